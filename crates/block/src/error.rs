@@ -1,0 +1,91 @@
+//! Errors of block-device operations: a small stable kind, the context, and the source.
+
+use std::fmt;
+
+use nandkit_units::Lba;
+
+/// Shorthand for results of block-device operations.
+pub type Result<T> = std::result::Result<T, BlockError>;
+
+/// What went wrong, in the terms on which a caller can act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request reaches outside the device or is not whole sectors. Nothing has changed.
+    OutOfRange,
+    /// The medium lost the sector.
+    Unreadable,
+    /// The device keeps no bytes for the sector (a shadow store), and bytes were asked for.
+    NoContent,
+    /// No good block, or no room in a log, is left.
+    Full,
+    /// A remap's source holds nothing.
+    Unmapped,
+    /// A remap names an address twice.
+    Overlap,
+    /// The power is gone.
+    PowerLost,
+    /// The device was opened for reading only.
+    ReadOnly,
+    /// A file that holds a device is damaged, of another version, or no such file.
+    Corrupt,
+    /// The operating system or the flash below refused: the source tells.
+    Io,
+}
+
+/// Which operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Operation {
+    Open,
+    Read,
+    Write,
+    Flush,
+    Trim,
+    Remap,
+}
+
+/// A failed block-device operation.
+#[derive(Debug)]
+pub struct BlockError {
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// Which operation.
+    pub operation: Operation,
+    /// The first sector concerned.
+    pub at: Lba,
+    /// What exactly, in words.
+    pub detail: String,
+    /// The error of the layer below.
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl BlockError {
+    /// An error at a sector, with the rule or fact in words.
+    #[cold]
+    pub fn new(kind: ErrorKind, operation: Operation, at: Lba, detail: impl Into<String>) -> Self {
+        Self { kind, operation, at, detail: detail.into(), source: None }
+    }
+
+    /// The same with the error of the layer below.
+    #[cold]
+    pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {} failed ({:?}): {}", self.operation, self.at, self.kind, self.detail)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for BlockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as _)
+    }
+}

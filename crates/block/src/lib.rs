@@ -1,0 +1,131 @@
+//! The block-device contract: sectors that can be read and overwritten at will, with flush, and trim and remap as capabilities.
+//!
+//! File systems for block devices see [`BlockDevice`] and never know whether a translation layer, a file or memory is behind it.
+
+mod error;
+pub mod wrap;
+
+pub use error::{BlockError, ErrorKind, Operation, Result};
+
+use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+
+/// The shape of a block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlockGeometry {
+    /// Bytes of a sector: the unit of addressing and of atomic writes. A power of two from 512 to 65,536.
+    pub sector_size: u32,
+    /// Sectors of the whole device.
+    pub sectors: u64,
+    /// Bytes of the unit that the device writes without reading first (a flash page); a multiple of `sector_size`, and a power of two.
+    pub preferred_size: u32,
+    /// Bytes of the unit that the device recycles (an erase block), on which files and file systems may be aligned; 0 where there is none.
+    pub recycling_size: u64,
+}
+
+impl BlockGeometry {
+    /// Bytes of the whole device.
+    #[inline]
+    pub const fn capacity(&self) -> u64 {
+        self.sectors.saturating_mul(self.sector_size as u64)
+    }
+
+    /// Whether `bytes` from `at` on are whole sectors inside the device.
+    #[inline]
+    pub const fn holds(&self, at: Lba, bytes: usize) -> bool {
+        let bytes = bytes as u64;
+        bytes.is_multiple_of(self.sector_size as u64)
+            && at.0 <= self.sectors
+            && bytes / self.sector_size as u64 <= self.sectors - at.0
+    }
+}
+
+/// A block device.
+///
+/// **Promises of the implementer.** No method panics: an address outside the device or a length that is not whole sectors is
+/// [`ErrorKind::OutOfRange`], and nothing has changed. A read returns what the last write to each sector wrote, in
+/// the order of the calls; a sector never written, or trimmed, reads as what the device says (zeroes unless stated). After a power cut each sector that was written before
+/// the last completed [`BlockDevice::flush`] holds what was written last before it, or something written later; each sector
+/// holds a whole old or a whole new version, never a mix. A request of several sectors may be there in part.
+/// `completed` is never before `context.issued`. Methods read no clock.
+pub trait BlockDevice: Send + Sync {
+    /// The shape of the device; never changes. Cost: a field access.
+    fn geometry(&self) -> &BlockGeometry;
+
+    /// Reads whole sectors from `at` on; `into`'s length says how many.
+    ///
+    /// Errors: `OutOfRange`, `Unreadable` (the medium lost a sector: its address is in the error), `NoContent`, `PowerLost`, `Io`.
+    /// May run in parallel with other reads.
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done>;
+
+    /// Writes whole sectors from `at` on. When it has completed, reads see the data; only a flush makes them durable.
+    ///
+    /// Errors: `OutOfRange`, `Full` (a translation layer has no good block left), `ReadOnly`, `PowerLost`, `Io`. After an error
+    /// each sector of the request is old or new.
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done>;
+
+    /// Makes every completed write durable. Errors: `PowerLost`, `Full`, `Io`.
+    fn flush(&mut self, context: &Context) -> Result<Done>;
+
+    /// Telling the device that content is no longer needed, where it listens.
+    fn trim(&mut self) -> Option<&mut dyn Trim> {
+        None
+    }
+
+    /// Pointing sectors at others' content without writing, where the device can.
+    fn remap(&mut self) -> Option<&mut dyn Remap> {
+        None
+    }
+}
+
+/// Telling the device that content is no longer needed.
+pub trait Trim {
+    /// The content of `sectors` sectors from `at` on is no longer needed. They then read as zeroes; after a power cut without a flush between, as
+    /// zeroes or as before. Errors: `OutOfRange`, `ReadOnly`, `PowerLost`, `Io`.
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done>;
+}
+
+/// Pointing sectors at others' content without writing (P3).
+pub trait Remap {
+    /// The unit that can be remapped, in bytes: addresses and counts are multiples of it.
+    fn unit(&self) -> u32;
+
+    /// Makes each target read what its source holds; the sources keep theirs. Atomic per command across a power cut.
+    /// Errors: `OutOfRange`, `Unmapped` (a source without content), `Overlap` (an address is a target twice, or target and source), `Full` (the log), `PowerLost`.
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done>;
+
+    /// The same, and the sources lose theirs: they read as trimmed.
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done>;
+}
+
+macro_rules! forward_block_device {
+    ($($owner:ty),*) => {$(
+        impl<D: BlockDevice + ?Sized> BlockDevice for $owner {
+            #[inline]
+            fn geometry(&self) -> &BlockGeometry {
+                (**self).geometry()
+            }
+            #[inline]
+            fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+                (**self).read(context, at, into)
+            }
+            #[inline]
+            fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+                (**self).write(context, at, data)
+            }
+            #[inline]
+            fn flush(&mut self, context: &Context) -> Result<Done> {
+                (**self).flush(context)
+            }
+            #[inline]
+            fn trim(&mut self) -> Option<&mut dyn Trim> {
+                (**self).trim()
+            }
+            #[inline]
+            fn remap(&mut self) -> Option<&mut dyn Remap> {
+                (**self).remap()
+            }
+        }
+    )*};
+}
+
+forward_block_device!(Box<D>, &mut D);

@@ -1,0 +1,1 @@
+//! Block devices over other block devices.

@@ -1,0 +1,1 @@
+//! One bounded page cache on the injected clock

@@ -1,0 +1,1 @@
+//! Every cleaning decision as a pure function over plain data

@@ -1,0 +1,2 @@
+//! The nandkit command line.
+fn main() {}

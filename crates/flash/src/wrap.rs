@@ -1,0 +1,1 @@
+//! Flash devices over other flash devices.

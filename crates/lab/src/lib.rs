@@ -1,0 +1,1 @@
+//! ExperimentSpec to grid to runs to records

@@ -1,0 +1,1 @@
+//! The nandkit library: one door to the whole stack

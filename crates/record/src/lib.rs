@@ -1,0 +1,1 @@
+//! RunRecord and the definitions of its metrics

@@ -1,0 +1,1 @@
+//! RunRecords to tables and plots: a pure function of records

@@ -1,0 +1,1 @@
+//! StackSpec to running stack: the only crate that names every implementation

@@ -1,0 +1,1 @@
+//! Conformance suites, cut plans, model oracles and outside judges for tests

@@ -1,0 +1,20 @@
+//! Addresses, sizes, geometry, simulated time, operation contexts, statistics and seeded random streams.
+//!
+//! Everything above and below a device speaks in these terms. The crate depends on nothing of nandkit and does no I/O.
+
+mod address;
+mod clock;
+mod content;
+mod context;
+mod geometry;
+pub mod random;
+mod size;
+mod statistics;
+
+pub use address::{BlockIndex, Lba, PageAddress};
+pub use clock::{Clock, Nanos};
+pub use content::{Content, Described, Description, Generator, Payload, ReadInto, UnknownGenerator};
+pub use context::{Area, Cause, Context, Done, Priority, Stream};
+pub use geometry::{FlashGeometry, FlashKind, GeometryError};
+pub use size::{ParseSizeError, format_bytes, parse_size};
+pub use statistics::{StatisticValue, Statistics};

@@ -1,0 +1,153 @@
+//! What is known of inodes, directory entries and volumes.
+
+/// An inode's number within its file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InodeNumber(pub u64);
+
+/// What an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum FileKind {
+    Regular,
+    Directory,
+    Symlink,
+    BlockDevice,
+    CharacterDevice,
+    Fifo,
+    Socket,
+}
+
+/// A point in calendar time: nanoseconds since 1970-01-01T00:00:00Z, negative before. Formats round it down to what they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub i64);
+
+/// An inode's attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// The inode.
+    pub inode: InodeNumber,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits, with set-user-id, set-group-id and sticky: the low 12 bits of a mode.
+    pub mode: u16,
+    /// How many names it has; directories as the format counts them, at least 1.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number (major << 32 | minor) of a device inode, else 0.
+    pub device: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes that it takes on the volume.
+    pub allocated: u64,
+    /// Last read.
+    pub accessed: Timestamp,
+    /// Last change of content.
+    pub modified: Timestamp,
+    /// Last change of content or attributes.
+    pub changed: Timestamp,
+    /// Made, where the format knows.
+    pub created: Option<Timestamp>,
+}
+
+/// Which attributes to change, and to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as in Attributes")]
+pub struct AttributeChange {
+    pub size: Option<u64>,
+    pub mode: Option<u16>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub accessed: Option<Timestamp>,
+    pub modified: Option<Timestamp>,
+}
+
+/// What to make.
+#[derive(Clone, Copy, Debug)]
+pub struct NewNode<'a> {
+    /// What it is to be.
+    pub kind: FileKind,
+    /// Permission bits.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device inode.
+    pub device: u64,
+    /// Target of a symbolic link.
+    pub target: &'a [u8],
+}
+
+impl NewNode<'_> {
+    /// A regular file, mode 0644, of root.
+    pub const FILE: NewNode<'static> =
+        NewNode { kind: FileKind::Regular, mode: 0o644, uid: 0, gid: 0, device: 0, target: &[] };
+    /// A directory, mode 0755, of root.
+    pub const DIRECTORY: NewNode<'static> =
+        NewNode { kind: FileKind::Directory, mode: 0o755, uid: 0, gid: 0, device: 0, target: &[] };
+}
+
+/// How a rename treats an existing target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RenameFlags {
+    /// Replaced, as POSIX says.
+    #[default]
+    Replace,
+    /// Refused with `Exists`.
+    NoReplace,
+    /// Both change places.
+    Exchange,
+}
+
+/// One entry of a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryEntry<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// The inode.
+    pub inode: InodeNumber,
+    /// What it is.
+    pub kind: FileKind,
+    /// Continues the listing after this entry.
+    pub cookie: u64,
+}
+
+/// Space and limits of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Bytes of the allocation unit.
+    pub block_size: u32,
+    /// Allocation units that files can use, in all.
+    pub blocks: u64,
+    /// Of these, free.
+    pub blocks_free: u64,
+    /// Inodes in all; 0 where the format has no fixed number.
+    pub inodes: u64,
+    /// Of these, free.
+    pub inodes_free: u64,
+    /// Longest name in bytes.
+    pub name_max: u32,
+    /// Largest file in bytes.
+    pub file_size_max: u64,
+    /// What the format can hold.
+    pub features: Features,
+}
+
+/// What a format can hold: conformance suites and doors ask this instead of trying.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Features {
+    pub case_sensitive: bool,
+    pub permissions: bool,
+    pub owners: bool,
+    pub hard_links: bool,
+    pub symlinks: bool,
+    pub device_nodes: bool,
+    pub holes: bool,
+    pub xattrs: bool,
+    /// The step of the time of modification, in nanoseconds.
+    pub modified_step_ns: u64,
+}

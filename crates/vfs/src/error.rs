@@ -1,0 +1,94 @@
+//! Errors of file-system operations.
+
+use std::fmt;
+
+/// Shorthand for results of file-system operations.
+pub type Result<T> = std::result::Result<T, FsError>;
+
+/// What went wrong; each kind has one errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum ErrorKind {
+    NotFound,
+    Exists,
+    NotADirectory,
+    IsADirectory,
+    NotEmpty,
+    NoSpace,
+    FileTooBig,
+    NameTooLong,
+    InvalidName,
+    InvalidArgument,
+    TooManyLinks,
+    NoAttribute,
+    NotSupported,
+    ReadOnly,
+    /// The image contradicts itself or its checksums.
+    Corrupt,
+    /// The device below failed; the source tells.
+    Device,
+}
+
+impl ErrorKind {
+    /// The errno that Linux would give (asm-generic/errno-base.h, asm-generic/errno.h).
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::NotFound => 2,
+            Self::Device => 5,
+            Self::Exists => 17,
+            Self::NotADirectory => 20,
+            Self::IsADirectory => 21,
+            Self::InvalidArgument | Self::InvalidName => 22,
+            Self::FileTooBig => 27,
+            Self::NoSpace => 28,
+            Self::ReadOnly => 30,
+            Self::TooManyLinks => 31,
+            Self::NameTooLong => 36,
+            Self::NotEmpty => 39,
+            Self::NoAttribute => 61,
+            Self::NotSupported => 95,
+            Self::Corrupt => 117,
+        }
+    }
+}
+
+/// A failed file-system operation.
+#[derive(Debug)]
+pub struct FsError {
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// What exactly, where, and what would be right.
+    pub detail: String,
+    /// The error of the layer below.
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl FsError {
+    /// An error with what and where in words.
+    #[cold]
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), source: None }
+    }
+
+    /// The device below failed.
+    #[cold]
+    pub fn device(detail: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self { kind: ErrorKind::Device, detail: detail.into(), source: Some(Box::new(source)) }
+    }
+}
+
+impl fmt::Display for FsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.detail)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for FsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as _)
+    }
+}

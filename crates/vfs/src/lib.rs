@@ -1,0 +1,144 @@
+//! The file-system contract: inodes, names and bytes, and capabilities for what only some formats hold.
+//!
+//! [`FileSystem`] is the reading side, which may be shared between threads; a file system that can be changed hands out [`Changes`].
+
+mod attributes;
+mod error;
+pub mod model;
+pub mod path;
+
+pub use attributes::{
+    AttributeChange, Attributes, DirectoryEntry, Features, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp,
+    VolumeStatus,
+};
+pub use error::{ErrorKind, FsError, Result};
+
+use std::ops::ControlFlow;
+
+use nandkit_units::{Payload, ReadInto};
+
+/// A mounted file system.
+///
+/// **Promises of the implementer.** No method panics, whatever the image holds: damage is an error of kind [`ErrorKind::Corrupt`] with what and where. Names
+/// are bytes without `/` and NUL, not empty, not `.` or `..`; a name that the format cannot hold is `InvalidName` or `NameTooLong`.
+/// An inode number stays valid until the inode has no name left and nobody retains it; a stale one is `NotFound`. File systems
+/// take the time from the clock they were given and advance it by what their devices took.
+pub trait FileSystem: Send + Sync {
+    /// The root directory.
+    fn root(&self) -> InodeNumber;
+
+    /// Space, limits and what the format can hold.
+    fn volume(&self) -> Result<VolumeStatus>;
+
+    /// The inode with this name in a directory. Errors: `NotFound`, `NotADirectory`, `NameTooLong`, `Corrupt`, `Device`.
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber>;
+
+    /// An inode's attributes.
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes>;
+
+    /// Hands each entry after `cookie` to `sink` until it breaks. Cookie 0 is the start; an entry's own cookie continues after it, even
+    /// when entries were added or removed meanwhile (those may show or not; all others show exactly once). `.` and `..` are not delivered.
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()>;
+
+    /// Reads from `offset` on; returns how many bytes there were, fewer than asked only at the end of the file. Holes read as
+    /// zeroes. What lies in `into` behind the returned count is unspecified. Errors: `IsADirectory`, `Corrupt`, `Device`.
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize>;
+
+    /// The target of a symbolic link. Errors: `InvalidArgument` where the inode is none.
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        let _ = inode;
+        Err(FsError::new(ErrorKind::InvalidArgument, "this file system holds no symbolic links"))
+    }
+
+    /// The writing side, unless mounted read-only.
+    fn changes(&mut self) -> Option<&mut dyn Changes>;
+
+    /// Extended attributes, where the format holds them.
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        None
+    }
+}
+
+/// The writing side of a file system.
+///
+/// **Promises.** Each method is atomic for the callers: it happens or leaves all as it was (a `write` that meets a full device may have written the
+/// beginning, and says how much). Durable after [`Changes::sync`]; across a power cut before it, each operation happened or did not, in the
+/// order that the format promises. `NoSpace` comes before damage.
+pub trait Changes: FileSystem {
+    /// Makes an inode with a name. Errors: `Exists`, `NoSpace`, `NotSupported` (the kind), `InvalidName`, `NameTooLong`, `NotADirectory`.
+    fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber>;
+
+    /// Writes at `offset`, growing the file as needed (a gap reads as zeroes); returns how many bytes were taken: all, or fewer where space ran
+    /// out after some. Errors: `NoSpace` (none taken), `FileTooBig`, `IsADirectory`.
+    fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize>;
+
+    /// Changes attributes; a size makes the file shorter or longer. What the format cannot hold is silently as the format
+    /// has it, unless nothing at all could be done (`NotSupported`).
+    fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes>;
+
+    /// Takes a name away; the inode goes with its last name when nobody retains it. A directory must be empty. Errors: `NotFound`, `NotEmpty`.
+    fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()>;
+
+    /// Gives an inode another name or directory. An existing target is replaced as POSIX says, or refused or exchanged as `flags` say.
+    /// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `NotSupported` (a flag).
+    fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()>;
+
+    /// Makes one inode, or with `None` everything, durable.
+    fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()>;
+
+    /// Keeps an inode alive after its last name went (an open file). Each retain is undone by one [`Changes::release`].
+    fn retain(&mut self, inode: InodeNumber) -> Result<()>;
+
+    /// Undoes one retain; the last one of an inode without a name frees it.
+    fn release(&mut self, inode: InodeNumber) -> Result<()>;
+
+    /// Hard links, where the format holds them.
+    fn links(&mut self) -> Option<&mut dyn Links> {
+        None
+    }
+
+    /// Changing extended attributes, where the format holds them.
+    fn xattr_changes(&mut self) -> Option<&mut dyn XattrChanges> {
+        None
+    }
+
+    /// Allocating space ahead and punching holes, where the format can.
+    fn allocation(&mut self) -> Option<&mut dyn Allocation> {
+        None
+    }
+}
+
+/// Hard links.
+pub trait Links {
+    /// Gives an inode one more name. Errors: `Exists`, `IsADirectory`, `TooManyLinks`, `NoSpace`.
+    fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()>;
+}
+
+/// Reading extended attributes. Names carry their prefix (`user.`, `security.`, ...).
+pub trait Xattrs {
+    /// The value. Errors: `NoAttribute`.
+    fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>>;
+    /// All names.
+    fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>>;
+}
+
+/// Changing extended attributes.
+pub trait XattrChanges {
+    /// Sets a value, new or instead of the old one. Errors: `NoSpace`, `NotSupported` (the prefix), `NameTooLong`.
+    fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()>;
+    /// Takes an attribute away. Errors: `NoAttribute`.
+    fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()>;
+}
+
+/// Allocating space ahead and punching holes.
+pub trait Allocation {
+    /// Makes sure that writes to the range will not run out of space; grows the file unless `keep_size`.
+    fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()>;
+    /// Makes the range read as zeroes and gives back its space. The size stays.
+    fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()>;
+}

@@ -1,0 +1,1 @@
+//! Seeded operation streams on files and on blocks, and trace readers
