@@ -75,7 +75,8 @@ pub trait Flash: Send + Sync {
 /// Moving pages inside the chip, through its page register: no bus transfer, and no ECC unless the part has it on the die.
 pub trait Copyback {
     /// Whether a page of block `from` may be copied to block `to` (commonly: the same plane of the same die). Cost: no device time.
-    fn can_copy(&self, from: BlockIndex, to: BlockIndex) -> bool;
+    /// Takes `&mut self` because wrappers reach the capability below them only through [`Flash::copyback`]; nothing changes.
+    fn can_copy(&mut self, from: BlockIndex, to: BlockIndex) -> bool;
 
     /// Copies a page's data to an erased page. If `oob` is given it replaces the target's OOB from offset 0 on; the rest of the source's OOB goes along.
     ///
@@ -192,3 +193,37 @@ macro_rules! forward_flash {
 }
 
 forward_flash!(Box<F>, &mut F);
+
+macro_rules! forward_interrupt {
+    ($($owner:ty),*) => {$(
+        impl<F: Interrupt + ?Sized> Interrupt for $owner {
+            fn interrupt_program(
+                &mut self,
+                context: &Context,
+                at: PageAddress,
+                program: PageProgram<'_>,
+                torn: TornPage,
+            ) -> Result<()> {
+                (**self).interrupt_program(context, at, program, torn)
+            }
+            fn interrupt_copy(
+                &mut self,
+                context: &Context,
+                from: PageAddress,
+                to: PageAddress,
+                oob: Option<&[u8]>,
+                torn: TornPage,
+            ) -> Result<()> {
+                (**self).interrupt_copy(context, from, to, oob, torn)
+            }
+            fn interrupt_erase(&mut self, context: &Context, block: BlockIndex, torn: TornErase) -> Result<()> {
+                (**self).interrupt_erase(context, block, torn)
+            }
+            fn power_on(&mut self) {
+                (**self).power_on();
+            }
+        }
+    )*};
+}
+
+forward_interrupt!(Box<F>, &mut F);

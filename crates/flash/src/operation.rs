@@ -25,6 +25,12 @@ impl<'a> PageRead<'a> {
     pub fn oob(oob: &'a mut [u8]) -> Self {
         Self { column: 0, data: ReadInto::Nothing { length: 0 }, oob }
     }
+
+    /// The same read for a layer below, whose result is to be looked at afterwards.
+    #[inline]
+    pub fn reborrow(&mut self) -> PageRead<'_> {
+        PageRead { column: self.column, data: self.data.reborrow(), oob: self.oob }
+    }
 }
 
 /// What to program into a page.

@@ -229,6 +229,16 @@ impl ReadInto<'_> {
         self.len() == 0
     }
 
+    /// The same destination for a layer below, to be looked at again afterwards.
+    #[inline]
+    pub fn reborrow(&mut self) -> ReadInto<'_> {
+        match self {
+            Self::Bytes(bytes) => ReadInto::Bytes(bytes),
+            Self::Content { content, length } => ReadInto::Content { content, length: *length },
+            Self::Nothing { length } => ReadInto::Nothing { length: *length },
+        }
+    }
+
     /// Delivers `payload`, which must have the read's length.
     pub fn deliver(&mut self, payload: Payload<'_>) {
         match (self, payload) {
