@@ -1,1 +1,3 @@
-//! Checksums, compression and error-correcting codes
+//! Checksums, and later compression and error-correcting codes: what formats and devices put beside bytes to witness or shrink them.
+
+pub mod checksum;
