@@ -1,1 +1,18 @@
-//! RunRecords to tables and plots: a pure function of records
+//! Run records to text for people: a pure function of records, which runs nothing and asks nothing of the terminal.
+//!
+//! [`comparison`] sets stacks side by side on each workload, [`listing`] shows the records of any experiment with the metrics one asks for.
+
+mod comparison;
+mod listing;
+mod style;
+mod summary;
+mod table;
+
+pub use comparison::{Verdict, comparison, verdicts, words};
+pub use listing::listing;
+pub use style::Style;
+pub use summary::{Group, Summary, groups, shared_parts};
+pub use table::{Align, Table};
+
+#[cfg(test)]
+mod testing;
