@@ -1,0 +1,118 @@
+//! Doubly linked lists whose links stand in an array beside the pages: unlinking costs a few index accesses and no allocation.
+
+/// No slot.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The neighbours of each slot in one list (or in several lists that share no slot).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links {
+    neighbours: Vec<Neighbours>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Neighbours {
+    before: u32,
+    after: u32,
+}
+
+/// The ends of one list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+}
+
+impl Ends {
+    pub(crate) const EMPTY: Self = Self { first: NONE, last: NONE };
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+}
+
+impl Links {
+    fn at(&mut self, slot: u32) -> &mut Neighbours {
+        let index = slot as usize;
+        if index >= self.neighbours.len() {
+            self.neighbours.resize(index + 1, Neighbours { before: NONE, after: NONE });
+        }
+        &mut self.neighbours[index]
+    }
+
+    pub(crate) fn before(&self, slot: u32) -> u32 {
+        self.neighbours.get(slot as usize).map_or(NONE, |links| links.before)
+    }
+
+    pub(crate) fn after(&self, slot: u32) -> u32 {
+        self.neighbours.get(slot as usize).map_or(NONE, |links| links.after)
+    }
+
+    /// Adds a slot, which is in no list of these links, behind the last one.
+    pub(crate) fn push_last(&mut self, ends: &mut Ends, slot: u32) {
+        *self.at(slot) = Neighbours { before: ends.last, after: NONE };
+        if ends.last == NONE {
+            ends.first = slot;
+        } else {
+            self.at(ends.last).after = slot;
+        }
+        ends.last = slot;
+    }
+
+    /// Adds a slot, which is in no list of these links, before the first one.
+    pub(crate) fn push_first(&mut self, ends: &mut Ends, slot: u32) {
+        *self.at(slot) = Neighbours { before: NONE, after: ends.first };
+        if ends.first == NONE {
+            ends.last = slot;
+        } else {
+            self.at(ends.first).before = slot;
+        }
+        ends.first = slot;
+    }
+
+    /// Takes a slot out of the list to which it belongs.
+    pub(crate) fn remove(&mut self, ends: &mut Ends, slot: u32) {
+        let Neighbours { before, after } = *self.at(slot);
+        if before == NONE {
+            ends.first = after;
+        } else {
+            self.at(before).after = after;
+        }
+        if after == NONE {
+            ends.last = before;
+        } else {
+            self.at(after).before = before;
+        }
+        *self.at(slot) = Neighbours { before: NONE, after: NONE };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_leave_and_enter_anywhere() {
+        let (mut links, mut ends) = (Links::default(), Ends::EMPTY);
+        for slot in [3, 0, 7] {
+            links.push_last(&mut ends, slot);
+        }
+        links.push_first(&mut ends, 5);
+        links.remove(&mut ends, 0);
+        let (mut forward, mut slot) = (Vec::new(), ends.first);
+        while slot != NONE {
+            forward.push(slot);
+            slot = links.after(slot);
+        }
+        assert_eq!(forward, [5, 3, 7]);
+        let (mut backward, mut slot) = (Vec::new(), ends.last);
+        while slot != NONE {
+            backward.push(slot);
+            slot = links.before(slot);
+        }
+        assert_eq!(backward, [7, 3, 5]);
+        for slot in [7, 5, 3] {
+            links.remove(&mut ends, slot);
+        }
+        assert!(ends.is_empty());
+    }
+}
