@@ -1,2 +1,62 @@
-//! The project's own tasks.
-fn main() {}
+//! The project's own tasks: `cargo xtask test`, `tidy`, `soak`, `bench`, `fuzz`.
+
+mod bench;
+mod fuzz;
+mod judges;
+mod options;
+mod process;
+mod soak;
+mod test;
+mod tidy;
+mod toolchain;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+The project's own tasks.
+
+  cargo xtask test [--quick]                             everything that must hold before a commit; --quick: tidy, format, lints, unit tests
+  cargo xtask tidy                                       the rules that the compiler does not know
+  cargo xtask soak block-map [--cuts N] [--seed S]       power cuts under the block-mapped translation layer
+  cargo xtask bench [--filter NAME]                      the criterion benches, and their table for docs/guide/speed.md
+  cargo xtask fuzz [TARGET] [--seconds N]                the fuzz targets, through cargo-fuzz
+
+Exit status: 0 done, 1 a check failed, 2 a command line that cannot be understood.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) if error.is::<options::Unusable>() => {
+            eprintln!("xtask: {error}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Whether all that was asked for succeeded.
+fn run(arguments: &[String]) -> Result<bool> {
+    let Some((task, rest)) = arguments.split_first() else {
+        bail!(options::Unusable("name a task".into()));
+    };
+    match task.as_str() {
+        "test" => test::run(rest),
+        "tidy" => tidy::run(rest),
+        "soak" => soak::run(rest),
+        "bench" => bench::run(rest),
+        "fuzz" => fuzz::run(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        other => bail!(options::Unusable(format!("no task is called '{other}'"))),
+    }
+}

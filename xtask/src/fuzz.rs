@@ -1,0 +1,67 @@
+//! `cargo xtask fuzz`: the fuzz targets, through cargo-fuzz.
+//!
+//! Built without a sanitizer: the project's own code holds no `unsafe`, what is hunted are panics, endless loops and memory without bound, and
+//! so the stable toolchain is enough.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::options::{Options, Unusable};
+use crate::process;
+
+/// Runs one target, or each in turn, for the given time.
+pub fn run(arguments: &[String]) -> Result<bool> {
+    let options = Options::parse(arguments, &[], &["--seconds"], 1)?;
+    let seconds = options.number("--seconds", 60)?;
+    let known = targets(&process::root())?;
+    let chosen: Vec<String> = match options.words().first() {
+        None => known,
+        Some(name) if known.contains(name) => vec![name.clone()],
+        Some(name) => bail!(Unusable(format!("no fuzz target is called '{name}'; there are: {}", known.join(", ")))),
+    };
+    if process::output(&mut process::cargo(&["fuzz", "--version"])).is_err() {
+        bail!(
+            "cargo-fuzz is missing. Install it: cargo install cargo-fuzz (it also needs a C++ compiler: Debian package g++)"
+        );
+    }
+    let mut passed = true;
+    for target in chosen {
+        println!("==> fuzz {target}, {seconds} s");
+        let mut command = process::cargo(&["fuzz", "run", "--sanitizer", "none", &target, "--"]);
+        command.arg(format!("-max_total_time={seconds}")).args(["-timeout=10", "-rss_limit_mb=1024", "-max_len=65536"]);
+        passed &= process::succeeds(&mut command)?;
+    }
+    println!("xtask fuzz: {}", if passed { "nothing found" } else { "FAILED: the input is under fuzz/artifacts" });
+    Ok(passed)
+}
+
+/// The names of the targets, from the manifest of the fuzz workspace.
+fn targets(root: &Path) -> Result<Vec<String>> {
+    let path = root.join("fuzz/Cargo.toml");
+    let manifest = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let manifest: toml::Table = manifest.parse().context("fuzz/Cargo.toml is not TOML")?;
+    let bins = manifest.get("bin").and_then(toml::Value::as_array);
+    let names = bins.into_iter().flatten().filter_map(|bin| bin.get("name")?.as_str());
+    Ok(names.map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_of_the_manifest_has_its_file() {
+        let root = process::root();
+        let names = targets(&root).unwrap();
+        assert!(names.len() >= 2, "{names:?}");
+        for name in names {
+            assert!(root.join(format!("fuzz/fuzz_targets/{name}.rs")).is_file(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_target_is_refused() {
+        assert!(run(&["no-such-target".to_owned()]).unwrap_err().is::<Unusable>());
+    }
+}

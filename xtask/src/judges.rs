@@ -1,0 +1,88 @@
+//! The outside judges of the tests: other people's tools that read what nandkit writes.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process;
+
+/// A tool and the Debian package that holds it.
+pub struct Judge {
+    /// The program's name.
+    pub tool: &'static str,
+    /// The Debian package.
+    pub package: &'static str,
+}
+
+/// Every tool that some test needs.
+pub const JUDGES: [Judge; 5] = [
+    Judge { tool: "fsck.vfat", package: "dosfstools" },
+    Judge { tool: "mkfs.vfat", package: "dosfstools" },
+    Judge { tool: "mdir", package: "mtools" },
+    Judge { tool: "mcopy", package: "mtools" },
+    Judge { tool: "fio", package: "fio" },
+];
+
+/// Sees to it that every judge is there: installs the missing packages where apt and the rights for it are, and fails with
+/// their names otherwise. A test never passes because its judge is missing.
+pub fn provide() -> Result<bool> {
+    let missing = missing_packages(|tool| process::find(tool).is_some());
+    if missing.is_empty() {
+        return Ok(true);
+    }
+    let names = missing.join(" ");
+    println!("missing judges, Debian packages: {names}");
+    if !may_install() {
+        bail!("the tests need {names}. Install them: sudo apt-get install --no-install-recommends {names}");
+    }
+    if !install(&missing)? {
+        // A fresh machine's package lists are empty or old.
+        process::succeeds(apt().arg("update"))?;
+        if !install(&missing)? {
+            bail!("apt-get could not install {names}: install them by hand and run this again");
+        }
+    }
+    let still = missing_packages(|tool| process::find(tool).is_some());
+    if !still.is_empty() {
+        bail!("installed, and yet tools of these packages are missing: {}", still.join(" "));
+    }
+    Ok(true)
+}
+
+/// The packages of the tools that `is_there` does not find, each once, in the order of the table.
+fn missing_packages(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let mut packages = Vec::new();
+    for judge in &JUDGES {
+        if !is_there(judge.tool) && !packages.contains(&judge.package) {
+            packages.push(judge.package);
+        }
+    }
+    packages
+}
+
+fn may_install() -> bool {
+    let root = process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    root && process::find("apt-get").is_some()
+}
+
+fn install(packages: &[&str]) -> Result<bool> {
+    process::succeeds(apt().args(["install", "--yes", "--no-install-recommends"]).args(packages))
+}
+
+fn apt() -> Command {
+    let mut command = Command::new("apt-get");
+    command.arg("--quiet").env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_names_its_package_once() {
+        assert!(missing_packages(|_| true).is_empty());
+        assert_eq!(missing_packages(|tool| !tool.starts_with('m')), ["dosfstools", "mtools"]);
+        assert_eq!(missing_packages(|_| false), ["dosfstools", "mtools", "fio"]);
+    }
+}

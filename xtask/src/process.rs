@@ -1,0 +1,100 @@
+//! Running other programs: cargo above all.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The workspace's root directory.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// The cargo that runs this task, called in the workspace's root.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a command with its output where ours goes, and says whether it succeeded.
+pub fn succeeds(command: &mut Command) -> Result<bool> {
+    let status = command.status().with_context(|| format!("cannot start {}", program(command)))?;
+    Ok(status.success())
+}
+
+/// Runs a command, hands each line of its standard output to `see` after printing it, and says whether it succeeded.
+pub fn succeeds_watched(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {}", program(command)))?;
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).split(b'\n') {
+            let line = String::from_utf8_lossy(&line?).into_owned();
+            println!("{line}");
+            see(&line);
+        }
+    }
+    Ok(child.wait()?.success())
+}
+
+/// A command's standard output; an error with its standard error where it fails.
+pub fn output(command: &mut Command) -> Result<String> {
+    let done = command.output().with_context(|| format!("cannot start {}", program(command)))?;
+    if !done.status.success() {
+        bail!("{} failed: {}", program(command), String::from_utf8_lossy(&done.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Where `tool` is: on the PATH, or in the directories of system tools that an ordinary user's PATH leaves out.
+pub fn find(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(tool))
+        .find(|candidate| candidate.is_file())
+}
+
+/// The PATH with the directories of system tools at its end.
+pub fn path_with_system_tools() -> Result<std::ffi::OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from));
+    std::env::join_paths(directories).context("PATH cannot be extended")
+}
+
+/// Debian keeps file-system checkers here, and an ordinary user's PATH without them.
+const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+fn program(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|part| part.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        assert!(root().join("Cargo.lock").is_file());
+    }
+
+    #[test]
+    fn output_and_failure_are_told_apart() {
+        assert!(output(cargo(&["--version"]).stdin(Stdio::null())).unwrap().starts_with("cargo "));
+        let error = output(&mut cargo(&["no-such-command-at-all"])).unwrap_err().to_string();
+        assert!(error.contains("no-such-command-at-all"), "{error}");
+        assert!(find("no-such-tool-at-all").is_none());
+    }
+
+    #[test]
+    fn watched_lines_arrive() {
+        let mut lines = Vec::new();
+        assert!(succeeds_watched(&mut cargo(&["--version"]), |line| lines.push(line.to_owned())).unwrap());
+        assert_eq!(lines.len(), 1);
+    }
+}

@@ -1,0 +1,143 @@
+//! `cargo xtask test`: everything that must hold before a commit.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::options::Options;
+use crate::{judges, process, tidy, toolchain};
+
+/// Runs every step, prints each with its time, and ends with one line that tells the whole.
+pub fn run(arguments: &[String]) -> Result<bool> {
+    let options = Options::parse(arguments, &["--quick"], &[], 0)?;
+    let quick = options.flag("--quick");
+    let mut steps = Steps::default();
+    // Without these nothing below can be trusted, so they end the run at once.
+    steps.take("toolchain", toolchain::check)?;
+    if !quick {
+        steps.take("judges", judges::provide)?;
+    }
+    steps.go_on("tidy", || tidy::check(&process::root()));
+    steps.go_on("format", || process::succeeds(&mut process::cargo(&["fmt", "--all", "--check"])));
+    steps.go_on("lints", || {
+        let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        process::succeeds(&mut process::cargo(&lints))
+    });
+    let mut counts = Counts::default();
+    steps.go_on("tests", || cargo_test(quick, &mut counts));
+    if !quick {
+        steps.go_on("documentation", || {
+            let mut doc = process::cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+            process::succeeds(doc.env("RUSTDOCFLAGS", "-D warnings"))
+        });
+    }
+    Ok(steps.close(&counts))
+}
+
+/// Runs the tests with their output visible, and goes on after the first failing binary.
+fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
+    let mut command = process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    if quick {
+        command.args(["--lib", "--bins"]);
+    }
+    command.env("PATH", process::path_with_system_tools()?);
+    let passed = process::succeeds_watched(&mut command, |line| counts.see(line))?;
+    if counts.ignored > 0 {
+        println!("{} tests are ignored: a test runs, or it is not there", counts.ignored);
+    }
+    Ok(passed && counts.ignored == 0 && counts.passed > 0)
+}
+
+/// What the test binaries' closing lines add up to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Counts {
+    /// Adds a line such as `test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; ...`; other lines count nothing.
+    fn see(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        for part in result.split([';', '.']) {
+            let mut words = part.split_whitespace();
+            let (Some(number), Some(what)) = (words.next(), words.next()) else { continue };
+            let Ok(number) = number.parse::<u64>() else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The steps so far.
+#[derive(Default)]
+struct Steps {
+    done: Vec<(&'static str, Duration, bool)>,
+}
+
+impl Steps {
+    /// Runs a step whose failure does not keep the others from telling something.
+    fn go_on(&mut self, name: &'static str, step: impl FnOnce() -> Result<bool>) {
+        if let Err(error) = self.take(name, step) {
+            eprintln!("{name}: {error:#}");
+        }
+    }
+
+    /// Runs a step; an error of its own is handed on.
+    fn take(&mut self, name: &'static str, step: impl FnOnce() -> Result<bool>) -> Result<()> {
+        println!("==> {name}");
+        let start = Instant::now();
+        let outcome = step();
+        let took = start.elapsed();
+        let passed = matches!(outcome, Ok(true));
+        println!("<== {name}: {} in {:.1} s", if passed { "passed" } else { "FAILED" }, took.as_secs_f64());
+        self.done.push((name, took, passed));
+        outcome.map(|_| ())
+    }
+
+    /// Prints the table of steps and the closing line; true where every step passed.
+    fn close(&self, counts: &Counts) -> bool {
+        println!();
+        for (name, took, passed) in &self.done {
+            println!("{name:<15} {:>8.1} s  {}", took.as_secs_f64(), if *passed { "passed" } else { "FAILED" });
+        }
+        let whole: Duration = self.done.iter().map(|(_, took, _)| *took).sum();
+        let failed: Vec<&str> = self.done.iter().filter(|(_, _, passed)| !passed).map(|(name, _, _)| *name).collect();
+        let tests = format!("{} tests passed, {} failed", counts.passed, counts.failed);
+        match failed.as_slice() {
+            [] => println!("xtask test: all {} steps passed, {tests}, {:.0} s", self.done.len(), whole.as_secs_f64()),
+            names => println!("xtask test: FAILED: {}; {tests}, {:.0} s", names.join(", "), whole.as_secs_f64()),
+        }
+        failed.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_of_test_binaries_add_up() {
+        let mut counts = Counts::default();
+        counts.see("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s");
+        counts.see("test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s");
+        counts.see("test units::tests::twelve passed ... ok");
+        assert_eq!(counts, Counts { passed: 14, failed: 3, ignored: 1 });
+    }
+
+    #[test]
+    fn one_failed_step_fails_the_whole_and_the_rest_still_runs() {
+        let mut steps = Steps::default();
+        steps.go_on("first", || Ok(true));
+        assert!(steps.close(&Counts::default()));
+        steps.go_on("second", || anyhow::bail!("planted"));
+        steps.go_on("third", || Ok(true));
+        assert_eq!(steps.done.len(), 3);
+        assert!(!steps.close(&Counts::default()));
+    }
+}
