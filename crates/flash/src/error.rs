@@ -30,6 +30,21 @@ pub enum ErrorKind {
     Io,
 }
 
+impl ErrorKind {
+    /// All kinds in the order of their declaration: `kind as usize` is the place in a table with one entry per kind.
+    pub const ALL: [Self; 9] = [
+        Self::Misuse,
+        Self::Uncorrectable,
+        Self::NoContent,
+        Self::ProgramFailed,
+        Self::EraseFailed,
+        Self::BadBlock,
+        Self::PowerLost,
+        Self::ReadOnly,
+        Self::Io,
+    ];
+}
+
 /// Which operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]

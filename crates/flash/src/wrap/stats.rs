@@ -1,0 +1,171 @@
+//! Counting every operation.
+
+use std::sync::Arc;
+
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, StatisticValue, Statistics};
+
+use super::{FlashCounters, FlashSnapshot, no_capability, offer_capabilities};
+use crate::{Copyback, Flash, MultiPlane, Operation, PageProgram, PageRead, Result};
+
+/// A flash device that counts. Cost: about 1 to 2 ns per operation.
+#[derive(Debug)]
+pub struct StatsFlash<F> {
+    inner: F,
+    page_size: u32,
+    counters: Arc<FlashCounters>,
+}
+
+impl<F: Flash> StatsFlash<F> {
+    /// Counts the operations on `inner`, from zero.
+    pub fn new(inner: F) -> Self {
+        let geometry = *inner.geometry();
+        Self { inner, page_size: geometry.page_size, counters: Arc::new(FlashCounters::new(geometry.blocks)) }
+    }
+
+    /// The counters, to be watched while the device is in use.
+    pub const fn counters(&self) -> &Arc<FlashCounters> {
+        &self.counters
+    }
+
+    /// The counters at this moment.
+    pub fn snapshot(&self) -> FlashSnapshot {
+        self.counters.snapshot()
+    }
+
+    /// The device below.
+    pub const fn inner(&self) -> &F {
+        &self.inner
+    }
+
+    /// The device below, whose operations are then not counted.
+    pub const fn inner_mut(&mut self) -> &mut F {
+        &mut self.inner
+    }
+
+    /// The device below.
+    pub fn into_inner(self) -> F {
+        self.inner
+    }
+}
+
+impl<F: Flash> Statistics for StatsFlash<F> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        self.counters.collect(sink);
+    }
+}
+
+impl<F: Flash> Flash for StatsFlash<F> {
+    #[inline]
+    fn geometry(&self) -> &FlashGeometry {
+        self.inner.geometry()
+    }
+
+    #[inline]
+    fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done> {
+        let bytes = read.data.len() as u64;
+        let result = self.inner.read(context, at, read);
+        match &result {
+            Ok(done) => self.counters.count_read(context, bytes, done),
+            Err(error) => self.counters.count_failure(context, error),
+        }
+        result
+    }
+
+    #[inline]
+    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
+        let (bytes, oob_bytes) = (program.data.len() as u64, program.oob.len() as u64);
+        let result = self.inner.program(context, at, program);
+        match &result {
+            Ok(done) => self.counters.count_program(context, bytes, oob_bytes, done.busy.0),
+            Err(error) => self.counters.count_failure(context, error),
+        }
+        result
+    }
+
+    #[inline]
+    fn erase(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
+        let result = self.inner.erase(context, block);
+        match &result {
+            Ok(done) => self.counters.count_erase(context, block, done.busy.0),
+            Err(error) => self.counters.count_failure(context, error),
+        }
+        result
+    }
+
+    #[inline]
+    fn is_bad(&self, block: BlockIndex) -> bool {
+        self.inner.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
+        self.inner.mark_bad(context, block).inspect_err(|error| self.counters.count_failure(context, error))
+    }
+
+    fn sync(&mut self, context: &Context) -> Result<Done> {
+        self.inner.sync(context).inspect_err(|error| self.counters.count_failure(context, error))
+    }
+
+    offer_capabilities!();
+}
+
+impl<F: Flash> Copyback for StatsFlash<F> {
+    #[inline]
+    fn can_copy(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
+        self.inner.copyback().is_some_and(|copyback| copyback.can_copy(from, to))
+    }
+
+    #[inline]
+    fn copy(&mut self, context: &Context, from: PageAddress, to: PageAddress, oob: Option<&[u8]>) -> Result<Done> {
+        let result = match self.inner.copyback() {
+            Some(copyback) => copyback.copy(context, from, to, oob),
+            None => Err(no_capability(Operation::Copy, to)),
+        };
+        match &result {
+            Ok(done) => {
+                let oob_bytes = oob.map_or(0, |oob| oob.len() as u64);
+                self.counters.count_copy(context, u64::from(self.page_size), oob_bytes, done.busy.0);
+            }
+            Err(error) => self.counters.count_failure(context, error),
+        }
+        result
+    }
+}
+
+impl<F: Flash> MultiPlane for StatsFlash<F> {
+    /// Counts each member as a program; the busy time of the command goes to the first.
+    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done> {
+        let result = match self.inner.multi_plane() {
+            Some(multi_plane) => multi_plane.program_planes(context, programs),
+            None => Err(no_capability(Operation::Program, PageAddress::default())),
+        };
+        match &result {
+            Ok(done) => {
+                let mut busy_ns = done.busy.0;
+                for (_, program) in programs {
+                    let (bytes, oob_bytes) = (program.data.len() as u64, program.oob.len() as u64);
+                    self.counters.count_program(context, bytes, oob_bytes, std::mem::take(&mut busy_ns));
+                }
+            }
+            Err(error) => self.counters.count_failure(context, error),
+        }
+        result
+    }
+
+    /// Counts each member as an erase; the busy time of the command goes to the first.
+    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done> {
+        let result = match self.inner.multi_plane() {
+            Some(multi_plane) => multi_plane.erase_planes(context, blocks),
+            None => Err(no_capability(Operation::Erase, PageAddress::default())),
+        };
+        match &result {
+            Ok(done) => {
+                let mut busy_ns = done.busy.0;
+                for &block in blocks {
+                    self.counters.count_erase(context, block, std::mem::take(&mut busy_ns));
+                }
+            }
+            Err(error) => self.counters.count_failure(context, error),
+        }
+        result
+    }
+}
