@@ -1,1 +1,19 @@
-//! ExperimentSpec to grid to runs to records
+//! Experiments: a spec in TOML becomes a grid of runs, the runs become records.
+//!
+//! The lab formats nothing for people, names no implementation and reads no clock of the host: whoever runs it hands in a [`HostMeter`]. The
+//! same spec and seed give the same record, byte for byte, on any number of threads; only `host_*` fields differ.
+
+mod error;
+mod execute;
+mod grid;
+mod host;
+mod results;
+
+pub use error::{LabError, SpecError};
+pub use execute::Options;
+pub use grid::parse_setting;
+pub use host::{HostMeter, Progress, Unmeasured};
+pub use results::{Results, ResultsError};
+
+#[cfg(test)]
+mod testing;

@@ -1,1 +1,3 @@
-//! StackSpec to running stack: the only crate that names every implementation
+//! StackSpec to running stack: the only crate that names every implementation.
+
+pub mod suggest;

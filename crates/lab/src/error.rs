@@ -1,0 +1,104 @@
+//! What can go wrong with an experiment, apart by who can mend it.
+
+use std::fmt;
+
+use crate::ResultsError;
+
+/// An experiment that cannot be used: where it is wrong, what stands there, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    at: String,
+    detail: String,
+}
+
+impl SpecError {
+    /// What is wrong at `at`: a key, a file, a line.
+    pub fn new(at: impl Into<String>, detail: impl Into<String>) -> Self {
+        let (at, detail) = (at.into(), detail.into());
+        Self { detail: if at.is_empty() { detail } else { format!(": {detail}") }, at }
+    }
+
+    /// A value that is none of the right ones.
+    pub(crate) fn value(at: &str, value: &toml::Value, expected: &str) -> Self {
+        Self { at: at.to_string(), detail: format!(" is {value}; expected {expected}") }
+    }
+
+    /// The same, seen from the table `outer` in which `at` lies.
+    pub(crate) fn within(mut self, outer: &str) -> Self {
+        self.at = format!("{outer}.{}", self.at);
+        self
+    }
+
+    /// The same, with the file in which it stands.
+    pub fn in_file(self, file: &str) -> Self {
+        Self { at: file.to_string(), detail: format!(": {}{}", self.at, self.detail) }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.at, self.detail)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+/// Why an experiment ended without all its records.
+#[derive(Debug)]
+pub enum LabError {
+    /// The input is to blame: other input mends it.
+    Input(String),
+    /// A run failed although its input was right: content differs, or a layer broke a promise.
+    Failed(String),
+    /// Results cannot be kept.
+    Results(ResultsError),
+    /// Stopped as asked; what was finished is kept.
+    Stopped {
+        /// How many runs were finished.
+        finished: usize,
+        /// How many there are.
+        total: usize,
+    },
+}
+
+impl LabError {
+    /// Whether other input, or a disk with room, mends it.
+    pub const fn is_input(&self) -> bool {
+        matches!(self, Self::Input(_) | Self::Results(_))
+    }
+
+    /// The same with the run in which it happened.
+    pub(crate) fn in_run(self, run: &str) -> Self {
+        match self {
+            Self::Input(detail) => Self::Input(format!("{run}: {detail}")),
+            Self::Failed(detail) => Self::Failed(format!("{run}: {detail}")),
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(detail) | Self::Failed(detail) => f.write_str(detail),
+            Self::Results(error) => error.fmt(f),
+            Self::Stopped { finished, total } => {
+                write!(f, "stopped after {finished} of {total} runs")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LabError {}
+
+impl From<SpecError> for LabError {
+    fn from(error: SpecError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<ResultsError> for LabError {
+    fn from(error: ResultsError) -> Self {
+        Self::Results(error)
+    }
+}

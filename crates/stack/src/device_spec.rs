@@ -1,0 +1,191 @@
+//! The device of a stack: a preset, with whatever the spec changes of it.
+
+use nandkit_nand_sim::ChipSpec;
+use serde::de::{Deserializer, Error};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::named::{overlay, table_or_name, take};
+
+/// What the emulated chip keeps of the bytes that are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKind {
+    /// Every byte.
+    Content,
+    /// Descriptions of what workloads generate, and every other byte.
+    #[default]
+    Described,
+    /// A tag for each page: for block workloads on large devices. File systems cannot run on it.
+    Shadow,
+}
+
+/// The device of a stack. In a spec: the name of a preset, or a table with the keys `preset`, `blocks`, `store` and any key of a chip's spec
+/// (`timing.read_ns`, ...), which goes over the preset's. `preset = "ram"` with `size` is a block device in memory, without flash.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceSpec {
+    /// An emulated chip.
+    Chip {
+        /// The preset's name; `custom` where the spec names none.
+        preset: String,
+        /// What the chip keeps.
+        store: StoreKind,
+        /// Every figure of the chip. The texts on their sources stay with the preset.
+        chip: Box<ChipSpec>,
+    },
+    /// Memory.
+    Ram {
+        /// Bytes.
+        size: u64,
+        /// Bytes of a sector.
+        sector_size: u32,
+    },
+}
+
+const RAM: &str = "ram";
+const CUSTOM: &str = "custom";
+const RAM_SIZE: u64 = 64 << 20;
+
+impl DeviceSpec {
+    /// A preset as it is.
+    pub fn preset(name: &str) -> Result<Self, String> {
+        Self::from_table(Table::from_iter([("preset".to_string(), Value::String(name.to_string()))]))
+    }
+
+    fn from_table(mut table: Table) -> Result<Self, String> {
+        let preset: String = take(&mut table, "preset")?.unwrap_or_else(|| CUSTOM.to_string());
+        if preset == RAM {
+            return Self::ram_from(table);
+        }
+        let store = take(&mut table, "store")?.unwrap_or_default();
+        let blocks: Option<u32> = take(&mut table, "blocks")?;
+        let mut base = match preset.as_str() {
+            CUSTOM => Table::new(),
+            name => Table::try_from(crate::presets::chip(name)?).map_err(|error| error.to_string())?,
+        };
+        base.remove("sources");
+        overlay(&mut base, table);
+        if let Some(blocks) = blocks {
+            let geometry = Table::from_iter([("blocks".to_string(), Value::Integer(i64::from(blocks)))]);
+            overlay(&mut base, Table::from_iter([("geometry".to_string(), Value::Table(geometry))]));
+        }
+        let mut chip = ChipSpec::from_toml(&base.to_string()).map_err(|error| error.to_string())?;
+        chip.sources.clear();
+        Ok(Self::Chip { preset, store, chip: Box::new(chip) })
+    }
+
+    fn ram_from(mut table: Table) -> Result<Self, String> {
+        let size = match take::<Value>(&mut table, "size")? {
+            None => RAM_SIZE,
+            Some(Value::Integer(bytes)) => u64::try_from(bytes).map_err(|_| format!("size is {bytes}; expected bytes"))?,
+            Some(Value::String(text)) => nandkit_units::parse_size(&text).map_err(|error| format!("size: {error}"))?,
+            Some(other) => return Err(format!("size is {other}; expected a number of bytes, or a text as \"64M\"")),
+        };
+        let sector_size: u32 = take(&mut table, "sector_size")?.unwrap_or(512);
+        if let Some(key) = table.keys().next() {
+            return Err(crate::suggest::unknown("key of a device in memory", key, &["preset", "size", "sector_size"]));
+        }
+        if !sector_size.is_power_of_two() || !(512..=65_536).contains(&sector_size) {
+            return Err(format!("sector_size is {sector_size}; expected a power of two from 512 to 65536"));
+        }
+        if size == 0 || !size.is_multiple_of(u64::from(sector_size)) || size > 1 << 40 {
+            return Err(format!("size is {size}; expected a multiple of sector_size, at most 1 TiB"));
+        }
+        Ok(Self::Ram { size, sector_size })
+    }
+
+    /// In few words, for people: the preset and its size.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Chip { preset, chip, .. } => {
+                format!("{preset} {}", nandkit_units::format_bytes(chip.geometry.build().capacity()))
+            }
+            Self::Ram { size, .. } => format!("ram {}", nandkit_units::format_bytes(*size)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_table(table_or_name(deserializer, "preset")?).map_err(D::Error::custom)
+    }
+}
+
+#[derive(Serialize)]
+struct ChipView<'a> {
+    preset: &'a str,
+    store: StoreKind,
+    #[serde(flatten)]
+    chip: &'a ChipSpec,
+}
+
+#[derive(Serialize)]
+struct RamView {
+    preset: &'static str,
+    size: u64,
+    sector_size: u32,
+}
+
+impl Serialize for DeviceSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Chip { preset, store, chip } => ChipView { preset, store: *store, chip }.serialize(serializer),
+            Self::Ram { size, sector_size } => {
+                RamView { preset: RAM, size: *size, sector_size: *sector_size }.serialize(serializer)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<DeviceSpec, String> {
+        #[derive(Deserialize)]
+        struct Holder {
+            device: DeviceSpec,
+        }
+        toml::from_str::<Holder>(text).map(|holder| holder.device).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_device_is_a_preset_with_changes() {
+        let plain = read("device = 'k9l8g08u0m'").unwrap();
+        let changed = read("[device]\npreset = 'k9l8g08u0m'\nblocks = 64\nstore = 'shadow'\ntiming.erase_ns = 7").unwrap();
+        let (DeviceSpec::Chip { chip: plain, .. }, DeviceSpec::Chip { chip, store, .. }) = (&plain, &changed) else {
+            panic!("two chips");
+        };
+        assert_eq!((chip.geometry.blocks, chip.timing.erase_ns, *store), (64, 7, StoreKind::Shadow));
+        assert_eq!(chip.timing.read_ns, plain.timing.read_ns);
+    }
+
+    #[test]
+    fn a_resolved_device_reads_as_itself() {
+        for text in ["device = 'k9l8g08u0m'", "[device]\ngeometry.blocks = 9", "[device]\npreset = 'ram'\nsize = '1M'"] {
+            let device = read(text).unwrap();
+            let line = serde_json::to_string(&device).unwrap();
+            let again: DeviceSpec = serde_json::from_str(&line).unwrap();
+            assert_eq!(again, device, "{line}");
+        }
+    }
+
+    #[test]
+    fn wrong_devices_are_refused_with_what_would_be_right() {
+        for (text, expected) in [
+            ("device = 'k9l8g08u0n'", "k9l8g08u0m"),
+            ("device = 3", "expected a name or a table"),
+            ("[device]\npreset = 'k9l8g08u0m'\nblokcs = 3", "blocks"),
+            ("[device]\ntiming.raed_ns = 3", "timing.read_ns"),
+            ("[device]\nstore = 'shadwo'", "did you mean `shadow`"),
+            ("[device]\ngeometry.page_size = 1000", "page_size is 1000"),
+            ("[device]\nblocks = 0", "expected at least 1"),
+            ("[device]\npreset = 'ram'\nsize = '1X'", "is no size"),
+            ("[device]\npreset = 'ram'\nblocks = 3", "expected one of"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Values that a spec may write as a name or as a table: `ftl = "fast"` is `ftl = { kind = "fast" }`.
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error};
+use toml::{Table, Value};
+
+/// Reads a table, or a name, which becomes the value of `naming_key`.
+pub(crate) fn table_or_name<'de, D: Deserializer<'de>>(deserializer: D, naming_key: &str) -> Result<Table, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(name) => Ok(Table::from_iter([(naming_key.to_string(), Value::String(name))])),
+        Value::Table(table) => Ok(table),
+        other => Err(D::Error::custom(format!("found {other}, expected a name or a table with the key {naming_key}"))),
+    }
+}
+
+/// Takes `key` out of a table.
+pub(crate) fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>, String> {
+    let Some(value) = table.remove(key) else { return Ok(None) };
+    let shown = value.to_string();
+    let read = value.try_into().map_err(|error: toml::de::Error| {
+        format!("{key} is {shown}: {}", crate::suggest::explain(error.message()))
+    })?;
+    Ok(Some(read))
+}
+
+/// Lays `over` on `base`: tables are merged, all else is replaced.
+pub(crate) fn overlay(base: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => overlay(below, above),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_merged_and_values_replaced() {
+        let mut base: Table = toml::from_str("a = 1\n[b]\nc = 2\nd = 3").unwrap();
+        overlay(&mut base, toml::from_str("a = 5\n[b]\nd = 4\n[e]\nf = 6").unwrap());
+        assert_eq!(base, toml::from_str("a = 5\n[b]\nc = 2\nd = 4\n[e]\nf = 6").unwrap());
+    }
+}
