@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Violation;
 use super::house::{Room, package};
+use super::tree::Tree;
 
 /// One dependency as a manifest states it.
 struct Edge<'a> {
@@ -54,6 +55,30 @@ pub fn check_outside(metadata: &Value, outside: &[(&str, &[&str], &str)]) -> Vec
             if !rooms.iter().any(|room| package(room) == name) {
                 violations.push(Violation::new(&manifest, 0, format!("{name} depends on {}: {reason}", edge.to)));
             }
+        }
+    }
+    violations
+}
+
+/// The page that people read says the same as the house: ARCHITECTURE.md holds a row `| \`crate\` | what | may use |` for each room.
+pub fn check_page(tree: &Tree, house: &[Room]) -> Vec<Violation> {
+    const PAGE: &str = "ARCHITECTURE.md";
+    let mut violations = Vec::new();
+    let text = tree.file(PAGE).map_or("", |file| file.text.as_str());
+    for room in house {
+        let start = format!("| `{}` |", room.name);
+        let Some((number, row)) = text.lines().enumerate().find(|(_, line)| line.starts_with(&start)) else {
+            violations.push(Violation::new(PAGE, 0, format!("lacks a row that starts with '{start}'")));
+            continue;
+        };
+        let cell = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default().trim();
+        let mut named: Vec<&str> = if cell == "nothing" { Vec::new() } else { cell.split(", ").collect() };
+        let mut allowed = room.uses.to_vec();
+        named.sort_unstable();
+        allowed.sort_unstable();
+        if named != allowed {
+            let what = format!("{} may use {} by the house, {cell} by this row", room.name, allowed.join(", "));
+            violations.push(Violation::new(PAGE, number + 1, what));
         }
     }
     violations
@@ -145,6 +170,16 @@ mod tests {
     fn a_crate_unknown_or_misplaced_is_found() {
         assert_eq!(found("nandkit-attic", &[]), 1);
         assert_eq!(check(&planted("nandkit-fat", "crates/fatty", &[]), HOUSE).len(), 1);
+    }
+
+    #[test]
+    fn the_page_says_what_the_house_says() {
+        let house: Vec<Room> = HOUSE.iter().filter(|room| ["flash", "record"].contains(&room.name)).copied().collect();
+        let found = |page| check_page(&Tree::planted(&[("ARCHITECTURE.md", page)]), &house).len();
+        assert_eq!(found("| `flash` | x | units |\n| `record` | y | nothing |\n"), 0);
+        assert_eq!(found("| `flash` | x | units, block |\n| `record` | y | nothing |\n"), 1);
+        assert_eq!(found("| `flash` | x | nothing |\n| `record` | y | units |\n"), 2);
+        assert_eq!(found("| `flash` | x | units |\n"), 1);
     }
 
     #[test]

@@ -26,7 +26,17 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
             violations.push(Violation::new(&file.path, 0, "lacks a description: one line that says what the crate is"));
         }
     }
+    violations.extend(check_readme(tree));
     violations
+}
+
+/// The README asks for the Rust version that the workspace asks for.
+fn check_readme(tree: &Tree) -> Option<Violation> {
+    let manifest = tree.file("Cargo.toml")?.text.parse::<toml::Table>().ok()?;
+    let version = manifest.get("workspace")?.get("package")?.get("rust-version")?.as_str()?;
+    let text = &tree.file("README.md")?.text;
+    let asks = format!("version {version} or later");
+    (!text.contains(&asks)).then(|| Violation::new("README.md", 0, format!("does not say '{asks}' of Rust")))
 }
 
 fn inherits(manifest: &toml::Table, keys: &[&str]) -> bool {
@@ -47,6 +57,16 @@ mod tests {
 
     fn found(text: &str) -> usize {
         check(&Tree::planted(&[("crates/a/Cargo.toml", text)])).len()
+    }
+
+    #[test]
+    fn the_readme_asks_for_the_right_version() {
+        let found = |readme| {
+            let manifest = "[workspace.package]\nrust-version = '1.89'\n";
+            check(&Tree::planted(&[("Cargo.toml", manifest), ("README.md", readme)])).len()
+        };
+        assert_eq!(found("Rust, version 1.89 or later"), 0);
+        assert_eq!(found("Rust, version 1.88 or later"), 1);
     }
 
     #[test]

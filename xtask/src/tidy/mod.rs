@@ -84,6 +84,7 @@ fn apply(root: &Path) -> Result<(Found, Vec<Violation>)> {
     let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
     let found = vec![
         ("edges", edges::check(&metadata, house::HOUSE)),
+        ("house on the page", edges::check_page(&tree, house::HOUSE)),
         ("outside crates", edges::check_outside(&metadata, house::OUTSIDE)),
         ("manifests", manifests::check(&tree)),
         ("licences", licences::check(&metadata, &tree)),
@@ -93,7 +94,9 @@ fn apply(root: &Path) -> Result<(Found, Vec<Violation>)> {
         ("claims", claims::check(&tree)),
         ("leftovers", leftovers::check(&tree)),
     ];
-    Ok((found, lengths::notes(&tree)))
+    let mut notes = lengths::notes(&tree);
+    notes.extend(sources::notes(&tree, house::HOUSE));
+    Ok((found, notes))
 }
 
 #[cfg(test)]

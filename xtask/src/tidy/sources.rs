@@ -74,6 +74,27 @@ pub fn check(tree: &Tree, house: &[Room]) -> Vec<Violation> {
     violations
 }
 
+/// What may panic in library code outside tests, counted per file: each place must be out of reach of every input.
+pub fn notes(tree: &Tree, house: &[Room]) -> Vec<Violation> {
+    const PANICS: [&str; 5] = [".unwrap()", ".expect(", "panic!", "unreachable!", "assert!"];
+    let tests = test_files(tree);
+    let mut notes = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is(".rs") && !tests.contains(&file.path)) {
+        if library_room(&file.path, house).is_none_or(|room| room.door || room.name == "testkit") {
+            continue;
+        }
+        let code = rust_text::code_without_tests(&file.text);
+        // A constant assertion fails at compile time.
+        let at_run_time = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("const _"));
+        let lines = at_run_time.filter(|(_, line)| PANICS.iter().any(|word| contains(line, word)));
+        let lines: Vec<String> = lines.map(|(number, _)| (number + 1).to_string()).collect();
+        if !lines.is_empty() {
+            notes.push(Violation::new(&file.path, 0, format!("may panic in lines {}", lines.join(", "))));
+        }
+    }
+    notes
+}
+
 /// The room whose library holds the file: crates/NAME/src. Tests, benches and examples are driven by people, and may look at a clock.
 fn library_room<'a>(path: &str, house: &'a [Room]) -> Option<&'a Room> {
     let (name, rest) = path.strip_prefix("crates/")?.split_once('/')?;
@@ -202,6 +223,21 @@ mod tests {
         assert_eq!(found("crates/ftl/benches/speed.rs", "std::time::Instant::now()"), 0);
         assert_eq!(found("crates/ftl/tests/cuts.rs", "#[ignore]"), 1);
         assert_eq!(found("crates/cli/src/main.rs", "unsafe {}"), 1);
+    }
+
+    #[test]
+    fn what_may_panic_is_noted() {
+        let noted = |path, text| notes(&Tree::planted(&[(path, text)]), HOUSE).len();
+        assert_eq!(noted("crates/ftl/src/lib.rs", "fn f() { x.unwrap(); }\nfn g() { y.expect(\"z\") }"), 1);
+        assert_eq!(
+            noted(
+                "crates/ftl/src/lib.rs",
+                "const _: () = assert!(true);\nfn f() { x.unwrap_or(0); debug_assert!(y); }"
+            ),
+            0
+        );
+        assert_eq!(noted("crates/ftl/src/lib.rs", "#[cfg(test)]\nmod tests { fn f() { x.unwrap() } }"), 0);
+        assert_eq!(noted("crates/ftl/tests/a.rs", "fn f() { x.unwrap() }"), 0);
     }
 
     #[test]
