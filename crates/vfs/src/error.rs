@@ -20,6 +20,8 @@ pub enum ErrorKind {
     InvalidName,
     InvalidArgument,
     TooManyLinks,
+    /// A path leads through more symbolic links than is sensible; they may go in a circle.
+    TooManySymlinks,
     NoAttribute,
     NotSupported,
     ReadOnly,
@@ -45,6 +47,7 @@ impl ErrorKind {
             Self::TooManyLinks => 31,
             Self::NameTooLong => 36,
             Self::NotEmpty => 39,
+            Self::TooManySymlinks => 40,
             Self::NoAttribute => 61,
             Self::NotSupported => 95,
             Self::Corrupt => 117,

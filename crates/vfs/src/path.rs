@@ -1,1 +1,30 @@
-//! Walking paths.
+//! Working with whole paths, files and trees of a [`FileSystem`](crate::FileSystem).
+//!
+//! Everything here expects hostile images: directories that hold themselves, names with `/`, absurd sizes. Nothing recurses, all loops are bounded,
+//! and what cannot be is reported with its path.
+
+mod compare;
+mod copy;
+mod files;
+mod resolve;
+mod walk;
+
+pub use compare::{CompareOptions, Difference, DifferenceKind, compare_trees};
+pub use copy::{CopyOptions, CopyReport, copy_tree};
+pub use files::{make_directories, read_file, read_inode, remove_tree, write_file, write_inode};
+pub use resolve::{COMPONENTS_MAX, Follow, SYMLINKS_MAX, resolve, resolve_parent, split};
+pub use walk::{DEPTH_MAX, ENTRIES_MAX, Next, OwnedEntry, Step, sorted_entries, walk};
+
+/// A file larger than this is not read whole, copied or compared: a hostile image can claim 2^63 bytes of holes.
+pub const FILE_BYTES_MAX: u64 = 1 << 36;
+
+/// Bytes that are read or written at once.
+const CHUNK: usize = 1 << 17;
+
+/// A path for messages.
+fn show(path: &[u8]) -> String {
+    format!("/{}", String::from_utf8_lossy(path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Hard links, extended attributes and allocation of the model.
+
+use super::ModelFileSystem;
+use super::content::blocks_of;
+use super::node::xattr_blocks;
+use crate::{Allocation, ErrorKind, FileKind, FsError, InodeNumber, Links, Result, XattrChanges, Xattrs};
+
+/// Longest name of an extended attribute on Linux (limits.h, XATTR_NAME_MAX).
+const XATTR_NAME_MAX: usize = 255;
+
+/// The name spaces of Linux (xattr(7)).
+const XATTR_PREFIXES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
+
+impl Links for ModelFileSystem {
+    fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        let node = self.node(inode)?;
+        if node.kind() == FileKind::Directory {
+            return Err(FsError::new(ErrorKind::IsADirectory, "directories have no second name"));
+        }
+        if node.names == 0 {
+            return Err(FsError::new(ErrorKind::NotFound, "an inode without a name gets none again"));
+        }
+        if node.names >= self.options.links_max {
+            return Err(FsError::new(ErrorKind::TooManyLinks, format!("inode {} has {} names", inode.0, node.names)));
+        }
+        self.check_new_name(directory, name)?;
+        self.need_blocks(self.directory(directory)?.growth(name, &self.options))?;
+        self.add_name(directory, name, inode)
+    }
+}
+
+fn no_attribute(name: &[u8]) -> FsError {
+    FsError::new(ErrorKind::NoAttribute, format!("no attribute \"{}\"", String::from_utf8_lossy(name)))
+}
+
+impl Xattrs for ModelFileSystem {
+    fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
+        self.node(inode)?.xattrs.get(name).cloned().ok_or_else(|| no_attribute(name))
+    }
+
+    fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
+        Ok(self.node(inode)?.xattrs.keys().cloned().collect())
+    }
+}
+
+impl XattrChanges for ModelFileSystem {
+    fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
+        let node = self.node(inode)?;
+        if name.len() > XATTR_NAME_MAX {
+            return Err(FsError::new(ErrorKind::NameTooLong, format!("attribute names have {XATTR_NAME_MAX} bytes")));
+        }
+        if !XATTR_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)) {
+            let name = String::from_utf8_lossy(name);
+            return Err(FsError::new(ErrorKind::NotSupported, format!("\"{name}\": no known name space")));
+        }
+        if value.len() > self.options.xattr_value_max as usize {
+            return Err(FsError::new(ErrorKind::NoSpace, format!("{} bytes are too long a value", value.len())));
+        }
+        let others = node.xattrs.iter().filter(|(other, _)| other.as_slice() != name);
+        let bytes: usize = others.map(|(name, value)| name.len() + value.len()).sum();
+        let before: usize = node.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let after = xattr_blocks(bytes + name.len() + value.len(), &self.options);
+        self.need_blocks(after.saturating_sub(xattr_blocks(before, &self.options)))?;
+        let now = self.now();
+        let node = self.node_mut(inode)?;
+        node.xattrs.insert(name.to_vec(), value.to_vec());
+        node.changed = now;
+        self.charge(inode.0);
+        Ok(())
+    }
+
+    fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()> {
+        let now = self.now();
+        let node = self.node_mut(inode)?;
+        node.xattrs.remove(name).ok_or_else(|| no_attribute(name))?;
+        node.changed = now;
+        self.charge(inode.0);
+        Ok(())
+    }
+}
+
+impl Allocation for ModelFileSystem {
+    fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()> {
+        let content = self.content(inode)?;
+        let end = check_range(offset, length, self.options.file_size_max)?;
+        // Without holes, what lies before the range has to be allocated too.
+        let start = if self.options.features.holes { offset } else { content.size.min(offset) };
+        let range = blocks_of(start, end - start, self.options.block_size);
+        self.need_blocks(content.missing(range.clone()))?;
+        self.change_content(inode, |content, block_size| {
+            content.allocate(range, block_size);
+            if !keep_size {
+                content.size = content.size.max(end);
+            }
+        })
+    }
+
+    fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
+        self.content(inode)?;
+        check_range(offset, length, u64::MAX)?;
+        self.change_content(inode, |content, block_size| content.punch(offset, length, block_size))
+    }
+}
+
+/// The end of a range that is not empty and inside the largest file.
+fn check_range(offset: u64, length: u64, size_max: u64) -> Result<u64> {
+    if length == 0 {
+        return Err(FsError::new(ErrorKind::InvalidArgument, "the range is empty"));
+    }
+    offset.checked_add(length).filter(|end| *end <= size_max).ok_or_else(|| {
+        FsError::new(ErrorKind::FileTooBig, format!("a file has at most {size_max} bytes on this volume"))
+    })
+}
