@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use crate::options::Options;
@@ -28,7 +28,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         passed &= process::succeeds(&mut command)?;
     }
     let mut rows = BTreeMap::new();
-    collect(&target_directory()?.join("criterion"), start, &mut rows)?;
+    collect(&process::target_directory()?.join("criterion"), start, &mut rows)?;
     println!("\n{}", table(&rows));
     println!("Machine: {}. Put the table and this line into docs/guide/speed.md.", machine());
     Ok(passed && !rows.is_empty())
@@ -36,7 +36,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
 
 /// Package and name of every bench of the workspace.
 fn bench_packages() -> Result<Vec<(String, String)>> {
-    let metadata = metadata()?;
+    let metadata = process::metadata()?;
     let mut benches = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         for target in package["targets"].as_array().into_iter().flatten() {
@@ -47,17 +47,6 @@ fn bench_packages() -> Result<Vec<(String, String)>> {
         }
     }
     Ok(benches)
-}
-
-fn metadata() -> Result<Value> {
-    let text = process::output(&mut process::cargo(&["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;
-    serde_json::from_str(&text).context("cargo metadata printed something else than JSON")
-}
-
-fn target_directory() -> Result<PathBuf> {
-    let metadata = metadata()?;
-    let directory = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
-    Ok(directory.into())
 }
 
 /// One measured bench: its name, the mean time of one iteration, and the work that one iteration does.

@@ -28,12 +28,27 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let mut passed = true;
     for target in chosen {
         println!("==> fuzz {target}, {seconds} s");
-        let mut command = process::cargo(&["fuzz", "run", "--sanitizer", "none", &target, "--"]);
+        // New inputs go into the first directory; the seeds are read only.
+        let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
+        std::fs::create_dir_all(process::root().join(&corpus))?;
+        let mut command = process::cargo(&["fuzz", "run", "--sanitizer", "none", &target, &corpus, &seeds, "--"]);
         command.arg(format!("-max_total_time={seconds}")).args(["-timeout=10", "-rss_limit_mb=1024", "-max_len=65536"]);
         passed &= process::succeeds(&mut command)?;
     }
     println!("xtask fuzz: {}", if passed { "nothing found" } else { "FAILED: the input is under fuzz/artifacts" });
     Ok(passed)
+}
+
+/// Whether the targets compile without warnings against the crates as they are; run by `cargo xtask test`.
+pub fn check() -> Result<bool> {
+    let lock = ["metadata", "--format-version", "1", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
+    if process::output(&mut process::cargo(&lock)).is_err() {
+        bail!("fuzz/Cargo.lock is behind the crates: cargo update --workspace --manifest-path fuzz/Cargo.toml");
+    }
+    let mut clippy = process::cargo(&["clippy", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
+    clippy.arg(process::target_directory()?.join("fuzz")).args(["--", "-D", "warnings"]);
+    // Nothing is linked, so the fuzzer's runtime need not be there: naming one keeps its build script from compiling C++.
+    process::succeeds(clippy.env("CUSTOM_LIBFUZZER_PATH", "not-linked/libfuzzer.a"))
 }
 
 /// The names of the targets, from the manifest of the fuzz workspace.
@@ -57,6 +72,7 @@ mod tests {
         assert!(names.len() >= 2, "{names:?}");
         for name in names {
             assert!(root.join(format!("fuzz/fuzz_targets/{name}.rs")).is_file(), "{name}");
+            assert!(std::fs::read_dir(root.join(format!("fuzz/seeds/{name}"))).unwrap().next().is_some(), "{name}");
         }
     }
 

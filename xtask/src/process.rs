@@ -47,6 +47,18 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
+/// What cargo knows of the workspace, without its dependencies.
+pub fn metadata() -> Result<serde_json::Value> {
+    let text = output(&mut cargo(&["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;
+    serde_json::from_str(&text).context("cargo metadata printed something else than JSON")
+}
+
+/// Where cargo puts what it builds.
+pub fn target_directory() -> Result<PathBuf> {
+    let metadata = metadata()?;
+    Ok(metadata["target_directory"].as_str().context("cargo metadata names no target directory")?.into())
+}
+
 /// Where `tool` is: on the PATH, or in the directories of system tools that an ordinary user's PATH leaves out.
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -22,8 +22,18 @@ pub fn code(source: &str) -> String {
 
 /// [`code`] without the items under `#[cfg(test)]`.
 pub fn code_without_tests(source: &str) -> String {
-    let mut code: Vec<char> = code(source).chars().collect();
-    let marker: Vec<char> = "#[cfg(test)]".chars().collect();
+    without_items(&code(source), "#[cfg(test)]")
+}
+
+/// The code without constants that have no name: what they assert fails at compile time.
+pub fn without_constant_checks(code: &str) -> String {
+    without_items(code, "const _: ")
+}
+
+/// The code with every item blanked that starts with `marker`, or is marked with it.
+fn without_items(code: &str, marker: &str) -> String {
+    let mut code: Vec<char> = code.chars().collect();
+    let marker: Vec<char> = marker.chars().collect();
     let mut at = 0;
     while at + marker.len() <= code.len() {
         if code[at..at + marker.len()] != marker[..] {
@@ -196,6 +206,16 @@ mod tests {
         assert!(code.contains("one") && code.contains("three") && !code.contains("two"));
         assert_eq!(test_modules("#[cfg(test)]\nmod tests;\n#[cfg(test)] mod here { }\nmod other;"), ["tests"]);
         assert!(!code_without_tests("#[cfg(test)]\nmod tests;\nfn a() {}").contains("mod tests"));
+    }
+
+    #[test]
+    fn constant_checks_are_blanked() {
+        for source in
+            ["const _: () = assert!(one);\nfn two() {}", "const _: () = {\n    assert!(one);\n};\nfn two() {}"]
+        {
+            let code = without_constant_checks(source);
+            assert!(!code.contains("assert!") && code.contains("two"), "{code}");
+        }
     }
 
     #[test]
