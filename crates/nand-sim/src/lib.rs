@@ -1,1 +1,36 @@
-//! Emulated NAND chips: rules, time per die and channel, wear, faults, power cuts
+//! Emulated NAND chips: rules, time per die and channel, wear, faults, power cuts.
+//!
+//! A [`ChipSpec`] says what a chip is; [`presets`] holds real ones with the source of each figure. A [`NandChip`] over a [`Store`] is the chip, behind the
+//! `flash` contract. The stored bytes stay pristine: faults are an overlay, drawn from the seed when a page is read.
+
+mod bad_blocks;
+mod bit_errors;
+mod blocks;
+mod chip;
+mod copyback;
+mod flaws;
+mod multi_plane;
+mod power;
+pub mod presets;
+mod program;
+mod read;
+mod rules;
+mod sources;
+mod spec;
+mod spec_check;
+mod statistics;
+mod store;
+mod timing;
+mod wear;
+mod words;
+
+pub use chip::{ContentChip, DescribedChip, NandChip, ShadowChip};
+pub use sources::Figure;
+pub use spec::{
+    BadBlockSpec, BitErrorSpec, ChipSpec, CopybackReach, EccSpec, EnduranceSpec, FailureSpec, GeometrySpec,
+    MarkerPages, PageOrder, PageTimes, PlaneRule, RuleSpec, TimingSpec,
+};
+pub use spec_check::SpecError;
+pub use statistics::{ReadCounters, WriteCounters};
+pub use store::{ContentStore, DescribedStore, Kept, NoContent, Place, ShadowStore, Store, StoreKind};
+pub use wear::FailureScript;

@@ -1,0 +1,267 @@
+//! The emulated chip: one device behind the `flash` contract, made of the parts of this crate.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nandkit_flash::{Copyback, ErrorKind, Flash, FlashError, MultiPlane, Operation, PageProgram, PageRead, Result};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress};
+
+use crate::bad_blocks::BadBlocks;
+use crate::bit_errors::BitErrors;
+use crate::blocks::{BlockState, BlockTable, flag};
+use crate::flaws::Flaws;
+use crate::rules::Rules;
+use crate::spec::ChipSpec;
+use crate::spec_check::SpecError;
+use crate::statistics::{ReadCounters, WriteCounters};
+use crate::store::{ContentStore, DescribedStore, Place, ShadowStore, Store};
+use crate::timing::{Schedule, Times};
+use crate::wear::{FailureScript, Failures};
+
+/// A chip that keeps every byte.
+pub type ContentChip = NandChip<ContentStore>;
+/// A chip that keeps described data by description.
+pub type DescribedChip = NandChip<DescribedStore>;
+/// A chip that keeps a tag per page.
+pub type ShadowChip = NandChip<ShadowStore>;
+
+/// An emulated NAND chip over a store `S`.
+///
+/// The same spec, seed and calls give the same results, times and faults. `clone` is a snapshot: pages are shared until one side writes to their block,
+/// which costs a copy of that block's page table; the bytes are never copied.
+#[derive(Debug)]
+pub struct NandChip<S> {
+    pub(crate) spec: Arc<ChipSpec>,
+    pub(crate) geometry: FlashGeometry,
+    pub(crate) seed: u64,
+    pub(crate) rules: Rules,
+    pub(crate) times: Times,
+    pub(crate) blocks: BlockTable,
+    pub(crate) store: S,
+    pub(crate) slots: usize,
+    pub(crate) flaws: Flaws,
+    pub(crate) bad_blocks: BadBlocks,
+    pub(crate) failures: Failures,
+    pub(crate) bit_errors: BitErrors,
+    pub(crate) script: FailureScript,
+    pub(crate) scripted: bool,
+    /// Instant of the first program since the erase, by block; empty where no bit errors are simulated.
+    pub(crate) programmed_at: Vec<u64>,
+    pub(crate) counters: WriteCounters,
+    pub(crate) shared: Mutex<Shared>,
+}
+
+/// What reads change too.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) schedule: Schedule,
+    pub(crate) counters: ReadCounters,
+    /// By block; empty where no bit errors are simulated.
+    pub(crate) reads_since_erase: Vec<u32>,
+}
+
+impl<S: Store> NandChip<S> {
+    /// A chip as it comes from the factory. `seed` decides its faults. Costs memory only for what is programmed later.
+    pub fn new(spec: &ChipSpec, seed: u64) -> std::result::Result<Self, SpecError> {
+        spec.check()?;
+        let geometry = spec.geometry.build();
+        let aged = if spec.bit_errors.enabled { geometry.blocks as usize } else { 0 };
+        Ok(Self {
+            rules: Rules::new(spec),
+            times: Times::new(spec),
+            blocks: BlockTable::new(geometry.blocks),
+            store: S::new(&geometry),
+            slots: 0,
+            flaws: Flaws::default(),
+            bad_blocks: BadBlocks::new(spec, &geometry, seed),
+            failures: Failures::new(spec, seed),
+            bit_errors: BitErrors::new(spec, &geometry, seed),
+            script: FailureScript::default(),
+            scripted: false,
+            programmed_at: vec![0; aged],
+            counters: WriteCounters::default(),
+            shared: Mutex::new(Shared {
+                schedule: Schedule::new(&geometry, spec.timing.overlap),
+                counters: ReadCounters::default(),
+                reads_since_erase: vec![0; aged],
+            }),
+            spec: Arc::new(spec.clone()),
+            geometry,
+            seed,
+        })
+    }
+
+    /// What the chip is.
+    pub fn spec(&self) -> &ChipSpec {
+        &self.spec
+    }
+
+    /// What decides the chip's faults.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// How often a block was erased; 0 outside the device.
+    pub fn erase_count(&self, block: BlockIndex) -> u32 {
+        self.blocks.get(block).erases
+    }
+
+    /// The erase count of every block, in order.
+    pub fn erase_counts(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.blocks.erase_counts()
+    }
+
+    /// Whether any byte of the page was programmed since its block's erase.
+    pub fn is_programmed(&self, at: PageAddress) -> bool {
+        let state = self.blocks.get(at.block);
+        match state.slot() {
+            Some(slot) if at.page < state.next_page => {
+                self.store.keep(Place { slot, page: at.page }) != crate::store::Kept::Erased
+            }
+            _ => false,
+        }
+    }
+
+    /// The store, for looking at what it keeps.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Where the store keeps a page; `None` before the first program of its block.
+    pub fn place(&self, at: PageAddress) -> Option<Place> {
+        self.blocks.get(at.block).slot().map(|slot| Place { slot, page: at.page })
+    }
+
+    /// Lets programs and erases fail as a test wants it, in addition to those that fail by chance. Replaces an earlier script.
+    pub fn script_failures(&mut self, script: FailureScript) {
+        self.scripted = !script.is_empty();
+        self.script = script;
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) fn shared_mut(&mut self) -> &mut Shared {
+        self.shared.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state of a block that is about to be changed: with the factory's verdict, and whether its present cycle will see a failure.
+    #[inline]
+    pub(crate) fn state_for_change(&mut self, block: BlockIndex) -> BlockState {
+        let state = self.blocks.get(block);
+        if state.has(flag::SEEN) { state } else { self.first_look(block) }
+    }
+
+    #[cold]
+    fn first_look(&mut self, block: BlockIndex) -> BlockState {
+        let mut flags = flag::SEEN;
+        if self.bad_blocks.is_factory_bad(block) {
+            flags |= flag::FACTORY_BAD;
+        }
+        if self.failures.cycle_fails(block, self.blocks.get(block).erases) {
+            flags |= flag::FAILS_THIS_CYCLE;
+        }
+        self.blocks.set(block, flags);
+        self.blocks.get(block)
+    }
+
+    /// The slot of a block, which gets one if it has none.
+    #[inline]
+    pub(crate) fn slot_of(&mut self, block: BlockIndex, state: &BlockState) -> usize {
+        state.slot().unwrap_or_else(|| self.new_slot(block))
+    }
+
+    #[cold]
+    fn new_slot(&mut self, block: BlockIndex) -> usize {
+        let slot = self.slots;
+        self.slots += 1;
+        self.store.add_slot();
+        self.rules.add_slot();
+        self.blocks.set_slot(block, slot);
+        slot
+    }
+}
+
+impl<S: Store> Clone for NandChip<S> {
+    fn clone(&self) -> Self {
+        Self {
+            spec: Arc::clone(&self.spec),
+            geometry: self.geometry,
+            seed: self.seed,
+            rules: self.rules.clone(),
+            times: self.times.clone(),
+            blocks: self.blocks.clone(),
+            store: self.store.clone(),
+            slots: self.slots,
+            flaws: self.flaws.clone(),
+            bad_blocks: self.bad_blocks.clone(),
+            failures: self.failures.clone(),
+            bit_errors: self.bit_errors.clone(),
+            script: self.script.clone(),
+            scripted: self.scripted,
+            programmed_at: self.programmed_at.clone(),
+            counters: self.counters,
+            shared: Mutex::new(self.lock().clone()),
+        }
+    }
+}
+
+#[cold]
+pub(crate) fn misuse(operation: Operation, at: PageAddress, rule: &'static str) -> FlashError {
+    FlashError::new(ErrorKind::Misuse, operation, at, rule)
+}
+
+impl<S: Store> Flash for NandChip<S> {
+    #[inline]
+    fn geometry(&self) -> &FlashGeometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done> {
+        self.read_page(context, at, read)
+    }
+
+    #[inline]
+    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
+        self.program_page(context, at, &program)
+    }
+
+    #[inline]
+    fn erase(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
+        self.erase_block(context, block)
+    }
+
+    #[inline]
+    fn is_bad(&self, block: BlockIndex) -> bool {
+        if block.0 >= self.geometry.blocks {
+            return true;
+        }
+        let state = self.blocks.get(block);
+        state.has(flag::BAD) || (!state.has(flag::SEEN) && self.bad_blocks.is_factory_bad(block))
+    }
+
+    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
+        if block.0 >= self.geometry.blocks {
+            return Err(misuse(Operation::MarkBad, block.page(0), "the block is outside the device"));
+        }
+        self.state_for_change(block);
+        self.blocks.set(block, flag::MARKED_BAD);
+        let (transfer, array) = (self.times.transfer(1), self.times.program(0));
+        Ok(self.schedule_write(context, block, transfer, array))
+    }
+
+    fn sync(&mut self, context: &Context) -> Result<Done> {
+        Ok(Done::immediately(context))
+    }
+
+    #[inline]
+    fn copyback(&mut self) -> Option<&mut dyn Copyback> {
+        if self.rules.has_copyback() { Some(self) } else { None }
+    }
+
+    fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
+        if self.rules.has_multi_plane() { Some(self) } else { None }
+    }
+}

@@ -1,0 +1,231 @@
+//! Programs and erases: the path on which every simulated page goes.
+
+use nandkit_flash::{ErrorKind, FlashError, Operation, PageProgram, Result};
+use nandkit_units::random::hash;
+use nandkit_units::{BlockIndex, Context, Done, PageAddress};
+
+use crate::blocks::{BlockState, flag};
+use crate::chip::{NandChip, misuse};
+use crate::flaws::Flaw;
+use crate::store::{Place, Store};
+
+const DRAW_HALF: u64 = 0x4A1F_0001;
+
+impl<S: Store> NandChip<S> {
+    #[inline]
+    pub(crate) fn schedule_write(&mut self, context: &Context, block: BlockIndex, transfer: u64, array: u64) -> Done {
+        let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let unit = shared.schedule.unit(block);
+        shared.schedule.write(&self.times, unit, context, transfer, array)
+    }
+
+    /// Whether the program may happen at all; nothing has changed if not.
+    #[inline]
+    pub(crate) fn admit_program(&mut self, at: PageAddress, program: &PageProgram<'_>) -> Result<BlockState> {
+        if let Err(rule) = self.rules.check_shape(at, program) {
+            return Err(misuse(Operation::Program, at, rule));
+        }
+        self.admit_target(Operation::Program, at, program.column, program.data.len() as u32)
+    }
+
+    /// The same for any operation that programs a page of the device.
+    #[inline]
+    pub(crate) fn admit_target(
+        &mut self,
+        operation: Operation,
+        at: PageAddress,
+        column: u32,
+        length: u32,
+    ) -> Result<BlockState> {
+        let state = self.state_for_change(at.block);
+        if state.has(flag::BAD) {
+            return Err(FlashError::new(ErrorKind::BadBlock, operation, at, "the block is marked bad"));
+        }
+        match self.rules.check_page(&state, at.page, column, length) {
+            Ok(()) => Ok(state),
+            Err(rule) => Err(misuse(operation, at, rule)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn program_page(
+        &mut self,
+        context: &Context,
+        at: PageAddress,
+        program: &PageProgram<'_>,
+    ) -> Result<Done> {
+        let state = self.admit_program(at, program)?;
+        let transfer = self.times.transfer(program.data.len() + program.oob.len());
+        let array = self.times.program(at.page);
+        let done = self.schedule_write(context, at.block, transfer, array);
+        self.counters.programs += 1;
+        self.put(context, at, &state, program);
+        self.settle(Operation::Program, at, &state, done)
+    }
+
+    /// Stores a program that was admitted.
+    #[inline]
+    pub(crate) fn put(&mut self, context: &Context, at: PageAddress, state: &BlockState, program: &PageProgram<'_>) {
+        let place = self.land(context, at, state, program.column, program.data.len() as u32);
+        self.store.program(place, program);
+    }
+
+    /// Notes that a page is programmed, and says where the store keeps it.
+    #[inline]
+    pub(crate) fn land(
+        &mut self,
+        context: &Context,
+        at: PageAddress,
+        state: &BlockState,
+        column: u32,
+        length: u32,
+    ) -> Place {
+        let slot = self.slot_of(at.block, state);
+        self.rules.note_program(slot, at.page, column, length);
+        if at.page >= state.next_page {
+            self.blocks.set_next_page(at.block, at.page + 1);
+        }
+        if state.next_page == 0
+            && let Some(instant) = self.programmed_at.get_mut(at.block.index())
+        {
+            *instant = context.issued.0;
+        }
+        Place { slot, page: at.page }
+    }
+
+    /// What becomes of a program that was stored: it may have failed, or its block may have been weak.
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        operation: Operation,
+        at: PageAddress,
+        state: &BlockState,
+        done: Done,
+    ) -> Result<Done> {
+        if state.has(flag::FAILING | flag::FAILS_THIS_CYCLE | flag::WEAK) || self.scripted {
+            self.settle_slowly(operation, at, state, done)
+        } else {
+            Ok(done)
+        }
+    }
+
+    #[cold]
+    fn settle_slowly(&mut self, operation: Operation, at: PageAddress, state: &BlockState, done: Done) -> Result<Done> {
+        let number = self.counters.programs + self.counters.copies;
+        let scripted = self.scripted && self.script.takes_program(number, at);
+        let drawn = state.has(flag::FAILS_THIS_CYCLE) && self.failures.failing_page(at.block, state.erases) == at.page;
+        if state.has(flag::FAILING) || scripted || drawn {
+            self.flaw(at, Flaw::Garbage);
+            self.blocks.set(at.block, flag::FAILING);
+            self.counters.program_failures += 1;
+            let error = FlashError::new(ErrorKind::ProgramFailed, operation, at, "the part reports a failed program");
+            return Err(error.completed_at(done.completed));
+        }
+        if state.has(flag::WEAK) {
+            self.flaw(at, Flaw::Unreadable);
+        }
+        Ok(done)
+    }
+
+    pub(crate) fn flaw(&mut self, at: PageAddress, flaw: Flaw) {
+        self.flaws.set(at, flaw);
+        self.blocks.set(at.block, flag::FLAWED);
+    }
+
+    /// Whether the erase may happen at all; nothing has changed if not.
+    #[inline]
+    pub(crate) fn admit_erase(&mut self, block: BlockIndex) -> Result<BlockState> {
+        if block.0 >= self.geometry.blocks {
+            return Err(misuse(Operation::Erase, block.page(0), "the block is outside the device"));
+        }
+        let state = self.state_for_change(block);
+        if state.has(flag::BAD) {
+            let what = "the block is marked bad";
+            return Err(FlashError::at_block(ErrorKind::BadBlock, Operation::Erase, block, what));
+        }
+        Ok(state)
+    }
+
+    #[inline]
+    pub(crate) fn erase_block(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
+        let state = self.admit_erase(block)?;
+        let done = self.schedule_write(context, block, 0, self.times.erase);
+        self.finish_erase(block, &state, done)
+    }
+
+    /// Erases a block that was admitted, or fails to.
+    #[inline]
+    pub(crate) fn finish_erase(&mut self, block: BlockIndex, state: &BlockState, done: Done) -> Result<Done> {
+        self.counters.erases += 1;
+        let scripted = self.scripted && self.script.takes_erase(self.counters.erases, block);
+        if scripted || state.has(flag::FAILING) || self.failures.erase_fails(block, state.erases.saturating_add(1)) {
+            return Err(self.fail_erase(block, state, done));
+        }
+        self.clear(block, state);
+        Ok(done)
+    }
+
+    #[cold]
+    fn fail_erase(&mut self, block: BlockIndex, state: &BlockState, done: Done) -> FlashError {
+        self.half_erase(block, state);
+        self.blocks.set(block, flag::FAILING);
+        self.counters.erase_failures += 1;
+        let what = "the part reports a failed erase";
+        FlashError::at_block(ErrorKind::EraseFailed, Operation::Erase, block, what).completed_at(done.completed)
+    }
+
+    /// Makes a block erased.
+    #[inline]
+    pub(crate) fn clear(&mut self, block: BlockIndex, state: &BlockState) {
+        if state.next_page != 0
+            && let Some(slot) = state.slot()
+        {
+            self.store.erase(slot);
+            self.rules.note_erase(slot);
+        }
+        self.age(block);
+        if state.has(flag::FLAWED) {
+            self.flaws.mend(block);
+        }
+        self.blocks.clear(block, flag::WEAK | flag::FLAWED | flag::FAILS_THIS_CYCLE);
+        if self.failures.cycle_fails(block, state.erases.saturating_add(1)) {
+            self.blocks.set(block, flag::FAILS_THIS_CYCLE);
+        }
+    }
+
+    /// Counts an erase, whole or not.
+    #[inline]
+    fn age(&mut self, block: BlockIndex) {
+        self.blocks.count_erase(block);
+        if let Some(reads) = self.shared_mut().reads_since_erase.get_mut(block.index()) {
+            *reads = 0;
+        }
+    }
+
+    /// An erase that stopped half-way: by the seed each page is erased, as before, or garbage, and nothing that is programmed before the next
+    /// whole erase can be read back.
+    pub(crate) fn half_erase(&mut self, block: BlockIndex, state: &BlockState) {
+        let mut next_page = 0;
+        if let Some(slot) = state.slot() {
+            for page in 0..state.next_page {
+                let at = block.page(page);
+                match hash(self.seed ^ DRAW_HALF, u64::from(block.0) << 32 | u64::from(page), u64::from(state.erases))
+                    % 3
+                {
+                    0 => {
+                        self.store.erase_page(Place { slot, page });
+                        self.rules.note_page_erase(slot, page);
+                        self.flaws.remove(at);
+                        continue;
+                    }
+                    1 => self.flaw(at, Flaw::Garbage),
+                    _ => {}
+                }
+                next_page = page + 1;
+            }
+        }
+        self.age(block);
+        self.blocks.set_next_page(block, next_page);
+        self.blocks.set(block, flag::WEAK);
+    }
+}

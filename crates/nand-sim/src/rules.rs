@@ -1,0 +1,211 @@
+//! What a chip allows: order of pages, programs of a page in parts, where copyback reaches.
+
+use std::sync::atomic::Ordering;
+
+use nandkit_flash::PageProgram;
+use nandkit_units::{BlockIndex, FlashGeometry, PageAddress};
+
+use crate::blocks::BlockState;
+use crate::spec::{ChipSpec, CopybackReach, PageOrder, PlaneRule};
+use crate::words::WordTables;
+
+/// The most write units that a page may have: their state is 48 bits of a word.
+pub const MOST_UNITS: u32 = 48;
+
+const COUNT_SHIFT: u32 = 56;
+const UNIT_BITS: u64 = (1 << MOST_UNITS) - 1;
+
+/// A broken rule in words.
+pub type Broken = &'static str;
+
+/// The rules of one chip, with what they must remember of its pages.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    geometry: FlashGeometry,
+    order: PageOrder,
+    partial_programs: u64,
+    copyback: CopybackReach,
+    multi_plane: PlaneRule,
+    /// A word per page: programs in the top byte, programmed units below. Only where [`BlockState::next_page`] does not tell all.
+    pages: Option<WordTables>,
+}
+
+impl Rules {
+    /// The rules of a checked spec.
+    pub fn new(spec: &ChipSpec) -> Self {
+        let geometry = spec.geometry.build();
+        let by_page = spec.rules.order == PageOrder::Any || spec.rules.partial_programs > 1;
+        Self {
+            geometry,
+            order: spec.rules.order,
+            partial_programs: u64::from(spec.rules.partial_programs),
+            copyback: spec.rules.copyback,
+            multi_plane: spec.rules.multi_plane,
+            pages: by_page.then(|| WordTables::new(geometry.pages_per_block as usize)),
+        }
+    }
+
+    /// Whether a program has a shape that the chip takes, wherever it goes.
+    #[inline]
+    pub fn check_shape(&self, at: PageAddress, program: &PageProgram<'_>) -> Result<(), Broken> {
+        let geometry = &self.geometry;
+        if !geometry.contains(at) {
+            return Err("the page is outside the device");
+        }
+        let length = program.data.len();
+        if program.column == 0 && length == geometry.page_size as usize {
+            // The whole page: what nearly every program is.
+        } else if length as u64 + u64::from(program.column) > u64::from(geometry.page_size) {
+            return Err("the data reach past the end of the page");
+        } else if !program.column.is_multiple_of(geometry.write_unit)
+            || !length.is_multiple_of(geometry.write_unit as usize)
+        {
+            return Err("column and length must be multiples of the write unit");
+        }
+        if program.oob.len() > geometry.oob_size as usize {
+            return Err("the OOB bytes are more than the page has");
+        }
+        if length == 0 && program.oob.is_empty() {
+            return Err("a program needs data or OOB bytes");
+        }
+        Ok(())
+    }
+
+    /// Whether the page may be programmed now with `length` bytes from `column` on.
+    #[inline]
+    pub fn check_page(&self, state: &BlockState, page: u32, column: u32, length: u32) -> Result<(), Broken> {
+        if page >= state.next_page {
+            return match self.order {
+                PageOrder::Consecutive if page != state.next_page => {
+                    Err("pages of a block must be programmed one directly after the other")
+                }
+                _ => Ok(()),
+            };
+        }
+        let Some(pages) = &self.pages else {
+            return Err("the page, or a later page of its block, is already programmed");
+        };
+        if self.order != PageOrder::Any && page + 1 != state.next_page {
+            return Err("pages of a block must be programmed in ascending order");
+        }
+        let word = state
+            .slot()
+            .and_then(|slot| pages.words(slot).get(page as usize))
+            .map_or(0, |word| word.load(Ordering::Relaxed));
+        if word >> COUNT_SHIFT >= self.partial_programs {
+            return Err("the page was programmed as often as the part allows since its block's erase");
+        }
+        if word & self.units(column, length) != 0 {
+            return Err("this part of the page is already programmed");
+        }
+        Ok(())
+    }
+
+    /// The units that a program touches, as bits.
+    #[inline]
+    fn units(&self, column: u32, length: u32) -> u64 {
+        if length == self.geometry.page_size {
+            return UNIT_BITS;
+        }
+        let first = column / self.geometry.write_unit;
+        let count = length / self.geometry.write_unit;
+        (((1u64 << count.min(MOST_UNITS)) - 1) << first.min(MOST_UNITS)) & UNIT_BITS
+    }
+
+    /// Notes a program.
+    #[inline]
+    pub fn note_program(&mut self, slot: usize, page: u32, column: u32, length: u32) {
+        if self.pages.is_none() {
+            return;
+        }
+        let units = self.units(column, length);
+        if let Some(word) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
+            let old = word.load(Ordering::Relaxed);
+            word.store((old | units) + (1 << COUNT_SHIFT), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a slot was added.
+    pub fn add_slot(&mut self) {
+        if let Some(pages) = &mut self.pages {
+            pages.add();
+        }
+    }
+
+    /// Notes an erase.
+    #[inline]
+    pub fn note_erase(&mut self, slot: usize) {
+        if let Some(pages) = &mut self.pages {
+            pages.clear(slot);
+        }
+    }
+
+    /// Notes that one page lost its content (an erase that was cut).
+    pub fn note_page_erase(&mut self, slot: usize, page: u32) {
+        self.set_page_word(slot, page, 0);
+    }
+
+    /// What is remembered of a page, to be saved; 0 where nothing is.
+    pub fn page_word(&self, slot: usize, page: u32) -> u64 {
+        let word = self.pages.as_ref().and_then(|pages| pages.words(slot).get(page as usize));
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Puts back what was saved.
+    pub fn set_page_word(&mut self, slot: usize, page: u32, saved: u64) {
+        if let Some(word) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
+            word.store(saved, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is copyback at all.
+    #[inline]
+    pub fn has_copyback(&self) -> bool {
+        self.copyback != CopybackReach::None
+    }
+
+    /// Whether copyback reaches from one block to another.
+    #[inline]
+    pub fn can_copy(&self, from: BlockIndex, to: BlockIndex) -> bool {
+        let geometry = &self.geometry;
+        if from.0 >= geometry.blocks || to.0 >= geometry.blocks {
+            return false;
+        }
+        let same_die = || geometry.dies == 1 || geometry.die_of(from) == geometry.die_of(to);
+        let same_plane = || geometry.planes == 1 || geometry.plane_of(from) == geometry.plane_of(to);
+        match self.copyback {
+            CopybackReach::None => false,
+            CopybackReach::Plane => same_plane() && same_die(),
+            CopybackReach::Die => same_die(),
+            CopybackReach::Device => true,
+        }
+    }
+
+    /// Whether there are multi-plane commands at all.
+    pub fn has_multi_plane(&self) -> bool {
+        self.multi_plane != PlaneRule::None && self.geometry.planes > 1
+    }
+
+    /// Whether one command may touch these pages together.
+    pub fn check_planes(&self, pages: impl Iterator<Item = PageAddress> + Clone) -> Result<(), Broken> {
+        let mut planes = 0u64;
+        let Some(first) = pages.clone().next() else { return Err("a multi-plane command needs at least one block") };
+        for at in pages {
+            if !self.geometry.contains(at) {
+                return Err("the page is outside the device");
+            }
+            if self.geometry.die_of(at.block) != self.geometry.die_of(first.block) {
+                return Err("the blocks of a multi-plane command must lie on one die");
+            }
+            if self.multi_plane == PlaneRule::SamePage && at.page != first.page {
+                return Err("a multi-plane command takes the same page of each plane");
+            }
+            let plane = 1u64 << (self.geometry.plane_of(at.block) & 63);
+            if planes & plane != 0 {
+                return Err("the blocks of a multi-plane command must lie on different planes");
+            }
+            planes |= plane;
+        }
+        Ok(())
+    }
+}

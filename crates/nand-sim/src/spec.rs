@@ -1,0 +1,359 @@
+//! What a chip is: shape, rules, times, endurance, faults, and where each figure comes from.
+//!
+//! A spec is read from TOML. Every key may be left out; the defaults make a fast, faultless 32 MiB chip. The `[sources]` table says for
+//! each figure (`"timing.read_ns"`) or for a whole section (`"timing"`) where it comes from, or that it is an assumption.
+
+use std::collections::BTreeMap;
+
+use nandkit_units::{FlashGeometry, FlashKind};
+use serde::{Deserialize, Serialize};
+
+/// A NAND chip, or an array of equal dies that act as one device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChipSpec {
+    /// Short name, as presets are called by.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Sizes and counts.
+    pub geometry: GeometrySpec,
+    /// What the part allows.
+    pub rules: RuleSpec,
+    /// How long everything takes.
+    pub timing: TimingSpec,
+    /// How often a block may be erased.
+    pub endurance: EnduranceSpec,
+    /// What the part's or its controller's ECC corrects.
+    pub ecc: EccSpec,
+    /// Blocks that are bad from the factory.
+    pub bad_blocks: BadBlockSpec,
+    /// Programs and erases that fail, and blocks that thereby grow bad.
+    pub failures: FailureSpec,
+    /// Bit errors by wear, retention and read disturb.
+    pub bit_errors: BitErrorSpec,
+    /// Where each figure comes from: keyed by figure (`"timing.read_ns"`) or by section (`"timing"`); the word `assumption` begins a text where there is no source.
+    pub sources: BTreeMap<String, String>,
+}
+
+/// Sizes in bytes and counts; see [`FlashGeometry`] for how blocks lie on planes, dies and channels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GeometrySpec {
+    /// Data bytes of a page.
+    pub page_size: u32,
+    /// Spare bytes of a page.
+    pub oob_size: u32,
+    /// The smallest unit of a program; 0 stands for the whole page.
+    pub write_unit: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Blocks of the whole device.
+    pub blocks: u32,
+    /// Planes of a die.
+    pub planes: u32,
+    /// Dies of the whole device.
+    pub dies: u32,
+    /// Channels of the whole device.
+    pub channels: u32,
+}
+
+impl Default for GeometrySpec {
+    fn default() -> Self {
+        let geometry = FlashGeometry::default();
+        Self {
+            page_size: geometry.page_size,
+            oob_size: geometry.oob_size,
+            write_unit: 0,
+            pages_per_block: geometry.pages_per_block,
+            blocks: geometry.blocks,
+            planes: geometry.planes,
+            dies: geometry.dies,
+            channels: geometry.channels,
+        }
+    }
+}
+
+impl GeometrySpec {
+    /// The geometry that the rest of nandkit sees.
+    pub const fn build(&self) -> FlashGeometry {
+        FlashGeometry {
+            kind: FlashKind::Nand,
+            page_size: self.page_size,
+            oob_size: self.oob_size,
+            write_unit: if self.write_unit == 0 { self.page_size } else { self.write_unit },
+            pages_per_block: self.pages_per_block,
+            blocks: self.blocks,
+            planes: self.planes,
+            dies: self.dies,
+            channels: self.channels,
+        }
+    }
+}
+
+/// The order in which the pages of a block must be programmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageOrder {
+    /// Any order (old SLC parts).
+    Any,
+    /// Each page after those already programmed; pages may be left out.
+    Ascending,
+    /// Each page directly after the last one (MLC, TLC).
+    #[default]
+    Consecutive,
+}
+
+/// Where the chip's copyback reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopybackReach {
+    /// There is no copyback.
+    None,
+    /// Inside one plane of one die: the page register belongs to the plane.
+    #[default]
+    Plane,
+    /// Inside one die.
+    Die,
+    /// Anywhere in the device: for devices whose controller copies.
+    Device,
+}
+
+/// What the planes of a die can do in one command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlaneRule {
+    /// There are no multi-plane commands.
+    #[default]
+    None,
+    /// The same page number in every plane.
+    SamePage,
+    /// Any page of each plane.
+    AnyPage,
+}
+
+/// What the part allows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RuleSpec {
+    /// Order of programs in a block.
+    pub order: PageOrder,
+    /// Programs of one page between two erases, to disjoint parts of it (the data sheets' NOP): 1 to 255.
+    pub partial_programs: u32,
+    /// Where copyback reaches.
+    pub copyback: CopybackReach,
+    /// Whether copyback corrects what it moves (ECC on the die). Otherwise bit errors go along.
+    pub copyback_corrects: bool,
+    /// Multi-plane commands.
+    pub multi_plane: PlaneRule,
+}
+
+impl Default for RuleSpec {
+    fn default() -> Self {
+        Self {
+            order: PageOrder::default(),
+            partial_programs: 1,
+            copyback: CopybackReach::default(),
+            copyback_corrects: false,
+            multi_plane: PlaneRule::default(),
+        }
+    }
+}
+
+/// One time for all pages, or one for each page type (lower, middle, upper): page p is of type `p % types`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PageTimes {
+    /// The same for every page.
+    All(u64),
+    /// By page type.
+    ByType(Vec<u64>),
+}
+
+impl PageTimes {
+    /// The times as a list with at least one entry, unless the spec's list is empty.
+    pub fn as_slice(&self) -> &[u64] {
+        match self {
+            Self::All(time) => std::slice::from_ref(time),
+            Self::ByType(times) => times,
+        }
+    }
+}
+
+/// Times in the manner of data sheets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimingSpec {
+    /// Array to page register (tR).
+    pub read_ns: PageTimes,
+    /// Page register to array (tPROG).
+    pub program_ns: PageTimes,
+    /// Block erase (tBERS).
+    pub erase_ns: u64,
+    /// A whole copyback; 0 stands for the sum of read and program.
+    pub copy_ns: u64,
+    /// Bus transfer of one byte, in picoseconds; 0 where the other figures hold it.
+    pub bus_ps_per_byte: u64,
+    /// Time of the die before every operation: command and address cycles, firmware.
+    pub command_ns: u64,
+    /// Whether dies and channels work at the same time; otherwise the device does one thing after another.
+    pub overlap: bool,
+}
+
+impl Default for TimingSpec {
+    fn default() -> Self {
+        Self {
+            read_ns: PageTimes::All(25_000),
+            program_ns: PageTimes::All(200_000),
+            erase_ns: 1_500_000,
+            copy_ns: 0,
+            bus_ps_per_byte: 25_000,
+            command_ns: 0,
+            overlap: true,
+        }
+    }
+}
+
+/// How often a block may be erased.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnduranceSpec {
+    /// Rated program/erase cycles.
+    pub cycles: u32,
+}
+
+impl Default for EnduranceSpec {
+    fn default() -> Self {
+        Self { cycles: 100_000 }
+    }
+}
+
+/// The code that protects a page; the OOB bytes are shared out evenly among the code words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EccSpec {
+    /// Data bytes of a code word; 0 where nothing corrects and damaged bytes are delivered without notice.
+    pub code_word_bytes: u32,
+    /// Bit errors that are corrected in one code word.
+    pub correctable_bits: u32,
+}
+
+impl Default for EccSpec {
+    fn default() -> Self {
+        Self { code_word_bytes: 512, correctable_bits: 1 }
+    }
+}
+
+/// Which pages of a bad block carry its mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkerPages {
+    /// The first page.
+    First,
+    /// The first or the second page, as the seed decides: both must be looked at.
+    #[default]
+    FirstOrSecond,
+    /// The last page.
+    Last,
+    /// The first page and the last.
+    FirstAndLast,
+}
+
+/// Blocks that are bad from the factory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BadBlockSpec {
+    /// Whether there are any; the seed decides which.
+    pub enabled: bool,
+    /// The largest number that the maker allows. The seed draws a number from 0 to this one.
+    pub factory_max: u32,
+    /// Blocks from 0 on that are good at delivery.
+    pub good_at_start: u32,
+    /// Where the mark is.
+    pub marker: MarkerPages,
+    /// Offset of the mark in the OOB: 0, or 5 on parts with 512-byte pages.
+    pub marker_offset: u32,
+}
+
+impl Default for BadBlockSpec {
+    fn default() -> Self {
+        Self { enabled: false, factory_max: 0, good_at_start: 1, marker: MarkerPages::default(), marker_offset: 0 }
+    }
+}
+
+/// Programs and erases that fail. A block in which one failed fails for ever.
+///
+/// After `n` erases of `cycles` rated ones an erase fails with probability `erase_probability + wear_probability * exp(wear_growth * (n / cycles - 1))`;
+/// some program of that erase cycle fails with `program_probability` per page and the same wear term per block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FailureSpec {
+    /// Whether anything fails by chance.
+    pub enabled: bool,
+    /// Per program, at any age.
+    pub program_probability: f64,
+    /// Per erase, at any age.
+    pub erase_probability: f64,
+    /// Per erase cycle at exactly the rated number of cycles.
+    pub wear_probability: f64,
+    /// How fast that grows: factor e per `cycles / wear_growth` further erases.
+    pub wear_growth: f64,
+}
+
+impl Default for FailureSpec {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            program_probability: 0.0,
+            erase_probability: 0.0,
+            wear_probability: 1e-6,
+            wear_growth: 8.0,
+        }
+    }
+}
+
+/// Raw bit error rate: `base + wear * N^wear_exponent + retention * N^retention_wear_exponent * days^retention_exponent
+/// + disturb * N^disturb_exponent * reads`, with N the erases of the block (at least 1), `days` since the block's first program after its erase, and
+/// `reads` of the block since then. The form is that of Kim, Choi and Min (FAST 2019) with a linear read term (Cai et al., DSN 2015).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BitErrorSpec {
+    /// Whether there are any.
+    pub enabled: bool,
+    /// At any age.
+    pub base: f64,
+    /// By erases.
+    pub wear: f64,
+    /// Exponent of the erases.
+    pub wear_exponent: f64,
+    /// By days since the program.
+    pub retention: f64,
+    /// Exponent of the erases in the retention term.
+    pub retention_wear_exponent: f64,
+    /// Exponent of the days.
+    pub retention_exponent: f64,
+    /// By reads of the block.
+    pub disturb: f64,
+    /// Exponent of the erases in the read-disturb term.
+    pub disturb_exponent: f64,
+    /// How unequal code words are: the rate of each is scaled by a gamma variable of mean 1 and this shape (the
+    /// larger the more equal); 0 makes all equal. Errors per frame are over-dispersed: Taranalli et al. 2016.
+    pub shape: u32,
+}
+
+impl Default for BitErrorSpec {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            base: 1e-8,
+            wear: 2e-13,
+            wear_exponent: 1.5,
+            retention: 3e-10,
+            retention_wear_exponent: 0.7,
+            retention_exponent: 0.5,
+            disturb: 1e-14,
+            disturb_exponent: 0.3,
+            shape: 5,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Reading a spec and refusing what cannot be.
+
+use nandkit_units::GeometryError;
+use toml::{Table, Value};
+
+use crate::sources;
+use crate::spec::{BitErrorSpec, ChipSpec, PageTimes};
+
+/// A spec that cannot be used: where, what it says, what would be right.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SpecError {
+    /// The text is no TOML, or a value has the wrong type. The message shows line and column.
+    #[error("unreadable chip spec: {0}")]
+    Syntax(String),
+    /// A key that no chip has.
+    #[error("unknown key \"{key}\" in the chip spec{}", suggestion(.nearest))]
+    UnknownKey {
+        /// The key with its section.
+        key: String,
+        /// The known key that is most like it.
+        nearest: Option<String>,
+    },
+    /// A value that no chip can have.
+    #[error("impossible chip: {field} is {value}, expected {expected}")]
+    Impossible {
+        /// The key with its section.
+        field: String,
+        /// What it was.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// A figure without a source.
+    #[error(
+        "{figure} has no source: expected a text under \"{figure}\" or under its section in [sources], or the word \"assumption\""
+    )]
+    NoSource {
+        /// The figure with its section.
+        figure: String,
+    },
+    /// No preset has this name.
+    #[error("unknown device \"{name}\"{}; known are {known}", suggestion(.nearest))]
+    UnknownPreset {
+        /// What was asked for.
+        name: String,
+        /// The known name that is most like it.
+        nearest: Option<String>,
+        /// All names.
+        known: String,
+    },
+}
+
+fn suggestion(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|nearest| format!(", did you mean \"{nearest}\"?")).unwrap_or_default()
+}
+
+/// The candidate that is most like `name`, if any is like it at all.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    candidates
+        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate.to_string())
+}
+
+impl From<GeometryError> for SpecError {
+    fn from(error: GeometryError) -> Self {
+        impossible(&format!("geometry.{}", error.field), error.value, error.expected)
+    }
+}
+
+fn impossible(field: &str, value: impl ToString, expected: &str) -> SpecError {
+    SpecError::Impossible { field: field.to_string(), value: value.to_string(), expected: expected.to_string() }
+}
+
+fn require(holds: bool, field: &str, value: impl ToString, expected: &str) -> Result<(), SpecError> {
+    if holds { Ok(()) } else { Err(impossible(field, value, expected)) }
+}
+
+/// Times above this (an hour) are slips of the pen.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+impl ChipSpec {
+    /// Reads a spec and checks it.
+    pub fn from_toml(text: &str) -> Result<Self, SpecError> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| SpecError::Syntax(error.to_string()))?;
+        refuse_unknown_keys(&table, &sources::table_of(&Self::default())?, "")?;
+        let spec: Self = toml::from_str(text).map_err(|error| SpecError::Syntax(error.to_string()))?;
+        spec.check()?;
+        Ok(spec)
+    }
+
+    /// The spec as TOML, with every value written out.
+    pub fn to_toml(&self) -> Result<String, SpecError> {
+        toml::to_string(self).map_err(|error| SpecError::Syntax(error.to_string()))
+    }
+
+    /// Refuses values that no chip can have.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let geometry = self.geometry.build();
+        geometry.check()?;
+        let units = geometry.page_size / geometry.write_unit;
+        require(
+            units <= crate::rules::MOST_UNITS,
+            "geometry.write_unit",
+            geometry.write_unit,
+            "at least a 48th of page_size",
+        )?;
+        require(
+            (1..=255).contains(&self.rules.partial_programs),
+            "rules.partial_programs",
+            self.rules.partial_programs,
+            "1 to 255",
+        )?;
+        self.check_times()?;
+        require(self.endurance.cycles > 0, "endurance.cycles", self.endurance.cycles, "at least 1")?;
+        let word = self.ecc.code_word_bytes;
+        require(
+            word == 0 || geometry.page_size.is_multiple_of(word),
+            "ecc.code_word_bytes",
+            word,
+            "0 or a divisor of geometry.page_size",
+        )?;
+        let bits = self.ecc.correctable_bits;
+        require(
+            if word == 0 { bits == 0 } else { bits <= (word * 8).min(u32::from(u16::MAX)) },
+            "ecc.correctable_bits",
+            bits,
+            "at most the bits of a code word; 0 where there is no ECC",
+        )?;
+        self.check_bad_blocks(geometry.blocks, geometry.oob_size)?;
+        self.check_probabilities()
+    }
+
+    fn check_times(&self) -> Result<(), SpecError> {
+        let timing = &self.timing;
+        for (field, times) in [("timing.read_ns", &timing.read_ns), ("timing.program_ns", &timing.program_ns)] {
+            let length = times.as_slice().len();
+            let one = matches!(times, PageTimes::All(_));
+            require(
+                one || (1..=16).contains(&length),
+                field,
+                format!("a list of {length}"),
+                "a list of 1 to 16 times",
+            )?;
+            for &time in times.as_slice() {
+                require(time <= LONGEST_NS, field, time, "at most an hour (3600000000000)")?;
+            }
+        }
+        for (field, time) in [
+            ("timing.erase_ns", timing.erase_ns),
+            ("timing.copy_ns", timing.copy_ns),
+            ("timing.command_ns", timing.command_ns),
+        ] {
+            require(time <= LONGEST_NS, field, time, "at most an hour (3600000000000)")?;
+        }
+        let bus = timing.bus_ps_per_byte;
+        require(bus <= 1_000_000_000, "timing.bus_ps_per_byte", bus, "at most a millisecond (1000000000)")
+    }
+
+    fn check_bad_blocks(&self, blocks: u32, oob_size: u32) -> Result<(), SpecError> {
+        let bad = &self.bad_blocks;
+        require(bad.factory_max < blocks, "bad_blocks.factory_max", bad.factory_max, "fewer than geometry.blocks")?;
+        require(bad.good_at_start <= blocks, "bad_blocks.good_at_start", bad.good_at_start, "at most geometry.blocks")?;
+        require(
+            !bad.enabled || bad.marker_offset < oob_size,
+            "bad_blocks.marker_offset",
+            bad.marker_offset,
+            "an offset inside the OOB",
+        )
+    }
+
+    fn check_probabilities(&self) -> Result<(), SpecError> {
+        let failures = &self.failures;
+        for (field, value) in [
+            ("failures.program_probability", failures.program_probability),
+            ("failures.erase_probability", failures.erase_probability),
+            ("failures.wear_probability", failures.wear_probability),
+        ] {
+            require((0.0..=1.0).contains(&value), field, value, "a probability from 0 to 1")?;
+        }
+        let growth = failures.wear_growth;
+        require((0.0..=1000.0).contains(&growth), "failures.wear_growth", growth, "0 to 1000")?;
+        let BitErrorSpec { base, wear, wear_exponent, retention, retention_wear_exponent, .. } = self.bit_errors;
+        let BitErrorSpec { retention_exponent, disturb, disturb_exponent, shape, .. } = self.bit_errors;
+        for (field, value) in [
+            ("bit_errors.base", base),
+            ("bit_errors.wear", wear),
+            ("bit_errors.retention", retention),
+            ("bit_errors.disturb", disturb),
+        ] {
+            require((0.0..=0.5).contains(&value), field, value, "a rate from 0 to 0.5")?;
+        }
+        for (field, value) in [
+            ("bit_errors.wear_exponent", wear_exponent),
+            ("bit_errors.retention_wear_exponent", retention_wear_exponent),
+            ("bit_errors.retention_exponent", retention_exponent),
+            ("bit_errors.disturb_exponent", disturb_exponent),
+        ] {
+            require((0.0..=10.0).contains(&value), field, value, "an exponent from 0 to 10")?;
+        }
+        require(shape <= 100, "bit_errors.shape", shape, "0 to 100")
+    }
+}
+
+fn refuse_unknown_keys(given: &Table, known: &Table, prefix: &str) -> Result<(), SpecError> {
+    for (key, value) in given {
+        let Some(known_value) = known.get(key) else {
+            let nearest = nearest(key, known.keys().map(String::as_str)).map(|near| format!("{prefix}{near}"));
+            return Err(SpecError::UnknownKey { key: format!("{prefix}{key}"), nearest });
+        };
+        if let (Value::Table(given), Value::Table(known)) = (value, known_value)
+            && key != "sources"
+        {
+            refuse_unknown_keys(given, known, &format!("{prefix}{key}."))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_spec_is_the_default_and_survives_a_round_trip() {
+        let spec = ChipSpec::from_toml("").unwrap();
+        assert_eq!(spec, ChipSpec::default());
+        assert_eq!(ChipSpec::from_toml(&spec.to_toml().unwrap()).unwrap(), spec);
+    }
+
+    #[test]
+    fn slips_are_answered_with_the_nearest_key() {
+        let error = ChipSpec::from_toml("[timing]\nread_us = 5").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown key \"timing.read_us\" in the chip spec, did you mean \"timing.read_ns\"?"
+        );
+        let error = ChipSpec::from_toml("[timming]").unwrap_err();
+        assert!(error.to_string().contains("did you mean \"timing\""), "{error}");
+        let error = ChipSpec::from_toml("[timing]\nerase_ns = \"slow\"").unwrap_err();
+        assert!(error.to_string().contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn impossible_values_are_refused_by_field() {
+        for (text, field) in [
+            ("[geometry]\npage_size = 1000", "geometry.page_size"),
+            ("[geometry]\npage_size = 65536\nwrite_unit = 512", "geometry.write_unit"),
+            ("[rules]\npartial_programs = 0", "rules.partial_programs"),
+            ("[timing]\nread_ns = []", "timing.read_ns"),
+            ("[timing]\nprogram_ns = [1, 99999999999999]", "timing.program_ns"),
+            ("[timing]\nerase_ns = 99999999999999", "timing.erase_ns"),
+            ("[timing]\nbus_ps_per_byte = 99999999999999", "timing.bus_ps_per_byte"),
+            ("[endurance]\ncycles = 0", "endurance.cycles"),
+            ("[ecc]\ncode_word_bytes = 500", "ecc.code_word_bytes"),
+            ("[ecc]\ncorrectable_bits = 5000", "ecc.correctable_bits"),
+            ("[ecc]\ncode_word_bytes = 0", "ecc.correctable_bits"),
+            ("[bad_blocks]\nfactory_max = 256", "bad_blocks.factory_max"),
+            ("[bad_blocks]\ngood_at_start = 257", "bad_blocks.good_at_start"),
+            ("[bad_blocks]\nenabled = true\nmarker_offset = 64", "bad_blocks.marker_offset"),
+            ("[failures]\nerase_probability = 1.5", "failures.erase_probability"),
+            ("[failures]\nwear_growth = nan", "failures.wear_growth"),
+            ("[bit_errors]\nbase = -1.0", "bit_errors.base"),
+            ("[bit_errors]\nretention_exponent = inf", "bit_errors.retention_exponent"),
+            ("[bit_errors]\nshape = 1000", "bit_errors.shape"),
+        ] {
+            match ChipSpec::from_toml(text) {
+                Err(SpecError::Impossible { field: found, .. }) => assert_eq!(found, field, "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a chip keeps of its pages: all bytes, bytes and descriptions, or only a tag.
+//!
+//! Stores know nothing of rules, time or faults. Blocks get a slot when they are first programmed; a store holds its slots'
+//! pages so that a clone shares them until one side writes.
+
+mod content;
+mod described;
+mod pages;
+mod shadow;
+
+pub use content::ContentStore;
+pub use described::DescribedStore;
+pub use shadow::ShadowStore;
+
+use nandkit_flash::PageProgram;
+use nandkit_units::{Described, FlashGeometry, Payload, ReadInto};
+use serde::{Deserialize, Serialize};
+
+/// A page that a store holds: its block's slot, and the page in the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The block's slot.
+    pub slot: usize,
+    /// The page in the block.
+    pub page: u32,
+}
+
+/// The store has no bytes for what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoContent;
+
+/// What of a page is left to be saved: exactly what a program would need to bring it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing was programmed.
+    Erased,
+    /// Bytes; shorter than the page where the rest is erased. The second are the OOB's, with the same reading.
+    Bytes(Vec<u8>, Vec<u8>),
+    /// A description from a column on, and the OOB's bytes.
+    Described(u32, Described, Vec<u8>),
+    /// A shadow's tag of bytes that it did not keep, and the OOB's bytes.
+    Tag(u64, Vec<u8>),
+}
+
+/// Keeps pages.
+pub trait Store: Clone + Send + Sync {
+    /// The store's name in specs and records.
+    const KIND: StoreKind;
+
+    /// A store without slots.
+    fn new(geometry: &FlashGeometry) -> Self;
+
+    /// Adds a slot of erased pages. Its number is the count of slots before.
+    fn add_slot(&mut self);
+
+    /// Programs: bits go from 1 to 0. The chip has checked ranges and rules.
+    fn program(&mut self, place: Place, program: &PageProgram<'_>);
+
+    /// Puts the source's data and OOB into an erased page; `oob` replaces the beginning of the source's OOB.
+    fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>);
+
+    /// Erases all pages of a slot.
+    fn erase(&mut self, slot: usize);
+
+    /// Erases one page.
+    fn erase_page(&mut self, place: Place);
+
+    /// Reads data from `column` on into `into` and the OOB from its start. The chip has checked ranges.
+    fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent>;
+
+    /// What must be saved of a page.
+    fn keep(&self, place: Place) -> Kept;
+
+    /// Brings back a page whose block is erased. A store that cannot hold what is kept (a tag in a content store) leaves it erased and says so.
+    fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent>;
+}
+
+/// The stores by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKind {
+    /// [`ContentStore`].
+    #[default]
+    Content,
+    /// [`DescribedStore`].
+    Described,
+    /// [`ShadowStore`].
+    Shadow,
+}
+
+/// Delivers the bytes from `column` on of a page of which `described` begins at `start` and the rest is erased.
+fn deliver_described(into: &mut ReadInto<'_>, column: u32, start: u32, described: Described) {
+    let length = into.len();
+    if length == 0 {
+        return;
+    }
+    let payload = Payload::Described(described);
+    if let Some(part) = column.checked_sub(start).and_then(|skip| payload.part(skip as usize, length)) {
+        return into.deliver(part);
+    }
+    let from = column.max(start);
+    let to = (u64::from(column) + length as u64).min(u64::from(start) + u64::from(described.length)) as u32;
+    let Some(bytes) = bytes_of(into) else { return };
+    bytes.fill(0xFF);
+    if from < to
+        && let Some(part) = payload.part((from - start) as usize, (to - from) as usize)
+        && let Some(target) = bytes.get_mut((from - column) as usize..(to - column) as usize)
+    {
+        part.copy_to(target);
+    }
+}
+
+/// The bytes that a read fills, whichever form it takes; `None` where nothing is to be delivered.
+pub(crate) fn bytes_of<'a>(into: &'a mut ReadInto<'_>) -> Option<&'a mut [u8]> {
+    match into {
+        ReadInto::Bytes(bytes) => Some(bytes),
+        ReadInto::Content { content, length } => Some(content.set_bytes(*length as usize)),
+        ReadInto::Nothing { .. } => None,
+    }
+}

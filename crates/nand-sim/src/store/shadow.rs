@@ -1,0 +1,339 @@
+//! The store that keeps a 64-bit tag and the first 16 OOB bytes of each page: for translation layers on large devices.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use nandkit_flash::PageProgram;
+use nandkit_units::{Described, Description, FlashGeometry, Generator, Payload, ReadInto};
+
+use super::pages::fill_oob;
+use super::{Kept, NoContent, Place, Store, StoreKind, deliver_described};
+use crate::words::WordTables;
+
+/// OOB bytes that are kept.
+const OOB_KEPT: usize = 16;
+/// Words per page: the tag, and the OOB in two.
+const WORDS: usize = 3;
+
+/// Bits 63 and 62 of a tag say what the page holds; 0 is erased.
+const KIND: u64 = 3 << 62;
+const KIND_OOB_ONLY: u64 = 1 << 62;
+const KIND_HASH: u64 = 2 << 62;
+const KIND_DESCRIBED: u64 = 3 << 62;
+/// More OOB bytes were programmed than are kept.
+const LONG_OOB: u64 = 1 << 61;
+const HASH: u64 = LONG_OOB - 1;
+
+// A description in a tag: generator in bit 60, offset / 512 in 50..60, version in 30..50, record in 0..30; for data that fill the page. All ones: see
+// `ShadowStore::wide`.
+const GENERATOR_SHIFT: u32 = 60;
+const OFFSET_SHIFT: u32 = 50;
+const VERSION_SHIFT: u32 = 30;
+const OFFSET_LIMIT: u32 = 1 << 10;
+const VERSION_LIMIT: u32 = 1 << 20;
+const RECORD_LIMIT: u64 = 1 << 30;
+const WIDE: u64 = KIND_DESCRIBED | HASH;
+
+/// A description that does not fit into a tag: where it starts in the page, and what it is.
+type Wide = (u32, Described);
+
+/// Keeps tags. Descriptions are kept exactly: packed into the tag where they fit, else in a table of their own.
+#[derive(Clone, Debug)]
+pub struct ShadowStore {
+    words: WordTables,
+    page_size: u32,
+    wide: Arc<BTreeMap<(usize, u32), Wide>>,
+}
+
+#[inline]
+fn pack(description: &Description) -> Option<u64> {
+    let fits = description.record < RECORD_LIMIT
+        && description.version < VERSION_LIMIT
+        && description.offset % 512 == 0
+        && description.offset / 512 < OFFSET_LIMIT;
+    if !fits {
+        return None;
+    }
+    let generator = match description.generator {
+        Generator::Zero => 0,
+        Generator::Record => 1,
+    };
+    let tag = KIND_DESCRIBED
+        | generator << GENERATOR_SHIFT
+        | u64::from(description.offset / 512) << OFFSET_SHIFT
+        | u64::from(description.version) << VERSION_SHIFT
+        | description.record;
+    (tag != WIDE).then_some(tag)
+}
+
+fn unpack(tag: u64) -> Description {
+    Description {
+        record: tag & (RECORD_LIMIT - 1),
+        version: (tag >> VERSION_SHIFT) as u32 & (VERSION_LIMIT - 1),
+        offset: ((tag >> OFFSET_SHIFT) as u32 & (OFFSET_LIMIT - 1)) * 512,
+        generator: if tag >> GENERATOR_SHIFT & 1 == 0 { Generator::Zero } else { Generator::Record },
+    }
+}
+
+/// A fingerprint of bytes: tells contents apart, resists nobody. Four lanes, so that it runs at memory speed.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x9E37_79B1_85EB_CA87;
+    let mut lanes = [1u64, 2, 3, 4];
+    let mut chunks = bytes.chunks_exact(32);
+    for chunk in &mut chunks {
+        for (lane, word) in lanes.iter_mut().zip(chunk.chunks_exact(8)) {
+            let word = word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+            *lane = (*lane ^ word).wrapping_mul(PRIME).rotate_left(29);
+        }
+    }
+    let rest =
+        chunks.remainder().iter().fold(bytes.len() as u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(PRIME));
+    lanes.into_iter().fold(rest, |sum, lane| nandkit_units::random::hash(sum, lane, 0))
+}
+
+#[inline]
+fn oob_words(oob: &[u8]) -> [u64; 2] {
+    let mut bytes = [0xFF; OOB_KEPT];
+    match oob.first_chunk::<OOB_KEPT>() {
+        Some(first) => bytes = *first,
+        None => bytes[..oob.len()].copy_from_slice(oob),
+    }
+    let both = u128::from_le_bytes(bytes);
+    [both as u64, (both >> 64) as u64]
+}
+
+impl ShadowStore {
+    /// The tag of a page: 0 for an erased one, different for different contents. Equal runs leave equal tags.
+    pub fn tag(&self, place: Place) -> u64 {
+        self.words.words(place.slot).get(place.page as usize * WORDS).map_or(0, |word| word.load(Relaxed))
+    }
+
+    #[inline]
+    fn entry(&self, place: Place) -> Option<[u64; WORDS]> {
+        let first = place.page as usize * WORDS;
+        let words = self.words.words(place.slot).get(first..first + WORDS)?;
+        match words {
+            [tag, low, high] => Some([tag.load(Relaxed), low.load(Relaxed), high.load(Relaxed)]),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn set_entry(&mut self, place: Place, entry: [u64; WORDS]) {
+        let first = place.page as usize * WORDS;
+        if let Some([tag, low, high]) = self.words.words_mut(place.slot).get(first..first + WORDS) {
+            tag.store(entry[0], Relaxed);
+            low.store(entry[1], Relaxed);
+            high.store(entry[2], Relaxed);
+        }
+    }
+
+    /// The tag for data programmed into a page without data.
+    #[inline]
+    fn tag_of(&mut self, place: Place, column: u32, data: Payload<'_>) -> u64 {
+        match data {
+            Payload::Described(described) => {
+                if column == 0
+                    && described.length == self.page_size
+                    && let Some(tag) = pack(&described.description)
+                {
+                    return tag;
+                }
+                self.tag_of_wide(place, column, described)
+            }
+            Payload::Bytes(bytes) => KIND_HASH | fingerprint(bytes) & HASH,
+        }
+    }
+
+    #[cold]
+    fn tag_of_wide(&mut self, place: Place, column: u32, described: Described) -> u64 {
+        Arc::make_mut(&mut self.wide).insert((place.slot, place.page), (column, described));
+        WIDE
+    }
+
+    /// A program of a page that already holds something: OOB bits are cleared, data become a fingerprint of both parts.
+    #[cold]
+    fn program_again(&mut self, place: Place, old: [u64; WORDS], program: &PageProgram<'_>) {
+        let oob = oob_words(program.oob);
+        let long = (old[0] & LONG_OOB) | if program.oob.len() > OOB_KEPT { LONG_OOB } else { 0 };
+        let tag = if program.data.is_empty() {
+            old[0]
+        } else if old[0] & KIND == KIND_OOB_ONLY {
+            self.tag_of(place, program.column, program.data)
+        } else {
+            let before = self.describe(place, old[0]).map_or(old[0], |(column, described)| {
+                nandkit_units::random::hash(
+                    described.description.record,
+                    u64::from(described.description.version),
+                    column.into(),
+                )
+            });
+            self.forget_wide(place);
+            let new = match program.data {
+                Payload::Bytes(bytes) => fingerprint(bytes),
+                Payload::Described(described) => nandkit_units::random::hash(
+                    described.description.record,
+                    u64::from(described.description.version),
+                    u64::from(described.description.offset) << 32 | u64::from(described.length),
+                ),
+            };
+            KIND_HASH | nandkit_units::random::hash(before, new, u64::from(program.column)) & HASH
+        };
+        self.set_entry(place, [tag | long, old[1] & oob[0], old[2] & oob[1]]);
+    }
+
+    fn describe(&self, place: Place, tag: u64) -> Option<Wide> {
+        if tag & KIND != KIND_DESCRIBED {
+            return None;
+        }
+        if tag | LONG_OOB == WIDE | LONG_OOB {
+            return self.wide.get(&(place.slot, place.page)).copied();
+        }
+        Some((0, Described { description: unpack(tag), length: self.page_size }))
+    }
+
+    #[inline]
+    fn forget_wide(&mut self, place: Place) {
+        if !self.wide.is_empty() {
+            Arc::make_mut(&mut self.wide).remove(&(place.slot, place.page));
+        }
+    }
+
+    #[cold]
+    fn forget_wide_slot(&mut self, slot: usize) {
+        let keys: Vec<_> = self.wide.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();
+        if !keys.is_empty() {
+            let wide = Arc::make_mut(&mut self.wide);
+            keys.iter().for_each(|key| {
+                wide.remove(key);
+            });
+        }
+    }
+}
+
+impl Store for ShadowStore {
+    const KIND: StoreKind = StoreKind::Shadow;
+
+    fn new(geometry: &FlashGeometry) -> Self {
+        Self {
+            words: WordTables::new(geometry.pages_per_block as usize * WORDS),
+            page_size: geometry.page_size,
+            wide: Arc::default(),
+        }
+    }
+
+    fn add_slot(&mut self) {
+        self.words.add();
+    }
+
+    #[inline]
+    fn program(&mut self, place: Place, program: &PageProgram<'_>) {
+        let old = self.entry(place).unwrap_or_default();
+        if old[0] != 0 {
+            return self.program_again(place, old, program);
+        }
+        let tag =
+            if program.data.is_empty() { KIND_OOB_ONLY } else { self.tag_of(place, program.column, program.data) };
+        let long = if program.oob.len() > OOB_KEPT { LONG_OOB } else { 0 };
+        let [low, high] = oob_words(program.oob);
+        self.set_entry(place, [tag | long, low, high]);
+    }
+
+    #[inline]
+    fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
+        let Some([mut tag, mut low, mut high]) = self.entry(from) else { return };
+        if tag & KIND == KIND_DESCRIBED && tag | LONG_OOB == WIDE | LONG_OOB {
+            if let Some((column, described)) = self.describe(from, tag) {
+                self.tag_of_wide(to, column, described);
+            }
+        }
+        if tag == 0 {
+            (low, high) = (u64::MAX, u64::MAX);
+        }
+        if let Some(oob) = oob {
+            // An erased byte of the mask lets the source's byte through; `oob` replaces, so its bytes are put in as they are.
+            let kept = oob.len().min(OOB_KEPT);
+            let mask = if kept == OOB_KEPT { u128::MAX } else { (1u128 << (kept * 8)) - 1 };
+            let [new_low, new_high] = oob_words(oob);
+            let (mask_low, mask_high) = (mask as u64, (mask >> 64) as u64);
+            low = low & !mask_low | new_low & mask_low;
+            high = high & !mask_high | new_high & mask_high;
+            if oob.len() > OOB_KEPT {
+                tag |= LONG_OOB;
+            }
+            if tag & KIND == 0 && !oob.is_empty() {
+                tag |= KIND_OOB_ONLY;
+            }
+        }
+        self.set_entry(to, [tag, low, high]);
+    }
+
+    #[inline]
+    fn erase(&mut self, slot: usize) {
+        // Only tags: the OOB of a page without a tag is not looked at.
+        for word in self.words.words_mut(slot).iter().step_by(WORDS) {
+            word.store(0, Relaxed);
+        }
+        if !self.wide.is_empty() {
+            self.forget_wide_slot(slot);
+        }
+    }
+
+    fn erase_page(&mut self, place: Place) {
+        self.forget_wide(place);
+        self.set_entry(place, [0; WORDS]);
+    }
+
+    fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
+        let [tag, low, high] = self.entry(place).unwrap_or_default();
+        if tag == 0 {
+            into.deliver_fill(0xFF);
+            oob.fill(0xFF);
+            return Ok(());
+        }
+        let kept = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
+        fill_oob(oob, &kept);
+        if oob.len() > OOB_KEPT && tag & LONG_OOB != 0 {
+            return Err(NoContent);
+        }
+        match (self.describe(place, tag), tag & KIND) {
+            (Some((start, described)), _) => deliver_described(into, column, start, described),
+            (None, KIND_OOB_ONLY) => into.deliver_fill(0xFF),
+            (None, _) if into.is_empty() || matches!(into, ReadInto::Nothing { .. }) => {}
+            (None, _) => return Err(NoContent),
+        }
+        Ok(())
+    }
+
+    fn keep(&self, place: Place) -> Kept {
+        let [tag, low, high] = self.entry(place).unwrap_or_default();
+        if tag == 0 {
+            return Kept::Erased;
+        }
+        let oob = (u128::from(low) | u128::from(high) << 64).to_le_bytes().to_vec();
+        match self.describe(place, tag) {
+            Some((column, described)) if tag & LONG_OOB == 0 => Kept::Described(column, described, oob),
+            _ => Kept::Tag(tag, oob),
+        }
+    }
+
+    fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent> {
+        match kept {
+            Kept::Erased => Ok(()),
+            Kept::Bytes(bytes, oob) => {
+                self.program(place, &PageProgram::new(Payload::Bytes(bytes), oob));
+                Ok(())
+            }
+            Kept::Described(column, described, oob) => {
+                self.program(place, &PageProgram { column: *column, data: Payload::Described(*described), oob });
+                Ok(())
+            }
+            Kept::Tag(tag, oob) => {
+                let [low, high] = oob_words(oob);
+                self.set_entry(place, [*tag, low, high]);
+                Ok(())
+            }
+        }
+    }
+}

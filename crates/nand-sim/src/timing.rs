@@ -1,0 +1,249 @@
+//! When every operation starts and ends: one queue per die and per channel.
+
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos};
+
+use crate::spec::{ChipSpec, PageTimes};
+
+/// The times of one chip, ready for use.
+#[derive(Clone, Debug)]
+pub struct Times {
+    read: Vec<u64>,
+    program: Vec<u64>,
+    /// The block erase.
+    pub erase: u64,
+    copy: u64,
+    bus_ps_per_byte: u64,
+    command: u64,
+}
+
+#[inline]
+fn by_page(times: &[u64], page: u32) -> u64 {
+    match times {
+        [time] => *time,
+        [] => 0,
+        times => times[page as usize % times.len()],
+    }
+}
+
+fn list(times: &PageTimes) -> Vec<u64> {
+    times.as_slice().to_vec()
+}
+
+impl Times {
+    /// The times of a checked spec.
+    pub fn new(spec: &ChipSpec) -> Self {
+        let timing = &spec.timing;
+        Self {
+            read: list(&timing.read_ns),
+            program: list(&timing.program_ns),
+            erase: timing.erase_ns,
+            copy: timing.copy_ns,
+            bus_ps_per_byte: timing.bus_ps_per_byte,
+            command: timing.command_ns,
+        }
+    }
+
+    /// Array to page register.
+    #[inline]
+    pub fn read(&self, page: u32) -> u64 {
+        by_page(&self.read, page)
+    }
+
+    /// Page register to array.
+    #[inline]
+    pub fn program(&self, page: u32) -> u64 {
+        by_page(&self.program, page)
+    }
+
+    /// A whole copyback.
+    #[inline]
+    pub fn copy(&self, from: u32, to: u32) -> u64 {
+        if self.copy == 0 { self.read(from) + self.program(to) } else { self.copy }
+    }
+
+    /// The bus transfer of so many bytes, rounded up to whole nanoseconds.
+    #[inline]
+    pub fn transfer(&self, bytes: usize) -> u64 {
+        if self.bus_ps_per_byte == 0 { 0 } else { (bytes as u64).saturating_mul(self.bus_ps_per_byte).div_ceil(1000) }
+    }
+}
+
+/// When each die and channel is free.
+///
+/// **What occupies what.** The command overhead and the array time occupy the die; a transfer occupies the channel and the die, whose register it fills
+/// or empties. [`Done::busy`] is overhead + transfer + array time: waiting for a die or for a channel is not in it.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    die_free: Vec<u64>,
+    channel_free: Vec<u64>,
+    planes: u32,
+}
+
+/// A die and its channel, as places in the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    die: usize,
+    channel: usize,
+}
+
+impl Schedule {
+    /// An idle schedule. Without overlap the device is one die on one channel.
+    pub fn new(geometry: &FlashGeometry, overlap: bool) -> Self {
+        let (dies, channels) = if overlap { (geometry.dies, geometry.channels) } else { (1, 1) };
+        Self { die_free: vec![0; dies as usize], channel_free: vec![0; channels as usize], planes: geometry.planes }
+    }
+
+    /// Every die and channel is idle.
+    pub fn reset(&mut self) {
+        self.die_free.fill(0);
+        self.channel_free.fill(0);
+    }
+
+    /// Where a block lies, as [`FlashGeometry::die_of`] and [`FlashGeometry::channel_of`] say.
+    #[inline]
+    pub fn unit(&self, block: BlockIndex) -> Unit {
+        let dies = self.die_free.len();
+        if dies == 1 {
+            return Unit { die: 0, channel: 0 };
+        }
+        let die = (block.0 / self.planes) as usize % dies;
+        Unit { die, channel: die % self.channel_free.len() }
+    }
+
+    #[inline]
+    fn end(&mut self, unit: Unit, end: u64) {
+        if let Some(free) = self.die_free.get_mut(unit.die) {
+            *free = end;
+        }
+    }
+
+    #[inline]
+    fn die_start(&self, unit: Unit, context: &Context) -> u64 {
+        self.die_free.get(unit.die).copied().unwrap_or(0).max(context.issued.0)
+    }
+
+    /// Occupies the channel for a transfer that can begin at `ready`; returns its end.
+    #[inline]
+    fn transfer(&mut self, unit: Unit, ready: u64, time: u64) -> u64 {
+        if time == 0 {
+            return ready;
+        }
+        match self.channel_free.get_mut(unit.channel) {
+            Some(free) => {
+                let end = ready.max(*free).saturating_add(time);
+                *free = end;
+                end
+            }
+            None => ready,
+        }
+    }
+
+    /// A transfer to the die, then array time: program, and erase with no transfer.
+    #[inline]
+    pub fn write(&mut self, times: &Times, unit: Unit, context: &Context, transfer: u64, array: u64) -> Done {
+        let ready = self.die_start(unit, context).saturating_add(times.command);
+        let end = self.transfer(unit, ready, transfer).saturating_add(array);
+        self.end(unit, end);
+        Done { completed: Nanos(end), busy: Nanos(times.command + transfer + array), corrected_bits: 0 }
+    }
+
+    /// Array time, then a transfer from the die.
+    #[inline]
+    pub fn read(&mut self, times: &Times, unit: Unit, context: &Context, array: u64, transfer: u64) -> Done {
+        let ready = self.die_start(unit, context).saturating_add(times.command).saturating_add(array);
+        let end = self.transfer(unit, ready, transfer);
+        self.end(unit, end);
+        Done { completed: Nanos(end), busy: Nanos(times.command + transfer + array), corrected_bits: 0 }
+    }
+
+    /// A copy that occupies the source's die and the target's until it ends; the OOB that replaces the source's goes over the target's channel.
+    #[inline]
+    pub fn copy(
+        &mut self,
+        times: &Times,
+        (from, to): (Unit, Unit),
+        context: &Context,
+        transfer: u64,
+        array: u64,
+    ) -> Done {
+        if from.die != to.die {
+            let start = self.die_start(from, context);
+            let free = self.die_start(to, context).max(start);
+            self.end(to, free);
+        }
+        let done = self.write(times, to, context, transfer, array);
+        self.end(from, done.completed.0);
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(bus_ps_per_byte: u64, command_ns: u64) -> ChipSpec {
+        let mut spec = ChipSpec::default();
+        spec.timing.bus_ps_per_byte = bus_ps_per_byte;
+        spec.timing.command_ns = command_ns;
+        spec
+    }
+
+    fn at(instant: u64) -> Context {
+        Context::at(Nanos(instant))
+    }
+
+    #[test]
+    fn two_dies_share_a_channel_and_overlap_in_the_array() {
+        let geometry = FlashGeometry { dies: 2, ..FlashGeometry::default() };
+        let times = Times::new(&spec(1000, 10));
+        let mut schedule = Schedule::new(&geometry, true);
+        let (a, b) = (schedule.unit(BlockIndex(0)), schedule.unit(BlockIndex(1)));
+        let first = schedule.write(&times, a, &at(0), 100, 1000);
+        let second = schedule.write(&times, b, &at(0), 100, 1000);
+        assert_eq!((first.completed.0, first.busy.0), (1110, 1110));
+        assert_eq!((second.completed.0, second.busy.0), (1210, 1110));
+        let read = schedule.read(&times, a, &at(0), 50, 100);
+        assert_eq!((read.completed.0, read.busy.0), (1110 + 10 + 50 + 100, 160));
+        let waits = schedule.read(&times, b, &at(0), 10, 100);
+        assert_eq!((waits.completed.0, waits.busy.0), (1370, 120), "the channel is taken until 1270");
+    }
+
+    #[test]
+    fn without_overlap_everything_queues() {
+        let geometry = FlashGeometry { dies: 4, channels: 2, ..FlashGeometry::default() };
+        let times = Times::new(&spec(0, 0));
+        let mut schedule = Schedule::new(&geometry, false);
+        let ends: Vec<u64> = (0..4)
+            .map(|block| {
+                let unit = schedule.unit(BlockIndex(block));
+                schedule.write(&times, unit, &at(0), 0, 10).completed.0
+            })
+            .collect();
+        assert_eq!(ends, [10, 20, 30, 40]);
+        schedule.reset();
+        assert_eq!(schedule.write(&times, schedule.unit(BlockIndex(0)), &at(7), 0, 10).completed.0, 17);
+    }
+
+    #[test]
+    fn a_copy_between_dies_occupies_both() {
+        let geometry = FlashGeometry { dies: 2, ..FlashGeometry::default() };
+        let times = Times::new(&spec(0, 0));
+        let mut schedule = Schedule::new(&geometry, true);
+        let (a, b) = (schedule.unit(BlockIndex(0)), schedule.unit(BlockIndex(1)));
+        schedule.write(&times, a, &at(0), 0, 30);
+        let done = schedule.copy(&times, (a, b), &at(0), 0, 100);
+        assert_eq!((done.completed.0, done.busy.0), (130, 100));
+        assert_eq!(schedule.write(&times, a, &at(0), 0, 1).completed.0, 131);
+        assert_eq!(schedule.write(&times, b, &at(0), 0, 1).completed.0, 131);
+    }
+
+    #[test]
+    fn transfers_round_up_and_page_types_repeat() {
+        let mut spec = spec(1, 0);
+        spec.timing.program_ns = PageTimes::ByType(vec![1, 2, 3]);
+        let times = Times::new(&spec);
+        assert_eq!((times.transfer(0), times.transfer(1), times.transfer(1000), times.transfer(1001)), (0, 1, 1, 2));
+        assert_eq!((0..7).map(|page| times.program(page)).collect::<Vec<_>>(), [1, 2, 3, 1, 2, 3, 1]);
+        assert_eq!(times.copy(0, 4), 25_000 + 2);
+    }
+}
