@@ -1,0 +1,419 @@
+//! Drives a block device with a stream of block operations.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+
+use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation};
+use nandkit_units::{Clock, Content, Context, Described, Done, Lba, Nanos, Payload, ReadInto};
+
+use super::explain;
+use super::ledger::{Expectation, Ledger, NoLedger, SectorLedger, UnitLedger};
+use crate::error::{Result, WorkloadError};
+use crate::operation::{BlockOperation, BlockOperationKind, BlockWorkload, Phase};
+use crate::report::{DriverReport, PhaseReport, Progress, ProgressSink};
+
+/// A request larger than this goes to the device in pieces that are issued together, as an operating system's block layer does. It also
+/// bounds what it costs to make a page's bytes from the description of its request.
+pub const PIECE_BYTES_MAX: u32 = 64 << 10;
+
+/// How many operations pass between two calls of the progress sink.
+const BATCH: u32 = 4096;
+
+#[derive(Debug)]
+enum AnyLedger {
+    /// Before the first phase.
+    Undecided,
+    Nothing(NoLedger),
+    Units(UnitLedger),
+    Sectors(SectorLedger),
+}
+
+/// Applies block operations to a device, measures them in simulated time, and compares what it reads with what was written.
+///
+/// A closed loop of depth n keeps n operations outstanding; a flush waits for all of them, and they for it. Operations that arrive at stated
+/// instants (open loop) are issued then, however many are outstanding, and their latency counts from their arrival.
+#[derive(Debug)]
+pub struct BlockDriver {
+    clock: Clock,
+    verify: bool,
+    ledger: AnyLedger,
+    core: Core,
+}
+
+/// All but the ledger, so that the loop can be compiled for each kind of ledger.
+#[derive(Debug)]
+struct Core {
+    geometry: BlockGeometry,
+    piece_sectors: u32,
+    report: DriverReport,
+    operations: u64,
+    found: Content,
+    wanted: Vec<u8>,
+}
+
+/// The operations outstanding, and the instant that the driver has come to.
+struct Queue {
+    pending: BinaryHeap<Reverse<Nanos>>,
+    depth: usize,
+    start: Nanos,
+    /// The issue of the latest operation.
+    now: Nanos,
+    /// The latest completion.
+    ended: Nanos,
+}
+
+impl Queue {
+    /// The instant at which an operation is issued, and from which its latency counts.
+    #[inline]
+    fn issue(&mut self, operation: &BlockOperation) -> (Nanos, Nanos) {
+        if let Some(arrival) = operation.arrival {
+            let arrival = self.start + arrival;
+            self.now = self.now.max(arrival);
+            return (self.now, arrival);
+        }
+        if operation.kind == BlockOperationKind::Flush {
+            self.now = self.now.max(self.ended);
+            self.pending.clear();
+        } else if self.depth == 1 {
+            self.now = self.ended;
+        } else if self.pending.len() >= self.depth
+            && let Some(Reverse(first)) = self.pending.pop()
+        {
+            self.now = self.now.max(first);
+        }
+        (self.now, self.now)
+    }
+
+    #[inline]
+    fn complete(&mut self, operation: &BlockOperation, completed: Nanos) {
+        self.ended = self.ended.max(completed);
+        if operation.arrival.is_some() || self.depth == 1 {
+            return;
+        }
+        if operation.kind == BlockOperationKind::Flush {
+            self.now = self.ended;
+        } else {
+            self.pending.push(Reverse(completed));
+        }
+    }
+}
+
+impl BlockDriver {
+    /// A driver for devices of this geometry, starting at the clock's instant. With `verify` reads are compared as they happen, and
+    /// [`BlockDriver::verify_all`] compares every written sector at the end.
+    pub fn new(geometry: BlockGeometry, clock: Clock, verify: bool) -> Self {
+        let core = Core {
+            geometry,
+            piece_sectors: (PIECE_BYTES_MAX / geometry.sector_size.max(1)).max(1),
+            report: DriverReport::default(),
+            operations: 0,
+            found: Content::new(),
+            wanted: Vec::new(),
+        };
+        Self { clock, verify, ledger: AnyLedger::Undecided, core }
+    }
+
+    /// The counts so far.
+    pub const fn report(&self) -> &DriverReport {
+        &self.core.report
+    }
+
+    /// Applies one phase of the workload, whose unit must not change between phases, and waits for the last completion. The clock goes on
+    /// at least every few thousand operations. Phases without operations leave no report.
+    pub fn run_phase<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized>(
+        &mut self,
+        phase: Phase,
+        workload: &mut W,
+        device: &mut D,
+        progress: ProgressSink<'_>,
+    ) -> Result<()> {
+        if matches!(self.ledger, AnyLedger::Undecided) {
+            self.ledger = match workload.unit_sectors() {
+                _ if !self.verify => AnyLedger::Nothing(NoLedger::default()),
+                Some(unit) if unit <= self.core.piece_sectors => AnyLedger::Units(UnitLedger::new(unit)),
+                _ => AnyLedger::Sectors(SectorLedger::new(self.core.geometry.sector_size)),
+            };
+        }
+        // Pieces must not straddle units.
+        if let AnyLedger::Units(_) = self.ledger
+            && let Some(unit) = workload.unit_sectors()
+        {
+            self.core.piece_sectors = unit;
+        }
+        let (core, clock) = (&mut self.core, &self.clock);
+        match &mut self.ledger {
+            AnyLedger::Undecided => Ok(()),
+            AnyLedger::Nothing(ledger) => core.run_phase(phase, workload, device, ledger, clock, progress),
+            AnyLedger::Units(ledger) => core.run_phase(phase, workload, device, ledger, clock, progress),
+            AnyLedger::Sectors(ledger) => core.run_phase(phase, workload, device, ledger, clock, progress),
+        }
+    }
+
+    /// Reads every sector back that the workload wrote or trimmed, and compares. Does nothing where the driver does not verify. Takes
+    /// simulated time, which no phase counts.
+    pub fn verify_all<D: BlockDevice + ?Sized>(&mut self, device: &mut D, progress: ProgressSink<'_>) -> Result<()> {
+        let (core, clock) = (&mut self.core, &self.clock);
+        match &self.ledger {
+            AnyLedger::Undecided | AnyLedger::Nothing(_) => Ok(()),
+            AnyLedger::Units(ledger) => core.verify_all(device, ledger, clock, progress),
+            AnyLedger::Sectors(ledger) => core.verify_all(device, ledger, clock, progress),
+        }
+    }
+}
+
+impl Core {
+    fn run_phase<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized, L: Ledger>(
+        &mut self,
+        phase: Phase,
+        workload: &mut W,
+        device: &mut D,
+        ledger: &mut L,
+        clock: &Clock,
+        progress: ProgressSink<'_>,
+    ) -> Result<()> {
+        let total = workload.begin(phase);
+        let start = clock.now();
+        let depth = workload.queue_depth().max(1) as usize;
+        let pending = BinaryHeap::with_capacity(depth.min(1 << 16) + 1);
+        let mut queue = Queue { pending, depth, start, now: start, ended: start };
+        let mut report = PhaseReport::new(phase, start);
+        let mut done = 0;
+        loop {
+            let count = self.run_batch(workload, device, ledger, &mut queue, &mut report)?;
+            done += u64::from(count);
+            clock.advance_to(queue.now);
+            if count < BATCH {
+                break;
+            }
+            let step = Progress { phase: Some(phase), done, total, now: queue.now };
+            if progress(step) == ControlFlow::Break(()) {
+                return Err(WorkloadError::Cancelled { operations: self.operations });
+            }
+        }
+        clock.advance_to(queue.ended);
+        report.ended = queue.ended.max(queue.now);
+        if done > 0 {
+            let _ = progress(Progress { phase: Some(phase), done, total: Some(done), now: report.ended });
+            self.report.phases.push(report);
+        }
+        Ok(())
+    }
+
+    /// Applies up to [`BATCH`] operations; fewer only at the end of the phase.
+    #[inline]
+    fn run_batch<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized, L: Ledger>(
+        &mut self,
+        workload: &mut W,
+        device: &mut D,
+        ledger: &mut L,
+        queue: &mut Queue,
+        report: &mut PhaseReport,
+    ) -> Result<u32> {
+        for count in 0..BATCH {
+            let Some(operation) = workload.next_operation()? else { return Ok(count) };
+            let (issued, since) = queue.issue(&operation);
+            let context = Context::at(issued);
+            let bytes = u64::from(operation.sectors) * u64::from(self.geometry.sector_size);
+            let done = match operation.kind {
+                BlockOperationKind::Write => {
+                    report.user_bytes_written += bytes;
+                    self.write(&context, &operation, device, ledger)
+                }
+                BlockOperationKind::Read => {
+                    report.user_bytes_read += bytes;
+                    self.read::<D, L>(&context, &operation, device, ledger)
+                }
+                BlockOperationKind::Flush => device.flush(&context).map_err(|source| self.failed(&operation, source)),
+                BlockOperationKind::Trim => self.trim(&context, &operation, device, ledger),
+            }?;
+            queue.complete(&operation, done.completed);
+            report.record(operation.kind.counted(), done.completed.since(since));
+            self.operations += 1;
+        }
+        Ok(BATCH)
+    }
+
+    #[cold]
+    fn failed(&self, operation: &BlockOperation, source: BlockError) -> WorkloadError {
+        let operation = format!("{:?} of {} sectors at {}", operation.kind, operation.sectors, operation.at);
+        WorkloadError::Block { index: self.operations, operation, source }
+    }
+
+    #[inline]
+    fn write<D: BlockDevice + ?Sized, L: Ledger>(
+        &self,
+        context: &Context,
+        operation: &BlockOperation,
+        device: &mut D,
+        ledger: &mut L,
+    ) -> Result<Done> {
+        let mut done = Done::immediately(context);
+        let (mut at, mut left) = (operation.at, operation.sectors);
+        // Refused before the ledger grows to an address that no device has.
+        self.check_range(operation)?;
+        while left > 0 {
+            let sectors = left.min(self.piece_sectors);
+            let length = sectors * self.geometry.sector_size;
+            let description = ledger.write(at.0, sectors);
+            let piece = device
+                .write(context, at, Payload::Described(Described { description, length }))
+                .map_err(|source| self.failed(operation, source))?;
+            done = done.and(piece);
+            at = at.plus(u64::from(sectors));
+            left -= sectors;
+        }
+        Ok(done)
+    }
+
+    #[inline]
+    fn check_range(&self, operation: &BlockOperation) -> Result<()> {
+        let end = operation.at.0.checked_add(u64::from(operation.sectors));
+        if end.is_some_and(|end| end <= self.geometry.sectors) {
+            return Ok(());
+        }
+        let of = match operation.kind {
+            BlockOperationKind::Trim => Operation::Trim,
+            BlockOperationKind::Read => Operation::Read,
+            _ => Operation::Write,
+        };
+        let detail = format!("the device has {} sectors", self.geometry.sectors);
+        Err(self.failed(operation, BlockError::new(ErrorKind::OutOfRange, of, operation.at, detail)))
+    }
+
+    #[inline]
+    fn read<D: BlockDevice + ?Sized, L: Ledger>(
+        &mut self,
+        context: &Context,
+        operation: &BlockOperation,
+        device: &D,
+        ledger: &L,
+    ) -> Result<Done> {
+        self.check_range(operation)?;
+        let mut done = Done::immediately(context);
+        let (mut at, mut left) = (operation.at, operation.sectors);
+        while left > 0 {
+            let sectors = left.min(self.piece_sectors);
+            let length = sectors * self.geometry.sector_size;
+            let into = if L::REMEMBERS {
+                ReadInto::Content { content: &mut self.found, length }
+            } else {
+                ReadInto::Nothing { length }
+            };
+            let piece = device.read(context, at, into).map_err(|source| self.failed(operation, source))?;
+            if L::REMEMBERS {
+                self.compare(at, sectors, ledger)?;
+            }
+            done = done.and(piece);
+            at = at.plus(u64::from(sectors));
+            left -= sectors;
+        }
+        Ok(done)
+    }
+
+    fn trim<D: BlockDevice + ?Sized, L: Ledger>(
+        &self,
+        context: &Context,
+        operation: &BlockOperation,
+        device: &mut D,
+        ledger: &mut L,
+    ) -> Result<Done> {
+        self.check_range(operation)?;
+        // A device that does not listen keeps its content, as a disk does: nothing is expected to change.
+        let Some(trim) = device.trim() else { return Ok(Done::immediately(context)) };
+        let sectors = u64::from(operation.sectors);
+        let done =
+            trim.trim(context, operation.at, sectors).map_err(|source| self.failed(operation, source))?;
+        ledger.trim(operation.at.0, sectors);
+        Ok(done)
+    }
+
+    /// Compares what was read (`self.found`) of the sectors from `at` on with what must be there.
+    #[inline]
+    fn compare<L: Ledger>(&mut self, at: Lba, sectors: u32, ledger: &L) -> Result<()> {
+        let length = sectors * self.geometry.sector_size;
+        if let (Expectation::Written(description), run) = ledger.expectation(at.0, sectors)
+            && run == sectors
+            && self.found.described() == Some(Described { description, length })
+        {
+            self.report.verified_bytes += u64::from(length);
+            return Ok(());
+        }
+        self.compare_bytes(at, sectors, ledger)
+    }
+
+    #[cold]
+    fn compare_bytes<L: Ledger>(&mut self, at: Lba, sectors: u32, ledger: &L) -> Result<()> {
+        let sector_size = self.geometry.sector_size as usize;
+        let found = self.found.to_bytes();
+        if found.len() != sectors as usize * sector_size {
+            let detail = format!("{} bytes were read, expected {}", found.len(), sectors as usize * sector_size);
+            return Err(WorkloadError::Mismatch { place: at.to_string(), detail });
+        }
+        let mut sector = 0;
+        while sector < sectors {
+            let (expectation, run) = ledger.expectation(at.0 + u64::from(sector), sectors - sector);
+            let bytes = run as usize * sector_size;
+            let part = found.get(sector as usize * sector_size..).and_then(|rest| rest.get(..bytes)).unwrap_or(&[]);
+            self.wanted.resize(bytes, 0);
+            match expectation {
+                Expectation::Unknown => {
+                    sector += run;
+                    continue;
+                }
+                Expectation::Zeroes => self.wanted.fill(0),
+                Expectation::Written(description) => description.generate(&mut self.wanted),
+            }
+            let differs = part.chunks(sector_size).zip(self.wanted.chunks(sector_size)).position(|(a, b)| a != b);
+            if let Some(differs) = differs {
+                let detail = match expectation {
+                    Expectation::Written(description) => {
+                        explain(Described { description, length: bytes as u32 }, part)
+                    }
+                    _ => "expected zeroes after a trim".to_string(),
+                };
+                let place = at.plus(u64::from(sector) + differs as u64).to_string();
+                return Err(WorkloadError::Mismatch { place, detail });
+            }
+            self.report.verified_bytes += bytes as u64;
+            sector += run;
+        }
+        Ok(())
+    }
+
+    fn verify_all<D: BlockDevice + ?Sized, L: Ledger>(
+        &mut self,
+        device: &mut D,
+        ledger: &L,
+        clock: &Clock,
+        progress: ProgressSink<'_>,
+    ) -> Result<()> {
+        let sectors_in_all = self.geometry.sectors;
+        let (mut at, mut checked, mut reads) = (0, 0, 0u32);
+        while let Some(next) = ledger.next_known(at) {
+            if next >= sectors_in_all {
+                break;
+            }
+            let most = u64::from(self.piece_sectors).min(sectors_in_all - next) as u32;
+            let (expectation, run) = ledger.expectation(next, most);
+            at = next + u64::from(run);
+            if expectation == Expectation::Unknown {
+                continue;
+            }
+            let operation =
+                BlockOperation { kind: BlockOperationKind::Read, at: Lba(next), sectors: run, arrival: None };
+            let done = self.read::<D, L>(&Context::at(clock.now()), &operation, device, ledger)?;
+            clock.advance_to(done.completed);
+            checked += u64::from(run);
+            reads += 1;
+            if reads.is_multiple_of(BATCH) {
+                let step = Progress { phase: None, done: at, total: Some(sectors_in_all), now: clock.now() };
+                if progress(step) == ControlFlow::Break(()) {
+                    return Err(WorkloadError::Cancelled { operations: self.operations });
+                }
+            }
+        }
+        self.report.verified_at_end = Some(checked);
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! What workloads read from outside: trace files and directories, behind a trait that the caller injects.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use crate::error::{Result, WorkloadError};
+use crate::tree::source::{HostTree, TreeSource};
+
+/// Where traces and directories come from.
+pub trait Inputs {
+    /// Opens a trace for reading from its start; asked twice, since a trace is looked through before it is used.
+    fn open(&self, path: &str) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Reads a directory's structure.
+    fn tree(&self, path: &str) -> Result<Box<dyn TreeSource>>;
+}
+
+/// The host's file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostInputs;
+
+impl Inputs for HostInputs {
+    fn open(&self, path: &str) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn tree(&self, path: &str) -> Result<Box<dyn TreeSource>> {
+        Ok(Box::new(HostTree::read(path)?))
+    }
+}
+
+/// No inputs: for callers that run generated workloads only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoInputs;
+
+impl Inputs for NoInputs {
+    fn open(&self, _: &str) -> io::Result<Box<dyn Read + Send>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "no files can be read here"))
+    }
+
+    fn tree(&self, path: &str) -> Result<Box<dyn TreeSource>> {
+        let detail = "no directories can be read here".to_string();
+        Err(WorkloadError::Input { path: path.to_string(), detail, source: None })
+    }
+}

@@ -1,0 +1,351 @@
+//! Which workload, with which parameters: from the command line, from TOML, and back into records.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use nandkit_block::BlockGeometry;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::access::{AccessBlocks, AccessFile};
+use crate::error::{Nearest, Result, SpecError, WorkloadError};
+use crate::event_recorder::EventRecorder;
+use crate::fax::Fax;
+use crate::inputs::Inputs;
+use crate::operation::FileWorkload;
+use crate::overwrite::{Overwrite, OverwriteBlocks, OverwriteFiles};
+use crate::parameters::{ParameterDescription, Parameters, Value};
+use crate::phone::Phone;
+use crate::postmark::{ChurnFiles, Postmark, PostmarkFiles, PostmarkLarge, PostmarkSmall};
+use crate::random::RandomAccess;
+use crate::sequential::SequentialAccess;
+use crate::stream::BlockStream;
+use crate::trace::{Trace, TraceBlocks, TraceFiles};
+use crate::tree::{Tree, TreeFiles};
+
+/// A workload and its parameters.
+///
+/// On the command line `name` or `name:key=value,key=value`, and `tree:DIR`, `trace:FILE`, which further parameters may follow. In TOML the same
+/// text, or a table with `kind` and the parameters. A spec serialises as a table of all its parameters, defaults included.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "each is documented by its parameters")]
+pub enum WorkloadSpec {
+    Postmark(Postmark),
+    PostmarkSmall(PostmarkSmall),
+    PostmarkLarge(PostmarkLarge),
+    Fax(Fax),
+    Phone(Phone),
+    EventRecorder(EventRecorder),
+    Overwrite(Overwrite),
+    Random(RandomAccess),
+    Sequential(SequentialAccess),
+    Tree(Tree),
+    Trace(Trace),
+}
+
+/// A workload for help texts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadDescription {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// Whether it runs on file systems.
+    pub on_files: bool,
+    /// Whether it runs on block devices.
+    pub on_blocks: bool,
+    /// The parameter that may stand right behind the name, without its key.
+    pub positional: Option<&'static str>,
+    /// Its parameters.
+    pub parameters: Vec<ParameterDescription>,
+}
+
+/// Does the same with whichever parameters the spec has.
+macro_rules! with_parameters {
+    ($spec:expr, $parameters:ident => $body:expr) => {
+        match $spec {
+            WorkloadSpec::Postmark($parameters) => $body,
+            WorkloadSpec::PostmarkSmall($parameters) => $body,
+            WorkloadSpec::PostmarkLarge($parameters) => $body,
+            WorkloadSpec::Fax($parameters) => $body,
+            WorkloadSpec::Phone($parameters) => $body,
+            WorkloadSpec::EventRecorder($parameters) => $body,
+            WorkloadSpec::Overwrite($parameters) => $body,
+            WorkloadSpec::Random($parameters) => $body,
+            WorkloadSpec::Sequential($parameters) => $body,
+            WorkloadSpec::Tree($parameters) => $body,
+            WorkloadSpec::Trace($parameters) => $body,
+        }
+    };
+}
+
+fn name_of<P: Parameters>(_: &P) -> &'static str {
+    P::WORKLOAD
+}
+
+fn keys_of<P: Parameters>(_: &P) -> &'static [&'static str] {
+    P::KEYS
+}
+
+fn describe<P: Parameters>(_: &P) -> Vec<ParameterDescription> {
+    P::describe()
+}
+
+impl WorkloadSpec {
+    /// All workloads with their defaults, in the order of help texts.
+    fn defaults() -> Vec<Self> {
+        vec![
+            Self::Postmark(Postmark::default()),
+            Self::PostmarkSmall(PostmarkSmall::default()),
+            Self::PostmarkLarge(PostmarkLarge::default()),
+            Self::Fax(Fax::default()),
+            Self::Phone(Phone::default()),
+            Self::EventRecorder(EventRecorder::default()),
+            Self::Overwrite(Overwrite::default()),
+            Self::Random(RandomAccess::default()),
+            Self::Sequential(SequentialAccess::default()),
+            Self::Tree(Tree::default()),
+            Self::Trace(Trace::default()),
+        ]
+    }
+
+    /// The workload of this name with its defaults. `recorder` is short for `event-recorder`.
+    pub fn named(name: &str) -> std::result::Result<Self, SpecError> {
+        let wanted = if name == "recorder" { "event-recorder" } else { name };
+        let all = Self::defaults();
+        let names: Vec<&'static str> = all.iter().map(Self::name).collect();
+        all.into_iter().find(|spec| spec.name() == wanted).ok_or_else(|| SpecError::UnknownWorkload {
+            name: name.to_string(),
+            nearest: Nearest::of(name, &names),
+            known: names.join(", "),
+        })
+    }
+
+    /// The workload's name.
+    pub fn name(&self) -> &'static str {
+        with_parameters!(self, parameters => name_of(parameters))
+    }
+
+    /// Sets one parameter; text is read as on the command line.
+    pub fn set(&mut self, key: &str, value: &Value) -> std::result::Result<(), SpecError> {
+        with_parameters!(self, parameters => parameters.set(key, value))
+    }
+
+    /// All parameters with their values.
+    pub fn values(&self) -> Vec<(&'static str, Value)> {
+        with_parameters!(self, parameters => parameters.values())
+    }
+
+    /// The parameter that may stand behind the name without its key.
+    const fn positional(&self) -> Option<&'static str> {
+        match self {
+            Self::Tree(_) => Some("dir"),
+            Self::Trace(_) => Some("file"),
+            _ => None,
+        }
+    }
+
+    const fn summary(&self) -> &'static str {
+        match self {
+            Self::Postmark(_) => "Katcher's benchmark of many small files: read or append, create or delete",
+            Self::PostmarkSmall(_) => "creates and deletes a directory with 50 files of 512 bytes, again and again",
+            Self::PostmarkLarge(_) => "creates and deletes files of 1 MB",
+            Self::Fax(_) => "a fax machine: a new file per page, a history, the oldest faxes deleted",
+            Self::Phone(_) => "a cell phone: small durable changes of call logs, messages, address book, appointments",
+            Self::EventRecorder(_) => "an event recorder: small durable records at the end of a cyclic log",
+            Self::Overwrite(_) => "files filled in order, then records overwritten: in order, at random, hot and cold",
+            Self::Random(_) => "reads and writes at random places: uniform, Zipf, or hot and cold",
+            Self::Sequential(_) => "reads and writes in order",
+            Self::Tree(_) => "a real directory copied in, changed, read back and compared",
+            Self::Trace(_) => "a recorded trace: fio's iolog, CSV of MSR Cambridge, text of blkparse",
+        }
+    }
+
+    /// Whether it runs on file systems.
+    pub const fn on_files(&self) -> bool {
+        true
+    }
+
+    /// Whether it runs on block devices.
+    pub const fn on_blocks(&self) -> bool {
+        matches!(self, Self::Overwrite(_) | Self::Random(_) | Self::Sequential(_) | Self::Trace(_))
+    }
+
+    /// Describes every workload and its parameters.
+    pub fn list() -> Vec<WorkloadDescription> {
+        let describe_one = |spec: &Self| WorkloadDescription {
+            name: spec.name(),
+            summary: spec.summary(),
+            on_files: spec.on_files(),
+            on_blocks: spec.on_blocks(),
+            positional: spec.positional(),
+            parameters: with_parameters!(spec, parameters => describe(parameters)),
+        };
+        Self::defaults().iter().map(describe_one).collect()
+    }
+
+    /// Checks what no single parameter shows.
+    pub fn check(&self) -> std::result::Result<(), SpecError> {
+        match self {
+            Self::Postmark(spec) => spec.check(),
+            Self::Fax(spec) => spec.check(),
+            Self::Phone(spec) => spec.check(),
+            Self::Overwrite(spec) => spec.check(),
+            Self::Random(spec) => spec.check(),
+            Self::Sequential(spec) => spec.check(),
+            Self::Tree(spec) => spec.check(),
+            Self::Trace(spec) => spec.check(),
+            Self::PostmarkSmall(_) | Self::PostmarkLarge(_) | Self::EventRecorder(_) => Ok(()),
+        }
+    }
+
+    /// The stream of operations on a file system with so much free space.
+    pub fn file_workload(&self, free_bytes: u64, seed: u64, inputs: &dyn Inputs) -> Result<Box<dyn FileWorkload>> {
+        self.check()?;
+        Ok(match self {
+            Self::Postmark(spec) => Box::new(PostmarkFiles::new(spec.clone(), seed)?),
+            Self::PostmarkSmall(spec) => Box::new(ChurnFiles::small(spec, free_bytes)?),
+            Self::PostmarkLarge(spec) => Box::new(ChurnFiles::large(spec, free_bytes)?),
+            Self::Fax(spec) => Box::new(spec.files(seed, free_bytes)?),
+            Self::Phone(spec) => Box::new(spec.files(seed, free_bytes)?),
+            Self::EventRecorder(spec) => Box::new(spec.files(seed, free_bytes)?),
+            Self::Overwrite(spec) => Box::new(OverwriteFiles::new(spec.clone(), seed, free_bytes)?),
+            Self::Random(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
+            Self::Sequential(spec) => Box::new(AccessFile::new(spec.plan(free_bytes)?, seed)?),
+            Self::Tree(spec) => Box::new(TreeFiles::new(spec.clone(), inputs.tree(&spec.dir)?, seed, free_bytes)?),
+            Self::Trace(spec) => Box::new(TraceFiles::new(spec.clone(), inputs, free_bytes)?),
+        })
+    }
+
+    /// The stream of operations on a block device.
+    pub fn block_workload(&self, geometry: &BlockGeometry, seed: u64, inputs: &dyn Inputs) -> Result<BlockStream> {
+        self.check()?;
+        let capacity = geometry.capacity();
+        Ok(match self {
+            Self::Overwrite(spec) => BlockStream::Overwrite(OverwriteBlocks::new(spec.clone(), seed, geometry)?),
+            Self::Random(spec) => BlockStream::Access(AccessBlocks::new(spec.plan(capacity)?, seed, geometry)?),
+            Self::Sequential(spec) => BlockStream::Access(AccessBlocks::new(spec.plan(capacity)?, seed, geometry)?),
+            Self::Trace(spec) => BlockStream::Trace(Box::new(TraceBlocks::new(spec.clone(), inputs, geometry)?)),
+            _ => {
+                return Err(WorkloadError::WrongTarget {
+                    workload: self.name(),
+                    target: "a block device",
+                    expected: "a file system, or one of overwrite, random, sequential, trace",
+                });
+            }
+        })
+    }
+
+    /// Takes the path that may stand behind the name: the parts up to the first `key=`, so that it may hold commas.
+    fn take_positional<'a>(&mut self, text: &'a str) -> std::result::Result<Option<&'a str>, SpecError> {
+        let Some(key) = self.positional() else { return Ok(Some(text)) };
+        let keys = with_parameters!(&*self, parameters => keys_of(parameters));
+        let mut end = 0;
+        for part in text.split(',') {
+            // Behind the path whatever looks like a key is one, so that a mistyped key is told and not taken for a part of the path.
+            let is_parameter = part.split_once('=').is_some_and(|(name, _)| {
+                let name = name.trim();
+                let is_identifier = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+                keys.contains(&name) || (end > 0 && is_identifier)
+            });
+            if is_parameter {
+                break;
+            }
+            end += part.len() + 1;
+        }
+        if end == 0 {
+            return Ok(Some(text));
+        }
+        let path = text.get(..(end - 1).min(text.len())).unwrap_or(text);
+        self.set(key, &Value::Text(path.to_string()))?;
+        Ok(text.get(end..).filter(|rest| !rest.is_empty()))
+    }
+}
+
+impl FromStr for WorkloadSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, SpecError> {
+        let (name, rest) = match text.split_once(':') {
+            Some((name, rest)) => (name.trim(), Some(rest)),
+            None => (text.trim(), None),
+        };
+        let mut spec = Self::named(name)?;
+        let syntax = |detail: String| SpecError::Syntax { text: text.to_string(), detail };
+        if let Some(rest) = rest {
+            let rest = if rest.is_empty() { None } else { spec.take_positional(rest)? };
+            for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
+                let Some((key, value)) = part.split_once('=') else {
+                    return Err(syntax(format!("\"{part}\" is no key=value")));
+                };
+                spec.set(key.trim(), &Value::Text(value.trim().to_string()))?;
+            }
+        }
+        spec.check()?;
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for WorkloadSpec {
+    /// As on the command line, with the parameters that differ from their defaults.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        let defaults = Self::named(self.name()).map(|spec| spec.values()).unwrap_or_default();
+        let mut separator = ':';
+        for (value, default) in self.values().iter().zip(&defaults) {
+            if value != default {
+                write!(f, "{separator}{}={}", value.0, value.1)?;
+                separator = ',';
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for WorkloadSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let values = self.values();
+        let mut map = serializer.serialize_map(Some(values.len() + 1))?;
+        map.serialize_entry("kind", self.name())?;
+        for (key, value) in values {
+            map.serialize_entry(key, &value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkloadSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct SpecVisitor;
+        impl<'de> Visitor<'de> for SpecVisitor {
+            type Value = WorkloadSpec;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a workload: NAME:key=value,key=value, or a table with kind and parameters")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<WorkloadSpec, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<WorkloadSpec, A::Error> {
+                let mut values: BTreeMap<String, Value> = BTreeMap::new();
+                while let Some((key, value)) = map.next_entry::<String, Value>()? {
+                    if values.contains_key(&key) {
+                        return Err(de::Error::custom(format!("the key {key} stands twice")));
+                    }
+                    values.insert(key, value);
+                }
+                let Some(kind) = values.remove("kind") else { return Err(de::Error::missing_field("kind")) };
+                let mut spec = WorkloadSpec::named(&kind.to_string()).map_err(de::Error::custom)?;
+                for (key, value) in &values {
+                    spec.set(key, value).map_err(de::Error::custom)?;
+                }
+                spec.check().map_err(de::Error::custom)?;
+                Ok(spec)
+            }
+        }
+        deserializer.deserialize_any(SpecVisitor)
+    }
+}

@@ -1,0 +1,176 @@
+//! Where a trace's operations go on a device or volume of another size.
+
+use super::reader::TraceSummary;
+use super::{Fit, Trace};
+use crate::error::{Result, WorkloadError};
+
+/// The step to which extents are rounded.
+const ALIGNMENT: u64 = 4096;
+
+/// The space of one of the trace's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    /// How far the trace reaches, rounded up.
+    extent: u64,
+    /// Bytes there are for it.
+    pub size: u64,
+    /// Where it begins; on a file system 0.
+    pub base: u64,
+}
+
+/// Where each of the trace's names goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    fit: Fit,
+    pub regions: Vec<Region>,
+}
+
+/// Why a layout is not possible: the names together reach so far.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLarge {
+    pub needed: u64,
+}
+
+impl Layout {
+    /// Lays the names out in `available` bytes.
+    pub fn new(fit: Fit, summary: &TraceSummary, available: u64) -> std::result::Result<Self, TooLarge> {
+        let extents: Vec<u64> =
+            summary.names.iter().map(|(_, end)| end.next_multiple_of(ALIGNMENT).max(ALIGNMENT)).collect();
+        let total = extents.iter().fold(0u64, |sum, extent| sum.saturating_add(*extent));
+        // The last name's extent was rounded up, which the device need not follow.
+        let last_end = summary.names.last().map_or(0, |(_, end)| *end);
+        let needed = total.saturating_sub(extents.last().copied().unwrap_or(0)).saturating_add(last_end);
+        let changes = match fit {
+            Fit::None if needed > available => return Err(TooLarge { needed }),
+            Fit::None => false,
+            Fit::Wrap => needed > available,
+            Fit::Scale => true,
+        };
+        if changes && available < ALIGNMENT.saturating_mul(extents.len() as u64) {
+            return Err(TooLarge { needed: ALIGNMENT.saturating_mul(extents.len() as u64) });
+        }
+        let mut base = 0u64;
+        let spare = available.saturating_sub(ALIGNMENT.saturating_mul(extents.len() as u64));
+        let mut regions = Vec::with_capacity(extents.len());
+        for extent in extents {
+            let share = (u128::from(spare) * u128::from(extent) / u128::from(total.max(1))) as u64;
+            let size =
+                if changes { ALIGNMENT + share / ALIGNMENT * ALIGNMENT } else { extent.min(available - base) };
+            regions.push(Region { extent, size, base });
+            base += size;
+        }
+        Ok(Self { fit: if changes { fit } else { Fit::None }, regions })
+    }
+
+    /// The place of an operation on a name: offset from the region's start, and length.
+    pub fn place(&self, name: u32, offset: u64, length: u64) -> Option<(Region, u64, u64)> {
+        let region = *self.regions.get(name as usize)?;
+        let length = length.min(region.size);
+        let offset = match self.fit {
+            Fit::None => offset,
+            Fit::Wrap => offset % region.size.max(1),
+            Fit::Scale => {
+                let scaled = u128::from(offset) * u128::from(region.size) / u128::from(region.extent.max(1));
+                // The step of a sector, the least that traces have.
+                scaled as u64 / 512 * 512
+            }
+        };
+        Some((region, offset.min(region.size - length), length))
+    }
+}
+
+/// The error for a trace that does not fit: names the first line beyond, which a second look through the trace finds.
+pub(super) fn beyond(
+    spec: &Trace,
+    summary: &TraceSummary,
+    reader: super::TraceReader,
+    available: u64,
+    too_large: &TooLarge,
+) -> WorkloadError {
+    match first_beyond(summary, reader, available) {
+        Ok(Some((line, end))) => WorkloadError::Trace {
+            file: spec.file.clone(),
+            line,
+            found: format!("the operation ends at byte {end}, beyond the {available} bytes there are"),
+            expected: format!(
+                "operations within it: use fit=wrap or fit=scale, or a device of at least {} bytes",
+                too_large.needed
+            ),
+        },
+        Ok(None) => WorkloadError::DoesNotFit {
+            workload: "trace",
+            needed: too_large.needed,
+            available,
+            advice: "use a larger device".to_string(),
+        },
+        Err(error) => error,
+    }
+}
+
+/// The line of the first operation that ends beyond `available`, and that end on the device.
+fn first_beyond(
+    summary: &TraceSummary,
+    mut reader: super::TraceReader,
+    available: u64,
+) -> Result<Option<(u64, u64)>> {
+    let mut bases = Vec::with_capacity(summary.names.len());
+    let mut base = 0u64;
+    for (_, end) in &summary.names {
+        bases.push(base);
+        base = base.saturating_add(end.next_multiple_of(ALIGNMENT).max(ALIGNMENT));
+    }
+    for _ in 0..summary.operations {
+        let Some(operation) = reader.next_operation()? else { break };
+        let base = bases.get(operation.name as usize).copied().unwrap_or(0);
+        let end = base.saturating_add(operation.offset).saturating_add(operation.length);
+        if end > available {
+            return Ok(Some((operation.line, end)));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(ends: &[u64]) -> TraceSummary {
+        let names = ends.iter().enumerate().map(|(i, end)| (i.to_string(), *end)).collect();
+        TraceSummary { names, operations: 1 }
+    }
+
+    #[test]
+    fn nothing_ever_leaves_its_region() {
+        for fit in [Fit::None, Fit::Scale, Fit::Wrap] {
+            for available in [8192, 10_000, 65_536, 1 << 20, 1 << 30] {
+                let ends = [100_000, 5_000];
+                let Ok(layout) = Layout::new(fit, &summary(&ends), available) else {
+                    assert!(fit == Fit::None && available < 109_096, "{fit:?} {available}");
+                    continue;
+                };
+                for (name, end) in ends.iter().enumerate() {
+                    for offset in (0..*end).step_by(509) {
+                        let length = (end - offset).min(70_000);
+                        let (region, at, length) = layout.place(name as u32, offset, length).unwrap();
+                        assert!(at + length <= region.size && region.base + region.size <= available);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_fits_stays_where_it_is_and_may_reach_the_very_end() {
+        let layout = Layout::new(Fit::Wrap, &summary(&[5000]), 5120).unwrap();
+        assert_eq!(layout.place(0, 4608, 392).unwrap().1, 4608);
+        assert_eq!(Layout::new(Fit::None, &summary(&[5000]), 4999), Err(TooLarge { needed: 5000 }));
+    }
+
+    #[test]
+    fn scaling_keeps_the_order() {
+        let layout = Layout::new(Fit::Scale, &summary(&[1 << 30]), 1 << 20).unwrap();
+        let places: Vec<u64> =
+            (0..1024).map(|i| layout.place(0, i << 20, 512).unwrap().1).collect();
+        assert!(places.is_sorted() && places[1023] > 1_000_000);
+    }
+}

@@ -1,0 +1,82 @@
+//! `trace:FILE`: recorded operations, replayed on blocks or on files.
+//!
+//! Formats: fio's iolog versions 2 and 3 (made by `fio --write_iolog=FILE ...`), the CSV of the MSR Cambridge traces, and the default text of
+//! blkparse; each plain, or compressed by gzip or zstd, which the first bytes tell. A trace is looked through once before anything runs: a malformed line,
+//! or an operation beyond the device, is an error that names the line. It is never read into memory as a whole.
+//!
+//! **Names.** An iolog names files, the CSV hosts and disks, blkparse devices. On a block device the names lie one behind the other in the order in
+//! which they first occur, each as long as the trace reaches into it, rounded up to 4 KiB. On a file system each is a file, `trace0`, `trace1`, ...
+//!
+//! **Fit.** As a rule an operation must lie within the device. With `fit=wrap` offsets are taken modulo the space there is, with `fit=scale` they are
+//! multiplied so that the trace's extent becomes that space; lengths stay, and an operation that would cross the end begins earlier.
+//! Operations that are not whole sectors are extended to whole ones.
+
+mod blkparse;
+mod fit;
+mod iolog;
+mod msr;
+mod reader;
+mod replay;
+
+pub use blkparse::Action;
+pub use iolog::TimeUnit;
+pub use reader::{Format, TraceOperation, TraceReader, TraceSummary};
+pub use replay::{TraceBlocks, TraceFiles};
+
+use crate::error::SpecError;
+use crate::parameters::{choices, parameters};
+
+choices! {
+    /// How a trace is brought onto a device of another size.
+    pub enum Fit {
+        /// Not at all: what lies beyond is an error.
+        None = "none",
+        /// Offsets are multiplied.
+        Scale = "scale",
+        /// Offsets are taken modulo the size.
+        Wrap = "wrap",
+    }
+}
+
+choices! {
+    /// When operations are issued.
+    pub enum Timing {
+        /// As soon as the queue has room.
+        Asap = "asap",
+        /// At their recorded instants, counted from the first.
+        Recorded = "recorded",
+    }
+}
+
+parameters! {
+    /// Parameters of `trace`.
+    pub struct Trace as "trace" {
+        /// The trace; gzip and zstd are recognised.
+        file: String = String::new(), ();
+        /// auto, iolog (fio versions 2 and 3), msr, blkparse.
+        format: Format = Format::Auto, ();
+        /// none: an operation beyond the device is an error; scale, wrap: offsets are changed to fit.
+        fit: Fit = Fit::None, ();
+        /// asap, or recorded: at the recorded instants.
+        timing: Timing = Timing::Asap, ();
+        /// Whether what the trace covers is first written in order, so that reads find data.
+        fill: bool = true, ();
+        /// Operations replayed at most; 0: all.
+        operations: u64 = 0, 0..=1 << 62;
+        /// Operations outstanding with timing=asap (block devices only).
+        queue_depth: u64 = 1, 1..=65_536;
+        /// blkparse: which event counts, q (queued) or d (issued to the driver).
+        action: Action = Action::Queued, ();
+        /// iolog version 3: unit of its time stamps (fio 3.33 writes microseconds).
+        time_unit: TimeUnit = TimeUnit::Micros, ();
+    }
+}
+
+impl Trace {
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        if self.file.is_empty() {
+            return Err(SpecError::Missing { workload: "trace", key: "file", placeholder: "FILE" });
+        }
+        Ok(())
+    }
+}
