@@ -1,1 +1,8 @@
-//! Every cleaning decision as a pure function over plain data
+//! Every cleaning decision as a pure function over plain data.
+//!
+//! Nothing here does I/O or holds a clock; ties are broken by index, so that the same data always lead to the same decision. One policy
+//! serves every translation layer and file system alike.
+
+pub mod allocation;
+pub mod log_victim;
+pub mod recycling;
