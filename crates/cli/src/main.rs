@@ -1,2 +1,60 @@
 //! The nandkit command line.
-fn main() {}
+//!
+//! Exit status: 0 done, 1 a check or claim failed, 2 unusable input, 130 stopped by Ctrl-C.
+
+mod args;
+mod compare;
+mod devices;
+mod failure;
+mod host;
+mod output;
+mod policies;
+mod progress;
+mod reproduce;
+mod run;
+mod session;
+mod stacks;
+mod workloads;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::args::{Arguments, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match dispatch(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                eprintln!("nandkit: {message}");
+            }
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Devices(arguments) => devices::devices(&arguments),
+        Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Workloads(arguments) => workloads::workloads(&arguments),
+        Command::Policies(arguments) => policies::policies(&arguments),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "nandkit", &mut script);
+            output::bytes(&script)
+        }
+        Command::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Arguments::command())
+                .render(&mut page)
+                .map_err(|error| Failure::Input(format!("cannot make the man page: {error}")))?;
+            output::bytes(&page)
+        }
+    }
+}

@@ -3,17 +3,24 @@
 //! The lab formats nothing for people, names no implementation and reads no clock of the host: whoever runs it hands in a [`HostMeter`]. The
 //! same spec and seed give the same record, byte for byte, on any number of threads; only `host_*` fields differ.
 
+mod drive;
 mod error;
 mod execute;
+mod experiment;
 mod grid;
 mod host;
+pub mod reproduce;
 mod results;
+mod run;
+mod snapshot;
 
 pub use error::{LabError, SpecError};
 pub use execute::Options;
+pub use experiment::Experiment;
 pub use grid::parse_setting;
 pub use host::{HostMeter, Progress, Unmeasured};
 pub use results::{Results, ResultsError};
+pub use run::RunSpec;
 
 #[cfg(test)]
 mod testing;

@@ -139,7 +139,9 @@ impl Figures {
     /// Fills in what follows from the counts: write amplification and rates.
     pub fn derive(&mut self) {
         let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-        self.waf = ratio(self.bytes_programmed, self.user_bytes_written);
+        // A stack without flash counts no causes, and has no write amplification rather than none at all.
+        let has_flash = !self.bytes_programmed_by_cause.0.is_empty();
+        self.waf = ratio(self.bytes_programmed, self.user_bytes_written).filter(|_| has_flash);
         // bytes per nanosecond are 10^9 bytes per second, that is 1000 MB/s.
         self.write_mb_per_s = ratio(self.user_bytes_written, self.elapsed_ns).map(|rate| rate * 1000.0);
         self.read_mb_per_s = ratio(self.user_bytes_read, self.elapsed_ns).map(|rate| rate * 1000.0);
@@ -167,6 +169,9 @@ mod tests {
             elapsed_ns: 500_000_000,
             ..Figures::default()
         };
+        figures.derive();
+        assert_eq!(figures.waf, None);
+        figures.bytes_programmed_by_cause.0.insert("user_data".to_string(), 3_000_000);
         figures.derive();
         assert_eq!((figures.waf, figures.write_mb_per_s, figures.read_mb_per_s), (Some(1.5), Some(4.0), Some(0.0)));
         let mut nothing = Figures::default();

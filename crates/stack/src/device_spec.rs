@@ -67,8 +67,8 @@ impl DeviceSpec {
         base.remove("sources");
         overlay(&mut base, table);
         if let Some(blocks) = blocks {
-            let geometry = Table::from_iter([("blocks".to_string(), Value::Integer(i64::from(blocks)))]);
-            overlay(&mut base, Table::from_iter([("geometry".to_string(), Value::Table(geometry))]));
+            let over = resized(&base, blocks);
+            overlay(&mut base, over);
         }
         let mut chip = ChipSpec::from_toml(&base.to_string()).map_err(|error| error.to_string())?;
         chip.sources.clear();
@@ -78,7 +78,9 @@ impl DeviceSpec {
     fn ram_from(mut table: Table) -> Result<Self, String> {
         let size = match take::<Value>(&mut table, "size")? {
             None => RAM_SIZE,
-            Some(Value::Integer(bytes)) => u64::try_from(bytes).map_err(|_| format!("size is {bytes}; expected bytes"))?,
+            Some(Value::Integer(bytes)) => {
+                u64::try_from(bytes).map_err(|_| format!("size is {bytes}; expected bytes"))?
+            }
             Some(Value::String(text)) => nandkit_units::parse_size(&text).map_err(|error| format!("size: {error}"))?,
             Some(other) => return Err(format!("size is {other}; expected a number of bytes, or a text as \"64M\"")),
         };
@@ -103,6 +105,36 @@ impl DeviceSpec {
             }
             Self::Ram { size, .. } => format!("ram {}", nandkit_units::format_bytes(*size)),
         }
+    }
+}
+
+/// What to lay over a chip's spec for another number of blocks: the number, and with it the share of blocks that the maker allows to be bad.
+fn resized(base: &Table, blocks: u32) -> Table {
+    let number = |section: &str, key: &str| {
+        base.get(section).and_then(|section| section.get(key)).and_then(Value::as_integer).filter(|number| *number > 0)
+    };
+    let mut over = Table::new();
+    let mut put = |section: &str, key: &str, value: i64| {
+        let section = over.entry(section).or_insert_with(|| Value::Table(Table::new()));
+        if let Value::Table(section) = section {
+            section.insert(key.to_string(), Value::Integer(value));
+        }
+    };
+    let blocks = i64::from(blocks);
+    put("geometry", "blocks", blocks);
+    if let (Some(bad), Some(before)) = (number("bad_blocks", "factory_max"), number("geometry", "blocks")) {
+        put("bad_blocks", "factory_max", (i128::from(bad) * i128::from(blocks) / i128::from(before)) as i64);
+    }
+    if let Some(good) = number("bad_blocks", "good_at_start") {
+        put("bad_blocks", "good_at_start", good.min(blocks));
+    }
+    over
+}
+
+impl Default for DeviceSpec {
+    /// The chip of which a spec says nothing.
+    fn default() -> Self {
+        Self::Chip { preset: CUSTOM.to_string(), store: StoreKind::default(), chip: Box::default() }
     }
 }
 
@@ -153,7 +185,8 @@ mod tests {
     #[test]
     fn a_device_is_a_preset_with_changes() {
         let plain = read("device = 'k9l8g08u0m'").unwrap();
-        let changed = read("[device]\npreset = 'k9l8g08u0m'\nblocks = 64\nstore = 'shadow'\ntiming.erase_ns = 7").unwrap();
+        let changed =
+            read("[device]\npreset = 'k9l8g08u0m'\nblocks = 64\nstore = 'shadow'\ntiming.erase_ns = 7").unwrap();
         let (DeviceSpec::Chip { chip: plain, .. }, DeviceSpec::Chip { chip, store, .. }) = (&plain, &changed) else {
             panic!("two chips");
         };
@@ -163,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_resolved_device_reads_as_itself() {
-        for text in ["device = 'k9l8g08u0m'", "[device]\ngeometry.blocks = 9", "[device]\npreset = 'ram'\nsize = '1M'"] {
+        for text in ["device = 'k9l8g08u0m'", "[device]\ngeometry.blocks = 9", "[device]\npreset = 'ram'\nsize = '1M'"]
+        {
             let device = read(text).unwrap();
             let line = serde_json::to_string(&device).unwrap();
             let again: DeviceSpec = serde_json::from_str(&line).unwrap();

@@ -17,9 +17,9 @@ pub(crate) fn table_or_name<'de, D: Deserializer<'de>>(deserializer: D, naming_k
 pub(crate) fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>, String> {
     let Some(value) = table.remove(key) else { return Ok(None) };
     let shown = value.to_string();
-    let read = value.try_into().map_err(|error: toml::de::Error| {
-        format!("{key} is {shown}: {}", crate::suggest::explain(error.message()))
-    })?;
+    let read = value
+        .try_into()
+        .map_err(|error: toml::de::Error| format!("{key} is {shown}: {}", crate::suggest::explain(error.message())))?;
     Ok(Some(read))
 }
 

@@ -1,0 +1,199 @@
+//! The commands and their options: help texts, completions and the man page come from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// The NAND-flash storage stack in user space: compare file systems, translation layers and cleaning policies on an emulated chip.
+#[derive(Debug, Parser)]
+#[command(name = "nandkit", version, max_term_width = 110, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 done, 1 a check or claim failed, 2 unusable input, 130 stopped by Ctrl-C.")]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compare stacks on workloads; without arguments P4's recycling policies on P4's device.
+    Compare(CompareArguments),
+    /// Run an experiment, or a grid of them, from a spec in TOML.
+    Run(RunArguments),
+    /// List the devices that ship with nandkit, or show one with the source of each figure.
+    Devices(DevicesArguments),
+    /// Set a paper's claims beside measured figures.
+    Reproduce(ReproduceArguments),
+    /// List the workloads, or show one with its parameters.
+    Workloads(WorkloadsArguments),
+    /// List the recycling policies.
+    Policies(PoliciesArguments),
+    /// Print a completion script for a shell.
+    #[command(after_help = "Example:\n  nandkit completions bash > ~/.local/share/bash-completion/completions/nandkit")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the man page.
+    #[command(after_help = "Example:\n  nandkit man > nandkit.1 && man ./nandkit.1")]
+    Man,
+}
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct Format {
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Print one line of comma-separated values for each run.
+    #[arg(long)]
+    pub csv: bool,
+}
+
+/// How runs are made.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Running {
+    /// Threads; without it one for each processor. The results do not depend on it.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub jobs: usize,
+    /// Keep the records in DIR/runs.jsonl; runs whose records are there already are not made again.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+const COMPARE_EXAMPLES: &str = "Examples:
+  nandkit compare
+  nandkit compare --policy merge,macroscopic --workload fax --seeds 5
+  nandkit compare --device tlc-16k --ftl block-map,fast --workload postmark-small
+  nandkit compare --workload tree:/usr/share/doc
+  nandkit compare --fs none --workload trace:disk.csv
+  nandkit compare --csv > figures.csv";
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub struct CompareArguments {
+    /// File systems: fat, model, or none for workloads on blocks.
+    #[arg(long, value_name = "FS,...", value_delimiter = ',')]
+    pub fs: Vec<String>,
+    /// Translation layers: block-map, fast, or none on a device in memory.
+    #[arg(long, value_name = "FTL,...", value_delimiter = ',')]
+    pub ftl: Vec<String>,
+    /// Recycling policies of block-map: see `nandkit policies`.
+    #[arg(long, value_name = "POLICY,...", value_delimiter = ',')]
+    pub policy: Vec<String>,
+    /// Log blocks of the translation layer.
+    #[arg(long, value_name = "N")]
+    pub log_blocks: Option<u32>,
+    /// The device: a preset (see `nandkit devices`), a chip's spec in a .toml file, or ram.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// A workload, NAME or NAME:key=value,...; see `nandkit workloads`. May be given several times.
+    #[arg(long = "workload", value_name = "WORKLOAD")]
+    pub workloads: Vec<String>,
+    /// Runs of each combination, with seeds 1, 2, ...
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+    /// Do not read everything back at the end of each run.
+    #[arg(long)]
+    pub no_verify: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub running: Running,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub format: Format,
+}
+
+const RUN_EXAMPLES: &str = "Examples:
+  nandkit run specs/experiments/log-blocks.toml --out results
+  nandkit run spec.toml --set stack.ftl.policy=limit --set stack.ftl.limit=32 --seed 7
+  nandkit run spec.toml --metrics write_mb_per_s,waf,latency_ns.write.p99,layers.ftl.merges
+
+An experiment:
+  seeds = 3
+  [stack]
+  device = \"k9l8g08u0m\"
+  ftl = { kind = \"block-map\", policy = \"macroscopic\" }
+  fs = \"fat\"
+  [workload]
+  kind = \"fax\"
+  [grid]
+  stack.ftl.log_blocks = [4, 8, 16]";
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArguments {
+    /// The experiment.
+    #[arg(value_name = "SPEC.toml")]
+    pub spec: PathBuf,
+    /// Lays a value over the spec's; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Run this seed instead of the spec's.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// The columns of the table: metrics or dotted paths of a record.
+    #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
+    pub metrics: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub running: Running,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub format: Format,
+}
+
+/// Arguments of `devices`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nandkit devices\n  nandkit devices k9l8g08u0m")]
+pub struct DevicesArguments {
+    /// The device to show.
+    pub name: Option<String>,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  nandkit reproduce P4\n  nandkit reproduce P4.3 --json\n  nandkit reproduce --quick"
+)]
+pub struct ReproduceArguments {
+    /// A paper (P4) or one claim of it (P4.3); without it everything.
+    #[arg(value_name = "CLAIM")]
+    pub what: Option<String>,
+    /// Fewer seeds and smaller workloads.
+    #[arg(long)]
+    pub quick: bool,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub running: Running,
+}
+
+/// Arguments of `workloads`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nandkit workloads\n  nandkit workloads postmark")]
+pub struct WorkloadsArguments {
+    /// The workload to show.
+    pub name: Option<String>,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `policies`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  nandkit policies")]
+pub struct PoliciesArguments {
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}

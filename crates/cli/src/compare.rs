@@ -1,0 +1,62 @@
+//! `nandkit compare`: the main job.
+
+use nandkit_lab::{Experiment, RunSpec};
+use nandkit_record::{csv, legend};
+use nandkit_report::{comparison, verdicts, words};
+use nandkit_workload::WorkloadSpec;
+use serde_json::json;
+
+use crate::args::CompareArguments;
+use crate::failure::Failure;
+use crate::run::to_json;
+use crate::{output, session, stacks};
+
+/// The workloads of a comparison in which none is named: P4's two settings of postmark and its three embedded workloads, short enough for all
+/// combinations to take well under half a minute on two cores.
+const DEFAULT_WORKLOADS: [&str; 5] = ["postmark-small", "postmark-large", "fax", "phone", "event-recorder"];
+
+/// Compares stacks on workloads.
+pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
+    let stacks = stacks::stacks(arguments)?;
+    let names: Vec<&str> = match arguments.workloads.as_slice() {
+        [] => DEFAULT_WORKLOADS.to_vec(),
+        names => names.iter().map(String::as_str).collect(),
+    };
+    let workloads: Vec<WorkloadSpec> = names
+        .iter()
+        .map(|name| name.parse())
+        .collect::<Result<_, _>>()
+        .map_err(|error: nandkit_workload::SpecError| Failure::Input(format!("--workload: {error}")))?;
+    let seeds: Vec<u64> = (1..=arguments.seeds).collect();
+    let runs = Experiment::product(&stacks, &workloads, &seeds)?;
+    let verify = !arguments.no_verify;
+    let runs: Vec<RunSpec> = runs.runs().iter().map(|run| RunSpec { verify, ..run.clone() }).collect();
+    runs.iter().try_for_each(RunSpec::check)?;
+    let records = session::run(&Experiment::new("", runs)?, &arguments.running)?;
+    if arguments.format.csv {
+        return output::text(&csv(&records));
+    }
+    if !arguments.format.json {
+        return output::text(&comparison(&records, output::style()));
+    }
+    let verdicts = verdicts(&records);
+    let list: Vec<_> = verdicts
+        .iter()
+        .map(|verdict| {
+            json!({
+                "workload": verdict.workload,
+                "metric": verdict.metric,
+                "best": verdict.best,
+                "first": verdict.first,
+                "gain_over_first": verdict.gain_over_first,
+                "about_equal": verdict.about_equal,
+            })
+        })
+        .collect();
+    output::json(&json!({
+        "verdicts": list,
+        "words": words(&verdicts),
+        "records": to_json(&records)?,
+        "metrics": legend(),
+    }))
+}

@@ -1,0 +1,38 @@
+//! Standard output: what a terminal can show, and readers that go away.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use nandkit_report::Style;
+
+use crate::failure::Failure;
+
+/// Writes to standard output. A reader that went away (`| head`) ends the command quietly.
+pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::ReaderGone,
+        _ => Failure::Input(format!("cannot write to standard output: {error}")),
+    })
+}
+
+/// Writes a text to standard output.
+pub fn text(text: &str) -> Result<(), Failure> {
+    bytes(text.as_bytes())
+}
+
+/// Writes a JSON value and a line feed to standard output.
+pub fn json(value: &serde_json::Value) -> Result<(), Failure> {
+    text(&format!("{value:#}\n"))
+}
+
+/// What standard output can show: bars in Unicode on a terminal that speaks UTF-8, emphasis unless `NO_COLOR` (no-color.org) or a dumb terminal
+/// speak against it. Files and pipes get plain ASCII.
+pub fn style() -> Style {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if !io::stdout().is_terminal() || set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb") {
+        return Style::PLAIN;
+    }
+    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
+    let locale = locale.to_string_lossy().to_ascii_lowercase();
+    Style { unicode: locale.contains("utf-8") || locale.contains("utf8"), colour: true }
+}

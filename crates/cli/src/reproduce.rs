@@ -1,0 +1,47 @@
+//! `nandkit reproduce`
+
+use nandkit_lab::reproduce::{Claim, papers, reproduce as judge, shipped_baseline};
+
+use crate::args::ReproduceArguments;
+use crate::failure::Failure;
+use crate::{output, session};
+
+/// Sets the papers' claims beside measured figures.
+pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    let baseline = shipped_baseline().map_err(Failure::Input)?;
+    let claims = session::with_options(&arguments.running, |options| {
+        Ok(judge(papers(), arguments.what.as_deref(), arguments.quick, options)?)
+    })?;
+    if arguments.json {
+        let list = serde_json::to_value(&claims)
+            .map_err(|error| Failure::Input(format!("cannot print the claims: {error}")))?;
+        output::json(&list)?;
+    } else {
+        output::text(&table(&claims))?;
+    }
+    let broken = baseline.broken(&claims);
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<&str> = broken.iter().map(|claim| claim.claim.as_str()).collect();
+    Err(Failure::Check(format!("held when the baseline was written and no longer {}: {}", does(&ids), ids.join(", "))))
+}
+
+fn does(ids: &[&str]) -> &'static str {
+    if ids.len() == 1 { "does" } else { "do" }
+}
+
+fn table(claims: &[Claim]) -> String {
+    let mut text = String::new();
+    for claim in claims {
+        let verdict = if claim.holds { "holds" } else { "does not hold" };
+        text += &format!("{}  {verdict}\n  {}\n", claim.claim, claim.text);
+        text += &format!("  paper:    {}\n  measured: {}\n", claim.paper, claim.measured);
+        if !claim.note.is_empty() {
+            text += &format!("  {}\n", claim.note);
+        }
+        text.push('\n');
+    }
+    let holding = claims.iter().filter(|claim| claim.holds).count();
+    text + &format!("{holding} of {} claims hold\n", claims.len())
+}

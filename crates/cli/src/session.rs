@@ -1,0 +1,50 @@
+//! What the commands that run experiments share: the host's clock, Ctrl-C, the progress bar.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nandkit_lab::{Experiment, Options};
+use nandkit_record::RunRecord;
+use nandkit_workload::HostInputs;
+
+use crate::args::Running;
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::progress::Bar;
+
+/// Runs an experiment with a progress bar. The first Ctrl-C lets it end with what is finished, a second one ends it at once.
+pub fn run(experiment: &Experiment, running: &Running) -> Result<Vec<RunRecord>, Failure> {
+    with_options(running, |options| Ok(experiment.run(options)?))
+}
+
+/// Calls `work` with options for the lab.
+pub fn with_options<T>(running: &Running, work: impl FnOnce(&Options<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // Without a handler Ctrl-C ends the process at once: no less safe, since results are whole after every record.
+    let _ = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    let host = Host::start();
+    let bar = Bar::new();
+    let show = |progress: &nandkit_lab::Progress| bar.show(progress);
+    let options = Options {
+        jobs: running.jobs,
+        directory: running.out.clone(),
+        inputs: &HostInputs,
+        host: &host,
+        progress: &show,
+        stop: &stop,
+    };
+    let outcome = work(&options);
+    bar.clear();
+    outcome.map_err(|failure| match (failure, &running.out) {
+        (Failure::Stopped(message), Some(out)) => Failure::Stopped(format!(
+            "{message}; they are kept in {}: the same command goes on from there",
+            out.display()
+        )),
+        (failure, _) => failure,
+    })
+}

@@ -1,0 +1,90 @@
+//! From the options of `compare` to stacks.
+
+use std::fs;
+
+use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, PolicyName, StackSpec, suggest};
+use toml::{Table, Value};
+
+use crate::args::CompareArguments;
+use crate::failure::Failure;
+
+fn input(option: &str) -> impl Fn(String) -> Failure + '_ {
+    move |detail| Failure::Input(format!("{option}: {detail}"))
+}
+
+/// The device: a preset, `ram`, or a chip's spec in a file.
+fn device(name: &str) -> Result<DeviceSpec, Failure> {
+    if !name.ends_with(".toml") {
+        return DeviceSpec::preset(name).map_err(input("--device"));
+    }
+    let text = fs::read_to_string(name).map_err(|error| {
+        Failure::Input(format!("--device: cannot read {name}: {error}; expected a chip's spec, as in specs/devices"))
+    })?;
+    let table: Table = toml::from_str(&text)
+        .map_err(|error| Failure::Input(format!("--device: {name}: {}", error.to_string().trim_end())))?;
+    table.try_into().map_err(|error: toml::de::Error| Failure::Input(format!("--device: {name}: {}", error.message())))
+}
+
+fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>, Failure> {
+    let kinds = match arguments.ftl.as_slice() {
+        [] if on_memory => vec!["none".to_string()],
+        [] if arguments.policy.is_empty() => vec!["block-map".to_string(), "fast".to_string()],
+        [] => vec!["block-map".to_string()],
+        kinds => kinds.to_vec(),
+    };
+    if !arguments.policy.is_empty() && !kinds.iter().any(|kind| kind == "block-map") {
+        return Err(Failure::Input(
+            "--policy: only the translation layer block-map has policies; add it to --ftl".into(),
+        ));
+    }
+    let all: Vec<String> = PolicyName::ALL.iter().map(|policy| policy.name().to_string()).collect();
+    let policies = if arguments.policy.is_empty() { &all } else { &arguments.policy };
+    if let Some(name) = policies.iter().find(|name| !all.contains(name)) {
+        let known: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
+        return Err(input("--policy")(suggest::unknown("recycling policy", name, &known)));
+    }
+    let mut layers = Vec::new();
+    for kind in &kinds {
+        let variants: Vec<Option<&String>> =
+            if kind == "block-map" { policies.iter().map(Some).collect() } else { vec![None] };
+        for policy in variants {
+            let mut table = Table::from_iter([("kind".to_string(), Value::String(kind.clone()))]);
+            if let Some(policy) = policy {
+                table.insert("policy".to_string(), Value::String(policy.clone()));
+            }
+            if let Some(log_blocks) = arguments.log_blocks.filter(|_| kind != "none") {
+                table.insert("log_blocks".to_string(), Value::Integer(i64::from(log_blocks)));
+            }
+            let layer =
+                table.try_into().map_err(|error: toml::de::Error| input("--ftl")(error.message().to_string()))?;
+            if !layers.contains(&layer) {
+                layers.push(layer);
+            }
+        }
+    }
+    Ok(layers)
+}
+
+/// Every combination of the file systems and translation layers asked for, on the device.
+pub fn stacks(arguments: &CompareArguments) -> Result<Vec<StackSpec>, Failure> {
+    let device = device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE))?;
+    let on_memory = matches!(device, DeviceSpec::Ram { .. });
+    let file_systems = match arguments.fs.as_slice() {
+        [] => vec![FsSpec::default()],
+        names => names.iter().map(|name| FsSpec::kind(name)).collect::<Result<_, _>>().map_err(input("--fs"))?,
+    };
+    let layers = layers(arguments, on_memory)?;
+    let mut stacks = Vec::new();
+    for fs in &file_systems {
+        for ftl in &layers {
+            let stack = StackSpec { device: device.clone(), ftl: ftl.clone(), fs: fs.clone() };
+            stack.check().map_err(|error| Failure::Input(error.to_string()))?;
+            stacks.push(stack);
+            // The model file system stands on nothing: once is enough.
+            if *fs == FsSpec::Model {
+                break;
+            }
+        }
+    }
+    Ok(stacks)
+}

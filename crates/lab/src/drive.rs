@@ -1,0 +1,130 @@
+//! Drives a workload through its phases on a stack, with the counters of all layers taken between the phases.
+
+use std::ops::ControlFlow;
+
+use nandkit_block::BlockDevice;
+use nandkit_stack::{BlockVisitor, Mounted, Stack};
+use nandkit_units::{Clock, Context};
+use nandkit_vfs::{ErrorKind, FileSystem};
+use nandkit_workload::{BlockDriver, DriverReport, FileDriver, Inputs, Phase, Progress, WorkloadError};
+
+use crate::snapshot::{Snapshot, Watch};
+use crate::{LabError, RunSpec};
+
+/// What a run is given from outside.
+pub(crate) struct Inside<'a> {
+    /// Where directories and traces are read from.
+    pub inputs: &'a dyn Inputs,
+    /// Hears the share of the run that is done, and answers whether to go on.
+    pub progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
+}
+
+/// One phase, between two snapshots.
+pub(crate) struct PhaseOutcome {
+    pub phase: Phase,
+    pub before: Snapshot,
+    pub after: Snapshot,
+}
+
+/// What driving came to.
+pub(crate) struct Driven {
+    pub phases: Vec<PhaseOutcome>,
+    pub report: DriverReport,
+}
+
+/// Where each phase and the reading back begin in the run as a whole, as shares; only for progress.
+fn share_of(progress: &Progress) -> f64 {
+    let (start, length) = match progress.phase {
+        Some(Phase::Fill) => (0.0, 0.15),
+        Some(Phase::Age) => (0.15, 0.15),
+        Some(Phase::Measure) => (0.3, 0.6),
+        None => (0.9, 0.1),
+    };
+    start + length * progress.fraction().unwrap_or(0.5)
+}
+
+pub(crate) fn drive(spec: &RunSpec, stack: &mut Stack, inside: Inside<'_>) -> Result<Driven, LabError> {
+    let Stack { clock, mounted, watched, .. } = stack;
+    let watch = Watch { clock, watched };
+    match mounted {
+        Mounted::Files(fs) => on_files(spec, &mut **fs, &watch, inside),
+        Mounted::Blocks(blocks) => blocks.visit(OnBlocks { spec, watch, inside }),
+    }
+}
+
+fn on_files(
+    spec: &RunSpec,
+    fs: &mut dyn FileSystem,
+    watch: &Watch<'_>,
+    inside: Inside<'_>,
+) -> Result<Driven, LabError> {
+    let volume = fs.volume().map_err(|error| LabError::Failed(error.to_string()))?;
+    let free_bytes = volume.blocks_free.saturating_mul(u64::from(volume.block_size));
+    let mut workload = spec.workload.file_workload(free_bytes, spec.seed, inside.inputs).map_err(explain)?;
+    let mut driver = FileDriver::new(watch.clock.clone(), spec.verify);
+    let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
+    let mut phases = Vec::with_capacity(Phase::ALL.len());
+    for phase in Phase::ALL {
+        let before = watch.snapshot();
+        driver.run_phase(phase, &mut *workload, fs, &mut progress).map_err(explain)?;
+        if driver.report().phase(phase).is_some() {
+            // What a cache still holds belongs to the phase that wrote it.
+            let synced = fs.changes().map_or(Ok(()), |changes| changes.sync(None));
+            synced.map_err(|error| LabError::Failed(format!("sync at the end of phase {}: {error}", phase.name())))?;
+        }
+        phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
+    }
+    if spec.verify {
+        driver.verify_all(&mut *workload, fs, &mut progress).map_err(explain)?;
+    }
+    Ok(Driven { phases, report: driver.report().clone() })
+}
+
+struct OnBlocks<'a, 'b> {
+    spec: &'a RunSpec,
+    watch: Watch<'a>,
+    inside: Inside<'b>,
+}
+
+impl BlockVisitor for OnBlocks<'_, '_> {
+    type Output = Result<Driven, LabError>;
+
+    fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
+        let Self { spec, watch, inside } = self;
+        let geometry = *device.geometry();
+        let mut workload = spec.workload.block_workload(&geometry, spec.seed, inside.inputs).map_err(explain)?;
+        let mut driver = BlockDriver::new(geometry, watch.clock.clone(), spec.verify);
+        let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
+        let mut phases = Vec::with_capacity(Phase::ALL.len());
+        for phase in Phase::ALL {
+            let before = watch.snapshot();
+            workload.run_phase(&mut driver, phase, device, &mut progress).map_err(explain)?;
+            if driver.report().phase(phase).is_some() {
+                flush(device, watch.clock, phase)?;
+            }
+            phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
+        }
+        if spec.verify {
+            driver.verify_all(device, &mut progress).map_err(explain)?;
+        }
+        Ok(Driven { phases, report: driver.report().clone() })
+    }
+}
+
+fn flush(device: &mut impl BlockDevice, clock: &Clock, phase: Phase) -> Result<(), LabError> {
+    let done = device.flush(&Context::at(clock.now()));
+    let done =
+        done.map_err(|error| LabError::Failed(format!("flush at the end of phase {}: {error}", phase.name())))?;
+    clock.advance_to(done.completed);
+    Ok(())
+}
+
+/// Says whose fault it is. A file system that is full is too small for the workload that was asked for.
+fn explain(error: WorkloadError) -> LabError {
+    let is_full = matches!(&error, WorkloadError::File { source, .. } if source.kind == ErrorKind::NoSpace);
+    match error {
+        WorkloadError::Cancelled { .. } => LabError::Stopped { finished: 0, total: 1 },
+        error if error.is_input() || is_full => LabError::Input(error.to_string()),
+        error => LabError::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,165 @@
+//! The papers' claims beside measured figures.
+//!
+//! A paper is a [`Paper`]: it makes the runs that its claims need and computes each verdict from their records. A claim that does not hold is
+//! reported so, with the reason where it is known; the baseline file says which claims held when it was shipped, so that one that no longer does is noticed.
+
+mod baseline;
+
+pub use baseline::{Baseline, shipped_baseline};
+
+use nandkit_record::RunRecord;
+use nandkit_stack::suggest;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Experiment, LabError, Options};
+
+/// A claim of a paper beside what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Its id: `P4.3`.
+    pub claim: String,
+    /// What the paper says.
+    pub text: String,
+    /// The paper's figures.
+    pub paper: Value,
+    /// Ours, for the same things.
+    pub measured: Value,
+    /// Whether ours bear the claim out.
+    pub holds: bool,
+    /// What has to be known with it: the reason, where it does not hold and the reason is known.
+    pub note: String,
+}
+
+/// What a reproduction is asked for.
+pub struct Request<'a> {
+    /// Fewer seeds and smaller workloads.
+    pub quick: bool,
+    /// Whether a claim is asked for; a paper may leave out the runs that only others need.
+    pub wanted: &'a dyn Fn(&str) -> bool,
+    /// How to make the runs.
+    pub options: &'a Options<'a>,
+}
+
+impl Request<'_> {
+    /// Makes the runs of an experiment.
+    pub fn run(&self, experiment: &Experiment) -> Result<Vec<RunRecord>, LabError> {
+        experiment.run(self.options)
+    }
+}
+
+/// A paper whose claims can be reproduced.
+pub trait Paper: Sync {
+    /// Its id: `P4`.
+    fn id(&self) -> &'static str;
+
+    /// Its title.
+    fn title(&self) -> &'static str;
+
+    /// The ids of its claims, in their order.
+    fn claims(&self) -> &'static [&'static str];
+
+    /// Makes the runs and judges the wanted claims, in their order.
+    fn reproduce(&self, request: &Request<'_>) -> Result<Vec<Claim>, LabError>;
+}
+
+/// All papers.
+pub fn papers() -> &'static [&'static dyn Paper] {
+    &[]
+}
+
+/// Reproduces a paper (`P4`), one claim (`P4.3`), or with `None` everything, from `papers`.
+pub fn reproduce(
+    papers: &[&dyn Paper],
+    what: Option<&str>,
+    quick: bool,
+    options: &Options<'_>,
+) -> Result<Vec<Claim>, LabError> {
+    let is_wanted = |paper: &dyn Paper, claim: &str| {
+        what.is_none_or(|what| what.eq_ignore_ascii_case(paper.id()) || what.eq_ignore_ascii_case(claim))
+    };
+    let chosen: Vec<&&dyn Paper> =
+        papers.iter().filter(|paper| paper.claims().iter().any(|claim| is_wanted(**paper, claim))).collect();
+    if let (Some(what), []) = (what, chosen.as_slice()) {
+        let names: Vec<&str> =
+            papers.iter().flat_map(|paper| [paper.id()].into_iter().chain(paper.claims().iter().copied())).collect();
+        return Err(LabError::Input(suggest::unknown("paper or claim", what, &names)));
+    }
+    let mut claims = Vec::new();
+    for paper in chosen {
+        let wanted = |claim: &str| is_wanted(*paper, claim);
+        let judged = paper.reproduce(&Request { quick, wanted: &wanted, options })?;
+        claims.extend(judged.into_iter().filter(|claim| wanted(&claim.claim)));
+    }
+    Ok(claims)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Unmeasured;
+    use std::sync::atomic::AtomicBool;
+
+    struct Two;
+
+    impl Paper for Two {
+        fn id(&self) -> &'static str {
+            "P9"
+        }
+        fn title(&self) -> &'static str {
+            "two claims"
+        }
+        fn claims(&self) -> &'static [&'static str] {
+            &["P9.1", "P9.2"]
+        }
+        fn reproduce(&self, request: &Request<'_>) -> Result<Vec<Claim>, LabError> {
+            let claim = |id: &str| Claim {
+                claim: id.into(),
+                text: "t".into(),
+                paper: 1.into(),
+                measured: 2.into(),
+                holds: !request.quick,
+                note: String::new(),
+            };
+            Ok(self.claims().iter().map(|id| claim(id)).collect())
+        }
+    }
+
+    fn ids(what: Option<&str>) -> Result<Vec<String>, LabError> {
+        let stop = AtomicBool::new(false);
+        let options = Options {
+            jobs: 1,
+            directory: None,
+            inputs: &nandkit_workload::NoInputs,
+            host: &Unmeasured,
+            progress: &|_| (),
+            stop: &stop,
+        };
+        let claims = reproduce(&[&Two], what, false, &options)?;
+        Ok(claims.into_iter().map(|claim| claim.claim).collect())
+    }
+
+    #[test]
+    fn a_paper_a_claim_or_everything() {
+        assert_eq!(ids(None).unwrap(), ["P9.1", "P9.2"]);
+        assert_eq!(ids(Some("p9")).unwrap(), ["P9.1", "P9.2"]);
+        assert_eq!(ids(Some("P9.2")).unwrap(), ["P9.2"]);
+        let error = ids(Some("P9.3")).unwrap_err().to_string();
+        assert!(error.contains("unknown paper or claim \"P9.3\"; did you mean \"P9"), "{error}");
+    }
+
+    #[test]
+    fn a_claim_prints_as_the_manual_says() {
+        let claim = Claim {
+            claim: "P4.3".into(),
+            text: "x".into(),
+            paper: serde_json::json!({"gain": 0.22}),
+            measured: serde_json::json!({"gain": 0.2}),
+            holds: true,
+            note: "n".into(),
+        };
+        let line =
+            r#"{"claim":"P4.3","text":"x","paper":{"gain":0.22},"measured":{"gain":0.2},"holds":true,"note":"n"}"#;
+        assert_eq!(serde_json::to_string(&claim).unwrap(), line);
+    }
+}

@@ -1,0 +1,106 @@
+//! One run: builds the stack, drives the workload through its phases, and makes the record.
+
+use std::collections::BTreeMap;
+
+use nandkit_record::{Figures, RunRecord, SCHEMA, run_key};
+use nandkit_stack::{Stack, StackSpec};
+use nandkit_workload::{Phase, WorkloadSpec};
+use serde_json::{Value as Json, json};
+
+use crate::drive::{Inside, drive};
+use crate::execute::Job;
+use crate::snapshot::{Snapshot, add_report, layers, verification};
+use crate::{LabError, SpecError};
+
+/// The version that records carry.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// One run, resolved: with its seed it determines its record.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// What it runs on.
+    pub stack: StackSpec,
+    /// What is run.
+    pub workload: WorkloadSpec,
+    /// Whether everything written is read back and compared at the end.
+    pub verify: bool,
+    /// The seed of every random stream.
+    pub seed: u64,
+}
+
+impl RunSpec {
+    /// A verified run with seed 1.
+    pub const fn new(stack: StackSpec, workload: WorkloadSpec) -> Self {
+        Self { stack, workload, verify: true, seed: 1 }
+    }
+
+    /// The key of its record.
+    pub fn key(&self) -> String {
+        run_key(VERSION, self.seed, &self.to_json())
+    }
+
+    /// The whole resolved spec.
+    pub fn to_json(&self) -> Json {
+        json!({"stack": self.stack, "workload": self.workload, "verify": self.verify})
+    }
+
+    /// Refuses parts that do not fit together.
+    pub fn check(&self) -> Result<(), SpecError> {
+        self.stack.check().map_err(|error| SpecError::new("", error.to_string()))?;
+        if self.verify && !self.stack.keeps_content() {
+            let detail = "a shadow store keeps no content that could be read back; expected verify = false, or a store that keeps content";
+            return Err(SpecError::new("verify", detail));
+        }
+        if self.stack.is_block_device() && !self.workload.on_blocks() {
+            let detail = format!(
+                "{} does not run on blocks; expected overwrite, random, sequential or trace, or a file system",
+                self.workload.name()
+            );
+            return Err(SpecError::new("workload", detail));
+        }
+        Ok(())
+    }
+}
+
+impl Job for RunSpec {
+    fn key(&self) -> String {
+        self.key()
+    }
+
+    fn title(&self) -> String {
+        format!("{} on {}, seed {}", self.workload, self.stack.title(), self.seed)
+    }
+
+    fn run(&self, inside: Inside<'_>) -> Result<RunRecord, LabError> {
+        let mut stack = Stack::build(&self.stack, self.seed).map_err(|error| LabError::Input(error.to_string()))?;
+        let formatted = Snapshot::take(&stack);
+        let mut phases = BTreeMap::from([("format".to_string(), formatted.since_the_start())]);
+        let driven = drive(self, &mut stack, inside)?;
+        let mut figures = Figures::default();
+        let mut counted = BTreeMap::new();
+        for outcome in &driven.phases {
+            let mut of_phase = outcome.after.since(&outcome.before);
+            add_report(&mut of_phase, driven.report.phase(outcome.phase));
+            if outcome.phase == Phase::Measure {
+                counted = layers(&outcome.before, &outcome.after);
+                figures = of_phase;
+            } else if driven.report.phase(outcome.phase).is_some() {
+                phases.insert(outcome.phase.name().to_string(), of_phase);
+            }
+        }
+        counted.insert("workload".to_string(), verification(&driven.report));
+        Ok(RunRecord {
+            schema: SCHEMA,
+            nandkit: VERSION.to_string(),
+            spec: self.to_json(),
+            seed: self.seed,
+            stack: self.stack.title(),
+            workload: self.workload.to_string(),
+            figures,
+            host_time_ns: 0,
+            host_peak_bytes: 0,
+            layers: counted,
+            phases,
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! The counters of all layers at one moment, and what happened between two.
+
+use std::collections::BTreeMap;
+
+use nandkit_flash::wrap::FlashSnapshot;
+use nandkit_record::{ByCause, ErasesPerBlock, Figures, Latency, LayerValue, Layers};
+use nandkit_stack::{Stack, Watched};
+use nandkit_units::{Cause, Clock, Nanos, StatisticValue};
+use nandkit_workload::{DriverReport, PhaseReport};
+
+/// What can be watched of a stack while its top is in use.
+pub(crate) struct Watch<'a> {
+    pub clock: &'a Clock,
+    pub watched: &'a Watched,
+}
+
+impl Watch<'_> {
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut layers = Vec::with_capacity(self.watched.layers.len());
+        for (name, statistics) in &self.watched.layers {
+            let mut values = Vec::new();
+            statistics.collect(&mut |name, value| values.push((name, value)));
+            layers.push((name.clone(), values));
+        }
+        let flash = self.watched.flash.as_ref().map(|counters| counters.snapshot());
+        Snapshot { now: self.clock.now(), flash, layers }
+    }
+}
+
+/// The counters of all layers at one moment.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    now: Nanos,
+    flash: Option<FlashSnapshot>,
+    layers: Vec<(String, Vec<(&'static str, StatisticValue)>)>,
+}
+
+impl Snapshot {
+    pub(crate) fn take(stack: &Stack) -> Self {
+        Watch { clock: &stack.clock, watched: &stack.watched }.snapshot()
+    }
+
+    /// The figures of everything so far.
+    pub(crate) fn since_the_start(&self) -> Figures {
+        figures(self.flash.as_ref(), self.now)
+    }
+
+    /// The figures since an earlier snapshot of the same stack, without what the workload knows.
+    pub(crate) fn since(&self, earlier: &Self) -> Figures {
+        let flash = match (&self.flash, &earlier.flash) {
+            (Some(now), Some(earlier)) => Some(now - earlier),
+            _ => None,
+        };
+        figures(flash.as_ref(), self.now - earlier.now)
+    }
+}
+
+fn figures(flash: Option<&FlashSnapshot>, elapsed: Nanos) -> Figures {
+    let mut figures = Figures { elapsed_ns: elapsed.get(), ..Figures::default() };
+    let Some(flash) = flash else {
+        figures.derive();
+        return figures;
+    };
+    let by_cause = |value: &dyn Fn(Cause) -> u64| {
+        ByCause(Cause::ALL.into_iter().map(|cause| (cause.name().to_string(), value(cause))).collect())
+    };
+    let total = flash.total();
+    figures.bytes_programmed = total.bytes_programmed;
+    figures.bytes_programmed_by_cause = by_cause(&|cause| flash.cause(cause).bytes_programmed);
+    figures.erases = total.erases;
+    figures.erases_per_block = ErasesPerBlock::of(flash.erases_per_block.iter().map(|n| u64::from(*n)).collect());
+    figures.device_time_ns = total.busy_ns.saturating_add(flash.failed_ns);
+    figures.device_time_ns_by_cause = by_cause(&|cause| flash.cause(cause).busy_ns);
+    if flash.failed_ns > 0 {
+        // Failed operations carry no cause in the counters, and yet the sum over the map must be the total.
+        figures.device_time_ns_by_cause.0.insert("failed_operations".to_string(), flash.failed_ns);
+    }
+    figures.derive();
+    figures
+}
+
+/// Adds what the workload's driver counted in the phase.
+pub(crate) fn add_report(figures: &mut Figures, report: Option<&PhaseReport>) {
+    let Some(report) = report else { return };
+    figures.user_bytes_written = report.user_bytes_written;
+    figures.user_bytes_read = report.user_bytes_read;
+    for (kind, histogram) in report.latencies() {
+        let latency = Latency {
+            count: histogram.count(),
+            p50: histogram.quantile(0.5).get(),
+            p99: histogram.quantile(0.99).get(),
+            p999: histogram.quantile(0.999).get(),
+            max: histogram.max().get(),
+        };
+        figures.latency_ns.insert(kind.name().to_string(), latency);
+    }
+    figures.derive();
+}
+
+/// What each layer counted between two snapshots: counts are subtracted, levels and series are the later ones.
+pub(crate) fn layers(before: &Snapshot, after: &Snapshot) -> Layers {
+    let mut layers = Layers::new();
+    for ((name, values), (_, earlier)) in after.layers.iter().zip(&before.layers) {
+        let layer = layers.entry(name.clone()).or_default();
+        for (key, value) in values {
+            let earlier = earlier.iter().find(|(earlier_key, _)| earlier_key == key).map(|(_, value)| value);
+            let value = match (value, earlier) {
+                (StatisticValue::Count(now), Some(StatisticValue::Count(earlier))) => {
+                    LayerValue::Count(now.saturating_sub(*earlier))
+                }
+                (StatisticValue::Count(now), _) => LayerValue::Count(*now),
+                (StatisticValue::Level(level), _) => LayerValue::level(*level),
+                (StatisticValue::Series(series), _) => LayerValue::series(series.clone()),
+            };
+            layer.insert((*key).to_string(), value);
+        }
+    }
+    layers
+}
+
+/// What was compared with what was written.
+pub(crate) fn verification(report: &DriverReport) -> BTreeMap<String, LayerValue> {
+    let at_end = report.verified_at_end.map_or(LayerValue::Absent, LayerValue::Count);
+    BTreeMap::from([
+        ("verified_bytes".to_string(), LayerValue::Count(report.verified_bytes)),
+        ("verified_at_end".to_string(), at_end),
+    ])
+}

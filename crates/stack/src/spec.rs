@@ -1,0 +1,144 @@
+//! The spec of a whole stack.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DeviceSpec, FsSpec, FtlSpec, StoreKind};
+
+/// A stack: a device, a translation layer on it, a file system on that. Everything may be left out and has a default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StackSpec {
+    /// The device.
+    #[serde(default = "default_device")]
+    pub device: DeviceSpec,
+    /// The translation layer.
+    #[serde(default)]
+    pub ftl: FtlSpec,
+    /// The file system.
+    #[serde(default)]
+    pub fs: FsSpec,
+}
+
+/// P4's device, which every comparison of translation layers starts from.
+pub const DEFAULT_DEVICE: &str = "k9l8g08u0m";
+
+fn default_device() -> DeviceSpec {
+    // The preset ships with the crate and is read by its tests; the chip that stands in for it here is never used.
+    DeviceSpec::preset(DEFAULT_DEVICE).unwrap_or_default()
+}
+
+impl Default for StackSpec {
+    fn default() -> Self {
+        Self { device: default_device(), ftl: FtlSpec::default(), fs: FsSpec::default() }
+    }
+}
+
+/// A stack that cannot be: which parts do not fit, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {detail}")]
+pub struct StackError {
+    /// The part, as in the spec: `stack.ftl`.
+    pub at: &'static str,
+    /// What is wrong with it, and what would be right.
+    pub detail: String,
+}
+
+impl StackError {
+    pub(crate) fn new(at: &'static str, detail: impl Into<String>) -> Self {
+        Self { at, detail: detail.into() }
+    }
+}
+
+impl StackSpec {
+    /// Refuses parts that do not fit together. What only the running parts know (a file system too large for its device) is refused by
+    /// [`crate::Stack::build`].
+    pub fn check(&self) -> Result<(), StackError> {
+        if self.fs == FsSpec::Model {
+            return Ok(());
+        }
+        match (&self.device, &self.ftl) {
+            (DeviceSpec::Ram { .. }, FtlSpec::None) => {}
+            (DeviceSpec::Ram { .. }, _) => {
+                let detail =
+                    "a device in memory takes no translation layer; expected ftl = \"none\", or a flash device";
+                return Err(StackError::new("stack.ftl", detail));
+            }
+            (DeviceSpec::Chip { .. }, FtlSpec::None) => {
+                let detail =
+                    "flash needs a translation layer below a file system for block devices; expected block-map or fast";
+                return Err(StackError::new("stack.ftl", detail));
+            }
+            (DeviceSpec::Chip { store: StoreKind::Shadow, .. }, _) if self.fs != FsSpec::None => {
+                let detail =
+                    "a shadow store keeps no content, and a file system needs its own; expected content or described";
+                return Err(StackError::new("stack.device.store", detail));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether reads deliver what was written: not on a shadow store.
+    pub fn keeps_content(&self) -> bool {
+        self.fs == FsSpec::Model || !matches!(self.device, DeviceSpec::Chip { store: StoreKind::Shadow, .. })
+    }
+
+    /// Whether its top is a block device.
+    pub fn is_block_device(&self) -> bool {
+        self.fs == FsSpec::None
+    }
+
+    /// The stack in one line for people: its parts from the top down, joined by ` | `.
+    pub fn title(&self) -> String {
+        if self.fs == FsSpec::Model {
+            return self.fs.title();
+        }
+        let parts = match self.fs {
+            FsSpec::None => vec![self.ftl.title(), self.device.title()],
+            _ => vec![self.fs.title(), self.ftl.title(), self.device.title()],
+        };
+        parts.join(" | ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> StackSpec {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn everything_has_a_default_and_a_title() {
+        let stack = read("");
+        assert_eq!(stack, StackSpec::default());
+        stack.check().unwrap();
+        assert_eq!(stack.title(), "fat | block-map | macroscopic | 8 log blocks | k9l8g08u0m 1 GiB");
+        assert_eq!(read("device = 'ram'\nftl = 'none'\nfs = 'none'").title(), "no translation layer | ram 64 MiB");
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_refused() {
+        for (text, at) in [
+            ("device = 'ram'", "stack.ftl"),
+            ("ftl = 'none'", "stack.ftl"),
+            ("device = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
+        ] {
+            assert_eq!(read(text).check().unwrap_err().at, at, "{text}");
+        }
+        read("device = { preset = 'k9l8g08u0m', store = 'shadow' }\nfs = 'none'").check().unwrap();
+    }
+
+    #[test]
+    fn a_resolved_stack_reads_as_itself() {
+        let stack = read("fs = 'fat'\nftl = { policy = 'limit' }");
+        let line = serde_json::to_string(&stack).unwrap();
+        assert_eq!(serde_json::from_str::<StackSpec>(&line).unwrap(), stack);
+    }
+
+    #[test]
+    fn unknown_parts_are_refused() {
+        assert!(toml::from_str::<StackSpec>("ftll = 'fast'").is_err());
+    }
+}
