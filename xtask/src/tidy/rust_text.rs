@@ -1,5 +1,7 @@
 //! Rust source with comments, literals and test modules blanked out, so that rules look at code alone.
 
+use std::ops::Range;
+
 /// The source with every character of comments and literals replaced by a space; lines stay where they are.
 pub fn code(source: &str) -> String {
     let text: Vec<char> = source.chars().collect();
@@ -20,44 +22,68 @@ pub fn code(source: &str) -> String {
     out
 }
 
-/// [`code`] without the items under `#[cfg(test)]`.
+/// How an item begins that only tests see.
+const TEST_MARKERS: [&str; 2] = ["#[cfg(test)]", "#[cfg(all(test,"];
+
+/// [`code`] without the items that only tests see.
 pub fn code_without_tests(source: &str) -> String {
-    without_items(&code(source), "#[cfg(test)]")
+    let code = code(source);
+    blanked(&code, &test_items(&code))
+}
+
+/// The source without the items that only tests see, comments and literals kept.
+pub fn source_without_tests(source: &str) -> String {
+    blanked(source, &test_items(&code(source)))
 }
 
 /// The code without constants that have no name: what they assert fails at compile time.
 pub fn without_constant_checks(code: &str) -> String {
-    without_items(code, "const _: ")
+    blanked(code, &items(code, "const _: "))
 }
 
-/// The code with every item blanked that starts with `marker`, or is marked with it.
-fn without_items(code: &str, marker: &str) -> String {
-    let mut code: Vec<char> = code.chars().collect();
+fn test_items(code: &str) -> Vec<Range<usize>> {
+    TEST_MARKERS.iter().flat_map(|marker| items(code, marker)).collect()
+}
+
+/// Where, counted in characters, the items of the code are that start with `marker`, or are marked with it.
+fn items(code: &str, marker: &str) -> Vec<Range<usize>> {
+    let code: Vec<char> = code.chars().collect();
     let marker: Vec<char> = marker.chars().collect();
-    let mut at = 0;
+    let (mut found, mut at) = (Vec::new(), 0);
     while at + marker.len() <= code.len() {
-        if code[at..at + marker.len()] != marker[..] {
+        if code[at..at + marker.len()] == marker[..] {
+            let end = item_end(&code, at + marker.len());
+            found.push(at..end);
+            at = end;
+        } else {
             at += 1;
-            continue;
         }
-        let end = item_end(&code, at + marker.len());
-        for c in &mut code[at..end] {
+    }
+    found
+}
+
+/// The text with all characters of these ranges replaced by spaces; lines stay where they are.
+fn blanked(text: &str, ranges: &[Range<usize>]) -> String {
+    let mut text: Vec<char> = text.chars().collect();
+    for range in ranges {
+        for c in &mut text[range.clone()] {
             if *c != '\n' {
                 *c = ' ';
             }
         }
-        at = end;
     }
-    code.into_iter().collect()
+    text.into_iter().collect()
 }
 
-/// The names of the modules that stand under `#[cfg(test)]` in files of their own.
+/// The names of the modules that only tests see and that stand in files of their own.
 pub fn test_modules(source: &str) -> Vec<String> {
     let code = code(source);
-    let declarations = code.split("#[cfg(test)]").skip(1);
+    let declarations = TEST_MARKERS.iter().flat_map(|marker| code.split(marker).skip(1));
     declarations
         .filter_map(|rest| {
             let (declaration, _) = rest.split_once(';')?;
+            // Behind the rest of the attribute, and further ones.
+            let declaration = declaration.rsplit(']').next()?;
             let name = declaration.trim().trim_start_matches("pub").trim().strip_prefix("mod ")?;
             name.chars().all(is_word).then(|| name.to_owned())
         })
@@ -204,8 +230,18 @@ mod tests {
         let source = "fn a() { one }\n#[cfg(test)]\n#[allow(x)]\nmod tests { fn b() { two } }\nfn c() { three }";
         let code = code_without_tests(source);
         assert!(code.contains("one") && code.contains("three") && !code.contains("two"));
+        let other = "#[cfg(all(test, unix))]\nmod tests { two }\nfn c() { three }";
+        assert!(!code_without_tests(other).contains("two") && code_without_tests(other).contains("three"));
+        assert_eq!(test_modules("#[cfg(all(test, unix))]\nmod one;\n#[cfg(test)]\n#[allow(x)]\nmod two;").len(), 2);
         assert_eq!(test_modules("#[cfg(test)]\nmod tests;\n#[cfg(test)] mod here { }\nmod other;"), ["tests"]);
         assert!(!code_without_tests("#[cfg(test)]\nmod tests;\nfn a() {}").contains("mod tests"));
+    }
+
+    #[test]
+    fn the_source_without_tests_keeps_its_literals() {
+        let source = "fn a() { \"one\" } // é\n#[cfg(test)]\nmod tests { \"two\" }\n// three\n";
+        let kept = source_without_tests(source);
+        assert!(kept.contains("\"one\"") && kept.contains("three") && !kept.contains("two"), "{kept}");
     }
 
     #[test]
