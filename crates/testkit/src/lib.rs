@@ -5,3 +5,4 @@ pub mod planted_flash;
 pub mod violation;
 pub mod fs_suite;
 pub mod planted_fs;
+pub mod model_compare;

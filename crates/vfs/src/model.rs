@@ -51,6 +51,11 @@ impl ModelFileSystem {
         &self.options
     }
 
+    /// The clock that its time stamps come from.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// What an unmount and a mount do: nobody retains anything any more, and inodes without a name are gone.
     pub fn remount(&mut self) {
         let orphans: Vec<u64> =

@@ -1,0 +1,110 @@
+//! Conformance suite of `trait FileSystem`: every promise written on its methods and on those of `Changes` and the capabilities.
+//!
+//! What a format cannot hold is asked from its `Features` and left out. The caller makes volumes and mounts them again:
+//!
+//! ```
+//! use nandkit_testkit::fs_suite::{self, ModelMaker};
+//! use nandkit_vfs::model::ModelOptions;
+//!
+//! fs_suite::run(&ModelMaker(ModelOptions::FAT)).unwrap();
+//! ```
+
+mod attributes;
+mod bench;
+mod content;
+mod listing;
+mod names;
+mod removal;
+mod renames;
+mod space;
+
+use nandkit_units::Clock;
+use nandkit_vfs::FileSystem;
+use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
+
+use crate::violation::{Violations, guarded};
+use bench::{Bench, Mounted};
+
+/// How large a volume a check wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Volume {
+    /// At least 32 MiB for files and 3,000 of them.
+    Roomy,
+    /// From 64 KiB to 4 MiB for files, so that it can be filled quickly.
+    Small,
+}
+
+/// Makes the file systems under test.
+pub trait FsMaker {
+    /// The file system.
+    type Fs: FileSystem;
+
+    /// A new, empty, mounted file system.
+    fn make(&self, volume: Volume) -> Self::Fs;
+
+    /// What the next mount shows after the file system is left as it is. The suite syncs before where it counts on the content.
+    fn remount(&self, fs: Self::Fs) -> Self::Fs;
+
+    /// The clock from which the file system takes its time stamps.
+    fn clock(&self, fs: &Self::Fs) -> Clock;
+}
+
+/// Makes model file systems.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelMaker(
+    /// What they can hold; the capacity is replaced by that of the wanted volume.
+    pub ModelOptions,
+);
+
+impl FsMaker for ModelMaker {
+    type Fs = ModelFileSystem;
+
+    fn make(&self, volume: Volume) -> ModelFileSystem {
+        let blocks = match volume {
+            Volume::Roomy => 1 << 16,
+            Volume::Small => 100,
+        };
+        // 2001-09-09, so that formats which begin in 1980 can hold it.
+        ModelFileSystem::new(self.0.with_capacity(blocks), Clock::starting_at(1_000_000_000_000_000_000))
+    }
+
+    fn remount(&self, mut fs: ModelFileSystem) -> ModelFileSystem {
+        fs.remount();
+        fs
+    }
+
+    fn clock(&self, fs: &ModelFileSystem) -> Clock {
+        fs.clock().clone()
+    }
+}
+
+type Check = fn(&mut Bench<'_>) -> Result<(), String>;
+
+/// All checks: name, volume, function.
+fn checks() -> impl Iterator<Item = (&'static str, Volume, Check)> {
+    let roomy = [names::CHECKS, content::CHECKS, renames::CHECKS, removal::CHECKS, listing::CHECKS, attributes::CHECKS];
+    let roomy = roomy.into_iter().flatten().map(|(name, check)| (*name, Volume::Roomy, *check));
+    roomy.chain(space::CHECKS.iter().map(|(name, check)| (*name, Volume::Small, *check)))
+}
+
+/// The names of all checks, in the order in which they run.
+pub fn check_names() -> Vec<&'static str> {
+    checks().map(|(name, ..)| name).collect()
+}
+
+/// Runs all checks, each on a new volume.
+pub fn run<M: FsMaker>(maker: &M) -> Result<(), Violations> {
+    run_where(maker, |_| true)
+}
+
+/// Runs the checks whose name is wanted, each on a new volume.
+pub fn run_where<M: FsMaker>(maker: &M, wanted: impl Fn(&str) -> bool) -> Result<(), Violations> {
+    let mut found = Vec::new();
+    for (name, volume, check) in checks().filter(|(name, ..)| wanted(name)) {
+        found.extend(guarded(name, "file system", || {
+            let mut mounted = Mounted::new(maker, volume);
+            check(&mut Bench::new(&mut mounted)?)
+        }));
+    }
+    Violations::or_ok(found)
+}

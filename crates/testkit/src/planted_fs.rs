@@ -1,0 +1,306 @@
+//! File systems with one planted fault each: what the conformance suite and the comparison with the model must find.
+
+mod changes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use nandkit_units::{Clock, ReadInto};
+use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
+use nandkit_vfs::{
+    Attributes, Changes, DirectoryEntry, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result, Timestamp,
+    VolumeStatus, Xattrs,
+};
+
+use crate::fs_suite::{FsMaker, ModelMaker, Volume};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum FsFault {
+    None,
+    /// A file that is cut and grown again shows its old bytes.
+    CutBytesComeBack,
+    /// The gap before a write behind the end holds rubbish.
+    GapNotZero,
+    /// A read behind the end counts bytes that are not there.
+    ReadPastEnd,
+    /// A write across a boundary of 4096 bytes loses the first byte behind it.
+    BoundaryByteLost,
+    /// A rename leaves the old name too, as an empty file.
+    RenameKeepsOldName,
+    /// A directory with entries is replaced, with all that was in it.
+    RenameOverFullDirectory,
+    /// A directory is moved into itself: nothing happens, and no error.
+    RenameIntoItself,
+    NoReplaceReplaces,
+    ExchangeReplaces,
+    /// A directory with entries is removed.
+    RemoveFullDirectory,
+    /// Cookies are positions, which move when an entry before them goes.
+    CookiesArePositions,
+    ListsDot,
+    /// The last release and the removal both free the inode.
+    RetainForgotten,
+    /// What was not a whole number of 512 bytes is gone after a remount.
+    RemountLosesTail,
+    /// Removed inodes can still be read.
+    StaleInodesLive,
+    /// Removed inodes keep their space.
+    SpaceLeaks,
+    LinksAlwaysOne,
+    /// A write does not move the time of modification.
+    ModifiedStands,
+    /// A write that runs out of space zeroes the file's beginning.
+    NoSpaceDamages,
+    /// Names over 200 bytes are cut.
+    LongNamesCut,
+    CaseIgnored,
+    XattrAppends,
+    SlashBecomesUnderscore,
+    ReadLinkOfFiles,
+    PanicsOnStale,
+}
+
+impl FsFault {
+    /// All faults, each with the check of the conformance suite that must find it.
+    pub const ALL: &'static [(Self, &'static str)] = &[
+        (Self::CutBytesComeBack, "truncate"),
+        (Self::GapNotZero, "gap_reads_zero"),
+        (Self::ReadPastEnd, "read_at_the_end"),
+        (Self::BoundaryByteLost, "boundaries"),
+        (Self::RenameKeepsOldName, "rename_moves"),
+        (Self::RenameOverFullDirectory, "rename_over_directory"),
+        (Self::RenameIntoItself, "rename_into_itself"),
+        (Self::NoReplaceReplaces, "rename_no_replace"),
+        (Self::ExchangeReplaces, "rename_exchange"),
+        (Self::RemoveFullDirectory, "remove_directory"),
+        (Self::CookiesArePositions, "cookies_while_changing"),
+        (Self::ListsDot, "listing"),
+        (Self::RetainForgotten, "retained_file"),
+        (Self::RemountLosesTail, "remount"),
+        (Self::StaleInodesLive, "stale_inodes"),
+        (Self::SpaceLeaks, "space_comes_back"),
+        (Self::LinksAlwaysOne, "hard_links"),
+        (Self::ModifiedStands, "times_move"),
+        (Self::NoSpaceDamages, "full_volume"),
+        (Self::LongNamesCut, "names_long"),
+        (Self::CaseIgnored, "names_case"),
+        (Self::XattrAppends, "xattrs"),
+        (Self::SlashBecomesUnderscore, "names_refused"),
+        (Self::ReadLinkOfFiles, "content_of_other_kinds"),
+        (Self::PanicsOnStale, crate::violation::NO_PANIC),
+    ];
+}
+
+/// The model with a fault.
+#[derive(Clone, Debug)]
+pub struct PlantedFs {
+    pub(crate) model: ModelFileSystem,
+    fault: FsFault,
+    /// Bytes that were cut off, by inode: where, and which.
+    cut: BTreeMap<InodeNumber, (u64, Vec<u8>)>,
+    /// Removed inodes that leak.
+    leaked: BTreeSet<InodeNumber>,
+}
+
+/// Makes planted file systems.
+#[derive(Clone, Copy, Debug)]
+pub struct PlantedMaker(
+    /// What they can hold.
+    pub ModelOptions,
+    /// What is wrong with them.
+    pub FsFault,
+);
+
+impl FsMaker for PlantedMaker {
+    type Fs = PlantedFs;
+
+    fn make(&self, volume: Volume) -> PlantedFs {
+        let model = ModelMaker(self.0).make(volume);
+        PlantedFs { model, fault: self.1, cut: BTreeMap::new(), leaked: BTreeSet::new() }
+    }
+
+    fn remount(&self, mut fs: PlantedFs) -> PlantedFs {
+        if fs.fault == FsFault::RemountLosesTail {
+            fs.lose_tails();
+        }
+        fs.model.remount();
+        fs
+    }
+
+    fn clock(&self, fs: &PlantedFs) -> Clock {
+        fs.model.clock().clone()
+    }
+}
+
+impl FileSystem for PlantedFs {
+    fn root(&self) -> InodeNumber {
+        self.model.root()
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        self.model.volume()
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        let found = self.model.lookup(directory, &self.name(name));
+        match found {
+            Err(error) if error.kind == ErrorKind::NotFound && self.fault == FsFault::CaseIgnored => {
+                let mut found = Err(error);
+                self.model.read_dir(directory, 0, &mut |entry| {
+                    if entry.name.eq_ignore_ascii_case(name) {
+                        found = Ok(entry.inode);
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                found
+            }
+            found => found,
+        }
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        if self.leaked.contains(&inode) && self.fault == FsFault::SpaceLeaks {
+            return Err(FsError::new(ErrorKind::NotFound, "removed"));
+        }
+        let found = self.model.stat(inode);
+        assert!(found.is_ok() || self.fault != FsFault::PanicsOnStale, "stat of inode {}", inode.0);
+        let mut attributes = found?;
+        if self.fault == FsFault::LinksAlwaysOne {
+            attributes.links = 1;
+        }
+        Ok(attributes)
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if self.fault == FsFault::ListsDot && cookie == 0 {
+            let dot = DirectoryEntry { name: b".", inode: directory, kind: FileKind::Directory, cookie: 0 };
+            if sink(dot).is_break() {
+                return Ok(());
+            }
+        }
+        if self.fault != FsFault::CookiesArePositions {
+            return self.model.read_dir(directory, cookie, sink);
+        }
+        let mut position = 0;
+        self.model.read_dir(directory, 0, &mut |entry| {
+            position += 1;
+            if position <= cookie {
+                ControlFlow::Continue(())
+            } else {
+                sink(DirectoryEntry { cookie: position, ..entry })
+            }
+        })
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
+        let wanted = into.len();
+        let count = self.model.read(inode, offset, into)?;
+        Ok(if self.fault == FsFault::ReadPastEnd { wanted } else { count })
+    }
+
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        match self.model.read_link(inode) {
+            Err(_) if self.fault == FsFault::ReadLinkOfFiles => Ok(Vec::new()),
+            found => found,
+        }
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        Some(self)
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        self.model.xattrs()
+    }
+}
+
+impl PlantedFs {
+    /// The name under which the faulty system keeps this one.
+    fn name(&self, name: &[u8]) -> Vec<u8> {
+        match self.fault {
+            FsFault::LongNamesCut => name.get(..200).unwrap_or(name).to_vec(),
+            FsFault::SlashBecomesUnderscore => name.iter().map(|b| if *b == b'/' { b'_' } else { *b }).collect(),
+            _ => name.to_vec(),
+        }
+    }
+
+    fn lose_tails(&mut self) {
+        let mut files = Vec::new();
+        let collected = nandkit_vfs::path::walk(&self.model, self.model.root(), &mut |step| {
+            if let nandkit_vfs::path::Step::Entry { attributes, .. } = step
+                && attributes.kind == FileKind::Regular
+            {
+                files.push((attributes.inode, attributes.size, attributes.modified));
+            }
+            Ok(nandkit_vfs::path::Next::Enter)
+        });
+        collected.expect("the model can be walked");
+        for (inode, size, modified) in files {
+            let kept = (Some(size - size % 512), Some(modified));
+            let change = nandkit_vfs::AttributeChange { size: kept.0, modified: kept.1, ..Default::default() };
+            self.model.set_attributes(inode, &change).expect("the model can cut a file");
+        }
+    }
+
+    fn modified(&self, inode: InodeNumber) -> Option<Timestamp> {
+        self.model.stat(inode).ok().map(|attributes| attributes.modified)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs_suite;
+
+    #[test]
+    fn the_model_keeps_every_promise() {
+        for options in [ModelOptions::POSIX, ModelOptions::FAT] {
+            fs_suite::run(&ModelMaker(options)).unwrap();
+            fs_suite::run(&PlantedMaker(options, FsFault::None)).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_single_feature_can_be_missing() {
+        let posix = ModelOptions::POSIX;
+        let without = |change: fn(&mut ModelOptions)| {
+            let mut options = posix;
+            change(&mut options);
+            options
+        };
+        for options in [
+            without(|o| o.features.case_sensitive = false),
+            without(|o| o.features.permissions = false),
+            without(|o| o.features.owners = false),
+            without(|o| o.features.hard_links = false),
+            without(|o| o.features.symlinks = false),
+            without(|o| o.features.device_nodes = false),
+            without(|o| o.features.holes = false),
+            without(|o| o.features.xattrs = false),
+            without(|o| o.features.modified_step_ns = 1_000_000_000),
+            without(|o| o.exchange = false),
+            without(|o| o.allocation = false),
+            without(|o| o.name_max = 254),
+        ] {
+            fs_suite::run(&ModelMaker(options)).unwrap_or_else(|found| panic!("{options:?}: {found}"));
+        }
+    }
+
+    #[test]
+    fn every_planted_fault_is_found_by_its_check() {
+        for (fault, check) in FsFault::ALL {
+            let by = if *check == crate::violation::NO_PANIC { "stale_inodes" } else { check };
+            match fs_suite::run_where(&PlantedMaker(ModelOptions::POSIX, *fault), |name| name == by) {
+                Ok(()) => panic!("{fault:?} was not found"),
+                Err(found) => assert!(found.has(check), "{fault:?} was not found by {check}, but: {found}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The writing side of the planted file systems.
+
+use nandkit_units::{Payload, ReadInto};
+use nandkit_vfs::path::remove_tree;
+use nandkit_vfs::{
+    Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Links,
+    NewNode, RenameFlags, Result, XattrChanges,
+};
+
+use super::{FsFault, PlantedFs};
+
+impl PlantedFs {
+    fn cut_or_grow(&mut self, inode: InodeNumber, size: u64) -> Result<()> {
+        let before = self.model.stat(inode)?.size;
+        if size < before {
+            let mut bytes = vec![0; (before - size) as usize];
+            self.model.read(inode, size, ReadInto::Bytes(&mut bytes))?;
+            self.cut.insert(inode, (size, bytes));
+        }
+        Ok(())
+    }
+
+    fn show_cut_bytes(&mut self, inode: InodeNumber, size: u64) -> Result<()> {
+        if let Some((at, bytes)) = self.cut.remove(&inode)
+            && size > at
+        {
+            let length = bytes.len().min((size - at) as usize);
+            self.model.write(inode, at, Payload::Bytes(&bytes[..length]))?;
+        }
+        Ok(())
+    }
+}
+
+impl Changes for PlantedFs {
+    fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
+        let name = self.name(name);
+        if self.fault == FsFault::CaseIgnored && self.lookup(directory, &name).is_ok() {
+            return Err(FsError::new(ErrorKind::Exists, "in another case"));
+        }
+        self.model.create(directory, &name, node)
+    }
+
+    fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
+        let size = self.model.stat(inode)?.size;
+        let modified = self.modified(inode);
+        let mut bytes = vec![0; data.len()];
+        data.copy_to(&mut bytes);
+        let first_behind = (offset / 4096 + 1).saturating_mul(4096);
+        if self.fault == FsFault::BoundaryByteLost
+            && first_behind > offset
+            && first_behind - offset < bytes.len() as u64
+        {
+            bytes[(first_behind - offset) as usize] = 0;
+        }
+        let result = self.model.write(inode, offset, Payload::Bytes(&bytes));
+        let short = !matches!(&result, Ok(count) if *count == bytes.len());
+        match self.fault {
+            FsFault::GapNotZero if offset > size && !short => {
+                self.model.write(inode, size, Payload::Bytes(&vec![0xA5; (offset - size) as usize]))?;
+            }
+            FsFault::NoSpaceDamages if short && size > 100 => {
+                self.model.write(inode, 0, Payload::Bytes(&[0; 100]))?;
+            }
+            FsFault::ModifiedStands => {
+                self.model.set_attributes(inode, &AttributeChange { modified, ..Default::default() })?;
+            }
+            _ => {}
+        }
+        result
+    }
+
+    fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
+        let cuts = change.size.filter(|_| self.fault == FsFault::CutBytesComeBack);
+        if let Some(size) = cuts {
+            self.cut_or_grow(inode, size)?;
+        }
+        let attributes = self.model.set_attributes(inode, change)?;
+        if let Some(size) = cuts.filter(|size| self.cut.get(&inode).is_some_and(|(at, _)| at < size)) {
+            self.show_cut_bytes(inode, size)?;
+        }
+        Ok(attributes)
+    }
+
+    fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        let name = self.name(name);
+        let inode = self.model.lookup(directory, &name)?;
+        match self.fault {
+            FsFault::RemoveFullDirectory => return remove_tree(&mut self.model, directory, &name),
+            FsFault::StaleInodesLive | FsFault::SpaceLeaks if self.model.stat(inode)?.kind == FileKind::Regular => {
+                self.model.retain(inode)?;
+                self.leaked.insert(inode);
+            }
+            _ => {}
+        }
+        self.model.remove(directory, &name)
+    }
+
+    fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()> {
+        let names = (self.name(from.1), self.name(to.1));
+        let (from, to) = ((from.0, &names.0[..]), (to.0, &names.1[..]));
+        let flags = match (self.fault, flags) {
+            (FsFault::NoReplaceReplaces, RenameFlags::NoReplace) => RenameFlags::Replace,
+            (FsFault::ExchangeReplaces, RenameFlags::Exchange) => {
+                if self.model.lookup(to.0, to.1)? != self.model.lookup(from.0, from.1)? {
+                    remove_tree(&mut self.model, to.0, to.1)?;
+                }
+                RenameFlags::Replace
+            }
+            (_, flags) => flags,
+        };
+        let result = self.model.rename(from, to, flags);
+        match (self.fault, result) {
+            (FsFault::RenameOverFullDirectory, Err(error)) if error.kind == ErrorKind::NotEmpty => {
+                remove_tree(&mut self.model, to.0, to.1)?;
+                self.model.rename(from, to, flags)
+            }
+            (FsFault::RenameIntoItself, Err(error)) if error.kind == ErrorKind::InvalidArgument => Ok(()),
+            (FsFault::RenameKeepsOldName, Ok(())) => {
+                // Where the old name is still there, there is nothing to leave behind.
+                self.model.create(from.0, from.1, &NewNode::FILE).map(|_| ()).or(Ok(()))
+            }
+            (_, result) => result,
+        }
+    }
+
+    fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
+        self.model.sync(inode)
+    }
+
+    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
+        if self.fault == FsFault::RetainForgotten {
+            return self.model.stat(inode).map(|_| ());
+        }
+        self.model.retain(inode)
+    }
+
+    fn release(&mut self, inode: InodeNumber) -> Result<()> {
+        if self.fault == FsFault::RetainForgotten {
+            return Ok(());
+        }
+        self.model.release(inode)
+    }
+
+    fn links(&mut self) -> Option<&mut dyn Links> {
+        self.model.links()
+    }
+
+    fn xattr_changes(&mut self) -> Option<&mut dyn XattrChanges> {
+        if self.fault == FsFault::XattrAppends { Some(self) } else { self.model.xattr_changes() }
+    }
+
+    fn allocation(&mut self) -> Option<&mut dyn Allocation> {
+        self.model.allocation()
+    }
+}
+
+impl XattrChanges for PlantedFs {
+    fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
+        let mut whole = self.model.xattrs().and_then(|xattrs| xattrs.xattr(inode, name).ok()).unwrap_or_default();
+        whole.extend_from_slice(value);
+        match self.model.xattr_changes() {
+            Some(changes) => changes.set_xattr(inode, name, &whole),
+            None => Err(FsError::new(ErrorKind::NotSupported, "no extended attributes")),
+        }
+    }
+
+    fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()> {
+        match self.model.xattr_changes() {
+            Some(changes) => changes.remove_xattr(inode, name),
+            None => Err(FsError::new(ErrorKind::NotSupported, "no extended attributes")),
+        }
+    }
+}
