@@ -1,4 +1,6 @@
 //! The store that keeps a 64-bit tag and the first 16 OOB bytes of each page: for translation layers on large devices.
+//!
+//! OOB bytes from 16 on read as erased, whatever was programmed. Data that were not described are refused as `NoContent`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,18 +23,17 @@ const KIND: u64 = 3 << 62;
 const KIND_OOB_ONLY: u64 = 1 << 62;
 const KIND_HASH: u64 = 2 << 62;
 const KIND_DESCRIBED: u64 = 3 << 62;
-/// More OOB bytes were programmed than are kept.
-const LONG_OOB: u64 = 1 << 61;
-const HASH: u64 = LONG_OOB - 1;
+/// The other bits: a fingerprint, or a description.
+const HASH: u64 = !KIND;
 
-// A description in a tag: generator in bit 60, offset / 512 in 50..60, version in 30..50, record in 0..30; for data that fill the page. All ones: see
+// A description in a tag: generator in bit 61, offset / 512 in 51..61, version in 31..51, record in 0..31; for data that fill the page. All ones: see
 // `ShadowStore::wide`.
-const GENERATOR_SHIFT: u32 = 60;
-const OFFSET_SHIFT: u32 = 50;
-const VERSION_SHIFT: u32 = 30;
+const GENERATOR_SHIFT: u32 = 61;
+const OFFSET_SHIFT: u32 = 51;
+const VERSION_SHIFT: u32 = 31;
 const OFFSET_LIMIT: u32 = 1 << 10;
 const VERSION_LIMIT: u32 = 1 << 20;
-const RECORD_LIMIT: u64 = 1 << 30;
+const RECORD_LIMIT: u64 = 1 << 31;
 const WIDE: u64 = KIND_DESCRIBED | HASH;
 
 /// A description that does not fit into a tag: where it starts in the page, and what it is.
@@ -156,7 +157,6 @@ impl ShadowStore {
     #[cold]
     fn program_again(&mut self, place: Place, old: [u64; WORDS], program: &PageProgram<'_>) {
         let oob = oob_words(program.oob);
-        let long = (old[0] & LONG_OOB) | if program.oob.len() > OOB_KEPT { LONG_OOB } else { 0 };
         let tag = if program.data.is_empty() {
             old[0]
         } else if old[0] & KIND == KIND_OOB_ONLY {
@@ -180,14 +180,14 @@ impl ShadowStore {
             };
             KIND_HASH | nandkit_units::random::hash(before, new, u64::from(program.column)) & HASH
         };
-        self.set_entry(place, [tag | long, old[1] & oob[0], old[2] & oob[1]]);
+        self.set_entry(place, [tag, old[1] & oob[0], old[2] & oob[1]]);
     }
 
     fn describe(&self, place: Place, tag: u64) -> Option<Wide> {
         if tag & KIND != KIND_DESCRIBED {
             return None;
         }
-        if tag | LONG_OOB == WIDE | LONG_OOB {
+        if tag == WIDE {
             return self.wide.get(&(place.slot, place.page)).copied();
         }
         Some((0, Described { description: unpack(tag), length: self.page_size }))
@@ -235,18 +235,17 @@ impl Store for ShadowStore {
         }
         let tag =
             if program.data.is_empty() { KIND_OOB_ONLY } else { self.tag_of(place, program.column, program.data) };
-        let long = if program.oob.len() > OOB_KEPT { LONG_OOB } else { 0 };
         let [low, high] = oob_words(program.oob);
-        self.set_entry(place, [tag | long, low, high]);
+        self.set_entry(place, [tag, low, high]);
     }
 
     #[inline]
     fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
         let Some([mut tag, mut low, mut high]) = self.entry(from) else { return };
-        if tag & KIND == KIND_DESCRIBED && tag | LONG_OOB == WIDE | LONG_OOB {
-            if let Some((column, described)) = self.describe(from, tag) {
-                self.tag_of_wide(to, column, described);
-            }
+        if tag == WIDE
+            && let Some((column, described)) = self.describe(from, tag)
+        {
+            self.tag_of_wide(to, column, described);
         }
         if tag == 0 {
             (low, high) = (u64::MAX, u64::MAX);
@@ -259,9 +258,6 @@ impl Store for ShadowStore {
             let (mask_low, mask_high) = (mask as u64, (mask >> 64) as u64);
             low = low & !mask_low | new_low & mask_low;
             high = high & !mask_high | new_high & mask_high;
-            if oob.len() > OOB_KEPT {
-                tag |= LONG_OOB;
-            }
             if tag & KIND == 0 && !oob.is_empty() {
                 tag |= KIND_OOB_ONLY;
             }
@@ -294,9 +290,6 @@ impl Store for ShadowStore {
         }
         let kept = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
         fill_oob(oob, &kept);
-        if oob.len() > OOB_KEPT && tag & LONG_OOB != 0 {
-            return Err(NoContent);
-        }
         match (self.describe(place, tag), tag & KIND) {
             (Some((start, described)), _) => deliver_described(into, column, start, described),
             (None, KIND_OOB_ONLY) => into.deliver_fill(0xFF),
@@ -313,8 +306,8 @@ impl Store for ShadowStore {
         }
         let oob = (u128::from(low) | u128::from(high) << 64).to_le_bytes().to_vec();
         match self.describe(place, tag) {
-            Some((column, described)) if tag & LONG_OOB == 0 => Kept::Described(column, described, oob),
-            _ => Kept::Tag(tag, oob),
+            Some((column, described)) => Kept::Described(column, described, oob),
+            None => Kept::Tag(tag, oob),
         }
     }
 
