@@ -12,12 +12,20 @@ use crate::operation::{
 /// Which block comes next.
 #[derive(Clone, Debug)]
 pub(crate) enum Locality {
-    Sequential { next: u64 },
+    Sequential {
+        next: u64,
+    },
     Uniform,
     /// A share of the accesses goes to the first `hot` blocks.
-    HotCold { share: f64, hot: u64 },
+    HotCold {
+        share: f64,
+        hot: u64,
+    },
     /// Ranks by Zipf's law, spread over the footprint by `rank * step mod blocks`, where `step` is coprime to the number of blocks.
-    Zipf { sampler: Zipf, step: u64 },
+    Zipf {
+        sampler: Zipf,
+        step: u64,
+    },
 }
 
 impl Locality {
@@ -263,9 +271,8 @@ pub struct AccessFile {
 
 impl AccessFile {
     pub(crate) fn new(plan: AccessPlan, seed: u64) -> Result<Self> {
-        let conflict = |detail: &str| {
-            Err(SpecError::Conflict { workload: plan.workload, detail: detail.to_string() }.into())
-        };
+        let conflict =
+            |detail: &str| Err(SpecError::Conflict { workload: plan.workload, detail: detail.to_string() }.into());
         if plan.trims > 0.0 {
             return conflict("trims are possible on a block device only");
         }
@@ -296,8 +303,7 @@ impl FileWorkload for AccessFile {
             Some(Step::Write(block)) => {
                 let version = self.writes as u32;
                 self.writes += 1;
-                let description =
-                    Description { record: block, version, offset: 0, generator: Generator::Record };
+                let description = Description { record: block, version, offset: 0, generator: Generator::Record };
                 let data = FileData::Described(description);
                 Some(FileOperation::Write { slot: FILE, offset: block * size, length, data })
             }

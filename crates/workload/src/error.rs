@@ -17,7 +17,9 @@ pub enum SpecError {
     Missing { workload: &'static str, key: &'static str, placeholder: &'static str },
     #[error("workload {workload}: {detail}")]
     Conflict { workload: &'static str, detail: String },
-    #[error("\"{text}\" is no workload: expected NAME or NAME:key=value,key=value, for example overwrite:pattern=rnd,files=104; {detail}")]
+    #[error(
+        "\"{text}\" is no workload: expected NAME or NAME:key=value,key=value, for example overwrite:pattern=rnd,files=104; {detail}"
+    )]
     Syntax { text: String, detail: String },
 }
 
@@ -26,11 +28,14 @@ pub enum SpecError {
 pub struct Nearest(pub Option<&'static str>);
 
 impl Nearest {
-    /// The candidate that is at least 60 % like `name` and most like it (Jaro-Winkler); the first of equals.
+    /// The candidate that is at least 60 % like `name` and most like it (Jaro-Winkler, Damerau-Levenshtein); the first of equals.
     pub fn of(name: &str, candidates: &[&'static str]) -> Self {
         let mut best: Option<(f64, &'static str)> = None;
         for candidate in candidates {
-            let likeness = strsim::jaro_winkler(&name.to_ascii_lowercase(), candidate);
+            let name = name.to_ascii_lowercase();
+            // The one is better for long names, the other sees two letters exchanged in short ones.
+            let likeness =
+                strsim::jaro_winkler(&name, candidate).max(strsim::normalized_damerau_levenshtein(&name, candidate));
             if likeness >= 0.6 && best.is_none_or(|(most, _)| likeness > most) {
                 best = Some((likeness, candidate));
             }
@@ -79,7 +84,11 @@ impl WorkloadError {
     pub const fn is_input(&self) -> bool {
         matches!(
             self,
-            Self::Spec(_) | Self::WrongTarget { .. } | Self::DoesNotFit { .. } | Self::Trace { .. } | Self::Input { .. }
+            Self::Spec(_)
+                | Self::WrongTarget { .. }
+                | Self::DoesNotFit { .. }
+                | Self::Trace { .. }
+                | Self::Input { .. }
         )
     }
 

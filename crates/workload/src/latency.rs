@@ -28,7 +28,8 @@ impl Default for LatencyHistogram {
 const fn bucket_of(value: u64) -> usize {
     let magnitude = 63 - (value | (STEPS as u64 - 1)).leading_zeros();
     let shift = magnitude + 1 - STEP_BITS;
-    ((shift as usize) << STEP_BITS) + if shift == 0 { value as usize } else { (value >> (shift - 1)) as usize & (STEPS - 1) }
+    ((shift as usize) << STEP_BITS)
+        + if shift == 0 { value as usize } else { (value >> (shift - 1)) as usize & (STEPS - 1) }
 }
 
 /// The greatest value that falls into a bucket.

@@ -119,9 +119,7 @@ impl FileData {
     /// The same stream, `bytes` further on.
     pub(crate) fn advanced(self, bytes: u64) -> Option<Self> {
         match self {
-            Self::Described(description) => {
-                description.advanced(u32::try_from(bytes).ok()?).map(Self::Described)
-            }
+            Self::Described(description) => description.advanced(u32::try_from(bytes).ok()?).map(Self::Described),
             Self::Original { number, offset } => {
                 offset.checked_add(bytes).map(|offset| Self::Original { number, offset })
             }
@@ -133,21 +131,55 @@ impl FileData {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum FileOperation {
-    MakeDirectory { slot: FileSlot, parent: FileSlot, name: Vec<u8> },
-    Create { slot: FileSlot, parent: FileSlot, name: Vec<u8> },
+    MakeDirectory {
+        slot: FileSlot,
+        parent: FileSlot,
+        name: Vec<u8>,
+    },
+    Create {
+        slot: FileSlot,
+        parent: FileSlot,
+        name: Vec<u8>,
+    },
     /// Looks the path up, from the root, as a program does that opens the file.
-    Open { slot: FileSlot },
-    Write { slot: FileSlot, offset: u64, length: u32, data: FileData },
-    Read { slot: FileSlot, offset: u64, length: u32 },
-    Truncate { slot: FileSlot, size: u64 },
+    Open {
+        slot: FileSlot,
+    },
+    Write {
+        slot: FileSlot,
+        offset: u64,
+        length: u32,
+        data: FileData,
+    },
+    Read {
+        slot: FileSlot,
+        offset: u64,
+        length: u32,
+    },
+    Truncate {
+        slot: FileSlot,
+        size: u64,
+    },
     /// To a name that is free.
-    Rename { slot: FileSlot, parent: FileSlot, name: Vec<u8> },
-    Remove { slot: FileSlot },
-    RemoveDirectory { slot: FileSlot },
+    Rename {
+        slot: FileSlot,
+        parent: FileSlot,
+        name: Vec<u8>,
+    },
+    Remove {
+        slot: FileSlot,
+    },
+    RemoveDirectory {
+        slot: FileSlot,
+    },
     /// One file, or with `None` the volume.
-    Sync { slot: Option<FileSlot> },
+    Sync {
+        slot: Option<FileSlot>,
+    },
     /// The next operation arrives at this instant after the start of the phase (open loop).
-    Arrive { at: Nanos },
+    Arrive {
+        at: Nanos,
+    },
 }
 
 impl FileOperation {

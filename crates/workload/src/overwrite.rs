@@ -230,7 +230,9 @@ impl FileWorkload for OverwriteFiles {
         Some(match phase {
             Phase::Fill => self.spec.files * (self.sequence.records_per_file + 1) + 1,
             Phase::Age => 0,
-            Phase::Measure => self.spec.operations + self.spec.operations.checked_div(self.spec.sync_every).unwrap_or(0),
+            Phase::Measure => {
+                self.spec.operations + self.spec.operations.checked_div(self.spec.sync_every).unwrap_or(0)
+            }
         })
     }
 
@@ -283,7 +285,9 @@ impl BlockWorkload for OverwriteBlocks {
         Some(match phase {
             Phase::Fill => self.sequence.records,
             Phase::Age => 0,
-            Phase::Measure => self.spec.operations + self.spec.operations.checked_div(self.spec.sync_every).unwrap_or(0),
+            Phase::Measure => {
+                self.spec.operations + self.spec.operations.checked_div(self.spec.sync_every).unwrap_or(0)
+            }
         })
     }
 

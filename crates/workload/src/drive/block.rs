@@ -322,8 +322,7 @@ impl Core {
         // A device that does not listen keeps its content, as a disk does: nothing is expected to change.
         let Some(trim) = device.trim() else { return Ok(Done::immediately(context)) };
         let sectors = u64::from(operation.sectors);
-        let done =
-            trim.trim(context, operation.at, sectors).map_err(|source| self.failed(operation, source))?;
+        let done = trim.trim(context, operation.at, sectors).map_err(|source| self.failed(operation, source))?;
         ledger.trim(operation.at.0, sectors);
         Ok(done)
     }
@@ -367,9 +366,7 @@ impl Core {
             let differs = part.chunks(sector_size).zip(self.wanted.chunks(sector_size)).position(|(a, b)| a != b);
             if let Some(differs) = differs {
                 let detail = match expectation {
-                    Expectation::Written(description) => {
-                        explain(Described { description, length: bytes as u32 }, part)
-                    }
+                    Expectation::Written(description) => explain(Described { description, length: bytes as u32 }, part),
                     _ => "expected zeroes after a trim".to_string(),
                 };
                 let place = at.plus(u64::from(sector) + differs as u64).to_string();

@@ -3,9 +3,7 @@
 use std::ops::ControlFlow;
 
 use nandkit_units::{Clock, Described, Nanos, Payload, ReadInto};
-use nandkit_vfs::{
-    AttributeChange, Changes, ErrorKind, FileSystem, FsError, InodeNumber, NewNode, RenameFlags,
-};
+use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, FsError, InodeNumber, NewNode, RenameFlags};
 
 use super::expected::ExpectedContent;
 use crate::error::{Result, WorkloadError};

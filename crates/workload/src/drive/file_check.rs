@@ -65,9 +65,8 @@ impl FileDriver {
         while offset < size {
             let length = CHUNK.min(size - offset) as usize;
             self.buffer.resize(length, 0);
-            let read = fs
-                .read(inode, offset, ReadInto::Bytes(&mut self.buffer))
-                .map_err(|source| failed(self, source))?;
+            let read =
+                fs.read(inode, offset, ReadInto::Bytes(&mut self.buffer)).map_err(|source| failed(self, source))?;
             if read != length {
                 return Err(WorkloadError::Mismatch {
                     place: self.path(slot),

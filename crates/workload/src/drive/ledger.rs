@@ -274,12 +274,8 @@ mod tests {
         let mut ledger = SectorLedger::new(512);
         ledger.write(10, 8);
         ledger.write(12, 2);
-        let description = |record, version, offset| Description {
-            record,
-            version,
-            offset,
-            generator: Generator::Record,
-        };
+        let description =
+            |record, version, offset| Description { record, version, offset, generator: Generator::Record };
         assert_eq!(ledger.expectation(10, 8), (Expectation::Written(description(10, 1, 0)), 2));
         assert_eq!(ledger.expectation(12, 8), (Expectation::Written(description(12, 2, 0)), 2));
         assert_eq!(ledger.expectation(14, 8), (Expectation::Written(description(10, 1, 4 * 512)), 4));

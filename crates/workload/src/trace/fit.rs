@@ -54,8 +54,7 @@ impl Layout {
         let mut regions = Vec::with_capacity(extents.len());
         for extent in extents {
             let share = (u128::from(spare) * u128::from(extent) / u128::from(total.max(1))) as u64;
-            let size =
-                if changes { ALIGNMENT + share / ALIGNMENT * ALIGNMENT } else { extent.min(available - base) };
+            let size = if changes { ALIGNMENT + share / ALIGNMENT * ALIGNMENT } else { extent.min(available - base) };
             regions.push(Region { extent, size, base });
             base += size;
         }
@@ -108,11 +107,7 @@ pub(super) fn beyond(
 }
 
 /// The line of the first operation that ends beyond `available`, and that end on the device.
-fn first_beyond(
-    summary: &TraceSummary,
-    mut reader: super::TraceReader,
-    available: u64,
-) -> Result<Option<(u64, u64)>> {
+fn first_beyond(summary: &TraceSummary, mut reader: super::TraceReader, available: u64) -> Result<Option<(u64, u64)>> {
     let mut bases = Vec::with_capacity(summary.names.len());
     let mut base = 0u64;
     for (_, end) in &summary.names {
@@ -169,8 +164,7 @@ mod tests {
     #[test]
     fn scaling_keeps_the_order() {
         let layout = Layout::new(Fit::Scale, &summary(&[1 << 30]), 1 << 20).unwrap();
-        let places: Vec<u64> =
-            (0..1024).map(|i| layout.place(0, i << 20, 512).unwrap().1).collect();
+        let places: Vec<u64> = (0..1024).map(|i| layout.place(0, i << 20, 512).unwrap().1).collect();
         assert!(places.is_sorted() && places[1023] > 1_000_000);
     }
 }

@@ -8,7 +8,8 @@ use nandkit_units::Nanos;
 use super::reader::{Line, LineParser, Malformed, Parsed, checked_range, shortened};
 use crate::operation::BlockOperationKind;
 
-const GRAMMAR: &str = "Timestamp,Hostname,DiskNumber,Read|Write,Offset,Size,ResponseTime (time in 100 ns, offset and size in bytes)";
+const GRAMMAR: &str =
+    "Timestamp,Hostname,DiskNumber,Read|Write,Offset,Size,ResponseTime (time in 100 ns, offset and size in bytes)";
 
 /// Reads the CSV.
 #[derive(Debug)]

@@ -117,8 +117,7 @@ impl BlockWorkload for TraceBlocks {
             if traced.kind == BlockOperationKind::Flush {
                 return Ok(Some(BlockOperation { kind: traced.kind, at: Lba(0), sectors: 0, arrival }));
             }
-            let Some((region, offset, length)) =
-                self.prepared.layout.place(traced.name, traced.offset, traced.length)
+            let Some((region, offset, length)) = self.prepared.layout.place(traced.name, traced.offset, traced.length)
             else {
                 continue;
             };

@@ -70,7 +70,11 @@ pub struct HostTree {
 }
 
 fn failed(path: &Path, detail: &str, source: std::io::Error) -> WorkloadError {
-    WorkloadError::Input { path: path.display().to_string(), detail: format!("{detail}: {source}"), source: Some(source) }
+    WorkloadError::Input {
+        path: path.display().to_string(),
+        detail: format!("{detail}: {source}"),
+        source: Some(source),
+    }
 }
 
 fn refused(path: &Path, detail: impl Into<String>) -> WorkloadError {
