@@ -2,10 +2,19 @@
 //!
 //! File systems for block devices see [`BlockDevice`] and never know whether a translation layer, a file or memory is behind it.
 
+mod check;
 mod error;
+mod file;
+mod journalled;
+mod medium;
+mod ram;
 pub mod wrap;
 
 pub use error::{BlockError, ErrorKind, Operation, Result};
+pub use file::FileDevice;
+pub use journalled::JournalledFile;
+pub use medium::{Access, Medium};
+pub use ram::{RamDevice, ServiceTime};
 
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 

@@ -1,0 +1,54 @@
+//! Checks that every device makes.
+
+use nandkit_units::Lba;
+
+use crate::{BlockError, BlockGeometry, ErrorKind, Operation, Result};
+
+/// Whether `bytes` bytes from `at` on are whole sectors of the device.
+#[inline]
+pub fn check_range(geometry: &BlockGeometry, operation: Operation, at: Lba, bytes: usize) -> Result<()> {
+    if geometry.holds(at, bytes) { Ok(()) } else { Err(out_of_range(geometry, operation, at, bytes)) }
+}
+
+#[cold]
+fn out_of_range(geometry: &BlockGeometry, operation: Operation, at: Lba, bytes: usize) -> BlockError {
+    let BlockGeometry { sectors, sector_size, .. } = geometry;
+    let detail =
+        format!("{bytes} bytes are not whole sectors inside the device of {sectors} sectors of {sector_size} bytes");
+    BlockError::new(ErrorKind::OutOfRange, operation, at, detail)
+}
+
+/// Whether `sectors` sectors from `at` on lie inside the device.
+pub fn sectors_of(geometry: &BlockGeometry, operation: Operation, at: Lba, sectors: u64) -> Result<()> {
+    if at.0 <= geometry.sectors && sectors <= geometry.sectors - at.0 {
+        return Ok(());
+    }
+    let detail = format!("{sectors} sectors reach past the end of the device of {} sectors", geometry.sectors);
+    Err(BlockError::new(ErrorKind::OutOfRange, operation, at, detail))
+}
+
+/// The largest device: 1 PiB.
+pub const CAPACITY_MAX: u64 = 1 << 50;
+
+/// Whether a geometry is possible; in words if not.
+pub fn geometry_fault(geometry: &BlockGeometry) -> Option<String> {
+    let BlockGeometry { sector_size, sectors, preferred_size, .. } = *geometry;
+    if !sector_size.is_power_of_two() || !(512..=65_536).contains(&sector_size) {
+        return Some(format!("sector_size is {sector_size}, expected a power of two from 512 to 65536"));
+    }
+    if !preferred_size.is_power_of_two() || preferred_size < sector_size {
+        return Some(format!("preferred_size is {preferred_size}, expected a power of two, at least the sector size"));
+    }
+    match sectors.checked_mul(u64::from(sector_size)) {
+        Some(capacity) if capacity <= CAPACITY_MAX => None,
+        _ => Some(format!("sectors is {sectors}, expected a capacity of at most 2^50 bytes (1 PiB)")),
+    }
+}
+
+/// Refuses an impossible geometry.
+pub fn check_geometry(geometry: &BlockGeometry) -> Result<()> {
+    match geometry_fault(geometry) {
+        None => Ok(()),
+        Some(detail) => Err(BlockError::new(ErrorKind::OutOfRange, Operation::Open, Lba(0), detail)),
+    }
+}

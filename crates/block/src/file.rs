@@ -1,0 +1,146 @@
+//! A block device that is a plain file, sector by sector.
+
+use std::fs::File;
+use std::path::Path;
+
+use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+
+use crate::check::{check_geometry, check_range, sectors_of};
+use crate::medium::{Access, Medium, corrupt, create_locked, io_error, open_locked};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result, Trim};
+
+/// Bytes that are moved at once where a request is made in pieces.
+const PIECE: usize = 256 << 10;
+
+/// A file, or a device node, as a block device: sector n at byte n times the sector size. Locked while it is open. Takes no simulated time.
+#[derive(Debug)]
+pub struct FileDevice {
+    file: File,
+    geometry: BlockGeometry,
+    access: Access,
+}
+
+impl FileDevice {
+    /// Opens an existing file. Errors: `Io` (no such file, no permission, in use), `Corrupt` (its length is not whole sectors).
+    pub fn open(path: &Path, sector_size: u32, access: Access) -> Result<Self> {
+        let file = open_locked(path, access)?;
+        let length = Medium::len(&file).map_err(|error| {
+            io_error(Operation::Open, Lba(0), format!("cannot tell the length of {}", path.display()), error)
+        })?;
+        let unit = u64::from(sector_size.max(1));
+        let geometry = BlockGeometry {
+            sector_size,
+            sectors: length / unit,
+            preferred_size: sector_size.max(4096),
+            recycling_size: 0,
+        };
+        check_geometry(&geometry)?;
+        if !length.is_multiple_of(unit) {
+            return Err(corrupt(path, format!("{length} bytes are not whole sectors of {sector_size} bytes")));
+        }
+        Ok(Self { file, geometry, access })
+    }
+
+    /// Makes a new file of zeroes; refuses an existing one.
+    pub fn create(path: &Path, geometry: BlockGeometry) -> Result<Self> {
+        check_geometry(&geometry)?;
+        let file = create_locked(path)?;
+        file.set_len(geometry.capacity()).map_err(|error| {
+            io_error(Operation::Open, Lba(0), format!("cannot make {} as long", path.display()), error)
+        })?;
+        Ok(Self { file, geometry, access: Access::ReadWrite })
+    }
+
+    fn offset(&self, at: Lba) -> u64 {
+        at.0.saturating_mul(u64::from(self.geometry.sector_size))
+    }
+
+    fn check_writable(&self, operation: Operation, at: Lba) -> Result<()> {
+        match self.access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly => {
+                Err(BlockError::new(ErrorKind::ReadOnly, operation, at, "the file was opened for reading only"))
+            }
+        }
+    }
+}
+
+impl BlockDevice for FileDevice {
+    #[inline]
+    fn geometry(&self) -> &BlockGeometry {
+        &self.geometry
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        check_range(&self.geometry, Operation::Read, at, into.len())?;
+        let bytes = match into {
+            ReadInto::Bytes(bytes) => bytes,
+            ReadInto::Content { content, length } => content.set_bytes(length as usize),
+            ReadInto::Nothing { .. } => return Ok(Done::immediately(context)),
+        };
+        Medium::read_at(&self.file, self.offset(at), bytes)
+            .map_err(|error| io_error(Operation::Read, at, "cannot read the file", error))?;
+        Ok(Done::immediately(context))
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        check_range(&self.geometry, Operation::Write, at, data.len())?;
+        self.check_writable(Operation::Write, at)?;
+        let offset = self.offset(at);
+        let made;
+        let bytes = match data {
+            Payload::Bytes(bytes) => bytes,
+            Payload::Described(_) => {
+                let mut bytes = vec![0; data.len()];
+                data.copy_to(&mut bytes);
+                made = bytes;
+                &made
+            }
+        };
+        Medium::write_at(&mut self.file, offset, bytes)
+            .map_err(|error| io_error(Operation::Write, at, "cannot write the file", error))?;
+        Ok(Done::immediately(context))
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        if self.access == Access::ReadWrite {
+            self.file
+                .sync_data()
+                .map_err(|error| io_error(Operation::Flush, Lba(0), "cannot make the file durable", error))?;
+        }
+        Ok(Done::immediately(context))
+    }
+
+    fn trim(&mut self) -> Option<&mut dyn Trim> {
+        match self.access {
+            Access::ReadWrite => Some(self),
+            Access::ReadOnly => None,
+        }
+    }
+}
+
+impl Trim for FileDevice {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        sectors_of(&self.geometry, Operation::Trim, at, sectors)?;
+        let (offset, length) = (self.offset(at), self.offset(Lba(sectors)));
+        zero(&mut self.file, offset, length)
+            .map_err(|error| io_error(Operation::Trim, at, "cannot write zeroes to the file", error))?;
+        Ok(Done::immediately(context))
+    }
+}
+
+/// Makes a range read as zeroes; holes and zeroes are left as they are, so that a sparse file stays sparse.
+pub fn zero<M: Medium + ?Sized>(medium: &mut M, offset: u64, length: u64) -> std::io::Result<()> {
+    let zeroes = vec![0; PIECE.min(usize::try_from(length).unwrap_or(PIECE))];
+    let mut held = zeroes.clone();
+    let mut done = 0;
+    while done < length {
+        let piece = usize::try_from(length - done).unwrap_or(PIECE).min(PIECE);
+        medium.read_at(offset + done, &mut held[..piece])?;
+        if held[..piece].iter().any(|&byte| byte != 0) {
+            medium.write_at(offset + done, &zeroes[..piece])?;
+        }
+        done += piece as u64;
+    }
+    Ok(())
+}
