@@ -31,7 +31,12 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         // New inputs go into the first directory; the seeds are read only.
         let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
         std::fs::create_dir_all(process::root().join(&corpus))?;
-        let mut command = process::cargo(&["fuzz", "run", "--sanitizer", "none", &target, &corpus, &seeds, "--"]);
+        let mut command = process::cargo(&["fuzz", "run", "--sanitizer", "none", &target, &corpus, &seeds]);
+        if target == "spec" {
+            let shipped = ["specs/devices", "specs/experiments"];
+            command.args(shipped.iter().filter(|directory| process::root().join(directory).is_dir()));
+        }
+        command.arg("--");
         command.arg(format!("-max_total_time={seconds}")).args(["-timeout=10", "-rss_limit_mb=1024", "-max_len=65536"]);
         passed &= process::succeeds(&mut command)?;
     }
