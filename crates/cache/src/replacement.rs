@@ -91,12 +91,11 @@ impl ReplacementOrder {
         if self.used.is_empty() {
             return None;
         }
-        if let Some(window) = &self.window {
-            if let Some((&stamp, &slot)) = window.clean.first_key_value() {
-                if stamp <= window.stamp_of(window.edge) {
-                    return Some(slot);
-                }
-            }
+        if let Some(window) = &self.window
+            && let Some((&stamp, &slot)) = window.clean.first_key_value()
+            && stamp <= window.stamp_of(window.edge)
+        {
+            return Some(slot);
         }
         Some(self.used.last)
     }

@@ -39,7 +39,7 @@ pub trait FsMaker {
     /// The file system.
     type Fs: FileSystem;
 
-    /// A new, empty, mounted file system.
+    /// A new, empty, mounted file system whose clock starts after the year 2000.
     fn make(&self, volume: Volume) -> Self::Fs;
 
     /// What the next mount shows after the file system is left as it is. The suite syncs before where it counts on the content.

@@ -258,6 +258,7 @@ impl PlantedFs {
 mod tests {
     use super::*;
     use crate::fs_suite;
+    use nandkit_vfs::wrap::{Trace, Wrapped};
 
     #[test]
     fn the_model_keeps_every_promise() {
@@ -290,6 +291,32 @@ mod tests {
             without(|o| o.name_max = 254),
         ] {
             fs_suite::run(&ModelMaker(options)).unwrap_or_else(|found| panic!("{options:?}: {found}"));
+        }
+    }
+
+    /// The wrappers of the contract change nothing.
+    struct WrappedMaker(ModelMaker);
+
+    impl FsMaker for WrappedMaker {
+        type Fs = Wrapped<ModelFileSystem, Trace>;
+
+        fn make(&self, volume: Volume) -> Self::Fs {
+            Wrapped::new(self.0.make(volume), Trace::new(10))
+        }
+
+        fn remount(&self, fs: Self::Fs) -> Self::Fs {
+            Wrapped::new(self.0.remount(fs.into_inner()), Trace::new(10))
+        }
+
+        fn clock(&self, fs: &Self::Fs) -> Clock {
+            fs.inner().clock().clone()
+        }
+    }
+
+    #[test]
+    fn a_wrapped_model_keeps_every_promise() {
+        for options in [ModelOptions::POSIX, ModelOptions::FAT] {
+            fs_suite::run(&WrappedMaker(ModelMaker(options))).unwrap();
         }
     }
 

@@ -6,6 +6,7 @@ mod attributes;
 mod error;
 pub mod model;
 pub mod path;
+pub mod wrap;
 
 pub use attributes::{
     AttributeChange, Attributes, DirectoryEntry, Features, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp,

@@ -118,7 +118,7 @@ impl Generator<'_> {
                 if self.random.chance(0.5) { Operation::Stat { path } } else { Operation::List { path } }
             }
             Kind::Xattr if features.xattrs => {
-                let (path, name) = (self.any_path(), self.random.below(4) as u8);
+                let (path, name) = (self.any_path(), self.random.below(2) as u8);
                 match self.random.below(4) {
                     0 => Operation::RemoveXattr { path, name },
                     1 => Operation::Xattr { path, name },

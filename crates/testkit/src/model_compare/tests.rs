@@ -14,6 +14,20 @@ fn the_model_agrees_with_itself() {
     }
 }
 
+/// More seeds, for those who changed the model or the generator:
+/// `NANDKIT_SOAK_SEEDS=2000 cargo test -p nandkit-testkit --lib model_compare`.
+#[test]
+fn any_mixture_of_features_agrees() {
+    let seeds = std::env::var("NANDKIT_SOAK_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    for seed in 0..seeds {
+        let bits = nandkit_units::random::hash(seed, 1, 2);
+        let letters: String =
+            LETTERS.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, (letter, _))| letter).collect();
+        let plan = Plan::from_replay(&format!("{seed}:400:{letters}"), ModelOptions::POSIX).unwrap();
+        run(&ModelMaker(plan.options), &plan).unwrap();
+    }
+}
+
 #[test]
 fn a_full_volume_is_followed() {
     for options in [ModelOptions::POSIX, ModelOptions::FAT] {

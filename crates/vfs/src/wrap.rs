@@ -1,0 +1,208 @@
+//! File systems over other file systems: tracing, counting, planned faults, and a read-only view.
+//!
+//! [`Wrapped`] passes every call on and shows it to a [`Hook`] before and after; capabilities are those of the wrapped file system, and are shown too.
+
+mod changes;
+mod fault;
+mod read_only;
+mod stats;
+mod trace;
+
+pub use fault::{Fault, FaultPlan};
+pub use read_only::ReadOnly;
+pub use stats::Stats;
+pub use trace::{Trace, TraceRecord};
+
+use std::ops::ControlFlow;
+
+use nandkit_units::ReadInto;
+
+use crate::{
+    Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, FsError, InodeNumber, Result, VolumeStatus, Xattrs,
+};
+
+/// Which method was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names of the methods")]
+#[repr(u8)]
+pub enum Method {
+    Volume,
+    Lookup,
+    Stat,
+    ReadDir,
+    Read,
+    ReadLink,
+    Create,
+    Write,
+    SetAttributes,
+    Remove,
+    Rename,
+    Sync,
+    Retain,
+    Release,
+    Link,
+    Xattr,
+    XattrNames,
+    SetXattr,
+    RemoveXattr,
+    Allocate,
+    PunchHole,
+}
+
+impl Method {
+    /// How many methods there are.
+    pub const COUNT: usize = 21;
+
+    /// Whether it changes the volume.
+    pub const fn changes(self) -> bool {
+        !matches!(
+            self,
+            Self::Volume
+                | Self::Lookup
+                | Self::Stat
+                | Self::ReadDir
+                | Self::Read
+                | Self::ReadLink
+                | Self::Xattr
+                | Self::XattrNames
+        )
+    }
+}
+
+/// One call, as far as hooks look at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The method.
+    pub method: Method,
+    /// The inode, or the directory of the (first) name; 0 where there is none.
+    pub inode: InodeNumber,
+    /// The (first) name; empty where there is none.
+    pub name: &'a [u8],
+    /// The offset, or cookie; 0 where there is none.
+    pub offset: u64,
+    /// The bytes asked for or handed over; 0 where there are none.
+    pub length: u64,
+}
+
+impl<'a> Call<'a> {
+    fn of(method: Method, inode: InodeNumber) -> Self {
+        Self { method, inode, name: &[], offset: 0, length: 0 }
+    }
+
+    fn named(method: Method, inode: InodeNumber, name: &'a [u8]) -> Self {
+        Self { name, ..Self::of(method, inode) }
+    }
+}
+
+/// Looks at calls. Reads come from several threads, so hooks keep what they count behind atomics or a mutex.
+pub trait Hook: Send + Sync {
+    /// Before the call; an error is the call's result, and the call is not made.
+    fn before(&self, call: &Call<'_>) -> Result<()> {
+        let _ = call;
+        Ok(())
+    }
+
+    /// After the call, also one that `before` refused: how many bytes were read or written, or which error came.
+    fn after(&self, call: &Call<'_>, outcome: std::result::Result<u64, ErrorKind>) {
+        let _ = (call, outcome);
+    }
+}
+
+/// A file system with a hook.
+#[derive(Clone, Debug)]
+pub struct Wrapped<F, H> {
+    inner: F,
+    hook: H,
+}
+
+impl<F, H> Wrapped<F, H> {
+    /// `inner` as `hook` shows it.
+    pub fn new(inner: F, hook: H) -> Self {
+        Self { inner, hook }
+    }
+
+    /// The wrapped file system.
+    pub fn inner(&self) -> &F {
+        &self.inner
+    }
+
+    /// The hook, with what it counted.
+    pub fn hook(&self) -> &H {
+        &self.hook
+    }
+
+    /// The wrapped file system, by itself.
+    pub fn into_inner(self) -> F {
+        self.inner
+    }
+}
+
+/// Shows a call to the hook around making it; `bytes` says how many bytes a result stands for.
+fn around<H: Hook, T>(
+    hook: &H,
+    call: Call<'_>,
+    bytes: impl FnOnce(&T) -> u64,
+    make: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let result = hook.before(&call).and_then(|()| make());
+    hook.after(&call, result.as_ref().map(bytes).map_err(|error| error.kind));
+    result
+}
+
+fn no_bytes<T>(_: &T) -> u64 {
+    0
+}
+
+impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
+    fn root(&self) -> InodeNumber {
+        self.inner.root()
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        around(&self.hook, Call::of(Method::Volume, InodeNumber(0)), no_bytes, || self.inner.volume())
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        let call = Call::named(Method::Lookup, directory, name);
+        around(&self.hook, call, no_bytes, || self.inner.lookup(directory, name))
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        around(&self.hook, Call::of(Method::Stat, inode), no_bytes, || self.inner.stat(inode))
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let call = Call { offset: cookie, ..Call::of(Method::ReadDir, directory) };
+        around(&self.hook, call, no_bytes, || self.inner.read_dir(directory, cookie, sink))
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
+        let call = Call { offset, length: into.len() as u64, ..Call::of(Method::Read, inode) };
+        around(&self.hook, call, |count| *count as u64, || self.inner.read(inode, offset, into))
+    }
+
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        around(&self.hook, Call::of(Method::ReadLink, inode), no_bytes, || self.inner.read_link(inode))
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        if self.inner.changes().is_some() { Some(self) } else { None }
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        self.inner.xattrs().is_some().then_some(self as &dyn Xattrs)
+    }
+}
+
+/// A capability that was there when it was asked for is gone: the wrapped file system contradicts itself.
+fn gone() -> FsError {
+    FsError::new(ErrorKind::ReadOnly, "the wrapped file system no longer offers this")
+}
+
+#[cfg(test)]
+mod tests;

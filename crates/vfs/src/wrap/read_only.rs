@@ -1,0 +1,57 @@
+//! A view that changes nothing.
+
+use std::ops::ControlFlow;
+
+use nandkit_units::ReadInto;
+
+use crate::{Attributes, Changes, DirectoryEntry, FileSystem, InodeNumber, Result, VolumeStatus, Xattrs};
+
+/// A file system without its writing side.
+#[derive(Clone, Debug)]
+pub struct ReadOnly<F>(
+    /// The whole file system.
+    pub F,
+);
+
+impl<F: FileSystem> FileSystem for ReadOnly<F> {
+    fn root(&self) -> InodeNumber {
+        self.0.root()
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        self.0.volume()
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        self.0.lookup(directory, name)
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        self.0.stat(inode)
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.0.read_dir(directory, cookie, sink)
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
+        self.0.read(inode, offset, into)
+    }
+
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        self.0.read_link(inode)
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        None
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        self.0.xattrs()
+    }
+}
