@@ -37,12 +37,12 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let geometry =
         BlockGeometry { sector_size: 2048, sectors: 4 << 20, preferred_size: 2048, recycling_size: 128 << 10 };
     for text in [
-        "sequential:block_size=2K,operations=20M",
-        "random:block_size=2K,operations=20M",
-        "random:block_size=2K,operations=20M,queue_depth=16",
-        "random:block_size=2K,operations=20M,distribution=hotcold",
-        "random:block_size=2K,operations=20M,distribution=zipf",
-        "overwrite:record=2K,files=16K,pattern=hcf,operations=20M",
+        "sequential:block_size=2K,operations=8M",
+        "random:block_size=2K,operations=8M",
+        "random:block_size=2K,operations=8M,queue_depth=16",
+        "random:block_size=2K,operations=8M,distribution=hotcold",
+        "random:block_size=2K,operations=8M,distribution=zipf",
+        "overwrite:record=2K,files=16K,pattern=hcf,operations=8M",
     ] {
         for verify in [false, true] {
             let spec: WorkloadSpec = text.parse()?;

@@ -8,7 +8,7 @@ use crate::embedded::{TransactionFiles, Transactions, fits};
 use crate::error::{Result, SpecError};
 use crate::operation::FileSlot;
 use crate::parameters::parameters;
-use crate::script::{CyclicFile, Script};
+use crate::script::{CyclicFile, Script, check_length};
 
 parameters! {
     /// Parameters of `fax`.
@@ -44,7 +44,7 @@ impl Fax {
             let detail = format!("pages_max ({}) must not be below pages_min ({})", self.pages_max, self.pages_min);
             return Err(SpecError::Conflict { workload: "fax", detail });
         }
-        Ok(())
+        check_length("fax", self.pages_max.saturating_mul(self.page_size / self.write.max(1) + 2))
     }
 
     /// The stream of operations.

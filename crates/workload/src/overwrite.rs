@@ -82,6 +82,14 @@ impl Overwrite {
         Ok(())
     }
 
+    /// What to change where only so many bytes are available.
+    fn advice(&self, available: u64) -> String {
+        match available / self.file_size.max(1) / 8 * 8 {
+            0 => "use a smaller file_size".to_string(),
+            files => format!("use files={files} or fewer"),
+        }
+    }
+
     fn needed_bytes(&self) -> u64 {
         self.files.saturating_mul(self.file_size)
     }
@@ -171,7 +179,7 @@ impl OverwriteFiles {
         spec.check()?;
         let needed = spec.needed_bytes();
         if needed > free_bytes {
-            let advice = format!("use files={} or fewer", free_bytes / spec.file_size / 8 * 8);
+            let advice = spec.advice(free_bytes);
             return Err(WorkloadError::DoesNotFit { workload: "overwrite", needed, available: free_bytes, advice });
         }
         let sequence = Sequence::new(&spec, seed);
@@ -267,7 +275,7 @@ impl OverwriteBlocks {
         }
         let (needed, available) = (spec.needed_bytes(), geometry.capacity());
         if needed > available {
-            let advice = format!("use files={} or fewer", available / spec.file_size / 8 * 8);
+            let advice = spec.advice(available);
             return Err(WorkloadError::DoesNotFit { workload: "overwrite", needed, available, advice });
         }
         let sequence = Sequence::new(&spec, seed);
@@ -291,7 +299,7 @@ impl BlockWorkload for OverwriteBlocks {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_operation(&mut self) -> Result<Option<BlockOperation>> {
         if self.syncs.due() {
             let kind = BlockOperationKind::Flush;

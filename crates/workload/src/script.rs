@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use nandkit_units::{Description, Generator};
 
+use crate::error::SpecError;
 use crate::operation::{FileData, FileOperation, FileSlot};
 
 /// Operations to come, and the number of the next record of content. Each write gets a record of its own, so that every
@@ -84,6 +85,20 @@ impl Script {
     pub fn sync(&mut self, slot: Option<FileSlot>) {
         self.queue.push_back(FileOperation::Sync { slot });
     }
+}
+
+/// Longest transaction, in operations: a script is held in memory.
+const TRANSACTION_MAX: u64 = 4 << 20;
+
+/// Refuses parameters that make a transaction of more operations than are held in memory.
+pub(crate) fn check_length(workload: &'static str, operations: u64) -> Result<(), SpecError> {
+    if operations <= TRANSACTION_MAX {
+        return Ok(());
+    }
+    let detail = format!(
+        "a transaction of {operations} operations is too long: use larger writes or smaller files, at most {TRANSACTION_MAX}"
+    );
+    Err(SpecError::Conflict { workload, detail })
 }
 
 /// Records of one size in a file, of which the oldest is overwritten when it is full.

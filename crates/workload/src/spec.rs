@@ -196,7 +196,9 @@ impl WorkloadSpec {
             Self::Sequential(spec) => spec.check(),
             Self::Tree(spec) => spec.check(),
             Self::Trace(spec) => spec.check(),
-            Self::PostmarkSmall(_) | Self::PostmarkLarge(_) | Self::EventRecorder(_) => Ok(()),
+            Self::PostmarkSmall(spec) => spec.check(),
+            Self::PostmarkLarge(spec) => spec.check(),
+            Self::EventRecorder(_) => Ok(()),
         }
     }
 

@@ -175,7 +175,8 @@ fn a_lost_trim_and_an_old_version_are_told_apart() {
 fn what_does_not_fit_is_refused_before_anything_is_written() {
     let mut ram = device(512, 1);
     for (text, part) in [
-        ("overwrite:files=104", "files=0 or fewer"),
+        ("overwrite:files=104", "smaller file_size"),
+        ("overwrite:files=104,file_size=64K", "files=16 or fewer"),
         ("random:footprint_size=2M", "footprint_size"),
         ("random:block_size=700", "sector size"),
         ("trace:fixtures/sample.iolog", "line"),

@@ -72,6 +72,8 @@ fn wrong_ones_are_told_with_what_would_be_right() {
         ("trace:a.csv,fitt=wrap", &["did you mean \"fit\""]),
         ("tree:", &["tree:DIR"]),
         ("postmark:size_low=5,size_high=4", &["size_high"]),
+        ("fax:write=1,page_size=16M,pages_max=1000", &["too long"]),
+        ("postmark-small:write=1,file_size=1M", &["too long"]),
         ("", &["there is no workload"]),
     ] {
         let error = text.parse::<WorkloadSpec>().unwrap_err().to_string();

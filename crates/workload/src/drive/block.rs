@@ -65,7 +65,7 @@ struct Queue {
 
 impl Queue {
     /// The instant at which an operation is issued, and from which its latency counts.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, operation: &BlockOperation) -> (Nanos, Nanos) {
         if let Some(arrival) = operation.arrival {
             let arrival = self.start + arrival;
@@ -85,7 +85,7 @@ impl Queue {
         (self.now, self.now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, operation: &BlockOperation, completed: Nanos) {
         self.ended = self.ended.max(completed);
         if operation.arrival.is_some() || self.depth == 1 {
@@ -240,7 +240,7 @@ impl Core {
         WorkloadError::Block { index: self.operations, operation, source }
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<D: BlockDevice + ?Sized, L: Ledger>(
         &self,
         context: &Context,

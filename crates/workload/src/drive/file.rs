@@ -31,7 +31,7 @@ pub(super) struct Entry {
 /// loop) the latency counts from its arrival, so that the waiting for the operations before it is in it.
 #[derive(Debug)]
 pub struct FileDriver {
-    clock: Clock,
+    pub(super) clock: Clock,
     pub(super) verify: bool,
     pub(super) entries: Vec<Option<Entry>>,
     /// Names that stood in the root before the run, sorted; `None` until it begins.

@@ -1,5 +1,6 @@
 //! Reading a file system back: every file's bytes and size, every directory's names.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use nandkit_units::{Described, ReadInto};
@@ -28,17 +29,18 @@ impl FileDriver {
         }
         let total: u64 = self.entries.iter().flatten().map(|entry| entry.size).sum();
         let (mut done, mut files) = (0, 0);
+        let mut names = self.names_by_directory();
         for index in 0..self.entries.len() {
             let slot = FileSlot(u32::try_from(index).unwrap_or(u32::MAX));
             let Some(Some(entry)) = self.entries.get(index) else { continue };
             if entry.is_directory {
-                self.verify_directory(slot, fs)?;
+                self.verify_directory(slot, names.remove(&slot).unwrap_or_default(), fs)?;
                 continue;
             }
             self.verify_file(slot, workload, fs)?;
             done += self.entry(slot)?.size;
             files += 1;
-            let step = Progress { phase: None, done, total: Some(total), now: nandkit_units::Nanos::ZERO };
+            let step = Progress { phase: None, done, total: Some(total), now: self.clock.now() };
             if progress(step) == ControlFlow::Break(()) {
                 return Err(WorkloadError::Cancelled { operations: files });
             }
@@ -119,21 +121,23 @@ impl FileDriver {
         Ok(())
     }
 
-    fn verify_directory(&self, slot: FileSlot, fs: &dyn FileSystem) -> Result<()> {
+    /// The names that each directory must hold.
+    fn names_by_directory(&self) -> BTreeMap<FileSlot, Vec<Vec<u8>>> {
+        let mut names: BTreeMap<FileSlot, Vec<Vec<u8>>> = BTreeMap::new();
+        // The first entry is the root, which has no name.
+        for entry in self.entries.iter().skip(1).flatten() {
+            names.entry(entry.parent).or_default().push(entry.name.clone());
+        }
+        names
+    }
+
+    fn verify_directory(&self, slot: FileSlot, names: Vec<Vec<u8>>, fs: &dyn FileSystem) -> Result<()> {
         let failed = |source| self.failed(format!("listing {}", self.path(slot)), source);
         let fold = !fs.volume().map_err(failed)?.features.case_sensitive;
         let key = |name: &[u8]| if fold { name.to_ascii_lowercase() } else { name.to_vec() };
         let found = self.list(fs, self.entry(slot)?.inode).map_err(failed)?;
         let mut found: Vec<Vec<u8>> = found.iter().map(|name| key(name)).collect();
-        let mut expected: Vec<Vec<u8>> = Vec::new();
-        for (index, entry) in self.entries.iter().enumerate() {
-            if let Some(entry) = entry
-                && entry.parent == slot
-                && index != 0
-            {
-                expected.push(key(&entry.name));
-            }
-        }
+        let mut expected: Vec<Vec<u8>> = names.iter().map(|name| key(name)).collect();
         if slot == FileSlot::ROOT {
             expected.extend(self.names_before.iter().flatten().map(|name| key(name)));
         }

@@ -15,15 +15,15 @@ use nandkit_units::random::hash;
 use crate::error::{Result, SpecError};
 use crate::operation::{FileOperation, FileSlot, FileWorkload, Phase};
 use crate::parameters::parameters;
-use crate::script::Script;
+use crate::script::{Script, check_length};
 
 parameters! {
     /// Parameters of `postmark`; the defaults are PostMark 1.53's.
     pub struct Postmark as "postmark" {
         /// Least size of a file in bytes (PostMark: set size).
-        size_low: u64 = 500, 1..=1 << 30;
+        size_low: u64 = 500, 1..=1 << 28;
         /// Bound of the sizes in bytes (PostMark: set size); new files stay below it, appends reach it.
-        size_high: u64 = 10_000, 1..=1 << 30;
+        size_high: u64 = 10_000, 1..=1 << 28;
         /// Simultaneous files (PostMark: set number).
         number: u64 = 500, 1..=1_000_000;
         /// Transactions (PostMark: set transactions).
@@ -51,7 +51,7 @@ impl Postmark {
             let detail = format!("size_high ({}) must not be below size_low ({})", self.size_high, self.size_low);
             return Err(SpecError::Conflict { workload: "postmark", detail });
         }
-        Ok(())
+        check_length("postmark", self.size_high / self.read.min(self.write).max(1))
     }
 }
 

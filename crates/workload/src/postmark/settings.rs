@@ -1,10 +1,10 @@
 //! PostMark as the study of recycling policies for block-mapped translation layers sets it: transactions that create and delete many small
 //! files in a directory, or large files. Its numbers of transactions are not given.
 
-use crate::error::{Result, WorkloadError};
+use crate::error::{Result, SpecError, WorkloadError};
 use crate::operation::{FileOperation, FileSlot, FileWorkload, Phase};
 use crate::parameters::parameters;
-use crate::script::Script;
+use crate::script::{Script, check_length};
 
 parameters! {
     /// Parameters of `postmark-small`: each transaction creates and deletes a directory and 50 files of 512 bytes.
@@ -106,6 +106,18 @@ impl ChurnFiles {
         if self.directories {
             self.script.remove_directory(DIRECTORY);
         }
+    }
+}
+
+impl PostmarkSmall {
+    pub(crate) fn check(&self) -> std::result::Result<(), SpecError> {
+        check_length("postmark-small", self.files.saturating_mul(self.file_size / self.write.max(1) + 2))
+    }
+}
+
+impl PostmarkLarge {
+    pub(crate) fn check(&self) -> std::result::Result<(), SpecError> {
+        check_length("postmark-large", self.files.saturating_mul(self.file_size / self.write.max(1) + 2))
     }
 }
 

@@ -72,7 +72,8 @@ pub struct TreeFiles {
     files: Vec<File>,
     round: u64,
     renamed: u64,
-    finished: bool,
+    /// Files read at the end.
+    read: usize,
 }
 
 impl TreeFiles {
@@ -98,7 +99,7 @@ impl TreeFiles {
             files: Vec::new(),
             round: 0,
             renamed: 0,
-            finished: false,
+            read: 0,
         })
     }
 
@@ -183,12 +184,11 @@ impl TreeFiles {
                 self.change_round();
                 true
             }
-            Phase::Measure if self.spec.read && !self.finished => {
-                self.finished = true;
-                for file in &self.files {
-                    self.script.open(file.slot);
-                    self.script.read_in_pieces(file.slot, file.size, PIECE);
-                }
+            Phase::Measure if self.spec.read => {
+                let Some(file) = self.files.get(self.read) else { return false };
+                self.read += 1;
+                self.script.open(file.slot);
+                self.script.read_in_pieces(file.slot, file.size, PIECE);
                 true
             }
             Phase::Measure => false,
