@@ -58,7 +58,7 @@ pub const HOUSE: &[Room] = &[
         .with_system(),
     room("report", &["record"], &[]),
     // doors
-    room("nandkit", &["units", "workload", "stack", "lab", "record", "report"], &["testkit"]),
+    room("nandkit", &["units", "flash", "block", "vfs", "workload", "stack", "lab", "record", "report"], &["testkit"]),
     room("cli", &["units", "cleaning", "workload", "stack", "lab", "record", "report"], &["testkit"]).as_door(),
     // tests: nothing of it is in a product, and a planted race has to wait for its rival
     room("testkit", &["units", "flash", "block", "vfs"], &[]).as_door(),
