@@ -10,7 +10,7 @@ use nandkit_workload::{
     WorkloadError, WorkloadSpec,
 };
 
-const SPECS: [&str; 9] = [
+const SPECS: [&str; 10] = [
     "overwrite:files=8,file_size=64K,operations=500,sync_every=16",
     "random:reads=0.4,trims=0.1",
     "random:distribution=zipf,queue_depth=7,sync_every=5",
@@ -19,6 +19,7 @@ const SPECS: [&str; 9] = [
     "random:block_size=3K,footprint=1,age=1",
     "sequential:reads=0.5,queue_depth=4",
     "trace:fixtures/sample.iolog,fit=wrap",
+    "trace:fixtures/fio-3.33.iolog,timing=recorded",
     "trace:fixtures/sample.iolog,fit=scale,timing=recorded,fill=false",
 ];
 

@@ -12,7 +12,7 @@ use nandkit_workload::{
     DriverReport, FileDriver, FileOperation, HostInputs, OperationKind, Phase, WorkloadError, WorkloadSpec,
 };
 
-const SPECS: [&str; 13] = [
+const SPECS: [&str; 14] = [
     "postmark:transactions=200,number=50,delete=false,subdirectories=4",
     "postmark-small:transactions=10",
     "postmark-large:transactions=3,write=64K",
@@ -26,6 +26,7 @@ const SPECS: [&str; 13] = [
     "random:footprint_size=1M,distribution=hotcold,bytes=1M",
     "sequential:footprint_size=4M,block_size=16K,reads=50%",
     "trace:fixtures/sample.iolog",
+    "trace:fixtures/fio-3.33.iolog,timing=recorded,fill=false",
 ];
 
 fn run(text: &str, seed: u64) -> (SlowFileSystem, DriverReport) {
@@ -62,7 +63,9 @@ fn every_workload_runs_and_reads_back_what_it_wrote() {
         assert!(measured.user_bytes_written > 0, "{text}");
         assert!(report.verified_at_end.unwrap() > 0 && report.verified_bytes > 0, "{text}");
         let writes = measured.latency(OperationKind::Write).unwrap();
-        assert_eq!((writes.min(), writes.max()), (Nanos::from_millis(1), Nanos::from_millis(1)), "{text}");
+        assert!(writes.min() >= Nanos::from_millis(1), "{text}");
+        // Recorded arrivals come faster than this file system writes: waiting is part of their latency.
+        assert_eq!(writes.max() > Nanos::from_millis(1), text.contains("recorded"), "{text}");
     }
 }
 
