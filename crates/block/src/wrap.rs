@@ -1,1 +1,56 @@
-//! Block devices over other block devices.
+//! Block devices over other block devices. Each hands the capabilities of the device below through.
+//!
+//! | wrapper | what it adds |
+//! | --- | --- |
+//! | [`TraceDevice`] | every request, with context and result, to a sink or ring |
+//! | [`StatsDevice`] | counters per cause, request sizes, latencies |
+//! | [`FaultDevice`] | scripted failures |
+//! | [`CutDevice`] | power cuts by plan, with a volatile cache that loses what was not flushed |
+//! | [`ReadOnlyDevice`] | refusal of every change |
+//! | [`WindowDevice`] | a range of sectors: a partition |
+
+mod cut;
+mod fault;
+mod histogram;
+mod read_only;
+mod stats;
+mod trace;
+mod window;
+
+pub use cut::{CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceCutWhen, ParseDeviceCutError, Survival};
+pub use fault::{DeviceFault, DeviceFaultWhen, FaultDevice};
+pub use histogram::{Histogram, HistogramSnapshot};
+pub use read_only::ReadOnlyDevice;
+pub use stats::{DeviceCounters, DeviceSnapshot, RequestCounters, RequestKind, StatsDevice};
+pub use trace::{DeviceAction, DeviceEvent, DeviceTraceRing, DeviceTraceSink, TraceDevice};
+pub use window::WindowDevice;
+
+use nandkit_units::Lba;
+
+use crate::{BlockError, ErrorKind, Operation};
+
+/// The answer of a wrapper whose capability was called although the device below lost it.
+#[cold]
+fn no_capability(operation: Operation) -> BlockError {
+    BlockError::new(ErrorKind::OutOfRange, operation, Lba(0), "the device below does not offer this capability")
+}
+
+/// The two methods with which a wrapper offers itself for the capabilities of the device in its field `inner`.
+macro_rules! offer_capabilities {
+    () => {
+        #[inline]
+        fn trim(&mut self) -> Option<&mut dyn $crate::Trim> {
+            if self.inner.trim().is_some() { Some(self) } else { None }
+        }
+        #[inline]
+        fn remap(&mut self) -> Option<&mut dyn $crate::Remap> {
+            if self.inner.remap().is_some() { Some(self) } else { None }
+        }
+    };
+}
+pub(crate) use offer_capabilities;
+
+/// The unit of the remap capability of a device; 0 where it has none. It never changes, so wrappers ask once.
+fn remap_unit<D: crate::BlockDevice>(device: &mut D) -> u32 {
+    device.remap().map_or(0, |remap| remap.unit())
+}

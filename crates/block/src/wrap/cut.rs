@@ -1,0 +1,453 @@
+//! Power cuts by plan, and a volatile cache that loses what was not flushed.
+//!
+//! A plan is short text: `none`, or `at:REQUEST@MOMENT/SURVIVAL/SEED`, or `every:N@MOMENT/SURVIVAL/SEED`, with MOMENT one of before, inside, after, and
+//! SURVIVAL one of none, all, prefix, subset. Request 1 is the first write, trim, flush or remap.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use nandkit_units::random::Random;
+use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+
+use super::{no_capability, offer_capabilities, remap_unit};
+use crate::check::{check_range, sectors_of};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+
+/// When, relative to the request, the power goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceCutMoment {
+    /// The request fails and has not begun.
+    Before,
+    /// The request fails; a part of its sectors, in whatever order, reached the cache or the medium. A remap happened or not.
+    Inside,
+    /// The request succeeds and is acknowledged; everything after it fails.
+    After,
+}
+
+/// What of the writes since the last flush is on the medium after the cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Survival {
+    /// Nothing.
+    None,
+    /// All.
+    All,
+    /// The first writes, in order; how many is drawn.
+    Prefix,
+    /// For each sector any version since the last flush, or the one before; drawn.
+    Subset,
+}
+
+/// At which requests the power goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DeviceCutWhen {
+    /// Never.
+    #[default]
+    Never,
+    /// At this request, counted from 1.
+    At(u64),
+    /// At every multiple of this; never for 0.
+    EveryNth(u64),
+}
+
+/// Which cuts to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceCutPlan {
+    /// At which requests.
+    pub when: DeviceCutWhen,
+    /// Before, inside or after them.
+    pub moment: DeviceCutMoment,
+    /// What survives.
+    pub survival: Survival,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+impl DeviceCutPlan {
+    /// No cut.
+    pub const NONE: Self =
+        Self { when: DeviceCutWhen::Never, moment: DeviceCutMoment::Before, survival: Survival::None, seed: 0 };
+
+    /// One cut.
+    pub const fn at(request: u64, moment: DeviceCutMoment, survival: Survival, seed: u64) -> Self {
+        Self { when: DeviceCutWhen::At(request), moment, survival, seed }
+    }
+
+    fn strikes(&self, request: u64) -> bool {
+        match self.when {
+            DeviceCutWhen::Never => false,
+            DeviceCutWhen::At(n) => n == request,
+            DeviceCutWhen::EveryNth(n) => n != 0 && request.is_multiple_of(n),
+        }
+    }
+}
+
+/// A text that is no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseDeviceCutError(String);
+
+impl fmt::Display for ParseDeviceCutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(text) = self;
+        write!(
+            f,
+            "\"{text}\" is no cut plan: expected none, at:REQUEST@MOMENT/SURVIVAL/SEED or every:N@MOMENT/SURVIVAL/SEED (MOMENT: before, inside, after; SURVIVAL: none, all, prefix, subset)"
+        )
+    }
+}
+
+impl std::error::Error for ParseDeviceCutError {}
+
+const MOMENTS: [(DeviceCutMoment, &str); 3] =
+    [(DeviceCutMoment::Before, "before"), (DeviceCutMoment::Inside, "inside"), (DeviceCutMoment::After, "after")];
+const SURVIVALS: [(Survival, &str); 4] =
+    [(Survival::None, "none"), (Survival::All, "all"), (Survival::Prefix, "prefix"), (Survival::Subset, "subset")];
+
+impl fmt::Display for DeviceCutPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, number) = match self.when {
+            DeviceCutWhen::Never => return f.write_str("none"),
+            DeviceCutWhen::At(number) => ("at", number),
+            DeviceCutWhen::EveryNth(number) => ("every", number),
+        };
+        let moment = MOMENTS.iter().find(|(moment, _)| *moment == self.moment).map_or("?", |(_, name)| name);
+        let survival = SURVIVALS.iter().find(|(kind, _)| *kind == self.survival).map_or("?", |(_, name)| name);
+        write!(f, "{word}:{number}@{moment}/{survival}/{}", self.seed)
+    }
+}
+
+impl FromStr for DeviceCutPlan {
+    type Err = ParseDeviceCutError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, ParseDeviceCutError> {
+        if text.trim() == "none" {
+            return Ok(Self::NONE);
+        }
+        let parse = || {
+            let (word, rest) = text.trim().split_once(':')?;
+            let (number, rest) = rest.split_once('@')?;
+            let (moment, rest) = rest.split_once('/')?;
+            let (survival, seed) = rest.split_once('/')?;
+            let number = number.parse().ok()?;
+            Some(Self {
+                when: match word {
+                    "at" => DeviceCutWhen::At(number),
+                    "every" => DeviceCutWhen::EveryNth(number),
+                    _ => return None,
+                },
+                moment: MOMENTS.iter().find(|(_, name)| *name == moment)?.0,
+                survival: SURVIVALS.iter().find(|(_, name)| *name == survival)?.0,
+                seed: seed.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| ParseDeviceCutError(text.to_string()))
+    }
+}
+
+/// One sector's new content; `None` where it was trimmed.
+type Version = Option<Box<[u8]>>;
+
+/// A block device with a volatile cache: what was written since the last flush is held back, and a power cut keeps of it what the plan says. After the cut every request
+/// is `PowerLost` until [`CutDevice::power_on`]. Memory: what was written since the last flush.
+#[derive(Clone, Debug)]
+pub struct CutDevice<D> {
+    inner: D,
+    geometry: BlockGeometry,
+    plan: DeviceCutPlan,
+    requests: u64,
+    cuts: Vec<u64>,
+    off: bool,
+    /// The last version of each sector that was not flushed, by sector.
+    cache: BTreeMap<u64, Version>,
+    /// Every version of every sector since the last flush, in order.
+    log: Vec<(u64, Version)>,
+    remap_unit: u32,
+}
+
+impl<D: BlockDevice> CutDevice<D> {
+    /// `inner` under a plan; the next request is number 1.
+    pub fn new(mut inner: D, plan: DeviceCutPlan) -> Self {
+        let geometry = *inner.geometry();
+        let remap_unit = remap_unit(&mut inner);
+        Self {
+            inner,
+            geometry,
+            plan,
+            requests: 0,
+            cuts: Vec::new(),
+            off: false,
+            cache: BTreeMap::new(),
+            log: Vec::new(),
+            remap_unit,
+        }
+    }
+
+    /// How many writes, trims, flushes and remaps there were.
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Whether the power is gone.
+    pub const fn is_off(&self) -> bool {
+        self.off
+    }
+
+    /// The requests at which the power was cut.
+    pub fn cuts(&self) -> &[u64] {
+        &self.cuts
+    }
+
+    /// Another plan from now on. Requests go on counting.
+    pub const fn set_plan(&mut self, plan: DeviceCutPlan) {
+        self.plan = plan;
+    }
+
+    /// The power comes back.
+    pub const fn power_on(&mut self) {
+        self.off = false;
+    }
+
+    /// The device below; what was not flushed is lost where the power is gone, and is written to it where it is not.
+    pub fn into_inner(mut self) -> Result<D> {
+        if !self.off {
+            self.destage(&Context::default())?;
+        }
+        Ok(self.inner)
+    }
+
+    fn check_power(&self, operation: Operation, at: Lba) -> Result<()> {
+        if self.off { Err(power_lost(operation, at)) } else { Ok(()) }
+    }
+
+    /// Counts a request; the moment if the power goes at it.
+    fn arrive(&mut self, operation: Operation, at: Lba) -> Result<Option<DeviceCutMoment>> {
+        self.check_power(operation, at)?;
+        self.requests += 1;
+        if !self.plan.strikes(self.requests) {
+            return Ok(None);
+        }
+        self.cuts.push(self.requests);
+        Ok(Some(self.plan.moment))
+    }
+
+    /// Writes versions to the device below in their order.
+    fn put(&mut self, context: &Context, versions: impl IntoIterator<Item = (u64, Version)>) -> Result<()> {
+        for (sector, version) in versions {
+            match version {
+                Some(bytes) => self.inner.write(context, Lba(sector), Payload::Bytes(&bytes))?,
+                None => match self.inner.trim() {
+                    Some(trim) => trim.trim(context, Lba(sector), 1)?,
+                    None => return Err(no_capability(Operation::Trim)),
+                },
+            };
+        }
+        Ok(())
+    }
+
+    /// Brings everything held back to the device below.
+    fn destage(&mut self, context: &Context) -> Result<()> {
+        self.log.clear();
+        let cache = std::mem::take(&mut self.cache);
+        self.put(context, cache)
+    }
+
+    /// The power goes: of what was held back survives what the plan says.
+    fn cut(&mut self, context: &Context) -> Result<()> {
+        self.off = true;
+        self.cache.clear();
+        let log = std::mem::take(&mut self.log);
+        let mut random = Random::new(self.plan.seed ^ self.requests.rotate_left(32), "device cut");
+        let survivors: Vec<(u64, Version)> = match self.plan.survival {
+            Survival::None => Vec::new(),
+            Survival::All => log,
+            Survival::Prefix => {
+                let count = random.between(0, log.len() as u64) as usize;
+                log.into_iter().take(count).collect()
+            }
+            Survival::Subset => {
+                let mut versions: BTreeMap<u64, Vec<Version>> = BTreeMap::new();
+                for (sector, version) in log {
+                    versions.entry(sector).or_default().push(version);
+                }
+                let mut pick = |mut held: Vec<Version>| {
+                    let picked = random.below(held.len() as u64 + 1) as usize;
+                    (picked < held.len()).then(|| held.swap_remove(picked))
+                };
+                versions.into_iter().filter_map(|(sector, held)| Some((sector, pick(held)?))).collect()
+            }
+        };
+        self.put(context, survivors)?;
+        self.inner.flush(context)?;
+        Ok(())
+    }
+
+    fn hold(&mut self, sector: u64, version: Version) {
+        self.log.push((sector, version.clone()));
+        self.cache.insert(sector, version);
+    }
+
+    /// A write or trim of these versions.
+    fn change(
+        &mut self,
+        context: &Context,
+        operation: Operation,
+        at: Lba,
+        versions: Vec<(u64, Version)>,
+    ) -> Result<Done> {
+        match self.arrive(operation, at)? {
+            None => versions.into_iter().for_each(|(sector, version)| self.hold(sector, version)),
+            Some(DeviceCutMoment::Before) => {
+                self.cut(context)?;
+                return Err(power_lost(operation, at));
+            }
+            Some(DeviceCutMoment::Inside) => {
+                let mut random = Random::new(self.plan.seed ^ self.requests, "device cut inside");
+                versions
+                    .into_iter()
+                    .filter(|_| random.chance(0.5))
+                    .for_each(|(sector, version)| self.hold(sector, version));
+                self.cut(context)?;
+                return Err(power_lost(operation, at));
+            }
+            Some(DeviceCutMoment::After) => {
+                versions.into_iter().for_each(|(sector, version)| self.hold(sector, version));
+                self.cut(context)?;
+            }
+        }
+        Ok(Done::immediately(context))
+    }
+
+    /// A remap: atomic, and durable at once together with all before it.
+    fn remap_step(&mut self, context: &Context, step: impl FnOnce(&mut dyn Remap) -> Result<Done>) -> Result<Done> {
+        let moment = self.arrive(Operation::Remap, Lba(0))?;
+        let mut random = Random::new(self.plan.seed ^ self.requests, "device cut remap");
+        if moment == Some(DeviceCutMoment::Before) || (moment == Some(DeviceCutMoment::Inside) && random.chance(0.5)) {
+            self.cut(context)?;
+            return Err(power_lost(Operation::Remap, Lba(0)));
+        }
+        self.destage(context)?;
+        let done = match self.inner.remap() {
+            Some(remap) => step(remap)?,
+            None => return Err(no_capability(Operation::Remap)),
+        };
+        if let Some(moment) = moment {
+            self.cut(context)?;
+            if moment == DeviceCutMoment::Inside {
+                return Err(power_lost(Operation::Remap, Lba(0)));
+            }
+        }
+        Ok(done)
+    }
+}
+
+#[cold]
+fn power_lost(operation: Operation, at: Lba) -> BlockError {
+    BlockError::new(ErrorKind::PowerLost, operation, at, "the power was cut by plan")
+}
+
+impl<D: BlockDevice> BlockDevice for CutDevice<D> {
+    #[inline]
+    fn geometry(&self) -> &BlockGeometry {
+        &self.geometry
+    }
+
+    fn read(&self, context: &Context, at: Lba, mut into: ReadInto<'_>) -> Result<Done> {
+        self.check_power(Operation::Read, at)?;
+        check_range(&self.geometry, Operation::Read, at, into.len())?;
+        let size = self.geometry.sector_size as usize;
+        let done = self.inner.read(context, at, into.reborrow())?;
+        let end = at.0 + (into.len() / size) as u64;
+        let bytes = match into {
+            ReadInto::Nothing { .. } => return Ok(done),
+            ReadInto::Bytes(bytes) => bytes,
+            ReadInto::Content { content, .. } => {
+                if self.cache.range(at.0..end).next().is_none() {
+                    return Ok(done);
+                }
+                content.to_bytes()
+            }
+        };
+        for (sector, version) in self.cache.range(at.0..end) {
+            let from = (sector - at.0) as usize * size;
+            if let Some(into) = bytes.get_mut(from..from + size) {
+                match version {
+                    Some(held) => into.copy_from_slice(held),
+                    None => into.fill(0),
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        check_range(&self.geometry, Operation::Write, at, data.len())?;
+        let mut bytes = vec![0; data.len()];
+        data.copy_to(&mut bytes);
+        let sectors = bytes.chunks_exact(self.geometry.sector_size as usize);
+        let versions = (at.0..).zip(sectors.map(|sector| Some(sector.into()))).collect();
+        self.change(context, Operation::Write, at, versions)
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        match self.arrive(Operation::Flush, Lba(0))? {
+            Some(moment @ (DeviceCutMoment::Before | DeviceCutMoment::Inside)) => {
+                // Before and inside differ only in what had been written back by then, which the plan's survival says.
+                let _ = moment;
+                self.cut(context)?;
+                Err(power_lost(Operation::Flush, Lba(0)))
+            }
+            moment => {
+                self.destage(context)?;
+                let done = self.inner.flush(context)?;
+                self.off = moment.is_some();
+                Ok(done)
+            }
+        }
+    }
+
+    offer_capabilities!();
+}
+
+impl<D: BlockDevice> Trim for CutDevice<D> {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        sectors_of(&self.geometry, Operation::Trim, at, sectors)?;
+        let versions = (at.0..at.0 + sectors).map(|sector| (sector, None)).collect();
+        self.change(context, Operation::Trim, at, versions)
+    }
+}
+
+impl<D: BlockDevice> Remap for CutDevice<D> {
+    fn unit(&self) -> u32 {
+        self.remap_unit
+    }
+
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        self.remap_step(context, |remap| remap.share(context, pairs))
+    }
+
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        self.remap_step(context, |remap| remap.remap_move(context, pairs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_print_and_parse_back() {
+        assert_eq!("none".parse(), Ok(DeviceCutPlan::NONE));
+        for (moment, _) in MOMENTS {
+            for (survival, _) in SURVIVALS {
+                let plan = DeviceCutPlan::at(17, moment, survival, u64::MAX);
+                assert_eq!(plan.to_string().parse(), Ok(plan));
+                let plan = DeviceCutPlan { when: DeviceCutWhen::EveryNth(3), ..plan };
+                assert_eq!(plan.to_string().parse(), Ok(plan));
+            }
+        }
+        for text in ["", "at:1", "at:x@before/none/1", "at:1@during/none/1", "at:1@before/some/1", "at:1@before/none/x"]
+        {
+            assert!(text.parse::<DeviceCutPlan>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Scripted failures.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+
+use super::{no_capability, offer_capabilities, remap_unit};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+
+/// At which requests of its kind a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceFaultWhen {
+    /// The n-th request of its kind, counted from 1.
+    Nth(u64),
+    /// Every n-th; never for 0.
+    EveryNth(u64),
+    /// Requests that touch this sector.
+    Sector(Lba),
+    /// All.
+    Always,
+}
+
+/// One line of the script: requests of this kind fail with this kind of error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceFault {
+    /// Which kind of request it strikes.
+    pub operation: Operation,
+    /// Which of them.
+    pub when: DeviceFaultWhen,
+    /// The error.
+    pub kind: ErrorKind,
+    /// Whether the device below carries the request out all the same before the failure is reported.
+    pub carried_out: bool,
+    /// How often at most.
+    pub times: u64,
+}
+
+impl DeviceFault {
+    /// A fault that fails requests before they touch the device, as often as `when` says.
+    pub const fn new(operation: Operation, when: DeviceFaultWhen, kind: ErrorKind) -> Self {
+        Self { operation, when, kind, carried_out: false, times: u64::MAX }
+    }
+
+    /// The same, at most `times` times.
+    pub const fn times(mut self, times: u64) -> Self {
+        self.times = times;
+        self
+    }
+}
+
+/// A block device that fails by script.
+#[derive(Debug)]
+pub struct FaultDevice<D> {
+    inner: D,
+    faults: Vec<(DeviceFault, AtomicU64)>,
+    counts: [AtomicU64; 6],
+    remap_unit: u32,
+}
+
+impl<D: BlockDevice> FaultDevice<D> {
+    /// `inner` with these faults; the first that strikes wins.
+    pub fn new(mut inner: D, faults: impl IntoIterator<Item = DeviceFault>) -> Self {
+        let remap_unit = remap_unit(&mut inner);
+        let faults = faults.into_iter().map(|fault| (fault, AtomicU64::new(0))).collect();
+        Self { inner, faults, counts: Default::default(), remap_unit }
+    }
+
+    /// How often each fault of the script struck.
+    pub fn struck(&self) -> Vec<u64> {
+        self.faults.iter().map(|(_, struck)| struck.load(Relaxed)).collect()
+    }
+
+    /// The device below.
+    pub const fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// The device below.
+    pub fn into_inner(self) -> D {
+        self.inner
+    }
+
+    fn sectors(&self, bytes: usize) -> u64 {
+        bytes as u64 / u64::from(self.inner.geometry().sector_size.max(1))
+    }
+
+    fn failure(&self, operation: Operation, at: Lba, sectors: u64) -> Option<DeviceFault> {
+        let number = self.counts[operation as usize].fetch_add(1, Relaxed) + 1;
+        let (fault, _) = self.faults.iter().find(|(fault, struck)| {
+            let strikes = fault.operation == operation
+                && match fault.when {
+                    DeviceFaultWhen::Nth(n) => n == number,
+                    DeviceFaultWhen::EveryNth(n) => n != 0 && number.is_multiple_of(n),
+                    DeviceFaultWhen::Sector(sector) => at <= sector && sector < at.plus(sectors),
+                    DeviceFaultWhen::Always => true,
+                };
+            let counted = |struck: u64| (struck < fault.times).then_some(struck + 1);
+            strikes && struck.fetch_update(Relaxed, Relaxed, counted).is_ok()
+        })?;
+        Some(*fault)
+    }
+
+    fn change(
+        &mut self,
+        operation: Operation,
+        at: Lba,
+        sectors: u64,
+        operate: impl FnOnce(&mut D) -> Result<Done>,
+    ) -> Result<Done> {
+        match self.failure(operation, at, sectors) {
+            None => operate(&mut self.inner),
+            Some(fault) => {
+                if fault.carried_out {
+                    operate(&mut self.inner)?;
+                }
+                Err(scripted(&fault, at))
+            }
+        }
+    }
+}
+
+#[cold]
+fn scripted(fault: &DeviceFault, at: Lba) -> BlockError {
+    let at = if let DeviceFaultWhen::Sector(sector) = fault.when { sector } else { at };
+    BlockError::new(fault.kind, fault.operation, at, "a scripted fault")
+}
+
+impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
+    #[inline]
+    fn geometry(&self) -> &BlockGeometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        match self.failure(Operation::Read, at, self.sectors(into.len())) {
+            None => self.inner.read(context, at, into),
+            Some(fault) => {
+                if fault.carried_out {
+                    self.inner.read(context, at, into)?;
+                }
+                Err(scripted(&fault, at))
+            }
+        }
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let sectors = self.sectors(data.len());
+        self.change(Operation::Write, at, sectors, |inner| inner.write(context, at, data))
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        self.change(Operation::Flush, Lba(0), 0, |inner| inner.flush(context))
+    }
+
+    offer_capabilities!();
+}
+
+impl<D: BlockDevice> Trim for FaultDevice<D> {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        self.change(Operation::Trim, at, sectors, |inner| match inner.trim() {
+            Some(trim) => trim.trim(context, at, sectors),
+            None => Err(no_capability(Operation::Trim)),
+        })
+    }
+}
+
+impl<D: BlockDevice> FaultDevice<D> {
+    fn first(pairs: &[(Lba, Lba)]) -> Lba {
+        pairs.first().map_or(Lba(0), |(_, to)| *to)
+    }
+}
+
+impl<D: BlockDevice> Remap for FaultDevice<D> {
+    fn unit(&self) -> u32 {
+        self.remap_unit
+    }
+
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        self.change(Operation::Remap, Self::first(pairs), 1, |inner| match inner.remap() {
+            Some(remap) => remap.share(context, pairs),
+            None => Err(no_capability(Operation::Remap)),
+        })
+    }
+
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        self.change(Operation::Remap, Self::first(pairs), 1, |inner| match inner.remap() {
+            Some(remap) => remap.remap_move(context, pairs),
+            None => Err(no_capability(Operation::Remap)),
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! A record of every request.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+
+use super::{no_capability, offer_capabilities, remap_unit};
+use crate::{BlockDevice, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+
+/// What was asked of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are those of the operations of the contract")]
+pub enum DeviceAction {
+    Read { at: Lba, bytes: u64 },
+    Write { at: Lba, bytes: u64 },
+    Flush,
+    Trim { at: Lba, sectors: u64 },
+    Share { pairs: usize },
+    Move { pairs: usize },
+}
+
+/// One request and how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceEvent {
+    /// The event's number, from 0.
+    pub number: u64,
+    /// What was asked.
+    pub action: DeviceAction,
+    /// When and why.
+    pub context: Context,
+    /// How it ended.
+    pub result: std::result::Result<Done, ErrorKind>,
+}
+
+impl fmt::Display for DeviceEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{} t={} {} ", self.number, self.context.issued.0, self.context.cause.name())?;
+        match self.action {
+            DeviceAction::Read { at, bytes } => write!(f, "read {} {bytes}", at.0)?,
+            DeviceAction::Write { at, bytes } => write!(f, "write {} {bytes}", at.0)?,
+            DeviceAction::Flush => write!(f, "flush")?,
+            DeviceAction::Trim { at, sectors } => write!(f, "trim {} {sectors} sectors", at.0)?,
+            DeviceAction::Share { pairs } => write!(f, "share {pairs} pairs")?,
+            DeviceAction::Move { pairs } => write!(f, "move {pairs} pairs")?,
+        }
+        match self.result {
+            Ok(done) => write!(f, " -> {}", done.completed.0),
+            Err(kind) => write!(f, " -> {kind:?}"),
+        }
+    }
+}
+
+/// Takes the events of a [`TraceDevice`]; any closure over [`DeviceEvent`] does.
+pub trait DeviceTraceSink: Send {
+    /// One request has ended.
+    fn record(&mut self, event: DeviceEvent);
+}
+
+impl<F: FnMut(DeviceEvent) + Send> DeviceTraceSink for F {
+    fn record(&mut self, event: DeviceEvent) {
+        self(event);
+    }
+}
+
+/// The last events, in bounded memory.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceTraceRing {
+    capacity: usize,
+    events: VecDeque<DeviceEvent>,
+    dropped: u64,
+}
+
+impl DeviceTraceRing {
+    /// A ring that keeps the last `capacity` events.
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, ..Self::default() }
+    }
+
+    /// The kept events, oldest first.
+    pub fn events(&self) -> impl DoubleEndedIterator<Item = &DeviceEvent> + ExactSizeIterator {
+        self.events.iter()
+    }
+
+    /// How many older events were let go.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+impl DeviceTraceSink for DeviceTraceRing {
+    fn record(&mut self, event: DeviceEvent) {
+        if self.events.len() >= self.capacity {
+            self.dropped += 1;
+            if self.events.pop_front().is_none() {
+                return;
+            }
+        }
+        self.events.push_back(event);
+    }
+}
+
+#[derive(Debug)]
+struct Tracer<S> {
+    next_number: u64,
+    sink: S,
+}
+
+/// A block device that tells a sink about every request, successful or not.
+#[derive(Debug)]
+pub struct TraceDevice<D, S> {
+    inner: D,
+    tracer: Mutex<Tracer<S>>,
+    remap_unit: u32,
+}
+
+/// A sink behind its lock; made by [`TraceDevice::sink`].
+#[derive(Debug)]
+pub struct SinkGuard<'a, S>(MutexGuard<'a, Tracer<S>>);
+
+impl<S> Deref for SinkGuard<'_, S> {
+    type Target = S;
+    fn deref(&self) -> &S {
+        &self.0.sink
+    }
+}
+
+impl<S> DerefMut for SinkGuard<'_, S> {
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.0.sink
+    }
+}
+
+impl<D: BlockDevice, S: DeviceTraceSink> TraceDevice<D, S> {
+    /// Traces `inner` into `sink`.
+    pub fn new(mut inner: D, sink: S) -> Self {
+        let remap_unit = remap_unit(&mut inner);
+        Self { inner, tracer: Mutex::new(Tracer { next_number: 0, sink }), remap_unit }
+    }
+
+    /// The sink. Requests of other threads wait as long as the guard lives.
+    pub fn sink(&self) -> SinkGuard<'_, S> {
+        SinkGuard(self.tracer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The device below.
+    pub const fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// The device below and the sink.
+    pub fn into_parts(self) -> (D, S) {
+        (self.inner, self.tracer.into_inner().unwrap_or_else(PoisonError::into_inner).sink)
+    }
+
+    fn record(&self, context: &Context, action: DeviceAction, result: &Result<Done>) {
+        let result = result.as_ref().copied().map_err(|error| error.kind);
+        let mut tracer = self.tracer.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = tracer.next_number;
+        tracer.next_number += 1;
+        tracer.sink.record(DeviceEvent { number, action, context: *context, result });
+    }
+}
+
+impl<D: BlockDevice, S: DeviceTraceSink> BlockDevice for TraceDevice<D, S> {
+    #[inline]
+    fn geometry(&self) -> &BlockGeometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        let action = DeviceAction::Read { at, bytes: into.len() as u64 };
+        let result = self.inner.read(context, at, into);
+        self.record(context, action, &result);
+        result
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let result = self.inner.write(context, at, data);
+        self.record(context, DeviceAction::Write { at, bytes: data.len() as u64 }, &result);
+        result
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        let result = self.inner.flush(context);
+        self.record(context, DeviceAction::Flush, &result);
+        result
+    }
+
+    offer_capabilities!();
+}
+
+impl<D: BlockDevice, S: DeviceTraceSink> Trim for TraceDevice<D, S> {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        let result = match self.inner.trim() {
+            Some(trim) => trim.trim(context, at, sectors),
+            None => Err(no_capability(Operation::Trim)),
+        };
+        self.record(context, DeviceAction::Trim { at, sectors }, &result);
+        result
+    }
+}
+
+impl<D: BlockDevice, S: DeviceTraceSink> Remap for TraceDevice<D, S> {
+    fn unit(&self) -> u32 {
+        self.remap_unit
+    }
+
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        let result = match self.inner.remap() {
+            Some(remap) => remap.share(context, pairs),
+            None => Err(no_capability(Operation::Remap)),
+        };
+        self.record(context, DeviceAction::Share { pairs: pairs.len() }, &result);
+        result
+    }
+
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        let result = match self.inner.remap() {
+            Some(remap) => remap.remap_move(context, pairs),
+            None => Err(no_capability(Operation::Remap)),
+        };
+        self.record(context, DeviceAction::Move { pairs: pairs.len() }, &result);
+        result
+    }
+}
