@@ -55,6 +55,8 @@ pub struct NandChip<S> {
 pub(crate) struct Shared {
     pub(crate) schedule: Schedule,
     pub(crate) counters: ReadCounters,
+    /// Reads of the device in its whole life: decides how garbage reads come out.
+    pub(crate) read_number: u64,
     /// By block; empty where no bit errors are simulated.
     pub(crate) reads_since_erase: Vec<u32>,
 }
@@ -82,6 +84,7 @@ impl<S: Store> NandChip<S> {
             shared: Mutex::new(Shared {
                 schedule: Schedule::new(&geometry, spec.timing.overlap),
                 counters: ReadCounters::default(),
+                read_number: 0,
                 reads_since_erase: vec![0; aged],
             }),
             spec: Arc::new(spec.clone()),

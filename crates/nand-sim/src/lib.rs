@@ -9,6 +9,7 @@ mod blocks;
 mod chip;
 mod copyback;
 mod flaws;
+pub mod image;
 mod multi_plane;
 mod power;
 pub mod presets;
@@ -25,6 +26,7 @@ mod wear;
 mod words;
 
 pub use chip::{ContentChip, DescribedChip, NandChip, ShadowChip};
+pub use image::{ChipImage, ImageError};
 pub use sources::Figure;
 pub use spec::{
     BadBlockSpec, BitErrorSpec, ChipSpec, CopybackReach, EccSpec, EnduranceSpec, FailureSpec, GeometrySpec,

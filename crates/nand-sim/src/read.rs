@@ -60,11 +60,12 @@ impl<S: Store> NandChip<S> {
         let (array, transfer) = (self.times.read(at.page), self.times.transfer(bytes));
         let done = shared.schedule.read(&self.times, unit, context, array, transfer);
         shared.counters.reads += 1;
+        shared.read_number += 1;
         let block_reads = shared.reads_since_erase.get_mut(at.block.index()).map_or(0, |reads| {
             *reads = reads.saturating_add(1);
             *reads
         });
-        (done, Counted { device_reads: shared.counters.reads, block_reads })
+        (done, Counted { device_reads: shared.read_number, block_reads })
     }
 
     /// The age of a page that is read, with what copyback brought along.

@@ -1,0 +1,258 @@
+//! A chip that lives on a block device: in a journalled file, commonly.
+//!
+//! [`ChipImage`] is a chip whose `sync` writes what changed since the last one and flushes the device. If the device's flush is atomic, a crash leaves the chip as it
+//! was at the last sync. The format is described in [`layout`].
+
+mod bytes;
+mod error;
+pub mod layout;
+mod load;
+mod save;
+
+pub use error::ImageError;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use nandkit_block::BlockDevice;
+use nandkit_flash::{
+    Copyback, ErrorKind, Flash, FlashError, Interrupt, MultiPlane, Operation, PageProgram, PageRead, Result, TornErase,
+    TornPage,
+};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress, StatisticValue, Statistics};
+
+use crate::chip::NandChip;
+use crate::spec::ChipSpec;
+use crate::store::Store;
+use layout::Layout;
+
+/// Records are read and written together up to so many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// A chip kept on a block device.
+#[derive(Debug)]
+pub struct ChipImage<S, D> {
+    chip: NandChip<S>,
+    device: D,
+    layout: Layout,
+    /// What the next sync writes: blocks, and of each the pages.
+    dirty: BTreeMap<u32, BTreeSet<u32>>,
+    /// Blocks whose count of reads has changed; only where bit errors are simulated.
+    read: Mutex<BTreeSet<u32>>,
+    last_instant: u64,
+}
+
+impl<S: Store, D: BlockDevice> ChipImage<S, D> {
+    /// Bytes that the device must have for this chip.
+    pub fn required_bytes(spec: &ChipSpec) -> std::result::Result<u64, ImageError> {
+        spec.check()?;
+        Ok(Layout::new(&spec.geometry.build(), S::KIND).bytes())
+    }
+
+    /// The chip, for looking at it.
+    pub const fn chip(&self) -> &NandChip<S> {
+        &self.chip
+    }
+
+    /// The chip, for what changes nothing that is saved: scripts of failures.
+    pub fn script_failures(&mut self, script: crate::FailureScript) {
+        self.chip.script_failures(script);
+    }
+
+    /// The device; what was not synced is lost.
+    pub fn into_device(self) -> D {
+        self.device
+    }
+
+    /// When the last operation ended. After opening: the last before the sync that wrote the image. A clock that starts here keeps ages of data right.
+    pub const fn last_instant(&self) -> Nanos {
+        Nanos(self.last_instant)
+    }
+
+    /// How many pages the next sync would write.
+    pub fn dirty_pages(&self) -> usize {
+        self.dirty.values().map(BTreeSet::len).sum()
+    }
+
+    fn touch(&mut self, at: PageAddress) {
+        if self.chip.geometry.contains(at) {
+            self.dirty.entry(at.block.0).or_default().insert(at.page);
+        }
+    }
+
+    fn touch_block(&mut self, block: BlockIndex) {
+        if block.0 < self.chip.geometry.blocks {
+            self.dirty.entry(block.0).or_default();
+        }
+    }
+
+    /// The block's pages may all have changed their generation.
+    fn touch_pages(&mut self, block: BlockIndex, pages: u32) {
+        if block.0 < self.chip.geometry.blocks {
+            self.dirty.entry(block.0).or_default().extend(0..pages);
+        }
+    }
+
+    fn ended(&mut self, result: Result<Done>) -> Result<Done> {
+        let end = match &result {
+            Ok(done) => done.completed,
+            Err(error) => error.completed,
+        };
+        self.last_instant = self.last_instant.max(end.0);
+        result
+    }
+
+    /// An erase leaves nothing to be saved but the block's record; one that failed or was cut leaves pages of a new generation.
+    fn erased(&mut self, block: BlockIndex) {
+        let state = self.chip.blocks.get(block);
+        self.dirty.remove(&block.0);
+        self.touch_pages(block, state.next_page);
+    }
+}
+
+impl<S: Store, D: BlockDevice> Flash for ChipImage<S, D> {
+    fn geometry(&self) -> &FlashGeometry {
+        self.chip.geometry()
+    }
+
+    fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> Result<Done> {
+        if self.chip.bit_errors.enabled() && self.chip.geometry.contains(at) {
+            self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(at.block.0);
+        }
+        self.chip.read(context, at, read)
+    }
+
+    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
+        self.touch(at);
+        let result = self.chip.program(context, at, program);
+        self.ended(result)
+    }
+
+    fn erase(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
+        let erases = self.chip.erase_count(block);
+        let result = self.chip.erase(context, block);
+        if self.chip.erase_count(block) != erases {
+            self.erased(block);
+        }
+        self.touch_block(block);
+        self.ended(result)
+    }
+
+    fn is_bad(&self, block: BlockIndex) -> bool {
+        self.chip.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
+        self.touch_block(block);
+        let result = self.chip.mark_bad(context, block);
+        self.ended(result)
+    }
+
+    /// Writes what changed since the last sync, then flushes the device. Takes no simulated time: the file is not part of the chip.
+    fn sync(&mut self, context: &Context) -> Result<Done> {
+        match self.save(context) {
+            Ok(()) => Ok(Done::immediately(context)),
+            Err(error) => {
+                let kind = match &error {
+                    ImageError::Device(error) if error.kind == nandkit_block::ErrorKind::PowerLost => {
+                        ErrorKind::PowerLost
+                    }
+                    ImageError::Device(error) if error.kind == nandkit_block::ErrorKind::ReadOnly => {
+                        ErrorKind::ReadOnly
+                    }
+                    _ => ErrorKind::Io,
+                };
+                let source = Some(std::io::Error::other(error));
+                let what = "the device that holds the chip refused";
+                let error = FlashError::new(kind, Operation::Sync, PageAddress::default(), what);
+                Err(FlashError { source, ..error })
+            }
+        }
+    }
+
+    fn copyback(&mut self) -> Option<&mut dyn Copyback> {
+        if self.chip.rules.has_copyback() { Some(self) } else { None }
+    }
+
+    fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
+        if self.chip.rules.has_multi_plane() { Some(self) } else { None }
+    }
+}
+
+impl<S: Store, D: BlockDevice> Copyback for ChipImage<S, D> {
+    fn can_copy(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
+        self.chip.rules.can_copy(from, to)
+    }
+
+    fn copy(&mut self, context: &Context, from: PageAddress, to: PageAddress, oob: Option<&[u8]>) -> Result<Done> {
+        self.touch(to);
+        if self.chip.bit_errors.enabled() {
+            self.touch_block(from.block);
+        }
+        let result = self.chip.copy(context, from, to, oob);
+        self.ended(result)
+    }
+}
+
+impl<S: Store, D: BlockDevice> MultiPlane for ChipImage<S, D> {
+    fn program_planes(&mut self, context: &Context, programs: &[(PageAddress, PageProgram<'_>)]) -> Result<Done> {
+        programs.iter().for_each(|(at, _)| self.touch(*at));
+        let result = self.chip.program_planes(context, programs);
+        self.ended(result)
+    }
+
+    fn erase_planes(&mut self, context: &Context, blocks: &[BlockIndex]) -> Result<Done> {
+        let before: Vec<u32> = blocks.iter().map(|block| self.chip.erase_count(*block)).collect();
+        let result = self.chip.erase_planes(context, blocks);
+        for (block, erases) in blocks.iter().zip(before) {
+            if self.chip.erase_count(*block) != erases {
+                self.erased(*block);
+            }
+        }
+        self.ended(result)
+    }
+}
+
+impl<S: Store, D: BlockDevice> Interrupt for ChipImage<S, D> {
+    fn interrupt_program(
+        &mut self,
+        context: &Context,
+        at: PageAddress,
+        program: PageProgram<'_>,
+        torn: TornPage,
+    ) -> Result<()> {
+        self.touch(at);
+        self.chip.interrupt_program(context, at, program, torn)
+    }
+
+    fn interrupt_copy(
+        &mut self,
+        context: &Context,
+        from: PageAddress,
+        to: PageAddress,
+        oob: Option<&[u8]>,
+        torn: TornPage,
+    ) -> Result<()> {
+        self.touch(to);
+        self.chip.interrupt_copy(context, from, to, oob, torn)
+    }
+
+    fn interrupt_erase(&mut self, context: &Context, block: BlockIndex, torn: TornErase) -> Result<()> {
+        let erases = self.chip.erase_count(block);
+        self.chip.interrupt_erase(context, block, torn)?;
+        if self.chip.erase_count(block) != erases {
+            self.erased(block);
+        }
+        Ok(())
+    }
+
+    fn power_on(&mut self) {
+        self.chip.power_on();
+    }
+}
+
+impl<S: Store, D: BlockDevice> Statistics for ChipImage<S, D> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        self.chip.collect(sink);
+    }
+}

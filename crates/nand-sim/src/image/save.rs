@@ -1,0 +1,105 @@
+//! Writing a chip's image: all of the header, and of blocks and pages what changed.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{BlockIndex, Context, PageAddress};
+
+use super::bytes::write_bytes;
+use super::layout::{BlockRecord, Header, Layout, PageRecord};
+use super::{BATCH_BYTES, ChipImage, ImageError};
+use crate::blocks::{BlockState, flag};
+use crate::chip::NandChip;
+use crate::spec::ChipSpec;
+use crate::store::{Kept, Place, Store};
+
+impl<S: Store, D: BlockDevice> ChipImage<S, D> {
+    /// Makes a chip as it comes from the factory on a device, and flushes it. Whatever the device held is gone.
+    pub fn create(mut device: D, spec: &ChipSpec, seed: u64, context: &Context) -> Result<Self, ImageError> {
+        let chip = NandChip::<S>::new(spec, seed)?;
+        let layout = Layout::new(&chip.geometry, S::KIND);
+        let capacity = device.geometry().capacity();
+        if capacity < layout.bytes() {
+            return Err(ImageError::TooSmall { found: capacity, expected: layout.bytes() });
+        }
+        let zeroes = vec![0; BATCH_BYTES];
+        let (mut at, end) = (layout.block_at(0), layout.block_at(chip.geometry.blocks));
+        while at < end {
+            // Block records of an older chip would otherwise come back to life.
+            let length = (end - at).min(BATCH_BYTES as u64) as usize;
+            write_bytes(&mut device, context, at, &zeroes[..length])?;
+            at += length as u64;
+        }
+        let mut image =
+            Self { chip, device, layout, dirty: Default::default(), read: Default::default(), last_instant: 0 };
+        image.save(context)?;
+        Ok(image)
+    }
+
+    /// Writes what changed and flushes the device. After an error everything is still to be written.
+    pub(super) fn save(&mut self, context: &Context) -> Result<(), ImageError> {
+        let header = Header {
+            spec: self.chip.spec.to_toml()?,
+            seed: self.chip.seed,
+            kind: S::KIND,
+            last_instant: self.last_instant,
+            read_number: self.chip.lock().read_number,
+        };
+        write_bytes(&mut self.device, context, 0, &header.encode()?)?;
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let blocks: BTreeSet<u32> = self.dirty.keys().copied().chain(read).collect();
+        for block in blocks {
+            self.save_block(context, BlockIndex(block))?;
+        }
+        self.device.flush(context)?;
+        self.dirty.clear();
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
+    }
+
+    fn save_block(&mut self, context: &Context, block: BlockIndex) -> Result<(), ImageError> {
+        let state = self.chip.blocks.get(block);
+        let reads = self.chip.lock().reads_since_erase.get(block.index()).copied().unwrap_or(0);
+        let record = BlockRecord {
+            erases: state.erases,
+            next_page: state.next_page,
+            flags: state.flags,
+            reads,
+            programmed_at: self.chip.programmed_at.get(block.index()).copied().unwrap_or(0),
+        };
+        write_bytes(&mut self.device, context, self.layout.block_at(block.0), &record.encode())?;
+        let Some(slot) = state.slot() else { return Ok(()) };
+        let pages: Vec<u32> =
+            self.dirty.get(&block.0).into_iter().flatten().copied().filter(|page| *page < state.next_page).collect();
+        let page_bytes = self.layout.page_bytes();
+        let mut batch: Vec<u8> = Vec::new();
+        let mut first = 0;
+        for (index, page) in pages.iter().enumerate() {
+            if batch.is_empty() {
+                first = *page;
+            }
+            let start = batch.len();
+            batch.resize(start + page_bytes, 0);
+            if let Some(into) = batch.get_mut(start..) {
+                self.page_record(block.page(*page), &state, slot).encode(&self.layout, into);
+            }
+            let run_ends = pages.get(index + 1) != Some(&(page + 1));
+            if run_ends || batch.len() + page_bytes > BATCH_BYTES {
+                write_bytes(&mut self.device, context, self.layout.page_at(block.0, first), &batch)?;
+                batch.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn page_record(&self, at: PageAddress, state: &BlockState, slot: usize) -> PageRecord {
+        let kept = self.chip.store.keep(Place { slot, page: at.page });
+        PageRecord {
+            generation: state.erases,
+            rules_word: self.chip.rules.page_word(slot, at.page),
+            flaw: if state.has(flag::FLAWED) { self.chip.flaws.get(at) } else { None },
+            kept: if kept == Kept::Erased { Kept::Bytes(Vec::new(), Vec::new()) } else { kept },
+        }
+    }
+}
