@@ -3,10 +3,12 @@
 use std::ops::ControlFlow;
 
 use nandkit_block::BlockDevice;
-use nandkit_stack::{BlockVisitor, Mounted, Stack};
+use nandkit_stack::{BlockStack, BlockVisitor, Mounted, Stack};
 use nandkit_units::{Clock, Context};
 use nandkit_vfs::{ErrorKind, FileSystem};
-use nandkit_workload::{BlockDriver, DriverReport, FileDriver, Inputs, Phase, Progress, WorkloadError};
+use nandkit_workload::{
+    BlockDriver, BlockStream, DriverReport, FileDriver, Inputs, Phase, Progress, ProgressSink, WorkloadError,
+};
 
 use crate::snapshot::{Snapshot, Watch};
 use crate::{LabError, RunSpec};
@@ -48,7 +50,7 @@ pub(crate) fn drive(spec: &RunSpec, stack: &mut Stack, inside: Inside<'_>) -> Re
     let watch = Watch { clock, watched };
     match mounted {
         Mounted::Files(fs) => on_files(spec, &mut **fs, &watch, inside),
-        Mounted::Blocks(blocks) => blocks.visit(OnBlocks { spec, watch, inside }),
+        Mounted::Blocks(blocks) => on_blocks(spec, blocks, &watch, inside),
     }
 }
 
@@ -80,43 +82,63 @@ fn on_files(
     Ok(Driven { phases, report: driver.report().clone() })
 }
 
-struct OnBlocks<'a, 'b> {
-    spec: &'a RunSpec,
-    watch: Watch<'a>,
-    inside: Inside<'b>,
+fn on_blocks(
+    spec: &RunSpec,
+    blocks: &mut BlockStack,
+    watch: &Watch<'_>,
+    inside: Inside<'_>,
+) -> Result<Driven, LabError> {
+    let geometry = blocks.geometry();
+    let mut workload = spec.workload.block_workload(&geometry, spec.seed, inside.inputs).map_err(explain)?;
+    let mut driver = BlockDriver::new(geometry, watch.clock.clone(), spec.verify);
+    let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
+    let mut phases = Vec::with_capacity(Phase::ALL.len());
+    for phase in Phase::ALL {
+        let before = watch.snapshot();
+        let (workload, driver, progress) = (&mut workload, &mut driver, &mut progress);
+        blocks.visit(RunPhase { phase, workload, driver, clock: watch.clock, progress })?;
+        phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
+    }
+    if spec.verify {
+        blocks.visit(Verify { driver: &mut driver, progress: &mut progress })?;
+    }
+    Ok(Driven { phases, report: driver.report().clone() })
 }
 
-impl BlockVisitor for OnBlocks<'_, '_> {
-    type Output = Result<Driven, LabError>;
+struct RunPhase<'a> {
+    phase: Phase,
+    workload: &'a mut BlockStream,
+    driver: &'a mut BlockDriver,
+    clock: &'a Clock,
+    progress: ProgressSink<'a>,
+}
+
+impl BlockVisitor for RunPhase<'_> {
+    type Output = Result<(), LabError>;
 
     fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
-        let Self { spec, watch, inside } = self;
-        let geometry = *device.geometry();
-        let mut workload = spec.workload.block_workload(&geometry, spec.seed, inside.inputs).map_err(explain)?;
-        let mut driver = BlockDriver::new(geometry, watch.clock.clone(), spec.verify);
-        let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
-        let mut phases = Vec::with_capacity(Phase::ALL.len());
-        for phase in Phase::ALL {
-            let before = watch.snapshot();
-            workload.run_phase(&mut driver, phase, device, &mut progress).map_err(explain)?;
-            if driver.report().phase(phase).is_some() {
-                flush(device, watch.clock, phase)?;
-            }
-            phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
+        self.workload.run_phase(self.driver, self.phase, device, self.progress).map_err(explain)?;
+        if self.driver.report().phase(self.phase).is_some() {
+            let name = self.phase.name();
+            let done = device.flush(&Context::at(self.clock.now()));
+            let done = done.map_err(|error| LabError::Failed(format!("flush at the end of phase {name}: {error}")))?;
+            self.clock.advance_to(done.completed);
         }
-        if spec.verify {
-            driver.verify_all(device, &mut progress).map_err(explain)?;
-        }
-        Ok(Driven { phases, report: driver.report().clone() })
+        Ok(())
     }
 }
 
-fn flush(device: &mut impl BlockDevice, clock: &Clock, phase: Phase) -> Result<(), LabError> {
-    let done = device.flush(&Context::at(clock.now()));
-    let done =
-        done.map_err(|error| LabError::Failed(format!("flush at the end of phase {}: {error}", phase.name())))?;
-    clock.advance_to(done.completed);
-    Ok(())
+struct Verify<'a> {
+    driver: &'a mut BlockDriver,
+    progress: ProgressSink<'a>,
+}
+
+impl BlockVisitor for Verify<'_> {
+    type Output = Result<(), LabError>;
+
+    fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
+        self.driver.verify_all(device, self.progress).map_err(explain)
+    }
 }
 
 /// Says whose fault it is. A file system that is full is too small for the workload that was asked for.

@@ -37,7 +37,7 @@ impl fmt::Display for ResultsError {
         match self {
             Self::Io { action, path, source } if is_full(source) => write!(
                 f,
-                "cannot {action} {}: the disk is full ({source}); free some space and run the same command again: finished runs are kept",
+                "cannot {action} {}: no room is left ({source}); free some space and run the same command again: finished runs are kept",
                 path.display()
             ),
             Self::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
@@ -207,6 +207,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
+    fn what_is_no_regular_file_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/zero", directory.path().join(Results::FILE_NAME)).unwrap();
+        assert!(Results::open(directory.path()).unwrap_err().to_string().contains("no regular file"));
+    }
+
+    #[test]
     fn a_full_disk_is_told_and_leaves_whole_records() {
         // /dev/full answers every write as a full disk does.
         let Ok(file) = OpenOptions::new().read(true).write(true).open("/dev/full") else {
@@ -214,6 +222,6 @@ mod tests {
         };
         let mut results = Results { path: "/dev/full".into(), file, length: 0 };
         let error = results.append(&record(1)).unwrap_err().to_string();
-        assert!(error.contains("disk is full") && error.contains("/dev/full"), "{error}");
+        assert!(error.contains("no room is left") && error.contains("/dev/full"), "{error}");
     }
 }

@@ -23,11 +23,22 @@ pub enum FsSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteBackName {
-    /// At once.
+    /// After each operation.
     #[default]
     Through,
-    /// When too many sectors are dirty, when they are old, or at a sync.
+    /// When more than `dirty_sectors` are dirty, when a change is older than `age_ms`, and at a sync.
     Back,
+}
+
+/// Which clean sector leaves the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplacementName {
+    /// The least recently used one.
+    #[default]
+    Lru,
+    /// The least recently used clean one of the older half, before any dirty one.
+    CleanFirst,
 }
 
 /// Options of FAT.
@@ -36,15 +47,83 @@ pub enum WriteBackName {
 pub struct FatSpec {
     /// Bytes of a cluster; 0 stands for what the size of the device asks for.
     pub cluster_size: u32,
-    /// Sectors that the cache holds; 0 for none.
+    /// Clean sectors that the cache holds; 0 for no cache.
     pub cache_sectors: u32,
+    /// Which clean sector leaves the cache.
+    pub replacement: ReplacementName,
     /// When the cache writes back.
     pub write_back: WriteBackName,
+    /// Dirty sectors that are kept with `write_back = "back"`; 0 stands for half of `cache_sectors`.
+    pub dirty_sectors: u32,
+    /// How long a change is kept with `write_back = "back"`, in simulated milliseconds.
+    pub age_ms: u64,
+    /// Whether the cache holds file data too, or only metadata.
+    pub cache_data: bool,
+    /// Whether the steps of a change are kept apart by flushes of the device.
+    pub barriers: bool,
 }
 
 impl Default for FatSpec {
     fn default() -> Self {
-        Self { cluster_size: 0, cache_sectors: 64, write_back: WriteBackName::Through }
+        Self {
+            cluster_size: 0,
+            cache_sectors: 0,
+            replacement: ReplacementName::default(),
+            write_back: WriteBackName::default(),
+            dirty_sectors: 0,
+            age_ms: 5_000,
+            cache_data: false,
+            barriers: true,
+        }
+    }
+}
+
+impl FatSpec {
+    fn check(&self) -> Result<(), String> {
+        let size = self.cluster_size;
+        if size != 0 && (!size.is_power_of_two() || !(512..=32_768).contains(&size)) {
+            return Err(format!("cluster_size is {size}; expected 0, or a power of two from 512 to 32768"));
+        }
+        if self.cache_sectors > 1 << 24 {
+            return Err(format!("cache_sectors is {}; expected 0 to {}", self.cache_sectors, 1 << 24));
+        }
+        if self.cache_sectors == 0 && (self.write_back == WriteBackName::Back || self.cache_data) {
+            return Err(
+                "there is no cache (cache_sectors is 0) to write back or to hold data; expected cache_sectors above 0"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn title(&self) -> String {
+        let standard = Self::default();
+        let mut title = "fat".to_string();
+        if self.cluster_size > 0 {
+            title += &format!(" | clusters of {}", nandkit_units::format_bytes(u64::from(self.cluster_size)));
+        }
+        if self.cache_sectors > 0 {
+            title += &format!(" | cache of {} sectors", self.cache_sectors);
+            if self.cache_data {
+                title += " with data";
+            }
+            if self.replacement == ReplacementName::CleanFirst {
+                title += " | clean first";
+            }
+        }
+        if self.write_back == WriteBackName::Back {
+            title += " | write-back";
+            if self.dirty_sectors > 0 {
+                title += &format!(" over {} dirty", self.dirty_sectors);
+            }
+            if self.age_ms != standard.age_ms {
+                title += &format!(" after {} ms", self.age_ms);
+            }
+        }
+        if !self.barriers {
+            title += " | no barriers";
+        }
+        title
     }
 }
 
@@ -72,7 +151,9 @@ impl FsSpec {
         match kind.as_str() {
             "fat" => {
                 let wrong = |error: toml::de::Error| format!("in fat: {}", suggest::explain(error.message()));
-                Ok(Self::Fat(table.try_into().map_err(wrong)?))
+                let spec: FatSpec = table.try_into().map_err(wrong)?;
+                spec.check()?;
+                Ok(Self::Fat(spec))
             }
             "model" => no_options(Self::Model, table),
             "none" => no_options(Self::None, table),
@@ -85,19 +166,7 @@ impl FsSpec {
         match self {
             Self::None => "no file system".to_string(),
             Self::Model => "model file system".to_string(),
-            Self::Fat(spec) => {
-                let mut title = "fat".to_string();
-                if spec.cluster_size > 0 {
-                    title += &format!(" | clusters of {}", nandkit_units::format_bytes(u64::from(spec.cluster_size)));
-                }
-                if spec.cache_sectors != FatSpec::default().cache_sectors {
-                    title += &format!(" | cache of {} sectors", spec.cache_sectors);
-                }
-                if spec.write_back == WriteBackName::Back {
-                    title += " | write-back";
-                }
-                title
-            }
+            Self::Fat(spec) => spec.title(),
         }
     }
 }
@@ -118,6 +187,8 @@ mod tests {
             ("kind = 'vfat'", "did you mean \"fat\""),
             ("kind = 'btrfs'", "expected one of: fat, model, none"),
             ("cache_sectrs = 3", "did you mean `cache_sectors`"),
+            ("cluster_size = 1000", "power of two"),
+            ("write_back = 'back'", "cache_sectors above 0"),
             ("kind = 'model'\ncache_sectors = 3", "has no options"),
         ] {
             let error = FsSpec::from_table(toml::from_str(text).unwrap()).unwrap_err();

@@ -83,12 +83,15 @@ pub struct BlockMapSpec {
     pub log_blocks: u32,
     /// What to do with a full log block.
     pub policy: PolicyName,
-    /// Most migrations in a row under the policy `limit`; 0 stands for half of the pages of a block.
+    /// Most migrations in a row under the policy `limit`, and under `macroscopic` while nothing is known of the growth; 0 stands for half of the
+    /// pages of a block.
     pub limit: u32,
     /// How the policy `macroscopic` measures.
     pub alpha: AlphaName,
     /// Pages of the map that each recycling writes.
     pub map_pages: u32,
+    /// Bytes of a sector, 512 to the page size; 0 stands for the page, or for the largest sector that the file system can use.
+    pub sector_size: u32,
     /// Whether a log block that holds the first pages of its block in order is completed with the rest instead of merged.
     pub partial_merge: bool,
 }
@@ -101,6 +104,7 @@ impl Default for BlockMapSpec {
             limit: 0,
             alpha: AlphaName::default(),
             map_pages: 1,
+            sector_size: 0,
             partial_merge: false,
         }
     }
@@ -169,7 +173,7 @@ impl FtlSpec {
             Self::BlockMap(spec) => {
                 let standard = BlockMapSpec { log_blocks: spec.log_blocks, policy: spec.policy, ..Default::default() };
                 let mut title = format!("block-map | {}", spec.policy.name());
-                if spec.policy == PolicyName::Limit && spec.limit > 0 {
+                if matches!(spec.policy, PolicyName::Limit | PolicyName::Macroscopic) && spec.limit > 0 {
                     title += &format!(" | limit {}", spec.limit);
                 }
                 if spec.policy == PolicyName::Macroscopic && spec.alpha != standard.alpha {
@@ -180,6 +184,9 @@ impl FtlSpec {
                 }
                 if spec.map_pages != standard.map_pages {
                     title += &format!(" | {} map pages", spec.map_pages);
+                }
+                if spec.sector_size > 0 {
+                    title += &format!(" | sectors of {}", spec.sector_size);
                 }
                 format!("{title} | {} log blocks", spec.log_blocks)
             }

@@ -6,11 +6,12 @@ mod fs_spec;
 mod ftl_spec;
 mod named;
 pub mod presets;
+mod shared;
 mod spec;
 pub mod suggest;
 
 pub use build::{BlockStack, BlockVisitor, Mounted, Stack, Watched};
 pub use device_spec::{DeviceSpec, StoreKind};
-pub use fs_spec::{FatSpec, FsSpec, WriteBackName};
+pub use fs_spec::{FatSpec, FsSpec, ReplacementName, WriteBackName};
 pub use ftl_spec::{AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName};
 pub use spec::{DEFAULT_DEVICE, StackError, StackSpec};

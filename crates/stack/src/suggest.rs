@@ -10,7 +10,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             let other = plain(candidate);
             let is_part = wanted.len() >= 3 && (other.contains(&wanted) || wanted.contains(&other) && other.len() >= 3);
             let distance = strsim::damerau_levenshtein(&wanted, &other);
-            let reach = (wanted.chars().count().max(other.chars().count()).div_ceil(3));
+            let reach = wanted.chars().count().max(other.chars().count()).div_ceil(3);
             (if is_part { distance.min(reach) } else { distance }, reach, candidate)
         })
         .filter(|(distance, reach, _)| distance <= reach)

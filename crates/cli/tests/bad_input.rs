@@ -1,0 +1,260 @@
+//! Every unusable input ends with exit status 2 and a message that says what, where and what would be right; nothing is left behind.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::nandkit;
+
+struct Case {
+    /// Files that stand in the directory before.
+    files: &'static [(&'static str, &'static str)],
+    arguments: &'static [&'static str],
+    /// Parts of the message.
+    expected: &'static [&'static str],
+}
+
+fn entries(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .expect("the directory reads")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn check(cases: &[Case]) {
+    for case in cases {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (name, text) in case.files {
+            fs::write(directory.path().join(name), text).expect("a file");
+        }
+        let before = entries(directory.path());
+        let outcome = nandkit(directory.path(), case.arguments);
+        let what = format!("{:?}: {}{}", case.arguments, outcome.stdout, outcome.stderr);
+        assert_eq!(outcome.status, Some(2), "{what}");
+        assert_eq!(outcome.stdout, "", "{what}");
+        assert!(!outcome.stderr.contains("panicked"), "{what}");
+        for expected in case.expected {
+            assert!(outcome.stderr.contains(expected), "{expected:?} is not in {what}");
+        }
+        assert_eq!(entries(directory.path()), before, "{what}");
+    }
+}
+
+#[test]
+fn names_that_do_not_exist_get_the_nearest_right_one() {
+    check(&[
+        Case {
+            files: &[],
+            arguments: &["compare", "--fs", "vfat"],
+            expected: &["--fs", "vfat", "did you mean \"fat\""],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--ftl", "blockmap"],
+            expected: &["--ftl", "did you mean \"block-map\""],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--policy", "mereg"],
+            expected: &["--policy", "did you mean \"merge\""],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--device", "k9l8g08u0n"],
+            expected: &["--device", "did you mean \"k9l8g08u0m\""],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--workload", "faxx"],
+            expected: &["--workload", "faxx", "\"fax\""],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--workload", "fax:faxs=3"],
+            expected: &["--workload", "faxs", "\"faxes\""],
+        },
+        Case { files: &[], arguments: &["devices", "slc256"], expected: &["slc256", "slc-256m"] },
+        Case { files: &[], arguments: &["workloads", "postmarc"], expected: &["postmarc", "postmark"] },
+        Case { files: &[], arguments: &["reproduce", "P99"], expected: &["unknown paper or claim \"P99\""] },
+        Case { files: &[], arguments: &["comapre"], expected: &["comapre", "compare"] },
+        Case { files: &[], arguments: &["compare", "--polisy", "merge"], expected: &["--polisy", "--policy"] },
+    ]);
+}
+
+#[test]
+fn values_that_cannot_be_are_refused() {
+    check(&[
+        Case { files: &[], arguments: &["compare", "--seeds", "0"], expected: &["--seeds", "1..=10000"] },
+        Case {
+            files: &[],
+            arguments: &["compare", "--log-blocks", "0"],
+            expected: &["log_blocks is 0", "expected 1 to 4096"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--workload", "fax:faxes=many"],
+            expected: &["faxes", "many", "expected"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--fs", "none", "--workload", "fax"],
+            expected: &["fax does not run on blocks", "expected"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--policy", "merge", "--ftl", "fast"],
+            expected: &["--policy", "block-map"],
+        },
+        Case { files: &[], arguments: &["compare", "--json", "--csv"], expected: &["--json", "--csv"] },
+        Case {
+            files: &[],
+            arguments: &["compare", "--device", "missing.toml"],
+            expected: &["missing.toml", "expected a chip's spec"],
+        },
+        Case {
+            files: &[("chip.toml", "[geometry]\npage_size = 1000\n")],
+            arguments: &["compare", "--device", "chip.toml"],
+            expected: &["chip.toml", "page_size is 1000", "expected"],
+        },
+        Case {
+            files: &[("chip.toml", "[timing]\nread_us = 3\n")],
+            arguments: &["compare", "--device", "chip.toml"],
+            expected: &["chip.toml", "timing.read_us", "timing.read_ns"],
+        },
+    ]);
+}
+
+#[test]
+fn specs_that_are_wrong_are_refused_with_their_place() {
+    check(&[
+        Case {
+            files: &[],
+            arguments: &["run", "missing.toml"],
+            expected: &["missing.toml", "expected an experiment in TOML"],
+        },
+        Case { files: &[("s.toml", "workload = \n")], arguments: &["run", "s.toml"], expected: &["s.toml, line 1"] },
+        Case {
+            files: &[("s.toml", "workload = \"fax\"\n[stak]\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["s.toml", "\"stak\"", "did you mean \"stack\""],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"fax\"\n[stack]\nftl = \"block-map\"\nfss = \"fat\"\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["s.toml, line 4", "fss", "did you mean `fs`"],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"fax\"\n[stack.ftl]\npolcy = \"limit\"\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["s.toml, line ", "polcy", "did you mean `policy`"],
+        },
+        Case {
+            files: &[("s.toml", "[workload]\nkind = \"fax\"\nfaxs = 3\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["s.toml, line 1", "faxs", "\"faxes\""],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"fax\"\nseeds = 0\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["s.toml", "seeds is 0", "expected"],
+        },
+        Case { files: &[("s.toml", "seeds = 1\n")], arguments: &["run", "s.toml"], expected: &["workload", "missing"] },
+        Case {
+            files: &[("s.toml", "workload = \"fax\"\n[grid]\nstack.ftl.policy = [\"limit\", \"limt\"]\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["s.toml", "limt", "did you mean `limit`"],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"fax\"\n[grid]\nstack.ftl.log_blocks = [8, 8]\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["s.toml", "grid", "are the same"],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"fax\"\n")],
+            arguments: &["run", "s.toml", "--set", "stack.ftl"],
+            expected: &["--set", "expected KEY=VALUE"],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"fax\"\n")],
+            arguments: &["run", "s.toml", "--set", "stack.ftl.policy=limt"],
+            expected: &["stack", "limt", "did you mean `limit`"],
+        },
+        Case {
+            files: &[(
+                "s.toml",
+                "workload = \"random\"\nstack = { fs = \"none\", device = { preset = \"k9l8g08u0m\", store = \"shadow\" } }\n",
+            )],
+            arguments: &["run", "s.toml"],
+            expected: &["verify", "shadow", "expected"],
+        },
+    ]);
+}
+
+#[test]
+fn inputs_from_outside_that_are_wrong_are_refused_with_their_place() {
+    check(&[
+        Case {
+            files: &[],
+            arguments: &["compare", "--fs", "model", "--workload", "tree:nowhere"],
+            expected: &["nowhere"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:nowhere.log"],
+            expected: &["nowhere.log"],
+        },
+        Case {
+            files: &[("t.csv", "128166372003061629,src1,0,Write,4096,512,1\nrubbish,src1,0,Write,1,1,1\n")],
+            arguments: &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"],
+            expected: &["t.csv, line 2", "expected"],
+        },
+        Case {
+            files: &[("t.csv", "128166372003061629,src1,0,Write,99999999999,512,1\n")],
+            arguments: &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"],
+            expected: &["t.csv, line 1", "expected"],
+        },
+    ]);
+}
+
+#[test]
+fn results_that_cannot_be_kept_are_told() {
+    check(&[
+        Case {
+            files: &[("s.toml", "workload = \"phone:days=1\"\nstack.fs = \"model\"\n"), ("out", "a file")],
+            arguments: &["run", "s.toml", "--out", "out"],
+            expected: &["out"],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"phone:days=1\"\nstack.fs = \"model\"\n"), ("runs.jsonl", "my notes\n")],
+            arguments: &["run", "s.toml", "--out", "."],
+            expected: &["runs.jsonl", "line 1", "name another directory"],
+        },
+    ]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_told_and_what_was_finished_is_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let spec = "workload = \"phone:days=1\"\nstack.fs = \"model\"\nseeds = 9\n";
+    fs::write(directory.path().join("s.toml"), spec).expect("a file");
+    // A limit on the size of files (in KiB) stands in for a full disk: a write beyond it takes a part and then fails.
+    let script =
+        format!("trap '' XFSZ; ulimit -f 8; exec '{}' run s.toml --out out --jobs 1", env!("CARGO_BIN_EXE_nandkit"));
+    let output = std::process::Command::new("bash").args(["-c", &script]).current_dir(directory.path()).output();
+    let output = output.expect("bash runs");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("no room is left") && message.contains("runs.jsonl"), "{message}");
+    assert_eq!(entries(&directory.path().join("out")), ["runs.jsonl"]);
+    let kept = fs::read_to_string(directory.path().join("out/runs.jsonl")).expect("reads");
+    assert!(kept.ends_with("}\n") && (1..9).contains(&kept.lines().count()), "{kept}");
+    // With room the same command makes only the rest.
+    let outcome = nandkit(directory.path(), &["run", "s.toml", "--out", "out", "--json"]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let whole = fs::read_to_string(directory.path().join("out/runs.jsonl")).expect("reads");
+    assert!(whole.starts_with(&kept) && whole.lines().count() == 9);
+}

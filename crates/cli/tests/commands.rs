@@ -1,0 +1,145 @@
+//! What the commands print.
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use common::{nandkit, succeeds};
+use serde_json::Value;
+
+fn here() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let directory = here();
+    let overview = succeeds(directory.path(), &["--help"]);
+    for command in ["compare", "run", "devices", "reproduce", "workloads", "policies", "completions", "man"] {
+        assert!(overview.contains(command), "{overview}");
+        let help = succeeds(directory.path(), &[command, "--help"]);
+        assert!(help.contains("Usage: nandkit") && help.contains("Example"), "{help}");
+    }
+    assert_eq!(nandkit(directory.path(), &[]).status, Some(2));
+}
+
+#[test]
+fn lists_are_text_or_json() {
+    let directory = here();
+    for (arguments, expected) in [
+        (vec!["devices"], "k9l8g08u0m"),
+        (vec!["devices", "k9l8g08u0m"], "timing.read_ns"),
+        (vec!["workloads"], "event-recorder"),
+        (vec!["workloads", "fax"], "faxes"),
+        (vec!["policies"], "macroscopic"),
+    ] {
+        assert!(succeeds(directory.path(), &arguments).contains(expected), "{arguments:?}");
+        let with_json: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+        let value = json(&succeeds(directory.path(), &with_json));
+        assert!(value.to_string().contains(expected), "{with_json:?}: {value}");
+    }
+}
+
+#[test]
+fn completions_and_man_page_are_made() {
+    let directory = here();
+    assert!(succeeds(directory.path(), &["completions", "bash"]).contains("_nandkit"));
+    assert!(succeeds(directory.path(), &["man"]).contains(".TH nandkit"));
+}
+
+#[test]
+fn json_is_all_that_is_printed_and_csv_has_a_line_per_run() {
+    let directory = here();
+    let base = ["compare", "--fs", "model", "--workload", "phone:days=2", "--workload", "fax:faxes=2", "--seeds", "2"];
+    let with = |format| base.iter().copied().chain([format]).collect::<Vec<_>>();
+    let value = json(&succeeds(directory.path(), &with("--json")));
+    assert_eq!(value["records"].as_array().map(Vec::len), Some(4));
+    assert!(value["metrics"].to_string().contains("write_mb_per_s"));
+    let csv = succeeds(directory.path(), &with("--csv"));
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    assert!(csv.starts_with("nandkit,seed,stack,workload,"));
+    assert!(fs::read_dir(directory.path()).expect("reads").next().is_none());
+}
+
+#[test]
+fn a_run_keeps_its_records_and_does_not_run_them_again() {
+    let directory = here();
+    let spec = "workload = \"phone:days=2\"\nseeds = 3\nstack.fs = \"model\"\n[grid]\nworkload.messages_in = [1, 2]\n";
+    fs::write(directory.path().join("s.toml"), spec).expect("a file");
+    let first = succeeds(directory.path(), &["run", "s.toml", "--out", "out", "--json"]);
+    assert_eq!(json(&first).as_array().map(Vec::len), Some(6));
+    // Records of the second call are those of the first, host figures included: nothing was run again.
+    assert_eq!(succeeds(directory.path(), &["run", "s.toml", "--out", "out", "--json"]), first);
+    let path = directory.path().join("out/runs.jsonl");
+    let lines = fs::read_to_string(&path).expect("reads");
+    assert_eq!(lines.lines().count(), 6);
+    // Stopped in the middle of the fourth line.
+    let cut = lines.lines().take(3).map(|line| line.len() + 1).sum::<usize>() + 40;
+    fs::write(&path, &lines[..cut]).expect("writes");
+    let resumed = json(&succeeds(directory.path(), &["run", "s.toml", "--out", "out", "--json"]));
+    let strip = |value: &Value| {
+        let mut value = value.clone();
+        for record in value.as_array_mut().expect("a list") {
+            record["host_time_ns"] = 0.into();
+            record["host_peak_bytes"] = 0.into();
+        }
+        value
+    };
+    assert_eq!(strip(&resumed), strip(&json(&first)));
+    assert_eq!(resumed[2], json(&first)[2]);
+}
+
+#[test]
+fn a_seed_and_settings_of_the_command_line_win() {
+    let directory = here();
+    fs::write(directory.path().join("s.toml"), "workload = \"phone:days=2\"\nseeds = 3\nstack.fs = \"model\"\n")
+        .expect("a file");
+    let arguments = ["run", "s.toml", "--seed", "9", "--set", "workload.days=1", "--set", "verify=false", "--json"];
+    let value = json(&succeeds(directory.path(), &arguments));
+    assert_eq!(value.as_array().map(Vec::len), Some(1));
+    assert_eq!(value[0]["seed"], 9);
+    assert_eq!(value[0]["spec"]["workload"]["days"], 1);
+    assert_eq!(value[0]["spec"]["verify"], false);
+}
+
+#[test]
+fn a_real_directory_is_a_workload() {
+    let directory = here();
+    fs::create_dir(directory.path().join("tree")).expect("a directory");
+    fs::write(directory.path().join("tree/a"), vec![7; 5000]).expect("a file");
+    fs::write(directory.path().join("tree/b"), "hello").expect("a file");
+    let arguments = ["compare", "--fs", "model", "--workload", "tree:tree", "--seeds", "1", "--json"];
+    let value = json(&succeeds(directory.path(), &arguments));
+    assert!(value["records"][0]["layers"]["workload"]["verified_bytes"].as_u64() >= Some(5005), "{value}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let directory = here();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nandkit"))
+        .args(["workloads", "phone"])
+        .current_dir(directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("reads");
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    assert_eq!(stderr, "");
+}
+
+#[test]
+fn a_full_standard_output_is_an_error() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let output = Command::new(env!("CARGO_BIN_EXE_nandkit")).arg("policies").stdout(full).output().expect("runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("standard output"));
+}

@@ -1,0 +1,34 @@
+//! Running the binary.
+
+use std::path::Path;
+use std::process::Command;
+
+/// What a call of nandkit gave.
+pub struct Outcome {
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Calls nandkit with these arguments in a directory.
+pub fn nandkit(directory: &Path, arguments: &[&str]) -> Outcome {
+    let output = Command::new(env!("CARGO_BIN_EXE_nandkit"))
+        .args(arguments)
+        .current_dir(directory)
+        .env("COLUMNS", "110")
+        .output()
+        .expect("the binary runs");
+    Outcome {
+        status: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// Calls nandkit and expects success.
+#[allow(dead_code, reason = "not every test binary calls it")]
+pub fn succeeds(directory: &Path, arguments: &[&str]) -> String {
+    let outcome = nandkit(directory, arguments);
+    assert_eq!(outcome.status, Some(0), "{arguments:?}: {}", outcome.stderr);
+    outcome.stdout
+}

@@ -1,0 +1,132 @@
+//! What a record of P4's runs is a record of, and comparisons between such records.
+
+use nandkit_record::{LayerValue, RunRecord};
+use serde_json::Value;
+
+use super::plan::SETTINGS;
+
+/// A record with what distinguishes it within P4.
+#[derive(Clone, Debug)]
+pub struct Point<'a> {
+    /// The workload's name.
+    pub workload: &'a str,
+    /// The policy's name; `fast` for FAST; `macroscopic (regression)` for the other estimator.
+    pub policy: &'a str,
+    /// The number of migrations that LIMIT allows; 0 for its default.
+    pub limit: u64,
+    /// The number of log blocks.
+    pub log_blocks: u64,
+    /// The setting's name.
+    pub setting: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// Whether the run traced a block's recyclings.
+    pub is_traced: bool,
+    /// All of it.
+    pub record: &'a RunRecord,
+}
+
+/// The macroscopic policy with the regression estimator.
+pub const REGRESSION: &str = "macroscopic (regression)";
+
+/// The points that records stand for; records of anything else are left out.
+pub fn read(records: &[RunRecord]) -> Vec<Point<'_>> {
+    records.iter().filter_map(point).collect()
+}
+
+fn point(record: &RunRecord) -> Option<Point<'_>> {
+    let at = |path: &str| record.spec.pointer(path);
+    let number = |path: &str| at(path).and_then(Value::as_u64);
+    let kind = at("/stack/ftl/kind")?.as_str()?;
+    let regression = at("/stack/ftl/alpha").and_then(Value::as_str) == Some("regression");
+    let policy = match (kind, at("/stack/ftl/policy").and_then(Value::as_str)) {
+        ("block-map", Some("macroscopic")) if regression => REGRESSION,
+        ("block-map", policy) => policy?,
+        (kind, _) => kind,
+    };
+    let cache = number("/stack/fs/cache_sectors")?;
+    let setting = SETTINGS.iter().find(|setting| u64::from(setting.cache_sectors) == cache)?;
+    Some(Point {
+        workload: at("/workload/kind")?.as_str()?,
+        policy,
+        limit: number("/stack/ftl/limit").unwrap_or(0),
+        log_blocks: number("/stack/ftl/log_blocks")?,
+        setting: setting.name,
+        seed: record.seed,
+        is_traced: at("/stack/ftl/trace_block").is_some_and(|block| !block.is_null()),
+        record,
+    })
+}
+
+impl Point<'_> {
+    /// Simulated time that the measured phase took.
+    pub fn time_ns(&self) -> f64 {
+        self.record.figures.elapsed_ns as f64
+    }
+
+    /// A count of the translation layer; 0 where it has none of this name.
+    pub fn count(&self, name: &str) -> f64 {
+        let ftl = self.record.layers.get("ftl");
+        ftl.and_then(|ftl| ftl.get(name)).and_then(LayerValue::as_f64).unwrap_or(0.0)
+    }
+
+    /// A series of the translation layer.
+    pub fn series(&self, name: &str) -> Option<&[f64]> {
+        match self.record.layers.get("ftl")?.get(name)? {
+            LayerValue::Series(series) => Some(series),
+            _ => None,
+        }
+    }
+}
+
+/// A figure over seeds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// How many seeds.
+    pub seeds: usize,
+}
+
+impl Spread {
+    /// Over these values; `None` where there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().collect();
+        let seeds = values.len();
+        (seeds > 0).then(|| Self {
+            mean: values.iter().sum::<f64>() / seeds as f64,
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            seeds,
+        })
+    }
+
+    /// As JSON, rounded to four decimals.
+    pub fn to_json(self) -> Value {
+        let round = |value: f64| (value * 1e4).round() / 1e4;
+        serde_json::json!({"mean": round(self.mean), "min": round(self.min), "max": round(self.max), "seeds": self.seeds})
+    }
+}
+
+/// The points of one workload in one setting with the paper's eight log blocks and no limit of their own.
+pub fn standard<'a, 'b>(points: &'b [Point<'a>], workload: &'b str, setting: &'b str) -> impl Iterator<Item = &'b Point<'a>> {
+    points.iter().filter(move |point| {
+        point.workload == workload && point.setting == setting && point.log_blocks == 8 && point.limit == 0 && !point.is_traced
+    })
+}
+
+/// How much faster `policy` is than `base`, seed by seed: `T_base / T_policy - 1`.
+pub fn gain(points: &[Point<'_>], workload: &str, setting: &str, policy: &str, base: &str) -> Option<Spread> {
+    let time = |policy: &str, seed: u64| {
+        standard(points, workload, setting)
+            .find(|point| point.policy == policy && point.seed == seed)
+            .map(Point::time_ns)
+            .filter(|time| *time > 0.0)
+    };
+    let seeds = standard(points, workload, setting).filter(|point| point.policy == policy).map(|point| point.seed);
+    Spread::of(seeds.filter_map(|seed| Some(time(base, seed)? / time(policy, seed)? - 1.0)))
+}

@@ -1,0 +1,99 @@
+//! P4.4: how the pages that migrations copy grow.
+
+use serde_json::json;
+
+use super::super::Claim;
+use super::point::{Point, Spread};
+use super::verdict::{Check, claim};
+
+/// The slopes that count as "about 0.1".
+const ABOUT: std::ops::RangeInclusive<f64> = 0.05..=0.2;
+/// The share of the variation that a straight line must explain for growth to count as linear.
+const LINEAR: f64 = 0.9;
+/// Fewest migrations in a row that a line is fitted to.
+const LEAST: usize = 8;
+
+/// A line fitted to the pages of successive migrations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Fit {
+    slope: f64,
+    origin_slope: f64,
+    explained: f64,
+    migrations: usize,
+}
+
+/// The longest run of migrations without a merge between; in the series a merge is negative.
+fn longest_period(series: &[f64]) -> &[f64] {
+    series.split(|p| *p < 0.0).max_by_key(|period| period.len()).unwrap_or_default()
+}
+
+fn fit(pages: &[f64]) -> Option<Fit> {
+    if pages.len() < LEAST {
+        return None;
+    }
+    let count = pages.len() as f64;
+    let mean_n = (count + 1.0) / 2.0;
+    let mean_p = pages.iter().sum::<f64>() / count;
+    let (mut nn, mut np, mut pp, mut origin_np, mut origin_nn) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (index, p) in pages.iter().enumerate() {
+        let n = index as f64 + 1.0;
+        nn += (n - mean_n).powi(2);
+        np += (n - mean_n) * (p - mean_p);
+        pp += (p - mean_p).powi(2);
+        origin_np += n * p;
+        origin_nn += n * n;
+    }
+    let explained = if pp > 0.0 { np * np / (nn * pp) } else { 0.0 };
+    Some(Fit { slope: np / nn, origin_slope: origin_np / origin_nn, explained, migrations: pages.len() })
+}
+
+/// P4.4.
+pub fn growth(points: &[Point<'_>]) -> Claim {
+    let traced: Vec<&[f64]> =
+        points.iter().filter(|point| point.is_traced).filter_map(|point| point.series("ftl_traced_p")).collect();
+    let fits: Vec<Fit> = traced.iter().filter_map(|series| fit(longest_period(series))).collect();
+    let slope = Spread::of(fits.iter().map(|fit| fit.slope));
+    let origin = Spread::of(fits.iter().map(|fit| fit.origin_slope));
+    let explained = Spread::of(fits.iter().map(|fit| fit.explained));
+    let shown = |spread: Option<Spread>| spread.map_or("not measured".to_string(), |spread| format!("{:.3}", spread.mean));
+    let checks = vec![
+        Check::new(
+            format!("alpha about 0.1 (0.05 to 0.2); by regression {}", shown(slope)),
+            slope.is_some_and(|slope| ABOUT.contains(&slope.mean)),
+        ),
+        Check::new(
+            format!("p grows linearly (a line explains 90 %); it explains {}", shown(explained)),
+            explained.is_some_and(|explained| explained.mean >= LINEAR),
+        ),
+    ];
+    let first: Vec<f64> = traced.first().map(|series| longest_period(series).iter().take(200).copied().collect()).unwrap_or_default();
+    let measured = json!({
+        "alpha_by_regression": slope.map(Spread::to_json), "alpha_through_origin": origin.map(Spread::to_json),
+        "explained": explained.map(Spread::to_json), "migrations_in_a_row": fits.iter().map(|fit| fit.migrations).collect::<Vec<_>>(),
+        "p_of_migrations": first,
+    });
+    let text = "The block with FAT and root directory shows alpha of about 0.1; p grows linearly with n";
+    let note = "Logical block 0 (boot sector, FATs, beginning of the root directory or of the data), longest period without a merge of each seed.";
+    claim("P4.4", text, json!({"alpha": 0.1}), measured, checks, note.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_in_the_longest_period() {
+        let mut series = vec![5.0, 7.0, -1.0];
+        series.extend((1..=50).map(|n| 3.0 + 0.1 * f64::from(n)));
+        series.push(-1.0);
+        let fit = fit(longest_period(&series)).unwrap();
+        assert!((fit.slope - 0.1).abs() < 1e-9 && (fit.explained - 1.0).abs() < 1e-9 && fit.migrations == 50);
+        assert!(fit.origin_slope > fit.slope);
+    }
+
+    #[test]
+    fn too_short_or_flat_is_no_growth() {
+        assert_eq!(fit(&[1.0; LEAST - 1]), None);
+        assert_eq!(fit(&[1.0; 20]).unwrap().explained, 0.0);
+    }
+}

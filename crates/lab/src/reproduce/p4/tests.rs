@@ -1,0 +1,153 @@
+//! Verdicts on made-up records: sets on which each claim holds, and sets on which it fails.
+
+use std::collections::BTreeMap;
+
+use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA};
+use serde_json::json;
+
+use super::judge;
+use super::plan::{LIMITS, LOG_BLOCKS, SETTINGS, WORKLOADS};
+
+/// A record as a run with these parameters would leave it, `seconds` long.
+fn record(workload: &str, ftl: serde_json::Value, cache_sectors: u32, seed: u64, seconds: f64) -> RunRecord {
+    RunRecord {
+        schema: SCHEMA,
+        nandkit: "0".into(),
+        spec: json!({
+            "stack": {"fs": {"kind": "fat", "cache_sectors": cache_sectors}, "ftl": ftl},
+            "workload": {"kind": workload},
+        }),
+        seed,
+        stack: String::new(),
+        workload: workload.into(),
+        figures: Figures { elapsed_ns: (seconds * 1e9) as u64, ..Figures::default() },
+        host_time_ns: 0,
+        host_peak_bytes: 0,
+        layers: BTreeMap::new(),
+        phases: BTreeMap::new(),
+    }
+}
+
+fn block_map(policy: &str, log_blocks: u32, limit: u32) -> serde_json::Value {
+    json!({"kind": "block-map", "policy": policy, "alpha": "origin", "log_blocks": log_blocks, "limit": limit, "trace_block": null})
+}
+
+/// Runs whose gains over merge are these: workload, then merge+migration, LIMIT, macroscopic.
+fn with_gains(gains: &[(&str, [f64; 3])]) -> Vec<RunRecord> {
+    let mut records = Vec::new();
+    for (workload, of_policy) in gains {
+        let policies = [("merge", 0.0), ("merge+migration", of_policy[0]), ("limit", of_policy[1]), ("macroscopic", of_policy[2])];
+        for setting in &SETTINGS {
+            for (policy, gain) in policies {
+                for seed in 1..=2 {
+                    let seconds = 100.0 / (1.0 + gain) * if seed == 1 { 1.0 } else { 1.1 };
+                    records.push(record(workload, block_map(policy, 8, 0), setting.cache_sectors, seed, seconds));
+                }
+            }
+        }
+    }
+    records
+}
+
+fn swept_limits(best: u32) -> Vec<RunRecord> {
+    let seconds = |limit: u32| 10.0 + f64::from(limit.abs_diff(best));
+    LIMITS.map(|limit| record("postmark-small", block_map("limit", 8, limit), 0, 1, seconds(limit))).to_vec()
+}
+
+fn swept_log_blocks(loss: impl Fn(&str, u32) -> f64) -> Vec<RunRecord> {
+    let mut records = Vec::new();
+    for workload in WORKLOADS {
+        for count in LOG_BLOCKS {
+            let seconds = 10.0 / (1.0 - loss(workload, count));
+            records.push(record(workload, block_map("macroscopic", count, 0), 0, 1, seconds));
+        }
+    }
+    records
+}
+
+fn traced(series: Vec<f64>) -> Vec<RunRecord> {
+    let ftl = json!({"kind": "block-map", "policy": "merge+migration", "log_blocks": 8, "limit": 0, "trace_block": 0});
+    let mut record = record("postmark-small", ftl, 0, 1, 1.0);
+    let layer = BTreeMap::from([("ftl_traced_p".to_string(), LayerValue::Series(series))]);
+    record.layers.insert("ftl".to_string(), layer);
+    vec![record]
+}
+
+#[track_caller]
+fn verdict(claim: &str, records: &[RunRecord]) -> (bool, String) {
+    let judged = judge(records, &|id| id == claim);
+    assert_eq!(judged.len(), 1);
+    assert_eq!(judged[0].claim, claim);
+    (judged[0].holds, judged[0].note.clone())
+}
+
+#[track_caller]
+fn fails(claim: &str, records: &[RunRecord], because: &str) {
+    let (holds, note) = verdict(claim, records);
+    assert!(!holds && note.contains(because), "{claim}: {note}");
+}
+
+#[track_caller]
+fn holds(claim: &str, records: &[RunRecord]) {
+    let (holds, note) = verdict(claim, records);
+    assert!(holds, "{claim}: {note}");
+}
+
+#[test]
+fn nothing_holds_without_records() {
+    for claim in ["P4.1", "P4.2", "P4.3", "P4.4", "P4.5"] {
+        fails(claim, &[], "not measured");
+    }
+}
+
+#[test]
+fn small_files() {
+    let small = |gains| [with_gains(&[("postmark-small", gains)]), swept_limits(64)].concat();
+    holds("P4.1", &small([0.05, 0.27, 0.26]));
+    fails("P4.1", &small([0.20, 0.27, 0.26]), "merge+migration on postmark-small: paper +5.0 %, ours +20.0 %");
+    fails("P4.1", &small([0.05, 0.22, 0.27]), "about equal");
+    fails("P4.1", &small([0.05, 0.25, 0.27]), "slightly ahead");
+    fails("P4.1", &small([-0.01, 0.27, 0.26]), "order on postmark-small");
+    let other_best = [with_gains(&[("postmark-small", [0.05, 0.27, 0.26])]), swept_limits(8)].concat();
+    fails("P4.1", &other_best, "ours is 8");
+}
+
+#[test]
+fn large_files() {
+    let both = |large| with_gains(&[("postmark-small", [0.05, 0.27, 0.26]), ("postmark-large", large)]);
+    holds("P4.2", &both([0.01, 0.02, 0.03]));
+    fails("P4.2", &both([0.01, 0.03, 0.02]), "order on postmark-large");
+    fails("P4.2", &both([0.06, 0.07, 0.08]), "merge+migration: gain on large files below");
+}
+
+#[test]
+fn embedded() {
+    let all = |fax, phone, recorder| with_gains(&[("fax", fax), ("phone", phone), ("event-recorder", recorder)]);
+    let (fax, phone, recorder) = ([0.02, 0.04, 0.05], [0.1, 0.2, 0.22], [-0.01, 0.1, 0.14]);
+    holds("P4.3", &all(fax, phone, recorder));
+    fails("P4.3", &all(fax, phone, [0.01, 0.1, 0.14]), "order on event-recorder");
+    fails("P4.3", &all(fax, [0.1, 0.2, 0.40], recorder), "macroscopic on phone");
+    fails("P4.3", &all([0.05, 0.04, 0.06], phone, recorder), "order on fax");
+}
+
+#[test]
+fn growth() {
+    holds("P4.4", &traced((1..=60).map(|n| 2.0 + (f64::from(n) * 0.1).floor()).collect()));
+    fails("P4.4", &traced((1..=60).map(f64::from).collect()), "alpha about 0.1");
+    fails("P4.4", &traced(vec![5.0; 60]), "by regression 0.000");
+    fails("P4.4", &traced((1..=60).map(|n| if n < 55 { 1.0 } else { 9.0 }).collect()), "linearly");
+}
+
+#[test]
+fn log_blocks() {
+    let hurt = |workload: &str, count: u32| if count < 8 && workload != "event-recorder" { 0.3 } else { 0.0 };
+    holds("P4.5", &swept_log_blocks(hurt));
+    fails("P4.5", &swept_log_blocks(|_, _| 0.0), "hurts fax much");
+    fails("P4.5", &swept_log_blocks(|_, count| if count < 8 { 0.3 } else { 0.0 }), "does not hurt event-recorder");
+    fails("P4.5", &swept_log_blocks(|workload, count| hurt(workload, count) + if count == 32 { 0.2 } else { 0.0 }), "stable");
+}
+
+#[test]
+fn mathematics() {
+    holds("P4.6", &[]);
+}

@@ -1,0 +1,93 @@
+//! A block device that its stack can watch while a file system owns it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result, Trim};
+use nandkit_units::{Context, Done, Lba, Payload, ReadInto, StatisticValue, Statistics};
+
+/// A handle on a device; clones are handles on the same one. Costs an uncontended lock per operation.
+///
+/// Remap is not handed through: no device below has it.
+pub(crate) struct Shared<D> {
+    geometry: BlockGeometry,
+    trims: bool,
+    device: Arc<Mutex<D>>,
+}
+
+/// Locks; a device whose user panicked is still a device.
+pub(crate) fn lock<D>(device: &Mutex<D>) -> MutexGuard<'_, D> {
+    device.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<D: BlockDevice> Shared<D> {
+    pub(crate) fn new(device: Arc<Mutex<D>>) -> Self {
+        let (geometry, trims) = {
+            let mut device = lock(&device);
+            (*device.geometry(), device.trim().is_some())
+        };
+        Self { geometry, trims, device }
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for Shared<D> {
+    fn geometry(&self) -> &BlockGeometry {
+        &self.geometry
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        lock(&self.device).read(context, at, into)
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        lock(&self.device).write(context, at, data)
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        lock(&self.device).flush(context)
+    }
+
+    fn trim(&mut self) -> Option<&mut dyn Trim> {
+        if self.trims { Some(self) } else { None }
+    }
+}
+
+impl<D: BlockDevice> Trim for Shared<D> {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        match lock(&self.device).trim() {
+            Some(trim) => trim.trim(context, at, sectors),
+            None => {
+                let detail = "the device below no longer takes trims";
+                Err(BlockError::new(ErrorKind::Io, Operation::Trim, at, detail))
+            }
+        }
+    }
+}
+
+/// The counters of a shared device.
+pub(crate) struct SharedStatistics<D>(pub Arc<Mutex<D>>);
+
+impl<D: Statistics> Statistics for SharedStatistics<D> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        lock(&self.0).collect(sink);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandkit_block::RamDevice;
+
+    #[test]
+    fn handles_share_content_and_capabilities() {
+        let device = Arc::new(Mutex::new(RamDevice::with_sectors(512, 64).unwrap()));
+        let (mut one, mut other) = (Shared::new(Arc::clone(&device)), Shared::new(device));
+        let context = Context::default();
+        one.write(&context, Lba(3), Payload::Bytes(&[7; 512])).unwrap();
+        let mut found = [0; 512];
+        other.read(&context, Lba(3), ReadInto::Bytes(&mut found)).unwrap();
+        assert_eq!(found, [7; 512]);
+        other.trim().expect("memory takes trims").trim(&context, Lba(3), 1).unwrap();
+        one.read(&context, Lba(3), ReadInto::Bytes(&mut found)).unwrap();
+        assert_eq!(found, [0; 512]);
+    }
+}
