@@ -22,6 +22,7 @@ use nandkit_units::{FlashGeometry, FlashKind};
 
 use crate::violation::{Violations, guarded};
 use bench::Bench;
+pub(crate) use bench::same;
 
 /// In which order the pages of a block may be programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

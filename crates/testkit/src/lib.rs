@@ -1,8 +1,12 @@
 //! Conformance suites, cut plans, model oracles and outside judges for tests
 
+pub mod block_suite;
+pub mod cut;
 pub mod flash_suite;
-pub mod planted_flash;
-pub mod violation;
 pub mod fs_suite;
-pub mod planted_fs;
+pub mod model_block;
 pub mod model_compare;
+pub mod planted_block;
+pub mod planted_flash;
+pub mod planted_fs;
+pub mod violation;
