@@ -77,6 +77,9 @@ fn require(holds: bool, field: &str, value: impl ToString, expected: &str) -> Re
     if holds { Ok(()) } else { Err(impossible(field, value, expected)) }
 }
 
+/// A table of blocks beyond this (2 GiB of address space) is more than some machines grant.
+const MOST_BLOCKS: u32 = 1 << 27;
+
 /// Times above this (an hour) are slips of the pen.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
@@ -99,6 +102,7 @@ impl ChipSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         let geometry = self.geometry.build();
         geometry.check()?;
+        require(geometry.blocks <= MOST_BLOCKS, "geometry.blocks", geometry.blocks, "at most 134217728 (2^27)")?;
         let units = geometry.page_size / geometry.write_unit;
         require(
             units <= crate::rules::MOST_UNITS,
@@ -247,6 +251,7 @@ mod tests {
         for (text, field) in [
             ("[geometry]\npage_size = 1000", "geometry.page_size"),
             ("[geometry]\npage_size = 65536\nwrite_unit = 512", "geometry.write_unit"),
+            ("[geometry]\npages_per_block = 1\nblocks = 200000000", "geometry.blocks"),
             ("[rules]\npartial_programs = 0", "rules.partial_programs"),
             ("[timing]\nread_ns = []", "timing.read_ns"),
             ("[timing]\nprogram_ns = [1, 99999999999999]", "timing.program_ns"),

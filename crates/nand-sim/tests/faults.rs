@@ -254,8 +254,7 @@ fn pristine(chip: &ContentChip, block: u32, page: u32) -> [u8; 2048] {
 
 #[test]
 fn retention_and_read_disturb_wear_a_page_out_and_an_erase_mends_it() {
-    let mut spec = ChipSpec::default();
-    spec.bit_errors = BitErrorSpec {
+    let bit_errors = BitErrorSpec {
         enabled: true,
         base: 0.0,
         wear: 0.0,
@@ -267,6 +266,7 @@ fn retention_and_read_disturb_wear_a_page_out_and_an_erase_mends_it() {
         disturb_exponent: 0.0,
         shape: 0,
     };
+    let mut spec = ChipSpec { bit_errors, ..ChipSpec::default() };
     spec.ecc.correctable_bits = 4;
     let mut chip = ContentChip::new(&spec, 2).unwrap();
     program(&mut chip, 0, 0).unwrap();

@@ -1,6 +1,6 @@
 //! A chip that lives on a block device: what was synced is there after opening it again, everything else is an error with a reason.
 
-use nandkit_block::{BlockDevice, RamDevice};
+use nandkit_block::{BlockDevice, JournalledFile, RamDevice};
 use nandkit_flash::{ErrorKind, Flash, FlashError, Interrupt, PageProgram, PageRead, TornErase, TornPage};
 use nandkit_nand_sim::{
     ChipImage, ChipSpec, ContentStore, CopybackReach, DescribedStore, FailureScript, ImageError, PageOrder,
@@ -197,7 +197,7 @@ fn opened(mut device: RamDevice, offset: u64, bytes: &[u8]) -> ImageError {
     let start = (offset % 512) as usize;
     sector[start..start + bytes.len()].copy_from_slice(bytes);
     device.write(&Context::default(), Lba(offset / 512), Payload::Bytes(&sector)).unwrap();
-    ChipImage::<ContentStore, _>::open(device, &Context::default()).err().expect("a damaged image must not open")
+    ChipImage::<ContentStore, _>::open(device, &Context::default()).expect_err("a damaged image must not open")
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn damaged_and_foreign_images_are_refused_with_found_and_expected() {
         error.to_string(),
         "saved chip of format version 9, expected version 1: open it with the nandkit that wrote it, or make it anew"
     );
-    let error = opened(image(), 100, b"#");
+    let error = opened(image(), 120, b"#");
     assert!(error.to_string().starts_with("damaged chip image: the header's checksum is 0x"), "{error}");
     let error = opened(image(), 18, &[255]);
     assert!(error.to_string().contains("the spec's length"), "{error}");
@@ -233,4 +233,55 @@ fn damaged_and_foreign_images_are_refused_with_found_and_expected() {
     let error =
         ChipImage::<ContentStore, _>::create(small, &ChipSpec::default(), 1, &Context::default()).err().unwrap();
     assert!(matches!(error, ImageError::TooSmall { found: 512_000, .. }), "{error}");
+}
+
+#[test]
+fn a_new_chip_sees_nothing_of_an_old_one() {
+    let mut image = create::<ContentStore>(&spec(), 512);
+    let mut random = Random::new(1, "old");
+    for _ in 0..3 {
+        (0..60).for_each(|_| drop(act(&mut image, &mut random)));
+        image.sync(&Context::default()).unwrap();
+        let mut other = spec();
+        other.bit_errors.enabled = false;
+        other.bad_blocks.enabled = false;
+        image = ChipImage::create(image.into_device(), &other, 7, &Context::default()).unwrap();
+        // The last page of each block makes the pages before it looked at.
+        for block in 0..12 {
+            let program = PageProgram::new(Payload::Bytes(&[5; 2048]), &[]);
+            image.program(&Context::default(), PageAddress::new(block, 15), program).unwrap();
+        }
+        image.sync(&Context::default()).unwrap();
+        image = reopen(image);
+        let erased = (Ok(0), None, crc32fast::hash(&[0xFF; 2048]), vec![0xFF; 64]);
+        for page in 0..12 * 16 {
+            let seen = look(image.chip(), PageAddress::new(page / 16, page % 16));
+            assert_eq!(seen == erased, page % 16 != 15, "page {page}");
+        }
+    }
+}
+
+#[test]
+fn a_chip_lives_in_a_journalled_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chip");
+    let sectors = ChipImage::<ShadowStore, RamDevice>::required_bytes(&spec()).unwrap().div_ceil(4096);
+    let geometry = nandkit_block::BlockGeometry { sector_size: 4096, sectors, preferred_size: 4096, recycling_size: 0 };
+    let file = JournalledFile::create(&path, geometry).unwrap();
+    let mut image = ChipImage::<ShadowStore, _>::create(file, &spec(), 7, &Context::default()).unwrap();
+    // Block 0 is always good.
+    let at = PageAddress::new(0, 3);
+    let description = Description { record: 77, version: 5, offset: 0, generator: Generator::Record };
+    let described = Described { description, length: 2048 };
+    let program = PageProgram::new(Payload::Described(described), &[4; 16]);
+    image.program(&Context::default(), at, program).unwrap();
+    image.sync(&Context::default()).unwrap();
+    image.erase(&Context::default(), BlockIndex(0)).unwrap();
+    drop(image);
+    let file = JournalledFile::open(&path, nandkit_block::Access::ReadWrite).unwrap();
+    let image = ChipImage::<ShadowStore, _>::open(file, &Context::default()).unwrap();
+    let mut content = Content::new();
+    let into = ReadInto::Content { content: &mut content, length: 2048 };
+    image.read(&Context::default(), at, PageRead { column: 0, data: into, oob: &mut [] }).unwrap();
+    assert_eq!(content.described(), Some(described), "what was not synced did not happen");
 }

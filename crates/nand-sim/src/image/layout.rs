@@ -3,10 +3,11 @@
 //! | offset | length | what |
 //! | --- | --- | --- |
 //! | 0 | 65,536 | header: see [`Header`] |
-//! | 65,536 | 32 per block | block records: see [`BlockRecord`]; all zero for a block never touched |
+//! | 65,536 | 32 per block | block records: see [`BlockRecord`] |
 //! | after it, on a multiple of 4,096 | per page 64 + OOB + data | page records: see [`PageRecord`] |
 //!
-//! A page record counts only if its generation is its block's number of erases, so that an erase need not touch the records of its pages.
+//! A page record counts only if its generation is its block's number of erases, so that an erase need not touch the records of its pages; block
+//! and page records count only with the chip's number, so that a new chip need not wipe out an old one's. A device that never held a chip must hold zeroes.
 
 use nandkit_units::{Described, Description, FlashGeometry, Generator};
 
@@ -24,7 +25,7 @@ pub const HEADER_BYTES: usize = 65_536;
 pub const BLOCK_BYTES: usize = 32;
 /// Bytes of a page record before OOB and data.
 pub const PAGE_HEADER_BYTES: usize = 64;
-const FIXED_HEADER_BYTES: usize = 48;
+const FIXED_HEADER_BYTES: usize = 64;
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
@@ -84,7 +85,7 @@ impl Layout {
 }
 
 /// The header: magic 0..8, version 8..12, CRC-32 of the other bytes up to the spec's end 12..16, spec length 16..20, store kind 20..24, seed 24..32,
-/// last instant 32..40, reads 40..48, then the spec as TOML.
+/// last instant 32..40, reads 40..48, chip number 48..52, zero to 64, then the spec as TOML.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The chip's spec as TOML.
@@ -97,6 +98,8 @@ pub struct Header {
     pub last_instant: u64,
     /// Reads of the device in its whole life.
     pub read_number: u64,
+    /// Tells this chip's records from those of an older chip on the same device.
+    pub chip: u32,
 }
 
 const fn kind_number(kind: StoreKind) -> u32 {
@@ -135,11 +138,18 @@ impl Header {
         bytes.extend_from_slice(&self.seed.to_le_bytes());
         bytes.extend_from_slice(&self.last_instant.to_le_bytes());
         bytes.extend_from_slice(&self.read_number.to_le_bytes());
+        bytes.extend_from_slice(&self.chip.to_le_bytes());
+        bytes.extend_from_slice(&[0; 12]);
         bytes.extend_from_slice(self.spec.as_bytes());
         let crc = header_crc(&bytes, end);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
         bytes.resize(HEADER_BYTES, 0);
         Ok(bytes)
+    }
+
+    /// The number for a chip that is made on a device which begins with these bytes: another than that of the chip it may hold.
+    pub fn next_chip(bytes: &[u8]) -> u32 {
+        if bytes.starts_with(&MAGIC) { u32_at(bytes, 48).wrapping_add(1).max(1) } else { 1 }
     }
 
     /// Reads a header of [`HEADER_BYTES`]; says what is wrong with another one.
@@ -154,7 +164,7 @@ impl Header {
         }
         let end = FIXED_HEADER_BYTES + u32_at(bytes, 16) as usize;
         let Some(spec) = bytes.get(FIXED_HEADER_BYTES..end) else {
-            return Err(ImageError::damaged("the spec's length", end - FIXED_HEADER_BYTES, "at most 65488"));
+            return Err(ImageError::damaged("the spec's length", end - FIXED_HEADER_BYTES, "at most 65472"));
         };
         let (found, expected) = (u32_at(bytes, 12), header_crc(bytes, end));
         if found != expected {
@@ -177,11 +187,12 @@ impl Header {
             kind,
             last_instant: u64_at(bytes, 32),
             read_number: u64_at(bytes, 40),
+            chip: u32_at(bytes, 48),
         })
     }
 }
 
-/// A block: erases 0..4, next page 4..8, flags 8..12, reads since the erase 12..16, instant of the first program 16..24, zero to 28, CRC-32 of the 28
+/// A block: erases 0..4, next page 4..8, flags 8..12, reads since the erase 12..16, instant of the first program 16..24, chip number 24..28, CRC-32 of the 28
 /// bytes before it 28..32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecord {
@@ -195,6 +206,8 @@ pub struct BlockRecord {
     pub reads: u32,
     /// First program since the erase, in simulated nanoseconds.
     pub programmed_at: u64,
+    /// The chip's number.
+    pub chip: u32,
 }
 
 impl BlockRecord {
@@ -206,14 +219,20 @@ impl BlockRecord {
         bytes[8..12].copy_from_slice(&self.flags.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.reads.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.programmed_at.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.chip.to_le_bytes());
         let crc = crc32fast::hash(&bytes[..28]);
         bytes[28..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
-    /// Reads a record; `None` for a block never touched.
-    pub fn decode(block: u32, bytes: &[u8; BLOCK_BYTES], geometry: &FlashGeometry) -> Result<Option<Self>, ImageError> {
-        if *bytes == [0; BLOCK_BYTES] {
+    /// Reads a record; `None` for a block that this chip never touched.
+    pub fn decode(
+        block: u32,
+        bytes: &[u8; BLOCK_BYTES],
+        geometry: &FlashGeometry,
+        chip: u32,
+    ) -> Result<Option<Self>, ImageError> {
+        if u32_at(bytes, 24) != chip {
             return Ok(None);
         }
         let (found, expected) = (u32_at(bytes, 28), crc32fast::hash(&bytes[..28]));
@@ -227,6 +246,7 @@ impl BlockRecord {
             flags: u32_at(bytes, 8),
             reads: u32_at(bytes, 12),
             programmed_at: u64_at(bytes, 16),
+            chip,
         };
         if record.next_page > geometry.pages_per_block {
             let what = format!("the next page of block {block}");
@@ -238,9 +258,11 @@ impl BlockRecord {
 
 /// A page: kind 0 (0 nothing, 1 bytes, 2 description, 3 tag), flaw 1, flaw's bits 2..4, generation 4..8, rules' word 8..16, data length 16..20, OOB length
 /// 20..24, column of a description 24..28, CRC-32 of everything but itself 28..32, record number or tag 32..40, version 40..44, offset 44..48,
-/// generator 48, described length 52..56, zero to 64; then the OOB's room, then the data's.
+/// generator 48, described length 52..56, chip number 56..60, zero to 64; then the OOB's room, then the data's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageRecord {
+    /// The chip's number.
+    pub chip: u32,
     /// The block's erases when the record was written.
     pub generation: u32,
     /// What the rules remember.
@@ -292,6 +314,7 @@ impl PageRecord {
             Kept::Tag(tag, _) => put(32, &tag.to_le_bytes()),
             Kept::Erased | Kept::Bytes(..) => {}
         }
+        put(56, &self.chip.to_le_bytes());
         put(PAGE_HEADER_BYTES, oob);
         put(PAGE_HEADER_BYTES + layout.oob_bytes, data);
         let crc = page_crc(into);
@@ -300,16 +323,16 @@ impl PageRecord {
         }
     }
 
-    /// Reads a record; `None` where there is none of this generation.
+    /// Reads a record; `None` where there is none of this chip and generation.
     pub fn decode(
         place: &str,
         bytes: &[u8],
         layout: &Layout,
         page_size: u32,
-        generation: u32,
+        (chip, generation): (u32, u32),
     ) -> Result<Option<Self>, ImageError> {
         let kind = bytes.first().copied().unwrap_or(0);
-        if kind == 0 || u32_at(bytes, 4) != generation {
+        if kind == 0 || u32_at(bytes, 4) != generation || u32_at(bytes, 56) != chip {
             return Ok(None);
         }
         let (found, expected) = (u32_at(bytes, 28), page_crc(bytes));
@@ -336,7 +359,7 @@ impl PageRecord {
         };
         let bits = u32_at(bytes, 0) >> 16;
         let flaw = Flaw::from_saved(bytes.get(1).copied().unwrap_or(0), bits as u16);
-        Ok(Some(Self { generation, rules_word: u64_at(bytes, 8), flaw, kept }))
+        Ok(Some(Self { chip, generation, rules_word: u64_at(bytes, 8), flaw, kept }))
     }
 
     fn described(place: &str, bytes: &[u8], page_size: u32) -> Result<(u32, Described), ImageError> {
@@ -372,10 +395,10 @@ mod tests {
             Kept::Described(512, Described { description, length: 1024 }, vec![]),
             Kept::Tag(u64::MAX, vec![3; 16]),
         ] {
-            let record = PageRecord { generation: 9, rules_word: 5, flaw: Some(Flaw::Inherited(300)), kept };
+            let record = PageRecord { chip: 2, generation: 9, rules_word: 5, flaw: Some(Flaw::Inherited(300)), kept };
             let mut bytes = vec![0xEE; layout.page_bytes()];
             record.encode(&layout, &mut bytes);
-            let decode = |bytes: &[u8], generation| PageRecord::decode("here", bytes, &layout, 2048, generation);
+            let decode = |bytes: &[u8], generation| PageRecord::decode("here", bytes, &layout, 2048, (2, generation));
             assert_eq!(decode(&bytes, 9).unwrap(), Some(record));
             assert_eq!(decode(&bytes, 8).unwrap(), None, "another generation");
             for at in [0, 1, 8, 16, 29, 52, 64, 2000] {

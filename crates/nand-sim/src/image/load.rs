@@ -27,18 +27,19 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
             let (found, expected) = (format!("{:?}", header.kind), format!("{:?}", S::KIND));
             return Err(ImageError::StoreKind { found, expected });
         }
-        let chip = NandChip::<S>::new(&ChipSpec::from_toml(&header.spec)?, header.seed)?;
-        let layout = Layout::new(&chip.geometry, S::KIND);
+        let spec = ChipSpec::from_toml(&header.spec)?;
+        let layout = Layout::new(&spec.geometry.build(), S::KIND);
         if capacity < layout.bytes() {
             return Err(ImageError::TooSmall { found: capacity, expected: layout.bytes() });
         }
         let mut image = Self {
-            chip,
+            chip: NandChip::<S>::new(&spec, header.seed)?,
             device,
             layout,
             dirty: Default::default(),
             read: Default::default(),
             last_instant: header.last_instant,
+            number: header.chip,
         };
         image.chip.shared_mut().read_number = header.read_number;
         image.load_blocks(context)?;
@@ -53,7 +54,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
             let mut records = vec![0; count as usize * BLOCK_BYTES];
             read_bytes(&self.device, context, self.layout.block_at(first), &mut records)?;
             for (block, bytes) in (first..).zip(records.as_chunks::<BLOCK_BYTES>().0) {
-                if let Some(record) = BlockRecord::decode(block, bytes, &self.chip.geometry)? {
+                if let Some(record) = BlockRecord::decode(block, bytes, &self.chip.geometry, self.number)? {
                     self.load_block(context, BlockIndex(block), &record)?;
                 }
             }
@@ -92,7 +93,9 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
     fn load_page(&mut self, block: BlockIndex, place: Place, bytes: &[u8], generation: u32) -> Result<(), ImageError> {
         let at = block.page(place.page);
         let page_size = self.chip.geometry.page_size;
-        let Some(record) = PageRecord::decode(&at.to_string(), bytes, &self.layout, page_size, generation)? else {
+        let Some(record) =
+            PageRecord::decode(&at.to_string(), bytes, &self.layout, page_size, (self.number, generation))?
+        else {
             return Ok(());
         };
         self.chip.store.bring_back(place, &record.kept).map_err(|_| {

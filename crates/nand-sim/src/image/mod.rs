@@ -40,6 +40,7 @@ pub struct ChipImage<S, D> {
     /// Blocks whose count of reads has changed; only where bit errors are simulated.
     read: Mutex<BTreeSet<u32>>,
     last_instant: u64,
+    number: u32,
 }
 
 impl<S: Store, D: BlockDevice> ChipImage<S, D> {

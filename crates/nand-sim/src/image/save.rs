@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 use nandkit_block::BlockDevice;
 use nandkit_units::{BlockIndex, Context, PageAddress};
 
-use super::bytes::write_bytes;
-use super::layout::{BlockRecord, Header, Layout, PageRecord};
+use super::bytes::{read_bytes, write_bytes};
+use super::layout::{BlockRecord, HEADER_BYTES, Header, Layout, PageRecord};
 use super::{BATCH_BYTES, ChipImage, ImageError};
 use crate::blocks::{BlockState, flag};
 use crate::chip::NandChip;
@@ -15,24 +15,20 @@ use crate::spec::ChipSpec;
 use crate::store::{Kept, Place, Store};
 
 impl<S: Store, D: BlockDevice> ChipImage<S, D> {
-    /// Makes a chip as it comes from the factory on a device, and flushes it. Whatever the device held is gone.
-    pub fn create(mut device: D, spec: &ChipSpec, seed: u64, context: &Context) -> Result<Self, ImageError> {
-        let chip = NandChip::<S>::new(spec, seed)?;
-        let layout = Layout::new(&chip.geometry, S::KIND);
+    /// Makes a chip as it comes from the factory on a device, and flushes it. The device must hold zeroes, or an older chip, which is gone then.
+    pub fn create(device: D, spec: &ChipSpec, seed: u64, context: &Context) -> Result<Self, ImageError> {
+        spec.check()?;
+        let layout = Layout::new(&spec.geometry.build(), S::KIND);
         let capacity = device.geometry().capacity();
         if capacity < layout.bytes() {
             return Err(ImageError::TooSmall { found: capacity, expected: layout.bytes() });
         }
-        let zeroes = vec![0; BATCH_BYTES];
-        let (mut at, end) = (layout.block_at(0), layout.block_at(chip.geometry.blocks));
-        while at < end {
-            // Block records of an older chip would otherwise come back to life.
-            let length = (end - at).min(BATCH_BYTES as u64) as usize;
-            write_bytes(&mut device, context, at, &zeroes[..length])?;
-            at += length as u64;
-        }
+        let chip = NandChip::<S>::new(spec, seed)?;
+        let mut header = vec![0; HEADER_BYTES];
+        read_bytes(&device, context, 0, &mut header)?;
+        let number = Header::next_chip(&header);
         let mut image =
-            Self { chip, device, layout, dirty: Default::default(), read: Default::default(), last_instant: 0 };
+            Self { chip, device, layout, dirty: Default::default(), read: Default::default(), last_instant: 0, number };
         image.save(context)?;
         Ok(image)
     }
@@ -45,6 +41,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
             kind: S::KIND,
             last_instant: self.last_instant,
             read_number: self.chip.lock().read_number,
+            chip: self.number,
         };
         write_bytes(&mut self.device, context, 0, &header.encode()?)?;
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -67,6 +64,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
             flags: state.flags,
             reads,
             programmed_at: self.chip.programmed_at.get(block.index()).copied().unwrap_or(0),
+            chip: self.number,
         };
         write_bytes(&mut self.device, context, self.layout.block_at(block.0), &record.encode())?;
         let Some(slot) = state.slot() else { return Ok(()) };
@@ -96,6 +94,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
     fn page_record(&self, at: PageAddress, state: &BlockState, slot: usize) -> PageRecord {
         let kept = self.chip.store.keep(Place { slot, page: at.page });
         PageRecord {
+            chip: self.number,
             generation: state.erases,
             rules_word: self.chip.rules.page_word(slot, at.page),
             flaw: if state.has(flag::FLAWED) { self.chip.flaws.get(at) } else { None },

@@ -51,7 +51,7 @@ pub struct ShadowStore {
 fn pack(description: &Description) -> Option<u64> {
     let fits = description.record < RECORD_LIMIT
         && description.version < VERSION_LIMIT
-        && description.offset % 512 == 0
+        && description.offset.is_multiple_of(512)
         && description.offset / 512 < OFFSET_LIMIT;
     if !fits {
         return None;
