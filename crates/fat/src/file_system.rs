@@ -1,0 +1,208 @@
+//! The file-system contract on top of a volume.
+
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{Clock, Payload, ReadInto};
+use nandkit_vfs::{
+    AttributeChange, Attributes, Changes, DirectoryEntry, Features, FileSystem, InodeNumber, NewNode, RenameFlags,
+    Result, VolumeStatus,
+};
+
+use crate::bpb::Geometry;
+use crate::layout::FILE_SIZE_MAX;
+use crate::names::NAME_MAX;
+use crate::options::MountOptions;
+use crate::recover::RecoveryReport;
+use crate::volume::{ROOT, Volume};
+
+/// A mounted FAT volume.
+///
+/// Inode numbers last from mount to unmount. Reads are put in order by a lock, since they fill the sector cache and the indexes.
+#[derive(Debug)]
+pub struct Fat<D> {
+    volume: Mutex<Volume<D>>,
+    recovery: Option<RecoveryReport>,
+}
+
+impl<D: BlockDevice> Fat<D> {
+    /// Mounts a volume. One that was not unmounted is repaired first, unless it is mounted for reading only.
+    ///
+    /// Errors: `Corrupt` (what and where), `NotSupported` (the volume's sectors are smaller than the device's), `Device`.
+    /// Cost: reads the FAT once; a repair reads every directory.
+    pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<Self> {
+        let (volume, recovery) = Volume::mount(device, clock, options)?;
+        Ok(Self { volume: Mutex::new(volume), recovery })
+    }
+
+    fn volume(&self) -> MutexGuard<'_, Volume<D>> {
+        self.volume.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn volume_mut(&mut self) -> &mut Volume<D> {
+        self.volume.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes everything durable and marks the volume as whole: the next mount needs no repair. The volume can still be used; the next change
+    /// marks it as in use again. Files without a name that are still retained are freed.
+    pub fn unmount(&mut self) -> Result<()> {
+        self.volume_mut().unmount()
+    }
+
+    /// Gives the device back as it is: without [`Fat::unmount`] what waits in memory is lost, as at a power cut.
+    pub fn into_device(self) -> D {
+        self.volume.into_inner().unwrap_or_else(PoisonError::into_inner).sectors.into_device()
+    }
+
+    /// Looks at the device below.
+    pub fn with_device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
+        look(self.volume().sectors.device())
+    }
+
+    /// The device below. Writing to the volume's sectors behind the file system's back damages it.
+    pub fn device_mut(&mut self) -> &mut D {
+        self.volume_mut().sectors.device_mut()
+    }
+
+    /// The clock from which time stamps come, and which the device's operations advance.
+    pub fn clock(&self) -> Clock {
+        self.volume().sectors.clock().clone()
+    }
+
+    /// The layout.
+    pub fn geometry(&self) -> Geometry {
+        self.volume().geometry.clone()
+    }
+
+    /// The label; empty where there is none.
+    pub fn label(&self) -> Result<String> {
+        self.volume().label()
+    }
+
+    /// What the mount repaired; `None` where the volume had been unmounted.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.recovery.as_ref()
+    }
+}
+
+impl<D: BlockDevice> FileSystem for Fat<D> {
+    fn root(&self) -> InodeNumber {
+        InodeNumber(ROOT)
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        let volume = self.volume();
+        Ok(VolumeStatus {
+            block_size: volume.geometry.cluster_size(),
+            blocks: u64::from(volume.usable_clusters()),
+            blocks_free: u64::from(volume.free_clusters()),
+            inodes: 0,
+            inodes_free: 0,
+            // Each UTF-16 unit is up to three bytes of UTF-8.
+            name_max: NAME_MAX as u32 * 3,
+            file_size_max: FILE_SIZE_MAX,
+            features: Features {
+                case_sensitive: false,
+                permissions: false,
+                owners: false,
+                hard_links: false,
+                symlinks: false,
+                device_nodes: false,
+                holes: false,
+                xattrs: false,
+                modified_step_ns: 2_000_000_000,
+            },
+        })
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        self.volume().lookup(directory.0, name).map(|(_, inode)| InodeNumber(inode))
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        self.volume().attributes(inode.0)
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut volume = self.volume();
+        // A cookie is the entry's slot plus one.
+        let from = u32::try_from(cookie).unwrap_or(u32::MAX);
+        let entries: Vec<_> =
+            volume.directory(directory.0)?.entries.range(from..).map(|(&slot, entry)| (slot, entry.clone())).collect();
+        let kinds = entries.iter().map(|(_, entry)| volume.inode(entry.inode).map(|inode| inode.kind()));
+        let kinds: Vec<_> = kinds.collect::<Result<_>>()?;
+        drop(volume);
+        for ((slot, entry), kind) in entries.into_iter().zip(kinds) {
+            let shown = DirectoryEntry {
+                name: entry.name.as_bytes(),
+                inode: InodeNumber(entry.inode),
+                kind,
+                cookie: u64::from(slot) + 1,
+            };
+            if sink(shown).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
+        self.volume().read_file(inode.0, offset, into)
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        if self.volume_mut().options.read_only { None } else { Some(self) }
+    }
+}
+
+impl<D: BlockDevice> Changes for Fat<D> {
+    fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
+        self.volume_mut().change(|volume| volume.create(directory.0, name, node)).map(InodeNumber)
+    }
+
+    fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
+        self.volume_mut().change(|volume| volume.write_file(inode.0, offset, data))
+    }
+
+    fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
+        self.volume_mut().change(|volume| {
+            volume.set_attributes(inode.0, change)?;
+            volume.attributes(inode.0)
+        })
+    }
+
+    fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        self.volume_mut().change(|volume| volume.remove(directory.0, name))
+    }
+
+    fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()> {
+        self.volume_mut().change(|volume| volume.rename((from.0.0, from.1), (to.0.0, to.1), flags))
+    }
+
+    fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
+        self.volume_mut().change(|volume| {
+            if let Some(inode) = inode {
+                volume.inode(inode.0)?;
+            }
+            volume.sync()
+        })
+    }
+
+    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
+        let inode = self.volume_mut().inode_mut(inode.0)?;
+        inode.retained = inode.retained.saturating_add(1);
+        Ok(())
+    }
+
+    fn release(&mut self, inode: InodeNumber) -> Result<()> {
+        let count = &mut self.volume_mut().inode_mut(inode.0)?.retained;
+        *count = count.saturating_sub(1);
+        self.volume_mut().change(|volume| volume.drop_if_unused(inode.0))
+    }
+}

@@ -1,0 +1,41 @@
+//! How a volume is mounted.
+
+use nandkit_cache::{Replacement, WriteBack};
+
+/// Where sectors wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cache {
+    /// Nowhere: each operation is on the device when it returns, in the safe order. Reading keeps the one metadata sector last used.
+    #[default]
+    None,
+    /// In memory.
+    Sectors {
+        /// Clean sectors kept. Dirty ones are bounded by the write-back rule, and by what one operation changes.
+        sectors: usize,
+        /// Which clean sector goes.
+        replacement: Replacement,
+        /// When the batch of changes is written, as a whole and in the safe order: `Through` after each operation; `Back` when more
+        /// sectors are dirty than its limit after an operation, or the batch is as old as its age limit when an operation ends, and at each sync.
+        write_back: WriteBack,
+        /// Whether file data waits too, or only metadata.
+        data: bool,
+    },
+}
+
+/// How a volume is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountOptions {
+    /// The sector cache.
+    pub cache: Cache,
+    /// Whether the phases of a commit are kept apart by a flush of the device. Without, the device must complete writes in order of issue for a power cut
+    /// to cost no more than lost clusters; sync flushes in any case.
+    pub barriers: bool,
+    /// No changes, not even repair.
+    pub read_only: bool,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self { cache: Cache::None, barriers: true, read_only: false }
+    }
+}

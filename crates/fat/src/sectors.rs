@@ -1,0 +1,605 @@
+//! The device's sectors as the file system sees them: a bounded cache of clean ones, and the running batch of changes.
+//!
+//! A metadata sector of the running batch has two images: `base`, which is on the medium, and `current`, which the file system reads. Between them lie
+//! *patches*, each with the [`Phase`] in which it may reach the medium. A commit writes phase after phase, so that no order of operations
+//! within the batch can make the medium hold a reference to something that is not there yet, or a free cluster that is still in use.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use nandkit_block::BlockDevice;
+use nandkit_cache::{CacheOptions, PageCache, Replacement};
+use nandkit_units::{Area, Cause, Clock, Context, Described, Lba, Payload, ReadInto};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+/// When a change may reach the medium, in this order; `docs/formats/fat.md` says what each order protects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// What nothing on the medium refers to: data, new chains, new directory clusters, long-name slots.
+    Prepare,
+    /// The end of a chain gets a successor.
+    Link,
+    /// An entry that is about to move over an existing one is marked.
+    Mark,
+    /// Directory entries appear, change, or go with their file.
+    Publish,
+    /// Directory entries go whose file has an entry elsewhere by now.
+    Unpublish,
+    /// A chain ends earlier.
+    Cut,
+    /// Clusters and long-name slots become free.
+    Free,
+}
+
+impl Phase {
+    const ALL: [Self; 7] =
+        [Self::Prepare, Self::Link, Self::Mark, Self::Publish, Self::Unpublish, Self::Cut, Self::Free];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// A change of up to 32 bytes within a sector.
+#[derive(Clone, Copy, Debug)]
+pub struct Patch {
+    /// First byte within the sector.
+    pub offset: u32,
+    /// How many bytes.
+    pub length: u8,
+    /// Which bits of the first byte.
+    pub first_mask: u8,
+    /// Which bits of the last byte.
+    pub last_mask: u8,
+    /// When.
+    pub phase: Phase,
+    /// The bytes.
+    pub bytes: [u8; 32],
+}
+
+impl Patch {
+    /// Whole bytes.
+    pub fn new(offset: u32, bytes: &[u8], phase: Phase) -> Self {
+        let mut own = [0; 32];
+        let length = bytes.len().min(own.len());
+        own.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        Self { offset, length: length as u8, first_mask: 0xFF, last_mask: 0xFF, phase, bytes: own }
+    }
+
+    fn copy(&self, from: &[u8], to: &mut [u8]) {
+        let last = usize::from(self.length).saturating_sub(1);
+        for (at, (to, from)) in to.iter_mut().zip(from).take(usize::from(self.length)).enumerate() {
+            let mut mask = 0xFF;
+            if at == 0 {
+                mask &= self.first_mask;
+            }
+            if at == last {
+                mask &= self.last_mask;
+            }
+            *to = *to & !mask | from & mask;
+        }
+    }
+
+    fn apply(&self, sector: &mut [u8]) {
+        if let Some(to) = sector.get_mut(self.offset as usize..) {
+            self.copy(&self.bytes, to);
+        }
+    }
+
+    fn restore(&self, base: &[u8], sector: &mut [u8]) {
+        let at = self.offset as usize;
+        if let (Some(from), Some(to)) = (base.get(at..), sector.get_mut(at..)) {
+            self.copy(from, to);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Pending {
+    base: Box<[u8]>,
+    current: Box<[u8]>,
+    patches: Vec<Patch>,
+    /// A sector of a new directory cluster: all of it belongs to the first phase.
+    fresh: bool,
+}
+
+impl Pending {
+    fn phases(&self) -> u8 {
+        let fresh = if self.fresh { Phase::Prepare.bit() } else { 0 };
+        self.patches.iter().fold(fresh, |phases, patch| phases | patch.phase.bit())
+    }
+
+    fn set(&mut self, patch: Patch) {
+        patch.apply(&mut self.current);
+        if self.fresh {
+            patch.apply(&mut self.base);
+            return;
+        }
+        match self.patches.binary_search_by_key(&patch.offset, |old| old.offset) {
+            Ok(at) => {
+                if let Some(old) = self.patches.get_mut(at) {
+                    *old = patch;
+                }
+            }
+            Err(at) => self.patches.insert(at, patch),
+        }
+    }
+
+    fn unset(&mut self, offset: u32) {
+        if let Ok(at) = self.patches.binary_search_by_key(&offset, |old| old.offset) {
+            self.patches.remove(at).restore(&self.base, &mut self.current);
+        }
+    }
+}
+
+/// A data sector that waits in the cache.
+#[derive(Clone, Debug)]
+enum Data {
+    Bytes(Box<[u8]>),
+    Described(Described),
+}
+
+/// Where the copies of the FAT lie, in device sectors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mirrors {
+    /// The first sector of the FAT that is read.
+    pub first: u64,
+    /// Sectors of one FAT.
+    pub sectors: u64,
+    /// Further copies that follow it and are written too.
+    pub copies: u64,
+    /// The first sector of the data area.
+    pub data: u64,
+}
+
+impl Mirrors {
+    /// How many further sectors hold the same as this one.
+    const fn copies_of(self, lba: u64) -> u64 {
+        if lba >= self.first && lba - self.first < self.sectors { self.copies } else { 0 }
+    }
+}
+
+/// The bounded cache of sectors that are as the medium has them.
+#[derive(Debug)]
+struct Clean {
+    pages: PageCache,
+}
+
+impl Clean {
+    fn get(&mut self, lba: u64) -> Option<&[u8]> {
+        self.pages.read(lba)
+    }
+
+    fn put(&mut self, lba: u64, sector: &[u8]) {
+        self.pages.discard(lba);
+        // No page of this cache is ever dirty, so that there is always one that can go.
+        let _ = self.pages.load(lba, sector);
+    }
+
+    /// Forgets `count` sectors.
+    fn remove_range(&mut self, lba: u64, count: u64) {
+        if count <= self.pages.options().capacity_pages as u64 {
+            for at in lba..lba.saturating_add(count) {
+                self.pages.discard(at);
+            }
+        } else {
+            self.pages.clear();
+        }
+    }
+}
+
+/// The device, the clean cache and the running batch.
+#[derive(Debug)]
+pub struct Sectors<D> {
+    device: D,
+    clock: Clock,
+    size: u32,
+    mirrors: Mirrors,
+    clean: Clean,
+    pending: BTreeMap<u64, Pending>,
+    data: BTreeMap<u64, Data>,
+    keep_data: bool,
+    barriers: bool,
+    /// Stands in place of `Metadata` and `UserData` while a mount repairs.
+    cause: Option<Cause>,
+    /// Data went to the device on which the metadata of this batch relies.
+    data_first: bool,
+}
+
+impl<D: BlockDevice> Sectors<D> {
+    /// Over a device, with a cache of `capacity` clean sectors (at least the one last used is kept).
+    pub fn new(
+        device: D,
+        clock: Clock,
+        (capacity, replacement): (usize, Replacement),
+        keep_data: bool,
+        barriers: bool,
+    ) -> Result<Self> {
+        let size = device.geometry().sector_size;
+        let options = CacheOptions::new(size as usize, capacity.max(1)).replaced_by(replacement);
+        let pages = PageCache::new(options)
+            .map_err(|error| FsError::new(ErrorKind::InvalidArgument, format!("sector cache: {error}")))?;
+        Ok(Self {
+            device,
+            clock,
+            size,
+            mirrors: Mirrors::default(),
+            clean: Clean { pages },
+            pending: BTreeMap::new(),
+            data: BTreeMap::new(),
+            keep_data,
+            barriers,
+            cause: None,
+            data_first: false,
+        })
+    }
+
+    /// States where the FATs lie.
+    pub fn set_mirrors(&mut self, mirrors: Mirrors) {
+        self.mirrors = mirrors;
+    }
+
+    /// Counts all further work as this cause.
+    pub fn set_cause(&mut self, cause: Option<Cause>) {
+        self.cause = cause;
+    }
+
+    /// Bytes of a device sector.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The device, for changes behind the cache's back.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// Gives the device back; what waits is lost.
+    pub fn into_device(self) -> D {
+        self.device
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Sectors that wait for a commit.
+    pub fn dirty(&self) -> usize {
+        self.pending.len() + self.data.len()
+    }
+
+    /// The metadata of this batch relies on data that went to the device.
+    pub fn note_data_first(&mut self) {
+        self.data_first = true;
+    }
+
+    fn context(&self, lba: u64, data: bool) -> Context {
+        let cause = self.cause.unwrap_or(if data { Cause::UserData } else { Cause::Metadata });
+        let area = if lba < self.mirrors.data { Area::Metadata } else { Area::Main };
+        Context::at(self.clock.now()).for_cause(cause).in_area(area)
+    }
+
+    /// Reads sectors straight from the device.
+    pub fn read_device(&self, lba: u64, data: bool, into: ReadInto<'_>) -> Result<()> {
+        let context = self.context(lba, data);
+        let done = self
+            .device
+            .read(&context, Lba(lba), into)
+            .map_err(|error| FsError::device(format!("reading sector {lba}"), error))?;
+        self.clock.advance_to(done.completed);
+        Ok(())
+    }
+
+    /// Writes sectors straight to the device.
+    pub fn write_device(&mut self, lba: u64, data: bool, payload: Payload<'_>) -> Result<()> {
+        let context = self.context(lba, data);
+        let done = self
+            .device
+            .write(&context, Lba(lba), payload)
+            .map_err(|error| FsError::device(format!("writing sector {lba}"), error))?;
+        self.clock.advance_to(done.completed);
+        Ok(())
+    }
+
+    /// Sets or clears bits of a byte near the beginning of the FAT at byte `start`, on the device, in every copy, and in what memory has of it.
+    pub fn set_bit_everywhere(&mut self, start: u64, offset: u32, bits: u8, on: bool) -> Result<()> {
+        let lba = start / u64::from(self.size);
+        let mut sector = vec![0; self.size as usize];
+        self.read_device(lba, false, ReadInto::Bytes(&mut sector))?;
+        let set = |sector: &mut [u8]| {
+            if let Some(byte) = sector.get_mut(offset as usize) {
+                *byte = if on { *byte | bits } else { *byte & !bits };
+            }
+        };
+        set(&mut sector);
+        for copy in 0..=self.mirrors.copies_of(lba) {
+            self.write_device(lba + copy * self.mirrors.sectors, false, Payload::Bytes(&sector))?;
+        }
+        if let Some(pending) = self.pending.get_mut(&lba) {
+            set(&mut pending.base);
+            set(&mut pending.current);
+        }
+        self.clean.remove_range(lba, 1);
+        Ok(())
+    }
+
+    /// Makes what was written durable.
+    pub fn flush(&mut self) -> Result<()> {
+        let context = self.context(0, false);
+        let done = self.device.flush(&context).map_err(|error| FsError::device("flush", error))?;
+        self.clock.advance_to(done.completed);
+        Ok(())
+    }
+
+    fn fetch(&mut self, lba: u64, data: bool) -> Result<Box<[u8]>> {
+        if let Some(sector) = self.clean.get(lba) {
+            return Ok(sector.into());
+        }
+        let mut sector = vec![0; self.size as usize].into_boxed_slice();
+        self.read_device(lba, data, ReadInto::Bytes(&mut sector))?;
+        self.clean.put(lba, &sector);
+        Ok(sector)
+    }
+
+    /// Copies bytes of a metadata sector as the file system sees it; `into` must end within the sector.
+    pub fn read(&mut self, lba: u64, offset: u32, into: &mut [u8]) -> Result<()> {
+        if !self.pending.contains_key(&lba) {
+            if let Some(sector) = self.clean.get(lba) {
+                return copy_out(sector, lba, offset, into);
+            }
+            let sector = self.fetch(lba, false)?;
+            return copy_out(&sector, lba, offset, into);
+        }
+        match self.pending.get(&lba) {
+            Some(pending) => copy_out(&pending.current, lba, offset, into),
+            None => Ok(()),
+        }
+    }
+
+    /// The same as the medium has it, without the running batch.
+    pub fn read_base(&mut self, lba: u64, offset: u32, into: &mut [u8]) -> Result<()> {
+        match self.pending.get(&lba) {
+            Some(pending) if pending.fresh => copy_out(&vec![0; self.size as usize], lba, offset, into),
+            Some(pending) => copy_out(&pending.base, lba, offset, into),
+            None => self.read(lba, offset, into),
+        }
+    }
+
+    fn pending(&mut self, lba: u64) -> Result<&mut Pending> {
+        if !self.pending.contains_key(&lba) {
+            let base = self.fetch(lba, false)?;
+            let current = base.clone();
+            self.pending.insert(lba, Pending { base, current, patches: Vec::new(), fresh: false });
+        }
+        match self.pending.entry(lba) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                let empty = || Vec::new().into_boxed_slice();
+                Ok(entry.insert(Pending { base: empty(), current: empty(), patches: Vec::new(), fresh: false }))
+            }
+        }
+    }
+
+    /// Adds a change to the batch; one at the same place is replaced.
+    pub fn patch(&mut self, lba: u64, patch: Patch) -> Result<()> {
+        self.pending(lba)?.set(patch);
+        Ok(())
+    }
+
+    /// Takes a change back: the bytes are again what the medium has.
+    pub fn unpatch(&mut self, lba: u64, offset: u32) {
+        if let Some(pending) = self.pending.get_mut(&lba) {
+            pending.unset(offset);
+        }
+    }
+
+    /// Adds a sector of zeroes that nothing on the medium refers to.
+    pub fn fresh(&mut self, lba: u64) {
+        let zeroes = || vec![0; self.size as usize].into_boxed_slice();
+        let pending = Pending { base: zeroes(), current: zeroes(), patches: Vec::new(), fresh: true };
+        self.pending.insert(lba, pending);
+        self.clean.remove_range(lba, 1);
+    }
+
+    /// Forgets what waits for sectors that become free. Marks stay: they tell which of two entries of a moved file goes.
+    pub fn discard(&mut self, lba: u64, count: u64) {
+        let end = lba.saturating_add(count);
+        let waiting: Vec<u64> = self.data.range(lba..end).map(|(&at, _)| at).collect();
+        for at in waiting {
+            self.data.remove(&at);
+        }
+        let waiting: Vec<u64> = self.pending.range(lba..end).map(|(&at, _)| at).collect();
+        for at in waiting {
+            let Some(pending) = self.pending.get_mut(&at) else { continue };
+            pending.patches.retain(|patch| patch.phase <= Phase::Mark);
+            if pending.fresh || pending.patches.is_empty() {
+                self.pending.remove(&at);
+            }
+        }
+        self.clean.remove_range(lba, count);
+    }
+
+    /// Writes data sectors: to the device, or into the cache where it keeps data.
+    pub fn write_data(&mut self, lba: u64, payload: Payload<'_>) -> Result<()> {
+        self.clean.remove_range(lba, payload.len() as u64 / u64::from(self.size));
+        if !self.keep_data {
+            return self.write_device(lba, true, payload);
+        }
+        let size = self.size as usize;
+        for (at, start) in (lba..).zip((0..payload.len()).step_by(size)) {
+            let data = match payload.part(start, size) {
+                Some(Payload::Described(described)) => Data::Described(described),
+                Some(Payload::Bytes(bytes)) => Data::Bytes(bytes.into()),
+                None => continue,
+            };
+            self.data.insert(at, data);
+        }
+        Ok(())
+    }
+
+    /// The bytes of one data sector, for a change of a part of it.
+    pub fn read_data_sector(&mut self, lba: u64) -> Result<Box<[u8]>> {
+        match self.data.get(&lba) {
+            Some(Data::Bytes(bytes)) => Ok(bytes.clone()),
+            Some(Data::Described(described)) => {
+                let mut bytes = vec![0; self.size as usize].into_boxed_slice();
+                described.description.generate(&mut bytes);
+                Ok(bytes)
+            }
+            None if self.keep_data => self.fetch(lba, true),
+            None => {
+                let mut bytes = vec![0; self.size as usize].into_boxed_slice();
+                self.read_device(lba, true, ReadInto::Bytes(&mut bytes))?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// How many sectors from `lba` on can be read at once: up to the next one that waits in the cache (or one that does).
+    pub fn data_run(&self, lba: u64, count: u64) -> u64 {
+        match self.data.range(lba..lba.saturating_add(count)).next() {
+            Some((&at, _)) if at == lba => 1,
+            Some((&at, _)) => at - lba,
+            None => count,
+        }
+    }
+
+    /// Reads data sectors; the caller keeps within one [`Sectors::data_run`].
+    pub fn read_data(&mut self, lba: u64, into: ReadInto<'_>) -> Result<()> {
+        match (self.data.get(&lba), into) {
+            (None, into) => self.read_device(lba, true, into),
+            (Some(_), ReadInto::Nothing { .. }) => Ok(()),
+            (Some(Data::Described(described)), ReadInto::Content { content, .. }) => {
+                content.set_described(*described);
+                Ok(())
+            }
+            (Some(Data::Described(described)), ReadInto::Bytes(bytes)) => {
+                described.description.generate(bytes);
+                Ok(())
+            }
+            (Some(Data::Bytes(bytes)), ReadInto::Content { content, .. }) => {
+                content.set_bytes(bytes.len()).copy_from_slice(bytes);
+                Ok(())
+            }
+            (Some(Data::Bytes(bytes)), ReadInto::Bytes(into)) => copy_out(bytes, lba, 0, into),
+        }
+    }
+
+    /// Whether a commit would write anything.
+    pub fn has_changes(&self) -> bool {
+        !self.data.is_empty() || self.pending.values().any(|pending| pending.phases() != 0)
+    }
+
+    /// Writes the batch, phase by phase, with a flush at each border between phases that have something to write. Afterwards the batch is empty.
+    pub fn commit(&mut self) -> Result<()> {
+        let mut before = self.data_first || !self.data.is_empty();
+        self.write_back_data()?;
+        for phase in Phase::ALL {
+            let due: Vec<u64> = self
+                .pending
+                .iter()
+                .filter(|(_, pending)| pending.phases() & phase.bit() != 0)
+                .map(|(&lba, _)| lba)
+                .collect();
+            if due.is_empty() {
+                continue;
+            }
+            if before && phase != Phase::Prepare && self.barriers {
+                self.flush()?;
+            }
+            before = true;
+            for run in due.chunk_by(|left, right| left + 1 == *right) {
+                self.write_phase(run, phase)?;
+            }
+        }
+        self.data_first = false;
+        for (lba, pending) in std::mem::take(&mut self.pending) {
+            self.clean.put(lba, &pending.current);
+        }
+        Ok(())
+    }
+
+    fn write_phase(&mut self, run: &[u64], phase: Phase) -> Result<()> {
+        let mut bytes = Vec::with_capacity(run.len() * self.size as usize);
+        for lba in run {
+            let Some(pending) = self.pending.get_mut(lba) else { continue };
+            for patch in pending.patches.iter().filter(|patch| patch.phase == phase) {
+                patch.apply(&mut pending.base);
+            }
+            bytes.extend_from_slice(&pending.base);
+        }
+        let Some(&first) = run.first() else { return Ok(()) };
+        let mut at = 0;
+        let mirrors = self.mirrors;
+        // A run may cross from one area into the next: FAT sectors go to every copy, others once.
+        for part in run.chunk_by(|&left, &right| mirrors.copies_of(left) == mirrors.copies_of(right)) {
+            let length = part.len() * self.size as usize;
+            let Some(content) = bytes.get(at..at + length) else { break };
+            let lba = first + (at / self.size as usize) as u64;
+            at += length;
+            for copy in 0..=mirrors.copies_of(lba) {
+                self.write_device(lba + copy * mirrors.sectors, false, Payload::Bytes(content))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes waiting data, neighbours together.
+    fn write_back_data(&mut self) -> Result<()> {
+        let data = std::mem::take(&mut self.data);
+        let mut sectors = data.into_iter().peekable();
+        while let Some((first, data)) = sectors.next() {
+            let mut end = first + 1;
+            match data {
+                Data::Bytes(bytes) => {
+                    let mut run = bytes.to_vec();
+                    self.clean.put(first, &bytes);
+                    while let Some((lba, Data::Bytes(bytes))) =
+                        sectors.next_if(|(lba, data)| *lba == end && matches!(data, Data::Bytes(_)))
+                    {
+                        run.extend_from_slice(&bytes);
+                        self.clean.put(lba, &bytes);
+                        end += 1;
+                    }
+                    self.write_device(first, true, Payload::Bytes(&run))?;
+                }
+                Data::Described(mut run) => {
+                    while let Some((_, Data::Described(next))) = sectors.next_if(|(lba, data)| {
+                        *lba == end && matches!(data, Data::Described(next) if follows(&run, next))
+                    }) {
+                        run.length = run.length.saturating_add(next.length);
+                        end += 1;
+                    }
+                    self.write_device(first, true, Payload::Described(run))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `next` is the continuation of `run`.
+pub fn follows(run: &Described, next: &Described) -> bool {
+    run.length.checked_add(next.length).is_some() && run.description.advanced(run.length) == Some(next.description)
+}
+
+fn copy_out(sector: &[u8], lba: u64, offset: u32, into: &mut [u8]) -> Result<()> {
+    let from = offset as usize..(offset as usize).saturating_add(into.len());
+    match sector.get(from) {
+        Some(bytes) => {
+            into.copy_from_slice(bytes);
+            Ok(())
+        }
+        None => Err(FsError::new(
+            ErrorKind::Corrupt,
+            format!("{} bytes at byte {offset} of sector {lba} reach outside it", into.len()),
+        )),
+    }
+}

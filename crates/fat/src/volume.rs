@@ -1,0 +1,198 @@
+//! The mounted volume: its parts, and the end of each batch of changes.
+
+use std::collections::HashMap;
+
+use nandkit_block::BlockDevice;
+use nandkit_units::Nanos;
+use nandkit_vfs::{ErrorKind, FsError, Result, Timestamp};
+
+use crate::allocate::FreeMap;
+use crate::bpb::Geometry;
+use crate::directory::Directory;
+use crate::inode::Inode;
+use crate::options::{Cache, MountOptions};
+use crate::sectors::Sectors;
+use crate::table::{Link, straddles};
+
+/// Number of the root directory.
+pub const ROOT: u64 = 1;
+
+/// A mounted volume, without the lock around it.
+#[derive(Debug)]
+pub(crate) struct Volume<D> {
+    pub sectors: Sectors<D>,
+    pub geometry: Geometry,
+    pub free: FreeMap,
+    /// Clusters that are never allocated, because their entry lies in two sectors.
+    pub skipped: u32,
+    pub options: MountOptions,
+    pub inodes: HashMap<u64, Inode>,
+    pub next_inode: u64,
+    pub directories: HashMap<u64, Directory>,
+    /// First cluster of each directory that is loaded, so that no cluster is two directories.
+    pub directory_starts: HashMap<u32, u64>,
+    /// Clusters that become free when the running batch is on the medium.
+    pub freed: Vec<u32>,
+    /// Slots, by directory, that become free when the running batch is on the medium.
+    pub freed_slots: Vec<(u64, u32)>,
+    /// Inodes whose entry has another place since the last commit.
+    pub moved: Vec<u64>,
+    /// The medium says that the volume is in use.
+    pub marked_dirty: bool,
+    /// Since when a change waits.
+    pub waiting_since: Option<Nanos>,
+    /// An error struck in the middle of a change: nothing may be written any more.
+    pub broken: Option<String>,
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// The time for time stamps.
+    pub fn now(&self) -> Timestamp {
+        Timestamp(i64::try_from(self.sectors.clock().unix_ns()).unwrap_or(i64::MAX))
+    }
+
+    /// Runs a change and ends it as the cache's write-back rule wants. After a device error in its middle the volume takes no more changes.
+    pub fn change<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        if self.options.read_only {
+            return Err(FsError::new(ErrorKind::ReadOnly, "mounted for reading only"));
+        }
+        if let Some(why) = &self.broken {
+            let detail = format!("an earlier error left a change unfinished ({why}); mount again to repair");
+            return Err(FsError::new(ErrorKind::ReadOnly, detail));
+        }
+        let result = operation(self);
+        let result = match result {
+            Ok(value) => self.write_back().map(|()| value),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &result
+            && matches!(error.kind, ErrorKind::Device | ErrorKind::Corrupt)
+            && self.sectors.has_changes()
+        {
+            self.broken = Some(error.to_string());
+        }
+        result
+    }
+
+    fn write_back(&mut self) -> Result<()> {
+        if !self.sectors.has_changes() {
+            return self.finish_batch();
+        }
+        let now = self.sectors.clock().now();
+        let since = *self.waiting_since.get_or_insert(now);
+        let due = match self.options.cache {
+            Cache::None => true,
+            Cache::Sectors { write_back, .. } => match write_back {
+                nandkit_cache::WriteBack::Through => true,
+                nandkit_cache::WriteBack::Back { dirty_limit_pages, age_limit } => {
+                    self.sectors.dirty() > dirty_limit_pages || now.since(since) >= age_limit
+                }
+            },
+        };
+        if due { self.commit() } else { Ok(()) }
+    }
+
+    /// Writes the running batch in its safe order.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.sectors.has_changes() {
+            self.mark_dirty()?;
+            if let Err(error) = self.sectors.commit() {
+                self.broken = Some(error.to_string());
+                return Err(error);
+            }
+        }
+        self.waiting_since = None;
+        self.finish_batch()
+    }
+
+    /// What only waited for the batch to be on the medium.
+    fn finish_batch(&mut self) -> Result<()> {
+        if self.sectors.has_changes() {
+            return Ok(());
+        }
+        for cluster in std::mem::take(&mut self.freed) {
+            self.give_back(cluster);
+        }
+        for (directory, slot) in std::mem::take(&mut self.freed_slots) {
+            if let Some(directory) = self.directories.get_mut(&directory) {
+                directory.release(slot);
+            }
+        }
+        for number in std::mem::take(&mut self.moved) {
+            let Some(inode) = self.inodes.get(&number).filter(|inode| inode.linked) else { continue };
+            let at = self.slot_position(inode.parent, inode.slot)?;
+            if let Some(inode) = self.inodes.get_mut(&number) {
+                inode.durable = Some(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, cluster: u32) {
+        let start = self.geometry.fat_start(self.geometry.active_fat.unwrap_or(0));
+        if !straddles(self.geometry.kind, cluster, start, self.sectors.size()) {
+            self.free.give(cluster);
+        }
+    }
+
+    /// Clusters that are free, or will be when the batch is on the medium.
+    pub fn free_clusters(&self) -> u32 {
+        self.free.free().saturating_add(self.freed.len() as u32)
+    }
+
+    /// Clusters that files can have: all but the FAT12 ones whose entry lies in two sectors.
+    pub fn usable_clusters(&self) -> u32 {
+        self.geometry.clusters - self.skipped
+    }
+
+    /// Makes sure that `clusters` clusters can be taken, writing the batch if that frees them. Errors: `NoSpace`.
+    pub fn reserve(&mut self, clusters: u32) -> Result<()> {
+        if self.free.free() < clusters && !self.freed.is_empty() {
+            self.commit()?;
+        }
+        if self.free.free() < clusters {
+            let detail = format!("{clusters} clusters needed, {} free", self.free.free());
+            return Err(FsError::new(ErrorKind::NoSpace, detail));
+        }
+        Ok(())
+    }
+
+    /// Takes `count` free clusters, near `goal` where it can, and chains them in the running batch. The caller has reserved them.
+    pub fn allocate(&mut self, count: u32, goal: Option<u32>) -> Result<Vec<u32>> {
+        let mut clusters = Vec::with_capacity(count as usize);
+        let mut goal = goal;
+        for _ in 0..count {
+            let found = self.free.allocate(goal);
+            let cluster = found.ok_or_else(|| FsError::new(ErrorKind::NoSpace, "no free cluster is left"))?;
+            clusters.push(cluster);
+            goal = cluster.checked_add(1);
+        }
+        for (at, &cluster) in clusters.iter().enumerate() {
+            let link = clusters.get(at + 1).map_or(Link::End, |&next| Link::Next(next));
+            self.set_link(cluster, link)?;
+        }
+        Ok(clusters)
+    }
+
+    /// Device sectors of a cluster: first and count.
+    pub fn cluster_sectors(&self, cluster: u32) -> (u64, u64) {
+        let size = u64::from(self.sectors.size());
+        (self.geometry.cluster_start(cluster) / size, u64::from(self.geometry.cluster_size()) / size)
+    }
+
+    /// Gives clusters back: at once where the medium never knew them as taken, else when the batch is on the medium.
+    pub fn free_clusters_of(&mut self, clusters: &[u32]) -> Result<()> {
+        for &cluster in clusters {
+            let known = self.base_link(cluster)? != Link::Free;
+            self.set_link(cluster, Link::Free)?;
+            let (first, count) = self.cluster_sectors(cluster);
+            self.sectors.discard(first, count);
+            if known {
+                self.freed.push(cluster);
+            } else {
+                self.give_back(cluster);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Volumes in memory, and the outside judges: fsck.vfat and mkfs.vfat (Debian package dosfstools), mtools.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nandkit_block::BlockDevice;
+use nandkit_block::RamDevice;
+use nandkit_fat::{Cache, Fat, FatKind, FormatOptions, MountOptions, format};
+use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
+use nandkit_vfs::{FileSystem, InodeNumber};
+use tempfile::NamedTempFile;
+
+/// 2001-09-09: inside the range of FAT.
+pub fn clock() -> Clock {
+    Clock::starting_at(1_000_000_000_000_000_000)
+}
+
+/// A write-back cache as a system with some memory has it.
+pub const WRITE_BACK: MountOptions = MountOptions {
+    cache: Cache::Sectors {
+        sectors: 256,
+        replacement: nandkit_cache::Replacement::Lru,
+        write_back: nandkit_cache::WriteBack::Back {
+            dirty_limit_pages: 64,
+            age_limit: nandkit_units::Nanos::from_secs(5),
+        },
+        data: true,
+    },
+    barriers: true,
+    read_only: false,
+};
+
+pub const WRITE_THROUGH: MountOptions = MountOptions { cache: Cache::None, barriers: true, read_only: false };
+
+pub fn ram(sector_size: u32, bytes: u64) -> RamDevice {
+    RamDevice::with_sectors(sector_size, bytes / u64::from(sector_size)).unwrap()
+}
+
+/// A formatted device.
+pub fn volume(kind: FatKind, sector_size: u32, cluster_size: Option<u32>, bytes: u64) -> RamDevice {
+    let mut device = ram(sector_size, bytes);
+    let options = FormatOptions { kind: Some(kind), cluster_size, volume_id: 0x1234_5678, ..FormatOptions::default() };
+    format(&mut device, &clock(), &options).unwrap();
+    device
+}
+
+pub fn mount<D: BlockDevice>(device: D, options: MountOptions) -> Fat<D> {
+    Fat::mount(device, clock(), options).unwrap()
+}
+
+/// Runs a program; one that is not installed fails the test with its Debian package.
+pub fn run(package: &str, program: &str, arguments: &[&str]) -> Output {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new(program).args(arguments).env("PATH", path).env("MTOOLS_SKIP_CHECK", "1").output();
+    output.unwrap_or_else(|error| panic!("{program}: {error}; install the Debian package {package}"))
+}
+
+pub fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The device's content as a file. Runs of zeroes stay holes.
+pub fn to_file<D: BlockDevice>(device: &D) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    let shape = *device.geometry();
+    file.as_file().set_len(shape.capacity()).unwrap();
+    let step = 128u64;
+    let mut at = 0;
+    while at < shape.sectors {
+        let count = step.min(shape.sectors - at);
+        let mut bytes = vec![0; (count * u64::from(shape.sector_size)) as usize];
+        device.read(&Context::default(), Lba(at), ReadInto::Bytes(&mut bytes)).unwrap();
+        if bytes.iter().any(|&byte| byte != 0) {
+            file.seek(SeekFrom::Start(at * u64::from(shape.sector_size))).unwrap();
+            file.write_all(&bytes).unwrap();
+        }
+        at += count;
+    }
+    file
+}
+
+/// A device with a file's content.
+pub fn from_file(path: &Path, sector_size: u32) -> RamDevice {
+    let mut bytes = Vec::new();
+    File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
+    let mut device = ram(sector_size, bytes.len() as u64);
+    for (lba, part) in bytes.chunks(sector_size as usize).enumerate() {
+        if part.iter().any(|&byte| byte != 0) {
+            device.write(&Context::default(), Lba(lba as u64), Payload::Bytes(part)).unwrap();
+        }
+    }
+    device
+}
+
+/// Whether fsck.vfat finds nothing; else what it says.
+pub fn fsck(path: &Path) -> Result<(), String> {
+    let output = run("dosfstools", "fsck.vfat", &["-n", "-v", path.to_str().unwrap()]);
+    let said = text(&output);
+    // Everything that fsck reports about a file or the volume comes on lines of its own after the geometry; a clean run ends in one line.
+    if output.status.success() { Ok(()) } else { Err(said) }
+}
+
+/// Asserts that fsck.vfat finds nothing on the device.
+pub fn assert_clean<D: BlockDevice>(device: &D, what: &str) {
+    let file = to_file(device);
+    if let Err(said) = fsck(file.path()) {
+        let keep = std::env::temp_dir().join("nandkit-fat-failed.img");
+        let _ = file.persist(&keep);
+        panic!("{what}: fsck.vfat:\n{said}\nimage: {}", keep.display());
+    }
+}
+
+pub fn bytes_of(length: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    nandkit_units::random::Random::new(seed, "content").fill(&mut bytes);
+    bytes
+}
+
+pub fn write_all<D: BlockDevice>(fat: &mut Fat<D>, inode: InodeNumber, offset: u64, bytes: &[u8]) {
+    let taken = fat.changes().unwrap().write(inode, offset, Payload::Bytes(bytes)).unwrap();
+    assert_eq!(taken, bytes.len());
+}
+
+pub fn read_all<D: BlockDevice>(fat: &Fat<D>, inode: InodeNumber) -> Vec<u8> {
+    let mut bytes = vec![0; fat.stat(inode).unwrap().size as usize];
+    let length = fat.read(inode, 0, ReadInto::Bytes(&mut bytes)).unwrap();
+    assert_eq!(length, bytes.len());
+    bytes
+}
