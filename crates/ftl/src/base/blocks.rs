@@ -1,0 +1,64 @@
+//! Taking blocks into use, and taking failed ones out of it.
+
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, Cause};
+
+use super::Base;
+use crate::chain::Chain;
+use crate::failure::{Failure, Outcome};
+use crate::tag::{NO_BLOCK, Role};
+
+impl<F: Flash> Base<F> {
+    /// Takes a free block and erases it: nothing is trusted to be erased (rule 4). Blocks that fail are marked bad and the next is tried.
+    pub fn allocate(&mut self, chain: &mut Chain, cause: Cause) -> Outcome<u32> {
+        loop {
+            let Some(block) = self.take_free(chain)? else { return Err(Failure::Full) };
+            if self.erase(chain, cause, block)? {
+                return Ok(block);
+            }
+        }
+    }
+
+    fn take_free(&mut self, chain: &mut Chain) -> Outcome<Option<u32>> {
+        if self.pool.is_empty() && !self.quarantine.is_empty() && self.map_area_has_room() {
+            // A page of the map stands in for the later program that sets the waiting blocks free.
+            self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK)?;
+        }
+        Ok(self.pool.pop())
+    }
+
+    /// Erases a block that nothing needs; false where it failed and was marked bad.
+    pub fn erase(&mut self, chain: &mut Chain, cause: Cause, block: u32) -> Outcome<bool> {
+        match self.flash.erase(&chain.next(Some(cause)), BlockIndex(block)) {
+            Ok(done) => {
+                chain.advance(done);
+                self.counters.count_erase(done.busy);
+                if let Some(erases) = self.erases.get_mut(block as usize) {
+                    *erases = erases.saturating_add(1);
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                let failure = self.failed(chain, error);
+                if !failure.is_bad_block() {
+                    return Err(failure);
+                }
+                self.mark_bad(chain, block)?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Takes a block out of use for good.
+    #[cold]
+    pub fn mark_bad(&mut self, chain: &mut Chain, block: u32) -> Outcome<()> {
+        self.counters.retired_blocks += 1;
+        match self.flash.mark_bad(&chain.next(None), BlockIndex(block)) {
+            Ok(done) => {
+                chain.advance(done);
+                Ok(())
+            }
+            Err(error) => Err(self.failed(chain, error)),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Moving a page inside the flash.
+
+use nandkit_flash::{ErrorKind, Flash, PageProgram, PageRead};
+use nandkit_units::{Cause, Content, PageAddress, Payload, ReadInto};
+
+use super::{Base, Label};
+use crate::chain::Chain;
+use crate::failure::{Failure, Outcome};
+use crate::tag::{TAG_BYTES, flag};
+
+/// Whether the content came along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copied {
+    Whole,
+    /// The source could not be read: the copy says so (rule 10).
+    Poisoned,
+}
+
+impl<F: Flash> Base<F> {
+    /// Copies a page under a new tag: through the chip's register where it can, else by reading and programming.
+    #[inline]
+    pub fn copy(
+        &mut self,
+        chain: &mut Chain,
+        cause: Cause,
+        from: PageAddress,
+        to: PageAddress,
+        label: Label,
+    ) -> Outcome<Copied> {
+        self.counters.copies += 1;
+        if self.held.is_empty() && self.use_copyback {
+            let oob = self.next_oob(label);
+            if let Some(copyback) = self.flash.copyback()
+                && copyback.can_copy(from.block, to.block)
+            {
+                return match copyback.copy(&chain.next(Some(cause)), from, to, Some(&oob)) {
+                    Ok(done) => {
+                        chain.advance(done);
+                        self.counters.count_copy(done.busy);
+                        self.confirm(chain)?;
+                        Ok(Copied::Whole)
+                    }
+                    Err(error) if error.kind == ErrorKind::Uncorrectable => {
+                        chain.advance_to(error.completed);
+                        self.poison(chain, cause, to, label)
+                    }
+                    Err(error) => Err(self.failed(chain, error)),
+                };
+            }
+        }
+        self.copy_through_host(chain, cause, from, to, label)
+    }
+
+    fn copy_through_host(
+        &mut self,
+        chain: &mut Chain,
+        cause: Cause,
+        from: PageAddress,
+        to: PageAddress,
+        label: Label,
+    ) -> Outcome<Copied> {
+        let before = chain.done();
+        let mut content = std::mem::take(&mut self.scratch);
+        let read = self.read_for_copy(chain, cause, from, &mut content);
+        let result = match read {
+            Ok(()) => self.program(chain, Some(cause), to, label, self.payload_of(&content)).map(|()| Copied::Whole),
+            Err(Failure::Unreadable) => self.poison(chain, cause, to, label),
+            Err(failure) => Err(failure),
+        };
+        self.scratch = content;
+        if result.is_ok() {
+            self.counters.count_copy(chain.done().busy - before.busy);
+        }
+        result
+    }
+
+    fn payload_of<'a>(&self, content: &'a Content) -> Payload<'a> {
+        if content.is_empty() { self.empty_page() } else { content.payload() }
+    }
+
+    /// Reads a whole page; the content stays empty on a chip that keeps none.
+    fn read_for_copy(
+        &mut self,
+        chain: &mut Chain,
+        cause: Cause,
+        from: PageAddress,
+        content: &mut Content,
+    ) -> Outcome<()> {
+        if let Some((_, held)) = self.held.iter().find(|(at, _)| *at == from) {
+            content.clone_from(held);
+            return Ok(());
+        }
+        self.read_page(chain, cause, from, content).map(|_| ())
+    }
+
+    /// Reads a whole page and its OOB. On a chip that keeps no bytes the content comes back empty, after the same operation,
+    /// and the OOB as zeroes, which is no tag. `Unreadable` where the page is lost.
+    pub fn read_page(
+        &mut self,
+        chain: &mut Chain,
+        cause: Cause,
+        from: PageAddress,
+        content: &mut Content,
+    ) -> Outcome<[u8; TAG_BYTES]> {
+        let mut oob = [0; TAG_BYTES];
+        let data = ReadInto::Content { content, length: self.shape.page_size };
+        match self.flash.read(&chain.next(Some(cause)), from, PageRead { column: 0, data, oob: &mut oob }) {
+            Ok(done) => {
+                chain.advance(done);
+                Ok(oob)
+            }
+            Err(error) if error.kind == ErrorKind::NoContent => {
+                // The read took place; only its content is not there.
+                chain.advance_busy_to(error.completed);
+                content.set_bytes(0);
+                Ok([0; TAG_BYTES])
+            }
+            Err(error) => Err(self.lost(chain, error)),
+        }
+    }
+
+    fn lost(&mut self, chain: &mut Chain, error: nandkit_flash::FlashError) -> Failure {
+        if error.kind == ErrorKind::Uncorrectable {
+            chain.advance_to(error.completed);
+            return Failure::Unreadable;
+        }
+        self.failed(chain, error)
+    }
+
+    /// Programs a page that says that its content is lost.
+    #[cold]
+    fn poison(&mut self, chain: &mut Chain, cause: Cause, to: PageAddress, label: Label) -> Outcome<Copied> {
+        self.counters.poisoned_pages += 1;
+        let label = Label { flags: (label.flags | flag::POISON) & !flag::FULL, ..label };
+        let oob = self.next_oob(label);
+        match self.flash.program(&chain.next(Some(cause)), to, PageProgram::new(self.empty_page(), &oob)) {
+            Ok(done) => {
+                chain.advance(done);
+                self.confirm(chain)?;
+                Ok(Copied::Poisoned)
+            }
+            Err(error) => Err(self.failed(chain, error)),
+        }
+    }
+}

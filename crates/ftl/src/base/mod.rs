@@ -1,0 +1,169 @@
+//! What both translation layers stand on: free blocks, tagged programs and copies, the map area, blocks that fail.
+//!
+//! The rules' numbers are those of `docs/design/02-block-map-protocol.md`.
+
+mod blocks;
+mod copy;
+mod map_area;
+mod scan;
+
+pub(crate) use copy::Copied;
+pub(crate) use scan::{Found, Kind, Marks, erase_all, newest};
+
+use nandkit_cleaning::allocation::{AllocationRule, FreePool};
+use nandkit_flash::{ErrorKind, Flash, PageProgram};
+use nandkit_units::{BlockIndex, Cause, Content, PageAddress, Payload};
+
+use crate::chain::Chain;
+use crate::failure::{Failure, Outcome, is_block_failure};
+use crate::shape::Shape;
+use crate::statistics::BaseCounters;
+use crate::tag::{Role, Tag};
+
+/// What a page is programmed as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Label {
+    pub role: Role,
+    pub flags: u8,
+    pub block: u32,
+    pub offset: u32,
+}
+
+/// Where the map's pages go: an append-only block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MapArea {
+    pub block: Option<u32>,
+    pub next: u32,
+}
+
+/// A block whose content is superseded, waiting for a later program to complete (rule 5).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    block: u32,
+    retire: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Base<F> {
+    pub flash: F,
+    pub shape: Shape,
+    pub pool: FreePool,
+    pub erases: Vec<u32>,
+    pub sequence: u64,
+    pub map_area: MapArea,
+    pub counters: BaseCounters,
+    /// Set by a failure that leaves the state in memory behind that on flash.
+    pub halted: Option<ErrorKind>,
+    /// Pages whose content was read once during recovery and must not be read again: it might come back different.
+    pub held: Vec<(PageAddress, Content)>,
+    use_copyback: bool,
+    quarantine: Vec<Waiting>,
+    scratch: Content,
+}
+
+impl<F: Flash> Base<F> {
+    pub fn new(flash: F, shape: Shape, rule: AllocationRule, copyback: bool) -> Self {
+        Self {
+            flash,
+            shape,
+            pool: FreePool::new(rule, shape.blocks as usize),
+            erases: vec![0; shape.blocks as usize],
+            sequence: 0,
+            map_area: MapArea::default(),
+            counters: BaseCounters::default(),
+            halted: None,
+            held: Vec::new(),
+            use_copyback: copyback,
+            quarantine: Vec::with_capacity(8),
+            scratch: Content::new(),
+        }
+    }
+
+    /// Programs a page with a fresh sequence number. Its completion confirms what came before (rule 5).
+    #[inline]
+    pub fn program(
+        &mut self,
+        chain: &mut Chain,
+        cause: Option<Cause>,
+        at: PageAddress,
+        label: Label,
+        data: Payload<'_>,
+    ) -> Outcome<()> {
+        let oob = self.next_oob(label);
+        match self.flash.program(&chain.next(cause), at, PageProgram::new(data, &oob)) {
+            Ok(done) => {
+                chain.advance(done);
+                self.confirm(chain)
+            }
+            Err(error) => Err(self.failed(chain, error)),
+        }
+    }
+
+    #[inline]
+    fn next_oob(&mut self, label: Label) -> [u8; crate::tag::TAG_BYTES] {
+        self.sequence += 1;
+        let Label { role, flags, block, offset } = label;
+        self.shape.tag.encode(Tag { role, flags, block, offset, sequence: self.sequence })
+    }
+
+    /// Notes a failure of the flash; whatever is not the fault of one block stops the layer.
+    #[cold]
+    pub fn failed(&mut self, chain: &mut Chain, error: nandkit_flash::FlashError) -> Failure {
+        chain.advance_to(error.completed);
+        match error.kind {
+            ErrorKind::ProgramFailed => self.counters.program_failures += 1,
+            ErrorKind::EraseFailed => self.counters.erase_failures += 1,
+            ErrorKind::Uncorrectable | ErrorKind::NoContent => {}
+            kind if is_block_failure(kind) => {}
+            kind => self.halted = Some(kind),
+        }
+        error.into()
+    }
+
+    /// A block that nothing needs once the next program has completed.
+    pub fn release(&mut self, block: u32) {
+        self.quarantine.push(Waiting { block, retire: false });
+    }
+
+    /// The same for a block that is to be marked bad then.
+    pub fn release_bad(&mut self, block: u32) {
+        self.quarantine.push(Waiting { block, retire: true });
+    }
+
+    /// A program has completed: what waited for it becomes free.
+    #[inline]
+    fn confirm(&mut self, chain: &mut Chain) -> Outcome<()> {
+        if self.quarantine.is_empty() { Ok(()) } else { self.confirm_waiting(chain) }
+    }
+
+    fn confirm_waiting(&mut self, chain: &mut Chain) -> Outcome<()> {
+        while let Some(waiting) = self.quarantine.pop() {
+            if waiting.retire {
+                self.mark_bad(chain, waiting.block)?;
+            } else {
+                self.put_into_pool(waiting.block);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn put_into_pool(&mut self, block: u32) {
+        let erases = self.erases.get(block as usize).copied().unwrap_or(u32::MAX);
+        self.pool.push(block, erases);
+    }
+
+    /// Refuses changes once the state in memory is behind that on flash.
+    #[inline]
+    pub fn check_running(&self) -> Outcome<()> {
+        match self.halted {
+            None => Ok(()),
+            Some(kind) => Err(self.halted_failure(kind)),
+        }
+    }
+
+    #[cold]
+    fn halted_failure(&self, kind: ErrorKind) -> Failure {
+        let what = "an earlier operation failed half-way; attach the device again to recover";
+        nandkit_flash::FlashError::at_block(kind, nandkit_flash::Operation::Program, BlockIndex(0), what).into()
+    }
+}

@@ -1,0 +1,261 @@
+//! Reading what is on the flash: every block's tags, and what they say about the block (rules 11 and 13).
+
+use nandkit_flash::{ErrorKind, Flash, PageRead};
+use nandkit_units::{BlockIndex, Cause, Content, PageAddress};
+
+use super::Base;
+use crate::chain::Chain;
+use crate::failure::{Failure, Outcome};
+use crate::tag::{NO_BLOCK, Role, TAG_BYTES, Tag, TagRead, flag};
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Its first page is blank.
+    Blank,
+    /// Programmed, and no page can be read.
+    Junk,
+    /// Of the map area.
+    Record,
+    /// Pages of logical blocks.
+    Member,
+}
+
+/// What the scan found in a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub block: u32,
+    pub kind: Kind,
+    /// Of the first readable page.
+    pub first: Role,
+    /// Logical block of the first readable page.
+    pub lbn: u32,
+    /// The newest readable page.
+    pub newest: u64,
+    pub newest_role: Role,
+    /// Pages up to the first blank one.
+    pub programmed: u32,
+    pub tail_readable: bool,
+    /// Every readable page lies at its offset.
+    pub in_place: bool,
+    /// A page with `LAST` was found.
+    pub last_seen: bool,
+    pub migrated: bool,
+    /// Holds every page, and none without content.
+    pub full: bool,
+}
+
+/// The records of recoveries that were not finished.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    /// Physical block and sequence number: what it held before is dead.
+    pub kill: Vec<(u32, u64)>,
+    /// The same: what it held is to be written anew.
+    pub retire: Vec<(u32, u64)>,
+    /// The map blocks that hold them.
+    pub held_by: Vec<u32>,
+}
+
+impl Found {
+    fn blank(block: u32) -> Self {
+        Self {
+            block,
+            kind: Kind::Blank,
+            first: Role::Map,
+            lbn: NO_BLOCK,
+            newest: 0,
+            newest_role: Role::Map,
+            programmed: 0,
+            tail_readable: false,
+            in_place: true,
+            last_seen: false,
+            migrated: false,
+            full: false,
+        }
+    }
+
+    fn note(&mut self, page: u32, read: TagRead) {
+        self.programmed = page + 1;
+        let TagRead::Valid(tag) = read else {
+            self.tail_readable = false;
+            if self.kind == Kind::Blank {
+                self.kind = Kind::Junk;
+            }
+            return;
+        };
+        if matches!(self.kind, Kind::Blank | Kind::Junk) {
+            self.kind = if tag.role.is_record() { Kind::Record } else { Kind::Member };
+            (self.first, self.lbn) = (tag.role, tag.block);
+            self.migrated = tag.has(flag::MIGRATED);
+        }
+        self.tail_readable = true;
+        self.in_place &= tag.offset == page;
+        self.last_seen |= tag.has(flag::LAST);
+        if tag.sequence > self.newest {
+            (self.newest, self.newest_role) = (tag.sequence, tag.role);
+        }
+    }
+
+    /// Whether a merge or migration that was cut off, or whose last page was, may have left the block: it then holds the newest page of
+    /// all, and that page is a copy (rule 12).
+    pub fn is_unconfirmed(&self, newest: u64) -> bool {
+        self.kind == Kind::Member && self.newest == newest && self.newest_role.is_copy() && self.first.is_copy()
+    }
+
+    /// Whether all pages lie in place and the block is complete.
+    pub fn is_in_order(&self, np: u32) -> bool {
+        self.kind == Kind::Member
+            && self.in_place
+            && self.first != Role::LogCopy
+            && (self.last_seen || (self.programmed == np && self.tail_readable))
+    }
+}
+
+/// The newest page of all: its sequence number and role.
+pub(crate) fn newest(found: &[Found]) -> Option<(u64, Role)> {
+    found.iter().filter(|f| f.newest > 0).map(|f| (f.newest, f.newest_role)).max_by_key(|(sequence, _)| *sequence)
+}
+
+impl<F: Flash> Base<F> {
+    /// Reads one page's tag. `Bad` where the page cannot be read.
+    pub fn read_tag(&mut self, chain: &mut Chain, at: PageAddress) -> Outcome<TagRead> {
+        let mut oob = [0; TAG_BYTES];
+        match self.flash.read(&chain.next(Some(Cause::Recovery)), at, PageRead::oob(&mut oob)) {
+            Ok(done) => {
+                chain.advance(done);
+                Ok(self.shape.tag.decode(&oob))
+            }
+            Err(error) if error.kind == ErrorKind::Uncorrectable => {
+                chain.advance_to(error.completed);
+                Ok(TagRead::Bad)
+            }
+            Err(error) => Err(self.failed(chain, error)),
+        }
+    }
+
+    /// Reads a whole page with its tag, and keeps the content so that it need not be read again. `None` where the page is torn.
+    pub fn hold_page(&mut self, chain: &mut Chain, at: PageAddress) -> Outcome<Option<Tag>> {
+        let mut content = Content::new();
+        let oob = match self.read_page(chain, Cause::Recovery, at, &mut content) {
+            Ok(oob) => oob,
+            Err(Failure::Unreadable) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let read = if content.is_empty() { self.read_tag(chain, at)? } else { self.shape.tag.decode(&oob) };
+        let TagRead::Valid(tag) = read else { return Ok(None) };
+        self.held.push((at, content));
+        Ok(Some(tag))
+    }
+
+    /// Looks at every good block. Changes nothing.
+    pub fn scan(&mut self, chain: &mut Chain) -> Outcome<Vec<Found>> {
+        let mut all = Vec::new();
+        for block in 0..self.shape.blocks {
+            if !self.flash.is_bad(BlockIndex(block)) {
+                all.push(self.scan_block(chain, block)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn scan_block(&mut self, chain: &mut Chain, block: u32) -> Outcome<Found> {
+        let mut found = Found::blank(block);
+        let np = self.shape.np;
+        for page in 0..np {
+            let read = self.read_tag(chain, BlockIndex(block).page(page))?;
+            if read == TagRead::Blank {
+                break;
+            }
+            found.note(page, read);
+            // A complete data block tells so on its last page: nothing between need be read.
+            if page == 0 && found.first == Role::DataCopy && found.kind == Kind::Member {
+                let last = self.read_tag(chain, BlockIndex(block).page(np - 1))?;
+                if let TagRead::Valid(tag) = last
+                    && tag.has(flag::LAST)
+                    && tag.has(flag::FULL)
+                    && tag.block == found.lbn
+                {
+                    found.note(np - 1, last);
+                    found.full = true;
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Collects the marks of recoveries that were not finished: those after the last record of opening or closing.
+    pub fn pending_marks(&mut self, chain: &mut Chain, found: &[Found]) -> Outcome<Marks> {
+        let mut marks = Vec::new();
+        let mut finished = 0;
+        for record in found.iter().filter(|f| f.kind == Kind::Record) {
+            for page in 0..record.programmed {
+                let TagRead::Valid(tag) = self.read_tag(chain, BlockIndex(record.block).page(page))? else { continue };
+                match tag.role {
+                    Role::Open | Role::Close => finished = finished.max(tag.sequence),
+                    Role::Kill | Role::Retire => marks.push((record.block, tag)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(marks_of(marks, finished))
+    }
+}
+
+/// Sorts marks by kind; those that a finished recovery left behind count no more.
+fn marks_of(marks: Vec<(u32, Tag)>, finished: u64) -> Marks {
+    let mut pending = Marks::default();
+    for (holder, tag) in marks.into_iter().filter(|(_, tag)| tag.sequence > finished) {
+        if !pending.held_by.contains(&holder) {
+            pending.held_by.push(holder);
+        }
+        match tag.role {
+            _ if tag.block == NO_BLOCK => {}
+            Role::Kill => pending.kill.push((tag.block, tag.sequence)),
+            _ => pending.retire.push((tag.block, tag.sequence)),
+        }
+    }
+    pending
+}
+
+/// Erases every good block; one that cannot be erased is marked bad.
+pub(crate) fn erase_all<F: Flash>(flash: &mut F, chain: &mut Chain) -> Outcome<()> {
+    for block in (0..flash.geometry().blocks).map(BlockIndex) {
+        if flash.is_bad(block) {
+            continue;
+        }
+        match flash.erase(&chain.next(None), block) {
+            Ok(done) => chain.advance(done),
+            Err(error) if crate::failure::is_block_failure(error.kind) => {
+                chain.advance_to(error.completed);
+                chain.advance(flash.mark_bad(&chain.next(None), block)?);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+impl<F: Flash> Base<F> {
+    /// Refuses a chip that another layer wrote.
+    pub fn check_layer(&mut self, chain: &mut Chain, found: &[Found], layer: u32) -> Outcome<()> {
+        let mut owner: Option<Tag> = None;
+        for record in found.iter().filter(|f| f.kind == Kind::Record) {
+            for page in 0..record.programmed {
+                if let TagRead::Valid(tag) = self.read_tag(chain, BlockIndex(record.block).page(page))?
+                    && matches!(tag.role, Role::Open | Role::Close)
+                    && owner.is_none_or(|owner| owner.sequence < tag.sequence)
+                {
+                    owner = Some(tag);
+                }
+            }
+        }
+        match owner {
+            Some(owner) if owner.block != layer => Err(Failure::Unfit(format!(
+                "the chip was written by translation layer {} (1: block map, 2: FAST), expected {layer}; format it to start anew",
+                owner.block
+            ))),
+            _ => Ok(()),
+        }
+    }
+}

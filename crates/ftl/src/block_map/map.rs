@@ -1,0 +1,204 @@
+//! The map in memory: data blocks, log blocks, and which pages hold anything.
+
+use nandkit_cleaning::log_victim::LogView;
+use nandkit_cleaning::recycling::PeriodHistory;
+use nandkit_units::{BlockIndex, PageAddress};
+
+/// A log block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Log {
+    pub lbn: u32,
+    pub block: u32,
+    /// The next free page.
+    pub next: u32,
+    /// Pages 0, 1, 2 ... were written in this order and nothing else.
+    pub in_order: bool,
+    /// It took the place of another log block.
+    pub migrated: bool,
+    pub opened: u64,
+    pub last_write: u64,
+    pub migrations: u64,
+    pub history: PeriodHistory,
+}
+
+/// Tables for a device whose logical blocks are all unmapped are zero throughout, and cost no memory until they are written.
+#[derive(Debug)]
+pub(super) struct Map {
+    np: usize,
+    words: usize,
+    /// By logical block: its data block + 1, or 0.
+    data: Vec<u32>,
+    /// By logical block: its log slot + 1, or 0.
+    log_of: Vec<u16>,
+    /// By logical block, a bit per page: whether it holds anything (not: never written, or trimmed).
+    present: Vec<u64>,
+    /// By slot.
+    pub logs: Vec<Option<Log>>,
+    /// By slot and page offset: the log page + 1, or 0. A trimmed page keeps its entry: older versions must not come back (rule 8).
+    tables: Vec<u16>,
+    free_slots: Vec<u16>,
+}
+
+impl Map {
+    pub fn new(lbns: u32, np: u32, slots: usize) -> Self {
+        let (lbns, np) = (lbns as usize, np as usize);
+        let words = np.div_ceil(64);
+        Self {
+            np,
+            words,
+            data: vec![0; lbns],
+            log_of: vec![0; lbns],
+            present: vec![0; lbns * words],
+            logs: vec![None; slots],
+            tables: vec![0; slots * np],
+            free_slots: (0..slots as u16).rev().collect(),
+        }
+    }
+
+    #[inline]
+    pub fn data(&self, lbn: u32) -> Option<u32> {
+        self.data.get(lbn as usize).and_then(|block| block.checked_sub(1))
+    }
+
+    pub fn set_data(&mut self, lbn: u32, block: u32) {
+        if let Some(entry) = self.data.get_mut(lbn as usize) {
+            *entry = block + 1;
+        }
+    }
+
+    #[inline]
+    pub fn slot_of(&self, lbn: u32) -> Option<usize> {
+        self.log_of.get(lbn as usize).and_then(|slot| slot.checked_sub(1)).map(usize::from)
+    }
+
+    #[inline]
+    pub fn log(&self, slot: usize) -> Option<&Log> {
+        self.logs.get(slot)?.as_ref()
+    }
+
+    #[inline]
+    pub fn log_mut(&mut self, slot: usize) -> Option<&mut Log> {
+        self.logs.get_mut(slot)?.as_mut()
+    }
+
+    /// Log page by offset; see `tables`.
+    #[inline]
+    pub fn table(&self, slot: usize) -> &[u16] {
+        self.tables.get(slot * self.np..(slot + 1) * self.np).unwrap_or(&[])
+    }
+
+    #[inline]
+    pub fn table_mut(&mut self, slot: usize) -> &mut [u16] {
+        self.tables.get_mut(slot * self.np..(slot + 1) * self.np).unwrap_or(&mut [])
+    }
+
+    pub fn free_slots(&self) -> usize {
+        self.free_slots.len()
+    }
+
+    pub fn open_logs(&self) -> usize {
+        self.logs.len() - self.free_slots.len()
+    }
+
+    /// Enters a log block; `None` where no slot is free.
+    pub fn open_log(&mut self, log: Log) -> Option<usize> {
+        let slot = usize::from(self.free_slots.pop()?);
+        if let Some(entry) = self.log_of.get_mut(log.lbn as usize) {
+            *entry = slot as u16 + 1;
+        }
+        self.table_mut(slot).fill(0);
+        if let Some(entry) = self.logs.get_mut(slot) {
+            *entry = Some(log);
+        }
+        Some(slot)
+    }
+
+    /// Takes a log block out.
+    pub fn close_log(&mut self, slot: usize) {
+        if let Some(log) = self.logs.get_mut(slot).and_then(Option::take) {
+            if let Some(entry) = self.log_of.get_mut(log.lbn as usize) {
+                *entry = 0;
+            }
+            self.free_slots.push(slot as u16);
+        }
+    }
+
+    #[inline]
+    fn bit(&self, lbn: u32, offset: u32) -> (usize, u64) {
+        (lbn as usize * self.words + offset as usize / 64, 1 << (offset % 64))
+    }
+
+    #[inline]
+    pub fn is_present(&self, lbn: u32, offset: u32) -> bool {
+        let (word, bit) = self.bit(lbn, offset);
+        self.present.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    #[inline]
+    pub fn set_present(&mut self, lbn: u32, offset: u32, present: bool) {
+        let (word, bit) = self.bit(lbn, offset);
+        if let Some(word) = self.present.get_mut(word) {
+            if present {
+                *word |= bit;
+            } else {
+                *word &= !bit;
+            }
+        }
+    }
+
+    /// The number of pages up to the last one that holds anything, and whether all of them do.
+    pub fn extent(&self, lbn: u32) -> (u32, bool) {
+        let first = lbn as usize * self.words;
+        let words = self.present.get(first..first + self.words).unwrap_or(&[]);
+        let held: u32 = words.iter().map(|word| word.count_ones()).sum();
+        let end = words
+            .iter()
+            .rposition(|word| *word != 0)
+            .map_or(0, |index| index as u32 * 64 + 64 - words.get(index).map_or(0, |word| word.leading_zeros()));
+        (end, held as usize == self.np)
+    }
+
+    /// Where the current content of a page lies.
+    #[inline]
+    pub fn locate(&self, lbn: u32, offset: u32) -> Option<PageAddress> {
+        if !self.is_present(lbn, offset) {
+            return None;
+        }
+        if let Some(slot) = self.slot_of(lbn)
+            && let (Some(log), Some(&entry)) = (self.log(slot), self.table(slot).get(offset as usize))
+            && entry != 0
+        {
+            return Some(BlockIndex(log.block).page(u32::from(entry) - 1));
+        }
+        self.data(lbn).map(|block| BlockIndex(block).page(offset))
+    }
+
+    /// Whether a migration has to carry the page `offset` of a log block: it is current, or it was trimmed and would otherwise uncover an older
+    /// version in the data block (rule 8).
+    #[inline]
+    pub fn carries(&self, lbn: u32, has_data: bool, offset: u32, entry: u16) -> bool {
+        entry != 0 && (has_data || self.is_present(lbn, offset))
+    }
+
+    /// Pages that a migration of this log block would copy: P4's `p`.
+    pub fn p(&self, slot: usize) -> u32 {
+        let Some(log) = self.log(slot) else { return 0 };
+        let has_data = self.data(log.lbn).is_some();
+        (0u32..)
+            .zip(self.table(slot))
+            .filter(|(offset, entry)| self.carries(log.lbn, has_data, *offset, **entry))
+            .count() as u32
+    }
+
+    /// The open log blocks, for the choice of a victim.
+    pub fn views(&self) -> impl Iterator<Item = LogView> + '_ {
+        self.logs.iter().enumerate().filter_map(|(slot, log)| {
+            let log = log.as_ref()?;
+            Some(LogView { slot, opened: log.opened, last_write: log.last_write, valid: self.valid(slot, log) })
+        })
+    }
+
+    fn valid(&self, slot: usize, log: &Log) -> u32 {
+        (0u32..).zip(self.table(slot)).filter(|(o, entry)| **entry != 0 && self.is_present(log.lbn, *o)).count() as u32
+    }
+}

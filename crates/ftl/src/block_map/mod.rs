@@ -1,0 +1,165 @@
+//! The block-mapped translation layer: one data block per logical block, and log blocks for updates.
+//!
+//! A write goes to the next free page of the log block of its logical block; a logical block that has none gets one. A log block that
+//! was filled in order becomes the data block as it is (swap merge, at once). Any other full log block is recycled when its logical
+//! block is written next: merged or migrated, as the policy says. When all log blocks are in use, one is merged early to make room.
+
+mod device;
+mod map;
+mod mount;
+mod options;
+mod recover;
+mod recycle;
+mod relocate;
+mod trim;
+mod write;
+
+pub use options::BlockMapOptions;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nandkit_cleaning::recycling::{AlphaEstimator, Costs};
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, StatisticValue, Statistics};
+
+use crate::base::Base;
+use crate::statistics::{AttachReport, FtlCounters, RecyclingEvent};
+use map::Map;
+
+/// A block-mapped translation layer over `F`. See the [module](self) for how it works.
+///
+/// All changes of one request are issued one after the other. Every completed write is durable at once; `flush` has nothing to do but to sync the
+/// flash. Trims are kept in memory: after a cut, and after closing, a trimmed page reads as zeroes or as what was written last, never as
+/// anything older.
+pub struct BlockMapFtl<F> {
+    base: Base<F>,
+    options: BlockMapOptions,
+    map: Map,
+    /// How many log blocks may be in use: fewer than asked for when too many blocks have gone bad.
+    log_limit: usize,
+    /// Logical pages whose content was lost, as `lbn * Np + offset`.
+    poisoned: BTreeSet<u64>,
+    counters: FtlCounters,
+    host_reads: AtomicU64,
+    histogram: Vec<u64>,
+    events: Vec<RecyclingEvent>,
+    stamp: u64,
+    victim_cursor: usize,
+    next_wear_check: u64,
+    report: AttachReport,
+    read_modify: nandkit_units::Content,
+    new_table: Vec<u16>,
+}
+
+impl<F> fmt::Debug for BlockMapFtl<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockMapFtl")
+            .field("options", &self.options)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F: Flash> BlockMapFtl<F> {
+    /// The flash below.
+    pub const fn flash(&self) -> &F {
+        &self.base.flash
+    }
+
+    /// Gives the flash back without closing: what a power cut would find.
+    pub fn into_flash(self) -> F {
+        self.base.flash
+    }
+
+    /// The options.
+    pub const fn options(&self) -> &BlockMapOptions {
+        &self.options
+    }
+
+    /// What attaching found and did.
+    pub const fn attach_report(&self) -> &AttachReport {
+        &self.report
+    }
+
+    /// The counts since attaching.
+    pub fn counters(&self) -> FtlCounters {
+        self.counters.clone().with_base(&self.base.counters)
+    }
+
+    /// Pages that the host read, whole or in part.
+    pub fn host_page_reads(&self) -> u64 {
+        self.host_reads.load(Ordering::Relaxed)
+    }
+
+    /// How many merges and migrations found `p` pages to migrate, by `p` from 0 to `Np`.
+    pub fn recycling_histogram(&self) -> &[u64] {
+        &self.histogram
+    }
+
+    /// The first recyclings since attaching or [`BlockMapFtl::clear_events`], as many as the options keep.
+    pub fn events(&self) -> &[RecyclingEvent] {
+        &self.events
+    }
+
+    /// Empties the event log.
+    pub fn clear_events(&mut self) {
+        self.events.clear();
+    }
+
+    /// `alpha` of the logical block in its present period; `None` where it has no log block or was not migrated since its last merge.
+    pub fn alpha(&self, lbn: u32, estimator: AlphaEstimator) -> Option<f64> {
+        self.map.log(self.map.slot_of(lbn)?)?.history.alpha(estimator)
+    }
+
+    /// The logical blocks that have a log block, in the order of its slot.
+    pub fn logged_blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.map.logs.iter().flatten().map(|log| log.lbn)
+    }
+
+    /// The data block and the log block of a logical block.
+    pub fn blocks_of(&self, lbn: u32) -> (Option<BlockIndex>, Option<BlockIndex>) {
+        let log = self.map.slot_of(lbn).and_then(|slot| self.map.log(slot));
+        (self.map.data(lbn).map(BlockIndex), log.map(|log| BlockIndex(log.block)))
+    }
+
+    /// What the policy reckons with at this moment.
+    pub fn costs(&self) -> Costs {
+        let pages_per_block = self.base.shape.np;
+        match (self.options.costs, self.base.counters.measured_costs()) {
+            (Some(costs), _) => Costs { pages_per_block, ..costs },
+            (None, Some((copy, erase))) => Costs { erase, copy, map: 0.0, pages_per_block },
+            (None, None) => Costs { pages_per_block, ..Costs::P4 },
+        }
+    }
+
+    #[inline]
+    fn page_number(&self, lbn: u32, offset: u32) -> u64 {
+        u64::from(lbn) * u64::from(self.base.shape.np) + u64::from(offset)
+    }
+
+    #[inline]
+    fn is_poisoned(&self, lbn: u32, offset: u32) -> bool {
+        !self.poisoned.is_empty() && self.poisoned.contains(&self.page_number(lbn, offset))
+    }
+
+    fn set_poisoned(&mut self, lbn: u32, offset: u32, poisoned: bool) {
+        let page = self.page_number(lbn, offset);
+        if poisoned {
+            self.poisoned.insert(page);
+        } else if !self.poisoned.is_empty() {
+            self.poisoned.remove(&page);
+        }
+    }
+}
+
+impl<F: Flash> Statistics for BlockMapFtl<F> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        self.counters().collect(sink);
+        sink("ftl_host_page_reads", StatisticValue::Count(self.host_page_reads()));
+        sink("ftl_free_blocks", StatisticValue::Level(self.base.pool.len() as f64));
+        sink("ftl_log_blocks_in_use", StatisticValue::Level(self.map.open_logs() as f64));
+        sink("ftl_recyclings_by_p", StatisticValue::Series(self.histogram.iter().map(|n| *n as f64).collect()));
+    }
+}

@@ -1,0 +1,92 @@
+//! Recycling a log block: swap, partial merge, merge or migration.
+
+use nandkit_cleaning::recycling::{AlphaEstimator, Recycling, RecyclingState};
+use nandkit_flash::Flash;
+use nandkit_units::Cause;
+
+use super::BlockMapFtl;
+use crate::chain::Chain;
+use crate::failure::Outcome;
+use crate::statistics::{RecyclingEvent, RecyclingKind};
+use crate::tag::{NO_BLOCK, Role};
+
+impl<F: Flash> BlockMapFtl<F> {
+    /// Recycles a full log block as the policy says.
+    pub(super) fn recycle(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+        let Some(log) = self.map.log(slot) else { return Ok(()) };
+        if log.in_order && log.next == self.base.shape.np {
+            return self.swap(chain, slot);
+        }
+        let p = self.map.p(slot);
+        let state = RecyclingState { p, migrations_in_row: log.migrations, history: log.history, costs: self.costs() };
+        match self.options.policy.decide(&state) {
+            Recycling::Merge => {
+                self.note(slot, p, RecyclingKind::Merge, false);
+                self.merge(chain, slot)
+            }
+            Recycling::Migrate => {
+                self.migrate(chain, slot, false)?;
+                self.note(slot, p, RecyclingKind::Migration, false);
+                Ok(())
+            }
+        }
+    }
+
+    /// Empties a log block, full or not, that another logical block needs.
+    pub(super) fn give_up(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+        let Some(log) = self.map.log(slot) else { return Ok(()) };
+        let in_order = log.in_order;
+        if in_order && log.next == self.base.shape.np {
+            return self.swap(chain, slot);
+        }
+        let p = self.map.p(slot);
+        self.counters.forced_merges += 1;
+        if self.options.partial_merge && in_order {
+            self.note(slot, p, RecyclingKind::Partial, true);
+            return self.fill_up(chain, slot);
+        }
+        self.note(slot, p, RecyclingKind::Merge, true);
+        self.merge(chain, slot)
+    }
+
+    /// Notes a recycling: a migration after it was made (`history` and `migrations` then count it), a merge before its log block goes.
+    pub(super) fn note(&mut self, slot: usize, p: u32, kind: RecyclingKind, forced: bool) {
+        if kind != RecyclingKind::Swap
+            && let Some(count) = self.histogram.get_mut(p as usize)
+        {
+            *count += 1;
+        }
+        let Some(log) = self.map.log(slot) else { return };
+        if self.events.len() < self.options.events {
+            let history = if kind == RecyclingKind::Migration { log.history } else { log.history.with(p) };
+            let alpha = history.alpha(AlphaEstimator::Origin).unwrap_or(0.0);
+            self.events.push(RecyclingEvent { lbn: log.lbn, kind, p, migrations: log.migrations, alpha, forced });
+        }
+    }
+
+    /// A log block that holds every page in order becomes the data block (rule 6).
+    pub(super) fn swap(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+        let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
+        self.note(slot, self.base.shape.np, RecyclingKind::Swap, false);
+        self.counters.swap_merges += 1;
+        self.become_data(chain, slot, log.lbn, log.block)
+    }
+
+    /// Makes `block` the data block in place of the old one; the log slot becomes free.
+    pub(super) fn become_data(&mut self, chain: &mut Chain, slot: usize, lbn: u32, block: u32) -> Outcome<()> {
+        if let Some(old) = self.map.data(lbn) {
+            self.base.release(old);
+        }
+        self.map.set_data(lbn, block);
+        self.map.close_log(slot);
+        self.write_map(chain)
+    }
+
+    /// The map pages that a recycling costs.
+    pub(super) fn write_map(&mut self, chain: &mut Chain) -> Outcome<()> {
+        for _ in 0..self.options.map_pages_per_recycling {
+            self.base.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Host writes: to the next page of the logical block's log block.
+
+use nandkit_cleaning::recycling::PeriodHistory;
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, Cause, Payload};
+
+use super::BlockMapFtl;
+use super::map::Log;
+use crate::base::Label;
+use crate::chain::Chain;
+use crate::failure::{Failure, Outcome};
+use crate::shape::Piece;
+use crate::tag::{Role, flag};
+
+impl<F: Flash> BlockMapFtl<F> {
+    /// Writes the bytes of a request that fall on one page.
+    #[inline]
+    pub(super) fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+        self.counters.host_page_writes += 1;
+        if piece.length == self.base.shape.page_size {
+            self.write_page(chain, piece.lbn, piece.offset, data)
+        } else {
+            self.write_part(chain, piece, data)
+        }
+    }
+
+    /// Reads the page, changes a part of it, and writes it whole.
+    fn write_part(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+        self.counters.read_modify_writes += 1;
+        let mut page = std::mem::take(&mut self.read_modify);
+        let result = self.compose(chain, piece, data, &mut page).and_then(|()| {
+            let payload = if page.is_empty() { self.base.empty_page() } else { page.payload() };
+            self.write_page(chain, piece.lbn, piece.offset, payload)
+        });
+        self.read_modify = page;
+        result
+    }
+
+    /// The page as it will be. Stays empty where the chip keeps no bytes.
+    fn compose(
+        &mut self,
+        chain: &mut Chain,
+        piece: &Piece,
+        data: Payload<'_>,
+        page: &mut nandkit_units::Content,
+    ) -> Outcome<()> {
+        let size = self.base.shape.page_size as usize;
+        match self.map.locate(piece.lbn, piece.offset) {
+            _ if self.is_poisoned(piece.lbn, piece.offset) => return Err(Failure::Unreadable),
+            Some(at) => {
+                // The caller's cause: reading is part of what the host asked for.
+                let cause = chain.next(None).counted_cause();
+                self.base.read_page(chain, cause, at, page)?;
+                if page.is_empty() {
+                    return Ok(());
+                }
+            }
+            None => page.set_bytes(size).fill(0),
+        }
+        let bytes = page.to_bytes();
+        if let Some(part) = bytes.get_mut(piece.column as usize..(piece.column + piece.length) as usize) {
+            data.copy_to(part);
+        }
+        Ok(())
+    }
+
+    /// Writes a whole page to the log. A block whose program fails is replaced, and the write tried again, as long as there are blocks.
+    pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: Payload<'_>) -> Outcome<()> {
+        loop {
+            let slot = self.log_with_room(chain, lbn)?;
+            let Some(log) = self.map.log(slot) else { continue };
+            let (page, block, migrated) = (log.next, log.block, log.migrated);
+            let label =
+                Label { role: Role::Host, flags: if migrated { flag::MIGRATED } else { 0 }, block: lbn, offset };
+            match self.base.program(chain, None, BlockIndex(block).page(page), label, data) {
+                Ok(()) => return self.written(chain, slot, lbn, offset, page),
+                Err(failure) if failure.is_bad_block() => self.replace_failed_log(chain, slot)?,
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    #[inline]
+    fn written(&mut self, chain: &mut Chain, slot: usize, lbn: u32, offset: u32, page: u32) -> Outcome<()> {
+        self.stamp += 1;
+        let stamp = self.stamp;
+        if let Some(entry) = self.map.table_mut(slot).get_mut(offset as usize) {
+            *entry = page as u16 + 1;
+        }
+        self.map.set_present(lbn, offset, true);
+        if !self.poisoned.is_empty() {
+            self.set_poisoned(lbn, offset, false);
+        }
+        let np = self.base.shape.np;
+        let Some(log) = self.map.log_mut(slot) else { return Ok(()) };
+        log.in_order &= offset == page;
+        log.next = page + 1;
+        log.last_write = stamp;
+        if log.next == np && log.in_order { self.swap(chain, slot) } else { Ok(()) }
+    }
+
+    /// The logical block's log block, with at least one free page.
+    #[inline]
+    fn log_with_room(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<usize> {
+        if let Some(slot) = self.map.slot_of(lbn) {
+            if self.map.log(slot).is_some_and(|log| log.next < self.base.shape.np) {
+                return Ok(slot);
+            }
+            self.recycle(chain, slot)?;
+            if let Some(slot) = self.map.slot_of(lbn) {
+                return Ok(slot);
+            }
+        }
+        self.open_log(chain, lbn)
+    }
+
+    /// Gives a logical block a log block, if need be another's.
+    fn open_log(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<usize> {
+        while self.map.open_logs() >= self.log_limit || self.map.free_slots() == 0 {
+            if self.log_limit == 0 {
+                return Err(Failure::Full);
+            }
+            self.evict(chain)?;
+        }
+        self.level_wear(chain)?;
+        // The erase is the second of P4's 2 * C_E for the merge that freed the last log block.
+        let block = self.base.allocate(chain, Cause::Cleaning)?;
+        self.stamp += 1;
+        let log = Log {
+            lbn,
+            block,
+            next: 0,
+            in_order: true,
+            migrated: false,
+            opened: self.stamp,
+            last_write: self.stamp,
+            migrations: 0,
+            history: PeriodHistory::default(),
+        };
+        self.map.open_log(log).ok_or(Failure::Full)
+    }
+
+    /// Static wear levelling, looked at every 32 erases: moves the data block that was erased least, where the gap has become too large.
+    fn level_wear(&mut self, chain: &mut Chain) -> Outcome<()> {
+        let Some(threshold) = self.options.wear_threshold else { return Ok(()) };
+        if self.base.counters.erases < self.next_wear_check {
+            return Ok(());
+        }
+        self.next_wear_check = self.base.counters.erases + 32;
+        let most = self.base.erases.iter().copied().max().unwrap_or(0);
+        let erases = |block: u32| self.base.erases.get(block as usize).copied().unwrap_or(u32::MAX);
+        // Only without a log block: a data block that is newer than its log would hide it (rule 14).
+        let coldest = (0..self.base.shape.lbns)
+            .filter(|lbn| self.map.slot_of(*lbn).is_none())
+            .filter_map(|lbn| self.map.data(lbn).map(|block| (erases(block), lbn)))
+            .min();
+        match coldest {
+            Some((least, lbn)) if most.saturating_sub(least) >= threshold => self.move_data(chain, lbn),
+            _ => Ok(()),
+        }
+    }
+
+    /// Merges the log block that is given up for another logical block.
+    pub(super) fn evict(&mut self, chain: &mut Chain) -> Outcome<()> {
+        let mut cursor = self.victim_cursor;
+        let victim = self.options.victim.choose(self.map.views(), &mut cursor);
+        self.victim_cursor = cursor;
+        self.give_up(chain, victim.ok_or(Failure::Full)?)
+    }
+
+    /// A program into a log block failed: its pages move to another block, and it is marked bad once they are safe there (rule 9).
+    #[cold]
+    fn replace_failed_log(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
+        let Some(log) = self.map.log_mut(slot) else { return Ok(()) };
+        let (failed, used) = (log.block, log.next);
+        log.in_order = false;
+        log.next += 1;
+        if used > 0 {
+            return self.migrate(chain, slot, true);
+        }
+        self.base.mark_bad(chain, failed)?;
+        let block = match self.base.allocate(chain, Cause::Cleaning) {
+            Ok(block) => block,
+            Err(failure) => {
+                self.map.close_log(slot);
+                return Err(failure);
+            }
+        };
+        if let Some(log) = self.map.log_mut(slot) {
+            (log.block, log.next, log.in_order) = (block, 0, !log.migrated);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! A chain of flash operations, each issued when the one before it has completed.
+//!
+//! Translation layers keep exactly one change of the flash in flight: recovery relies on it.
+
+use nandkit_units::{Cause, Context, Done, Nanos};
+
+/// The operations of one request, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    context: Context,
+    done: Done,
+    overriding: Option<Cause>,
+}
+
+impl Chain {
+    /// The beginning of a request.
+    #[inline]
+    pub fn new(context: &Context) -> Self {
+        Self { context: *context, done: Done::immediately(context), overriding: None }
+    }
+
+    /// The same with every operation counted under `cause`.
+    pub fn all_for(context: &Context, cause: Cause) -> Self {
+        Self { overriding: Some(cause), ..Self::new(context) }
+    }
+
+    /// The context of the next operation: as the host gave it, or as the layer's own work.
+    #[inline]
+    pub fn next(&self, cause: Option<Cause>) -> Context {
+        let device_cause = self.overriding.or(cause).or(self.context.device_cause);
+        Context { issued: self.done.completed, device_cause, ..self.context }
+    }
+
+    /// An operation has ended.
+    #[inline]
+    pub fn advance(&mut self, done: Done) {
+        self.done = self.done.and(done);
+    }
+
+    /// A failed operation has ended.
+    pub fn advance_to(&mut self, instant: Nanos) {
+        self.done.completed = self.done.completed.max(instant);
+    }
+
+    /// An operation that did its work but answered with an error has ended.
+    pub fn advance_busy_to(&mut self, instant: Nanos) {
+        self.done.busy += instant.since(self.done.completed);
+        self.advance_to(instant);
+    }
+
+    /// What the request took so far.
+    #[inline]
+    pub const fn done(&self) -> Done {
+        self.done
+    }
+}

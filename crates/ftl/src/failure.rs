@@ -1,0 +1,71 @@
+//! Why an operation of a translation layer could not be done, and how the host is told.
+
+use nandkit_block::{BlockError, ErrorKind, Operation};
+use nandkit_flash as flash;
+use nandkit_flash::FlashError;
+use nandkit_units::Lba;
+
+/// A failure inside a translation layer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The flash refused. Boxed: results of the hot path stay small.
+    Flash(Box<FlashError>),
+    /// No good free block is left.
+    Full,
+    /// The content of a page that has to be kept in part is lost.
+    Unreadable,
+    /// The options, or what is on the chip, do not fit.
+    Unfit(String),
+}
+
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    /// Whether the block is at fault and another one may do.
+    pub fn is_bad_block(&self) -> bool {
+        matches!(self, Self::Flash(error) if is_block_failure(error.kind))
+    }
+
+    /// The same for the host.
+    #[cold]
+    pub fn at(self, operation: Operation, at: Lba) -> BlockError {
+        match self {
+            Self::Full => BlockError::new(
+                ErrorKind::Full,
+                operation,
+                at,
+                "no good free block is left: too many blocks have gone bad for the logical capacity",
+            ),
+            Self::Unreadable => BlockError::new(
+                ErrorKind::Unreadable,
+                operation,
+                at,
+                "the rest of the page is lost: write the whole page to replace it",
+            ),
+            Self::Unfit(detail) => BlockError::new(ErrorKind::Corrupt, operation, at, detail),
+            Self::Flash(error) => {
+                let kind = match error.kind {
+                    flash::ErrorKind::Uncorrectable => ErrorKind::Unreadable,
+                    flash::ErrorKind::NoContent => ErrorKind::NoContent,
+                    flash::ErrorKind::PowerLost => ErrorKind::PowerLost,
+                    flash::ErrorKind::ReadOnly => ErrorKind::ReadOnly,
+                    _ => ErrorKind::Io,
+                };
+                BlockError::new(kind, operation, at, "the flash refused").caused_by(*error)
+            }
+        }
+    }
+}
+
+impl From<FlashError> for Failure {
+    #[cold]
+    fn from(error: FlashError) -> Self {
+        Self::Flash(Box::new(error))
+    }
+}
+
+/// Failures that concern one block, and are part of a chip's life.
+pub(crate) const fn is_block_failure(kind: flash::ErrorKind) -> bool {
+    use flash::ErrorKind::{BadBlock, EraseFailed, ProgramFailed};
+    matches!(kind, ProgramFailed | EraseFailed | BadBlock)
+}

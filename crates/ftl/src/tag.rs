@@ -1,0 +1,206 @@
+//! The out-of-band tag of every page that a translation layer programs: who the page is for, and when it was written.
+//!
+//! | bits | field |
+//! | --- | --- |
+//! | 0..8 | role (3 bits) and flags |
+//! | 8..32 | logical block; of a mark: physical block; of a map record: which translation layer |
+//! | 32..48 | page offset in the logical block |
+//! | 48..96 | sequence number: one counter for the whole device |
+//! | 96..120 | check value over the rest |
+//!
+//! The 15 bytes lie in the first 16 OOB bytes around the bad-block marker, which stays 0xFF: byte 0 on parts with large pages, byte 5 on parts with
+//! 512-byte pages (Samsung and Toshiba data sheets; Linux `bbm` conventions). The chip's own ECC bytes lie outside the OOB that the
+//! contract shows. The ECC verdict is the first test of a torn page, the check value the second.
+
+/// Bytes of the OOB image.
+pub(crate) const TAG_BYTES: usize = 16;
+/// The largest number that the block field holds stands for no block.
+pub(crate) const NO_BLOCK: u32 = (1 << 24) - 1;
+/// What a page may be for: the low three bits of the first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Role {
+    /// The device was closed in good order.
+    Close = 0,
+    /// A page of the host's, in a log block or in place.
+    Host = 1,
+    /// A page that a migration put into its new log block.
+    LogCopy = 2,
+    /// A page that a merge put in place into a new data block.
+    DataCopy = 3,
+    /// A page of the map.
+    Map = 4,
+    /// Recovery: what the named physical block held before this is dead.
+    Kill = 5,
+    /// Recovery: the named physical block was written last before the cut and is to be written anew.
+    Retire = 6,
+    /// The device was opened; recovery, if any, is finished.
+    Open = 7,
+}
+
+impl Role {
+    const ALL: [Self; 8] =
+        [Self::Close, Self::Host, Self::LogCopy, Self::DataCopy, Self::Map, Self::Kill, Self::Retire, Self::Open];
+
+    /// Whether merge or migration wrote the page.
+    pub const fn is_copy(self) -> bool {
+        matches!(self, Self::LogCopy | Self::DataCopy)
+    }
+
+    /// Whether the page belongs to the map area.
+    pub const fn is_record(self) -> bool {
+        matches!(self, Self::Close | Self::Map | Self::Kill | Self::Retire | Self::Open)
+    }
+}
+
+/// The flags beside the role.
+pub(crate) mod flag {
+    /// The log block took the place of another log block. (FAST: the page lies in place.)
+    pub const MIGRATED: u8 = 0x08;
+    /// The last page of a copy: the block is complete.
+    pub const LAST: u8 = 0x10;
+    /// The page's content was lost before it was copied.
+    pub const POISON: u8 = 0x20;
+    /// The page holds nothing: it was trimmed, or fills a gap.
+    pub const TOMB: u8 = 0x40;
+    /// With `LAST`: the data block holds every page, and none is `POISON` or `TOMB`.
+    pub const FULL: u8 = 0x80;
+}
+
+/// A tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub role: Role,
+    pub flags: u8,
+    pub block: u32,
+    pub offset: u32,
+    pub sequence: u64,
+}
+
+impl Tag {
+    /// Whether a flag is set.
+    pub const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// What the OOB of a page says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TagRead {
+    /// Nothing was programmed.
+    Blank,
+    /// No valid tag: torn, or lost.
+    Bad,
+    Valid(Tag),
+}
+
+/// Where the tag lies, which follows from the page size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TagFormat {
+    small_page: bool,
+}
+
+const RAW_BITS: u32 = 120;
+const RAW_MASK: u128 = (1 << RAW_BITS) - 1;
+const CHECK_SHIFT: u32 = 96;
+const SEQUENCE_SHIFT: u32 = 48;
+const SEQUENCE_MASK: u64 = (1 << 48) - 1;
+
+/// 24 bits that depend on all others; a multiplicative hash, since the ECC has the first word and this runs for each page.
+#[inline]
+const fn check(low: u64, sequence: u64) -> u64 {
+    let mixed = (low ^ 0x5EED).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        ^ sequence.wrapping_mul(0xC2B2_AE3D_27D4_EB4F).rotate_left(29);
+    let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    mixed >> 40
+}
+
+impl TagFormat {
+    pub const fn new(page_size: u32) -> Self {
+        Self { small_page: page_size <= 512 }
+    }
+
+    /// The OOB image of a tag.
+    #[inline]
+    pub fn encode(self, tag: Tag) -> [u8; TAG_BYTES] {
+        let low =
+            u64::from(tag.role as u8 | tag.flags) | u64::from(tag.block) << 8 | u64::from(tag.offset & 0xFFFF) << 32;
+        let sequence = tag.sequence & SEQUENCE_MASK;
+        let raw =
+            u128::from(low) | u128::from(sequence) << SEQUENCE_SHIFT | u128::from(check(low, sequence)) << CHECK_SHIFT;
+        let image =
+            if self.small_page { (raw & 0xFF_FFFF_FFFF) | 0xFF << 40 | (raw >> 40) << 48 } else { raw << 8 | 0xFF };
+        image.to_le_bytes()
+    }
+
+    /// What an OOB image says.
+    pub fn decode(self, image: &[u8; TAG_BYTES]) -> TagRead {
+        let image = u128::from_le_bytes(*image);
+        let raw = if self.small_page { (image & 0xFF_FFFF_FFFF) | (image >> 48) << 40 } else { image >> 8 };
+        if raw == RAW_MASK {
+            return TagRead::Blank;
+        }
+        let low = (raw as u64) & SEQUENCE_MASK;
+        let sequence = ((raw >> SEQUENCE_SHIFT) as u64) & SEQUENCE_MASK;
+        if (raw >> CHECK_SHIFT) as u64 != check(low, sequence) {
+            return TagRead::Bad;
+        }
+        let first = low as u8;
+        match Role::ALL.get(usize::from(first & 7)) {
+            Some(&role) => TagRead::Valid(Tag {
+                role,
+                flags: first & !7,
+                block: (low >> 8) as u32 & NO_BLOCK,
+                offset: (low >> 32) as u32 & 0xFFFF,
+                sequence,
+            }),
+            None => TagRead::Bad,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: Tag = Tag {
+        role: Role::DataCopy,
+        flags: flag::LAST | flag::FULL,
+        block: 0x12_3456,
+        offset: 0xABCD,
+        sequence: 0x1234_5678_9ABC,
+    };
+
+    #[test]
+    fn tags_come_back_and_leave_the_marker_alone() {
+        for (page_size, marker) in [(512, 5), (2048, 0), (16_384, 0)] {
+            let format = TagFormat::new(page_size);
+            for role in Role::ALL {
+                for flags in [0, flag::MIGRATED, flag::LAST | flag::FULL, flag::POISON, flag::TOMB] {
+                    let tag = Tag { role, flags, ..TAG };
+                    let image = format.encode(tag);
+                    assert_eq!(image[marker], 0xFF);
+                    assert_eq!(format.decode(&image), TagRead::Valid(tag));
+                }
+            }
+            assert_eq!(format.decode(&[0xFF; TAG_BYTES]), TagRead::Blank);
+        }
+    }
+
+    #[test]
+    fn damage_is_noticed() {
+        let format = TagFormat::new(2048);
+        let image = format.encode(TAG);
+        for bit in 8..128 {
+            let mut damaged = image;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(format.decode(&damaged), TagRead::Bad, "bit {bit}");
+        }
+        for length in 1..TAG_BYTES {
+            let mut torn = [0xFF; TAG_BYTES];
+            torn[..length].copy_from_slice(&image[..length]);
+            assert!(length == 1 || format.decode(&torn) == TagRead::Bad, "{length} bytes");
+        }
+        assert_eq!(format.decode(&[0; TAG_BYTES]), TagRead::Bad);
+    }
+}

@@ -1,0 +1,77 @@
+//! Runs with power cuts.
+
+use nandkit_block::ErrorKind;
+use nandkit_flash::Operation;
+use nandkit_flash::wrap::{CutFlash, CutPlan};
+use nandkit_nand_sim::ContentChip;
+use nandkit_units::Cause;
+
+use super::Layer;
+use super::model::{Model, Op};
+use super::spy::Spy;
+
+/// A run that is cut by plan, recovered, checked and gone on with, as often as the plan cuts.
+pub struct CutRun {
+    /// Steps (programs, copies, erases) from the beginning to the end.
+    pub steps: u64,
+    /// For each cut: what was cut, and why it was under way.
+    pub cut: Vec<(Operation, Cause)>,
+}
+
+/// Runs `ops` on `chip` under `plan`. `Err` tells what was wrong; nothing panics but bugs.
+pub fn run<L: Layer>(chip: ContentChip, options: &L::Options, ops: &[Op], plan: CutPlan) -> Result<CutRun, String> {
+    let mut spy = Spy::new(CutFlash::new(chip, plan));
+    let mut cut = Vec::new();
+    let mut model: Option<Model> = None;
+    let mut next = 0;
+    loop {
+        match go_on::<L>(&mut spy, options, ops, &mut model, &mut next)? {
+            true => break,
+            false => {
+                cut.push(spy.last.unwrap());
+                spy.inner.power_on();
+            }
+        }
+    }
+    Ok(CutRun { steps: spy.inner.steps(), cut })
+}
+
+/// Attaches, checks, and goes on until the power goes (`false`) or everything is done (`true`).
+fn go_on<L: Layer>(
+    spy: &mut Spy<CutFlash<ContentChip>>,
+    options: &L::Options,
+    ops: &[Op],
+    model: &mut Option<Model>,
+    next: &mut usize,
+) -> Result<bool, String> {
+    let mut device = match L::attach(&mut *spy, options) {
+        Ok(device) => device,
+        Err(error) if error.kind == ErrorKind::PowerLost => return Ok(false),
+        Err(error) => return Err(format!("attach: {error}")),
+    };
+    let model = model.get_or_insert_with(|| Model::new(&device));
+    if !model.settle(&device).map_err(|what| format!("after {next} operations: {what}"))? {
+        return Ok(false);
+    }
+    while let Some(&op) = ops.get(*next) {
+        *next += 1;
+        match model.apply(&mut device, op) {
+            Ok(()) => {}
+            Err(error) if error.kind == ErrorKind::PowerLost => return Ok(false),
+            Err(error) => return Err(format!("operation {next} {op:?}: {error}")),
+        }
+    }
+    if !model.check(&device).map_err(|what| format!("at the end: {what}"))? {
+        return Ok(false);
+    }
+    let flash = match L::close(device) {
+        Ok(flash) => flash,
+        Err(error) if error.kind == ErrorKind::PowerLost => return Ok(false),
+        Err(error) => return Err(format!("close: {error}")),
+    };
+    match L::attach(flash, options) {
+        Ok(device) => model.settle(&device).map_err(|what| format!("after closing: {what}")),
+        Err(error) if error.kind == ErrorKind::PowerLost => Ok(false),
+        Err(error) => Err(format!("attach after closing: {error}")),
+    }
+}
