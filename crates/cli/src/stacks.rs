@@ -28,7 +28,6 @@ fn device(name: &str) -> Result<DeviceSpec, Failure> {
 fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>, Failure> {
     let kinds = match arguments.ftl.as_slice() {
         [] if on_memory => vec!["none".to_string()],
-        [] if arguments.policy.is_empty() => vec!["block-map".to_string(), "fast".to_string()],
         [] => vec!["block-map".to_string()],
         kinds => kinds.to_vec(),
     };

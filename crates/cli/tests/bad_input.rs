@@ -105,7 +105,7 @@ fn values_that_cannot_be_are_refused() {
         },
         Case {
             files: &[],
-            arguments: &["compare", "--policy", "merge", "--ftl", "fast"],
+            arguments: &["compare", "--device", "ram", "--policy", "merge", "--ftl", "none"],
             expected: &["--policy", "block-map"],
         },
         Case { files: &[], arguments: &["compare", "--json", "--csv"], expected: &["--json", "--csv"] },
@@ -215,6 +215,43 @@ fn inputs_from_outside_that_are_wrong_are_refused_with_their_place() {
             files: &[("t.csv", "128166372003061629,src1,0,Write,99999999999,512,1\n")],
             arguments: &["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"],
             expected: &["t.csv, line 1", "expected"],
+        },
+    ]);
+}
+
+#[test]
+fn what_does_not_fit_the_device_is_refused() {
+    check(&[
+        Case {
+            files: &[("chip.toml", "[geometry]\nblocks = 4\n")],
+            arguments: &["compare", "--device", "chip.toml", "--ftl", "block-map"],
+            expected: &["stack.ftl", "chip of 4", "expected"],
+        },
+        Case {
+            files: &[(
+                "s.toml",
+                "workload = \"fax\"\nstack.device = { preset = \"ram\", size = 1024 }\nstack.ftl = \"none\"\n",
+            )],
+            arguments: &["run", "s.toml"],
+            expected: &["stack.fs", "a device of 1 KiB", "expected"],
+        },
+        Case {
+            files: &[],
+            arguments: &[
+                "compare",
+                "--device",
+                "nandsim-32m-128k",
+                "--ftl",
+                "block-map",
+                "--workload",
+                "overwrite:files=1000",
+            ],
+            expected: &["overwrite", "does not fit", "there are", "or fewer"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--device", "ram", "--ftl", "block-map"],
+            expected: &["stack.ftl", "expected ftl = \"none\""],
         },
     ]);
 }

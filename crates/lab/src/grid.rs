@@ -1,5 +1,6 @@
 //! Grids: dotted keys with the values that they take in turn, and single settings from the command line.
 
+use nandkit_workload::WorkloadSpec;
 use toml::{Table, Value};
 
 use crate::SpecError;
@@ -58,7 +59,7 @@ fn collect_axes(axes: &mut Vec<(String, Vec<Value>)>, prefix: &str, table: Table
     Ok(())
 }
 
-/// Sets the value at a dotted key. A name where a table belongs (`ftl = "fast"`) becomes that table (`ftl = { kind = "fast" }`).
+/// Sets the value at a dotted key. A name where a table belongs (`ftl = "block-map"`) becomes that table (`ftl = { kind = "block-map" }`).
 pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), SpecError> {
     let Some((head, rest)) = key.split_once('.') else {
         if key.is_empty() {
@@ -69,13 +70,23 @@ pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), Spec
     };
     let inner = table.entry(head).or_insert_with(|| Value::Table(Table::new()));
     if let Value::String(name) = inner {
-        let naming_key = if head == "device" { "preset" } else { "kind" };
-        *inner = Value::Table(Table::from_iter([(naming_key.to_string(), Value::String(std::mem::take(name)))]));
+        *inner = Value::Table(named(head, std::mem::take(name))?);
     }
     match inner {
         Value::Table(inner) => set(inner, rest, value).map_err(|error| error.within(head)),
         other => Err(SpecError::value(head, other, &format!("a table, in which {rest} could be set"))),
     }
+}
+
+/// The table that a name stands for. A workload's name may carry parameters.
+fn named(key: &str, name: String) -> Result<Table, SpecError> {
+    if key == "workload" {
+        let spec: WorkloadSpec =
+            name.parse().map_err(|error: nandkit_workload::SpecError| SpecError::new(key, error.to_string()))?;
+        return Table::try_from(&spec).map_err(|error| SpecError::new(key, error.to_string()));
+    }
+    let naming_key = if key == "device" { "preset" } else { "kind" };
+    Ok(Table::from_iter([(naming_key.to_string(), Value::String(name))]))
 }
 
 /// Reads `key=value` as the command line has it: the value as TOML where it is that, else as a text.
@@ -124,6 +135,10 @@ mod tests {
         set(&mut table, "stack.device.blocks", 64.into()).unwrap();
         assert_eq!(table["stack"]["ftl"]["kind"].as_str(), Some("block-map"));
         assert_eq!(table["stack"]["device"]["preset"].as_str(), Some("p4"));
+        let mut table: Table = toml::from_str("workload = \"phone:days=2\"").unwrap();
+        set(&mut table, "workload.calls_in", 7.into()).unwrap();
+        let workload: WorkloadSpec = table["workload"].clone().try_into().unwrap();
+        assert_eq!(workload.to_string(), "phone:days=2,calls_in=7");
         let error = set(&mut toml::from_str("a = 1").unwrap(), "a.b", 1.into()).unwrap_err().to_string();
         assert!(error.contains("a is 1") && error.contains("table"), "{error}");
     }

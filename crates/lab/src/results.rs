@@ -87,6 +87,11 @@ impl Results {
         };
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(io("open"))?;
+        // A device or a pipe of this name would never come to an end.
+        if !file.metadata().map_err(io("open"))?.is_file() {
+            let detail = "no regular file, expected a file of run records".to_string();
+            return Err(ResultsError::Foreign { path, detail });
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io("read"))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);

@@ -170,7 +170,7 @@ impl OnChip<'_> {
                 Ok(block_map(ftl))
             }
             FtlSpec::Fast(_) | FtlSpec::None => {
-                Err(StackError::new("stack.ftl", "no block device stands on this flash"))
+                Err(StackError::new("stack.ftl", "this version has no such layer on flash; expected block-map"))
             }
         }
     }
