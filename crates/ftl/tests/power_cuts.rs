@@ -106,7 +106,7 @@ fn exhaustive_with_other_options() {
 
 #[test]
 fn exhaustive_during_recovery() {
-    let chip = chip(&spec(512, 16, 4, 9), 3);
+    let chip = chip(&spec(512, 16, 4, 8), 3);
     let options = BlockMapOptions { capacity: LogicalCapacity::SpareBlocks(5), log_blocks: 1, ..options() };
     let ops = [w(0, 4), w(1, 1), w(1, 1), w(0, 2), w(5, 1), t(1, 1), w(2, 1), w(0, 4)];
     let mut cuts = 0;

@@ -8,7 +8,7 @@ mod map_area;
 mod scan;
 
 pub(crate) use copy::Copied;
-pub(crate) use scan::{Found, Kind, Marks, erase_all, newest};
+pub(crate) use scan::{Found, Kind, Mark, erase_all, newest};
 
 use nandkit_cleaning::allocation::{AllocationRule, FreePool};
 use nandkit_flash::{ErrorKind, Flash, PageProgram};

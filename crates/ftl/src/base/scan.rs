@@ -45,15 +45,17 @@ pub(crate) struct Found {
     pub full: bool,
 }
 
-/// The records of recoveries that were not finished.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Marks {
-    /// Physical block and sequence number: what it held before is dead.
-    pub kill: Vec<(u32, u64)>,
-    /// The same: what it held is to be written anew.
-    pub retire: Vec<(u32, u64)>,
-    /// The map blocks that hold them.
-    pub held_by: Vec<u32>,
+/// A record of a recovery that was not finished.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// `Kill` or `Retire`.
+    pub role: Role,
+    /// The physical block that it names.
+    pub block: u32,
+    /// When it was written.
+    pub sequence: u64,
+    /// The map block that holds it.
+    pub holder: u32,
 }
 
 impl Found {
@@ -185,7 +187,7 @@ impl<F: Flash> Base<F> {
     }
 
     /// Collects the marks of recoveries that were not finished: those after the last record of opening or closing.
-    pub fn pending_marks(&mut self, chain: &mut Chain, found: &[Found]) -> Outcome<Marks> {
+    pub fn pending_marks(&mut self, chain: &mut Chain, found: &[Found]) -> Outcome<Vec<Mark>> {
         let mut marks = Vec::new();
         let mut finished = 0;
         for record in found.iter().filter(|f| f.kind == Kind::Record) {
@@ -193,29 +195,16 @@ impl<F: Flash> Base<F> {
                 let TagRead::Valid(tag) = self.read_tag(chain, BlockIndex(record.block).page(page))? else { continue };
                 match tag.role {
                     Role::Open | Role::Close => finished = finished.max(tag.sequence),
-                    Role::Kill | Role::Retire => marks.push((record.block, tag)),
+                    role @ (Role::Kill | Role::Retire) if tag.block != NO_BLOCK => {
+                        marks.push(Mark { role, block: tag.block, sequence: tag.sequence, holder: record.block });
+                    }
                     _ => {}
                 }
             }
         }
-        Ok(marks_of(marks, finished))
+        marks.retain(|mark| mark.sequence > finished);
+        Ok(marks)
     }
-}
-
-/// Sorts marks by kind; those that a finished recovery left behind count no more.
-fn marks_of(marks: Vec<(u32, Tag)>, finished: u64) -> Marks {
-    let mut pending = Marks::default();
-    for (holder, tag) in marks.into_iter().filter(|(_, tag)| tag.sequence > finished) {
-        if !pending.held_by.contains(&holder) {
-            pending.held_by.push(holder);
-        }
-        match tag.role {
-            _ if tag.block == NO_BLOCK => {}
-            Role::Kill => pending.kill.push((tag.block, tag.sequence)),
-            _ => pending.retire.push((tag.block, tag.sequence)),
-        }
-    }
-    pending
 }
 
 /// Erases every good block; one that cannot be erased is marked bad.

@@ -50,7 +50,7 @@ impl<F: Flash> BlockMapFtl<F> {
         let shape = Shape::new(&flash, options.capacity, options.sector_size, options.working_blocks())?;
         let good = (0..shape.blocks).filter(|block| !flash.is_bad(BlockIndex(*block))).count() as u32;
         // With too few good blocks left the device goes on with fewer logs, down to none, when it can only be read.
-        let log_limit = options.log_blocks.min(good.saturating_sub(shape.lbns + 3));
+        let log_limit = options.log_blocks.min(good.saturating_sub(shape.lbns + 4));
         let mut ftl = Self {
             base: Base::new(flash, shape, options.allocation, options.copyback),
             map: Map::new(0, shape.np, 0),
@@ -69,9 +69,6 @@ impl<F: Flash> BlockMapFtl<F> {
             options,
         };
         ftl.recover(chain)?;
-        while ftl.map.open_logs() > ftl.log_limit {
-            ftl.evict(chain)?;
-        }
         ftl.base.counters = Default::default();
         ftl.counters = FtlCounters::default();
         ftl.histogram.fill(0);

@@ -57,8 +57,9 @@ impl Default for BlockMapOptions {
 }
 
 impl BlockMapOptions {
-    /// Blocks needed beside those of data: the logs, a target, the map's block, and the map's next block (rule 20).
+    /// Blocks needed beside those of data: the logs, a target, the map's block and its next one, and one that a recovery cut off before has left unfinished
+    /// (rule 20).
     pub(crate) fn working_blocks(&self) -> u32 {
-        self.log_blocks.saturating_add(3)
+        self.log_blocks.saturating_add(4)
     }
 }

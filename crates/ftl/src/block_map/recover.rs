@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 
 use nandkit_cleaning::recycling::PeriodHistory;
-use nandkit_flash::Flash;
+use nandkit_flash::{ErrorKind, Flash};
 use nandkit_units::{BlockIndex, Cause};
 
 use super::BlockMapFtl;
 use super::map::{Log, Map};
 use super::mount::LAYER;
-use crate::base::{Found, Kind, Marks, newest};
+use crate::base::{Found, Kind, Mark, newest};
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
 use crate::tag::{NO_BLOCK, Role, TagRead, flag};
@@ -20,16 +20,30 @@ struct Plan {
     clean: bool,
     /// The newest page of all.
     newest: u64,
-    /// Blocks to erase before anything else is programmed but the marks that say so.
-    dead: Vec<u32>,
-    /// Blocks written last before a cut, although complete by their looks.
-    suspect: Vec<u32>,
-    /// Map blocks that must stay until the marks are written.
-    floor: Vec<u32>,
+    /// Blocks of which no page can be read: they prove nothing, and are erased first of all.
+    junk: Vec<u32>,
+    /// Blocks that an unfinished recovery condemned, by a mark that is no longer in doubt: erased next.
+    condemned: Vec<u32>,
+    /// The block that this cut left unfinished: erased once a mark says so.
+    dead: Option<u32>,
+    /// The block that was written last before a cut, although complete by its looks.
+    suspect: Option<u32>,
+    /// What the mark of this recovery says.
+    mark: (Role, u32),
+    /// The map block with the newest page: stays until the mark is written.
+    evidence: Option<u32>,
+    /// The map block with the mark of an unfinished recovery for the suspect: stays until recovery is finished.
+    cover: Option<u32>,
     /// Data block by logical block.
     data: Vec<Found>,
     /// Log blocks.
     logs: Vec<Found>,
+}
+
+impl Plan {
+    fn is_dead(&self, block: u32) -> bool {
+        self.dead == Some(block) || self.condemned.contains(&block)
+    }
 }
 
 impl<F: Flash> BlockMapFtl<F> {
@@ -45,22 +59,42 @@ impl<F: Flash> BlockMapFtl<F> {
         self.base.sequence = plan.newest + (1 << 16);
         self.fill_pool(&found, &plan);
         self.map = Map::new(self.base.shape.lbns, self.base.shape.np, self.log_slots(plan.logs.len()));
-        if !plan.clean {
-            self.write_marks(chain, &plan)?;
-            self.erase_dead(chain, &plan.dead)?;
-        }
         for data in &plan.data {
             self.load_data(chain, data)?;
         }
         for log in &plan.logs {
             self.load_log(chain, log, plan.clean)?;
         }
-        if plan.clean {
-            plan.floor.iter().for_each(|block| self.base.release(*block));
-        } else {
-            self.rewrite_logs(chain, &plan)?;
+        match self.repair(chain, &plan) {
+            // Nothing was changed that was not complete. What is there can still be read.
+            Err(Failure::Full) => self.base.halted = Some(ErrorKind::ReadOnly),
+            done => done?,
         }
-        self.base.append_record(chain, Cause::Recovery, Role::Open, LAYER)
+        Ok(())
+    }
+
+    /// Rules 15 to 17.
+    fn repair(&mut self, chain: &mut Chain, plan: &Plan) -> Outcome<()> {
+        if plan.clean {
+            plan.evidence.iter().for_each(|block| self.base.release(*block));
+        } else {
+            self.erase_dead(chain, &plan.junk)?;
+            self.erase_dead(chain, &plan.condemned)?;
+            // Rule 15: what is decided is on flash, in a fresh block, before anything that might count is erased.
+            self.base.append_record(chain, Cause::Recovery, plan.mark.0, plan.mark.1)?;
+            plan.evidence
+                .iter()
+                .filter(|block| plan.cover != Some(**block))
+                .for_each(|block| self.base.put_into_pool(*block));
+            self.erase_dead(chain, plan.dead.as_slice())?;
+            self.rewrite_logs(chain, plan)?;
+        }
+        while self.map.open_logs() > self.log_limit {
+            self.evict(chain)?;
+        }
+        self.base.append_record(chain, Cause::Recovery, Role::Open, LAYER)?;
+        plan.cover.iter().for_each(|block| self.base.put_into_pool(*block));
+        Ok(())
     }
 
     fn log_slots(&self, logs: usize) -> usize {
@@ -79,46 +113,70 @@ impl<F: Flash> BlockMapFtl<F> {
         self.base.check_layer(chain, found, LAYER)
     }
 
-    fn plan(&self, found: &[Found], marks: &Marks) -> Plan {
+    fn plan(&self, found: &[Found], marks: &[Mark]) -> Plan {
         let top = newest(found);
         let newest_seq = top.map_or(0, |(sequence, _)| sequence);
         let mut plan = Plan {
             clean: top.map_or(found.iter().all(|f| f.kind == Kind::Blank), |(_, role)| role == Role::Close),
             newest: newest_seq,
-            dead: Vec::new(),
-            suspect: Vec::new(),
-            floor: Vec::new(),
+            junk: Vec::new(),
+            condemned: Vec::new(),
+            dead: None,
+            suspect: None,
+            mark: (Role::Retire, NO_BLOCK),
+            evidence: None,
+            cover: None,
             data: Vec::new(),
             logs: Vec::new(),
         };
-        let holder = found.iter().find(|f| f.newest == newest_seq && newest_seq > 0);
-        if let Some(record) = holder.filter(|f| f.kind == Kind::Record) {
-            plan.floor.push(record.block);
-        }
+        let last = found.iter().find(|f| f.newest == newest_seq && newest_seq > 0);
+        plan.evidence = last.filter(|f| f.kind == Kind::Record).map(|f| f.block);
         if !plan.clean {
-            plan.floor.extend(marks.held_by.iter().filter(|block| Some(**block) != holder.map(|f| f.block)));
-            let killed = |f: &Found| marks.kill.iter().any(|(block, at)| *block == f.block && f.newest < *at);
-            let named = found.iter().filter(|f| killed(f) || f.is_unconfirmed(newest_seq));
-            let junk = found.iter().filter(|f| f.kind == Kind::Junk && !killed(f));
-            plan.dead = named.chain(junk).map(|f| f.block).filter(|block| !plan.floor.contains(block)).collect();
-            let retired = |f: &Found| marks.retire.iter().any(|(block, at)| *block == f.block && f.newest < *at);
-            let last_written = |f: &Found| f.kind == Kind::Member && f.newest == newest_seq && f.first == Role::Host;
-            let suspect = found.iter().filter(|f| retired(f) || last_written(f));
-            plan.suspect = suspect.map(|f| f.block).filter(|block| !plan.dead.contains(block)).collect();
+            plan.junk = found.iter().filter(|f| f.kind == Kind::Junk).map(|f| f.block).collect();
+            self.judge(found, marks, last, &mut plan);
         }
         self.choose_live(found, &mut plan);
         plan
     }
 
+    /// What the cut, and unfinished recoveries, left in doubt (rule 12).
+    fn judge(&self, found: &[Found], marks: &[Mark], last: Option<&Found>, plan: &mut Plan) {
+        for mark in marks {
+            let Some(named) = found.iter().find(|f| f.block == mark.block && f.kind == Kind::Member) else { continue };
+            if named.newest > mark.sequence {
+                continue;
+            }
+            // The newest page of all may be torn: a mark in it is written again.
+            let firm = mark.sequence < plan.newest;
+            match (mark.role, firm) {
+                (Role::Kill, true) => plan.condemned.push(mark.block),
+                (Role::Kill, false) => (plan.dead, plan.mark) = (Some(mark.block), (Role::Kill, mark.block)),
+                (_, true) => (plan.suspect, plan.cover) = (Some(mark.block), Some(mark.holder)),
+                (_, false) => (plan.suspect, plan.mark) = (Some(mark.block), (Role::Retire, mark.block)),
+            }
+        }
+        plan.condemned.sort_unstable();
+        plan.condemned.dedup();
+        match last {
+            Some(last) if last.is_unconfirmed(plan.newest) => {
+                (plan.dead, plan.mark) = (Some(last.block), (Role::Kill, last.block));
+            }
+            Some(last) if last.kind == Kind::Member => {
+                (plan.suspect, plan.mark) = (Some(last.block), (Role::Retire, last.block));
+            }
+            _ => {}
+        }
+    }
+
     /// For each logical block the newest complete data block, and the newest log block if that is newer still (rule 14).
     fn choose_live(&self, found: &[Found], plan: &mut Plan) {
         let mut members: Vec<&Found> =
-            found.iter().filter(|f| f.kind == Kind::Member && !plan.dead.contains(&f.block)).collect();
+            found.iter().filter(|f| f.kind == Kind::Member && !plan.is_dead(f.block)).collect();
         members.sort_by_key(|f| (f.lbn, Reverse(f.newest), f.block));
         for group in members.chunk_by(|a, b| a.lbn == b.lbn) {
             let mut log: Option<&Found> = None;
             for &block in group {
-                let suspect = plan.suspect.contains(&block.block);
+                let suspect = plan.suspect == Some(block.block);
                 // What is older than a log that followed no other log was the data block then, if a page at its end can no longer be read.
                 let was_data =
                     log.is_some_and(|log| !log.migrated) && block.in_place && block.programmed == self.base.shape.np;
@@ -138,7 +196,12 @@ impl<F: Flash> BlockMapFtl<F> {
     fn fill_pool(&mut self, found: &[Found], plan: &Plan) {
         let mut free = vec![true; self.base.shape.blocks as usize];
         let live = plan.data.iter().chain(&plan.logs).map(|f| f.block);
-        for block in live.chain(plan.dead.iter().copied()).chain(plan.floor.iter().copied()) {
+        let kept = plan
+            .junk
+            .iter()
+            .chain(&plan.condemned)
+            .chain([&plan.dead, &plan.evidence, &plan.cover].into_iter().flatten());
+        for block in live.chain(kept.copied()) {
             if let Some(entry) = free.get_mut(block as usize) {
                 *entry = false;
             }
@@ -146,20 +209,6 @@ impl<F: Flash> BlockMapFtl<F> {
         for f in found.iter().filter(|f| free.get(f.block as usize) == Some(&true)) {
             self.base.put_into_pool(f.block);
         }
-    }
-
-    /// Rule 15: what is decided is on flash, in a fresh block, before anything is erased.
-    fn write_marks(&mut self, chain: &mut Chain, plan: &Plan) -> Outcome<()> {
-        let suspect = plan.suspect.iter().map(|block| (Role::Retire, *block));
-        let dead = plan.dead.iter().map(|block| (Role::Kill, *block));
-        // All in one map block. One cut leaves at most two blocks to name; more is junk that decayed, and is only erased.
-        let marks: Vec<(Role, u32)> = suspect.chain(dead).take(self.base.shape.np as usize).collect();
-        let none = [(Role::Retire, NO_BLOCK)];
-        for &(role, block) in if marks.is_empty() { &none[..] } else { &marks } {
-            self.base.append_record(chain, Cause::Recovery, role, block)?;
-        }
-        plan.floor.iter().for_each(|block| self.base.put_into_pool(*block));
-        Ok(())
     }
 
     fn erase_dead(&mut self, chain: &mut Chain, dead: &[u32]) -> Outcome<()> {
@@ -242,7 +291,7 @@ impl<F: Flash> BlockMapFtl<F> {
     /// Rule 16: every log block is written anew, so that no page that was ever in flight at a cut stays in use.
     fn rewrite_logs(&mut self, chain: &mut Chain, plan: &Plan) -> Outcome<()> {
         let mut order: Vec<&Found> = plan.logs.iter().collect();
-        order.sort_by_key(|log| (!plan.suspect.contains(&log.block), log.lbn));
+        order.sort_by_key(|log| (plan.suspect != Some(log.block), log.lbn));
         for log in order {
             let Some(slot) = self.map.slot_of(log.lbn) else { continue };
             self.report.rewritten_logs += 1;
