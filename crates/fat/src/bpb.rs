@@ -161,7 +161,7 @@ impl Geometry {
                 self.total_sectors, self.sector_size
             )));
         }
-        let data = self.total_sectors.checked_sub(self.first_data_sector()).unwrap_or(0);
+        let data = self.total_sectors.saturating_sub(self.first_data_sector());
         let clusters = data / u64::from(self.sectors_per_cluster);
         if clusters == 0 || clusters > u64::from(FatKind::Fat32.clusters().1) {
             return Err(corrupt(format!("{clusters} clusters; 1 to {} expected", FatKind::Fat32.clusters().1)));

@@ -100,7 +100,6 @@ impl<D: BlockDevice> Volume<D> {
         // Errors of the chain come before the first change.
         self.ensure_chain(number)?;
         let phase = if is_directory { Phase::Unpublish } else { Phase::Publish };
-        self.rephase_origin(number, None)?;
         self.erase_entry(directory, slot, &raw, phase)?;
         self.unlink(number)
     }

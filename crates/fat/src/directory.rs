@@ -308,8 +308,8 @@ impl<D: BlockDevice> Volume<D> {
         (first..first + count).for_each(|lba| self.sectors.fresh(lba));
     }
 
-    /// Puts a new entry at its place. Returns where the short entry is.
-    pub fn put_entry(&mut self, directory: u64, place: Place, name: &Name, inode: u64) -> Result<(u64, u32)> {
+    /// Puts a new entry at its place.
+    pub fn put_entry(&mut self, directory: u64, place: Place, name: &Name, inode: u64) -> Result<()> {
         let slot = place.first + place.long;
         let raw = self.inode(inode)?.raw;
         let (lba, offset) = self.slot_position(directory, slot)?;
@@ -325,7 +325,7 @@ impl<D: BlockDevice> Volume<D> {
         let entry = Entry { name: name.text.clone(), first: place.first, inode };
         let short_name = names::show_short(&raw);
         self.directory(directory)?.insert(slot, raw.name, entry, &short_name);
-        Ok((lba, offset))
+        Ok(())
     }
 
     /// Where the directory becomes longer: the slot after the new entry must say that it is the end. It does, unless a
@@ -381,13 +381,5 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         Ok(())
-    }
-
-    /// Erases a slot of the medium again in another phase: its file has moved on.
-    pub fn erase_again(&mut self, (lba, offset): (u64, u32), phase: Phase) -> Result<()> {
-        let mut base = [0; SLOT_SIZE as usize];
-        self.sectors.read_base(lba, offset, &mut base)?;
-        base[0] = SLOT_FREE;
-        self.sectors.patch(lba, Patch::new(offset, &base, phase))
     }
 }

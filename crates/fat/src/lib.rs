@@ -7,6 +7,7 @@ mod allocate;
 mod bpb;
 mod chain;
 mod change;
+mod check;
 mod directory;
 mod file_system;
 mod format;
@@ -26,6 +27,7 @@ mod volume;
 mod write;
 
 pub use bpb::{FatKind, Geometry};
+pub use check::{CheckReport, Finding, FindingKind, check};
 pub use file_system::Fat;
 pub use format::{Alignment, FormatOptions, format};
 pub use options::{Cache, MountOptions};

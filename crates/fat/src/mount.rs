@@ -172,7 +172,8 @@ impl<D: BlockDevice> Volume<D> {
         Some(sector * u64::from(self.geometry.sector_size) / u64::from(self.sectors.size()))
     }
 
-    fn read_fs_info(&mut self) -> Result<Option<FsInfo>> {
+    /// The FSInfo structure, where there is a good one.
+    pub fn read_fs_info(&mut self) -> Result<Option<FsInfo>> {
         let Some(lba) = self.fs_info_lba() else { return Ok(None) };
         let mut bytes = vec![0; self.sectors.size() as usize];
         self.sectors.read_device(lba, false, ReadInto::Bytes(&mut bytes))?;
@@ -185,7 +186,7 @@ impl<D: BlockDevice> Volume<D> {
     fn write_fs_info(&mut self) -> Result<()> {
         let Some(lba) = self.fs_info_lba() else { return Ok(()) };
         let Some(mut info) = self.read_fs_info()? else { return Ok(()) };
-        let (free, next) = (self.counted_free(), self.free.hint());
+        let (free, next) = (self.table_free(), self.free.hint());
         if info.free.get() == free && info.next.get() == next {
             return Ok(());
         }
@@ -198,8 +199,8 @@ impl<D: BlockDevice> Volume<D> {
         self.sectors.write_device(lba, false, Payload::Bytes(&bytes))
     }
 
-    /// Free clusters as FSInfo counts them. Clusters of files without a name, still open, count as taken.
-    fn counted_free(&self) -> u32 {
+    /// Free clusters as the FAT says, those included that are never allocated: only FAT12 has such, and no FSInfo.
+    fn table_free(&self) -> u32 {
         self.free_clusters()
     }
 

@@ -82,15 +82,18 @@ impl<D: BlockDevice> Volume<D> {
             return Err(FsError::new(ErrorKind::Exists, format!("{:?} exists", name.text)));
         }
         match target {
-            Some((_, same)) if same == number && from.1 == to.1 && flags != RenameFlags::NoReplace => Ok(()),
-            Some((_, same)) if same == number => self.rename_case(from.0, slot, number, &name, flags),
+            Some((_, same)) if same == number && from.1 == to.1 => match flags {
+                RenameFlags::NoReplace => Err(FsError::new(ErrorKind::Exists, format!("{:?} exists", name.text))),
+                _ => Ok(()),
+            },
+            Some((_, same)) if same == number => self.rename_case(from.0, slot, number, &name),
             Some((target_slot, old)) => self.rename_over((from.0, slot), number, (to.0, target_slot), old),
             None => self.rename_new((from.0, slot), number, to.0, &name),
         }
     }
 
-    /// A batch must not both move a file and change its first cluster, by which a repair knows it: writes the batch where it would. With `changing` the
-    /// file is about to get another first cluster, else it is about to move.
+    /// A batch moves a file at most once, and does not both move it and change its first cluster, by which a repair knows it: writes the batch where it
+    /// would. With `changing` the file is about to get another first cluster, else it is about to move.
     pub fn settle(&mut self, number: u64, changing: bool) -> Result<()> {
         let inode = self.inode(number)?;
         let Some(origin) = inode.durable.filter(|_| inode.linked) else { return Ok(()) };
@@ -99,7 +102,7 @@ impl<D: BlockDevice> Volume<D> {
         let mut base = [0; SLOT_SIZE as usize];
         self.sectors.read_base(origin.0, origin.1, &mut base)?;
         let changed = ShortEntry::read_from_bytes(&base).is_ok_and(|raw| raw.cluster() != cluster);
-        if if changing { moved } else { changed } { self.commit() } else { Ok(()) }
+        if moved || (changed && !changing) { self.commit() } else { Ok(()) }
     }
 
     /// A directory must not become its own descendant.
@@ -119,11 +122,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// The new name is the same but for upper and lower case.
-    fn rename_case(&mut self, directory: u64, slot: u32, number: u64, name: &Name, flags: RenameFlags) -> Result<()> {
+    fn rename_case(&mut self, directory: u64, slot: u32, number: u64, name: &Name) -> Result<()> {
         let shown = self.directory(directory)?.entries.get(&slot).map(|entry| entry.name.clone());
-        if flags == RenameFlags::NoReplace {
-            return Err(FsError::new(ErrorKind::Exists, format!("{:?} exists", name.text)));
-        }
         if shown.as_deref() == Some(name.text.as_str()) {
             return Ok(());
         }
@@ -134,13 +134,15 @@ impl<D: BlockDevice> Volume<D> {
         let going = (from.0 == directory).then_some(self.inode(number)?.raw.name);
         let place = self.place(directory, name, 0, going)?;
         let old = self.inode(number)?.raw;
-        let at = self.leave(from, number, &old)?;
+        let slot = place.first + place.long;
+        let new = self.slot_position(directory, slot)?;
+        self.leave(from, number, &old, new)?;
         let inode = self.inode_mut(number)?;
         inode.raw.name = place.short;
         inode.raw.case_flags = 0;
-        (inode.parent, inode.slot) = (directory, place.first + place.long);
-        let new = self.put_entry(directory, place, name, number)?;
-        self.arrive(number, at, new, from.0 != directory)
+        (inode.parent, inode.slot) = (directory, slot);
+        self.put_entry(directory, place, name, number)?;
+        self.arrive(number, from.0 != directory)
     }
 
     fn rename_over(&mut self, from: (u64, u32), number: u64, to: (u64, u32), over: u64) -> Result<()> {
@@ -153,8 +155,7 @@ impl<D: BlockDevice> Volume<D> {
         }
         self.ensure_chain(over)?;
         let new = self.slot_position(to.0, to.1)?;
-        self.rephase_origin(over, None)?;
-        let at = self.leave(from, number, &raw)?;
+        self.leave(from, number, &raw, new)?;
         let inode = self.inode_mut(number)?;
         (inode.raw.name, inode.raw.case_flags) = (target.name, target.case_flags);
         (inode.parent, inode.slot) = to;
@@ -163,7 +164,7 @@ impl<D: BlockDevice> Volume<D> {
         if let Some(entry) = self.directory(to.0)?.entries.get_mut(&to.1) {
             entry.inode = number;
         }
-        self.arrive(number, at, new, from.0 != to.0)?;
+        self.arrive(number, from.0 != to.0)?;
         self.unlink(over)
     }
 
@@ -188,24 +189,23 @@ impl<D: BlockDevice> Volume<D> {
         self.sectors.patch(origin.0, patch)
     }
 
-    /// Erases the entry that an inode leaves. Returns where the medium has the inode's entry.
-    fn leave(&mut self, from: (u64, u32), number: u64, raw: &ShortEntry) -> Result<Option<(u64, u32)>> {
-        let phase = if raw.is_directory() { Phase::Unpublish } else { Phase::Publish };
-        self.erase_entry(from.0, from.1, raw, phase)?;
-        Ok(self.inode(number)?.durable)
+    /// Erases the entry that an inode leaves for one at `new`: with the new one in the same sector, else after it.
+    fn leave(&mut self, from: (u64, u32), number: u64, raw: &ShortEntry, new: (u64, u32)) -> Result<()> {
+        let phase = match self.inode(number)?.durable {
+            Some(origin) if origin.0 == new.0 => Phase::Publish,
+            Some(origin) => {
+                self.mark(origin, new)?;
+                Phase::Unpublish
+            }
+            // The medium does not know this file; what it has in the slot was removed or replaced.
+            None if raw.is_directory() => Phase::Unpublish,
+            None => Phase::Publish,
+        };
+        self.erase_entry(from.0, from.1, raw, phase).map(|_| ())
     }
 
-    /// An inode has its new entry: the old one goes with it in the same sector, or after it.
-    fn arrive(
-        &mut self,
-        number: u64,
-        origin: Option<(u64, u32)>,
-        new: (u64, u32),
-        other_directory: bool,
-    ) -> Result<()> {
-        if origin.is_some() {
-            self.rephase_origin(number, Some(new))?;
-        }
+    /// An inode has its new entry.
+    fn arrive(&mut self, number: u64, other_directory: bool) -> Result<()> {
         self.moved.push(number);
         let inode = self.inode(number)?;
         if other_directory && inode.raw.is_directory() {
@@ -213,28 +213,6 @@ impl<D: BlockDevice> Volume<D> {
             self.set_dot_dot(number, parent)?;
         }
         Ok(())
-    }
-
-    /// The medium's entry of an inode that has moved in this batch may go when the inode's new entry is there;
-    /// with its file when the inode has no entry any more.
-    pub fn rephase_origin(&mut self, number: u64, new: Option<(u64, u32)>) -> Result<()> {
-        let inode = self.inode(number)?;
-        let Some(origin) = inode.durable else { return Ok(()) };
-        let is_directory = inode.raw.is_directory();
-        let now = self.slot_position(inode.parent, inode.slot)?;
-        if now == origin {
-            return Ok(());
-        }
-        let phase = match new {
-            Some((lba, _)) if lba == origin.0 => Phase::Publish,
-            None if !is_directory => Phase::Publish,
-            _ => Phase::Unpublish,
-        };
-        self.sectors.unpatch(origin.0, origin.1 + MARKED_FROM);
-        if let (Some(new), Phase::Unpublish) = (new, phase) {
-            self.mark(origin, new)?;
-        }
-        self.erase_again(origin, phase)
     }
 
     fn set_dot_dot(&mut self, number: u64, parent: u32) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::rename::MoveMark;
 use crate::volume::{ROOT, Volume};
 
 /// Which clusters have an owner.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Taken(Vec<u64>);
 
 impl Taken {
@@ -79,6 +79,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// The name in the form in which names are compared.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     fn marked(&self) -> bool {
         self.raw.case_flags & case::MOVING != 0
     }
@@ -259,6 +264,19 @@ impl FoundDirectory {
 }
 
 impl Survey {
+    /// A directory's path, for messages; ends in a slash.
+    pub fn path(&self, directory: usize) -> String {
+        let mut names = Vec::new();
+        let mut at = directory;
+        while at != 0 && names.len() < 256 {
+            let entry = self.entries.iter().find(|found| found.below == Some(at));
+            names.push(entry.map_or("?", |found| found.key()));
+            at = self.directories.get(at).map_or(0, |directory| directory.parent);
+        }
+        names.reverse();
+        if names.is_empty() { "/".into() } else { format!("/{}/", names.join("/")) }
+    }
+
     /// Decides which entries go, and where each directory that stays hangs.
     pub fn resolve(&mut self) {
         let partners = self.partners();

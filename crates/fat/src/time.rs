@@ -41,7 +41,7 @@ pub fn encode(time: Timestamp) -> (u16, u16, u8) {
     let (year, month, day) = date(seconds.div_euclid(DAY));
     let of_day = seconds.rem_euclid(DAY);
     let date = (year - 1980) << 9 | month << 5 | day;
-    let time = of_day / 3600 << 11 | of_day / 60 % 60 << 5 | of_day % 60 / 2;
+    let time = ((of_day / 3600) << 11) | ((of_day / 60 % 60) << 5) | (of_day % 60 / 2);
     (date as u16, time as u16, ((of_day % 2) * 100 + fraction / 10_000_000) as u8)
 }
 
