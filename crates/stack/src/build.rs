@@ -15,6 +15,7 @@ use nandkit_vfs::FileSystem;
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
 use crate::shared::{Shared, SharedStatistics, lock};
+use crate::traced::{EVENTS, TracedBlock};
 use crate::{
     AlphaName, BlockMapSpec, DeviceSpec, FatSpec, FsSpec, FtlSpec, PolicyName, ReplacementName, StackError, StackSpec,
     StoreKind, WriteBackName,
@@ -167,6 +168,10 @@ impl OnChip<'_> {
                 self.clock.advance_to(ftl.attach_report().done.completed);
                 let ftl = Arc::new(Mutex::new(ftl));
                 watched.layers.push(("ftl".to_string(), Arc::new(SharedStatistics(Arc::clone(&ftl)))));
+                if let Some(block) = spec.trace_block {
+                    let traced = TracedBlock { ftl: Arc::clone(&ftl), block };
+                    watched.layers.push(("ftl_trace".to_string(), Arc::new(traced)));
+                }
                 Ok(block_map(ftl))
             }
             FtlSpec::Fast(_) | FtlSpec::None => {
@@ -196,6 +201,7 @@ fn block_map_options(spec: &BlockMapSpec, sector_size: u32) -> BlockMapOptions {
         policy,
         partial_merge: spec.partial_merge,
         map_pages_per_recycling: spec.map_pages,
+        events: if spec.trace_block.is_some() { EVENTS } else { 0 },
         ..BlockMapOptions::default()
     }
 }

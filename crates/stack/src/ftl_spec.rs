@@ -94,6 +94,9 @@ pub struct BlockMapSpec {
     pub sector_size: u32,
     /// Whether a log block that holds the first pages of its block in order is completed with the rest instead of merged.
     pub partial_merge: bool,
+    /// A logical block whose recyclings the record lists (`ftl_trace`); none by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_block: Option<u32>,
 }
 
 impl Default for BlockMapSpec {
@@ -106,6 +109,7 @@ impl Default for BlockMapSpec {
             map_pages: 1,
             sector_size: 0,
             partial_merge: false,
+            trace_block: None,
         }
     }
 }

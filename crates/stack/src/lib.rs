@@ -9,6 +9,7 @@ pub mod presets;
 mod shared;
 mod spec;
 pub mod suggest;
+mod traced;
 
 pub use build::{BlockStack, BlockVisitor, Mounted, Stack, Watched};
 pub use device_spec::{DeviceSpec, StoreKind};

@@ -18,7 +18,10 @@ pub fn optimum() -> Claim {
         Check::new(format!("equilibrium p = Np/2 = 64; ours {equilibrium}"), (equilibrium - 64.0).abs() < 1e-9),
         Check::new(format!("n0 = 48.6; ours {optimum:.3}"), (optimum - 48.6).abs() < 0.05),
         Check::new(format!("the best whole number is 49; ours {best:?}"), best == Some(49)),
-        Check::new(format!("the sum over all migrations, term by term, is least at 49; ours {brute:?}"), brute == Some(49)),
+        Check::new(
+            format!("the sum over all migrations, term by term, is least at 49; ours {brute:?}"),
+            brute == Some(49),
+        ),
         Check::new(format!("W(49) is about 5 % of W_merge; ours {:.2} %", share * 100.0), (share - 0.05).abs() < 0.002),
     ];
     let with_map = Costs { map: 1.013, ..costs };

@@ -1,7 +1,8 @@
 //! Which runs the claims of P4 need.
 
 use nandkit_stack::{
-    AlphaName, BlockMapSpec, DEFAULT_DEVICE, DeviceSpec, FastSpec, FatSpec, FsSpec, FtlSpec, PolicyName, StackSpec, WriteBackName,
+    AlphaName, BlockMapSpec, DEFAULT_DEVICE, DeviceSpec, FastSpec, FatSpec, FsSpec, FtlSpec, PolicyName, StackSpec,
+    WriteBackName,
 };
 use nandkit_workload::WorkloadSpec;
 
@@ -85,7 +86,8 @@ fn block_map(policy: PolicyName) -> BlockMapSpec {
 
 /// The translation layers that are compared: the paper's four policies, macroscopic with the other estimator too, and FAST.
 fn compared() -> Vec<FtlSpec> {
-    let mut layers: Vec<FtlSpec> = PolicyName::ALL.into_iter().map(|policy| FtlSpec::BlockMap(block_map(policy))).collect();
+    let mut layers: Vec<FtlSpec> =
+        PolicyName::ALL.into_iter().map(|policy| FtlSpec::BlockMap(block_map(policy))).collect();
     let other = BlockMapSpec { alpha: AlphaName::Regression, ..block_map(PolicyName::Macroscopic) };
     layers.push(FtlSpec::BlockMap(other));
     layers.push(FtlSpec::Fast(FastSpec::default()));

@@ -70,9 +70,9 @@ impl Point<'_> {
         ftl.and_then(|ftl| ftl.get(name)).and_then(LayerValue::as_f64).unwrap_or(0.0)
     }
 
-    /// A series of the translation layer.
-    pub fn series(&self, name: &str) -> Option<&[f64]> {
-        match self.record.layers.get("ftl")?.get(name)? {
+    /// The recyclings of the traced block: pages that each migration copied; negative for a merge.
+    pub fn traced(&self) -> Option<&[f64]> {
+        match self.record.layers.get("ftl_trace")?.get("traced_p")? {
             LayerValue::Series(series) => Some(series),
             _ => None,
         }
@@ -113,9 +113,17 @@ impl Spread {
 }
 
 /// The points of one workload in one setting with the paper's eight log blocks and no limit of their own.
-pub fn standard<'a, 'b>(points: &'b [Point<'a>], workload: &'b str, setting: &'b str) -> impl Iterator<Item = &'b Point<'a>> {
+pub fn standard<'a, 'b>(
+    points: &'b [Point<'a>],
+    workload: &'b str,
+    setting: &'b str,
+) -> impl Iterator<Item = &'b Point<'a>> {
     points.iter().filter(move |point| {
-        point.workload == workload && point.setting == setting && point.log_blocks == 8 && point.limit == 0 && !point.is_traced
+        point.workload == workload
+            && point.setting == setting
+            && point.log_blocks == 8
+            && point.limit == 0
+            && !point.is_traced
     })
 }
 

@@ -49,13 +49,13 @@ fn fit(pages: &[f64]) -> Option<Fit> {
 
 /// P4.4.
 pub fn growth(points: &[Point<'_>]) -> Claim {
-    let traced: Vec<&[f64]> =
-        points.iter().filter(|point| point.is_traced).filter_map(|point| point.series("ftl_traced_p")).collect();
+    let traced: Vec<&[f64]> = points.iter().filter_map(Point::traced).collect();
     let fits: Vec<Fit> = traced.iter().filter_map(|series| fit(longest_period(series))).collect();
     let slope = Spread::of(fits.iter().map(|fit| fit.slope));
     let origin = Spread::of(fits.iter().map(|fit| fit.origin_slope));
     let explained = Spread::of(fits.iter().map(|fit| fit.explained));
-    let shown = |spread: Option<Spread>| spread.map_or("not measured".to_string(), |spread| format!("{:.3}", spread.mean));
+    let shown =
+        |spread: Option<Spread>| spread.map_or("not measured".to_string(), |spread| format!("{:.3}", spread.mean));
     let checks = vec![
         Check::new(
             format!("alpha about 0.1 (0.05 to 0.2); by regression {}", shown(slope)),
@@ -66,7 +66,8 @@ pub fn growth(points: &[Point<'_>]) -> Claim {
             explained.is_some_and(|explained| explained.mean >= LINEAR),
         ),
     ];
-    let first: Vec<f64> = traced.first().map(|series| longest_period(series).iter().take(200).copied().collect()).unwrap_or_default();
+    let first: Vec<f64> =
+        traced.first().map(|series| longest_period(series).iter().take(200).copied().collect()).unwrap_or_default();
     let measured = json!({
         "alpha_by_regression": slope.map(Spread::to_json), "alpha_through_origin": origin.map(Spread::to_json),
         "explained": explained.map(Spread::to_json), "migrations_in_a_row": fits.iter().map(|fit| fit.migrations).collect::<Vec<_>>(),

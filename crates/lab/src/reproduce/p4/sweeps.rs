@@ -30,7 +30,8 @@ pub fn log_blocks(points: &[Point<'_>]) -> Claim {
         let time = |count: u32| seconds(points, workload, count).map(|spread| spread.mean);
         let speed_to_eight = |count: u32| Some(time(8)? / time(count)?);
         let fewest = speed_to_eight(LOG_BLOCKS[0]);
-        let loss = fewest.map_or("not measured".to_string(), |speed| format!("{:.0} % of the speed with 8", speed * 100.0));
+        let loss =
+            fewest.map_or("not measured".to_string(), |speed| format!("{:.0} % of the speed with 8", speed * 100.0));
         if workload == "event-recorder" {
             let unhurt = fewest.is_some_and(|speed| speed > 1.0 - MUCH);
             checks.push(Check::new(format!("one log block does not hurt {workload}: {loss}"), unhurt));
@@ -38,7 +39,9 @@ pub fn log_blocks(points: &[Point<'_>]) -> Claim {
             let hurt = fewest.is_some_and(|speed| speed <= 1.0 - MUCH);
             checks.push(Check::new(format!("one log block hurts {workload} much: {loss}"), hurt));
         }
-        let stable = [12, 16, 32].into_iter().all(|count| speed_to_eight(count).is_some_and(|speed| (speed - 1.0).abs() <= STABLE));
+        let stable = [12, 16, 32]
+            .into_iter()
+            .all(|count| speed_to_eight(count).is_some_and(|speed| (speed - 1.0).abs() <= STABLE));
         checks.push(Check::new(format!("from 8 log blocks on {workload} is stable"), stable));
         let swept: Vec<Value> = LOG_BLOCKS
             .into_iter()
@@ -51,6 +54,7 @@ pub fn log_blocks(points: &[Point<'_>]) -> Claim {
     }
     let text = "Fewer than 8 log blocks hurt much (except the event recorder); from 8 on the speed is stable";
     let paper = json!("a figure without numbers in the text");
-    let note = format!("\"Much\" is {:.0} % of the speed with 8, \"stable\" within {:.0} %.", MUCH * 100.0, STABLE * 100.0);
+    let note =
+        format!("\"Much\" is {:.0} % of the speed with 8, \"stable\" within {:.0} %.", MUCH * 100.0, STABLE * 100.0);
     claim("P4.5", text, paper, Value::Object(measured), checks, note)
 }

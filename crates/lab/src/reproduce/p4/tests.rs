@@ -36,7 +36,8 @@ fn block_map(policy: &str, log_blocks: u32, limit: u32) -> serde_json::Value {
 fn with_gains(gains: &[(&str, [f64; 3])]) -> Vec<RunRecord> {
     let mut records = Vec::new();
     for (workload, of_policy) in gains {
-        let policies = [("merge", 0.0), ("merge+migration", of_policy[0]), ("limit", of_policy[1]), ("macroscopic", of_policy[2])];
+        let policies =
+            [("merge", 0.0), ("merge+migration", of_policy[0]), ("limit", of_policy[1]), ("macroscopic", of_policy[2])];
         for setting in &SETTINGS {
             for (policy, gain) in policies {
                 for seed in 1..=2 {
@@ -68,8 +69,8 @@ fn swept_log_blocks(loss: impl Fn(&str, u32) -> f64) -> Vec<RunRecord> {
 fn traced(series: Vec<f64>) -> Vec<RunRecord> {
     let ftl = json!({"kind": "block-map", "policy": "merge+migration", "log_blocks": 8, "limit": 0, "trace_block": 0});
     let mut record = record("postmark-small", ftl, 0, 1, 1.0);
-    let layer = BTreeMap::from([("ftl_traced_p".to_string(), LayerValue::Series(series))]);
-    record.layers.insert("ftl".to_string(), layer);
+    let layer = BTreeMap::from([("traced_p".to_string(), LayerValue::Series(series))]);
+    record.layers.insert("ftl_trace".to_string(), layer);
     vec![record]
 }
 
@@ -144,7 +145,11 @@ fn log_blocks() {
     holds("P4.5", &swept_log_blocks(hurt));
     fails("P4.5", &swept_log_blocks(|_, _| 0.0), "hurts fax much");
     fails("P4.5", &swept_log_blocks(|_, count| if count < 8 { 0.3 } else { 0.0 }), "does not hurt event-recorder");
-    fails("P4.5", &swept_log_blocks(|workload, count| hurt(workload, count) + if count == 32 { 0.2 } else { 0.0 }), "stable");
+    fails(
+        "P4.5",
+        &swept_log_blocks(|workload, count| hurt(workload, count) + if count == 32 { 0.2 } else { 0.0 }),
+        "stable",
+    );
 }
 
 #[test]

@@ -31,7 +31,14 @@ pub(super) fn claim(id: &str, text: &str, paper: Value, measured: Value, checks:
     let failed: Vec<&str> = checks.iter().filter(|check| !check.holds).map(|check| check.text.as_str()).collect();
     let holds = failed.is_empty() && !checks.is_empty();
     let why = if failed.is_empty() { String::new() } else { format!("Does not hold: {}. ", failed.join("; ")) };
-    Claim { claim: id.into(), text: text.into(), paper, measured, holds, note: format!("{why}{note}").trim().to_string() }
+    Claim {
+        claim: id.into(),
+        text: text.into(),
+        paper,
+        measured,
+        holds,
+        note: format!("{why}{note}").trim().to_string(),
+    }
 }
 
 /// The policies whose gain over merge is shown.
@@ -88,7 +95,8 @@ fn counters(points: &[Point<'_>], workload: &str) -> Value {
     for policy in ["merge"].into_iter().chain(POLICIES) {
         let chosen: Vec<&Point<'_>> =
             standard(points, workload, SETTINGS[0].name).filter(|point| point.policy == policy).collect();
-        let mean = |name: &str| Spread::of(chosen.iter().map(|point| point.count(name))).map(|spread| spread.mean.round());
+        let mean =
+            |name: &str| Spread::of(chosen.iter().map(|point| point.count(name))).map(|spread| spread.mean.round());
         of_policy.insert(
             policy.to_string(),
             json!({
@@ -116,9 +124,16 @@ pub fn small_files(points: &[Point<'_>]) -> Claim {
         figure(points, workload, "macroscopic", 0.265),
         Check::new("limit and macroscopic about equal", about_equal),
         Check::new("limit slightly ahead of macroscopic", ahead),
-        Check::new(format!("the best limit is Np/2 = 64; ours is {}", best.map_or("not measured".into(), |best| best.to_string())), best == Some(64)),
+        Check::new(
+            format!(
+                "the best limit is Np/2 = 64; ours is {}",
+                best.map_or("not measured".into(), |best| best.to_string())
+            ),
+            best == Some(64),
+        ),
     ];
-    let swept: Vec<Value> = sweep.iter().map(|(limit, time)| json!({"limit": limit, "seconds": time.to_json()})).collect();
+    let swept: Vec<Value> =
+        sweep.iter().map(|(limit, time)| json!({"limit": limit, "seconds": time.to_json()})).collect();
     let measured = json!({"gain_over_merge": gains(points, workload), "limit_sweep": swept, "counters": counters(points, workload)});
     let paper = json!({"gain_over_merge": {"merge+migration": 0.05, "limit": [0.26, 0.27], "macroscopic": [0.26, 0.27]}, "best_limit": 64});
     let text = "Postmark small files: merge+migration +5 % over merge; LIMIT and macroscopic +26 to 27 %, LIMIT slightly ahead; Np/2 is the best limit";
@@ -154,13 +169,21 @@ pub fn large_files(points: &[Point<'_>]) -> Claim {
     checks.extend(["merge+migration", "limit", "macroscopic"].map(smaller));
     let measured = json!({"gain_over_merge": gains(points, large), "counters": counters(points, large)});
     let text = "Postmark large files: the same order, smaller gains";
-    claim("P4.2", text, json!({"order": ["merge", "merge+migration", "limit", "macroscopic"]}), measured, checks, setting_note())
+    claim(
+        "P4.2",
+        text,
+        json!({"order": ["merge", "merge+migration", "limit", "macroscopic"]}),
+        measured,
+        checks,
+        setting_note(),
+    )
 }
 
 /// P4.3.
 pub fn embedded(points: &[Point<'_>]) -> Claim {
     let paper = [("phone", 0.22), ("event-recorder", 0.14), ("fax", 0.05)];
-    let mut checks: Vec<Check> = paper.iter().map(|(workload, gain)| figure(points, workload, "macroscopic", *gain)).collect();
+    let mut checks: Vec<Check> =
+        paper.iter().map(|(workload, gain)| figure(points, workload, "macroscopic", *gain)).collect();
     for workload in ["fax", "phone"] {
         checks.push(order(points, workload, &["merge", "merge+migration", "limit", "macroscopic"]));
     }
