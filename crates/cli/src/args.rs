@@ -66,7 +66,7 @@ pub struct Running {
 const COMPARE_EXAMPLES: &str = "Examples:
   nandkit compare
   nandkit compare --policy merge,macroscopic --workload fax --seeds 5
-  nandkit compare --device tlc-16k --ftl block-map,fast --workload postmark-small
+  nandkit compare --device slc-256m --log-blocks 4 --workload postmark-small
   nandkit compare --workload tree:/usr/share/doc
   nandkit compare --fs none --workload trace:disk.csv
   nandkit compare --csv > figures.csv";
@@ -78,7 +78,7 @@ pub struct CompareArguments {
     /// File systems: fat, model, or none for workloads on blocks.
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
-    /// Translation layers: block-map, fast, or none on a device in memory.
+    /// Translation layers: block-map, or none on a device in memory.
     #[arg(long, value_name = "FTL,...", value_delimiter = ',')]
     pub ftl: Vec<String>,
     /// Recycling policies of block-map: see `nandkit policies`.
