@@ -157,6 +157,9 @@ impl<F: Flash> BlockMapFtl<F> {
         }
         plan.condemned.sort_unstable();
         plan.condemned.dedup();
+        if plan.dead.is_some_and(|dead| plan.condemned.contains(&dead)) {
+            (plan.dead, plan.mark) = (None, (Role::Retire, NO_BLOCK));
+        }
         match last {
             Some(last) if last.is_unconfirmed(plan.newest) => {
                 (plan.dead, plan.mark) = (Some(last.block), (Role::Kill, last.block));

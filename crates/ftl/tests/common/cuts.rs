@@ -2,7 +2,7 @@
 
 use nandkit_block::ErrorKind;
 use nandkit_flash::Operation;
-use nandkit_flash::wrap::{CutFlash, CutPlan};
+use nandkit_flash::wrap::{CutFlash, CutMoment, CutPlan};
 use nandkit_nand_sim::ContentChip;
 use nandkit_units::Cause;
 
@@ -14,8 +14,8 @@ use super::spy::Spy;
 pub struct CutRun {
     /// Steps (programs, copies, erases) from the beginning to the end.
     pub steps: u64,
-    /// For each cut: what was cut, and why it was under way.
-    pub cut: Vec<(Operation, Cause)>,
+    /// For each cut: what was cut, why it was under way, and how it was left.
+    pub cut: Vec<(Operation, Cause, CutMoment)>,
 }
 
 /// Runs `ops` on `chip` under `plan`. `Err` tells what was wrong; nothing panics but bugs.
@@ -28,7 +28,9 @@ pub fn run<L: Layer>(chip: ContentChip, options: &L::Options, ops: &[Op], plan: 
         match go_on::<L>(&mut spy, options, ops, &mut model, &mut next)? {
             true => break,
             false => {
-                cut.push(spy.last.unwrap());
+                let (operation, cause) = spy.last.unwrap();
+                let moment = spy.inner.outcomes().last().unwrap().cut.moment;
+                cut.push((operation, cause, moment));
                 spy.inner.power_on();
             }
         }

@@ -37,6 +37,9 @@ impl Layer for BlockMap {
     }
 }
 
+/// Page size, OOB size, pages per block, blocks.
+pub type ChipShape = (u32, u32, u32, u32);
+
 /// A chip without faults, with the strictest page order.
 pub fn spec(page_size: u32, oob_size: u32, pages_per_block: u32, blocks: u32) -> ChipSpec {
     let mut spec = ChipSpec::default();

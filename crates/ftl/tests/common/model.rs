@@ -2,7 +2,7 @@
 
 use nandkit_block::{BlockDevice, BlockError, ErrorKind};
 use nandkit_units::random::{Random, hash};
-use nandkit_units::{Content, Context, Lba, Payload, ReadInto};
+use nandkit_units::{Cause, Content, Context, Lba, Payload, ReadInto};
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub struct Model {
     pub sectors: Vec<Sector>,
     pub sector_size: usize,
     pub version: u64,
+    requests: u64,
 }
 
 impl Model {
@@ -48,12 +49,16 @@ impl Model {
             sectors: vec![Sector { now: 0, before_trim: 0, pending: None }; geometry.sectors as usize],
             sector_size: geometry.sector_size as usize,
             version: 0,
+            requests: 0,
         }
     }
 
     /// Does one request on the device and the model; reads are compared. After an error the model knows what was under way.
     pub fn apply(&mut self, device: &mut impl BlockDevice, op: Op) -> Result<(), BlockError> {
-        let context = Context::default();
+        // Some of the host's writes count as metadata.
+        self.requests += 1;
+        let cause = if self.requests % 3 == 0 { Cause::Metadata } else { Cause::UserData };
+        let context = Context::default().for_cause(cause);
         match op {
             Op::Write { at, sectors } => {
                 self.version += 1;

@@ -1,0 +1,159 @@
+//! Power cuts by the thousand under the translation layers.
+//!
+//! `cargo run --release -p nandkit-ftl --example soak_block_map -- [--cuts N] [--seed S] [--layer block-map|fast] [--replay STRING]`
+//!
+//! Random workloads on tiny chips; each run is cut several times, also while it recovers, and after each cut every sector is compared with the
+//! model. Ends with a table of cuts by cause and torn state. At the first failure it prints a string that `--replay` takes, and exits with 1.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::process::ExitCode;
+
+use common::cuts::run;
+use common::model::{Mix, Op, Ops};
+use common::{BlockMap, Layer, chip, spec};
+use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
+use nandkit_flash::Operation;
+use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
+use nandkit_ftl::{BlockMapOptions, LogicalCapacity};
+use nandkit_units::Cause;
+use nandkit_units::random::Random;
+
+struct Arguments {
+    cuts: u64,
+    seed: u64,
+    layer: String,
+    replay: Option<String>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut arguments = Arguments { cuts: 35_000, seed: 1, layer: "block-map".into(), replay: None };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word}: expected a value after it"));
+        match word.as_str() {
+            "--cuts" => arguments.cuts = number(&value()?)?,
+            "--seed" => arguments.seed = number(&value()?)?,
+            "--layer" => arguments.layer = value()?,
+            "--replay" => arguments.replay = Some(value()?),
+            _ => return Err(format!("unknown option {word}: expected --cuts, --seed, --layer or --replay")),
+        }
+    }
+    Ok(arguments)
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("\"{text}\": expected a number"))
+}
+
+/// The workload of a seed: options, and operations on a chip of this seed.
+fn workload(seed: u64) -> (BlockMapOptions, Vec<Op>, common::ChipShape) {
+    let mut random = Random::new(seed, "soak");
+    let shapes = [(512, 16, 8, 10), (512, 16, 4, 12), (1024, 32, 16, 9), (512, 16, 8, 11)];
+    let shape = shapes[random.below(4) as usize];
+    let policies = [
+        RecyclingPolicy::Merge,
+        RecyclingPolicy::CostBased,
+        RecyclingPolicy::Limit { max: Some(2) },
+        RecyclingPolicy::Macroscopic { estimator: AlphaEstimator::Regression, cap: None },
+    ];
+    let log_blocks = 1 + random.below(3) as u32;
+    let options = BlockMapOptions {
+        capacity: LogicalCapacity::SpareBlocks(log_blocks + 4),
+        sector_size: if random.chance(0.5) { 512 } else { 0 },
+        log_blocks,
+        policy: policies[random.below(4) as usize],
+        partial_merge: random.chance(0.3),
+        map_pages_per_recycling: random.below(3) as u32,
+        copyback: random.chance(0.7),
+        wear_threshold: random.chance(0.3).then_some(2),
+        ..BlockMapOptions::default()
+    };
+    let sectors = u64::from(shape.3 - log_blocks - 4) * u64::from(shape.2) * u64::from(shape.0)
+        / u64::from(if options.sector_size == 0 { shape.0 } else { options.sector_size });
+    (options, Ops::new(seed, Mix::WRITES, sectors).take(220).collect(), shape)
+}
+
+/// Where this run is cut: often again within the recovery.
+fn plan(seed: u64) -> CutPlan {
+    let mut random = Random::new(seed, "cuts");
+    let mut step = 0;
+    let cuts = (0..14).map(|_| {
+        step += 1 + if random.chance(0.45) { random.below(10) } else { random.below(60) };
+        Cut { step, moment: CutMoment::ALL[random.below(6) as usize] }
+    });
+    CutPlan::List(cuts.collect())
+}
+
+fn one<L: Layer>(
+    seed: u64,
+    options: &L::Options,
+    ops: &[Op],
+    shape: common::ChipShape,
+    plan: CutPlan,
+) -> Result<Vec<(Operation, Cause, CutMoment)>, String> {
+    let chip = chip(&spec(shape.0, shape.1, shape.2, shape.3), seed);
+    run::<L>(chip, options, ops, plan).map(|run| run.cut)
+}
+
+fn soak(arguments: &Arguments) -> Result<Vec<(Operation, Cause, CutMoment)>, String> {
+    let mut cuts = Vec::new();
+    let mut seed = arguments.seed;
+    if let Some(replay) = &arguments.replay {
+        let (replayed, cut) = replay.split_once('/').unwrap_or((replay, ""));
+        seed = number(replayed.trim_start_matches("seed:"))?;
+        let plan = if cut.is_empty() { plan(seed) } else { cut.parse().map_err(|error| format!("{error}"))? };
+        return one_of(arguments, seed, plan);
+    }
+    while (cuts.len() as u64) < arguments.cuts {
+        let made = one_of(arguments, seed, plan(seed)).map_err(|what| {
+            format!("{what}\nreplay with: --layer {} --replay seed:{seed}/{}", arguments.layer, plan(seed))
+        })?;
+        cuts.extend(made);
+        seed += 1;
+    }
+    Ok(cuts)
+}
+
+fn one_of(arguments: &Arguments, seed: u64, plan: CutPlan) -> Result<Vec<(Operation, Cause, CutMoment)>, String> {
+    let (options, ops, shape) = workload(seed);
+    match arguments.layer.as_str() {
+        "block-map" => one::<BlockMap>(seed, &options, &ops, shape, plan),
+        other => Err(format!("unknown layer {other}: expected block-map")),
+    }
+}
+
+fn table(cuts: &[(Operation, Cause, CutMoment)]) {
+    print!("{:<16}", "cause");
+    CutMoment::ALL.iter().for_each(|moment| print!("{:>17}", moment.to_string()));
+    println!("{:>10}", "all");
+    for cause in Cause::ALL {
+        let of_cause: Vec<_> = cuts.iter().filter(|cut| cut.1 == cause).collect();
+        if of_cause.is_empty() {
+            continue;
+        }
+        print!("{:<16}", cause.name());
+        for moment in CutMoment::ALL {
+            print!("{:>17}", of_cause.iter().filter(|cut| cut.2 == moment).count());
+        }
+        println!("{:>10}", of_cause.len());
+    }
+    for operation in [Operation::Program, Operation::Copy, Operation::Erase] {
+        println!("{:?}: {}", operation, cuts.iter().filter(|cut| cut.0 == operation).count());
+    }
+    println!("{} cuts, no sector torn, lost or older than it may be", cuts.len());
+}
+
+fn main() -> ExitCode {
+    match arguments().and_then(|arguments| soak(&arguments)) {
+        Ok(cuts) => {
+            table(&cuts);
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            eprintln!("{what}");
+            ExitCode::FAILURE
+        }
+    }
+}
