@@ -152,7 +152,7 @@ impl<D: BlockDevice> Volume<D> {
                 let parent = survey.directories.get(directory.parent).map_or(ROOT, |parent| parent.inode);
                 let right = self.parent_cluster(parent)?;
                 match directory.dot_dot {
-                    Some((1, raw)) if raw.cluster() == right => {}
+                    Some((_, raw)) if raw.cluster() == right => {}
                     _ => report
                         .found(FindingKind::WrongDots, format!("directory {}: \"..\" is not cluster {right}", path())),
                 }

@@ -39,6 +39,8 @@ pub struct Directory {
     pub end: u32,
     /// Slots in all.
     pub capacity: u32,
+    /// Slot of "..": the second one by the specification, the fourth where the fatfs crate gave the dots long names.
+    pub dot_dot: Option<u32>,
     /// Where to look for the next number of a short name.
     numbers: HashMap<Basis, u32>,
 }
@@ -233,7 +235,10 @@ impl<D: BlockDevice> Volume<D> {
                 continue;
             }
             let name = long.finish(&raw.name);
-            if raw.is_label() || raw.name.starts_with(b".          ") || raw.name.starts_with(b"..         ") {
+            if raw.name == *b"..         " {
+                directory.dot_dot = Some(slot);
+            }
+            if raw.is_label() || raw.name == *b".          " || raw.name == *b"..         " {
                 continue;
             }
             let short_name = names::show_short(&raw);

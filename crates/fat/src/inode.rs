@@ -147,6 +147,7 @@ impl<D: BlockDevice> Volume<D> {
         let clusters: Vec<u32> = self.ensure_chain(number)?.iter().collect();
         self.free_clusters_of(&clusters)?;
         self.inodes.remove(&number);
+        self.shrunk.remove(&number);
         self.directories.remove(&number);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Mounting, the mark that a volume is in use, sync and unmounting.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nandkit_block::BlockDevice;
 use nandkit_cache::Replacement;
@@ -80,6 +80,7 @@ impl<D: BlockDevice> Volume<D> {
             freed: Vec::new(),
             freed_slots: Vec::new(),
             moved: Vec::new(),
+            shrunk: HashSet::new(),
             marked_dirty: false,
             waiting_since: None,
             broken: None,
@@ -107,13 +108,21 @@ impl<D: BlockDevice> Volume<D> {
             FatKind::Fat16 => 0x8000,
             FatKind::Fat32 => 0x0800_0000,
         };
-        let entry = self.fat_entry_1()?;
-        Ok(self.geometry.state & STATE_DIRTY != 0 || entry & clean_bit == 0)
+        // A cut while the mark is written may leave it in any of the places.
+        let copies = match self.geometry.active_fat {
+            Some(active) => active..active + 1,
+            None => 0..self.geometry.fats,
+        };
+        let mut dirty = self.geometry.state & STATE_DIRTY != 0;
+        for copy in copies {
+            dirty |= self.fat_entry_1(copy)? & clean_bit == 0;
+        }
+        Ok(dirty)
     }
 
-    fn fat_entry_1(&mut self) -> Result<u32> {
+    fn fat_entry_1(&mut self, copy: u32) -> Result<u32> {
         let kind = self.geometry.kind;
-        let lba = self.geometry.fat_start(self.geometry.active_fat.unwrap_or(0)) / u64::from(self.sectors.size());
+        let lba = self.geometry.fat_start(copy) / u64::from(self.sectors.size());
         let mut bytes = [0; 8];
         self.sectors.read(lba, 0, &mut bytes)?;
         let at = crate::table::entry_position(kind, 1).0 as usize;
@@ -210,6 +219,7 @@ impl<D: BlockDevice> Volume<D> {
         if self.marked_dirty {
             self.write_fs_info()?;
         }
+        self.shrunk.clear();
         self.sectors.flush()
     }
 

@@ -216,12 +216,11 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn set_dot_dot(&mut self, number: u64, parent: u32) -> Result<()> {
-        let (lba, offset) = self.slot_position(number, 1)?;
-        let mut bytes = [0; 32];
+        let Some(slot) = self.directory(number)?.dot_dot else { return Ok(()) };
+        let (lba, offset) = self.slot_position(number, slot)?;
+        let mut bytes = [0; SLOT_SIZE as usize];
         self.sectors.read(lba, offset, &mut bytes)?;
-        if let Ok(mut raw) = ShortEntry::read_from_bytes(&bytes)
-            && raw.name == *b"..         "
-        {
+        if let Ok(mut raw) = ShortEntry::read_from_bytes(&bytes) {
             raw.set_cluster(parent);
             self.sectors.patch(lba, Patch::new(offset, &raw.bytes(), Phase::Publish))?;
         }

@@ -1,6 +1,6 @@
 //! The mounted volume: its parts, and the end of each batch of changes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Nanos;
@@ -37,6 +37,8 @@ pub(crate) struct Volume<D> {
     pub freed_slots: Vec<(u64, u32)>,
     /// Inodes whose entry has another place since the last commit.
     pub moved: Vec<u64>,
+    /// Files that became shorter within a cluster, and it may not be durable: bytes behind their end may still be those that the medium's entry shows.
+    pub shrunk: HashSet<u64>,
     /// The medium says that the volume is in use.
     pub marked_dirty: bool,
     /// Since when a change waits.
@@ -103,6 +105,18 @@ impl<D: BlockDevice> Volume<D> {
         }
         self.waiting_since = None;
         self.finish_batch()
+    }
+
+    /// Before bytes behind a file's end are written: a shorter size must be durable, or a cut would show them in the old, longer file.
+    pub fn settle_size(&mut self, number: u64) -> Result<()> {
+        if self.shrunk.contains(&number) {
+            self.commit()?;
+            if self.options.barriers {
+                self.sectors.flush()?;
+            }
+            self.shrunk.clear();
+        }
+        Ok(())
     }
 
     /// What only waited for the batch to be on the medium.

@@ -26,6 +26,9 @@ impl<D: BlockDevice> Volume<D> {
         }
         let mut length = (payload.len() as u64).min(FILE_SIZE_MAX - offset);
         length = self.room_for(number, offset, length)?;
+        if offset + length > size {
+            self.settle_size(number)?;
+        }
         self.extend_chain(number, offset + length)?;
         if offset + length > size {
             self.sectors.note_data_first();
@@ -171,10 +174,14 @@ impl<D: BlockDevice> Volume<D> {
         let keep = size.div_ceil(cluster_size);
         if size > old {
             self.reserve(keep.saturating_sub(have) as u32)?;
+            self.settle_size(number)?;
             self.extend_chain(number, size)?;
             self.sectors.note_data_first();
             self.fill_zero(number, old, size, old)?;
-        } else if have > keep {
+        } else if size < old && !size.is_multiple_of(cluster_size) {
+            self.shrunk.insert(number);
+        }
+        if size <= old && have > keep {
             if keep == 0 {
                 self.settle(number, true)?;
             }

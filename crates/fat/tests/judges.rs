@@ -1,0 +1,367 @@
+//! Volumes of ours before mtools, fsck.vfat and the fatfs crate, and theirs before us.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use common::*;
+use nandkit_block::BlockDevice;
+use nandkit_block::wrap::{RequestKind, StatsDevice};
+use nandkit_fat::{Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions, check, format};
+use nandkit_units::{Cause, Payload};
+use nandkit_vfs::{FileSystem, InodeNumber, NewNode, RenameFlags};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn some_files() -> Files {
+    let mut files = Files::new();
+    for (at, (name, length)) in [
+        ("README.TXT", 100),
+        ("empty", 0),
+        ("a long name with blanks.text", 5000),
+        ("Ünïcödé — 日本語.bin", 12_345),
+        ("dir/inner.dat", 40_000),
+        ("dir/deeper/and deeper/last.x", 513),
+        ("dir/UPPER.low", 512),
+        ("x.y.z", 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        files.insert(name.into(), bytes_of(length, at as u64));
+    }
+    for number in 0..60 {
+        files.insert(format!("many/file number {number}.dat"), bytes_of(number * 37, number as u64));
+    }
+    files
+}
+
+fn directory_of<D: BlockDevice>(fat: &mut Fat<D>, path: &str) -> (InodeNumber, String) {
+    let mut at = fat.root();
+    let mut parts: Vec<&str> = path.split('/').collect();
+    let name = parts.pop().unwrap().to_string();
+    for part in parts {
+        at = match fat.lookup(at, part.as_bytes()) {
+            Ok(found) => found,
+            Err(_) => fat.changes().unwrap().create(at, part.as_bytes(), &NewNode::DIRECTORY).unwrap(),
+        };
+    }
+    (at, name)
+}
+
+fn put<D: BlockDevice>(fat: &mut Fat<D>, files: &Files) {
+    for (path, content) in files {
+        let (directory, name) = directory_of(fat, path);
+        let file = fat.changes().unwrap().create(directory, name.as_bytes(), &NewNode::FILE).unwrap();
+        if !content.is_empty() {
+            write_all(fat, file, 0, content);
+        }
+    }
+}
+
+fn assert_holds<D: BlockDevice>(fat: &mut Fat<D>, files: &Files, what: &str) {
+    for (path, content) in files {
+        let (directory, name) = directory_of(fat, path);
+        let file = fat.lookup(directory, name.as_bytes()).unwrap_or_else(|error| panic!("{what}: {path}: {error}"));
+        assert!(read_all(fat, file) == *content, "{what}: {path} differs");
+    }
+}
+
+/// Changes some files of a volume that has `some_files`; returns what it then holds.
+fn change<D: BlockDevice>(fat: &mut Fat<D>, mut files: Files) -> Files {
+    for path in ["many/file number 7.dat", "empty", "dir/deeper/and deeper/last.x"] {
+        let (directory, name) = directory_of(fat, path);
+        fat.changes().unwrap().remove(directory, name.as_bytes()).unwrap();
+        files.remove(path);
+    }
+    let (directory, _) = directory_of(fat, "dir/deeper/x");
+    fat.changes().unwrap().remove(directory, b"and deeper").unwrap();
+    let from = directory_of(fat, "many/file number 9.dat");
+    let to = directory_of(fat, "dir/inner.dat");
+    let changes = fat.changes().unwrap();
+    changes.rename((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()), RenameFlags::Replace).unwrap();
+    let moved = files.remove("many/file number 9.dat").unwrap();
+    files.insert("dir/inner.dat".into(), moved);
+    let (directory, name) = directory_of(fat, "a long name with blanks.text");
+    let file = fat.lookup(directory, name.as_bytes()).unwrap();
+    let more = bytes_of(20_000, 77);
+    write_all(fat, file, 4_990, &more);
+    let content = files.get_mut("a long name with blanks.text").unwrap();
+    content.truncate(4_990);
+    content.extend_from_slice(&more);
+    let new = Files::from([("new/made by us.dat".to_string(), bytes_of(7_000, 5))]);
+    put(fat, &new);
+    files.extend(new);
+    files
+}
+
+fn fatfs_files(path: &Path) -> Files {
+    fn walk(dir: fatfs::Dir<'_, std::fs::File>, prefix: &str, into: &mut Files) {
+        for entry in dir.iter() {
+            let entry = entry.unwrap();
+            let name = entry.file_name();
+            if name == "." || name == ".." {
+                continue;
+            }
+            let path = format!("{prefix}{name}");
+            if entry.is_dir() {
+                walk(entry.to_dir(), &format!("{path}/"), into);
+            } else {
+                let mut content = Vec::new();
+                entry.to_file().read_to_end(&mut content).unwrap();
+                into.insert(path, content);
+            }
+        }
+    }
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let fs = fatfs::FileSystem::new(file, fatfs::FsOptions::new()).unwrap();
+    let mut files = Files::new();
+    walk(fs.root_dir(), "", &mut files);
+    drop(fs);
+    files
+}
+
+fn mtools_content(image: &Path, path: &str) -> Vec<u8> {
+    let output = run("mtools", "mtype", &["-i", image.to_str().unwrap(), &format!("::/{path}")]);
+    assert!(output.status.success(), "mtype {path}: {}", text(&output));
+    output.stdout
+}
+
+/// All judges look at a device that holds `files`.
+fn judge<D: BlockDevice>(device: &mut D, files: &Files, what: &str) {
+    let report = check(device, &clock()).unwrap();
+    assert!(report.is_clean(), "{what}: {:?}", report.findings);
+    assert_eq!(report.files, files.len() as u64, "{what}");
+    let image = to_file(device);
+    fsck(image.path()).unwrap_or_else(|said| panic!("{what}: fsck.vfat: {said}"));
+    for path in ["README.TXT", "a long name with blanks.text", "dir/inner.dat", "many/file number 30.dat"] {
+        assert!(mtools_content(image.path(), path) == files[path], "{what}: mtools reads {path} differently");
+    }
+    let listing = run("mtools", "mdir", &["-/", "-b", "-i", image.path().to_str().unwrap(), "::"]);
+    let listing = text(&listing);
+    for path in files.keys().filter(|path| path.is_ascii()) {
+        assert!(listing.contains(&format!("::/{path}")), "{what}: mdir does not show {path}:\n{listing}");
+    }
+    // fatfs takes sectors of 512 bytes only in files that are a device of such sectors; it reads all of them.
+    let theirs = fatfs_files(image.path());
+    assert_eq!(theirs.keys().collect::<Vec<_>>(), files.keys().collect::<Vec<_>>(), "{what}: fatfs");
+    assert!(theirs == *files, "{what}: fatfs reads other contents");
+}
+
+#[test]
+fn our_volumes_of_every_shape_stand_before_all_judges() {
+    let mib = 1 << 20;
+    for (kind, sector, cluster, bytes, alignment) in [
+        (FatKind::Fat12, 512, Some(512), 2 * mib, Alignment::None),
+        (FatKind::Fat12, 512, None, 4 * mib, Alignment::Cluster),
+        (FatKind::Fat12, 1024, Some(4096), 8 * mib, Alignment::Cluster),
+        (FatKind::Fat12, 4096, Some(32_768), 60 * mib, Alignment::RecyclingUnit),
+        (FatKind::Fat16, 512, None, 16 * mib, Alignment::Cluster),
+        (FatKind::Fat16, 512, Some(32_768), 140 * mib, Alignment::RecyclingUnit),
+        (FatKind::Fat16, 2048, Some(2048), 20 * mib, Alignment::None),
+        (FatKind::Fat16, 4096, Some(8192), 40 * mib, Alignment::Cluster),
+        (FatKind::Fat32, 512, Some(512), 40 * mib, Alignment::Cluster),
+        (FatKind::Fat32, 2048, Some(2048), 140 * mib, Alignment::None),
+        (FatKind::Fat32, 4096, Some(4096), 280 * mib, Alignment::RecyclingUnit),
+    ] {
+        for options in [WRITE_THROUGH, WRITE_BACK] {
+            let what = format!("{kind:?}, sectors of {sector}, clusters of {cluster:?}, {:?}", options.cache);
+            let mut device = ram(sector, bytes);
+            let wanted = FormatOptions {
+                kind: Some(kind),
+                cluster_size: cluster,
+                label: Some("nandkit".into()),
+                alignment,
+                ..FormatOptions::default()
+            };
+            let geometry = format(&mut device, &clock(), &wanted).unwrap();
+            assert_eq!(geometry.kind, kind);
+            let mut fat = mount(device, options);
+            assert_eq!(fat.label().unwrap(), "NANDKIT");
+            let files = some_files();
+            put(&mut fat, &files);
+            fat.unmount().unwrap();
+            let mut device = fat.into_device();
+            judge(&mut device, &files, &what);
+            let mut fat = mount(device, options);
+            assert!(fat.recovery().is_none(), "{what}");
+            let files = change(&mut fat, files);
+            fat.unmount().unwrap();
+            judge(&mut fat.into_device(), &files, &what);
+        }
+    }
+}
+
+/// Makes an image by mkfs.vfat and fills it by mtools.
+fn their_image(size_kib: u64, arguments: &[&str], files: &Files) -> tempfile::NamedTempFile {
+    let image = tempfile::NamedTempFile::new().unwrap();
+    image.as_file().set_len(size_kib << 10).unwrap();
+    let path = image.path().to_str().unwrap();
+    let made = run("dosfstools", "mkfs.vfat", &[arguments, &[path]].concat());
+    assert!(made.status.success(), "mkfs.vfat {arguments:?}: {}", text(&made));
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let target = folder.path().join(name);
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::write(target, content).unwrap();
+    }
+    let mut top: Vec<String> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path().to_str().unwrap().to_string())
+        .collect();
+    top.sort();
+    let mut all = vec!["-s", "-i", path];
+    all.extend(top.iter().map(String::as_str));
+    all.push("::");
+    let copied = run("mtools", "mcopy", &all);
+    assert!(copied.status.success(), "mcopy: {}", text(&copied));
+    image
+}
+
+#[test]
+fn volumes_of_mkfs_and_mtools_are_read_and_changed() {
+    // mtools takes names by the locale; ASCII is what every locale has.
+    let files: Files = some_files().into_iter().filter(|(name, _)| name.is_ascii()).collect();
+    for (size_kib, arguments) in [
+        (2048, &["-F", "12"][..]),
+        (2048, &["-F", "12", "-a", "-s", "1"]),
+        (8192, &["-F", "12", "-S", "1024"]),
+        (16_384, &["-F", "16"]),
+        (16_384, &["-F", "16", "-R", "7", "-f", "1"]),
+        (40_960, &["-F", "16", "-S", "4096", "-s", "1"]),
+        (143_360, &["-F", "16", "-s", "64", "-a", "-r", "1024"]),
+        (40_960, &["-F", "32", "-s", "1"]),
+        (40_960, &["-F", "32", "-s", "1", "-R", "100", "-n", "LABEL"]),
+        // Fewer clusters than FAT32 should have: the boot sector's fields decide.
+        (16_384, &["-F", "32", "-s", "8"]),
+        (282_624, &["-F", "32", "-S", "4096", "-s", "1"]),
+    ] {
+        let what = format!("mkfs.vfat {arguments:?}");
+        let image = their_image(size_kib, arguments, &files);
+        let mut fat = mount(from_file(image.path(), 512), WRITE_BACK);
+        assert!(fat.recovery().is_none(), "{what}");
+        assert_holds(&mut fat, &files, &what);
+        let files = change(&mut fat, files.clone());
+        fat.unmount().unwrap();
+        judge(&mut fat.into_device(), &files, &what);
+    }
+}
+
+#[test]
+fn volumes_of_the_fatfs_crate_are_read_and_changed() {
+    for (kind, bytes) in
+        [(fatfs::FatType::Fat12, 3 << 20), (fatfs::FatType::Fat16, 20 << 20), (fatfs::FatType::Fat32, 40 << 20)]
+    {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(bytes).unwrap();
+        let mut options = fatfs::FormatVolumeOptions::new().fat_type(kind);
+        if kind == fatfs::FatType::Fat32 {
+            options = options.bytes_per_cluster(512);
+        }
+        fatfs::format_volume(&mut image.reopen().unwrap(), options).unwrap();
+        let files = some_files();
+        {
+            let fs = fatfs::FileSystem::new(image.reopen().unwrap(), fatfs::FsOptions::new()).unwrap();
+            for (path, content) in &files {
+                let mut at = fs.root_dir();
+                let mut parts: Vec<&str> = path.split('/').collect();
+                let name = parts.pop().unwrap();
+                for part in parts {
+                    at = at.create_dir(part).unwrap();
+                }
+                at.create_file(name).unwrap().write_all(content).unwrap();
+            }
+        }
+        let mut fat = mount(from_file(image.path(), 512), WRITE_THROUGH);
+        assert_holds(&mut fat, &files, "fatfs");
+        let files = change(&mut fat, files);
+        fat.unmount().unwrap();
+        judge(&mut fat.into_device(), &files, "fatfs");
+    }
+}
+
+#[test]
+fn format_refuses_what_does_not_fit_and_says_the_limits() {
+    for (kind, bytes, cluster, says) in [
+        (Some(FatKind::Fat32), 16 << 20, None, "65525 to 268435446 expected"),
+        (Some(FatKind::Fat16), 1 << 20, Some(512), "4087 to 65524 expected"),
+        (Some(FatKind::Fat12), 1 << 30, None, "1 to 4084 expected"),
+        (None, 8 << 10, None, "1 to 4084 expected"),
+        (None, 1 << 20, Some(1000), "power of two"),
+        (None, 1 << 20, Some(65_536), "32768"),
+    ] {
+        let mut device = ram(512, bytes);
+        let options = FormatOptions { kind, cluster_size: cluster, ..FormatOptions::default() };
+        let error = format(&mut device, &clock(), &options).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(Fat::mount(device, clock(), WRITE_THROUGH).is_err());
+    }
+}
+
+#[test]
+fn without_options_the_type_is_that_of_mkfs() {
+    for mib in [1u64, 4, 8, 16, 128, 200, 511, 512, 1024] {
+        let mut device = ram(512, mib << 20);
+        let ours = format(&mut device, &clock(), &FormatOptions::default()).unwrap();
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(mib << 20).unwrap();
+        let made = run("dosfstools", "mkfs.vfat", &[image.path().to_str().unwrap()]);
+        assert!(made.status.success());
+        let mut boot = vec![0; 512];
+        image.reopen().unwrap().read_exact(&mut boot).unwrap();
+        let theirs = nandkit_fat::Geometry::parse(&boot, mib << 20).unwrap();
+        assert_eq!((ours.kind, ours.cluster_size()), (theirs.kind, theirs.cluster_size()), "{mib} MiB");
+    }
+}
+
+#[test]
+fn the_data_area_lies_on_the_recycling_unit_when_asked() {
+    for kind in [FatKind::Fat12, FatKind::Fat16, FatKind::Fat32] {
+        let shape = nandkit_block::BlockGeometry {
+            sector_size: 512,
+            sectors: (100 << 20) / 512,
+            preferred_size: 2048,
+            recycling_size: 128 << 10,
+        };
+        let mut device = nandkit_block::RamDevice::new(shape).unwrap();
+        let options =
+            FormatOptions { kind: Some(kind), alignment: Alignment::RecyclingUnit, ..FormatOptions::default() };
+        let geometry = format(&mut device, &clock(), &options).unwrap();
+        assert_eq!(geometry.cluster_start(2) % (128 << 10), 0);
+        assert_clean(&device, "aligned");
+    }
+}
+
+#[test]
+fn creating_and_removing_within_a_batch_costs_almost_nothing() {
+    let device = StatsDevice::new(volume(FatKind::Fat16, 512, Some(2048), 20 << 20));
+    let cache = Cache::Sectors {
+        sectors: 1000,
+        replacement: nandkit_cache::Replacement::Lru,
+        write_back: nandkit_cache::WriteBack::Back {
+            dirty_limit_pages: 1000,
+            age_limit: nandkit_units::Nanos::from_secs(1000),
+        },
+        data: true,
+    };
+    let mut fat = mount(device, MountOptions { cache, ..WRITE_BACK });
+    let root = fat.root();
+    for round in 0..100 {
+        for number in 0..10 {
+            let changes = fat.changes().unwrap();
+            let file = changes.create(root, format!("file {number}").as_bytes(), &NewNode::FILE).unwrap();
+            changes.write(file, 0, Payload::Bytes(&bytes_of(512, round))).unwrap();
+        }
+        for number in 0..10 {
+            fat.changes().unwrap().remove(root, format!("file {number}").as_bytes()).unwrap();
+        }
+    }
+    fat.changes().unwrap().sync(None).unwrap();
+    let snapshot = fat.with_device(|device| device.snapshot());
+    let written = |cause: Cause| snapshot.of(RequestKind::Write, cause).bytes;
+    assert_eq!(written(Cause::UserData), 0);
+    // The mark of use (boot sector, two FATs) and the root's slots that are free now, not the end.
+    assert!(written(Cause::Metadata) <= 6 * 512, "{}", written(Cause::Metadata));
+}
