@@ -1,0 +1,206 @@
+//! Damaged images: errors or repairs, never a panic or an endless loop; and what is repaired is clean.
+
+mod common;
+
+use std::ops::ControlFlow;
+
+use common::*;
+use nandkit_block::{BlockDevice, RamDevice};
+use nandkit_fat::{Fat, FatKind, check};
+use nandkit_units::random::Random;
+use nandkit_units::{Context, Lba, Payload, ReadInto};
+use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber, NewNode};
+
+fn read_sector(device: &RamDevice, lba: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 512];
+    device.read(&Context::default(), Lba(lba), ReadInto::Bytes(&mut bytes)).unwrap();
+    bytes
+}
+
+fn edit(device: &mut RamDevice, at: u64, bytes: &[u8]) {
+    let mut sector = read_sector(device, at / 512);
+    let offset = (at % 512) as usize;
+    sector[offset..offset + bytes.len()].copy_from_slice(bytes);
+    device.write(&Context::default(), Lba(at / 512), Payload::Bytes(&sector)).unwrap();
+}
+
+/// A volume with a small tree.
+fn filled(kind: FatKind) -> RamDevice {
+    let bytes = if kind == FatKind::Fat32 { 36 << 20 } else { 4 << 20 };
+    let cluster = if kind == FatKind::Fat12 { 1024 } else { 512 };
+    let mut fat = mount(volume(kind, 512, Some(cluster), bytes), WRITE_BACK);
+    let mut at = fat.root();
+    for depth in 0..4u64 {
+        for number in 0..12u64 {
+            let name = format!("file number {number} at depth {depth}");
+            let file = fat.changes().unwrap().create(at, name.as_bytes(), &NewNode::FILE).unwrap();
+            write_all(&mut fat, file, 0, &bytes_of((number * 400) as usize, depth));
+        }
+        at = fat.changes().unwrap().create(at, b"below", &NewNode::DIRECTORY).unwrap();
+    }
+    fat.unmount().unwrap();
+    fat.into_device()
+}
+
+/// Reads everything that can be reached, to a bounded depth; errors are fine.
+fn roam(fat: &mut Fat<RamDevice>, random: &mut Random) {
+    let mut queue = vec![(fat.root(), 0)];
+    let mut seen: Vec<(InodeNumber, InodeNumber, Vec<u8>)> = Vec::new();
+    while let Some((directory, depth)) = queue.pop() {
+        let mut entries = Vec::new();
+        let _ = fat.read_dir(directory, 0, &mut |entry| {
+            entries.push((entry.name.to_vec(), entry.inode, entry.kind));
+            if entries.len() < 500 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        for (name, inode, kind) in entries {
+            assert!(!name.contains(&b'/') && !name.contains(&0) && !name.is_empty());
+            let _ = fat.stat(inode);
+            let _ = fat.lookup(directory, &name);
+            if kind == FileKind::Directory && depth < 8 && seen.len() < 2000 {
+                queue.push((inode, depth + 1));
+            } else {
+                let _ = fat.read(inode, 0, ReadInto::Bytes(&mut [0; 5000]));
+            }
+            seen.push((directory, inode, name));
+        }
+    }
+    for _ in 0..20.min(seen.len()) {
+        let (directory, inode, name) = &seen[random.below(seen.len() as u64) as usize];
+        let Some(changes) = fat.changes() else { return };
+        let results = [
+            changes.write(*inode, random.below(6000), Payload::Bytes(&[7; 700])).map(|_| ()),
+            changes.create(*directory, b"a new name beside the others", &NewNode::FILE).map(|_| ()),
+            changes.remove(*directory, name),
+            changes.sync(None),
+        ];
+        for error in results.into_iter().filter_map(Result::err) {
+            assert_ne!(error.kind, ErrorKind::Device, "{error}");
+        }
+    }
+}
+
+/// Damages an image: bytes in the FAT, the directories and (rarely) the boot sector.
+fn damage(device: &mut RamDevice, geometry: &nandkit_fat::Geometry, random: &mut Random) {
+    for _ in 0..1 + random.below(12) {
+        let value = [random.next_u64() as u8];
+        let entry = (2 + random.below(200) as u32, random.below(220) as u32);
+        match random.below(8) {
+            0 => edit(device, random.below(96), &value),
+            1 | 2 => edit(device, geometry.fat_start(0) + random.below(600), &value),
+            // A link from one chain into another, or back.
+            3 | 4 => {
+                let at = geometry.fat_start(0);
+                match geometry.kind {
+                    FatKind::Fat12 => {
+                        edit(device, at + u64::from(entry.0) * 3 / 2 % 500, &(entry.1 as u16).to_le_bytes()[..1])
+                    }
+                    FatKind::Fat16 => edit(device, at + u64::from(entry.0) * 2, &(entry.1 as u16).to_le_bytes()),
+                    FatKind::Fat32 => edit(device, at + u64::from(entry.0) * 4, &entry.1.to_le_bytes()),
+                }
+            }
+            5 => {
+                let root = geometry.first_root_sector() * 512;
+                edit(device, root + random.below(2048), &value);
+            }
+            _ => {
+                let at = geometry.cluster_start(2 + random.below(300) as u32);
+                edit(device, at + random.below(512), &value);
+            }
+        }
+    }
+}
+
+fn survive(kind: FatKind) {
+    // More by `NANDKIT_FAT_HOSTILE_ROUNDS=100000 cargo test --release -p nandkit-fat --test hostile`.
+    let rounds = std::env::var("NANDKIT_FAT_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
+    let base = filled(kind);
+    let geometry = mount(base.clone(), WRITE_THROUGH).geometry();
+    let mut repaired = 0;
+    for round in 0..rounds {
+        let mut random = Random::new(round, "hostile");
+        let mut device = base.clone();
+        damage(&mut device, &geometry, &mut random);
+        let _ = check(&mut device, &clock());
+        // Half of them say that they were not unmounted, and are repaired.
+        let dirty = round % 2 == 0;
+        if dirty {
+            edit(&mut device, if kind == FatKind::Fat32 { 65 } else { 37 }, &[1]);
+        }
+        let Ok(mut fat) = Fat::mount(device, clock(), WRITE_BACK) else { continue };
+        if dirty && fat.recovery().is_some() {
+            fat.unmount().unwrap();
+            let mut device = fat.into_device();
+            let report = check(&mut device, &clock()).unwrap();
+            assert!(report.is_clean(), "{kind:?} round {round}: {:?}", report.findings);
+            repaired += 1;
+            fat = mount(device, WRITE_BACK);
+        }
+        roam(&mut fat, &mut random);
+    }
+    assert!(repaired > rounds / 6, "{repaired} of {rounds}");
+}
+
+#[test]
+fn damaged_fat12_images() {
+    survive(FatKind::Fat12);
+}
+
+#[test]
+fn damaged_fat16_images() {
+    survive(FatKind::Fat16);
+}
+
+#[test]
+fn damaged_fat32_images() {
+    survive(FatKind::Fat32);
+}
+
+#[test]
+fn absurd_boot_sectors_are_refused_with_the_field() {
+    let base = filled(FatKind::Fat16);
+    for (at, bytes, says) in [
+        (11, &[0u8, 0][..], "bytes per sector"),
+        (11, &[0x00, 0x03], "bytes per sector"),
+        (13, &[0], "sectors per cluster"),
+        (13, &[3], "sectors per cluster"),
+        (14, &[0, 0], "reserved sectors"),
+        (16, &[0], "FATs"),
+        (16, &[200], "FATs"),
+        (17, &[0, 0], "root directory"),
+        (19, &[0xFF, 0xFF], "on a device of"),
+        (22, &[1, 0], "sectors needed"),
+        (22, &[0xFF, 0xFF], "clusters"),
+        (510, &[0, 0], "no FAT volume"),
+    ] {
+        let mut device = base.clone();
+        edit(&mut device, at, bytes);
+        let error = Fat::mount(device, clock(), WRITE_THROUGH).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Corrupt, "byte {at}: {error}");
+        assert!(error.detail.contains(says), "byte {at}: {error}");
+    }
+}
+
+#[test]
+fn a_circle_is_named() {
+    let mut device = filled(FatKind::Fat16);
+    let fat = mount(device.clone(), WRITE_THROUGH);
+    let file = fat.lookup(fat.root(), b"file number 11 at depth 0").unwrap();
+    let geometry = fat.geometry();
+    // The chain's clusters lie one behind the other: let the last but one lead to the first.
+    let mut fat_sectors = vec![0; 512];
+    device.read(&Context::default(), Lba(geometry.fat_start(0) / 512), ReadInto::Bytes(&mut fat_sectors)).unwrap();
+    let entries: Vec<u16> = fat_sectors.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+    let size = fat.stat(file).unwrap().size.div_ceil(512) as usize;
+    let first = (2..entries.len())
+        .find(|&start| {
+            (0..size - 1).all(|n| entries[start + n] as usize == start + n + 1) && entries[start + size - 1] == 0xFFFF
+        })
+        .unwrap();
+    edit(&mut device, geometry.fat_start(0) + (first + size - 2) as u64 * 2, &(first as u16).to_le_bytes());
+    let fat = mount(device.clone(), WRITE_THROUGH);
+    let error = fat.read(file, 0, ReadInto::Bytes(&mut [0; 5000]));
+    let file = fat.lookup(fat.root(), b"file number 11 at depth 0").unwrap();
+    let error = error.and(fat.read(file, 0, ReadInto::Bytes(&mut [0; 5000]))).unwrap_err();
+    assert!(error.kind == ErrorKind::Corrupt || error.kind == ErrorKind::NotFound, "{error}");
+    assert!(!check(&mut device, &clock()).unwrap().is_clean());
+}
