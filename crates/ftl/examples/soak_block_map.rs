@@ -67,7 +67,7 @@ fn workload(seed: u64) -> (BlockMapOptions, Vec<Op>, common::ChipShape) {
         partial_merge: random.chance(0.3),
         map_pages_per_recycling: random.below(3) as u32,
         copyback: random.chance(0.7),
-        wear_threshold: random.chance(0.3).then_some(2),
+        wear_threshold: random.chance(0.4).then_some(1),
         ..BlockMapOptions::default()
     };
     let sectors = u64::from(shape.3 - log_blocks - 4) * u64::from(shape.2) * u64::from(shape.0)

@@ -299,7 +299,8 @@ impl<F: Flash> BlockMapFtl<F> {
             let Some(slot) = self.map.slot_of(log.lbn) else { continue };
             self.report.rewritten_logs += 1;
             let p = self.map.p(slot);
-            if p > 0 && p < self.base.shape.np {
+            // What looks like a data block must not lie below a newer log: only a new data block supersedes it.
+            if p > 0 && p < self.base.shape.np && !log.is_in_order(self.base.shape.np) {
                 self.migrate(chain, slot, false)?;
             } else {
                 self.merge(chain, slot)?;

@@ -140,13 +140,13 @@ impl<F: Flash> BlockMapFtl<F> {
         self.map.open_log(log).ok_or(Failure::Full)
     }
 
-    /// Static wear levelling, looked at every 32 erases: moves the data block that was erased least, where the gap has become too large.
+    /// Static wear levelling, looked at as often as the gap can grow by the threshold: moves the data block that was erased least, where the gap has become too large.
     fn level_wear(&mut self, chain: &mut Chain) -> Outcome<()> {
         let Some(threshold) = self.options.wear_threshold else { return Ok(()) };
         if self.base.counters.erases < self.next_wear_check {
             return Ok(());
         }
-        self.next_wear_check = self.base.counters.erases + 32;
+        self.next_wear_check = self.base.counters.erases + u64::from(threshold.max(1));
         let most = self.base.erases.iter().copied().max().unwrap_or(0);
         let erases = |block: u32| self.base.erases.get(block as usize).copied().unwrap_or(u32::MAX);
         // Only without a log block: a data block that is newer than its log would hide it (rule 14).

@@ -129,6 +129,11 @@ impl Model {
         self.compare(device, true)
     }
 
+    /// The same after a request that failed: each of its sectors is old or new.
+    pub fn check_pending(&mut self, device: &impl BlockDevice) -> Result<bool, String> {
+        self.compare(device, false)
+    }
+
     /// The same for a device that goes on running: each sector is as it should be now.
     pub fn check(&mut self, device: &impl BlockDevice) -> Result<bool, String> {
         self.compare(device, false)

@@ -1,0 +1,168 @@
+//! Bad blocks anywhere, and programs and erases that fail at any moment.
+
+mod common;
+
+use common::model::{Mix, Model, Op, Ops};
+use common::{BlockMap, Layer, chip, spec};
+use nandkit_block::{BlockDevice, ErrorKind};
+use nandkit_cleaning::recycling::RecyclingPolicy;
+use nandkit_flash::wrap::{Fault, FaultFlash, FaultWhen};
+use nandkit_flash::{Flash, Operation};
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, LogicalCapacity};
+use nandkit_units::{BlockIndex, Context, Lba, Payload, ReadInto};
+
+/// Four blocks more than needed may go bad.
+fn options() -> BlockMapOptions {
+    BlockMapOptions {
+        capacity: LogicalCapacity::Bytes(4 * 8 * 512),
+        log_blocks: 2,
+        policy: RecyclingPolicy::CostBased,
+        ..BlockMapOptions::default()
+    }
+}
+
+fn workload(seed: u64) -> Vec<Op> {
+    Ops::new(seed, Mix::WRITES, 32).take(120).collect()
+}
+
+/// Runs the workload on any flash and checks all of it, also after opening again.
+fn check<L: Layer, F: Flash>(flash: F, options: &L::Options, ops: &[Op], what: &str) {
+    let mut device = L::attach(flash, options).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut model = Model::new(&device);
+    for &op in ops {
+        model.apply(&mut device, op).unwrap_or_else(|error| panic!("{what}: {op:?}: {error}"));
+    }
+    assert_eq!(model.check(&device), Ok(true), "{what}");
+    let device = L::attach(L::into_flash(device), options).unwrap();
+    assert_eq!(model.settle(&device), Ok(true), "{what}, opened again");
+}
+
+#[test]
+fn bad_blocks_at_every_position() {
+    for first in 0..14 {
+        for second in first..14 {
+            let mut chip = chip(&spec(512, 16, 8, 14), 1);
+            for block in [first, second] {
+                chip.mark_bad(&Context::default(), BlockIndex(block)).unwrap();
+            }
+            check::<BlockMap, _>(chip, &options(), &workload(7), &format!("bad blocks {first} and {second}"));
+        }
+    }
+}
+
+#[test]
+fn failures_at_every_program_erase_and_copy() {
+    for (operation, kind) in [
+        (Operation::Program, nandkit_flash::ErrorKind::ProgramFailed),
+        (Operation::Copy, nandkit_flash::ErrorKind::ProgramFailed),
+        (Operation::Erase, nandkit_flash::ErrorKind::EraseFailed),
+    ] {
+        let mut nth = 1;
+        loop {
+            let fault = Fault::fail(operation, FaultWhen::Nth(nth), kind);
+            let again = Fault::fail(operation, FaultWhen::Nth(nth + 3), kind);
+            let flash = FaultFlash::new(chip(&spec(512, 16, 8, 14), 2), [fault, again]);
+            let options = BlockMapOptions { partial_merge: nth % 2 == 0, ..options() };
+            check::<BlockMap, _>(flash, &options, &workload(3), &format!("{operation:?} number {nth} fails"));
+            let whole = FaultFlash::new(chip(&spec(512, 16, 8, 14), 2), []);
+            let mut device = BlockMapFtl::attach(whole, options).unwrap();
+            let mut model = Model::new(&device);
+            workload(3).into_iter().for_each(|op| model.apply(&mut device, op).unwrap());
+            nth += 1;
+            if nth > device.flash().count(operation) {
+                break;
+            }
+        }
+        assert!(nth > 30, "{operation:?}: {nth}");
+    }
+}
+
+#[test]
+fn failures_by_chance_until_no_block_is_left() {
+    for seed in 0..30 {
+        let mut spec = spec(512, 16, 8, 24);
+        spec.failures.enabled = true;
+        (spec.failures.program_probability, spec.failures.erase_probability) = (0.002, 0.004);
+        let mut device = BlockMapFtl::attach(chip(&spec, seed), options()).unwrap();
+        let mut model = Model::new(&device);
+        let mut full = false;
+        for op in Ops::new(seed, Mix::WRITES, 32).take(20_000) {
+            match model.apply(&mut device, op) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Full => {
+                    full = true;
+                    break;
+                }
+                Err(error) => panic!("seed {seed}: {error}"),
+            }
+        }
+        assert!(full, "the chip wears out");
+        // What was written before can still be read, also after opening again: for reading only, if need be.
+        assert_eq!(model.check_pending(&device), Ok(true), "seed {seed}");
+        let device = BlockMapFtl::attach(device.into_flash(), options()).unwrap();
+        assert_eq!(model.settle(&device), Ok(true), "seed {seed}, opened again");
+    }
+}
+
+#[test]
+fn an_unreadable_page_stays_unreadable_until_it_is_written() {
+    use nandkit_flash::wrap::FaultEffect;
+    // The data block's page 3 cannot be read from now on, at whatever moment it is moved.
+    let mut device =
+        BlockMapFtl::attach(chip(&spec(512, 16, 8, 14), 3), BlockMapOptions { copyback: false, ..options() }).unwrap();
+    let context = Context::default();
+    let page = [7u8; 512];
+    for sector in 0..8 {
+        device.write(&context, Lba(sector), Payload::Bytes(&page)).unwrap();
+    }
+    let (data, _) = device.blocks_of(0);
+    let effect = FaultEffect::Fail { kind: nandkit_flash::ErrorKind::Uncorrectable, carried_out: false };
+    let fault =
+        Fault { operation: Operation::Read, when: FaultWhen::Page(data.unwrap().page(3)), effect, times: u64::MAX };
+    let (chip, _) = device.close(&context).unwrap();
+    let mut device =
+        BlockMapFtl::attach(FaultFlash::new(chip, [fault]), BlockMapOptions { copyback: false, ..options() }).unwrap();
+    let read = |device: &BlockMapFtl<_>, sector| {
+        let mut found = [0; 512];
+        device.read(&context, Lba(sector), ReadInto::Bytes(&mut found)).map(|_| found)
+    };
+    // Enough writes to merge the block.
+    for n in 0..40 {
+        device.write(&context, Lba([0, 1, 2, 4, 5, 6][n % 6]), Payload::Bytes(&page)).unwrap();
+    }
+    assert!(device.counters().full_merges > 0);
+    assert_eq!(read(&device, 3).unwrap_err().kind, ErrorKind::Unreadable);
+    assert_eq!(read(&device, 4).unwrap(), page);
+    // Also after opening again, from the flash alone: the copy says that it holds nothing.
+    let flash = device.into_flash().into_inner();
+    let mut device =
+        BlockMapFtl::attach(FaultFlash::new(flash, []), BlockMapOptions { copyback: false, ..options() }).unwrap();
+    assert_eq!(read(&device, 3).unwrap_err().kind, ErrorKind::Unreadable);
+    device.write(&context, Lba(3), Payload::Bytes(&page)).unwrap();
+    assert_eq!(read(&device, 3).unwrap(), page);
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let cases: [(BlockMapOptions, &str); 6] = [
+        (BlockMapOptions { log_blocks: 0, ..options() }, "log blocks"),
+        (BlockMapOptions { sector_size: 1024, ..options() }, "sector size"),
+        (BlockMapOptions { sector_size: 300, ..options() }, "sector size"),
+        (BlockMapOptions { capacity: LogicalCapacity::SpareBlocks(3), ..options() }, "logical capacity"),
+        (BlockMapOptions { capacity: LogicalCapacity::Bytes(0), ..options() }, "logical capacity"),
+        (BlockMapOptions { log_blocks: 60_000, ..options() }, "logical capacity"),
+    ];
+    for (options, expected) in cases {
+        let error = BlockMapFtl::attach(chip(&spec(512, 16, 8, 14), 1), options).unwrap_err();
+        assert!(error.detail.contains(expected), "{error}");
+    }
+    for spec in [spec(512, 8, 8, 14), spec(512, 16, 2, 14)] {
+        assert!(BlockMapFtl::attach(chip(&spec, 1), options()).is_err(), "{:?}", spec.geometry);
+    }
+    // A chip that holds more than the options allow.
+    let mut device = BlockMapFtl::attach(chip(&spec(512, 16, 8, 14), 1), options()).unwrap();
+    device.write(&Context::default(), Lba(31), Payload::Bytes(&[1; 512])).unwrap();
+    let smaller = BlockMapOptions { capacity: LogicalCapacity::Bytes(8 * 512), ..options() };
+    let error = BlockMapFtl::attach(device.into_flash(), smaller).unwrap_err();
+    assert!(error.detail.contains("logical block 3"), "{error}");
+}
