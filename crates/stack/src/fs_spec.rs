@@ -41,10 +41,27 @@ pub enum ReplacementName {
     CleanFirst,
 }
 
+/// Which FAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FatTypeName {
+    /// As mkfs.vfat chooses for the size of the device.
+    #[default]
+    Auto,
+    /// Entries of 12 bits.
+    Fat12,
+    /// Entries of 16 bits.
+    Fat16,
+    /// Entries of 28 bits.
+    Fat32,
+}
+
 /// Options of FAT.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FatSpec {
+    /// Which FAT.
+    pub fat_type: FatTypeName,
     /// Bytes of a cluster; 0 stands for what the size of the device asks for.
     pub cluster_size: u32,
     /// Clean sectors that the cache holds; 0 for no cache.
@@ -66,6 +83,7 @@ pub struct FatSpec {
 impl Default for FatSpec {
     fn default() -> Self {
         Self {
+            fat_type: FatTypeName::Auto,
             cluster_size: 0,
             cache_sectors: 0,
             replacement: ReplacementName::default(),

@@ -118,6 +118,8 @@ impl Default for BlockMapSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FastSpec {
+    /// Bytes of a sector; 0 stands for a page, or what the file system on top can have.
+    pub sector_size: u32,
     /// Log blocks, the one for sequential writes included.
     pub log_blocks: u32,
     /// Pages of the map that each merge writes.
@@ -126,7 +128,7 @@ pub struct FastSpec {
 
 impl Default for FastSpec {
     fn default() -> Self {
-        Self { log_blocks: 8, map_pages: 1 }
+        Self { sector_size: 0, log_blocks: 8, map_pages: 1 }
     }
 }
 

@@ -207,7 +207,7 @@ impl WorkloadSpec {
         self.check()?;
         Ok(match self {
             Self::Postmark(spec) => Box::new(PostmarkFiles::new(spec.clone(), seed)?),
-            Self::PostmarkSmall(spec) => Box::new(ChurnFiles::small(spec, free_bytes)?),
+            Self::PostmarkSmall(spec) => Box::new(ChurnFiles::small(spec, seed, free_bytes)?),
             Self::PostmarkLarge(spec) => Box::new(ChurnFiles::large(spec, free_bytes)?),
             Self::Fax(spec) => Box::new(spec.files(seed, free_bytes)?),
             Self::Phone(spec) => Box::new(spec.files(seed, free_bytes)?),

@@ -1,6 +1,8 @@
 //! PostMark as the study of recycling policies for block-mapped translation layers sets it: transactions that create and delete many small
 //! files in a directory, or large files. Its numbers of transactions are not given.
 
+use nandkit_units::random::Random;
+
 use crate::error::{Result, SpecError, WorkloadError};
 use crate::operation::{FileOperation, FileSlot, FileWorkload, Phase};
 use crate::parameters::parameters;
@@ -17,6 +19,8 @@ parameters! {
         file_size: u64 = 512, 0..=1 << 30;
         /// Bytes of each write (PostMark: 512).
         write: u64 = 512, 1..=1 << 20;
+        /// Whether files are deleted in random order, as PostMark picks them, or in the order of their creation; assumption.
+        shuffle: bool = true, ();
         /// Whether the last transaction's files stay, to be read back and compared.
         keep_last: bool = true, ();
     }
@@ -46,6 +50,8 @@ pub struct ChurnFiles {
     file_size: u64,
     write: u64,
     keep_last: bool,
+    /// Picks the order of deletion; `None` keeps the order of creation.
+    shuffle: Option<Random>,
     directories: bool,
     script: Script,
     done: u64,
@@ -54,7 +60,7 @@ pub struct ChurnFiles {
 
 impl ChurnFiles {
     /// The stream of `postmark-small`.
-    pub fn small(spec: &PostmarkSmall, free_bytes: u64) -> Result<Self> {
+    pub fn small(spec: &PostmarkSmall, seed: u64, free_bytes: u64) -> Result<Self> {
         fits("postmark-small", spec.files, spec.file_size, free_bytes)?;
         Ok(Self {
             transactions: spec.transactions,
@@ -62,6 +68,7 @@ impl ChurnFiles {
             file_size: spec.file_size,
             write: spec.write,
             keep_last: spec.keep_last,
+            shuffle: spec.shuffle.then(|| Random::new(seed, "postmark-small")),
             directories: true,
             script: Script::default(),
             done: 0,
@@ -78,6 +85,7 @@ impl ChurnFiles {
             file_size: spec.file_size,
             write: spec.write,
             keep_last: spec.keep_last,
+            shuffle: None,
             directories: false,
             script: Script::default(),
             done: 0,
@@ -102,7 +110,11 @@ impl ChurnFiles {
         if self.keep_last && self.done == self.transactions {
             return;
         }
-        slots.for_each(|slot| self.script.remove(slot));
+        let mut leaving: Vec<FileSlot> = slots.collect();
+        if let Some(random) = &mut self.shuffle {
+            random.shuffle(&mut leaving);
+        }
+        leaving.into_iter().for_each(|slot| self.script.remove(slot));
         if self.directories {
             self.script.remove_directory(DIRECTORY);
         }

@@ -3,7 +3,7 @@
 use nandkit_record::{LayerValue, RunRecord};
 use serde_json::Value;
 
-use super::plan::SETTINGS;
+use super::plan::{SETTINGS, Setting};
 
 /// A record with what distinguishes it within P4.
 #[derive(Clone, Debug)]
@@ -45,7 +45,10 @@ fn point(record: &RunRecord) -> Option<Point<'_>> {
         (kind, _) => kind,
     };
     let cache = number("/stack/fs/cache_sectors")?;
-    let setting = SETTINGS.iter().find(|setting| u64::from(setting.cache_sectors) == cache)?;
+    let sector = number("/stack/ftl/sector_size")?;
+    let is_this =
+        |setting: &&Setting| (u64::from(setting.sector_size), u64::from(setting.cache_sectors)) == (sector, cache);
+    let setting = SETTINGS.iter().find(is_this)?;
     Some(Point {
         workload: at("/workload/kind")?.as_str()?,
         policy,

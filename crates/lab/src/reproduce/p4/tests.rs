@@ -6,15 +6,16 @@ use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA};
 use serde_json::json;
 
 use super::judge;
-use super::plan::{LIMITS, LOG_BLOCKS, SETTINGS, WORKLOADS};
+use super::plan::{LIMITS, LOG_BLOCKS, SETTINGS, Setting, WORKLOADS};
 
 /// A record as a run with these parameters would leave it, `seconds` long.
-fn record(workload: &str, ftl: serde_json::Value, cache_sectors: u32, seed: u64, seconds: f64) -> RunRecord {
+fn record(workload: &str, mut ftl: serde_json::Value, setting: &Setting, seed: u64, seconds: f64) -> RunRecord {
+    ftl["sector_size"] = setting.sector_size.into();
     RunRecord {
         schema: SCHEMA,
         nandkit: "0".into(),
         spec: json!({
-            "stack": {"fs": {"kind": "fat", "cache_sectors": cache_sectors}, "ftl": ftl},
+            "stack": {"fs": {"kind": "fat", "cache_sectors": setting.cache_sectors}, "ftl": ftl},
             "workload": {"kind": workload},
         }),
         seed,
@@ -42,7 +43,7 @@ fn with_gains(gains: &[(&str, [f64; 3])]) -> Vec<RunRecord> {
             for (policy, gain) in policies {
                 for seed in 1..=2 {
                     let seconds = 100.0 / (1.0 + gain) * if seed == 1 { 1.0 } else { 1.1 };
-                    records.push(record(workload, block_map(policy, 8, 0), setting.cache_sectors, seed, seconds));
+                    records.push(record(workload, block_map(policy, 8, 0), setting, seed, seconds));
                 }
             }
         }
@@ -52,7 +53,7 @@ fn with_gains(gains: &[(&str, [f64; 3])]) -> Vec<RunRecord> {
 
 fn swept_limits(best: u32) -> Vec<RunRecord> {
     let seconds = |limit: u32| 10.0 + f64::from(limit.abs_diff(best));
-    LIMITS.map(|limit| record("postmark-small", block_map("limit", 8, limit), 0, 1, seconds(limit))).to_vec()
+    LIMITS.map(|limit| record("postmark-small", block_map("limit", 8, limit), &SETTINGS[0], 1, seconds(limit))).to_vec()
 }
 
 fn swept_log_blocks(loss: impl Fn(&str, u32) -> f64) -> Vec<RunRecord> {
@@ -60,7 +61,7 @@ fn swept_log_blocks(loss: impl Fn(&str, u32) -> f64) -> Vec<RunRecord> {
     for workload in WORKLOADS {
         for count in LOG_BLOCKS {
             let seconds = 10.0 / (1.0 - loss(workload, count));
-            records.push(record(workload, block_map("macroscopic", count, 0), 0, 1, seconds));
+            records.push(record(workload, block_map("macroscopic", count, 0), &SETTINGS[0], 1, seconds));
         }
     }
     records
@@ -68,7 +69,7 @@ fn swept_log_blocks(loss: impl Fn(&str, u32) -> f64) -> Vec<RunRecord> {
 
 fn traced(series: Vec<f64>) -> Vec<RunRecord> {
     let ftl = json!({"kind": "block-map", "policy": "merge+migration", "log_blocks": 8, "limit": 0, "trace_block": 0});
-    let mut record = record("postmark-small", ftl, 0, 1, 1.0);
+    let mut record = record("postmark-small", ftl, &SETTINGS[0], 1, 1.0);
     let layer = BTreeMap::from([("traced_p".to_string(), LayerValue::Series(series))]);
     record.layers.insert("ftl_trace".to_string(), layer);
     vec![record]
