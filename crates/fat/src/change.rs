@@ -6,7 +6,7 @@ use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, NewNode, Result
 use crate::inode::Inode;
 use crate::layout::{ShortEntry, attribute};
 use crate::names::Name;
-use crate::sectors::{Patch, Phase};
+use crate::patch::{Patch, Phase};
 use crate::time;
 use crate::volume::{ROOT, Volume};
 

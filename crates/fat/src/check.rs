@@ -34,7 +34,7 @@ pub enum FindingKind {
     DuplicateName,
     /// Long-name slots without an entry, or used slots behind the end of a directory.
     OrphanSlots,
-    /// The "." or ".." entry is missing or names another directory.
+    /// The ".." entry is missing or names another directory.
     WrongDots,
     /// An entry has the mark of an unfinished rename.
     UnfinishedRename,

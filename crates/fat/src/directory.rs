@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::inode::Inode;
 use crate::layout::{LongEntry, SLOT_END, SLOT_FREE, SLOT_SIZE, SLOTS_MAX, ShortEntry};
 use crate::names::{self, Basis, LongNameReader, Name};
-use crate::sectors::{Patch, Phase};
+use crate::patch::{Patch, Phase};
 use crate::table::Link;
 use crate::volume::{ROOT, Volume};
 
@@ -370,13 +370,13 @@ impl<D: BlockDevice> Volume<D> {
         match base[0] {
             // The medium does not know the entry. A free slot before others must not look like the end.
             SLOT_END => {
-                self.sectors.unpatch(lba, offset);
+                self.sectors.unpatch(lba, offset, false);
                 base[0] = SLOT_FREE;
                 self.sectors.patch(lba, Patch::new(offset, &base, Phase::Prepare))?;
                 self.directory(directory)?.release(slot);
             }
             SLOT_FREE => {
-                self.sectors.unpatch(lba, offset);
+                self.sectors.unpatch(lba, offset, false);
                 self.directory(directory)?.release(slot);
             }
             _ => {

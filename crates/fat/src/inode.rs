@@ -5,7 +5,7 @@ use nandkit_vfs::{Attributes, ErrorKind, FileKind, FsError, InodeNumber, Result}
 
 use crate::chain::Chain;
 use crate::layout::{ShortEntry, attribute};
-use crate::sectors::{Patch, Phase};
+use crate::patch::{Patch, Phase};
 use crate::time;
 use crate::volume::{ROOT, Volume};
 

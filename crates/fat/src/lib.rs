@@ -16,6 +16,7 @@ mod layout;
 mod mount;
 mod names;
 mod options;
+mod patch;
 mod read;
 mod recover;
 mod rename;

@@ -12,7 +12,7 @@ use zerocopy::little_endian::U32;
 use crate::chain::Chain;
 use crate::inode::Inode;
 use crate::layout::{SLOT_FREE, SLOT_SIZE, ShortEntry, attribute, case};
-use crate::sectors::{Patch, Phase};
+use crate::patch::{Patch, Phase};
 use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
 use crate::volume::{ROOT, Volume};
@@ -65,6 +65,7 @@ impl<D: BlockDevice> Volume<D> {
         self.inodes.insert(ROOT, Inode::new(ROOT, 0, root, None));
         let mut survey = self.survey()?;
         survey.resolve();
+        survey.taken = self.clusters_of_reachable(&survey)?;
         self.apply(&mut survey, &mut report)?;
         self.free_lost(&survey.taken, &mut report)?;
         self.commit()?;
@@ -121,6 +122,16 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         Ok((chain, false))
+    }
+
+    /// The clusters of the directories that stay.
+    fn clusters_of_reachable(&self, survey: &Survey) -> Result<Taken> {
+        let mut taken = Taken::new(self.geometry.clusters);
+        for (directory, _) in survey.directories.iter().zip(survey.reachable()).filter(|(_, reached)| *reached) {
+            let chain = self.inode(directory.inode)?.chain.as_ref();
+            chain.into_iter().flat_map(Chain::iter).for_each(|cluster| taken.take(cluster));
+        }
+        Ok(taken)
     }
 
     /// Puts what the survey decided into the batch, directory by directory from the root.

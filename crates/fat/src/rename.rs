@@ -6,7 +6,7 @@ use zerocopy::FromBytes;
 
 use crate::layout::{SLOT_END, SLOT_FREE, SLOT_SIZE, ShortEntry, case};
 use crate::names::Name;
-use crate::sectors::{Patch, Phase};
+use crate::patch::{Patch, Phase};
 use crate::volume::{ROOT, Volume};
 
 /// The first byte of a slot that a mark may change: `attributes`.

@@ -12,88 +12,7 @@ use nandkit_cache::{CacheOptions, PageCache, Replacement};
 use nandkit_units::{Area, Cause, Clock, Context, Described, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-/// When a change may reach the medium, in this order; `docs/formats/fat.md` says what each order protects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Phase {
-    /// What nothing on the medium refers to: data, new chains, new directory clusters, long-name slots.
-    Prepare,
-    /// The end of a chain gets a successor.
-    Link,
-    /// An entry that is about to move over an existing one is marked.
-    Mark,
-    /// Directory entries appear, change, or go with their file.
-    Publish,
-    /// Directory entries go whose file has an entry elsewhere by now.
-    Unpublish,
-    /// A chain ends earlier.
-    Cut,
-    /// Clusters and long-name slots become free.
-    Free,
-}
-
-impl Phase {
-    const ALL: [Self; 7] =
-        [Self::Prepare, Self::Link, Self::Mark, Self::Publish, Self::Unpublish, Self::Cut, Self::Free];
-
-    const fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
-
-/// A change of up to 32 bytes within a sector.
-#[derive(Clone, Copy, Debug)]
-pub struct Patch {
-    /// First byte within the sector.
-    pub offset: u32,
-    /// How many bytes.
-    pub length: u8,
-    /// Which bits of the first byte.
-    pub first_mask: u8,
-    /// Which bits of the last byte.
-    pub last_mask: u8,
-    /// When.
-    pub phase: Phase,
-    /// The bytes.
-    pub bytes: [u8; 32],
-}
-
-impl Patch {
-    /// Whole bytes.
-    pub fn new(offset: u32, bytes: &[u8], phase: Phase) -> Self {
-        let mut own = [0; 32];
-        let length = bytes.len().min(own.len());
-        own.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        Self { offset, length: length as u8, first_mask: 0xFF, last_mask: 0xFF, phase, bytes: own }
-    }
-
-    fn copy(&self, from: &[u8], to: &mut [u8]) {
-        let last = usize::from(self.length).saturating_sub(1);
-        for (at, (to, from)) in to.iter_mut().zip(from).take(usize::from(self.length)).enumerate() {
-            let mut mask = 0xFF;
-            if at == 0 {
-                mask &= self.first_mask;
-            }
-            if at == last {
-                mask &= self.last_mask;
-            }
-            *to = *to & !mask | from & mask;
-        }
-    }
-
-    fn apply(&self, sector: &mut [u8]) {
-        if let Some(to) = sector.get_mut(self.offset as usize..) {
-            self.copy(&self.bytes, to);
-        }
-    }
-
-    fn restore(&self, base: &[u8], sector: &mut [u8]) {
-        let at = self.offset as usize;
-        if let (Some(from), Some(to)) = (base.get(at..), sector.get_mut(at..)) {
-            self.copy(from, to);
-        }
-    }
-}
+use crate::patch::{Patch, Phase};
 
 #[derive(Debug)]
 struct Pending {
@@ -116,7 +35,7 @@ impl Pending {
             patch.apply(&mut self.base);
             return;
         }
-        match self.patches.binary_search_by_key(&patch.offset, |old| old.offset) {
+        match self.patches.binary_search_by_key(&patch.key(), Patch::key) {
             Ok(at) => {
                 if let Some(old) = self.patches.get_mut(at) {
                     *old = patch;
@@ -126,8 +45,8 @@ impl Pending {
         }
     }
 
-    fn unset(&mut self, offset: u32) {
-        if let Ok(at) = self.patches.binary_search_by_key(&offset, |old| old.offset) {
+    fn unset(&mut self, key: (u32, bool)) {
+        if let Ok(at) = self.patches.binary_search_by_key(&key, Patch::key) {
             self.patches.remove(at).restore(&self.base, &mut self.current);
         }
     }
@@ -393,10 +312,10 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(())
     }
 
-    /// Takes a change back: the bytes are again what the medium has.
-    pub fn unpatch(&mut self, lba: u64, offset: u32) {
+    /// Takes a change back: the bytes are again what the medium has. `high_half` where the change begins with the high half of its first byte.
+    pub fn unpatch(&mut self, lba: u64, offset: u32, high_half: bool) {
         if let Some(pending) = self.pending.get_mut(&lba) {
-            pending.unset(offset);
+            pending.unset((offset, high_half));
         }
     }
 

@@ -342,7 +342,7 @@ impl Survey {
     }
 
     /// Which directories can be reached by entries that stay.
-    fn reachable(&self) -> Vec<bool> {
+    pub fn reachable(&self) -> Vec<bool> {
         let mut reached = vec![false; self.directories.len()];
         let mut queue = vec![0];
         while let Some(at) = queue.pop() {

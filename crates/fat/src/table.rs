@@ -7,7 +7,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::allocate::FreeMap;
 use crate::bpb::{FatKind, Geometry};
 use crate::chain::Chain;
-use crate::sectors::{Patch, Phase};
+use crate::patch::{Patch, Phase};
 use crate::volume::Volume;
 
 /// What a FAT entry says of its cluster.
@@ -186,9 +186,9 @@ impl<D: BlockDevice> Volume<D> {
         let (lba, offset) = (at / size, (at % size) as u32);
         let here = length.min((size - at % size) as usize);
         if old == link {
-            self.sectors.unpatch(lba, offset);
+            self.sectors.unpatch(lba, offset, kind == FatKind::Fat12 && cluster % 2 == 1);
             if here < length {
-                self.sectors.unpatch(lba + 1, 0);
+                self.sectors.unpatch(lba + 1, 0, false);
             }
             return Ok(());
         }

@@ -282,7 +282,7 @@ fn volumes_of_the_fatfs_crate_are_read_and_changed() {
         if kind == fatfs::FatType::Fat32 {
             options = options.bytes_per_cluster(512);
         }
-        fatfs::format_volume(&mut image.reopen().unwrap(), options).unwrap();
+        fatfs::format_volume(image.reopen().unwrap(), options).unwrap();
         let files = some_files();
         {
             let fs = fatfs::FileSystem::new(image.reopen().unwrap(), fatfs::FsOptions::new()).unwrap();
