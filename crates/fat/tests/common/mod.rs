@@ -1,6 +1,8 @@
 //! Volumes in memory, and the outside judges: fsck.vfat and mkfs.vfat (Debian package dosfstools), mtools.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod workload;
+
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
