@@ -19,13 +19,13 @@ parameters! {
         pages_min: u64 = 4, 1..=1000;
         /// Most pages of a fax; assumption.
         pages_max: u64 = 4, 1..=1000;
-        /// Bytes of a page's file (Gal and Toledo: 51,300).
+        /// Bytes of a page's file (Gal and Toledo, as remembered: 51,300).
         page_size: u64 = 51_300, 1..=1 << 24;
         /// Bytes of each write of a page; assumption: a modem's buffer.
         write: u64 = 1024, 1..=1 << 16;
-        /// Faxes that are kept, the oldest being deleted for the next; 0: as many as fill 75 % of the free space (assumption).
-        kept: u64 = 0, 0..=100_000;
-        /// Bytes of a record of the history (Gal and Toledo: 200).
+        /// Faxes that are kept, the oldest being deleted for the next; 0: as many as fill 75 % of the free space; assumption: ten that may be printed again.
+        kept: u64 = 10, 0..=100_000;
+        /// Bytes of a record of the history (Gal and Toledo, as remembered: 200).
         history_record: u64 = 200, 1..=1 << 16;
         /// Records of each of the two histories, then the oldest is overwritten; assumption.
         history_records: u64 = 200, 1..=1 << 20;
