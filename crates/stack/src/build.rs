@@ -6,7 +6,7 @@ use nandkit_block::wrap::StatsDevice;
 use nandkit_block::{BlockDevice, BlockGeometry, RamDevice};
 use nandkit_cache::{Replacement, WriteBack};
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
-use nandkit_fat::{self as fat, Cache, Fat, FatKind, FormatOptions, MountOptions};
+use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions};
 use nandkit_flash::wrap::{FlashCounters, StatsFlash};
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
@@ -17,8 +17,8 @@ use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 use crate::shared::{Shared, SharedStatistics, lock};
 use crate::traced::{EVENTS, TracedBlock};
 use crate::{
-    AlphaName, BlockMapSpec, DeviceSpec, FatSpec, FatTypeName, FsSpec, FtlSpec, PolicyName, ReplacementName,
-    StackError, StackSpec, StoreKind, WriteBackName,
+    AlignmentName, AlphaName, BlockMapSpec, DeviceSpec, FatSpec, FatTypeName, FsSpec, FtlSpec, PolicyName,
+    ReplacementName, StackError, StackSpec, StoreKind, WriteBackName,
 };
 
 /// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need one.
@@ -222,7 +222,12 @@ fn mount_fat<D: BlockDevice + 'static>(
         FatTypeName::Fat16 => Some(FatKind::Fat16),
         FatTypeName::Fat32 => Some(FatKind::Fat32),
     };
-    let format = FormatOptions { kind, cluster_size, ..FormatOptions::default() };
+    let alignment = match spec.alignment {
+        AlignmentName::None => Alignment::None,
+        AlignmentName::Cluster => Alignment::Cluster,
+        AlignmentName::EraseBlock => Alignment::RecyclingUnit,
+    };
+    let format = FormatOptions { kind, cluster_size, alignment, ..FormatOptions::default() };
     fat::format(&mut device, clock, &format).map_err(wrong)?;
     let options = MountOptions { cache: fat_cache(spec), barriers: spec.barriers, read_only: false };
     Ok(Box::new(Fat::mount(device, clock.clone(), options).map_err(wrong)?))

@@ -56,6 +56,19 @@ pub enum FatTypeName {
     Fat32,
 }
 
+/// Where FAT's data area begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlignmentName {
+    /// Directly behind the root directory or the FATs.
+    None,
+    /// On a multiple of the cluster size, as mkfs.vfat has it.
+    #[default]
+    Cluster,
+    /// On an erase block, as memory cards are formatted: no block holds both metadata and files.
+    EraseBlock,
+}
+
 /// Options of FAT.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -64,6 +77,8 @@ pub struct FatSpec {
     pub fat_type: FatTypeName,
     /// Bytes of a cluster; 0 stands for what the size of the device asks for.
     pub cluster_size: u32,
+    /// Where the data area begins.
+    pub alignment: AlignmentName,
     /// Clean sectors that the cache holds; 0 for no cache.
     pub cache_sectors: u32,
     /// Which clean sector leaves the cache.
@@ -85,6 +100,7 @@ impl Default for FatSpec {
         Self {
             fat_type: FatTypeName::Auto,
             cluster_size: 0,
+            alignment: AlignmentName::Cluster,
             cache_sectors: 0,
             replacement: ReplacementName::default(),
             write_back: WriteBackName::default(),

@@ -13,6 +13,6 @@ mod traced;
 
 pub use build::{BlockStack, BlockVisitor, Mounted, Stack, Watched};
 pub use device_spec::{DeviceSpec, StoreKind};
-pub use fs_spec::{FatSpec, FatTypeName, FsSpec, ReplacementName, WriteBackName};
+pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, ReplacementName, WriteBackName};
 pub use ftl_spec::{AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName};
 pub use spec::{DEFAULT_DEVICE, StackError, StackSpec};
