@@ -257,13 +257,15 @@ impl<D: BlockDevice> Volume<D> {
         let short = self.directory(directory)?.short_name(&name.text, going)?;
         let long = if names::is_plain(&name.text, &short) { 0 } else { names::long_slots(&name.units) };
         let count = long + 1;
-        let waiting = self.freed_slots.iter().any(|&(of, _)| of == directory);
         let mut index = self.directory(directory)?;
         let mut first = index.free_slots(count);
-        if first + count > index.capacity && waiting {
+        let full = first + count > index.capacity;
+        if full && self.freed_slots.iter().any(|&(of, _)| of == directory) {
             self.commit()?;
             index = self.directory(directory)?;
             first = index.free_slots(count);
+        } else {
+            index = self.directory(directory)?;
         }
         let missing = (first + count).saturating_sub(index.capacity);
         let per_cluster = self.geometry.cluster_size() / SLOT_SIZE;

@@ -17,6 +17,9 @@ use crate::options::MountOptions;
 use crate::recover::RecoveryReport;
 use crate::volume::{ROOT, Volume};
 
+/// Entries of a directory that are copied out at once.
+const LISTING_PART: usize = 128;
+
 /// A mounted FAT volume.
 ///
 /// Inode numbers last from mount to unmount. Reads are put in order by a lock, since they fill the sector cache and the indexes.
@@ -130,26 +133,31 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
         cookie: u64,
         sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let mut volume = self.volume();
-        // A cookie is the entry's slot plus one.
-        let from = u32::try_from(cookie).unwrap_or(u32::MAX);
-        let entries: Vec<_> =
-            volume.directory(directory.0)?.entries.range(from..).map(|(&slot, entry)| (slot, entry.clone())).collect();
-        let kinds = entries.iter().map(|(_, entry)| volume.inode(entry.inode).map(|inode| inode.kind()));
-        let kinds: Vec<_> = kinds.collect::<Result<_>>()?;
-        drop(volume);
-        for ((slot, entry), kind) in entries.into_iter().zip(kinds) {
-            let shown = DirectoryEntry {
-                name: entry.name.as_bytes(),
-                inode: InodeNumber(entry.inode),
-                kind,
-                cookie: u64::from(slot) + 1,
-            };
-            if sink(shown).is_break() {
-                break;
+        // A cookie is the entry's slot plus one. The lock is not held while `sink` runs, so that it may use the file system.
+        let mut from = u32::try_from(cookie).unwrap_or(u32::MAX);
+        loop {
+            let mut volume = self.volume();
+            let part = volume.directory(directory.0)?.entries.range(from..).take(LISTING_PART);
+            let part: Vec<_> = part.map(|(&slot, entry)| (slot, entry.clone())).collect();
+            let kinds = part.iter().map(|(_, entry)| volume.inode(entry.inode).map(|inode| inode.kind()));
+            let kinds: Vec<_> = kinds.collect::<Result<_>>()?;
+            drop(volume);
+            if part.is_empty() {
+                return Ok(());
+            }
+            for ((slot, entry), kind) in part.into_iter().zip(kinds) {
+                from = slot.saturating_add(1);
+                let shown = DirectoryEntry {
+                    name: entry.name.as_bytes(),
+                    inode: InodeNumber(entry.inode),
+                    kind,
+                    cookie: u64::from(from),
+                };
+                if sink(shown).is_break() {
+                    return Ok(());
+                }
             }
         }
-        Ok(())
     }
 
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {

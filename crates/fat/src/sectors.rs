@@ -314,8 +314,12 @@ impl<D: BlockDevice> Sectors<D> {
 
     /// Takes a change back: the bytes are again what the medium has. `high_half` where the change begins with the high half of its first byte.
     pub fn unpatch(&mut self, lba: u64, offset: u32, high_half: bool) {
-        if let Some(pending) = self.pending.get_mut(&lba) {
-            pending.unset((offset, high_half));
+        let Some(pending) = self.pending.get_mut(&lba) else { return };
+        pending.unset((offset, high_half));
+        if pending.phases() == 0
+            && let Some(pending) = self.pending.remove(&lba)
+        {
+            self.clean.put(lba, &pending.base);
         }
     }
 
