@@ -8,6 +8,7 @@ mod base;
 pub mod block_map;
 mod chain;
 mod failure;
+mod present;
 mod shape;
 mod statistics;
 mod tag;

@@ -4,11 +4,15 @@
 
 mod blocks;
 mod copy;
+mod doubt;
+mod fill;
 mod map_area;
 mod scan;
 
 pub(crate) use copy::Copied;
-pub(crate) use scan::{Found, Kind, Mark, erase_all, newest};
+pub(crate) use doubt::Doubt;
+pub(crate) use fill::Filling;
+pub(crate) use scan::{Found, Kind, Mark, erase_all};
 
 use nandkit_cleaning::allocation::{AllocationRule, FreePool};
 use nandkit_flash::{ErrorKind, Flash, PageProgram};

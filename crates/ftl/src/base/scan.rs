@@ -113,11 +113,6 @@ impl Found {
     }
 }
 
-/// The newest page of all: its sequence number and role.
-pub(crate) fn newest(found: &[Found]) -> Option<(u64, Role)> {
-    found.iter().filter(|f| f.newest > 0).map(|f| (f.newest, f.newest_role)).max_by_key(|(sequence, _)| *sequence)
-}
-
 impl<F: Flash> Base<F> {
     /// Reads one page's tag. `Bad` where the page cannot be read.
     pub fn read_tag(&mut self, chain: &mut Chain, at: PageAddress) -> Outcome<TagRead> {
@@ -226,8 +221,19 @@ pub(crate) fn erase_all<F: Flash>(flash: &mut F, chain: &mut Chain) -> Outcome<(
 }
 
 impl<F: Flash> Base<F> {
-    /// Refuses a chip that another layer wrote.
-    pub fn check_layer(&mut self, chain: &mut Chain, found: &[Found], layer: u32) -> Outcome<()> {
+    /// Refuses chips that another layer wrote, or that hold more than the capacity.
+    pub fn check_owner(&mut self, chain: &mut Chain, found: &[Found], layer: u32) -> Outcome<()> {
+        let beyond = found.iter().find(|f| f.kind == Kind::Member && f.lbn >= self.shape.lbns);
+        if let Some(block) = beyond {
+            return Err(Failure::Unfit(format!(
+                "block {} of the chip holds logical block {}: expected a capacity of more than {} logical blocks, or another format",
+                block.block, block.lbn, self.shape.lbns
+            )));
+        }
+        self.check_layer(chain, found, layer)
+    }
+
+    fn check_layer(&mut self, chain: &mut Chain, found: &[Found], layer: u32) -> Outcome<()> {
         let mut owner: Option<Tag> = None;
         for record in found.iter().filter(|f| f.kind == Kind::Record) {
             for page in 0..record.programmed {

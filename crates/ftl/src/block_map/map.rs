@@ -4,6 +4,8 @@ use nandkit_cleaning::log_victim::LogView;
 use nandkit_cleaning::recycling::PeriodHistory;
 use nandkit_units::{BlockIndex, PageAddress};
 
+use crate::present::Present;
+
 /// A log block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Log {
@@ -25,13 +27,12 @@ pub(super) struct Log {
 #[derive(Debug)]
 pub(super) struct Map {
     np: usize,
-    words: usize,
     /// By logical block: its data block + 1, or 0.
     data: Vec<u32>,
     /// By logical block: its log slot + 1, or 0.
     log_of: Vec<u16>,
-    /// By logical block, a bit per page: whether it holds anything (not: never written, or trimmed).
-    present: Vec<u64>,
+    /// Whether a page holds anything (not: never written, or trimmed).
+    present: Present,
     /// By slot.
     pub logs: Vec<Option<Log>>,
     /// By slot and page offset: the log page + 1, or 0. A trimmed page keeps its entry: older versions must not come back (rule 8).
@@ -41,14 +42,13 @@ pub(super) struct Map {
 
 impl Map {
     pub fn new(lbns: u32, np: u32, slots: usize) -> Self {
+        let present = Present::new(lbns, np);
         let (lbns, np) = (lbns as usize, np as usize);
-        let words = np.div_ceil(64);
         Self {
             np,
-            words,
             data: vec![0; lbns],
             log_of: vec![0; lbns],
-            present: vec![0; lbns * words],
+            present,
             logs: vec![None; slots],
             tables: vec![0; slots * np],
             free_slots: (0..slots as u16).rev().collect(),
@@ -124,38 +124,18 @@ impl Map {
     }
 
     #[inline]
-    fn bit(&self, lbn: u32, offset: u32) -> (usize, u64) {
-        (lbn as usize * self.words + offset as usize / 64, 1 << (offset % 64))
-    }
-
-    #[inline]
     pub fn is_present(&self, lbn: u32, offset: u32) -> bool {
-        let (word, bit) = self.bit(lbn, offset);
-        self.present.get(word).is_some_and(|word| word & bit != 0)
+        self.present.get(lbn, offset)
     }
 
     #[inline]
     pub fn set_present(&mut self, lbn: u32, offset: u32, present: bool) {
-        let (word, bit) = self.bit(lbn, offset);
-        if let Some(word) = self.present.get_mut(word) {
-            if present {
-                *word |= bit;
-            } else {
-                *word &= !bit;
-            }
-        }
+        self.present.set(lbn, offset, present);
     }
 
-    /// The number of pages up to the last one that holds anything, and whether all of them do.
+    /// See [`Present::extent`].
     pub fn extent(&self, lbn: u32) -> (u32, bool) {
-        let first = lbn as usize * self.words;
-        let words = self.present.get(first..first + self.words).unwrap_or(&[]);
-        let held: u32 = words.iter().map(|word| word.count_ones()).sum();
-        let end = words
-            .iter()
-            .rposition(|word| *word != 0)
-            .map_or(0, |index| index as u32 * 64 + 64 - words.get(index).map_or(0, |word| word.leading_zeros()));
-        (end, held as usize == self.np)
+        self.present.extent(lbn)
     }
 
     /// Where the current content of a page lies.

@@ -1,10 +1,13 @@
 //! The copying parts of recycling: filling a merge target, a migration target, or the rest of a log block.
 
+use std::collections::BTreeSet;
+
 use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, Cause};
+use nandkit_units::{BlockIndex, Cause, PageAddress};
 
 use super::BlockMapFtl;
-use crate::base::{Copied, Label};
+use super::map::Map;
+use crate::base::{Copied, Filling, Label};
 use crate::chain::Chain;
 use crate::failure::Outcome;
 use crate::tag::{Role, flag};
@@ -13,57 +16,27 @@ impl<F: Flash> BlockMapFtl<F> {
     /// Copies all current pages of log and data block into a new data block.
     pub(super) fn merge(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
-        let target = self.fill_new_block(chain, Cause::Cleaning, |ftl, chain, target| {
-            ftl.fill_data_block(chain, Cause::Cleaning, log.lbn, target, 0)
-        })?;
+        let target = self.new_data_block(chain, Cause::Cleaning, log.lbn)?;
         self.counters.full_merges += 1;
         self.base.release(log.block);
         self.become_data(chain, slot, log.lbn, target)
     }
 
-    /// Takes blocks until one could be filled. A target in which a program fails is marked bad at once: no unfinished target outlives the next
-    /// program (rule 9).
-    fn fill_new_block(
-        &mut self,
-        chain: &mut Chain,
-        cause: Cause,
-        fill: impl Fn(&mut Self, &mut Chain, u32) -> Outcome<()>,
-    ) -> Outcome<u32> {
-        loop {
-            let target = self.base.allocate(chain, cause)?;
-            match fill(self, chain, target) {
-                Ok(()) => return Ok(target),
-                Err(failure) if failure.is_bad_block() => self.base.mark_bad(chain, target)?,
-                Err(failure) => return Err(failure),
-            }
-        }
+    /// Copies all current pages of a logical block into a free block.
+    fn new_data_block(&mut self, chain: &mut Chain, cause: Cause, lbn: u32) -> Outcome<u32> {
+        let filling = self.filling(cause, lbn, 0);
+        let Self { base, map, poisoned, .. } = self;
+        let np = u64::from(base.shape.np);
+        let (target, lost) = base.fill_new_block(chain, cause, |base, chain, target| {
+            base.fill_in_place(chain, Filling { target, ..filling }, |offset| source(map, poisoned, np, lbn, offset))
+        })?;
+        lost.into_iter().for_each(|offset| self.set_poisoned(lbn, offset, true));
+        Ok(target)
     }
 
-    /// Puts the pages of a logical block from `first` on into `target`, each at its offset. Pages that hold nothing are filled, as far as a later
-    /// one does hold something: parts want the pages of a block programmed one after the other. The last page closes the block (rule 6).
-    fn fill_data_block(&mut self, chain: &mut Chain, cause: Cause, lbn: u32, target: u32, first: u32) -> Outcome<()> {
-        let (end, mut full) = self.map.extent(lbn);
-        full &= first == 0 && self.poisoned.is_empty();
-        let end = end.max(first + 1);
-        for offset in first..end {
-            let mut flags = if offset + 1 == end { flag::LAST } else { 0 };
-            if full && flags != 0 {
-                flags |= flag::FULL;
-            }
-            let to = BlockIndex(target).page(offset);
-            let Some(from) = self.map.locate(lbn, offset) else {
-                let label = Label { role: Role::DataCopy, flags: flags | flag::TOMB, block: lbn, offset };
-                self.base.program(chain, Some(cause), to, label, self.base.empty_page())?;
-                continue;
-            };
-            let label =
-                Label { role: Role::DataCopy, flags: flags | self.poison_flag(lbn, offset), block: lbn, offset };
-            if self.base.copy(chain, cause, from, to, label)? == Copied::Poisoned {
-                self.set_poisoned(lbn, offset, true);
-                full = false;
-            }
-        }
-        Ok(())
+    fn filling(&self, cause: Cause, lbn: u32, first: u32) -> Filling {
+        let (end, full) = self.map.extent(lbn);
+        Filling { cause, lbn, target: 0, first, end, full: full && first == 0 && self.poisoned.is_empty() }
     }
 
     #[inline]
@@ -75,8 +48,7 @@ impl<F: Flash> BlockMapFtl<F> {
     pub(super) fn migrate(&mut self, chain: &mut Chain, slot: usize, bad: bool) -> Outcome<()> {
         let Some(old) = self.map.log(slot).copied() else { return Ok(()) };
         let p = self.map.p(slot);
-        let target = self
-            .fill_new_block(chain, Cause::Cleaning, |ftl, chain, target| ftl.fill_log_block(chain, slot, target, p))?;
+        let target = self.new_log_block(chain, slot, p)?;
         self.counters.migrations += 1;
         if bad {
             self.base.release_bad(old.block);
@@ -94,6 +66,18 @@ impl<F: Flash> BlockMapFtl<F> {
             }
         }
         if p == 0 { Ok(()) } else { self.write_map(chain) }
+    }
+
+    /// Copies what a migration carries into a free block, and leaves the places in `new_table`.
+    fn new_log_block(&mut self, chain: &mut Chain, slot: usize, p: u32) -> Outcome<u32> {
+        loop {
+            let target = self.base.allocate(chain, Cause::Cleaning)?;
+            match self.fill_log_block(chain, slot, target, p) {
+                Ok(()) => return Ok(target),
+                Err(failure) if failure.is_bad_block() => self.base.mark_bad(chain, target)?,
+                Err(failure) => return Err(failure),
+            }
+        }
     }
 
     /// Puts the pages that a migration carries into `target`, and their places into `new_table`.
@@ -131,22 +115,23 @@ impl<F: Flash> BlockMapFtl<F> {
     /// Partial merge: the rest of the pages follow in the log block, which becomes the data block. Where that fails, a full merge does it.
     pub(super) fn fill_up(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
-        match self.fill_data_block(chain, Cause::Cleaning, log.lbn, log.block, log.next) {
-            Ok(()) => {
+        let filling = Filling { target: log.block, ..self.filling(Cause::Cleaning, log.lbn, log.next) };
+        let Self { base, map, poisoned, .. } = self;
+        let np = u64::from(base.shape.np);
+        match base.fill_in_place(chain, filling, |offset| source(map, poisoned, np, log.lbn, offset)) {
+            Ok(lost) => {
+                lost.into_iter().for_each(|offset| self.set_poisoned(log.lbn, offset, true));
                 self.counters.partial_merges += 1;
                 self.become_data(chain, slot, log.lbn, log.block)
             }
             Err(failure) if failure.is_bad_block() => {
-                let Some(log) = self.map.log_mut(slot) else { return Ok(()) };
-                (log.in_order, log.next) = (false, self.base.shape.np);
-                let lbn = log.lbn;
-                let bad = log.block;
-                let target = self.fill_new_block(chain, Cause::Cleaning, |ftl, chain, target| {
-                    ftl.fill_data_block(chain, Cause::Cleaning, lbn, target, 0)
-                })?;
+                if let Some(log) = self.map.log_mut(slot) {
+                    (log.in_order, log.next) = (false, self.base.shape.np);
+                }
+                let target = self.new_data_block(chain, Cause::Cleaning, log.lbn)?;
                 self.counters.full_merges += 1;
-                self.base.release_bad(bad);
-                self.become_data(chain, slot, lbn, target)
+                self.base.release_bad(log.block);
+                self.become_data(chain, slot, log.lbn, target)
             }
             Err(failure) => Err(failure),
         }
@@ -155,12 +140,17 @@ impl<F: Flash> BlockMapFtl<F> {
     /// Moves a data block that has no log block into a more worn one (static wear levelling).
     pub(super) fn move_data(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()> {
         let Some(old) = self.map.data(lbn) else { return Ok(()) };
-        let target = self.fill_new_block(chain, Cause::WearLevelling, |ftl, chain, target| {
-            ftl.fill_data_block(chain, Cause::WearLevelling, lbn, target, 0)
-        })?;
+        let target = self.new_data_block(chain, Cause::WearLevelling, lbn)?;
         self.counters.wear_moves += 1;
         self.base.release(old);
         self.map.set_data(lbn, target);
         self.write_map(chain)
     }
+}
+
+/// Where a page is now, and whether its content is lost.
+#[inline]
+fn source(map: &Map, poisoned: &BTreeSet<u64>, np: u64, lbn: u32, offset: u32) -> Option<(PageAddress, bool)> {
+    let at = map.locate(lbn, offset)?;
+    Some((at, !poisoned.is_empty() && poisoned.contains(&(u64::from(lbn) * np + u64::from(offset)))))
 }

@@ -1,0 +1,77 @@
+//! Filling a data block: each page at its offset.
+
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, Cause, PageAddress};
+
+use super::{Base, Copied, Label};
+use crate::chain::Chain;
+use crate::failure::Outcome;
+use crate::tag::{Role, flag};
+
+/// Which pages go where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filling {
+    pub cause: Cause,
+    pub lbn: u32,
+    pub target: u32,
+    pub first: u32,
+    /// One more than the last page that holds anything.
+    pub end: u32,
+    /// Every page of the block holds something, and none is lost.
+    pub full: bool,
+}
+
+impl<F: Flash> Base<F> {
+    /// Puts the pages of a logical block into a block. Pages that hold nothing are filled, as far as a later one does hold something: parts want the
+    /// pages of a block programmed one after the other. The last page closes the block (rule 6). `source` tells where a page is now, and whether it
+    /// is lost. Returns the offsets of pages that were found lost.
+    pub fn fill_in_place(
+        &mut self,
+        chain: &mut Chain,
+        filling: Filling,
+        source: impl Fn(u32) -> Option<(PageAddress, bool)>,
+    ) -> Outcome<Vec<u32>> {
+        let Filling { cause, lbn, target, first, mut full, .. } = filling;
+        let end = filling.end.max(first + 1);
+        let mut lost = Vec::new();
+        for offset in first..end {
+            let mut flags = if offset + 1 == end { flag::LAST } else { 0 };
+            if full && flags != 0 {
+                flags |= flag::FULL;
+            }
+            let to = BlockIndex(target).page(offset);
+            let Some((from, poisoned)) = source(offset) else {
+                let label = Label { role: Role::DataCopy, flags: flags | flag::TOMB, block: lbn, offset };
+                self.program(chain, Some(cause), to, label, self.empty_page())?;
+                continue;
+            };
+            if poisoned {
+                flags |= flag::POISON;
+            }
+            let label = Label { role: Role::DataCopy, flags, block: lbn, offset };
+            if self.copy(chain, cause, from, to, label)? == Copied::Poisoned {
+                lost.push(offset);
+                full = false;
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Takes blocks until one could be filled. A target in which a program fails is marked bad at once: no unfinished target outlives the next
+    /// program (rule 9).
+    pub fn fill_new_block<T>(
+        &mut self,
+        chain: &mut Chain,
+        cause: Cause,
+        mut fill: impl FnMut(&mut Self, &mut Chain, u32) -> Outcome<T>,
+    ) -> Outcome<(u32, T)> {
+        loop {
+            let target = self.allocate(chain, cause)?;
+            match fill(self, chain, target) {
+                Ok(filled) => return Ok((target, filled)),
+                Err(failure) if failure.is_bad_block() => self.mark_bad(chain, target)?,
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! FAST: log blocks that all data blocks share (Lee, Park, Chung, Lee, Park, Song: "A log buffer-based flash translation layer using
+//! fully-associative sector translation", ACM TECS 6(3), 2007).
+//!
+//! One log block takes a sequential stream of one logical block (SW); the others (RW) take everything else in the order of its coming. A full ring of RW
+//! blocks gives up its oldest, for which every logical block with a current page in it is merged.
+//!
+//! Decisions where the paper leaves room: a page whose place in the data block is the next free one is written in place; a write
+//! that breaks the sequential stream first fills the SW block up (partial merge) and then goes to the RW log; a SW block that is
+//! full becomes the data block at once. Every attach merges whatever the logs hold, and opens no block for writing in place again.
+
+mod device;
+mod mount;
+mod state;
+mod write;
+
+pub use mount::FastOptions;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nandkit_flash::Flash;
+use nandkit_units::{StatisticValue, Statistics};
+
+use crate::base::Base;
+use crate::statistics::{AttachReport, FtlCounters};
+use state::State;
+
+/// The FAST translation layer over `F`. See the [module](self) for how it works.
+///
+/// Durability and trims are those of [`crate::BlockMapFtl`].
+pub struct FastFtl<F> {
+    base: Base<F>,
+    options: FastOptions,
+    state: State,
+    counters: FtlCounters,
+    host_reads: AtomicU64,
+    report: AttachReport,
+    read_modify: nandkit_units::Content,
+}
+
+impl<F> fmt::Debug for FastFtl<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FastFtl").field("options", &self.options).field("counters", &self.counters).finish_non_exhaustive()
+    }
+}
+
+impl<F: Flash> FastFtl<F> {
+    /// The flash below.
+    pub const fn flash(&self) -> &F {
+        &self.base.flash
+    }
+
+    /// Gives the flash back without closing: what a power cut would find.
+    pub fn into_flash(self) -> F {
+        self.base.flash
+    }
+
+    /// The options.
+    pub const fn options(&self) -> &FastOptions {
+        &self.options
+    }
+
+    /// What attaching found and did.
+    pub const fn attach_report(&self) -> &AttachReport {
+        &self.report
+    }
+
+    /// The counts since attaching. `forced_merges` are those that emptied RW log blocks; there are no migrations.
+    pub fn counters(&self) -> FtlCounters {
+        self.counters.clone().with_base(&self.base.counters)
+    }
+
+    /// Pages that the host read, whole or in part.
+    pub fn host_page_reads(&self) -> u64 {
+        self.host_reads.load(Ordering::Relaxed)
+    }
+}
+
+impl<F: Flash> Statistics for FastFtl<F> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        self.counters().collect(sink);
+        sink("ftl_host_page_reads", StatisticValue::Count(self.host_page_reads()));
+        sink("ftl_free_blocks", StatisticValue::Level(self.base.pool.len() as f64));
+    }
+}
