@@ -12,11 +12,11 @@ use std::process::ExitCode;
 
 use common::cuts::run;
 use common::model::{Mix, Op, Ops};
-use common::{BlockMap, Layer, chip, spec};
+use common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
 use nandkit_flash::Operation;
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
-use nandkit_ftl::{BlockMapOptions, LogicalCapacity};
+use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};
 use nandkit_units::Cause;
 use nandkit_units::random::Random;
 
@@ -120,7 +120,20 @@ fn one_of(arguments: &Arguments, seed: u64, plan: CutPlan) -> Result<Vec<(Operat
     let (options, ops, shape) = workload(seed);
     match arguments.layer.as_str() {
         "block-map" => one::<BlockMap>(seed, &options, &ops, shape, plan),
-        other => Err(format!("unknown layer {other}: expected block-map")),
+        "fast" => {
+            // FAST needs one block more.
+            let shape = (shape.0, shape.1, shape.2, shape.3 + 1);
+            let fast = FastOptions {
+                capacity: LogicalCapacity::SpareBlocks(options.log_blocks + 5),
+                sector_size: options.sector_size,
+                log_blocks: options.log_blocks,
+                map_pages_per_recycling: options.map_pages_per_recycling,
+                copyback: options.copyback,
+                ..FastOptions::default()
+            };
+            one::<Fast>(seed, &fast, &ops, shape, plan)
+        }
+        other => Err(format!("unknown layer {other}: expected block-map or fast")),
     }
 }
 

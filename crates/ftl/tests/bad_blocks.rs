@@ -3,12 +3,12 @@
 mod common;
 
 use common::model::{Mix, Model, Op, Ops};
-use common::{BlockMap, Layer, chip, spec};
+use common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_cleaning::recycling::RecyclingPolicy;
 use nandkit_flash::wrap::{Fault, FaultFlash, FaultWhen};
 use nandkit_flash::{Flash, Operation};
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions, LogicalCapacity};
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity};
 use nandkit_units::{BlockIndex, Context, Lba, Payload, ReadInto};
 
 /// Four blocks more than needed may go bad.
@@ -74,6 +74,28 @@ fn failures_at_every_program_erase_and_copy() {
             }
         }
         assert!(nth > 30, "{operation:?}: {nth}");
+    }
+}
+
+#[test]
+fn fast_goes_on_after_failures_at_every_program_erase_and_copy() {
+    let options =
+        FastOptions { capacity: LogicalCapacity::Bytes(4 * 8 * 512), log_blocks: 2, ..FastOptions::default() };
+    for (operation, kind) in [
+        (Operation::Program, nandkit_flash::ErrorKind::ProgramFailed),
+        (Operation::Copy, nandkit_flash::ErrorKind::ProgramFailed),
+        (Operation::Erase, nandkit_flash::ErrorKind::EraseFailed),
+    ] {
+        let mut device = FastFtl::attach(FaultFlash::new(chip(&spec(512, 16, 8, 15), 2), []), options.clone()).unwrap();
+        let mut model = Model::new(&device);
+        workload(3).into_iter().for_each(|op| model.apply(&mut device, op).unwrap());
+        let count = device.flash().count(operation);
+        assert!(count > 30, "{operation:?}: {count}");
+        for nth in 1..=count {
+            let faults = [nth, nth + 3].map(|nth| Fault::fail(operation, FaultWhen::Nth(nth), kind));
+            let flash = FaultFlash::new(chip(&spec(512, 16, 8, 15), 2), faults);
+            check::<Fast, _>(flash, &options, &workload(3), &format!("{operation:?} number {nth} fails"));
+        }
     }
 }
 

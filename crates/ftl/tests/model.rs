@@ -3,10 +3,10 @@
 mod common;
 
 use common::model::{Mix, Model, Ops};
-use common::{BlockMap, Layer, chip, spec};
+use common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
-use nandkit_ftl::{BlockMapOptions, LogicalCapacity};
+use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};
 use nandkit_nand_sim::{ChipSpec, CopybackReach};
 
 /// How many operations per geometry: 100,000, or what the environment says.
@@ -84,4 +84,25 @@ fn large_blocks() {
     let options =
         BlockMapOptions { policy: MACROSCOPIC, victim: VictimRule::FewestValid, wear_threshold: Some(8), ..options(7) };
     check::<BlockMap>(&spec(512, 16, 256, 11), &options, 7);
+}
+
+fn fast(spare: u32) -> FastOptions {
+    FastOptions { capacity: LogicalCapacity::SpareBlocks(spare), log_blocks: 3, ..FastOptions::default() }
+}
+
+#[test]
+fn fast_small_pages_and_blocks() {
+    check::<Fast>(&spec(512, 16, 4, 18), &fast(8), 11);
+}
+
+#[test]
+fn fast_sub_page_sectors() {
+    check::<Fast>(&spec(2048, 64, 16, 16), &FastOptions { sector_size: 512, ..fast(9) }, 12);
+}
+
+#[test]
+fn fast_planes_without_map_pages() {
+    let mut spec = spec(4096, 128, 32, 16);
+    spec.geometry.planes = 2;
+    check::<Fast>(&spec, &FastOptions { map_pages_per_recycling: 0, log_blocks: 1, ..fast(7) }, 13);
 }

@@ -4,10 +4,10 @@ mod common;
 
 use common::cuts::run;
 use common::model::{Mix, Op, Ops};
-use common::{BlockMap, Layer, chip, spec};
+use common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_cleaning::recycling::RecyclingPolicy;
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
-use nandkit_ftl::{BlockMapOptions, LogicalCapacity};
+use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};
 use nandkit_nand_sim::{ChipSpec, ContentChip};
 use nandkit_units::random::Random;
 
@@ -140,5 +140,37 @@ fn random_cuts_one_after_another() {
             })
             .collect();
         check::<BlockMap>(&chip, &options, &ops, CutPlan::List(cuts));
+    }
+}
+
+fn fast_options() -> FastOptions {
+    FastOptions { capacity: LogicalCapacity::SpareBlocks(7), log_blocks: 2, ..FastOptions::default() }
+}
+
+#[test]
+fn fast_exhaustive_to_depth_one() {
+    let chip = chip(&spec(512, 16, 8, 11), 4);
+    for options in [fast_options(), FastOptions { map_pages_per_recycling: 0, copyback: false, ..fast_options() }] {
+        for ops in [swap(), migrate_and_merge(), contention(), trims()] {
+            exhaustive::<Fast>(&chip, &options, &ops);
+        }
+    }
+}
+
+#[test]
+fn fast_random_cuts_one_after_another() {
+    for seed in 0..150 {
+        let mut random = Random::new(seed, "cuts");
+        let chip = chip(&spec(512, 16, 8, 11), seed);
+        let options = FastOptions { map_pages_per_recycling: seed as u32 % 3, ..fast_options() };
+        let ops: Vec<Op> = Ops::new(seed, Mix::WRITES, 32).take(150).collect();
+        let mut step = 0;
+        let cuts = (0..12)
+            .map(|_| {
+                step += 1 + if random.chance(0.5) { random.below(12) } else { random.below(80) };
+                Cut { step, moment: CutMoment::ALL[random.below(6) as usize] }
+            })
+            .collect();
+        check::<Fast>(&chip, &options, &ops, CutPlan::List(cuts));
     }
 }

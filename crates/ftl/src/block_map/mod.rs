@@ -11,7 +11,6 @@ mod options;
 mod recover;
 mod recycle;
 mod relocate;
-mod trim;
 mod write;
 
 pub use options::BlockMapOptions;

@@ -2,7 +2,7 @@
 
 use nandkit_cleaning::recycling::PeriodHistory;
 use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, Cause, Payload};
+use nandkit_units::{BlockIndex, Cause, Content, Payload};
 
 use super::BlockMapFtl;
 use super::map::Log;
@@ -36,32 +36,11 @@ impl<F: Flash> BlockMapFtl<F> {
         result
     }
 
-    /// The page as it will be. Stays empty where the chip keeps no bytes.
-    fn compose(
-        &mut self,
-        chain: &mut Chain,
-        piece: &Piece,
-        data: Payload<'_>,
-        page: &mut nandkit_units::Content,
-    ) -> Outcome<()> {
-        let size = self.base.shape.page_size as usize;
-        match self.map.locate(piece.lbn, piece.offset) {
-            _ if self.is_poisoned(piece.lbn, piece.offset) => return Err(Failure::Unreadable),
-            Some(at) => {
-                // The caller's cause: reading is part of what the host asked for.
-                let cause = chain.next(None).counted_cause();
-                self.base.read_page(chain, cause, at, page)?;
-                if page.is_empty() {
-                    return Ok(());
-                }
-            }
-            None => page.set_bytes(size).fill(0),
+    fn compose(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>, page: &mut Content) -> Outcome<()> {
+        if self.is_poisoned(piece.lbn, piece.offset) {
+            return Err(Failure::Unreadable);
         }
-        let bytes = page.to_bytes();
-        if let Some(part) = bytes.get_mut(piece.column as usize..(piece.column + piece.length) as usize) {
-            data.copy_to(part);
-        }
-        Ok(())
+        self.base.compose(chain, self.map.locate(piece.lbn, piece.offset), piece, data, page)
     }
 
     /// Writes a whole page to the log. A block whose program fails is replaced, and the write tried again, as long as there are blocks.

@@ -10,6 +10,7 @@
 
 mod device;
 mod mount;
+mod recover;
 mod state;
 mod write;
 
@@ -40,7 +41,10 @@ pub struct FastFtl<F> {
 
 impl<F> fmt::Debug for FastFtl<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FastFtl").field("options", &self.options).field("counters", &self.counters).finish_non_exhaustive()
+        f.debug_struct("FastFtl")
+            .field("options", &self.options)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
     }
 }
 

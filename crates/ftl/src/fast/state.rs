@@ -13,6 +13,8 @@ pub(super) struct Sequential {
     pub block: u32,
     /// Pages 0 to `next - 1` are written, each at its offset.
     pub next: u32,
+    /// A program failed: no more is written, and the logical block is merged.
+    pub failed: bool,
 }
 
 /// A log block of the ring.

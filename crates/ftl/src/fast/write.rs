@@ -94,14 +94,14 @@ impl<F: Flash> FastFtl<F> {
     /// Writes to the sequential log block, which a first page opens. False where something had to be merged first: the write is tried again.
     fn write_sequential(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: Payload<'_>) -> Outcome<bool> {
         let log = match self.state.sequential {
-            Some(log) if log.lbn == lbn && log.next == offset => log,
+            Some(log) if log.lbn == lbn && log.next == offset && !log.failed => log,
             Some(log) => {
                 self.finish_sequential(chain, log)?;
                 return Ok(false);
             }
             None => {
                 let block = self.base.allocate(chain, Cause::Cleaning)?;
-                let log = Sequential { lbn, block, next: 0 };
+                let log = Sequential { lbn, block, next: 0, failed: false };
                 self.state.sequential = Some(log);
                 log
             }
@@ -121,7 +121,10 @@ impl<F: Flash> FastFtl<F> {
                 self.state.sequential = None;
                 self.base.mark_bad(chain, log.block).map(|()| false)
             }
-            Err(failure) if failure.is_bad_block() => self.full_merge(chain, lbn, Some(log.block)).map(|()| false),
+            Err(failure) if failure.is_bad_block() => {
+                self.state.sequential = Some(Sequential { failed: true, ..log });
+                Ok(false)
+            }
             Err(failure) => Err(failure),
         }
     }
@@ -133,15 +136,12 @@ impl<F: Flash> FastFtl<F> {
             self.base.put_into_pool(log.block);
             return Ok(());
         }
+        if log.failed {
+            return self.full_merge(chain, log.lbn, Some(log.block));
+        }
         let (end, _) = self.state.present.extent(log.lbn);
-        let filling = Filling {
-            cause: Cause::Cleaning,
-            lbn: log.lbn,
-            target: log.block,
-            first: log.next,
-            end,
-            full: false,
-        };
+        let filling =
+            Filling { cause: Cause::Cleaning, lbn: log.lbn, target: log.block, first: log.next, end, full: false };
         let Self { base, state, .. } = self;
         let source = |offset| Some((state.locate(log.lbn, offset)?, state.is_poisoned(log.lbn, offset)));
         match base.fill_in_place(chain, filling, source) {
@@ -150,7 +150,10 @@ impl<F: Flash> FastFtl<F> {
                 self.counters.partial_merges += 1;
                 self.sequential_becomes_data(chain, log)
             }
-            Err(failure) if failure.is_bad_block() => self.full_merge(chain, log.lbn, Some(log.block)),
+            Err(failure) if failure.is_bad_block() => {
+                self.state.sequential = Some(Sequential { failed: true, ..log });
+                self.full_merge(chain, log.lbn, Some(log.block))
+            }
             Err(failure) => Err(failure),
         }
     }
@@ -234,7 +237,9 @@ impl<F: Flash> FastFtl<F> {
         let Self { base, state, .. } = self;
         let (target, lost) = base.fill_new_block(chain, Cause::Cleaning, |base, chain, target| {
             let filling = Filling { cause: Cause::Cleaning, lbn, target, first: 0, end, full };
-            base.fill_in_place(chain, filling, |offset| Some((state.locate(lbn, offset)?, state.is_poisoned(lbn, offset))))
+            base.fill_in_place(chain, filling, |offset| {
+                Some((state.locate(lbn, offset)?, state.is_poisoned(lbn, offset)))
+            })
         })?;
         lost.into_iter().for_each(|offset| self.state.set_poisoned(lbn, offset, true));
         self.counters.full_merges += 1;

@@ -7,7 +7,7 @@ pub mod spy;
 
 use nandkit_block::{BlockDevice, BlockError};
 use nandkit_flash::Flash;
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions};
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, PageOrder, PageTimes};
 
 /// A translation layer under test.
@@ -33,6 +33,23 @@ impl Layer for BlockMap {
         device.close(&Default::default()).map(|(flash, _)| flash)
     }
     fn into_flash<F: Flash>(device: BlockMapFtl<F>) -> F {
+        device.into_flash()
+    }
+}
+
+pub struct Fast;
+
+impl Layer for Fast {
+    type Device<F: Flash> = FastFtl<F>;
+    type Options = FastOptions;
+
+    fn attach<F: Flash>(flash: F, options: &FastOptions) -> Result<FastFtl<F>, BlockError> {
+        FastFtl::attach(flash, options.clone())
+    }
+    fn close<F: Flash>(device: FastFtl<F>) -> Result<F, BlockError> {
+        device.close(&Default::default()).map(|(flash, _)| flash)
+    }
+    fn into_flash<F: Flash>(device: FastFtl<F>) -> F {
         device.into_flash()
     }
 }

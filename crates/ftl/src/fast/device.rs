@@ -1,0 +1,50 @@
+//! The block device that the host sees.
+
+use std::sync::atomic::AtomicU64;
+
+use nandkit_flash::Flash;
+use nandkit_units::{PageAddress, Payload};
+
+use super::FastFtl;
+use crate::base::Base;
+use crate::chain::Chain;
+use crate::failure::Outcome;
+use crate::host::{Pages, block_device};
+use crate::shape::Piece;
+use crate::statistics::FtlCounters;
+
+impl<F: Flash> Pages for FastFtl<F> {
+    type Flash = F;
+
+    #[inline]
+    fn base(&self) -> &Base<F> {
+        &self.base
+    }
+    fn base_mut(&mut self) -> &mut Base<F> {
+        &mut self.base
+    }
+    fn counters_mut(&mut self) -> &mut FtlCounters {
+        &mut self.counters
+    }
+    fn host_reads(&self) -> &AtomicU64 {
+        &self.host_reads
+    }
+    fn locate(&self, lbn: u32, offset: u32) -> Option<PageAddress> {
+        self.state.locate(lbn, offset)
+    }
+    fn is_poisoned(&self, lbn: u32, offset: u32) -> bool {
+        self.state.is_poisoned(lbn, offset)
+    }
+    fn is_mapped(&self, lbn: u32) -> bool {
+        self.state.present.extent(lbn).0 > 0
+    }
+    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+        Self::write_piece(self, chain, piece, data)
+    }
+    fn forget(&mut self, lbn: u32, offset: u32) {
+        self.state.present.set(lbn, offset, false);
+        self.state.set_poisoned(lbn, offset, false);
+    }
+}
+
+block_device!(FastFtl);

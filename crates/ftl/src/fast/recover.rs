@@ -1,0 +1,275 @@
+//! Rebuilding the map from the tags: the newest version of each page, wherever it lies.
+
+use std::collections::BTreeSet;
+
+use nandkit_flash::{ErrorKind, Flash};
+use nandkit_units::{BlockIndex, PageAddress};
+
+use super::FastFtl;
+use super::mount::LAYER;
+use super::write::IN_PLACE;
+use crate::base::{Doubt, Found, Kind};
+use crate::chain::Chain;
+use crate::failure::{Failure, Outcome};
+use crate::tag::{Role, Tag, TagRead, flag};
+
+/// The newest version of a logical page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Version {
+    sequence: u64,
+    /// Flash page + 1; 0: none.
+    place: u64,
+}
+
+/// What the tags say of the logical blocks.
+struct Versions {
+    np: u32,
+    pages: Vec<Version>,
+    /// By logical block: the newest merged block, as its block + 1 and the sequence number of its first copy. All older versions of the
+    /// logical block's pages are void, those of pages that the merge found trimmed included.
+    merged: Vec<(u32, u64)>,
+    /// By logical block: it must be merged, because one of its blocks may hold a torn page.
+    doubtful: Vec<bool>,
+    poisoned: Vec<(u32, u32)>,
+    /// Blocks that hold pages of one logical block, each at its offset: logical block, block.
+    in_place: BTreeSet<(u32, u32)>,
+}
+
+impl Versions {
+    fn new(lbns: u32, np: u32) -> Self {
+        let lbns = lbns as usize;
+        Self {
+            np,
+            pages: vec![Version::default(); lbns * np as usize],
+            merged: vec![(0, 0); lbns],
+            doubtful: vec![false; lbns],
+            poisoned: Vec::new(),
+            in_place: BTreeSet::new(),
+        }
+    }
+
+    fn floor(&self, lbn: u32) -> u64 {
+        self.merged.get(lbn as usize).map_or(u64::MAX, |(_, floor)| *floor)
+    }
+
+    fn doubt(&mut self, lbn: u32) {
+        if let Some(doubtful) = self.doubtful.get_mut(lbn as usize) {
+            *doubtful = true;
+        }
+    }
+
+    /// Enters a version if it is the newest so far. `tomb`: the page holds nothing.
+    fn enter(&mut self, lbn: u32, offset: u32, sequence: u64, at: PageAddress, flags: u8) {
+        if offset >= self.np {
+            return;
+        }
+        let index = lbn as usize * self.np as usize + offset as usize;
+        let Some(version) = self.pages.get_mut(index).filter(|version| version.sequence < sequence) else { return };
+        version.sequence = sequence;
+        let place = u64::from(at.block.0) * u64::from(self.np) + u64::from(at.page) + 1;
+        version.place = if flags & flag::TOMB != 0 { 0 } else { place };
+        self.poisoned.retain(|page| *page != (lbn, offset));
+        if flags & flag::POISON != 0 {
+            self.poisoned.push((lbn, offset));
+        }
+    }
+
+    fn of(&self, lbn: u32) -> impl Iterator<Item = (u32, PageAddress)> + '_ {
+        let (np, first) = (self.np, lbn as usize * self.np as usize);
+        let pages = self.pages.get(first..first + np as usize).unwrap_or(&[]);
+        (0u32..).zip(pages).filter_map(move |(offset, version)| {
+            let place = version.place.checked_sub(1)?;
+            let np = u64::from(np);
+            Some((offset, BlockIndex((place / np) as u32).page((place % np) as u32)))
+        })
+    }
+}
+
+impl<F: Flash> FastFtl<F> {
+    /// Finds the map, merges what the logs hold, and leaves a record that the device is open.
+    pub(super) fn recover(&mut self, chain: &mut Chain) -> Outcome<()> {
+        let found = self.base.scan(chain)?;
+        let marks = self.base.pending_marks(chain, &found)?;
+        self.base.check_owner(chain, &found, LAYER)?;
+        let doubt = Doubt::new(&found, &marks);
+        self.report.clean = doubt.clean;
+        self.report.empty = doubt.newest == 0 && doubt.clean;
+        self.base.sequence = doubt.newest + (1 << 16);
+        let versions = self.versions(chain, &found, &doubt)?;
+        let (live, mixed) = self.load(&versions, &doubt);
+        self.base.fill_pool(&found, &doubt, live.iter().copied());
+        match self.repair(chain, &doubt, &versions, &live, &mixed) {
+            // Nothing was changed that was not complete. What is there can still be read.
+            Err(Failure::Full) => self.base.halted = Some(ErrorKind::ReadOnly),
+            done => done?,
+        }
+        self.base.held.clear();
+        Ok(())
+    }
+
+    /// Whether the block is the result of a merge that is beyond doubt.
+    fn is_merged(found: &Found, doubt: &Doubt) -> bool {
+        let whole = found.first == Role::DataCopy || (found.first == Role::Host && found.in_place && found.last_seen);
+        whole && doubt.suspect != Some(found.block)
+    }
+
+    fn versions(&mut self, chain: &mut Chain, found: &[Found], doubt: &Doubt) -> Outcome<Versions> {
+        let mut versions = Versions::new(self.base.shape.lbns, self.base.shape.np);
+        let members = || found.iter().filter(|f| f.kind == Kind::Member && !doubt.is_dead(f.block));
+        for f in members().filter(|f| Self::is_merged(f, doubt)) {
+            let first_copy = self.first_copy(chain, f)?;
+            if let Some(merged) = versions.merged.get_mut(f.lbn as usize).filter(|merged| merged.1 < first_copy) {
+                *merged = (f.block + 1, first_copy);
+            }
+        }
+        for f in members() {
+            let newest_merged = versions.merged.get(f.lbn as usize).is_some_and(|merged| merged.0 == f.block + 1);
+            if Self::is_merged(f, doubt) {
+                if newest_merged {
+                    self.enter_merged(chain, f, &mut versions)?;
+                }
+            } else {
+                self.enter_log(chain, f, doubt, &mut versions)?;
+            }
+        }
+        Ok(versions)
+    }
+
+    fn first_copy(&mut self, chain: &mut Chain, found: &Found) -> Outcome<u64> {
+        for page in 0..found.programmed {
+            let read = self.base.read_tag(chain, BlockIndex(found.block).page(page))?;
+            if let TagRead::Valid(Tag { role: Role::DataCopy, sequence, .. }) = read {
+                return Ok(sequence);
+            }
+        }
+        Ok(found.newest)
+    }
+
+    /// A merged block: whatever it holds counts from its first copy on.
+    fn enter_merged(&mut self, chain: &mut Chain, found: &Found, versions: &mut Versions) -> Outcome<()> {
+        let floor = versions.floor(found.lbn);
+        versions.in_place.insert((found.lbn, found.block));
+        for page in 0..found.programmed {
+            let at = BlockIndex(found.block).page(page);
+            let flags = match found.full {
+                true => 0,
+                false => match self.base.read_tag(chain, at)? {
+                    TagRead::Valid(tag) => tag.flags,
+                    // Lost, and reading it will say so.
+                    TagRead::Bad => 0,
+                    TagRead::Blank => flag::TOMB,
+                },
+            };
+            versions.enter(found.lbn, page, floor, at, flags);
+        }
+        Ok(())
+    }
+
+    /// A block that was written page by page.
+    fn enter_log(&mut self, chain: &mut Chain, found: &Found, doubt: &Doubt, versions: &mut Versions) -> Outcome<()> {
+        let suspect = doubt.suspect == Some(found.block);
+        let mut before = None;
+        for page in 0..found.programmed {
+            let at = BlockIndex(found.block).page(page);
+            let last = page + 1 == found.programmed;
+            let tag = if last && suspect {
+                // May read otherwise next time: read once, and kept (rule 12).
+                self.base.hold_page(chain, at)?
+            } else {
+                match self.base.read_tag(chain, at)? {
+                    TagRead::Valid(tag) => Some(tag),
+                    TagRead::Blank | TagRead::Bad => None,
+                }
+            };
+            match tag {
+                Some(tag) => {
+                    if tag.has(IN_PLACE) && before.is_none() {
+                        versions.in_place.insert((tag.block, found.block));
+                    }
+                    before = Some(tag);
+                    if suspect {
+                        versions.doubt(tag.block);
+                    }
+                    if tag.block < self.base.shape.lbns && tag.sequence > versions.floor(tag.block) {
+                        versions.enter(tag.block, tag.offset, tag.sequence, at, tag.flags);
+                    }
+                }
+                None if last => {
+                    self.report.torn_pages += 1;
+                    if let Some(before) = before {
+                        versions.doubt(before.block);
+                    }
+                }
+                None => {
+                    self.report.lost_updates += 1;
+                    // In place the offset is known: the page is lost, and reading it will say so.
+                    if let Some(before) =
+                        before.filter(|tag| tag.has(IN_PLACE) && tag.sequence > versions.floor(tag.block))
+                    {
+                        versions.enter(before.block, page, before.sequence, at, 0);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the map. Returns the blocks that hold anything current, and the logical blocks that must be merged.
+    fn load(&mut self, versions: &Versions, doubt: &Doubt) -> (Vec<u32>, Vec<u32>) {
+        let (mut live, mut mixed) = (Vec::new(), Vec::new());
+        for &(lbn, offset) in &versions.poisoned {
+            self.state.set_poisoned(lbn, offset, true);
+        }
+        for lbn in 0..self.base.shape.lbns {
+            let merged = versions.merged.get(lbn as usize).and_then(|merged| merged.0.checked_sub(1));
+            let mut home = merged;
+            let mut scattered = versions.doubtful.get(lbn as usize) == Some(&true);
+            for (offset, at) in versions.of(lbn) {
+                self.state.present.set(lbn, offset, true);
+                self.state.set_entry(self.state.page(lbn, offset), Some(at));
+                home = home.or(Some(at.block.0));
+                scattered |= home != Some(at.block.0) || at.page != offset;
+                live.push(at.block.0);
+            }
+            let Some(home) = home else { continue };
+            live.push(home);
+            let in_place = versions.in_place.contains(&(lbn, home));
+            if scattered || !in_place || doubt.suspect == Some(home) {
+                mixed.push(lbn);
+            } else {
+                self.state.clear_entries(lbn);
+                self.state.set_data(lbn, Some(home), self.state.np);
+            }
+        }
+        live.sort_unstable();
+        live.dedup();
+        (live, mixed)
+    }
+
+    /// Rules 15 to 17: every logical block whose pages are scattered, or in doubt, is merged, that of the suspect first.
+    fn repair(
+        &mut self,
+        chain: &mut Chain,
+        doubt: &Doubt,
+        versions: &Versions,
+        live: &[u32],
+        mixed: &[u32],
+    ) -> Outcome<()> {
+        self.report.erased_blocks = self.base.begin_repair(chain, doubt)?;
+        let mut order = mixed.to_vec();
+        order.sort_by_key(|lbn| (versions.doubtful.get(*lbn as usize) != Some(&true), *lbn));
+        for lbn in order {
+            self.report.rewritten_logs += 1;
+            self.full_merge(chain, lbn, None)?;
+            // Blocks of this logical block alone.
+            let own = versions
+                .in_place
+                .range((lbn, 0)..=(lbn, u32::MAX))
+                .filter(|(_, block)| live.binary_search(block).is_ok());
+            own.for_each(|(_, block)| self.base.release(*block));
+        }
+        let in_place: BTreeSet<u32> = versions.in_place.iter().map(|(_, block)| *block).collect();
+        live.iter().filter(|block| !in_place.contains(block)).for_each(|block| self.base.release(*block));
+        self.base.finish_repair(chain, doubt, LAYER)
+    }
+}

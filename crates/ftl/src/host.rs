@@ -1,0 +1,258 @@
+//! The host's side of both translation layers: requests cut into pages, ranges checked, errors told.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nandkit_block::{BlockError, ErrorKind, Operation, Result};
+use nandkit_flash::{Flash, PageRead};
+use nandkit_units::{Content, Context, Described, Description, Done, Lba, PageAddress, Payload, ReadInto};
+
+use crate::base::Base;
+use crate::chain::Chain;
+use crate::failure::{Failure, Outcome};
+use crate::shape::{Piece, Shape};
+use crate::statistics::FtlCounters;
+
+/// What a layer does with single pages.
+pub(crate) trait Pages {
+    type Flash: Flash;
+
+    fn base(&self) -> &Base<Self::Flash>;
+    fn base_mut(&mut self) -> &mut Base<Self::Flash>;
+    fn counters_mut(&mut self) -> &mut FtlCounters;
+    fn host_reads(&self) -> &AtomicU64;
+    /// Where the current content of a page lies; `None` where it holds nothing.
+    fn locate(&self, lbn: u32, offset: u32) -> Option<PageAddress>;
+    fn is_poisoned(&self, lbn: u32, offset: u32) -> bool;
+    /// Whether any page of the logical block holds anything.
+    fn is_mapped(&self, lbn: u32) -> bool;
+    /// Writes a part of a page, or all of it.
+    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()>;
+    /// Forgets a whole page (rule 8).
+    fn forget(&mut self, lbn: u32, offset: u32);
+}
+
+/// Reads sectors.
+pub(crate) fn read<L: Pages>(layer: &L, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+    let shape = &layer.base().shape;
+    let mut done = Done::immediately(context);
+    let mut pages = 0;
+    let result = shape.read_pieces(at, into, |piece, mut part| {
+        pages += 1;
+        let Some(page) = layer.locate(piece.lbn, piece.offset) else {
+            part.deliver_fill(0);
+            return Ok(());
+        };
+        if layer.is_poisoned(piece.lbn, piece.offset) {
+            let what = "the sector was lost before it could be moved";
+            return Err(BlockError::new(ErrorKind::Unreadable, Operation::Read, shape.sector_of(at, piece), what));
+        }
+        let read = PageRead { column: piece.column, data: part, oob: &mut [] };
+        let page_done = layer.base().flash.read(context, page, read);
+        let fail = |error| Failure::from(error).at(Operation::Read, shape.sector_of(at, piece));
+        done = done.and(page_done.map_err(fail)?);
+        Ok(())
+    });
+    layer.host_reads().fetch_add(pages, Ordering::Relaxed);
+    result.map(|()| done)
+}
+
+/// Writes sectors.
+#[inline]
+pub(crate) fn write<L: Pages>(layer: &mut L, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+    let total = data.len();
+    let shape = &layer.base().shape;
+    let first = shape.check(Operation::Write, at, total)?;
+    layer.base().check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+    let mut chain = Chain::new(context);
+    let mut start = 0;
+    while let Some(piece) = layer.base().shape.piece(first, total, start) {
+        let written = match data.part(start, piece.length as usize) {
+            Some(part) => layer.write_piece(&mut chain, &piece, part),
+            None => write_generated(layer, &mut chain, &piece, data),
+        };
+        written.map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece)))?;
+        start += piece.length as usize;
+    }
+    layer.counters_mut().host_bytes_written += total as u64;
+    Ok(chain.done())
+}
+
+/// A part of a description that a description cannot name (its offset would leave 32 bits): as bytes.
+#[cold]
+fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+    let mut whole = vec![0; piece.start + piece.length as usize];
+    data.copy_to(&mut whole);
+    let part = whole.get(piece.start..).unwrap_or(&[]);
+    layer.write_piece(chain, piece, Payload::Bytes(part))
+}
+
+/// Every completed write is durable; only the flash may hold something back.
+pub(crate) fn flush<L: Pages>(layer: &mut L, context: &Context) -> Result<Done> {
+    let base = layer.base_mut();
+    base.check_running().map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
+    base.flash.sync(context).map_err(|error| Failure::from(error).at(Operation::Flush, Lba(0)))
+}
+
+/// Forgets whole pages; parts of pages are overwritten with zeroes.
+pub(crate) fn trim<L: Pages>(layer: &mut L, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+    let geometry = layer.base().shape.block;
+    if at.0 > geometry.sectors || sectors > geometry.sectors - at.0 {
+        let detail = format!("{sectors} sectors: expected sectors below {}", geometry.sectors);
+        return Err(BlockError::new(ErrorKind::OutOfRange, Operation::Trim, at, detail));
+    }
+    layer.base().check_running().map_err(|failure| failure.at(Operation::Trim, at))?;
+    layer.counters_mut().trims += 1;
+    let size = u64::from(geometry.sector_size);
+    let mut chain = Chain::new(context);
+    let (mut byte, end) = (at.0 * size, (at.0 + sectors) * size);
+    while byte < end {
+        let left = usize::try_from(end - byte).unwrap_or(usize::MAX);
+        let Some(piece) = layer.base().shape.piece(byte, left, 0) else { break };
+        if !layer.is_mapped(piece.lbn) {
+            byte = (u64::from(piece.lbn) + 1) * geometry.recycling_size;
+            continue;
+        }
+        trim_piece(layer, &mut chain, &piece).map_err(|failure| failure.at(Operation::Trim, Lba(byte / size)))?;
+        byte += u64::from(piece.length);
+    }
+    Ok(chain.done())
+}
+
+fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> Outcome<()> {
+    if layer.locate(piece.lbn, piece.offset).is_none() {
+        return Ok(());
+    }
+    if piece.length == layer.base().shape.page_size {
+        layer.forget(piece.lbn, piece.offset);
+        return Ok(());
+    }
+    let zeroes = Payload::Described(Described { description: Description::default(), length: piece.length });
+    layer.write_piece(chain, piece, zeroes)
+}
+
+impl Shape {
+    fn check(&self, operation: Operation, at: Lba, bytes: usize) -> Result<u64> {
+        if self.block.holds(at, bytes) {
+            return Ok(at.0 * u64::from(self.block.sector_size));
+        }
+        let detail = format!(
+            "{bytes} bytes: expected whole sectors of {} bytes below sector {}",
+            self.block.sector_size, self.block.sectors
+        );
+        Err(BlockError::new(ErrorKind::OutOfRange, operation, at, detail))
+    }
+
+    /// The sector at which a piece of a request begins.
+    fn sector_of(&self, at: Lba, piece: &Piece) -> Lba {
+        at.plus(piece.start as u64 / u64::from(self.block.sector_size.max(1)))
+    }
+
+    /// Splits a read into pages. `read_page` reads one piece into its part of the buffer.
+    fn read_pieces(
+        &self,
+        at: Lba,
+        into: ReadInto<'_>,
+        mut read_page: impl FnMut(&Piece, ReadInto<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let total = into.len();
+        let first = self.check(Operation::Read, at, total)?;
+        let single = self.piece(first, total, 0).is_some_and(|piece| piece.length as usize == total);
+        // Several pages have no common description.
+        let mut into = match into {
+            ReadInto::Content { content, .. } if !single => ReadInto::Bytes(content.set_bytes(total)),
+            other => other,
+        };
+        let mut start = 0;
+        while let Some(piece) = self.piece(first, total, start) {
+            let length = piece.length as usize;
+            let part = match &mut into {
+                ReadInto::Bytes(bytes) => match bytes.get_mut(start..start + length) {
+                    Some(part) => ReadInto::Bytes(part),
+                    None => break,
+                },
+                ReadInto::Content { content, .. } => ReadInto::Content { content, length: piece.length },
+                ReadInto::Nothing { .. } => ReadInto::Nothing { length: piece.length },
+            };
+            read_page(&piece, part)?;
+            start += length;
+        }
+        Ok(())
+    }
+}
+
+impl<F: Flash> Base<F> {
+    /// A page as it will be when a part of it is written. `at`: where the rest is. Stays empty where the chip keeps no bytes.
+    pub fn compose(
+        &mut self,
+        chain: &mut Chain,
+        at: Option<PageAddress>,
+        piece: &Piece,
+        data: Payload<'_>,
+        page: &mut Content,
+    ) -> Outcome<()> {
+        let size = self.shape.page_size as usize;
+        match at {
+            Some(at) => {
+                // The caller's cause: reading is part of what the host asked for.
+                let cause = chain.next(None).counted_cause();
+                self.read_page(chain, cause, at, page)?;
+                if page.is_empty() {
+                    return Ok(());
+                }
+            }
+            None => page.set_bytes(size).fill(0),
+        }
+        let bytes = page.to_bytes();
+        if let Some(part) = bytes.get_mut(piece.column as usize..(piece.column + piece.length) as usize) {
+            data.copy_to(part);
+        }
+        Ok(())
+    }
+}
+
+/// Implements the block device over [`Pages`].
+macro_rules! block_device {
+    ($layer:ident) => {
+        impl<F: nandkit_flash::Flash> nandkit_block::BlockDevice for $layer<F> {
+            #[inline]
+            fn geometry(&self) -> &nandkit_block::BlockGeometry {
+                &self.base.shape.block
+            }
+            fn read(
+                &self,
+                context: &nandkit_units::Context,
+                at: nandkit_units::Lba,
+                into: nandkit_units::ReadInto<'_>,
+            ) -> nandkit_block::Result<nandkit_units::Done> {
+                $crate::host::read(self, context, at, into)
+            }
+            fn write(
+                &mut self,
+                context: &nandkit_units::Context,
+                at: nandkit_units::Lba,
+                data: nandkit_units::Payload<'_>,
+            ) -> nandkit_block::Result<nandkit_units::Done> {
+                $crate::host::write(self, context, at, data)
+            }
+            fn flush(&mut self, context: &nandkit_units::Context) -> nandkit_block::Result<nandkit_units::Done> {
+                $crate::host::flush(self, context)
+            }
+            fn trim(&mut self) -> Option<&mut dyn nandkit_block::Trim> {
+                Some(self)
+            }
+        }
+
+        impl<F: nandkit_flash::Flash> nandkit_block::Trim for $layer<F> {
+            fn trim(
+                &mut self,
+                context: &nandkit_units::Context,
+                at: nandkit_units::Lba,
+                sectors: u64,
+            ) -> nandkit_block::Result<nandkit_units::Done> {
+                $crate::host::trim(self, context, at, sectors)
+            }
+        }
+    };
+}
+
+pub(crate) use block_device;
