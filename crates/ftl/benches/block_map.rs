@@ -85,11 +85,14 @@ impl Run {
     }
 }
 
+/// Name, policy, one write, writes per pass.
+type Workload = (&'static str, RecyclingPolicy, fn(&mut Run), u64);
+
 fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("block_map");
     group.sample_size(20);
     let macroscopic = RecyclingPolicy::Macroscopic { estimator: AlphaEstimator::Origin, cap: None };
-    let workloads: [(&str, RecyclingPolicy, fn(&mut Run), u64); 6] = [
+    let workloads: [Workload; 6] = [
         ("sequential_host", RecyclingPolicy::Merge, Run::sequential, 500_000),
         ("random_merge", RecyclingPolicy::Merge, Run::random, 20_000),
         ("random_macroscopic", macroscopic, Run::random, 20_000),

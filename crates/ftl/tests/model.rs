@@ -41,7 +41,7 @@ const MACROSCOPIC: RecyclingPolicy = RecyclingPolicy::Macroscopic { estimator: A
 
 #[test]
 fn small_pages_and_blocks() {
-    check::<BlockMap>(&spec(512, 16, 4, 16), &BlockMapOptions { policy: RecyclingPolicy::CostBased, ..options(6) }, 1);
+    check::<BlockMap>(&spec(512, 16, 4, 16), &BlockMapOptions { policy: RecyclingPolicy::CostBased, ..options(7) }, 1);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn small_pages() {
 
 #[test]
 fn sub_page_sectors() {
-    let options = BlockMapOptions { sector_size: 512, policy: MACROSCOPIC, victim: VictimRule::Fifo, ..options(6) };
+    let options = BlockMapOptions { sector_size: 512, policy: MACROSCOPIC, victim: VictimRule::Fifo, ..options(7) };
     check::<BlockMap>(&spec(2048, 64, 16, 14), &options, 3);
 }
 

@@ -1,6 +1,6 @@
 //! Rebuilding the map from the tags: the newest version of each page, wherever it lies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_flash::{ErrorKind, Flash};
 use nandkit_units::{BlockIndex, PageAddress};
@@ -28,6 +28,8 @@ struct Versions {
     /// By logical block: the newest merged block, as its block + 1 and the sequence number of its first copy. All older versions of the
     /// logical block's pages are void, those of pages that the merge found trimmed included.
     merged: Vec<(u32, u64)>,
+    /// By logical block: the newest block that was written page by page and holds every page. No older one counts.
+    covering: BTreeMap<u32, (u64, u32)>,
     /// By logical block: it must be merged, because one of its blocks may hold a torn page.
     doubtful: Vec<bool>,
     poisoned: Vec<(u32, u32)>,
@@ -42,6 +44,7 @@ impl Versions {
             np,
             pages: vec![Version::default(); lbns * np as usize],
             merged: vec![(0, 0); lbns],
+            covering: BTreeMap::new(),
             doubtful: vec![false; lbns],
             poisoned: Vec::new(),
             in_place: BTreeSet::new(),
@@ -72,6 +75,21 @@ impl Versions {
         if flags & flag::POISON != 0 {
             self.poisoned.push((lbn, offset));
         }
+    }
+
+    /// The block that would be the data block, and whether it holds all current pages, each at its offset.
+    fn home(&self, lbn: u32) -> Option<(u32, bool)> {
+        let merged = self.merged.get(lbn as usize).and_then(|merged| merged.0.checked_sub(1));
+        let merged = self.covering.get(&lbn).map(|(_, block)| *block).or(merged);
+        let Some((_, first)) = self.of(lbn).next() else { return merged.map(|block| (block, true)) };
+        let home = first.block.0;
+        let together = self.of(lbn).all(|(offset, at)| at == BlockIndex(home).page(offset));
+        // A merged block may go only for one that covers every page: it also voids older versions of pages that were trimmed.
+        let covers = merged.is_none_or(|merged| merged == home) || self.of(lbn).count() == self.np as usize;
+        if together && covers && self.in_place.contains(&(lbn, home)) {
+            return Some((home, true));
+        }
+        Some((merged.unwrap_or(home), false))
     }
 
     fn of(&self, lbn: u32) -> impl Iterator<Item = (u32, PageAddress)> + '_ {
@@ -168,7 +186,7 @@ impl<F: Flash> FastFtl<F> {
     /// A block that was written page by page.
     fn enter_log(&mut self, chain: &mut Chain, found: &Found, doubt: &Doubt, versions: &mut Versions) -> Outcome<()> {
         let suspect = doubt.suspect == Some(found.block);
-        let mut before = None;
+        let (mut before, mut in_place) = (None, 0);
         for page in 0..found.programmed {
             let at = BlockIndex(found.block).page(page);
             let last = page + 1 == found.programmed;
@@ -187,6 +205,7 @@ impl<F: Flash> FastFtl<F> {
                         versions.in_place.insert((tag.block, found.block));
                     }
                     before = Some(tag);
+                    in_place += u32::from(tag.has(IN_PLACE) && tag.offset == page);
                     if suspect {
                         versions.doubt(tag.block);
                     }
@@ -211,6 +230,10 @@ impl<F: Flash> FastFtl<F> {
                 }
             }
         }
+        if in_place == self.base.shape.np && !suspect && found.newest > versions.floor(found.lbn) {
+            let covering = versions.covering.entry(found.lbn).or_default();
+            *covering = (*covering).max((found.newest, found.block));
+        }
         Ok(())
     }
 
@@ -221,24 +244,24 @@ impl<F: Flash> FastFtl<F> {
             self.state.set_poisoned(lbn, offset, true);
         }
         for lbn in 0..self.base.shape.lbns {
-            let merged = versions.merged.get(lbn as usize).and_then(|merged| merged.0.checked_sub(1));
-            let mut home = merged;
-            let mut scattered = versions.doubtful.get(lbn as usize) == Some(&true);
             for (offset, at) in versions.of(lbn) {
                 self.state.present.set(lbn, offset, true);
                 self.state.set_entry(self.state.page(lbn, offset), Some(at));
-                home = home.or(Some(at.block.0));
-                scattered |= home != Some(at.block.0) || at.page != offset;
                 live.push(at.block.0);
             }
-            let Some(home) = home else { continue };
-            live.push(home);
-            let in_place = versions.in_place.contains(&(lbn, home));
-            if scattered || !in_place || doubt.suspect == Some(home) {
-                mixed.push(lbn);
-            } else {
-                self.state.clear_entries(lbn);
-                self.state.set_data(lbn, Some(home), self.state.np);
+            let doubtful = versions.doubtful.get(lbn as usize) == Some(&true);
+            match versions.home(lbn) {
+                None => {}
+                Some((home, true)) if !doubtful && doubt.suspect != Some(home) => {
+                    live.push(home);
+                    self.state.clear_entries(lbn);
+                    self.state.set_data(lbn, Some(home), self.state.np);
+                }
+                Some((home, _)) => {
+                    // Stays until the merge: it says which older versions are void.
+                    live.push(home);
+                    mixed.push(lbn);
+                }
             }
         }
         live.sort_unstable();

@@ -57,7 +57,7 @@ impl Model {
     pub fn apply(&mut self, device: &mut impl BlockDevice, op: Op) -> Result<(), BlockError> {
         // Some of the host's writes count as metadata.
         self.requests += 1;
-        let cause = if self.requests % 3 == 0 { Cause::Metadata } else { Cause::UserData };
+        let cause = if self.requests.is_multiple_of(3) { Cause::Metadata } else { Cause::UserData };
         let context = Context::default().for_cause(cause);
         match op {
             Op::Write { at, sectors } => {
