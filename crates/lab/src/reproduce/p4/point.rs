@@ -44,10 +44,14 @@ fn point(record: &RunRecord) -> Option<Point<'_>> {
         ("block-map", policy) => policy?,
         (kind, _) => kind,
     };
-    let cache = number("/stack/fs/cache_sectors")?;
-    let sector = number("/stack/ftl/sector_size")?;
-    let is_this =
-        |setting: &&Setting| (u64::from(setting.sector_size), u64::from(setting.cache_sectors)) == (sector, cache);
+    let alignment = at("/stack/fs/alignment")?;
+    let is_this = |setting: &&Setting| {
+        number("/stack/ftl/sector_size") == Some(setting.sector_size.into())
+            && number("/stack/fs/cache_sectors") == Some(setting.cache_sectors.into())
+            && number("/stack/fs/cluster_size") == Some(setting.cluster_size.into())
+            && number("/stack/device/geometry/blocks") == Some(setting.blocks.into())
+            && serde_json::to_value(setting.alignment).is_ok_and(|own| own == *alignment)
+    };
     let setting = SETTINGS.iter().find(is_this)?;
     Some(Point {
         workload: at("/workload/kind")?.as_str()?,

@@ -1,10 +1,11 @@
 //! P4.4: how the pages that migrations copy grow.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Claim;
+use super::plan::SETTINGS;
 use super::point::{Point, Spread};
-use super::verdict::{Check, claim};
+use super::verdict::{Check, by_setting, claim, first, in_settings};
 
 /// The slopes that count as "about 0.1".
 const ABOUT: std::ops::RangeInclusive<f64> = 0.05..=0.2;
@@ -47,16 +48,18 @@ fn fit(pages: &[f64]) -> Option<Fit> {
     Some(Fit { slope: np / nn, origin_slope: origin_np / origin_nn, explained, migrations: pages.len() })
 }
 
-/// P4.4.
-pub fn growth(points: &[Point<'_>]) -> Claim {
-    let traced: Vec<&[f64]> = points.iter().filter_map(Point::traced).collect();
-    let fits: Vec<Fit> = traced.iter().filter_map(|series| fit(longest_period(series))).collect();
+fn fits(points: &[Point<'_>], setting: &str) -> Vec<Fit> {
+    let of_setting = points.iter().filter(|point| point.setting == setting);
+    of_setting.filter_map(Point::traced).filter_map(|series| fit(longest_period(series))).collect()
+}
+
+fn checks(points: &[Point<'_>], setting: &str) -> Vec<Check> {
+    let fits = fits(points, setting);
     let slope = Spread::of(fits.iter().map(|fit| fit.slope));
-    let origin = Spread::of(fits.iter().map(|fit| fit.origin_slope));
     let explained = Spread::of(fits.iter().map(|fit| fit.explained));
     let shown =
         |spread: Option<Spread>| spread.map_or("not measured".to_string(), |spread| format!("{:.3}", spread.mean));
-    let checks = vec![
+    vec![
         Check::new(
             format!("alpha about 0.1 (0.05 to 0.2); by regression {}", shown(slope)),
             slope.is_some_and(|slope| ABOUT.contains(&slope.mean)),
@@ -65,17 +68,30 @@ pub fn growth(points: &[Point<'_>]) -> Claim {
             format!("p grows linearly (a line explains 90 %); it explains {}", shown(explained)),
             explained.is_some_and(|explained| explained.mean >= LINEAR),
         ),
-    ];
-    let first: Vec<f64> =
-        traced.first().map(|series| longest_period(series).iter().take(200).copied().collect()).unwrap_or_default();
-    let measured = json!({
-        "alpha_by_regression": slope.map(Spread::to_json), "alpha_through_origin": origin.map(Spread::to_json),
-        "explained": explained.map(Spread::to_json), "migrations_in_a_row": fits.iter().map(|fit| fit.migrations).collect::<Vec<_>>(),
-        "p_of_migrations": first,
-    });
+    ]
+}
+
+fn measured(points: &[Point<'_>], setting: &str) -> Value {
+    let fits = fits(points, setting);
+    let spread = |value: fn(&Fit) -> f64| Spread::of(fits.iter().map(value)).map(Spread::to_json);
+    let first = points.iter().filter(|point| point.setting == setting).find_map(Point::traced).unwrap_or_default();
+    json!({
+        "alpha_by_regression": spread(|fit| fit.slope), "alpha_through_origin": spread(|fit| fit.origin_slope),
+        "explained": spread(|fit| fit.explained), "migrations_in_a_row": fits.iter().map(|fit| fit.migrations).collect::<Vec<_>>(),
+        "p_of_migrations": longest_period(first).iter().take(200).collect::<Vec<_>>(),
+    })
+}
+
+/// P4.4.
+pub fn growth(points: &[Point<'_>]) -> Claim {
+    let verdicts = in_settings(&SETTINGS, |setting| checks(points, setting));
+    let settings = SETTINGS.iter().map(|setting| (setting.name.to_string(), measured(points, setting.name)));
+    let settings: serde_json::Map<String, Value> = settings.collect();
+    let ours = json!({"verdicts": by_setting(&verdicts), "settings": settings});
     let text = "The block with FAT and root directory shows alpha of about 0.1; p grows linearly with n";
-    let note = "Logical block 0 (boot sector, FATs, beginning of the root directory or of the data), longest period without a merge of each seed.";
-    claim("P4.4", text, json!({"alpha": 0.1}), measured, checks, note.to_string())
+    let (checks, note) = first(verdicts);
+    let note = format!("Logical block 0, longest period without a merge of each seed. {note}");
+    claim("P4.4", text, json!({"alpha": 0.1}), ours, checks, note)
 }
 
 #[cfg(test)]

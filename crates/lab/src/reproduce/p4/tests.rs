@@ -15,7 +15,14 @@ fn record(workload: &str, mut ftl: serde_json::Value, setting: &Setting, seed: u
         schema: SCHEMA,
         nandkit: "0".into(),
         spec: json!({
-            "stack": {"fs": {"kind": "fat", "cache_sectors": setting.cache_sectors}, "ftl": ftl},
+            "stack": {
+                "device": {"geometry": {"blocks": setting.blocks}},
+                "fs": {
+                    "kind": "fat", "cache_sectors": setting.cache_sectors, "cluster_size": setting.cluster_size,
+                    "alignment": setting.alignment,
+                },
+                "ftl": ftl,
+            },
             "workload": {"kind": workload},
         }),
         seed,

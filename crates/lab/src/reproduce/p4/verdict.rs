@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::super::Claim;
-use super::plan::{LIMITS, SETTINGS, WORKLOADS};
+use super::plan::{LIMITS, SETTINGS, SWEPT, Setting, WORKLOADS};
 use super::point::{Point, REGRESSION, Spread, gain, standard};
 
 /// Percentage points within which a gain agrees with the paper's.
@@ -24,6 +24,43 @@ impl Check {
     pub fn new(text: impl Into<String>, holds: bool) -> Self {
         Self { text: text.into(), holds }
     }
+}
+
+/// What the checks of one setting say.
+pub(super) struct InSetting {
+    pub setting: &'static str,
+    pub checks: Vec<Check>,
+}
+
+/// Judges a claim in each of these settings with the same checks.
+pub(super) fn in_settings<'s>(
+    settings: impl IntoIterator<Item = &'s Setting>,
+    checks: impl Fn(&'static str) -> Vec<Check>,
+) -> Vec<InSetting> {
+    settings.into_iter().map(|setting| InSetting { setting: setting.name, checks: checks(setting.name) }).collect()
+}
+
+/// The verdict of each setting, for what was measured.
+pub(super) fn by_setting(verdicts: &[InSetting]) -> Value {
+    let verdict = |of: &InSetting| {
+        let failed: Vec<&str> =
+            of.checks.iter().filter(|check| !check.holds).map(|check| check.text.as_str()).collect();
+        (of.setting.to_string(), json!({"holds": failed.is_empty(), "fails": failed}))
+    };
+    Value::Object(verdicts.iter().map(verdict).collect())
+}
+
+/// The checks of the first setting, from which the verdict is taken, and a note on the others.
+pub(super) fn first(verdicts: Vec<InSetting>) -> (Vec<Check>, String) {
+    let note = verdicts.iter().skip(1).map(|of| {
+        let failed = of.checks.iter().filter(|check| !check.holds).count();
+        format!("{}: {} of {} checks hold", of.setting, of.checks.len() - failed, of.checks.len())
+    });
+    let note: Vec<String> = note.collect();
+    let first = verdicts.into_iter().next();
+    let name = first.as_ref().map_or("", |of| of.setting);
+    let note = format!("Verdict in the setting \"{name}\". In others: {}.", note.join("; "));
+    (first.map(|of| of.checks).unwrap_or_default(), note)
 }
 
 /// A claim from its checks; the note says which failed.
@@ -44,111 +81,125 @@ pub(super) fn claim(id: &str, text: &str, paper: Value, measured: Value, checks:
 /// The policies whose gain over merge is shown.
 const POLICIES: [&str; 5] = ["merge+migration", "limit", "macroscopic", REGRESSION, "fast"];
 
-fn gains(points: &[Point<'_>], workload: &str) -> Value {
-    let mut settings = serde_json::Map::new();
-    for setting in &SETTINGS {
-        let mut of_policy = serde_json::Map::new();
-        for policy in POLICIES {
-            if let Some(spread) = gain(points, workload, setting.name, policy, "merge") {
-                of_policy.insert(policy.to_string(), spread.to_json());
-            }
-        }
-        settings.insert(setting.name.to_string(), Value::Object(of_policy));
+/// One workload in one setting.
+struct View<'a, 'b> {
+    points: &'b [Point<'a>],
+    workload: &'b str,
+    setting: &'b str,
+}
+
+impl View<'_, '_> {
+    fn gain(&self, policy: &str) -> Option<Spread> {
+        gain(self.points, self.workload, self.setting, policy, "merge")
     }
-    Value::Object(settings)
-}
 
-fn mean_gain(points: &[Point<'_>], workload: &str, policy: &str) -> Option<f64> {
-    gain(points, workload, SETTINGS[0].name, policy, "merge").map(|spread| spread.mean)
-}
+    fn mean(&self, policy: &str) -> Option<f64> {
+        if policy == "merge" { Some(0.0) } else { self.gain(policy).map(|spread| spread.mean) }
+    }
 
-/// Checks of a gain against the paper's figure; a missing measurement fails.
-fn figure(points: &[Point<'_>], workload: &str, policy: &str, paper: f64) -> Check {
-    let ours = mean_gain(points, workload, policy);
-    let shown = ours.map_or("not measured".to_string(), percent);
-    let text = format!("{policy} on {workload}: paper {}, ours {shown}", percent(paper));
-    Check::new(text, ours.is_some_and(|ours| (ours - paper).abs() <= FIGURE_TOLERANCE))
+    /// Checks a gain against the paper's figure; a missing measurement fails.
+    fn figure(&self, policy: &str, paper: f64) -> Check {
+        let ours = self.mean(policy);
+        let shown = ours.map_or("not measured".to_string(), percent);
+        let text = format!("{policy} on {}: paper {}, ours {shown}", self.workload, percent(paper));
+        Check::new(text, ours.is_some_and(|ours| (ours - paper).abs() <= FIGURE_TOLERANCE))
+    }
+
+    /// Checks that each policy is faster than the one before it.
+    fn order(&self, policies: &[&str]) -> Check {
+        let means: Vec<Option<f64>> = policies.iter().map(|policy| self.mean(policy)).collect();
+        let rises = means.windows(2).all(|pair| matches!(pair, [Some(slower), Some(faster)] if slower < faster));
+        let shown = policies
+            .iter()
+            .zip(&means)
+            .map(|(policy, mean)| format!("{policy} {}", mean.map_or("not measured".to_string(), percent)));
+        let shown: Vec<String> = shown.collect();
+        Check::new(format!("order on {} from slow to fast: {}", self.workload, shown.join(", ")), rises)
+    }
+
+    /// What recycling did, averaged over seeds: the counters behind the figures.
+    fn counters(&self) -> Value {
+        let of_policy = |policy: &str| {
+            let chosen: Vec<&Point<'_>> =
+                standard(self.points, self.workload, self.setting).filter(|point| point.policy == policy).collect();
+            let mean =
+                |name: &str| Spread::of(chosen.iter().map(|point| point.count(name))).map(|spread| spread.mean.round());
+            json!({
+                "host_page_writes": mean("ftl_host_page_writes"), "full_merges": mean("ftl_full_merges"),
+                "swap_merges": mean("ftl_swap_merges"), "migrations": mean("ftl_migrations"),
+                "forced_merges": mean("ftl_forced_merges"), "pages_copied": mean("ftl_pages_copied"),
+            })
+        };
+        let all = ["merge"].into_iter().chain(POLICIES).map(|policy| (policy.to_string(), of_policy(policy)));
+        Value::Object(all.collect())
+    }
 }
 
 fn percent(gain: f64) -> String {
     format!("{:+.1} %", gain * 100.0)
 }
 
-/// Checks that each policy is faster than the one before it.
-fn order(points: &[Point<'_>], workload: &str, policies: &[&str]) -> Check {
-    let means: Vec<Option<f64>> = policies
-        .iter()
-        .map(|policy| if *policy == "merge" { Some(0.0) } else { mean_gain(points, workload, policy) })
-        .collect();
-    let rises = means.windows(2).all(|pair| matches!(pair, [Some(slower), Some(faster)] if slower < faster));
-    let shown: Vec<String> = policies
-        .iter()
-        .zip(&means)
-        .map(|(policy, mean)| format!("{policy} {}", mean.map_or("not measured".to_string(), percent)))
-        .collect();
-    Check::new(format!("order on {workload} from slow to fast: {}", shown.join(", ")), rises)
-}
-
-/// What recycling did, averaged over seeds: the counters behind the figures.
-fn counters(points: &[Point<'_>], workload: &str) -> Value {
-    let mut of_policy = serde_json::Map::new();
-    for policy in ["merge"].into_iter().chain(POLICIES) {
-        let chosen: Vec<&Point<'_>> =
-            standard(points, workload, SETTINGS[0].name).filter(|point| point.policy == policy).collect();
-        let mean =
-            |name: &str| Spread::of(chosen.iter().map(|point| point.count(name))).map(|spread| spread.mean.round());
-        of_policy.insert(
-            policy.to_string(),
-            json!({
-                "host_page_writes": mean("ftl_host_page_writes"), "full_merges": mean("ftl_full_merges"), "swap_merges": mean("ftl_swap_merges"),
-                "migrations": mean("ftl_migrations"), "forced_merges": mean("ftl_forced_merges"), "pages_copied": mean("ftl_pages_copied"),
-            }),
-        );
-    }
-    Value::Object(of_policy)
+/// Gains over merge and counters of one workload in every setting.
+fn measured(points: &[Point<'_>], workload: &str) -> Value {
+    let of_setting = |setting: &Setting| {
+        let view = View { points, workload, setting: setting.name };
+        let gains = POLICIES.iter().filter_map(|policy| Some(((*policy).to_string(), view.gain(policy)?.to_json())));
+        let gains: serde_json::Map<String, Value> = gains.collect();
+        (setting.name.to_string(), json!({"gain_over_merge": gains, "counters": view.counters()}))
+    };
+    Value::Object(SETTINGS.iter().map(of_setting).collect())
 }
 
 /// P4.1.
 pub fn small_files(points: &[Point<'_>]) -> Claim {
     let workload = "postmark-small";
-    let (limit, macroscopic) = (mean_gain(points, workload, "limit"), mean_gain(points, workload, "macroscopic"));
-    let about_equal = limit.zip(macroscopic).is_some_and(|(a, b)| (a - b).abs() <= EQUAL_TOLERANCE);
-    let ahead = limit.zip(macroscopic).is_some_and(|(limit, macroscopic)| limit >= macroscopic);
-    let sweep = limit_sweep(points);
-    let best = sweep.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).map(|(limit, _)| *limit);
-    let checks = vec![
-        order(points, workload, &["merge", "merge+migration", "limit"]),
-        order(points, workload, &["merge+migration", "macroscopic"]),
-        figure(points, workload, "merge+migration", 0.05),
-        figure(points, workload, "limit", 0.265),
-        figure(points, workload, "macroscopic", 0.265),
-        Check::new("limit and macroscopic about equal", about_equal),
-        Check::new("limit slightly ahead of macroscopic", ahead),
-        Check::new(
-            format!(
-                "the best limit is Np/2 = 64; ours is {}",
-                best.map_or("not measured".into(), |best| best.to_string())
+    let checks = |setting: &'static str| {
+        let view = View { points, workload, setting };
+        let (limit, macroscopic) = (view.mean("limit"), view.mean("macroscopic"));
+        let both = limit.zip(macroscopic);
+        let mut checks = vec![
+            view.order(&["merge", "merge+migration", "limit"]),
+            view.order(&["merge+migration", "macroscopic"]),
+            view.figure("merge+migration", 0.05),
+            view.figure("limit", 0.265),
+            view.figure("macroscopic", 0.265),
+            Check::new(
+                "limit and macroscopic about equal",
+                both.is_some_and(|(a, b)| (a - b).abs() <= EQUAL_TOLERANCE),
             ),
-            best == Some(64),
-        ),
-    ];
-    let swept: Vec<Value> =
-        sweep.iter().map(|(limit, time)| json!({"limit": limit, "seconds": time.to_json()})).collect();
-    let measured = json!({"gain_over_merge": gains(points, workload), "limit_sweep": swept, "counters": counters(points, workload)});
+            Check::new("limit slightly ahead of macroscopic", both.is_some_and(|(a, b)| a >= b)),
+        ];
+        if SWEPT.iter().any(|swept| swept.name == setting) {
+            let sweep = limit_sweep(points, setting);
+            let best = sweep.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).map(|(limit, _)| *limit);
+            let shown = best.map_or("not measured".to_string(), |best| best.to_string());
+            checks.push(Check::new(format!("the best limit is Np/2 = 64; ours is {shown}"), best == Some(64)));
+        }
+        checks
+    };
+    let verdicts = in_settings(&SETTINGS, checks);
+    let swept = SWEPT.map(|setting| {
+        let times = limit_sweep(points, setting.name);
+        let times: Vec<Value> =
+            times.iter().map(|(limit, time)| json!({"limit": limit, "seconds": time.to_json()})).collect();
+        (setting.name.to_string(), Value::Array(times))
+    });
+    let swept: serde_json::Map<String, Value> = swept.into_iter().collect();
+    let ours = json!({"verdicts": by_setting(&verdicts), "settings": measured(points, workload), "limit_sweep": swept});
     let paper = json!({"gain_over_merge": {"merge+migration": 0.05, "limit": [0.26, 0.27], "macroscopic": [0.26, 0.27]}, "best_limit": 64});
     let text = "Postmark small files: merge+migration +5 % over merge; LIMIT and macroscopic +26 to 27 %, LIMIT slightly ahead; Np/2 is the best limit";
-    claim("P4.1", text, paper, measured, checks, setting_note())
-}
-
-fn setting_note() -> String {
-    format!("Verdict in the setting \"{}\"; gains in the others beside it.", SETTINGS[0].name)
+    let (checks, note) = first(verdicts);
+    claim("P4.1", text, paper, ours, checks, note)
 }
 
 /// Seconds of simulated time for each limit of the sweep.
-fn limit_sweep(points: &[Point<'_>]) -> Vec<(u32, Spread)> {
+fn limit_sweep(points: &[Point<'_>], setting: &str) -> Vec<(u32, Spread)> {
     let times = |limit: u32| {
         let chosen = points.iter().filter(move |point| {
-            point.policy == "limit" && point.limit == u64::from(limit) && point.workload == "postmark-small"
+            point.policy == "limit"
+                && point.limit == u64::from(limit)
+                && point.workload == "postmark-small"
+                && point.setting == setting
         });
         Spread::of(chosen.map(|point| point.time_ns() / 1e9))
     };
@@ -157,44 +208,46 @@ fn limit_sweep(points: &[Point<'_>]) -> Vec<(u32, Spread)> {
 
 /// P4.2.
 pub fn large_files(points: &[Point<'_>]) -> Claim {
-    let (small, large) = ("postmark-small", "postmark-large");
-    let smaller = |policy: &str| {
-        let (on_small, on_large) = (mean_gain(points, small, policy), mean_gain(points, large, policy));
-        Check::new(
-            format!("{policy}: gain on large files below that on small files"),
-            on_small.zip(on_large).is_some_and(|(on_small, on_large)| on_large < on_small),
-        )
+    let checks = |setting: &'static str| {
+        let view = |workload| View { points, workload, setting };
+        let (small, large) = (view("postmark-small"), view("postmark-large"));
+        let smaller = |policy: &str| {
+            let both = small.mean(policy).zip(large.mean(policy));
+            let text = format!("{policy}: gain on large files below that on small files");
+            Check::new(text, both.is_some_and(|(on_small, on_large)| on_large < on_small))
+        };
+        let mut checks = vec![large.order(&["merge", "merge+migration", "limit", "macroscopic"])];
+        checks.extend(["merge+migration", "limit", "macroscopic"].map(smaller));
+        checks
     };
-    let mut checks = vec![order(points, large, &["merge", "merge+migration", "limit", "macroscopic"])];
-    checks.extend(["merge+migration", "limit", "macroscopic"].map(smaller));
-    let measured = json!({"gain_over_merge": gains(points, large), "counters": counters(points, large)});
-    let text = "Postmark large files: the same order, smaller gains";
-    claim(
-        "P4.2",
-        text,
-        json!({"order": ["merge", "merge+migration", "limit", "macroscopic"]}),
-        measured,
-        checks,
-        setting_note(),
-    )
+    let verdicts = in_settings(&SETTINGS, checks);
+    let ours = json!({"verdicts": by_setting(&verdicts), "settings": measured(points, "postmark-large")});
+    let paper = json!({"order": ["merge", "merge+migration", "limit", "macroscopic"]});
+    let (checks, note) = first(verdicts);
+    claim("P4.2", "Postmark large files: the same order, smaller gains", paper, ours, checks, note)
 }
 
 /// P4.3.
 pub fn embedded(points: &[Point<'_>]) -> Claim {
-    let paper = [("phone", 0.22), ("event-recorder", 0.14), ("fax", 0.05)];
-    let mut checks: Vec<Check> =
-        paper.iter().map(|(workload, gain)| figure(points, workload, "macroscopic", *gain)).collect();
-    for workload in ["fax", "phone"] {
-        checks.push(order(points, workload, &["merge", "merge+migration", "limit", "macroscopic"]));
-    }
-    checks.push(order(points, "event-recorder", &["merge+migration", "merge", "limit", "macroscopic"]));
-    let mut measured = serde_json::Map::new();
-    for workload in &WORKLOADS[2..] {
-        let of_workload = json!({"gain_over_merge": gains(points, workload), "counters": counters(points, workload)});
-        measured.insert((*workload).to_string(), of_workload);
-    }
+    let checks = |setting: &'static str| {
+        let view = |workload| View { points, workload, setting };
+        let mut checks = Vec::new();
+        for (workload, gain) in [("phone", 0.22), ("event-recorder", 0.14), ("fax", 0.05)] {
+            checks.push(view(workload).figure("macroscopic", gain));
+        }
+        for workload in ["fax", "phone"] {
+            checks.push(view(workload).order(&["merge", "merge+migration", "limit", "macroscopic"]));
+        }
+        checks.push(view("event-recorder").order(&["merge+migration", "merge", "limit", "macroscopic"]));
+        checks
+    };
+    let verdicts = in_settings(&SETTINGS, checks);
+    let workloads = WORKLOADS[2..].iter().map(|workload| ((*workload).to_string(), measured(points, workload)));
+    let workloads: serde_json::Map<String, Value> = workloads.collect();
+    let ours = json!({"verdicts": by_setting(&verdicts), "workloads": workloads});
     let paper = json!({"macroscopic_over_merge": {"phone": 0.22, "event-recorder": 0.14, "fax": 0.05}});
     let text = "Embedded workloads: macroscopic over merge phone +22 %, event recorder +14 %, fax +5 %; merge < merge+migration < LIMIT < \
                 macroscopic, except that merge+migration is slightly worse than merge on the event recorder";
-    claim("P4.3", text, paper, Value::Object(measured), checks, setting_note())
+    let (checks, note) = first(verdicts);
+    claim("P4.3", text, paper, ours, checks, note)
 }
