@@ -1,5 +1,6 @@
 //! The host's side of both translation layers: requests cut into pages, ranges checked, errors told.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandkit_block::{BlockError, ErrorKind, Operation, Result};
@@ -27,8 +28,63 @@ pub(crate) trait Pages {
     fn is_mapped(&self, lbn: u32) -> bool;
     /// Writes a part of a page, or all of it.
     fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()>;
-    /// Forgets a whole page (rule 8).
+    /// Forgets a whole page, and notes it among the unsaved trims (rule 8).
     fn forget(&mut self, lbn: u32, offset: u32);
+    /// The trims that a power cut would undo.
+    fn unsaved_mut(&mut self) -> &mut UnsavedTrims;
+    /// Writes a page that says that the page holds nothing.
+    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> Outcome<()>;
+    /// Copies the pages of a logical block that hold anything into a new data block, without the trimmed ones.
+    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()>;
+}
+
+/// Trimmed pages of which the flash still holds a version: by logical block and offset.
+#[derive(Debug, Default)]
+pub(crate) struct UnsavedTrims {
+    pages: BTreeSet<(u32, u32)>,
+}
+
+impl UnsavedTrims {
+    pub fn insert(&mut self, lbn: u32, offset: u32) {
+        self.pages.insert((lbn, offset));
+    }
+
+    /// The page was written again.
+    #[inline]
+    pub fn remove(&mut self, lbn: u32, offset: u32) {
+        if !self.pages.is_empty() {
+            self.pages.remove(&(lbn, offset));
+        }
+    }
+
+    /// The logical block has a new data block without what was trimmed.
+    pub fn clear(&mut self, lbn: u32) {
+        if !self.pages.is_empty() {
+            self.pages.retain(|(owner, _)| *owner != lbn);
+        }
+    }
+
+    /// The first logical block with trims, and their offsets.
+    fn first(&self) -> Option<(u32, Vec<u32>)> {
+        let (lbn, _) = *self.pages.first()?;
+        Some((lbn, self.pages.range((lbn, 0)..=(lbn, u32::MAX)).map(|(_, offset)| *offset).collect()))
+    }
+}
+
+/// Makes trims durable (rule 8): a few pages of a logical block by a page each that says so, many by a new data block.
+pub(crate) fn save_trims<L: Pages>(layer: &mut L, chain: &mut Chain) -> Outcome<()> {
+    while let Some((lbn, offsets)) = layer.unsaved_mut().first() {
+        if offsets.len() as u32 * 4 >= layer.base().shape.np {
+            layer.rewrite(chain, lbn)?;
+        } else {
+            for &offset in &offsets {
+                layer.write_tomb(chain, lbn, offset)?;
+                layer.unsaved_mut().remove(lbn, offset);
+            }
+        }
+        layer.unsaved_mut().clear(lbn);
+    }
+    Ok(())
 }
 
 /// Reads sectors.
@@ -86,11 +142,19 @@ fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, da
     layer.write_piece(chain, piece, Payload::Bytes(part))
 }
 
-/// Every completed write is durable; only the flash may hold something back.
+/// Every completed write is durable; trims are not yet, and the flash may hold something back.
 pub(crate) fn flush<L: Pages>(layer: &mut L, context: &Context) -> Result<Done> {
-    let base = layer.base_mut();
-    base.check_running().map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
-    base.flash.sync(context).map_err(|error| Failure::from(error).at(Operation::Flush, Lba(0)))
+    let mut chain = Chain::new(context);
+    flush_chain(layer, &mut chain).map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
+    Ok(chain.done())
+}
+
+pub(crate) fn flush_chain<L: Pages>(layer: &mut L, chain: &mut Chain) -> Outcome<()> {
+    layer.base().check_running()?;
+    save_trims(layer, chain)?;
+    let done = layer.base_mut().flash.sync(&chain.next(None))?;
+    chain.advance(done);
+    Ok(())
 }
 
 /// Forgets whole pages; parts of pages are overwritten with zeroes.

@@ -73,9 +73,22 @@ fn contention() -> Vec<Op> {
 fn trims() -> Vec<Op> {
     let mut ops = vec![w(0, 8), w(3, 1), t(3, 1)];
     ops.extend((0..16).map(|n| w(n % 2, 1)));
-    ops.extend([t(0, 8), w(5, 1)]);
+    ops.extend([t(0, 8), Op::Flush, w(5, 1)]);
     ops.extend((0..9).map(|_| w(5, 1)));
-    ops.extend([w(8, 2), w(16, 2), t(8, 16), w(24, 1), w(8, 1), t(0, 32), w(1, 1), w(9, 1), w(17, 1)]);
+    ops.extend([
+        w(8, 2),
+        w(16, 8),
+        t(9, 1),
+        t(18, 1),
+        Op::Flush,
+        t(8, 16),
+        w(24, 1),
+        w(8, 1),
+        t(0, 32),
+        w(1, 1),
+        w(9, 1),
+        w(17, 1),
+    ]);
     ops
 }
 

@@ -3,15 +3,16 @@
 use std::sync::atomic::AtomicU64;
 
 use nandkit_flash::Flash;
-use nandkit_units::{PageAddress, Payload};
+use nandkit_units::{Cause, PageAddress, Payload};
 
 use super::BlockMapFtl;
 use crate::base::Base;
 use crate::chain::Chain;
 use crate::failure::Outcome;
-use crate::host::{Pages, block_device};
+use crate::host::{Pages, UnsavedTrims, block_device};
 use crate::shape::Piece;
-use crate::statistics::FtlCounters;
+use crate::statistics::{FtlCounters, RecyclingKind};
+use crate::tag::flag;
 
 impl<F: Flash> Pages for BlockMapFtl<F> {
     type Flash = F;
@@ -46,6 +47,23 @@ impl<F: Flash> Pages for BlockMapFtl<F> {
     fn forget(&mut self, lbn: u32, offset: u32) {
         self.map.set_present(lbn, offset, false);
         self.set_poisoned(lbn, offset, false);
+        self.unsaved.insert(lbn, offset);
+    }
+    fn unsaved_mut(&mut self) -> &mut UnsavedTrims {
+        &mut self.unsaved
+    }
+    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> Outcome<()> {
+        let nothing = self.base.empty_page();
+        self.write_labelled(chain, lbn, offset, flag::TOMB, nothing)
+    }
+    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()> {
+        match self.map.slot_of(lbn) {
+            Some(slot) => {
+                self.note(slot, self.map.p(slot), RecyclingKind::Merge, false);
+                self.merge(chain, slot)
+            }
+            None => self.move_data(chain, lbn, Cause::Cleaning),
+        }
     }
 }
 

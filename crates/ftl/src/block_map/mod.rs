@@ -24,13 +24,14 @@ use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, StatisticValue, Statistics};
 
 use crate::base::Base;
+use crate::host::UnsavedTrims;
 use crate::statistics::{AttachReport, FtlCounters, RecyclingEvent};
 use map::Map;
 
 /// A block-mapped translation layer over `F`. See the [module](self) for how it works.
 ///
-/// All changes of one request are issued one after the other. Every completed write is durable at once; `flush` has nothing to do but to sync the
-/// flash. Trims are kept in memory: after a cut, and after closing, a trimmed page reads as zeroes or as what was written last, never as
+/// All changes of one request are issued one after the other. Every completed write is durable at once. Trims are kept in memory and cost nothing until a
+/// `flush` makes them durable; a power cut before it leaves a trimmed page as zeroes or as what was written last, never as
 /// anything older.
 pub struct BlockMapFtl<F> {
     base: Base<F>,
@@ -40,6 +41,7 @@ pub struct BlockMapFtl<F> {
     log_limit: usize,
     /// Logical pages whose content was lost, as `lbn * Np + offset`.
     poisoned: BTreeSet<u64>,
+    unsaved: UnsavedTrims,
     counters: FtlCounters,
     host_reads: AtomicU64,
     histogram: Vec<u64>,

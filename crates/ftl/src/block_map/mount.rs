@@ -12,6 +12,7 @@ use super::{BlockMapFtl, BlockMapOptions};
 use crate::base::Base;
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
+use crate::host::flush_chain;
 use crate::shape::Shape;
 use crate::statistics::{AttachReport, FtlCounters};
 use crate::tag::Role;
@@ -56,6 +57,7 @@ impl<F: Flash> BlockMapFtl<F> {
             map: Map::new(0, shape.np, 0),
             log_limit: log_limit as usize,
             poisoned: BTreeSet::new(),
+            unsaved: Default::default(),
             counters: FtlCounters::default(),
             host_reads: AtomicU64::new(0),
             histogram: vec![0; shape.np as usize + 1],
@@ -80,8 +82,7 @@ impl<F: Flash> BlockMapFtl<F> {
     /// Writes the record of an orderly end, so that the next attach need not recover, and gives the flash back.
     pub fn close(mut self, context: &Context) -> Result<(F, Done), BlockError> {
         let mut chain = Chain::new(context);
-        self.base
-            .check_running()
+        flush_chain(&mut self, &mut chain)
             .and_then(|()| self.base.append_record(&mut chain, Cause::Mapping, Role::Close, LAYER))
             .map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
         Ok((self.base.flash, chain.done()))

@@ -31,6 +31,7 @@ impl<F: Flash> BlockMapFtl<F> {
             base.fill_in_place(chain, Filling { target, ..filling }, |offset| source(map, poisoned, np, lbn, offset))
         })?;
         lost.into_iter().for_each(|offset| self.set_poisoned(lbn, offset, true));
+        self.unsaved.clear(lbn);
         Ok(target)
     }
 
@@ -137,11 +138,10 @@ impl<F: Flash> BlockMapFtl<F> {
         }
     }
 
-    /// Moves a data block that has no log block into a more worn one (static wear levelling).
-    pub(super) fn move_data(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()> {
+    /// Moves the pages of a data block that has no log block into a free one: for static wear levelling, or to leave trimmed pages behind.
+    pub(super) fn move_data(&mut self, chain: &mut Chain, lbn: u32, cause: Cause) -> Outcome<()> {
         let Some(old) = self.map.data(lbn) else { return Ok(()) };
-        let target = self.new_data_block(chain, Cause::WearLevelling, lbn)?;
-        self.counters.wear_moves += 1;
+        let target = self.new_data_block(chain, cause, lbn)?;
         self.base.release(old);
         self.map.set_data(lbn, target);
         self.write_map(chain)

@@ -43,16 +43,29 @@ impl<F: Flash> BlockMapFtl<F> {
         self.base.compose(chain, self.map.locate(piece.lbn, piece.offset), piece, data, page)
     }
 
-    /// Writes a whole page to the log. A block whose program fails is replaced, and the write tried again, as long as there are blocks.
+    #[inline]
     pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: Payload<'_>) -> Outcome<()> {
+        self.write_labelled(chain, lbn, offset, 0, data)
+    }
+
+    /// Writes a whole page to the log, or with `TOMB` that it holds nothing. A block whose program fails is replaced, and the write tried again, as long as there are blocks.
+    #[inline]
+    pub(super) fn write_labelled(
+        &mut self,
+        chain: &mut Chain,
+        lbn: u32,
+        offset: u32,
+        tomb: u8,
+        data: Payload<'_>,
+    ) -> Outcome<()> {
         loop {
             let slot = self.log_with_room(chain, lbn)?;
             let Some(log) = self.map.log(slot) else { continue };
             let (page, block, migrated) = (log.next, log.block, log.migrated);
             let label =
-                Label { role: Role::Host, flags: if migrated { flag::MIGRATED } else { 0 }, block: lbn, offset };
+                Label { role: Role::Host, flags: tomb | if migrated { flag::MIGRATED } else { 0 }, block: lbn, offset };
             match self.base.program(chain, None, BlockIndex(block).page(page), label, data) {
-                Ok(()) => return self.written(chain, slot, lbn, offset, page),
+                Ok(()) => return self.written(chain, slot, (lbn, offset), tomb == 0, page),
                 Err(failure) if failure.is_bad_block() => self.replace_failed_log(chain, slot)?,
                 Err(failure) => return Err(failure),
             }
@@ -60,13 +73,21 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     #[inline]
-    fn written(&mut self, chain: &mut Chain, slot: usize, lbn: u32, offset: u32, page: u32) -> Outcome<()> {
+    fn written(
+        &mut self,
+        chain: &mut Chain,
+        slot: usize,
+        (lbn, offset): (u32, u32),
+        present: bool,
+        page: u32,
+    ) -> Outcome<()> {
         self.stamp += 1;
         let stamp = self.stamp;
         if let Some(entry) = self.map.table_mut(slot).get_mut(offset as usize) {
             *entry = page as u16 + 1;
         }
-        self.map.set_present(lbn, offset, true);
+        self.map.set_present(lbn, offset, present);
+        self.unsaved.remove(lbn, offset);
         if !self.poisoned.is_empty() {
             self.set_poisoned(lbn, offset, false);
         }
@@ -134,7 +155,10 @@ impl<F: Flash> BlockMapFtl<F> {
             .filter_map(|lbn| self.map.data(lbn).map(|block| (erases(block), lbn)))
             .min();
         match coldest {
-            Some((least, lbn)) if most.saturating_sub(least) >= threshold => self.move_data(chain, lbn),
+            Some((least, lbn)) if most.saturating_sub(least) >= threshold => {
+                self.counters.wear_moves += 1;
+                self.move_data(chain, lbn, Cause::WearLevelling)
+            }
             _ => Ok(()),
         }
     }

@@ -9,9 +9,10 @@ use super::FastFtl;
 use crate::base::Base;
 use crate::chain::Chain;
 use crate::failure::Outcome;
-use crate::host::{Pages, block_device};
+use crate::host::{Pages, UnsavedTrims, block_device};
 use crate::shape::Piece;
 use crate::statistics::FtlCounters;
+use crate::tag::flag;
 
 impl<F: Flash> Pages for FastFtl<F> {
     type Flash = F;
@@ -44,6 +45,22 @@ impl<F: Flash> Pages for FastFtl<F> {
     fn forget(&mut self, lbn: u32, offset: u32) {
         self.state.present.set(lbn, offset, false);
         self.state.set_poisoned(lbn, offset, false);
+        self.unsaved.insert(lbn, offset);
+    }
+    fn unsaved_mut(&mut self) -> &mut UnsavedTrims {
+        &mut self.unsaved
+    }
+    fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> Outcome<()> {
+        let nothing = self.base.empty_page();
+        // A stream of this logical block ends: its pages must stay the newest of their offsets.
+        if let Some(log) = self.state.sequential.filter(|log| log.lbn == lbn) {
+            self.finish_sequential(chain, log)?;
+        }
+        while !self.write_random(chain, lbn, offset, flag::TOMB, nothing)? {}
+        Ok(())
+    }
+    fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()> {
+        self.full_merge(chain, lbn, None)
     }
 }
 

@@ -23,6 +23,7 @@ use nandkit_flash::Flash;
 use nandkit_units::{StatisticValue, Statistics};
 
 use crate::base::Base;
+use crate::host::UnsavedTrims;
 use crate::statistics::{AttachReport, FtlCounters};
 use state::State;
 
@@ -33,6 +34,7 @@ pub struct FastFtl<F> {
     base: Base<F>,
     options: FastOptions,
     state: State,
+    unsaved: UnsavedTrims,
     counters: FtlCounters,
     host_reads: AtomicU64,
     report: AttachReport,

@@ -12,6 +12,7 @@ use super::state::State;
 use crate::base::Base;
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
+use crate::host::flush_chain;
 use crate::shape::{LogicalCapacity, Shape};
 use crate::statistics::{AttachReport, FtlCounters};
 use crate::tag::Role;
@@ -89,6 +90,7 @@ impl<F: Flash> FastFtl<F> {
         let mut ftl = Self {
             base: Base::new(flash, shape, options.allocation, options.copyback),
             state: State::new(shape.lbns, shape.np),
+            unsaved: Default::default(),
             counters: FtlCounters::default(),
             host_reads: AtomicU64::new(0),
             report: AttachReport::default(),
@@ -105,8 +107,7 @@ impl<F: Flash> FastFtl<F> {
     /// Writes the record of an orderly end and gives the flash back.
     pub fn close(mut self, context: &Context) -> Result<(F, Done), BlockError> {
         let mut chain = Chain::new(context);
-        self.base
-            .check_running()
+        flush_chain(&mut self, &mut chain)
             .and_then(|()| self.base.append_record(&mut chain, Cause::Mapping, Role::Close, LAYER))
             .map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
         Ok((self.base.flash, chain.done()))

@@ -19,6 +19,8 @@ struct Version {
     sequence: u64,
     /// Flash page + 1; 0: none.
     place: u64,
+    /// It says that the page holds nothing.
+    tomb: bool,
 }
 
 /// What the tags say of the logical blocks.
@@ -61,7 +63,7 @@ impl Versions {
         }
     }
 
-    /// Enters a version if it is the newest so far. `tomb`: the page holds nothing.
+    /// Enters a version if it is the newest so far.
     fn enter(&mut self, lbn: u32, offset: u32, sequence: u64, at: PageAddress, flags: u8) {
         if offset >= self.np {
             return;
@@ -70,7 +72,7 @@ impl Versions {
         let Some(version) = self.pages.get_mut(index).filter(|version| version.sequence < sequence) else { return };
         version.sequence = sequence;
         let place = u64::from(at.block.0) * u64::from(self.np) + u64::from(at.page) + 1;
-        version.place = if flags & flag::TOMB != 0 { 0 } else { place };
+        (version.place, version.tomb) = (place, flags & flag::TOMB != 0);
         self.poisoned.retain(|page| *page != (lbn, offset));
         if flags & flag::POISON != 0 {
             self.poisoned.push((lbn, offset));
@@ -81,9 +83,9 @@ impl Versions {
     fn home(&self, lbn: u32) -> Option<(u32, bool)> {
         let merged = self.merged.get(lbn as usize).and_then(|merged| merged.0.checked_sub(1));
         let merged = self.covering.get(&lbn).map(|(_, block)| *block).or(merged);
-        let Some((_, first)) = self.of(lbn).next() else { return merged.map(|block| (block, true)) };
+        let Some((_, first, _)) = self.of(lbn).next() else { return merged.map(|block| (block, true)) };
         let home = first.block.0;
-        let together = self.of(lbn).all(|(offset, at)| at == BlockIndex(home).page(offset));
+        let together = self.of(lbn).all(|(offset, at, _)| at == BlockIndex(home).page(offset));
         // A merged block may go only for one that covers every page: it also voids older versions of pages that were trimmed.
         let covers = merged.is_none_or(|merged| merged == home) || self.of(lbn).count() == self.np as usize;
         if together && covers && self.in_place.contains(&(lbn, home)) {
@@ -92,13 +94,14 @@ impl Versions {
         Some((merged.unwrap_or(home), false))
     }
 
-    fn of(&self, lbn: u32) -> impl Iterator<Item = (u32, PageAddress)> + '_ {
+    /// The newest version of each page that has any: offset, place, and whether it holds nothing.
+    fn of(&self, lbn: u32) -> impl Iterator<Item = (u32, PageAddress, bool)> + '_ {
         let (np, first) = (self.np, lbn as usize * self.np as usize);
         let pages = self.pages.get(first..first + np as usize).unwrap_or(&[]);
         (0u32..).zip(pages).filter_map(move |(offset, version)| {
             let place = version.place.checked_sub(1)?;
             let np = u64::from(np);
-            Some((offset, BlockIndex((place / np) as u32).page((place % np) as u32)))
+            Some((offset, BlockIndex((place / np) as u32).page((place % np) as u32), version.tomb))
         })
     }
 }
@@ -175,7 +178,7 @@ impl<F: Flash> FastFtl<F> {
                     TagRead::Valid(tag) => tag.flags,
                     // Lost, and reading it will say so.
                     TagRead::Bad => 0,
-                    TagRead::Blank => flag::TOMB,
+                    TagRead::Blank => break,
                 },
             };
             versions.enter(found.lbn, page, floor, at, flags);
@@ -244,8 +247,8 @@ impl<F: Flash> FastFtl<F> {
             self.state.set_poisoned(lbn, offset, true);
         }
         for lbn in 0..self.base.shape.lbns {
-            for (offset, at) in versions.of(lbn) {
-                self.state.present.set(lbn, offset, true);
+            for (offset, at, tomb) in versions.of(lbn) {
+                self.state.present.set(lbn, offset, !tomb);
                 self.state.set_entry(self.state.page(lbn, offset), Some(at));
                 live.push(at.block.0);
             }

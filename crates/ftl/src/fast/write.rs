@@ -45,10 +45,11 @@ impl<F: Flash> FastFtl<F> {
             } else if offset == 0 || self.state.sequential.is_some_and(|log| log.lbn == lbn) {
                 self.write_sequential(chain, lbn, offset, data)?
             } else {
-                self.write_random(chain, lbn, offset, data)?
+                self.write_random(chain, lbn, offset, 0, data)?
             };
             if done {
                 self.state.present.set(lbn, offset, true);
+                self.unsaved.remove(lbn, offset);
                 self.state.set_poisoned(lbn, offset, false);
                 return Ok(());
             }
@@ -169,7 +170,14 @@ impl<F: Flash> FastFtl<F> {
     }
 
     /// Appends to the ring. False where room had to be made, or a program failed: the write is tried again.
-    fn write_random(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: Payload<'_>) -> Outcome<bool> {
+    pub(super) fn write_random(
+        &mut self,
+        chain: &mut Chain,
+        lbn: u32,
+        offset: u32,
+        tomb: u8,
+        data: Payload<'_>,
+    ) -> Outcome<bool> {
         let np = self.state.np as usize;
         let open = self.state.ring.back().filter(|log| !log.failed && log.pages.len() < np);
         let Some((block, next)) = open.map(|log| (log.block, log.pages.len() as u32)) else {
@@ -177,7 +185,8 @@ impl<F: Flash> FastFtl<F> {
         };
         let at = BlockIndex(block).page(next);
         let page = self.state.page(lbn, offset);
-        let result = self.base.program(chain, None, at, Label { role: Role::Host, flags: 0, block: lbn, offset }, data);
+        let result =
+            self.base.program(chain, None, at, Label { role: Role::Host, flags: tomb, block: lbn, offset }, data);
         let Some(log) = self.state.ring.back_mut() else { return Ok(false) };
         match result {
             Ok(()) => {
@@ -253,6 +262,7 @@ impl<F: Flash> FastFtl<F> {
         }
         self.state.set_data(lbn, Some(target), self.state.np);
         self.state.clear_entries(lbn);
+        self.unsaved.clear(lbn);
         self.write_map(chain)
     }
 

@@ -87,6 +87,8 @@ impl Model {
             }
             Op::Flush => {
                 device.flush(&context)?;
+                // A trim that was flushed stays.
+                self.sectors.iter_mut().for_each(|sector| sector.before_trim = sector.now);
             }
         }
         Ok(())
@@ -215,7 +217,7 @@ impl Iterator for Ops {
             Op::Trim { at, sectors: sectors.min(self.sectors - at) }
         } else if dice < self.mix.trims + self.mix.reads {
             Op::Read { at, sectors }
-        } else if dice == 99 {
+        } else if dice >= 96 {
             Op::Flush
         } else {
             let kind = self.random.below(100);
