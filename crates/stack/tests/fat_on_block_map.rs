@@ -1,6 +1,7 @@
 //! FAT on the block-mapped translation layer on a chip: power cuts at programs, copies and erases, torn in every way that the chip knows.
 //! What was synced is there after each.
 
+#[path = "../../fat/tests/common/mod.rs"]
 mod common;
 
 use common::workload::{Oracle, judge, step, tree};
