@@ -84,7 +84,8 @@ pub(crate) fn save_trims<L: Pages>(layer: &mut L, chain: &mut Chain) -> Outcome<
         }
         layer.unsaved_mut().clear(lbn);
     }
-    Ok(())
+    // A new data block counts once a later program has completed (rule 5).
+    layer.base_mut().confirm_now(chain)
 }
 
 /// Reads sectors.

@@ -9,11 +9,16 @@ use nandkit_units::{BlockIndex, Cause, Described, Description, Payload};
 use super::{Base, Label, MapArea};
 use crate::chain::Chain;
 use crate::failure::Outcome;
-use crate::tag::Role;
+use crate::tag::{NO_BLOCK, Role};
 
 impl<F: Flash> Base<F> {
     pub fn map_area_has_room(&self) -> bool {
         self.map_area.block.is_some() && self.map_area.next < self.shape.np
+    }
+
+    /// Makes sure that a program has completed after the last recycling.
+    pub fn confirm_now(&mut self, chain: &mut Chain) -> Outcome<()> {
+        if self.is_confirmed() { Ok(()) } else { self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK) }
     }
 
     /// A page without content.

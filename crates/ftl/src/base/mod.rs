@@ -134,6 +134,11 @@ impl<F: Flash> Base<F> {
         self.quarantine.push(Waiting { block, retire: true });
     }
 
+    /// Whether nothing waits for a later program.
+    pub fn is_confirmed(&self) -> bool {
+        self.quarantine.is_empty()
+    }
+
     /// A program has completed: what waited for it becomes free.
     #[inline]
     fn confirm(&mut self, chain: &mut Chain) -> Outcome<()> {
