@@ -28,6 +28,10 @@ pub enum Command {
     Reproduce(ReproduceArguments),
     /// List the workloads, or show one with its parameters.
     Workloads(WorkloadsArguments),
+    /// Say what is in an image: a chip that a run has kept in a file, or a FAT volume.
+    Info(InfoArguments),
+    /// Check the FAT volume of an image; exit status 1 where something is wrong.
+    Check(CheckArguments),
     /// List the recycling policies.
     Policies(PoliciesArguments),
     /// Print a completion script for a shell.
@@ -69,6 +73,7 @@ const COMPARE_EXAMPLES: &str = "Examples:
   nandkit compare --device slc-256m --log-blocks 4 --workload postmark-small
   nandkit compare --workload tree:/usr/share/doc
   nandkit compare --fs none --workload trace:disk.csv
+  nandkit compare --device-file card.nand --ftl fast --workload phone     one run on a chip that lives in card.nand
   nandkit compare --csv > figures.csv";
 
 /// Arguments of `compare`.
@@ -78,10 +83,10 @@ pub struct CompareArguments {
     /// File systems: fat, model, or none for workloads on blocks.
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
-    /// Translation layers: block-map, or none on a device in memory.
+    /// Translation layers: block-map, fast, or none on a device in memory; without it block-map and fast.
     #[arg(long, value_name = "FTL,...", value_delimiter = ',')]
     pub ftl: Vec<String>,
-    /// Recycling policies of block-map: see `nandkit policies`.
+    /// Recycling policies of block-map, all by default: see `nandkit policies`.
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',')]
     pub policy: Vec<String>,
     /// Log blocks of the translation layer.
@@ -90,12 +95,15 @@ pub struct CompareArguments {
     /// The device: a preset (see `nandkit devices`), a chip's spec in a .toml file, or ram.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
+    /// Keep the chip in FILE, from run to run: made if there is none, else it must be the chip asked for (without --device any). Takes one run at a time.
+    #[arg(long, value_name = "FILE")]
+    pub device_file: Option<String>,
     /// A workload, NAME or NAME:key=value,...; see `nandkit workloads`. May be given several times.
     #[arg(long = "workload", value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
-    /// Runs of each combination, with seeds 1, 2, ...
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub seeds: u64,
+    /// Runs of each combination, with seeds 1, 2, ...; by default 2, and 1 with --device-file.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: Option<u64>,
     /// Do not read everything back at the end of each run.
     #[arg(long)]
     pub no_verify: bool,
@@ -110,6 +118,8 @@ pub struct CompareArguments {
 const RUN_EXAMPLES: &str = "Examples:
   nandkit run specs/experiments/log-blocks.toml --out results
   nandkit run spec.toml --set stack.ftl.policy=limit --set stack.ftl.limit=32 --seed 7
+  nandkit run specs/experiments/wear.toml --set stack.device.failures.enabled=true
+  nandkit run spec.toml --device-file card.nand
   nandkit run spec.toml --metrics write_mb_per_s,waf,latency_ns.write.p99,layers.ftl.merges
 
 An experiment:
@@ -133,6 +143,9 @@ pub struct RunArguments {
     /// Lays a value over the spec's; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
+    /// Short for --set stack.device.file=FILE: keep the chip in FILE, from run to run. Takes one run at a time.
+    #[arg(long, value_name = "FILE")]
+    pub device_file: Option<String>,
     /// Run this seed instead of the spec's.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -184,6 +197,30 @@ pub struct ReproduceArguments {
 pub struct WorkloadsArguments {
     /// The workload to show.
     pub name: Option<String>,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `info`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nandkit info card.nand\n  nandkit info fat.img --json")]
+pub struct InfoArguments {
+    /// The image.
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nandkit check fat.img\n  nandkit check card.nand --json")]
+pub struct CheckArguments {
+    /// The image.
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
     /// Print JSON, and nothing else, on standard output.
     #[arg(long)]
     pub json: bool,

@@ -15,6 +15,8 @@ use crate::{output, session, stacks};
 /// combinations to take well under half a minute on two cores.
 const DEFAULT_WORKLOADS: [&str; 5] = ["postmark-small", "postmark-large", "fax", "phone", "event-recorder"];
 
+const DEFAULT_SEEDS: u64 = 2;
+
 /// Compares stacks on workloads.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let stacks = stacks::stacks(arguments)?;
@@ -27,7 +29,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         .map(|name| name.parse())
         .collect::<Result<_, _>>()
         .map_err(|error: nandkit_workload::SpecError| Failure::Input(format!("--workload: {error}")))?;
-    let seeds: Vec<u64> = (1..=arguments.seeds).collect();
+    // A chip in a file takes one run at a time.
+    let by_default = if arguments.device_file.is_some() { 1 } else { DEFAULT_SEEDS };
+    let seeds: Vec<u64> = (1..=arguments.seeds.unwrap_or(by_default)).collect();
     let runs = Experiment::product(&stacks, &workloads, &seeds)?;
     let verify = !arguments.no_verify;
     let runs: Vec<RunSpec> = runs.runs().iter().map(|run| RunSpec { verify, ..run.clone() }).collect();

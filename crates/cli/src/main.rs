@@ -7,6 +7,7 @@ mod compare;
 mod devices;
 mod failure;
 mod host;
+mod image;
 mod output;
 mod policies;
 mod progress;
@@ -43,6 +44,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Devices(arguments) => devices::devices(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Workloads(arguments) => workloads::workloads(&arguments),
+        Command::Info(arguments) => image::info(&arguments),
+        Command::Check(arguments) => image::check(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -22,7 +22,8 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         ))
     })?;
     let settings = arguments.settings.iter().map(|text| parse_setting(text)).collect::<Result<Vec<_>, _>>();
-    let settings = settings.map_err(|error| Failure::Input(format!("--set {error}")))?;
+    let mut settings = settings.map_err(|error| Failure::Input(format!("--set {error}")))?;
+    settings.extend(arguments.device_file.iter().map(|file| ("stack.device.file".to_string(), file.clone().into())));
     let seeds = arguments.seed.map(|seed| vec![seed]);
     let experiment = Experiment::parse(&text, &path.display().to_string(), &settings, seeds.as_deref())?;
     let records = session::run(&experiment, &arguments.running)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nandkit_lab::{Experiment, Options};
+use nandkit_lab::{Experiment, Options, RunSpec};
 use nandkit_record::RunRecord;
 use nandkit_workload::HostInputs;
 
@@ -14,7 +14,20 @@ use crate::progress::Bar;
 
 /// Runs an experiment with a progress bar. The first Ctrl-C lets it end with what is finished, a second one ends it at once.
 pub fn run(experiment: &Experiment, running: &Running) -> Result<Vec<RunRecord>, Failure> {
+    let experiment = &resolved(experiment)?;
     with_options(running, |options| Ok(experiment.run(options)?))
+}
+
+/// Looks up the chips of which only the file is named, so that the records say what they were made on.
+fn resolved(experiment: &Experiment) -> Result<Experiment, Failure> {
+    let mut runs = Vec::with_capacity(experiment.runs().len());
+    for run in experiment.runs() {
+        let stack = run.stack.resolved().map_err(|error| Failure::Input(error.to_string()))?;
+        let run = RunSpec { stack, ..run.clone() };
+        run.check()?;
+        runs.push(run);
+    }
+    Ok(Experiment::new(experiment.name.clone(), runs)?)
 }
 
 /// Calls `work` with options for the lab.

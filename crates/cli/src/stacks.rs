@@ -12,8 +12,24 @@ fn input(option: &str) -> impl Fn(String) -> Failure + '_ {
     move |detail| Failure::Input(format!("{option}: {detail}"))
 }
 
-/// The device: a preset, `ram`, or a chip's spec in a file.
-fn device(name: &str) -> Result<DeviceSpec, Failure> {
+/// The device, in a file where one is named.
+fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
+    let named = arguments.device.as_deref().map(named_device).transpose()?;
+    match (named, arguments.device_file.clone()) {
+        (None, None) => named_device(DEFAULT_DEVICE),
+        (None, Some(file)) => Ok(DeviceSpec::Kept { file }),
+        (Some(DeviceSpec::Ram { .. }), Some(_)) => Err(input("--device-file")(
+            "a device in memory is kept in no file; expected a chip as --device".to_string(),
+        )),
+        (Some(DeviceSpec::Chip { preset, store, chip, .. }), file @ Some(_)) => {
+            Ok(DeviceSpec::Chip { preset, store, chip, file })
+        }
+        (Some(device), _) => Ok(device),
+    }
+}
+
+/// A preset, `ram`, or a chip's spec in a file.
+fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
     if !name.ends_with(".toml") {
         return DeviceSpec::preset(name).map_err(input("--device"));
     }
@@ -28,7 +44,9 @@ fn device(name: &str) -> Result<DeviceSpec, Failure> {
 fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>, Failure> {
     let kinds = match arguments.ftl.as_slice() {
         [] if on_memory => vec!["none".to_string()],
-        [] => vec!["block-map".to_string()],
+        // Who names policies asks for the layer that has them.
+        [] if !arguments.policy.is_empty() => vec!["block-map".to_string()],
+        [] => vec!["block-map".to_string(), "fast".to_string()],
         kinds => kinds.to_vec(),
     };
     if !arguments.policy.is_empty() && !kinds.iter().any(|kind| kind == "block-map") {
@@ -66,7 +84,7 @@ fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>,
 
 /// Every combination of the file systems and translation layers asked for, on the device.
 pub fn stacks(arguments: &CompareArguments) -> Result<Vec<StackSpec>, Failure> {
-    let device = device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE))?;
+    let device = device(arguments)?;
     let on_memory = matches!(device, DeviceSpec::Ram { .. });
     let file_systems = match arguments.fs.as_slice() {
         [] => vec![FsSpec::default()],

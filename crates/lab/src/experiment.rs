@@ -1,6 +1,7 @@
 //! An experiment: a spec in TOML that stands for a grid of runs.
 
 use std::ops::Range;
+use std::path::{self, PathBuf};
 
 use nandkit_record::RunRecord;
 use nandkit_stack::{StackSpec, suggest};
@@ -67,7 +68,8 @@ impl Experiment {
         Self::new(name, runs)
     }
 
-    /// An experiment of these runs. Runs that are there twice are refused.
+    /// An experiment of these runs. Runs that are there twice are refused, and so are two runs on one device in a file: the second one would find what the
+    /// first one left, and which of them is the second would depend on the threads.
     pub fn new(name: impl Into<String>, runs: Vec<RunSpec>) -> Result<Self, SpecError> {
         let mut keys: Vec<String> = runs.iter().map(RunSpec::key).collect();
         keys.sort_unstable();
@@ -76,6 +78,20 @@ impl Experiment {
                 "grid",
                 "two of its runs are the same; expected each value of a key, and each seed, once",
             ));
+        }
+        let mut files: Vec<PathBuf> = runs
+            .iter()
+            .filter_map(|run| run.stack.device_file())
+            .map(|file| path::absolute(file).unwrap_or_else(|_| PathBuf::from(file)))
+            .collect();
+        files.sort_unstable();
+        if let Some(file) = files.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first) {
+            let count = files.iter().filter(|other| *other == file).count();
+            let detail = format!(
+                "{count} runs are to be made on the one chip in {}; expected one run (one seed, no grid, one workload on one stack), or a file for each",
+                file.display()
+            );
+            return Err(SpecError::new("stack.device.file", detail));
         }
         Ok(Self { name: name.into(), runs })
     }

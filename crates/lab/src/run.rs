@@ -74,8 +74,9 @@ impl Job for RunSpec {
     fn run(&self, inside: Inside<'_>) -> Result<RunRecord, LabError> {
         let mut stack = Stack::build(&self.stack, self.seed).map_err(|error| LabError::Input(error.to_string()))?;
         let formatted = Snapshot::take(&stack);
-        let mut phases = BTreeMap::from([("format".to_string(), formatted.since_the_start())]);
+        let mut phases = BTreeMap::from([("format".to_string(), formatted.since_the_start(stack.started))]);
         let driven = drive(self, &mut stack, inside)?;
+        stack.close().map_err(|error| LabError::Input(error.to_string()))?;
         let mut figures = Figures::default();
         let mut counted = BTreeMap::new();
         for outcome in &driven.phases {

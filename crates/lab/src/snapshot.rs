@@ -40,9 +40,9 @@ impl Snapshot {
         Watch { clock: &stack.clock, watched: &stack.watched }.snapshot()
     }
 
-    /// The figures of everything so far.
-    pub(crate) fn since_the_start(&self) -> Figures {
-        figures(self.flash.as_ref(), self.now)
+    /// The figures of everything since the stack was started.
+    pub(crate) fn since_the_start(&self, started: Nanos) -> Figures {
+        figures(self.flash.as_ref(), self.now - started)
     }
 
     /// The figures since an earlier snapshot of the same stack, without what the workload knows.

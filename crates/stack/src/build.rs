@@ -1,45 +1,64 @@
-//! From a spec to a running stack.
+//! From a spec to a running stack, and to its orderly end.
 
 use std::sync::{Arc, Mutex};
 
-use nandkit_block::wrap::StatsDevice;
 use nandkit_block::{BlockDevice, BlockGeometry, RamDevice};
-use nandkit_cache::{Replacement, WriteBack};
-use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
-use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions};
+use nandkit_fat::Fat;
 use nandkit_flash::wrap::{FlashCounters, StatsFlash};
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions};
-use nandkit_nand_sim::{ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
-use nandkit_units::{Clock, Context, Nanos, Statistics};
+use nandkit_ftl::{BlockMapFtl, FastFtl};
+use nandkit_nand_sim::{ContentStore, DescribedStore, NandChip, ShadowStore};
+use nandkit_units::{Clock, Nanos, Statistics};
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
-use crate::shared::{Shared, SharedStatistics, lock};
-use crate::traced::{EVENTS, TracedBlock};
-use crate::{
-    AlignmentName, AlphaName, BlockMapSpec, DeviceSpec, FatSpec, FatTypeName, FsSpec, FtlSpec, PolicyName,
-    ReplacementName, StackError, StackSpec, StoreKind, WriteBackName,
-};
+use crate::chip_file::{FileChip, NewFile};
+use crate::mount_fat::mount_fat;
+use crate::on_chip::block_stack;
+use crate::shared::{Shared, lock};
+use crate::{FsSpec, StackError, StackSpec};
 
 /// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need one.
-const EPOCH_UNIX_NS: u64 = 1_577_836_800 * 1_000_000_000;
+pub(crate) const EPOCH_UNIX_NS: u64 = 1_577_836_800 * 1_000_000_000;
 
 /// A running stack.
 pub struct Stack {
     /// The clock that all layers share.
     pub clock: Clock,
+    /// When the stack was built: zero, or on a chip from a file the end of its last run.
+    pub started: Nanos,
     /// The top of the stack.
     pub mounted: Mounted,
     /// The counters of the layers below.
     pub watched: Watched,
+    /// What is left to do for a chip in a file.
+    keeping: Option<Keeping>,
 }
 
 /// The top of a stack.
 pub enum Mounted {
     /// A file system.
-    Files(Box<dyn FileSystem>),
+    Files(Box<dyn MountedFileSystem>),
     /// A block device of a concrete type.
     Blocks(BlockStack),
+}
+
+/// A file system that knows an orderly end.
+pub trait MountedFileSystem: FileSystem {
+    /// Makes everything durable and leaves the volume as one that needs no repair.
+    fn unmount(&mut self) -> nandkit_vfs::Result<()>;
+}
+
+impl<D: BlockDevice> MountedFileSystem for Fat<D> {
+    fn unmount(&mut self) -> nandkit_vfs::Result<()> {
+        Fat::unmount(self)
+    }
+}
+
+impl MountedFileSystem for ModelFileSystem {
+    /// Nothing of it outlives the run.
+    fn unmount(&mut self) -> nandkit_vfs::Result<()> {
+        Ok(())
+    }
 }
 
 /// Counters that may be read while the stack is in use.
@@ -60,19 +79,26 @@ pub trait BlockVisitor {
     fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output;
 }
 
-/// A layer of block map on a chip with a store.
-type BlockMap<S> = Arc<Mutex<BlockMapFtl<StatsFlash<NandChip<S>>>>>;
+/// A chip in memory with counters.
+pub(crate) type Chip<S> = StatsFlash<NandChip<S>>;
+/// A chip in a file with counters.
+pub(crate) type ChipInFile = StatsFlash<Box<dyn FileChip>>;
+
+/// A layer that its stack and those who watch it share.
+type Layer<T> = Arc<Mutex<T>>;
 
 /// Every block device that a stack can be.
+#[allow(missing_docs, reason = "the names say which layer on a chip with which store")]
 pub enum BlockStack {
-    /// A device in memory.
-    Ram(Arc<Mutex<RamDevice>>),
-    /// The block-mapped layer on a chip that keeps every byte.
-    BlockMapContent(BlockMap<ContentStore>),
-    /// The block-mapped layer on a chip that keeps described data by description.
-    BlockMapDescribed(BlockMap<DescribedStore>),
-    /// The block-mapped layer on a chip that keeps tags.
-    BlockMapShadow(BlockMap<ShadowStore>),
+    Ram(Layer<RamDevice>),
+    BlockMapContent(Layer<BlockMapFtl<Chip<ContentStore>>>),
+    BlockMapDescribed(Layer<BlockMapFtl<Chip<DescribedStore>>>),
+    BlockMapShadow(Layer<BlockMapFtl<Chip<ShadowStore>>>),
+    BlockMapFile(Layer<BlockMapFtl<ChipInFile>>),
+    FastContent(Layer<FastFtl<Chip<ContentStore>>>),
+    FastDescribed(Layer<FastFtl<Chip<DescribedStore>>>),
+    FastShadow(Layer<FastFtl<Chip<ShadowStore>>>),
+    FastFile(Layer<FastFtl<ChipInFile>>),
 }
 
 /// Does the same with whichever device it is.
@@ -83,6 +109,11 @@ macro_rules! with_device {
             BlockStack::BlockMapContent($device) => $work,
             BlockStack::BlockMapDescribed($device) => $work,
             BlockStack::BlockMapShadow($device) => $work,
+            BlockStack::BlockMapFile($device) => $work,
+            BlockStack::FastContent($device) => $work,
+            BlockStack::FastDescribed($device) => $work,
+            BlockStack::FastShadow($device) => $work,
+            BlockStack::FastFile($device) => $work,
         }
     };
 }
@@ -97,160 +128,72 @@ impl BlockStack {
     pub fn geometry(&self) -> BlockGeometry {
         with_device!(self, device => *lock(device).geometry())
     }
+
+    /// A handle on the device, for a file system.
+    pub(crate) fn shared(self) -> Box<dyn BlockDevice> {
+        with_device!(self, device => Box::new(Shared::new(device)))
+    }
+}
+
+/// Closes the translation layer and brings the chip to its file.
+pub(crate) type Closing = Box<dyn FnOnce(&Clock) -> Result<(), StackError> + Send>;
+
+/// What is left to do for a chip in a file, and the file if this stack made it.
+pub(crate) struct Keeping {
+    pub closing: Closing,
+    pub new_file: NewFile,
+}
+
+/// What the layers leave with the stack while they are built.
+pub(crate) struct Frame {
+    pub clock: Clock,
+    pub started: Nanos,
+    pub watched: Watched,
+    pub keeping: Option<Keeping>,
 }
 
 impl Stack {
     /// Builds the stack: the device as it comes from the factory, the translation layer formatted, the file system made and mounted. `seed` decides
     /// the faults of the device.
+    ///
+    /// A device in a file is opened where there is one: the translation layer recovers from what is there, and a volume that is there is mounted. See
+    /// [`Stack::close`].
     pub fn build(spec: &StackSpec, seed: u64) -> Result<Self, StackError> {
+        let spec = &spec.resolved()?;
         spec.check()?;
-        let clock = Clock::starting_at(EPOCH_UNIX_NS);
-        let mut watched = Watched::default();
+        let mut frame = Frame {
+            clock: Clock::starting_at(EPOCH_UNIX_NS),
+            started: Nanos::ZERO,
+            watched: Watched::default(),
+            keeping: None,
+        };
         let mounted = match &spec.fs {
-            FsSpec::Model => Mounted::Files(Box::new(ModelFileSystem::new(ModelOptions::POSIX, clock.clone()))),
-            FsSpec::None => Mounted::Blocks(block_stack(spec, seed, &clock, &mut watched)?),
+            FsSpec::Model => Mounted::Files(Box::new(ModelFileSystem::new(ModelOptions::POSIX, frame.clock.clone()))),
+            FsSpec::None => Mounted::Blocks(block_stack(spec, seed, &mut frame)?),
             FsSpec::Fat(fat) => {
-                let device = block_stack(spec, seed, &clock, &mut watched)?;
-                Mounted::Files(with_device!(device, device => mount_fat(device, fat, &clock, &mut watched))?)
+                let device = block_stack(spec, seed, &mut frame)?.shared();
+                Mounted::Files(mount_fat(device, fat, &mut frame)?)
             }
         };
-        Ok(Self { clock, mounted, watched })
+        let Frame { clock, started, watched, keeping } = frame;
+        Ok(Self { clock, started, mounted, watched, keeping })
     }
-}
 
-fn block_stack(spec: &StackSpec, seed: u64, clock: &Clock, watched: &mut Watched) -> Result<BlockStack, StackError> {
-    match &spec.device {
-        DeviceSpec::Ram { size, sector_size } => {
-            let device = RamDevice::with_sectors(*sector_size, size / u64::from(*sector_size));
-            let device = device.map_err(|error| StackError::new("stack.device", error.to_string()))?;
-            Ok(BlockStack::Ram(Arc::new(Mutex::new(device))))
-        }
-        DeviceSpec::Chip { store, chip, .. } => {
-            // FAT has sectors of at most 4096 bytes; without a file system a sector is a page, as the layer has it.
-            let sector_size = match &spec.fs {
-                FsSpec::Fat(_) => chip.geometry.page_size.min(4096),
-                _ => 0,
-            };
-            let on_chip = OnChip { chip, ftl: &spec.ftl, sector_size, seed, clock };
-            match store {
-                StoreKind::Content => on_chip.build(watched, BlockStack::BlockMapContent),
-                StoreKind::Described => on_chip.build(watched, BlockStack::BlockMapDescribed),
-                StoreKind::Shadow => on_chip.build(watched, BlockStack::BlockMapShadow),
+    /// Ends in good order: unmounts, closes the translation layer, and keeps the chip where it has a file. A stack that is dropped instead leaves
+    /// the file as it was before, and one that it made is gone: as if it had never been built.
+    pub fn close(self) -> Result<(), StackError> {
+        let Self { clock, mounted, watched, keeping, .. } = self;
+        let Some(Keeping { closing, new_file }) = keeping else { return Ok(()) };
+        match mounted {
+            Mounted::Files(mut fs) => {
+                fs.unmount().map_err(|error| StackError::new("stack.fs", format!("cannot unmount: {error}")))?;
             }
+            Mounted::Blocks(blocks) => drop(blocks),
         }
-    }
-}
-
-struct OnChip<'a> {
-    chip: &'a ChipSpec,
-    ftl: &'a FtlSpec,
-    sector_size: u32,
-    seed: u64,
-    clock: &'a Clock,
-}
-
-impl OnChip<'_> {
-    fn build<S: Store + 'static>(
-        &self,
-        watched: &mut Watched,
-        block_map: fn(BlockMap<S>) -> BlockStack,
-    ) -> Result<BlockStack, StackError> {
-        let chip = NandChip::<S>::new(self.chip, self.seed)
-            .map_err(|error| StackError::new("stack.device", error.to_string()))?;
-        let flash = StatsFlash::new(chip);
-        watched.flash = Some(Arc::clone(flash.counters()));
-        watched.layers.push(("flash".to_string(), Arc::clone(flash.counters()) as Arc<dyn Statistics>));
-        match self.ftl {
-            FtlSpec::BlockMap(spec) => {
-                let context = Context::at(self.clock.now());
-                let ftl = BlockMapFtl::attach_at(flash, block_map_options(spec, self.sector_size), &context)
-                    .map_err(|error| StackError::new("stack.ftl", error.to_string()))?;
-                self.clock.advance_to(ftl.attach_report().done.completed);
-                let ftl = Arc::new(Mutex::new(ftl));
-                watched.layers.push(("ftl".to_string(), Arc::new(SharedStatistics(Arc::clone(&ftl)))));
-                if let Some(block) = spec.trace_block {
-                    let traced = TracedBlock { ftl: Arc::clone(&ftl), block };
-                    watched.layers.push(("ftl_trace".to_string(), Arc::new(traced)));
-                }
-                Ok(block_map(ftl))
-            }
-            FtlSpec::Fast(_) | FtlSpec::None => {
-                Err(StackError::new("stack.ftl", "this version has no such layer on flash; expected block-map"))
-            }
-        }
-    }
-}
-
-fn block_map_options(spec: &BlockMapSpec, sector_size: u32) -> BlockMapOptions {
-    let limit = (spec.limit > 0).then_some(u64::from(spec.limit));
-    let policy = match spec.policy {
-        PolicyName::Merge => RecyclingPolicy::Merge,
-        PolicyName::MergeMigration => RecyclingPolicy::CostBased,
-        PolicyName::Limit => RecyclingPolicy::Limit { max: limit },
-        PolicyName::Macroscopic => {
-            let estimator = match spec.alpha {
-                AlphaName::Origin => AlphaEstimator::Origin,
-                AlphaName::Regression => AlphaEstimator::Regression,
-            };
-            RecyclingPolicy::Macroscopic { estimator, cap: limit }
-        }
-    };
-    BlockMapOptions {
-        sector_size: if spec.sector_size > 0 { spec.sector_size } else { sector_size },
-        log_blocks: spec.log_blocks,
-        policy,
-        partial_merge: spec.partial_merge,
-        map_pages_per_recycling: spec.map_pages,
-        events: if spec.trace_block.is_some() { EVENTS } else { 0 },
-        ..BlockMapOptions::default()
-    }
-}
-
-fn mount_fat<D: BlockDevice + 'static>(
-    device: Arc<Mutex<D>>,
-    spec: &FatSpec,
-    clock: &Clock,
-    watched: &mut Watched,
-) -> Result<Box<dyn FileSystem>, StackError> {
-    let wrong = |error: nandkit_vfs::FsError| StackError::new("stack.fs", error.to_string());
-    let mut device = StatsDevice::new(Shared::new(device));
-    watched.layers.push(("block".to_string(), Arc::clone(device.counters()) as Arc<dyn Statistics>));
-    let cluster_size = (spec.cluster_size > 0).then_some(spec.cluster_size);
-    let kind = match spec.fat_type {
-        FatTypeName::Auto => None,
-        FatTypeName::Fat12 => Some(FatKind::Fat12),
-        FatTypeName::Fat16 => Some(FatKind::Fat16),
-        FatTypeName::Fat32 => Some(FatKind::Fat32),
-    };
-    let alignment = match spec.alignment {
-        AlignmentName::None => Alignment::None,
-        AlignmentName::Cluster => Alignment::Cluster,
-        AlignmentName::EraseBlock => Alignment::RecyclingUnit,
-    };
-    let format = FormatOptions { kind, cluster_size, alignment, ..FormatOptions::default() };
-    fat::format(&mut device, clock, &format).map_err(wrong)?;
-    let options = MountOptions { cache: fat_cache(spec), barriers: spec.barriers, read_only: false };
-    Ok(Box::new(Fat::mount(device, clock.clone(), options).map_err(wrong)?))
-}
-
-fn fat_cache(spec: &FatSpec) -> Cache {
-    let sectors = spec.cache_sectors as usize;
-    if sectors == 0 {
-        return Cache::None;
-    }
-    let dirty = if spec.dirty_sectors > 0 { spec.dirty_sectors } else { spec.cache_sectors / 2 };
-    Cache::Sectors {
-        sectors,
-        replacement: match spec.replacement {
-            ReplacementName::Lru => Replacement::Lru,
-            ReplacementName::CleanFirst => Replacement::CleanFirst { window_pages: sectors / 2 },
-        },
-        write_back: match spec.write_back {
-            WriteBackName::Through => WriteBack::Through,
-            WriteBackName::Back => {
-                WriteBack::Back { dirty_limit_pages: dirty as usize, age_limit: Nanos::from_millis(spec.age_ms) }
-            }
-        },
-        data: spec.cache_data,
+        // The counters hold the layer too.
+        drop(watched);
+        closing(&clock)?;
+        new_file.keep();
+        Ok(())
     }
 }

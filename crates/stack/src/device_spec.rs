@@ -1,11 +1,14 @@
 //! The device of a stack: a preset, with whatever the spec changes of it.
 
+use std::path::Path;
+
 use nandkit_nand_sim::ChipSpec;
 use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::StackError;
 use crate::named::{overlay, table_or_name, take};
 
 /// What the emulated chip keeps of the bytes that are written.
@@ -21,8 +24,22 @@ pub enum StoreKind {
     Shadow,
 }
 
+impl StoreKind {
+    /// The name in specs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Described => "described",
+            Self::Shadow => "shadow",
+        }
+    }
+}
+
 /// The device of a stack. In a spec: the name of a preset, or a table with the keys `preset`, `blocks`, `store` and any key of a chip's spec
 /// (`timing.read_ns`, ...), which goes over the preset's. `preset = "ram"` with `size` is a block device in memory, without flash.
+///
+/// `file = "PATH"` keeps the chip in a file: it is made if there is none, and must be the chip asked for if there is. `file` alone takes the
+/// chip as the file has it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceSpec {
     /// An emulated chip.
@@ -33,6 +50,13 @@ pub enum DeviceSpec {
         store: StoreKind,
         /// Every figure of the chip. The texts on their sources stay with the preset.
         chip: Box<ChipSpec>,
+        /// The file that it is kept in; `None` for a new chip in memory.
+        file: Option<String>,
+    },
+    /// The chip that a file holds, whatever it is; where there is no file, a new one with P4's chip. See [`DeviceSpec::resolved`].
+    Kept {
+        /// The file.
+        file: String,
     },
     /// Memory.
     Ram {
@@ -54,9 +78,18 @@ impl DeviceSpec {
     }
 
     fn from_table(mut table: Table) -> Result<Self, String> {
+        let file: Option<String> = take(&mut table, "file")?;
+        match &file {
+            Some(file) if file.is_empty() => return Err("file is \"\"; expected a path".to_string()),
+            Some(file) if table.is_empty() => return Ok(Self::Kept { file: file.clone() }),
+            _ => {}
+        }
         let preset: String = take(&mut table, "preset")?.unwrap_or_else(|| CUSTOM.to_string());
         if preset == RAM {
-            return Self::ram_from(table);
+            return match file {
+                None => Self::ram_from(table),
+                Some(_) => Err("a device in memory is kept in no file; expected a chip with the key file".to_string()),
+            };
         }
         let store = take(&mut table, "store")?.unwrap_or_default();
         let blocks: Option<u32> = take(&mut table, "blocks")?;
@@ -72,17 +105,13 @@ impl DeviceSpec {
         }
         let mut chip = ChipSpec::from_toml(&base.to_string()).map_err(|error| error.to_string())?;
         chip.sources.clear();
-        Ok(Self::Chip { preset, store, chip: Box::new(chip) })
+        Ok(Self::Chip { preset, store, chip: Box::new(chip), file })
     }
 
     fn ram_from(mut table: Table) -> Result<Self, String> {
-        let size = match take::<Value>(&mut table, "size")? {
+        let size = match table.remove("size") {
             None => RAM_SIZE,
-            Some(Value::Integer(bytes)) => {
-                u64::try_from(bytes).map_err(|_| format!("size is {bytes}; expected bytes"))?
-            }
-            Some(Value::String(text)) => nandkit_units::parse_size(&text).map_err(|error| format!("size: {error}"))?,
-            Some(other) => return Err(format!("size is {other}; expected a number of bytes, or a text as \"64M\"")),
+            Some(size) => crate::named::size(size).map_err(|error| format!("size: {}", error.message()))?,
         };
         let sector_size: u32 = take(&mut table, "sector_size")?.unwrap_or(512);
         if let Some(key) = table.keys().next() {
@@ -97,12 +126,44 @@ impl DeviceSpec {
         Ok(Self::Ram { size, sector_size })
     }
 
-    /// In few words, for people: the preset and its size.
+    /// The file that it is kept in.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Chip { file, .. } => file.as_deref(),
+            Self::Kept { file } => Some(file),
+            Self::Ram { .. } => None,
+        }
+    }
+
+    /// The same with every figure: a chip of which only the file is named is looked up there. Where there is no such file it is the default device.
+    pub fn resolved(&self) -> Result<Self, StackError> {
+        let Self::Kept { file } = self else { return Ok(self.clone()) };
+        if !Path::new(file).exists() {
+            return match Self::preset(crate::DEFAULT_DEVICE) {
+                Ok(Self::Chip { preset, store, chip, .. }) => {
+                    Ok(Self::Chip { preset, store, chip, file: Some(file.clone()) })
+                }
+                Ok(other) => Ok(other),
+                Err(error) => Err(StackError::new("stack.device", error)),
+            };
+        }
+        let (chip, store) = crate::chip_file::spec_of(Path::new(file))?;
+        let known = crate::presets::names().contains(&chip.name.as_str());
+        let preset = if known { chip.name.clone() } else { CUSTOM.to_string() };
+        Ok(Self::Chip { preset, store, chip: Box::new(chip), file: Some(file.clone()) })
+    }
+
+    /// In few words, for people: the preset and its size, and the file.
     pub fn title(&self) -> String {
         match self {
-            Self::Chip { preset, chip, .. } => {
-                format!("{preset} {}", nandkit_units::format_bytes(chip.geometry.build().capacity()))
+            Self::Chip { preset, chip, file, .. } => {
+                let size = nandkit_units::format_bytes(chip.geometry.build().capacity());
+                match file {
+                    None => format!("{preset} {size}"),
+                    Some(file) => format!("{preset} {size} in {file}"),
+                }
             }
+            Self::Kept { file } => format!("the chip in {file}"),
             Self::Ram { size, .. } => format!("ram {}", nandkit_units::format_bytes(*size)),
         }
     }
@@ -134,7 +195,7 @@ fn resized(base: &Table, blocks: u32) -> Table {
 impl Default for DeviceSpec {
     /// The chip of which a spec says nothing.
     fn default() -> Self {
-        Self::Chip { preset: CUSTOM.to_string(), store: StoreKind::default(), chip: Box::default() }
+        Self::Chip { preset: CUSTOM.to_string(), store: StoreKind::default(), chip: Box::default(), file: None }
     }
 }
 
@@ -148,8 +209,15 @@ impl<'de> Deserialize<'de> for DeviceSpec {
 struct ChipView<'a> {
     preset: &'a str,
     store: StoreKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     #[serde(flatten)]
     chip: &'a ChipSpec,
+}
+
+#[derive(Serialize)]
+struct KeptView<'a> {
+    file: &'a str,
 }
 
 #[derive(Serialize)]
@@ -162,7 +230,10 @@ struct RamView {
 impl Serialize for DeviceSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Chip { preset, store, chip } => ChipView { preset, store: *store, chip }.serialize(serializer),
+            Self::Chip { preset, store, chip, file } => {
+                ChipView { preset, store: *store, file: file.as_deref(), chip }.serialize(serializer)
+            }
+            Self::Kept { file } => KeptView { file }.serialize(serializer),
             Self::Ram { size, sector_size } => {
                 RamView { preset: RAM, size: *size, sector_size: *sector_size }.serialize(serializer)
             }
@@ -196,8 +267,13 @@ mod tests {
 
     #[test]
     fn a_resolved_device_reads_as_itself() {
-        for text in ["device = 'k9l8g08u0m'", "[device]\ngeometry.blocks = 9", "[device]\npreset = 'ram'\nsize = '1M'"]
-        {
+        for text in [
+            "device = 'k9l8g08u0m'",
+            "[device]\ngeometry.blocks = 9",
+            "[device]\npreset = 'ram'\nsize = '1M'",
+            "[device]\nfile = 'chip.nand'",
+            "[device]\npreset = 'k9l8g08u0m'\nfile = 'chip.nand'",
+        ] {
             let device = read(text).unwrap();
             let line = serde_json::to_string(&device).unwrap();
             let again: DeviceSpec = serde_json::from_str(&line).unwrap();
@@ -217,6 +293,9 @@ mod tests {
             ("[device]\nblocks = 0", "expected at least 1"),
             ("[device]\npreset = 'ram'\nsize = '1X'", "is no size"),
             ("[device]\npreset = 'ram'\nblocks = 3", "expected one of"),
+            ("[device]\npreset = 'ram'\nfile = 'x'", "expected a chip"),
+            ("[device]\nfile = ''", "expected a path"),
+            ("[device]\nfile = 3", "file is 3"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -79,6 +79,10 @@ pub struct FatSpec {
     pub cluster_size: u32,
     /// Where the data area begins.
     pub alignment: AlignmentName,
+    /// Slots of the root directory of FAT12 and FAT16.
+    pub root_entries: u16,
+    /// The volume's label, up to 11 characters; empty for none.
+    pub label: String,
     /// Clean sectors that the cache holds; 0 for no cache.
     pub cache_sectors: u32,
     /// Which clean sector leaves the cache.
@@ -101,6 +105,8 @@ impl Default for FatSpec {
             fat_type: FatTypeName::Auto,
             cluster_size: 0,
             alignment: AlignmentName::Cluster,
+            root_entries: 512,
+            label: String::new(),
             cache_sectors: 0,
             replacement: ReplacementName::default(),
             write_back: WriteBackName::default(),
@@ -118,6 +124,12 @@ impl FatSpec {
         if size != 0 && (!size.is_power_of_two() || !(512..=32_768).contains(&size)) {
             return Err(format!("cluster_size is {size}; expected 0, or a power of two from 512 to 32768"));
         }
+        if self.root_entries == 0 {
+            return Err("root_entries is 0; expected 1 to 65535".to_string());
+        }
+        if self.label.chars().count() > 11 {
+            return Err(format!("label is \"{}\"; expected up to 11 characters", self.label));
+        }
         if self.cache_sectors > 1 << 24 {
             return Err(format!("cache_sectors is {}; expected 0 to {}", self.cache_sectors, 1 << 24));
         }
@@ -132,9 +144,23 @@ impl FatSpec {
 
     fn title(&self) -> String {
         let standard = Self::default();
-        let mut title = "fat".to_string();
+        let mut title = match self.fat_type {
+            FatTypeName::Auto => "fat",
+            FatTypeName::Fat12 => "fat12",
+            FatTypeName::Fat16 => "fat16",
+            FatTypeName::Fat32 => "fat32",
+        }
+        .to_string();
         if self.cluster_size > 0 {
             title += &format!(" | clusters of {}", nandkit_units::format_bytes(u64::from(self.cluster_size)));
+        }
+        if self.root_entries != standard.root_entries {
+            title += &format!(" | {} root entries", self.root_entries);
+        }
+        match self.alignment {
+            AlignmentName::None => title += " | not aligned",
+            AlignmentName::Cluster => {}
+            AlignmentName::EraseBlock => title += " | aligned on erase blocks",
         }
         if self.cache_sectors > 0 {
             title += &format!(" | cache of {} sectors", self.cache_sectors);
@@ -222,6 +248,9 @@ mod tests {
             ("kind = 'btrfs'", "expected one of: fat, model, none"),
             ("cache_sectrs = 3", "did you mean `cache_sectors`"),
             ("cluster_size = 1000", "power of two"),
+            ("root_entries = 0", "root_entries is 0"),
+            ("alignment = 'block'", "erase-block"),
+            ("label = 'twelve chars'", "up to 11 characters"),
             ("write_back = 'back'", "cache_sectors above 0"),
             ("kind = 'model'\ncache_sectors = 3", "has no options"),
         ] {

@@ -63,6 +63,32 @@ pub enum AlphaName {
     Regression,
 }
 
+/// Which log block is given up when another logical block needs one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VictimName {
+    /// The one that was written longest ago.
+    #[default]
+    LeastRecentlyWritten,
+    /// The one that was opened first.
+    Fifo,
+    /// The one with the fewest valid pages.
+    FewestValid,
+    /// One after the other.
+    RoundRobin,
+}
+
+/// Which free block is used next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AllocationName {
+    /// The one with the fewest erases.
+    #[default]
+    LeastErased,
+    /// The one that became free first.
+    Fifo,
+}
+
 /// The translation layer. In a spec: its kind as a name, or a table with the key `kind` and the options of that kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -94,6 +120,17 @@ pub struct BlockMapSpec {
     pub sector_size: u32,
     /// Whether a log block that holds the first pages of its block in order is completed with the rest instead of merged.
     pub partial_merge: bool,
+    /// Which log block is given up when another logical block needs one.
+    pub victim: VictimName,
+    /// Which free block is used next.
+    pub allocation: AllocationName,
+    /// Erases by which a data block may lag behind the most worn block before a merge moves its content there; 0 for never.
+    pub wear_threshold: u32,
+    /// Blocks of the chip that the host does not see; 0 stands for what the layer needs and 2 % of the chip.
+    pub spare_blocks: u32,
+    /// Bytes that the host sees, a number or a text as "64M"; 0 stands for all but the spare blocks.
+    #[serde(deserialize_with = "crate::named::size")]
+    pub capacity: u64,
     /// A logical block whose recyclings the record lists (`ftl_trace`); none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_block: Option<u32>,
@@ -109,8 +146,79 @@ impl Default for BlockMapSpec {
             map_pages: 1,
             sector_size: 0,
             partial_merge: false,
+            victim: VictimName::default(),
+            allocation: AllocationName::default(),
+            wear_threshold: 0,
+            spare_blocks: 0,
+            capacity: 0,
             trace_block: None,
         }
+    }
+}
+
+/// What both layers have.
+struct Common {
+    allocation: AllocationName,
+    spare_blocks: u32,
+    capacity: u64,
+    map_pages: u32,
+    sector_size: u32,
+}
+
+impl Common {
+    /// The parts of a title for what is not as usual.
+    fn tell(&self, add: &mut dyn FnMut(String)) {
+        if self.allocation == AllocationName::Fifo {
+            add("free blocks fifo".to_string());
+        }
+        if self.spare_blocks > 0 {
+            add(format!("{} spare blocks", self.spare_blocks));
+        }
+        if self.capacity > 0 {
+            add(format!("capacity {}", nandkit_units::format_bytes(self.capacity)));
+        }
+        if self.map_pages != 1 {
+            add(format!("{} map pages", self.map_pages));
+        }
+        if self.sector_size > 0 {
+            add(format!("sectors of {}", self.sector_size));
+        }
+    }
+}
+
+impl BlockMapSpec {
+    fn title(&self) -> String {
+        let standard = Self::default();
+        let mut title = format!("block-map | {}", self.policy.name());
+        let mut add = |part: String| title += &format!(" | {part}");
+        if matches!(self.policy, PolicyName::Limit | PolicyName::Macroscopic) && self.limit > 0 {
+            add(format!("limit {}", self.limit));
+        }
+        if self.policy == PolicyName::Macroscopic && self.alpha != standard.alpha {
+            add("alpha by regression".to_string());
+        }
+        if self.partial_merge {
+            add("partial merge".to_string());
+        }
+        match self.victim {
+            VictimName::LeastRecentlyWritten => {}
+            VictimName::Fifo => add("victim fifo".to_string()),
+            VictimName::FewestValid => add("victim fewest-valid".to_string()),
+            VictimName::RoundRobin => add("victim round-robin".to_string()),
+        }
+        if self.wear_threshold > 0 {
+            add(format!("wear threshold {}", self.wear_threshold));
+        }
+        let common = Common {
+            allocation: self.allocation,
+            spare_blocks: self.spare_blocks,
+            capacity: self.capacity,
+            map_pages: self.map_pages,
+            sector_size: self.sector_size,
+        };
+        common.tell(&mut add);
+        add(format!("{} log blocks", self.log_blocks));
+        title
     }
 }
 
@@ -124,11 +232,42 @@ pub struct FastSpec {
     pub log_blocks: u32,
     /// Pages of the map that each merge writes.
     pub map_pages: u32,
+    /// Which free block is used next.
+    pub allocation: AllocationName,
+    /// Blocks of the chip that the host does not see; 0 stands for what the layer needs and 2 % of the chip.
+    pub spare_blocks: u32,
+    /// Bytes that the host sees, a number or a text as "64M"; 0 stands for all but the spare blocks.
+    #[serde(deserialize_with = "crate::named::size")]
+    pub capacity: u64,
 }
 
 impl Default for FastSpec {
     fn default() -> Self {
-        Self { sector_size: 0, log_blocks: 8, map_pages: 1 }
+        Self {
+            sector_size: 0,
+            log_blocks: 8,
+            map_pages: 1,
+            allocation: AllocationName::default(),
+            spare_blocks: 0,
+            capacity: 0,
+        }
+    }
+}
+
+impl FastSpec {
+    fn title(&self) -> String {
+        let mut title = "fast".to_string();
+        let mut add = |part: String| title += &format!(" | {part}");
+        let common = Common {
+            allocation: self.allocation,
+            spare_blocks: self.spare_blocks,
+            capacity: self.capacity,
+            map_pages: self.map_pages,
+            sector_size: self.sector_size,
+        };
+        common.tell(&mut add);
+        add(format!("{} log blocks", self.log_blocks));
+        title
     }
 }
 
@@ -169,6 +308,11 @@ impl FtlSpec {
         if map_pages > 64 {
             return Err(format!("map_pages is {map_pages}; expected 0 to 64"));
         }
+        if let Self::BlockMap(BlockMapSpec { spare_blocks: 1.., capacity: 1.., .. })
+        | Self::Fast(FastSpec { spare_blocks: 1.., capacity: 1.., .. }) = self
+        {
+            return Err("both spare_blocks and capacity are set; expected one of them, the other follows".to_string());
+        }
         Ok(())
     }
 
@@ -176,27 +320,8 @@ impl FtlSpec {
     pub fn title(&self) -> String {
         match self {
             Self::None => "no translation layer".to_string(),
-            Self::BlockMap(spec) => {
-                let standard = BlockMapSpec { log_blocks: spec.log_blocks, policy: spec.policy, ..Default::default() };
-                let mut title = format!("block-map | {}", spec.policy.name());
-                if matches!(spec.policy, PolicyName::Limit | PolicyName::Macroscopic) && spec.limit > 0 {
-                    title += &format!(" | limit {}", spec.limit);
-                }
-                if spec.policy == PolicyName::Macroscopic && spec.alpha != standard.alpha {
-                    title += " | alpha by regression";
-                }
-                if spec.partial_merge {
-                    title += " | partial merge";
-                }
-                if spec.map_pages != standard.map_pages {
-                    title += &format!(" | {} map pages", spec.map_pages);
-                }
-                if spec.sector_size > 0 {
-                    title += &format!(" | sectors of {}", spec.sector_size);
-                }
-                format!("{title} | {} log blocks", spec.log_blocks)
-            }
-            Self::Fast(spec) => format!("fast | {} log blocks", spec.log_blocks),
+            Self::BlockMap(spec) => spec.title(),
+            Self::Fast(spec) => spec.title(),
         }
     }
 }
@@ -230,6 +355,17 @@ mod tests {
     }
 
     #[test]
+    fn options_that_are_not_the_usual_ones_are_in_the_title() {
+        let text = "victim = 'fifo'\nallocation = 'fifo'\nwear_threshold = 9\ncapacity = '64M'";
+        let title = read(text).unwrap().title();
+        assert_eq!(
+            title,
+            "block-map | macroscopic | victim fifo | wear threshold 9 | free blocks fifo | capacity 64 MiB | 8 log blocks"
+        );
+        assert!(read("spare_blocks = 40").unwrap().title().contains("40 spare blocks"));
+    }
+
+    #[test]
     fn wrong_layers_are_refused_with_what_would_be_right() {
         for (text, expected) in [
             ("kind = 'blockmap'", "did you mean \"block-map\""),
@@ -240,6 +376,12 @@ mod tests {
             ("kind = 'fast'\nlog_blocks = 1", "expected 2 to 4096"),
             ("kind = 'none'\nlog_blocks = 1", "log_blocks"),
             ("log_blocks = 'x'", "invalid type"),
+            ("victim = 'lru'", "expected one of `least-recently-written`"),
+            ("victim = 'fewest'", "did you mean `fewest-valid`"),
+            ("allocation = 'last'", "least-erased"),
+            ("capacity = '3X'", "is no size"),
+            ("capacity = -3", "expected bytes"),
+            ("capacity = '64M'\nspare_blocks = 20", "expected one of them"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -1,18 +1,23 @@
 //! From a [`StackSpec`] to a running stack: the only crate that names every implementation.
 
 mod build;
+mod chip_file;
 mod device_spec;
 mod fs_spec;
 mod ftl_spec;
+pub mod image;
+mod in_directory;
+mod mount_fat;
 mod named;
+mod on_chip;
 pub mod presets;
 mod shared;
 mod spec;
 pub mod suggest;
 mod traced;
 
-pub use build::{BlockStack, BlockVisitor, Mounted, Stack, Watched};
+pub use build::{BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Watched};
 pub use device_spec::{DeviceSpec, StoreKind};
 pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, ReplacementName, WriteBackName};
-pub use ftl_spec::{AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName};
+pub use ftl_spec::{AllocationName, AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName, VictimName};
 pub use spec::{DEFAULT_DEVICE, StackError, StackSpec};

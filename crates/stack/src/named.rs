@@ -23,6 +23,16 @@ pub(crate) fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<
     Ok(Some(read))
 }
 
+/// Reads a number of bytes, or a text as "64M".
+pub(crate) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let bytes = match Value::deserialize(deserializer)? {
+        Value::Integer(bytes) => u64::try_from(bytes).map_err(|_| format!("found {bytes}, expected bytes")),
+        Value::String(text) => nandkit_units::parse_size(&text).map_err(|error| error.to_string()),
+        other => Err(format!("found {other}, expected a number of bytes, or a text as \"64M\"")),
+    };
+    bytes.map_err(D::Error::custom)
+}
+
 /// Lays `over` on `base`: tables are merged, all else is replaced.
 pub(crate) fn overlay(base: &mut Table, over: Table) {
     for (key, value) in over {

@@ -63,7 +63,7 @@ impl StackSpec {
                     "a device in memory takes no translation layer; expected ftl = \"none\", or a flash device";
                 return Err(StackError::new("stack.ftl", detail));
             }
-            (DeviceSpec::Chip { .. }, FtlSpec::None) => {
+            (DeviceSpec::Chip { .. } | DeviceSpec::Kept { .. }, FtlSpec::None) => {
                 let detail =
                     "flash needs a translation layer below a file system for block devices; expected block-map or fast";
                 return Err(StackError::new("stack.ftl", detail));
@@ -76,6 +76,20 @@ impl StackSpec {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The same with every figure of the device: see [`DeviceSpec::resolved`]. A stack that is not resolved says so little that its record would not say
+    /// on what it ran.
+    pub fn resolved(&self) -> Result<Self, StackError> {
+        if self.fs == FsSpec::Model {
+            return Ok(self.clone());
+        }
+        Ok(Self { device: self.device.resolved()?, ..self.clone() })
+    }
+
+    /// The file in which its device is kept.
+    pub fn device_file(&self) -> Option<&str> {
+        if self.fs == FsSpec::Model { None } else { self.device.file() }
     }
 
     /// Whether reads deliver what was written: not on a shadow store.

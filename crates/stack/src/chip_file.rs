@@ -1,0 +1,326 @@
+//! A chip that is kept in a file between runs.
+//!
+//! The file changes once, at the orderly end of a run: all pages that the run changed, in one atomic flush. A run that fails or is stopped leaves it as it
+//! was; to the chip it is as if the run had never been.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use nandkit_block::{Access, BlockDevice, BlockError, BlockGeometry, JournalledFile};
+use nandkit_flash::{Copyback, Flash, MultiPlane, PageProgram, PageRead, Result as FlashResult};
+use nandkit_nand_sim::image::layout::{HEADER_BYTES, Header};
+use nandkit_nand_sim::{ChipImage, ChipSpec, ContentStore, DescribedStore, ImageError, NandChip, ShadowStore, Store};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Lba, Nanos, PageAddress, ReadInto};
+use toml::{Table, Value};
+
+use crate::{StackError, StoreKind};
+
+/// The first bytes of a journalled file.
+const MAGIC: &[u8; 8] = b"NANDKJRN";
+/// Bytes of a sector of the file that holds a chip.
+const SECTOR_SIZE: u32 = 4096;
+/// How many differing figures a message names.
+const DIFFERENCES_SHOWN: usize = 4;
+
+/// A chip kept in a file, of any store.
+pub trait FileChip: Flash {
+    /// Brings everything that changed to the file.
+    fn save(&mut self) -> FlashResult<Done>;
+    /// When its last operation ended.
+    fn last_instant(&self) -> Nanos;
+    /// The chip's seed.
+    fn seed(&self) -> u64;
+    /// The erase count of every block.
+    fn erase_counts(&self) -> Vec<u32>;
+    /// How many blocks are bad.
+    fn bad_blocks(&self) -> u32;
+    /// How many pages are programmed.
+    fn programmed_pages(&self) -> u64;
+}
+
+struct Kept<S>(ChipImage<S, JournalledFile>);
+
+impl<S: Store> FileChip for Kept<S> {
+    fn save(&mut self) -> FlashResult<Done> {
+        self.0.sync(&Context::default())
+    }
+
+    fn last_instant(&self) -> Nanos {
+        self.0.last_instant()
+    }
+
+    fn seed(&self) -> u64 {
+        self.0.chip().seed()
+    }
+
+    fn erase_counts(&self) -> Vec<u32> {
+        self.0.chip().erase_counts().collect()
+    }
+
+    fn bad_blocks(&self) -> u32 {
+        (0..self.geometry().blocks).filter(|block| self.is_bad(BlockIndex(*block))).count() as u32
+    }
+
+    fn programmed_pages(&self) -> u64 {
+        let chip: &NandChip<S> = self.0.chip();
+        let geometry = *chip.geometry();
+        let of_block = |block: u32| {
+            let pages = (0..geometry.pages_per_block).map(move |page| BlockIndex(block).page(page));
+            pages.filter(|at| chip.is_programmed(*at)).count() as u64
+        };
+        (0..geometry.blocks).map(of_block).sum()
+    }
+}
+
+impl<S: Store> Flash for Kept<S> {
+    fn geometry(&self) -> &FlashGeometry {
+        self.0.geometry()
+    }
+
+    fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> FlashResult<Done> {
+        self.0.read(context, at, read)
+    }
+
+    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> FlashResult<Done> {
+        self.0.program(context, at, program)
+    }
+
+    fn erase(&mut self, context: &Context, block: BlockIndex) -> FlashResult<Done> {
+        self.0.erase(context, block)
+    }
+
+    fn is_bad(&self, block: BlockIndex) -> bool {
+        self.0.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> FlashResult<Done> {
+        self.0.mark_bad(context, block)
+    }
+
+    /// Nothing: to the layers above the chip is the medium, and the file follows with [`FileChip::save`]. A file system syncs thousands of times in a run,
+    /// and each would cost the host two flushes of its disk.
+    fn sync(&mut self, context: &Context) -> FlashResult<Done> {
+        Ok(Done::immediately(context))
+    }
+
+    fn copyback(&mut self) -> Option<&mut dyn Copyback> {
+        self.0.copyback()
+    }
+
+    fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
+        self.0.multi_plane()
+    }
+}
+
+/// A new file, which goes again unless it is kept: what failed leaves nothing behind.
+#[derive(Debug, Default)]
+pub(crate) struct NewFile(Option<PathBuf>);
+
+impl NewFile {
+    pub(crate) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // There is nobody left to tell; the file holds a chip that was never used.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn wrong(path: &Path, detail: impl std::fmt::Display) -> StackError {
+    StackError::new("stack.device.file", format!("{}: {detail}", path.display()))
+}
+
+/// The message of a block device's refusal, which may hold the path already.
+fn refused(path: &Path, error: &BlockError) -> StackError {
+    let source = error.source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
+    let shown = path.display().to_string();
+    let detail = format!("{}{source}", error.detail);
+    if detail.contains(&shown) { StackError::new("stack.device.file", detail) } else { wrong(path, detail) }
+}
+
+fn unusable(path: &Path, error: &ImageError) -> StackError {
+    let source = error.source().map_or_else(String::new, |source| format!(": {source}"));
+    wrong(path, format!("{error}{source}"))
+}
+
+/// The first bytes of a plain file.
+pub(crate) fn beginning(path: &Path, bytes: u64) -> Result<Vec<u8>, StackError> {
+    let unreadable = |error| wrong(path, format!("cannot read the file: {error}"));
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(wrong(path, "this is no plain file; expected the path of one"));
+    }
+    let mut found = Vec::new();
+    File::open(path).and_then(|file| file.take(bytes).read_to_end(&mut found)).map_err(unreadable)?;
+    Ok(found)
+}
+
+/// Whether these are the first bytes of a file that may hold a chip.
+pub(crate) fn is_device_file(beginning: &[u8]) -> bool {
+    beginning.starts_with(MAGIC)
+}
+
+fn open_file(path: &Path, access: Access) -> Result<JournalledFile, StackError> {
+    let found = beginning(path, MAGIC.len() as u64)?;
+    if !is_device_file(&found) {
+        let shown = found.escape_ascii();
+        return Err(wrong(
+            path,
+            format!("the file begins with \"{shown}\", expected \"NANDKJRN\": a chip that nandkit has put there"),
+        ));
+    }
+    JournalledFile::open(path, access).map_err(|error| refused(path, &error))
+}
+
+fn header(path: &Path, file: &JournalledFile) -> Result<Header, StackError> {
+    let capacity = file.geometry().capacity();
+    let mut bytes = vec![0; HEADER_BYTES];
+    if !bytes.len().is_multiple_of(file.geometry().sector_size as usize) || capacity < HEADER_BYTES as u64 {
+        return Err(wrong(path, format!("the device in the file has {capacity} bytes, expected those of a chip")));
+    }
+    file.read(&Context::default(), Lba(0), ReadInto::Bytes(&mut bytes)).map_err(|error| refused(path, &error))?;
+    Header::decode(&bytes).map_err(|error| unusable(path, &error))
+}
+
+const fn store_of(header: &Header) -> StoreKind {
+    match header.kind {
+        nandkit_nand_sim::StoreKind::Content => StoreKind::Content,
+        nandkit_nand_sim::StoreKind::Described => StoreKind::Described,
+        nandkit_nand_sim::StoreKind::Shadow => StoreKind::Shadow,
+    }
+}
+
+fn spec_in(path: &Path, header: &Header) -> Result<ChipSpec, StackError> {
+    let mut spec = ChipSpec::from_toml(&header.spec).map_err(|error| wrong(path, error))?;
+    spec.sources.clear();
+    Ok(spec)
+}
+
+/// The chip that a file holds, and its store.
+pub(crate) fn spec_of(path: &Path) -> Result<(ChipSpec, StoreKind), StackError> {
+    let file = open_file(path, Access::ReadOnly)?;
+    let header = header(path, &file)?;
+    Ok((spec_in(path, &header)?, store_of(&header)))
+}
+
+fn flatten(into: &mut Vec<(String, String)>, prefix: &str, table: &Table) {
+    for (key, value) in table {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            Value::Table(inner) => flatten(into, &path, inner),
+            other => into.push((path, other.to_string())),
+        }
+    }
+}
+
+/// The figures of a chip by name; what it is called is none of them.
+fn figures(chip: &ChipSpec) -> Vec<(String, String)> {
+    let plain = ChipSpec { name: String::new(), title: String::new(), sources: Default::default(), ..chip.clone() };
+    let mut figures = Vec::new();
+    if let Ok(table) = Table::try_from(&plain) {
+        flatten(&mut figures, "", &table);
+    }
+    figures
+}
+
+/// Refuses another chip or store than the one asked for, naming the first differences.
+fn check_same(path: &Path, found: (&ChipSpec, StoreKind), asked: (&ChipSpec, StoreKind)) -> Result<(), StackError> {
+    let mut differences = Vec::new();
+    if found.1 != asked.1 {
+        differences.push(format!("store is {}, asked for {}", found.1.name(), asked.1.name()));
+    }
+    let (in_file, wanted) = (figures(found.0), figures(asked.0));
+    for (key, value) in &in_file {
+        match wanted.iter().find(|(name, _)| name == key) {
+            Some((_, other)) if other == value => {}
+            Some((_, other)) => differences.push(format!("{key} is {value}, asked for {other}")),
+            None => differences.push(format!("{key} is {value}, asked for none")),
+        }
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let more = differences.len().saturating_sub(DIFFERENCES_SHOWN);
+    differences.truncate(DIFFERENCES_SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let detail = format!(
+        "the file holds another chip: {}{more}; expected the same, another file, or no device but the file",
+        differences.join(", ")
+    );
+    Err(wrong(path, detail))
+}
+
+fn boxed<S: Store + 'static>(
+    image: Result<ChipImage<S, JournalledFile>, ImageError>,
+) -> Result<Box<dyn FileChip>, ImageError> {
+    image.map(|image| Box::new(Kept(image)) as Box<dyn FileChip>)
+}
+
+fn load(path: &Path, file: JournalledFile, store: StoreKind) -> Result<Box<dyn FileChip>, StackError> {
+    let context = Context::default();
+    let chip = match store {
+        StoreKind::Content => boxed(ChipImage::<ContentStore, _>::open(file, &context)),
+        StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::open(file, &context)),
+        StoreKind::Shadow => boxed(ChipImage::<ShadowStore, _>::open(file, &context)),
+    };
+    chip.map_err(|error| unusable(path, &error))
+}
+
+/// Opens the chip of a file for looking at it: nothing reaches the file, whatever is done with the chip.
+pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn FileChip>), StackError> {
+    let file = open_file(path, Access::ReadOnly)?;
+    let header = header(path, &file)?;
+    let (spec, store) = (spec_in(path, &header)?, store_of(&header));
+    Ok((spec, store, load(path, file, store)?))
+}
+
+/// Opens the chip of a file, which must be this one, or makes it with this seed where there is no such file.
+pub(crate) fn open_or_create(
+    path: &Path,
+    chip: &ChipSpec,
+    store: StoreKind,
+    seed: u64,
+) -> Result<(Box<dyn FileChip>, NewFile), StackError> {
+    match path.try_exists() {
+        Ok(true) => {
+            // A reader's look comes first, so that a file that cannot be used is not changed by being opened.
+            let (found, found_store) = spec_of(path)?;
+            check_same(path, (&found, found_store), (chip, store))?;
+            let file = open_file(path, Access::ReadWrite)?;
+            Ok((load(path, file, store)?, NewFile::default()))
+        }
+        Ok(false) => create(path, chip, store, seed),
+        Err(error) => Err(wrong(path, format!("cannot tell whether there is such a file: {error}"))),
+    }
+}
+
+fn create(
+    path: &Path,
+    chip: &ChipSpec,
+    store: StoreKind,
+    seed: u64,
+) -> Result<(Box<dyn FileChip>, NewFile), StackError> {
+    let context = Context::default();
+    let bytes = match store {
+        StoreKind::Content => ChipImage::<ContentStore, JournalledFile>::required_bytes(chip),
+        StoreKind::Described => ChipImage::<DescribedStore, JournalledFile>::required_bytes(chip),
+        StoreKind::Shadow => ChipImage::<ShadowStore, JournalledFile>::required_bytes(chip),
+    };
+    let bytes = bytes.map_err(|error| unusable(path, &error))?;
+    let sectors = bytes.div_ceil(u64::from(SECTOR_SIZE));
+    let geometry = BlockGeometry { sector_size: SECTOR_SIZE, sectors, preferred_size: SECTOR_SIZE, recycling_size: 0 };
+    let file = JournalledFile::create(path, geometry).map_err(|error| refused(path, &error))?;
+    let new = NewFile(Some(path.to_path_buf()));
+    let chip = match store {
+        StoreKind::Content => boxed(ChipImage::<ContentStore, _>::create(file, chip, seed, &context)),
+        StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::create(file, chip, seed, &context)),
+        StoreKind::Shadow => boxed(ChipImage::<ShadowStore, _>::create(file, chip, seed, &context)),
+    };
+    Ok((chip.map_err(|error| unusable(path, &error))?, new))
+}

@@ -1,0 +1,134 @@
+//! A file system seen from one of its directories: each further run on a volume that is there already works in a directory of its own.
+
+use std::ops::ControlFlow;
+
+use nandkit_units::{Payload, ReadInto};
+use nandkit_vfs::{
+    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, InodeNumber, Links,
+    NewNode, RenameFlags, Result, VolumeStatus, XattrChanges, Xattrs,
+};
+
+use crate::build::MountedFileSystem;
+
+/// `root` is the directory; everything else is as it is.
+struct InDirectory<F> {
+    fs: F,
+    root: InodeNumber,
+}
+
+/// The file system itself where its root is empty; else with a new directory `run-2`, `run-3`, ... as its root. What earlier runs left stays.
+pub(crate) fn for_next_run<F: MountedFileSystem + Changes + 'static>(mut fs: F) -> Result<Box<dyn MountedFileSystem>> {
+    let root = fs.root();
+    let mut is_empty = true;
+    fs.read_dir(root, 0, &mut |_| {
+        is_empty = false;
+        ControlFlow::Break(())
+    })?;
+    if is_empty {
+        return Ok(Box::new(fs));
+    }
+    let mut run = 2_u32;
+    loop {
+        let name = format!("run-{run}");
+        match fs.create(root, name.as_bytes(), &NewNode::DIRECTORY) {
+            Ok(directory) => return Ok(Box::new(InDirectory { fs, root: directory })),
+            Err(error) if error.kind == ErrorKind::Exists && run < u32::MAX => run += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl<F: MountedFileSystem + Changes> MountedFileSystem for InDirectory<F> {
+    fn unmount(&mut self) -> Result<()> {
+        self.fs.unmount()
+    }
+}
+
+impl<F: Changes> FileSystem for InDirectory<F> {
+    fn root(&self) -> InodeNumber {
+        self.root
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        self.fs.volume()
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        self.fs.lookup(directory, name)
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        self.fs.stat(inode)
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.fs.read_dir(directory, cookie, sink)
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
+        self.fs.read(inode, offset, into)
+    }
+
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        self.fs.read_link(inode)
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        if self.fs.changes().is_some() { Some(self) } else { None }
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        self.fs.xattrs()
+    }
+}
+
+impl<F: Changes> Changes for InDirectory<F> {
+    fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
+        self.fs.create(directory, name, node)
+    }
+
+    fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
+        self.fs.write(inode, offset, data)
+    }
+
+    fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
+        self.fs.set_attributes(inode, change)
+    }
+
+    fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        self.fs.remove(directory, name)
+    }
+
+    fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()> {
+        self.fs.rename(from, to, flags)
+    }
+
+    fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
+        self.fs.sync(inode)
+    }
+
+    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
+        self.fs.retain(inode)
+    }
+
+    fn release(&mut self, inode: InodeNumber) -> Result<()> {
+        self.fs.release(inode)
+    }
+
+    fn links(&mut self) -> Option<&mut dyn Links> {
+        self.fs.links()
+    }
+
+    fn xattr_changes(&mut self) -> Option<&mut dyn XattrChanges> {
+        self.fs.xattr_changes()
+    }
+
+    fn allocation(&mut self) -> Option<&mut dyn Allocation> {
+        self.fs.allocation()
+    }
+}

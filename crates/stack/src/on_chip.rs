@@ -1,0 +1,214 @@
+//! Translation layers on chips, in memory and in files.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nandkit_block::RamDevice;
+use nandkit_cleaning::allocation::AllocationRule;
+use nandkit_cleaning::log_victim::VictimRule;
+use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
+use nandkit_flash::Flash;
+use nandkit_flash::wrap::StatsFlash;
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity};
+use nandkit_nand_sim::{ChipSpec, NandChip, Store};
+use nandkit_units::{Clock, Context, Done, Statistics};
+
+use crate::build::{BlockStack, Chip, ChipInFile, Closing, Frame, Keeping};
+use crate::chip_file::{self, FileChip};
+use crate::shared::SharedStatistics;
+use crate::traced::{EVENTS, TracedBlock};
+use crate::{
+    AllocationName, AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FsSpec, FtlSpec, PolicyName, StackError, StackSpec,
+    StoreKind, VictimName,
+};
+
+/// The largest sector that FAT knows.
+const FAT_SECTOR_MAX: u32 = 4096;
+
+type Layer<T> = Arc<Mutex<T>>;
+type OnFlash<F> = (fn(Layer<BlockMapFtl<F>>) -> BlockStack, fn(Layer<FastFtl<F>>) -> BlockStack);
+
+/// The device of a stack with its translation layer.
+pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<BlockStack, StackError> {
+    let (store, chip, file) = match &spec.device {
+        DeviceSpec::Ram { size, sector_size } => {
+            let device = RamDevice::with_sectors(*sector_size, size / u64::from(*sector_size));
+            let device = device.map_err(|error| StackError::new("stack.device", error.to_string()))?;
+            return Ok(BlockStack::Ram(Arc::new(Mutex::new(device))));
+        }
+        DeviceSpec::Kept { file } => {
+            return Err(StackError::new("stack.device", format!("the chip in {file} was not looked up")));
+        }
+        DeviceSpec::Chip { store, chip, file, .. } => (*store, chip, file),
+    };
+    // Without a file system a sector is a page, as the layer has it.
+    let sector_size = match &spec.fs {
+        FsSpec::Fat(_) => chip.geometry.page_size.min(FAT_SECTOR_MAX),
+        _ => 0,
+    };
+    if let Some(file) = file {
+        let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed)?;
+        return in_file(&spec.ftl, sector_size, chip, new_file, frame);
+    }
+    let memory = InMemory { chip, seed, ftl: &spec.ftl, sector_size };
+    match store {
+        StoreKind::Content => memory.build(frame, (BlockStack::BlockMapContent, BlockStack::FastContent)),
+        StoreKind::Described => memory.build(frame, (BlockStack::BlockMapDescribed, BlockStack::FastDescribed)),
+        StoreKind::Shadow => memory.build(frame, (BlockStack::BlockMapShadow, BlockStack::FastShadow)),
+    }
+}
+
+struct InMemory<'a> {
+    chip: &'a ChipSpec,
+    seed: u64,
+    ftl: &'a FtlSpec,
+    sector_size: u32,
+}
+
+impl InMemory<'_> {
+    fn build<S: Store + 'static>(
+        &self,
+        frame: &mut Frame,
+        variants: OnFlash<Chip<S>>,
+    ) -> Result<BlockStack, StackError> {
+        let chip = NandChip::<S>::new(self.chip, self.seed)
+            .map_err(|error| StackError::new("stack.device", error.to_string()))?;
+        attach(self.ftl, self.sector_size, StatsFlash::new(chip), frame, variants)
+    }
+}
+
+fn in_file(
+    ftl: &FtlSpec,
+    sector_size: u32,
+    chip: Box<dyn FileChip>,
+    new_file: chip_file::NewFile,
+    frame: &mut Frame,
+) -> Result<BlockStack, StackError> {
+    // Ages of data go on where the last run ended.
+    frame.clock.advance_to(chip.last_instant());
+    frame.started = frame.clock.now();
+    let variants: OnFlash<ChipInFile> = (BlockStack::BlockMapFile, BlockStack::FastFile);
+    let stack = attach(ftl, sector_size, StatsFlash::new(chip), frame, variants)?;
+    let closing: Closing = match &stack {
+        BlockStack::BlockMapFile(layer) => closing(layer, |layer, context| layer.close(context)),
+        BlockStack::FastFile(layer) => closing(layer, |layer, context| layer.close(context)),
+        _ => return Err(StackError::new("stack.ftl", "a layer that keeps no chip in a file")),
+    };
+    frame.keeping = Some(Keeping { closing, new_file });
+    Ok(stack)
+}
+
+type Closed = Result<(ChipInFile, Done), nandkit_block::BlockError>;
+
+fn closing<T: Send + 'static>(layer: &Layer<T>, close: fn(T, &Context) -> Closed) -> Closing {
+    let layer = Arc::clone(layer);
+    Box::new(move |clock: &Clock| {
+        let layer = Arc::into_inner(layer)
+            .ok_or_else(|| StackError::new("stack.ftl", "the layer is still in use and cannot be closed"))?;
+        let layer = layer.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (mut flash, done) = close(layer, &Context::at(clock.now()))
+            .map_err(|error| StackError::new("stack.ftl", format!("cannot close the layer: {error}")))?;
+        clock.advance_to(done.completed);
+        let saved = flash.inner_mut().save();
+        saved
+            .map(|_| ())
+            .map_err(|error| StackError::new("stack.device.file", format!("cannot keep the chip: {error}")))
+    })
+}
+
+fn attach<F: Flash + 'static>(
+    ftl: &FtlSpec,
+    sector_size: u32,
+    flash: StatsFlash<F>,
+    frame: &mut Frame,
+    variants: OnFlash<StatsFlash<F>>,
+) -> Result<BlockStack, StackError> {
+    let Frame { clock, watched, .. } = frame;
+    watched.flash = Some(Arc::clone(flash.counters()));
+    watched.layers.push(("flash".to_string(), Arc::clone(flash.counters()) as Arc<dyn Statistics>));
+    let context = Context::at(clock.now());
+    let wrong = |error: nandkit_block::BlockError| StackError::new("stack.ftl", error.to_string());
+    match ftl {
+        FtlSpec::BlockMap(spec) => {
+            let options = block_map_options(spec, sector_size);
+            let ftl = BlockMapFtl::attach_at(flash, options, &context).map_err(wrong)?;
+            clock.advance_to(ftl.attach_report().done.completed);
+            let ftl = Arc::new(Mutex::new(ftl));
+            watched.layers.push(("ftl".to_string(), Arc::new(SharedStatistics(Arc::clone(&ftl)))));
+            if let Some(block) = spec.trace_block {
+                let traced = TracedBlock { ftl: Arc::clone(&ftl), block };
+                watched.layers.push(("ftl_trace".to_string(), Arc::new(traced)));
+            }
+            Ok(variants.0(ftl))
+        }
+        FtlSpec::Fast(spec) => {
+            let ftl = FastFtl::attach_at(flash, fast_options(spec, sector_size), &context).map_err(wrong)?;
+            clock.advance_to(ftl.attach_report().done.completed);
+            let ftl = Arc::new(Mutex::new(ftl));
+            watched.layers.push(("ftl".to_string(), Arc::new(SharedStatistics(Arc::clone(&ftl)))));
+            Ok(variants.1(ftl))
+        }
+        FtlSpec::None => Err(StackError::new("stack.ftl", "no layer on flash; expected block-map or fast")),
+    }
+}
+
+const fn capacity(spare_blocks: u32, bytes: u64) -> LogicalCapacity {
+    match (spare_blocks, bytes) {
+        (0, 0) => LogicalCapacity::Automatic,
+        (0, bytes) => LogicalCapacity::Bytes(bytes),
+        (spare, _) => LogicalCapacity::SpareBlocks(spare),
+    }
+}
+
+const fn allocation(name: AllocationName) -> AllocationRule {
+    match name {
+        AllocationName::LeastErased => AllocationRule::LeastErased,
+        AllocationName::Fifo => AllocationRule::Fifo,
+    }
+}
+
+fn block_map_options(spec: &BlockMapSpec, sector_size: u32) -> BlockMapOptions {
+    let limit = (spec.limit > 0).then_some(u64::from(spec.limit));
+    let policy = match spec.policy {
+        PolicyName::Merge => RecyclingPolicy::Merge,
+        PolicyName::MergeMigration => RecyclingPolicy::CostBased,
+        PolicyName::Limit => RecyclingPolicy::Limit { max: limit },
+        PolicyName::Macroscopic => {
+            let estimator = match spec.alpha {
+                AlphaName::Origin => AlphaEstimator::Origin,
+                AlphaName::Regression => AlphaEstimator::Regression,
+            };
+            RecyclingPolicy::Macroscopic { estimator, cap: limit }
+        }
+    };
+    BlockMapOptions {
+        capacity: capacity(spec.spare_blocks, spec.capacity),
+        sector_size: if spec.sector_size > 0 { spec.sector_size } else { sector_size },
+        log_blocks: spec.log_blocks,
+        policy,
+        partial_merge: spec.partial_merge,
+        map_pages_per_recycling: spec.map_pages,
+        victim: match spec.victim {
+            VictimName::LeastRecentlyWritten => VictimRule::LeastRecentlyWritten,
+            VictimName::Fifo => VictimRule::Fifo,
+            VictimName::FewestValid => VictimRule::FewestValid,
+            VictimName::RoundRobin => VictimRule::RoundRobin,
+        },
+        allocation: allocation(spec.allocation),
+        wear_threshold: (spec.wear_threshold > 0).then_some(spec.wear_threshold),
+        events: if spec.trace_block.is_some() { EVENTS } else { 0 },
+        ..BlockMapOptions::default()
+    }
+}
+
+fn fast_options(spec: &FastSpec, sector_size: u32) -> FastOptions {
+    FastOptions {
+        capacity: capacity(spec.spare_blocks, spec.capacity),
+        sector_size: if spec.sector_size > 0 { spec.sector_size } else { sector_size },
+        // The spec counts the sequential log block too, so that both layers have as much flash for logs.
+        log_blocks: spec.log_blocks.saturating_sub(1),
+        map_pages_per_recycling: spec.map_pages,
+        allocation: allocation(spec.allocation),
+        ..FastOptions::default()
+    }
+}

@@ -1,0 +1,277 @@
+//! Chips that are kept in files: what stays from run to run, and what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use nandkit_block::BlockDevice;
+use nandkit_stack::image::{self, Image, Layer, Volume};
+use nandkit_stack::{BlockVisitor, Mounted, Stack, StackError, StackSpec};
+use nandkit_units::{Context, Lba, Payload, ReadInto};
+use nandkit_vfs::{ErrorKind, NewNode};
+
+/// A small chip, so that every test takes a moment.
+fn spec(file: &Path, rest: &str) -> StackSpec {
+    spec_with(&format!("preset = 'nandsim-32m-16k'\nblocks = 128\nfile = '{}'", file.display()), rest)
+}
+
+fn spec_with(device: &str, rest: &str) -> StackSpec {
+    toml::from_str(&format!("{rest}\n[device]\n{device}\n")).expect("a spec")
+}
+
+fn put(stack: &mut Stack, name: &str, content: &[u8]) {
+    let Mounted::Files(fs) = &mut stack.mounted else { panic!("a file system") };
+    let root = fs.root();
+    let changes = fs.changes().expect("writable");
+    let inode = changes.create(root, name.as_bytes(), &NewNode::FILE).expect("creates");
+    assert_eq!(changes.write(inode, 0, Payload::Bytes(content)).expect("writes"), content.len());
+}
+
+fn names(stack: &Stack) -> Vec<String> {
+    let Mounted::Files(fs) = &stack.mounted else { panic!("a file system") };
+    let mut names = Vec::new();
+    fs.read_dir(fs.root(), 0, &mut |entry| {
+        names.push(String::from_utf8_lossy(entry.name).into_owned());
+        std::ops::ControlFlow::Continue(())
+    })
+    .expect("reads");
+    names
+}
+
+fn refused(spec: &StackSpec) -> StackError {
+    match Stack::build(spec, 1) {
+        Ok(_) => panic!("built {}", spec.title()),
+        Err(error) => error,
+    }
+}
+
+fn chip(path: &Path) -> image::ChipInfo {
+    match image::inspect(path).expect("a chip") {
+        Image::Chip(chip) => *chip,
+        Image::Fat(_) => panic!("a chip"),
+    }
+}
+
+#[test]
+fn what_a_run_leaves_is_there_for_the_next_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("chip.nand");
+    let mut stack = Stack::build(&spec(&path, "[fs]\nkind = 'fat'\nlabel = 'KEPT'"), 5).expect("builds");
+    assert_eq!(stack.started.get(), 0);
+    put(&mut stack, "first.txt", &[7; 5000]);
+    let ended = stack.clock.now();
+    stack.close().expect("closes");
+
+    let info = chip(&path);
+    assert_eq!((info.seed, info.spec.geometry.blocks), (5, 128));
+    assert!(info.last_instant_ns >= ended.get() / 2 && info.programmed_pages > 10, "{info:?}");
+    assert_eq!(info.layer, Layer::Known { kind: "block-map", clean: true });
+    let Volume::Fat(fat) = &info.volume else { panic!("{:?}", info.volume) };
+    assert_eq!((fat.label.as_str(), fat.kind), ("KEPT", "FAT12"));
+    let report = image::check(&path).expect("checks");
+    assert!(report.is_clean() && report.files == 1, "{report:?}");
+
+    // Only the file is named: the chip is as the file has it. The first run's file stays, the second run has a directory of its own.
+    let only_file = spec_with(&format!("file = '{}'", path.display()), "");
+    let mut stack = Stack::build(&only_file, 9).expect("opens");
+    assert!(stack.started >= nandkit_units::Nanos(info.last_instant_ns));
+    assert_eq!(names(&stack), Vec::<String>::new());
+    put(&mut stack, "first.txt", b"second");
+    stack.close().expect("closes");
+    let report = image::check(&path).expect("checks");
+    assert!(report.is_clean() && (report.files, report.directories) == (2, 2), "{report:?}");
+    let later = chip(&path);
+    assert_eq!(later.seed, 5, "the chip keeps its own seed");
+    assert!(later.last_instant_ns > info.last_instant_ns);
+    assert!(later.erases.iter().sum::<u32>() >= info.erases.iter().sum::<u32>());
+}
+
+#[test]
+fn a_run_that_does_not_end_well_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("chip.nand");
+    let stack = Stack::build(&spec(&path, ""), 1).expect("builds");
+    assert!(path.exists());
+    drop(stack);
+    assert!(!path.exists(), "a chip that no run has finished on goes again");
+    Stack::build(&spec(&path, ""), 1).expect("builds").close().expect("closes");
+    let before = fs::read(&path).expect("reads");
+    let mut stack = Stack::build(&spec(&path, ""), 1).expect("opens");
+    put(&mut stack, "lost", &[1; 9000]);
+    drop(stack);
+    assert!(fs::read(&path).expect("reads") == before);
+    // A stack that cannot be built leaves no file either.
+    let too_small = directory.path().join("small.nand");
+    refused(&spec_with(&format!("preset = 'nandsim-32m-16k'\nblocks = 4\nfile = '{}'", too_small.display()), ""));
+    assert!(!too_small.exists());
+}
+
+struct WriteThenRead;
+
+impl BlockVisitor for WriteThenRead {
+    type Output = bool;
+
+    /// Whether the first sector was there already.
+    fn visit<D: BlockDevice>(self, device: &mut D) -> bool {
+        let context = Context::default();
+        let size = device.geometry().sector_size as usize;
+        let mut found = vec![0; size];
+        let known = device.read(&context, Lba(3), ReadInto::Bytes(&mut found)).is_ok() && found == vec![9; size];
+        device.write(&context, Lba(3), Payload::Bytes(&vec![9; size])).expect("writes");
+        known
+    }
+}
+
+#[test]
+fn every_store_and_every_layer_can_be_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for store in ["content", "described", "shadow"] {
+        for ftl in ["block-map", "fast"] {
+            let path = directory.path().join(format!("{store}-{ftl}.nand"));
+            let device =
+                format!("preset = 'nandsim-32m-16k'\nblocks = 128\nstore = '{store}'\nfile = '{}'", path.display());
+            let spec = spec_with(&device, &format!("fs = 'none'\nftl = '{ftl}'"));
+            for run in 0..2 {
+                let mut stack = Stack::build(&spec, 1).expect("builds");
+                let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
+                let known = blocks.visit(WriteThenRead);
+                assert_eq!(known, run == 1 && store != "shadow", "{store}, {ftl}, run {run}");
+                stack.close().expect("closes");
+            }
+            let info = chip(&path);
+            assert_eq!(info.store.name(), store);
+            assert_eq!(
+                info.layer,
+                Layer::Known { kind: if ftl == "fast" { "fast" } else { "block-map" }, clean: true }
+            );
+            assert_eq!(info.volume, Volume::None);
+        }
+    }
+}
+
+#[test]
+fn files_that_do_not_fit_are_refused_and_untouched() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("chip.nand");
+    let mut stack = Stack::build(&spec(&path, ""), 1).expect("builds");
+    put(&mut stack, "data", &[3; 20_000]);
+    stack.close().expect("closes");
+    let good = fs::read(&path).expect("reads");
+    let file = format!("file = '{}'", path.display());
+    let same = "preset = 'nandsim-32m-16k'\nblocks = 128";
+    for (device, rest, expected) in [
+        ("preset = 'nandsim-32m-16k'\nblocks = 64".to_string(), "", "geometry.blocks is 128, asked for 64"),
+        (format!("{same}\nstore = 'content'"), "", "store is described, asked for content"),
+        (format!("{same}\ntiming.read_ns = 7"), "", "timing.read_ns is 25000, asked for 7"),
+        (same.to_string(), "ftl = 'fast'", "expected 2"),
+        (same.to_string(), "[fs]\nkind = 'fat'\nfat_type = 'fat16'", "is FAT12, asked for FAT16"),
+        (same.to_string(), "[fs]\nkind = 'fat'\ncluster_size = 32768", "asked for 32768"),
+    ] {
+        let error = refused(&spec_with(&format!("{device}\n{file}"), rest)).to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+        assert!(fs::read(&path).expect("reads") == good, "{expected}");
+    }
+    // The journalled file: header and version. Behind its 4096 bytes the chip's header, with its own magic, version and checksum.
+    for (at, value, expected) in [
+        (0, b'X', "\"NANDKJRN\""),
+        (8, 9, "version 9, expected version 1"),
+        (40, 0xFF, "expected"),
+        (4096, b'X', "expected \"NANDKIT\""),
+        (4096 + 8, 9, "version 9, expected version 1"),
+        (4096 + 70, 0xFF, "checksum"),
+    ] {
+        let mut bad = good.clone();
+        bad[at] = if bad[at] == value { 0xFE } else { value };
+        fs::write(&path, &bad).expect("writes");
+        for error in [refused(&spec(&path, "")), image::inspect(&path).unwrap_err(), image::check(&path).unwrap_err()] {
+            let error = error.to_string();
+            assert!(error.contains(expected) && error.contains("chip.nand"), "{at}: {error}");
+        }
+        assert!(fs::read(&path).expect("reads") == bad, "byte {at}");
+    }
+    for (content, expected) in [(&b""[..], "begins with \"\""), (b"some text\n", "some tex")] {
+        fs::write(&path, content).expect("writes");
+        for error in [refused(&spec(&path, "")), image::inspect(&path).unwrap_err()] {
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        assert_eq!(fs::read(&path).expect("reads"), content);
+    }
+    assert!(refused(&spec(directory.path(), "")).to_string().contains("no plain file"));
+    assert!(refused(&spec(&directory.path().join("no/chip.nand"), "")).to_string().contains("cannot create"));
+}
+
+#[test]
+fn every_damaged_byte_of_the_header_and_of_the_first_records_is_noticed_or_harmless() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("chip.nand");
+    Stack::build(&spec(&path, ""), 1).expect("builds").close().expect("closes");
+    let good = fs::read(&path).expect("reads");
+    // The header of the file, of the chip, the block records, and pages: a prime step meets every field in time.
+    let places = (0..48).chain(4096..4096 + 64).chain((4096 + 65_536..good.len()).step_by(61_681));
+    for at in places {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        fs::write(&path, &bad).expect("writes");
+        // No panic, and no message without the file's name.
+        if let Err(error) = image::inspect(&path) {
+            assert!(error.to_string().contains("chip.nand"), "byte {at}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_second_user_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("chip.nand");
+    let stack = Stack::build(&spec(&path, ""), 1).expect("builds");
+    assert!(refused(&spec(&path, "")).to_string().contains("in use"));
+    assert!(image::inspect(&path).unwrap_err().to_string().contains("in use"));
+    stack.close().expect("closes");
+    assert!(image::inspect(&path).is_ok());
+}
+
+#[test]
+fn somebodys_data_are_not_formatted_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("chip.nand");
+    let mut stack = Stack::build(&spec(&path, "fs = 'none'"), 1).expect("builds");
+    let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
+    struct Fill;
+    impl BlockVisitor for Fill {
+        type Output = ();
+        fn visit<D: BlockDevice>(self, device: &mut D) {
+            let bytes = vec![9; device.geometry().sector_size as usize];
+            device.write(&Context::default(), Lba(0), Payload::Bytes(&bytes)).expect("writes");
+        }
+    }
+    blocks.visit(Fill);
+    stack.close().expect("closes");
+    let before = fs::read(&path).expect("reads");
+    let error = refused(&spec(&path, ""));
+    assert_eq!(error.at, "stack.fs", "{error}");
+    assert!(fs::read(&path).expect("reads") == before);
+    assert!(matches!(chip(&path).volume, Volume::Unknown(_)));
+    assert!(image::check(&path).is_err());
+}
+
+#[test]
+fn a_directory_of_ones_own_behaves_as_a_root() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("chip.nand");
+    for run in 1..=3 {
+        let mut stack = Stack::build(&spec(&path, ""), 1).expect("builds");
+        assert!(names(&stack).is_empty(), "run {run}");
+        put(&mut stack, "a", &[run; 100]);
+        put(&mut stack, "b", &[run; 100]);
+        let Mounted::Files(fs) = &mut stack.mounted else { panic!("a file system") };
+        let root = fs.root();
+        let changes = fs.changes().expect("writable");
+        assert_eq!(changes.root(), root);
+        changes.rename((root, b"a"), (root, b"c"), Default::default()).expect("renames");
+        changes.remove(root, b"b").expect("removes");
+        assert_eq!(fs.lookup(root, b"b").unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(names(&stack), ["c"]);
+        stack.close().expect("closes");
+    }
+    let report = image::check(&path).expect("checks");
+    assert_eq!((report.files, report.directories), (3, 3), "{report:?}");
+}
