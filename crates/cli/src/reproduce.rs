@@ -2,6 +2,8 @@
 
 use nandkit_lab::reproduce::{Claim, papers, reproduce as judge, shipped_baseline};
 
+use nandkit_report::tree;
+
 use crate::args::ReproduceArguments;
 use crate::failure::Failure;
 use crate::{output, session};
@@ -36,10 +38,10 @@ fn table(claims: &[Claim]) -> String {
     for claim in claims {
         let verdict = if claim.holds { "holds" } else { "does not hold" };
         text += &format!("{}  {verdict}\n  {}\n", claim.claim, claim.text);
-        text += &format!("  paper:    {}\n  measured: {}\n", claim.paper, claim.measured);
         if !claim.note.is_empty() {
             text += &format!("  {}\n", claim.note);
         }
+        text += &format!("  paper\n{}  measured\n{}", tree(&claim.paper, 4), tree(&claim.measured, 4));
         text.push('\n');
     }
     let holding = claims.iter().filter(|claim| claim.holds).count();

@@ -7,12 +7,14 @@ mod listing;
 mod style;
 mod summary;
 mod table;
+mod tree;
 
 pub use comparison::{Verdict, comparison, verdicts, words};
 pub use listing::listing;
 pub use style::Style;
 pub use summary::{Group, Summary, groups, shared_parts};
 pub use table::{Align, Table};
+pub use tree::tree;
 
 #[cfg(test)]
 mod testing;
