@@ -3,6 +3,7 @@
 use nandkit_lab::{Experiment, RunSpec};
 use nandkit_record::{csv, legend};
 use nandkit_report::{comparison, verdicts, words};
+use nandkit_stack::FsSpec;
 use nandkit_workload::WorkloadSpec;
 use serde_json::json;
 
@@ -24,9 +25,10 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         [] => DEFAULT_WORKLOADS.to_vec(),
         names => names.iter().map(String::as_str).collect(),
     };
+    let on_fat = stacks.iter().any(|stack| matches!(stack.fs, FsSpec::Fat(_)));
     let workloads: Vec<WorkloadSpec> = names
         .iter()
-        .map(|name| name.parse())
+        .map(|name| workload_text(name, on_fat).parse())
         .collect::<Result<_, _>>()
         .map_err(|error: nandkit_workload::SpecError| Failure::Input(format!("--workload: {error}")))?;
     // A chip in a file takes one run at a time.
@@ -63,4 +65,12 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         "records": to_json(&records)?,
         "metrics": legend(),
     }))
+}
+
+/// A directory that is copied to FAT gets names that FAT can hold, on all stacks of the comparison alike, unless the user says how names are to be.
+fn workload_text(text: &str, on_fat: bool) -> String {
+    if on_fat && text.starts_with("tree:") && !text.contains(",names=") {
+        return format!("{text},names=portable");
+    }
+    text.to_string()
 }

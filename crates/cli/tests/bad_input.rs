@@ -253,6 +253,19 @@ fn what_does_not_fit_the_device_is_refused() {
             arguments: &["compare", "--device", "ram", "--ftl", "block-map"],
             expected: &["stack.ftl", "expected ftl = \"none\""],
         },
+        Case {
+            files: &[("big", "0123456789abcdef")],
+            arguments: &["compare", "--fs", "none", "--workload", "tree:."],
+            expected: &["tree does not run on blocks", "expected"],
+        },
+        Case {
+            files: &[(
+                "t.iolog",
+                "fio version 2 iolog\nx add\nx open\nx write 0 4096\nx write 99999995904 4096\nx close\n",
+            )],
+            arguments: &["compare", "--fs", "none", "--workload", "trace:t.iolog"],
+            expected: &["t.iolog, line 5", "expected operations within it", "fit=wrap"],
+        },
     ]);
 }
 

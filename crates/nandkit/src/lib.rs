@@ -39,7 +39,8 @@ pub use nandkit_lab::{
 pub use nandkit_record::{Figures, METRICS, Metric, RunRecord, read_lines};
 pub use nandkit_report as report;
 pub use nandkit_stack::{
-    BlockStack, BlockVisitor, DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets,
+    BlockStack, BlockVisitor, DeviceSpec, FsSpec, FtlSpec, Mounted, MountedFileSystem, Stack, StackError, StackSpec,
+    image, presets,
 };
 pub use nandkit_units as units;
 pub use nandkit_vfs::FileSystem;

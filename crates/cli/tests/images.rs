@@ -1,0 +1,163 @@
+//! Chips in files and FAT images, from the command line.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{nandkit, succeeds};
+use serde_json::Value;
+
+const SPEC: &str = "workload = \"fax:faxes=3\"\n[stack.device]\npreset = \"nandsim-32m-128k\"\n";
+
+fn here() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("s.toml"), SPEC).expect("a file");
+    directory
+}
+
+fn json(directory: &Path, arguments: &[&str]) -> Value {
+    let text = succeeds(directory, arguments);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn fails(directory: &Path, arguments: &[&str], expected: &[&str]) {
+    let outcome = nandkit(directory, arguments);
+    assert_eq!(outcome.status, Some(2), "{arguments:?}: {}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+    for part in expected {
+        assert!(outcome.stderr.contains(part), "{part:?} is not in {arguments:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_chip_lives_from_run_to_run() {
+    let directory = here();
+    let path = directory.path();
+    let first = json(path, &["run", "s.toml", "--device-file", "c.nand", "--json"]);
+    assert_eq!(first[0]["spec"]["stack"]["device"]["file"], "c.nand");
+    let once = json(path, &["info", "c.nand", "--json"]);
+    assert_eq!((&once["image"], &once["volume"]["kind"]), (&"chip".into(), &"FAT16".into()), "{once}");
+    assert_eq!(once["translation_layer"], serde_json::json!({"kind": "block-map", "clean": true}));
+    // The other way to say it, and the chip from the file alone.
+    succeeds(path, &["run", "s.toml", "--set", "stack.device.file=c.nand", "--seed", "2"]);
+    let compared = ["compare", "--device-file", "c.nand", "--policy", "merge", "--workload", "fax:faxes=3", "--json"];
+    let third = json(path, &compared);
+    assert_eq!(third["records"][0]["spec"]["stack"]["device"]["geometry"]["blocks"], 256, "the record is resolved");
+    let thrice = json(path, &["info", "c.nand", "--json"]);
+    for value in ["last_instant_ns", "programmed_pages"] {
+        assert!(thrice[value].as_u64() > once[value].as_u64(), "{value}: {once} {thrice}");
+    }
+    assert_eq!(json(path, &["check", "c.nand", "--json"])["findings"], serde_json::json!([]));
+    let text = succeeds(path, &["info", "c.nand"]);
+    for part in ["nandsim-32m-128k", "erases per block", "bad blocks", "last instant", "block-map", "FAT16", "free"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn one_chip_takes_one_run() {
+    let directory = here();
+    let path = directory.path();
+    let one = "expected one run";
+    fails(path, &["compare", "--device-file", "c.nand", "--workload", "fax"], &["5 runs", "c.nand", one]);
+    let two_seeds = ["compare", "--device-file", "c.nand", "--policy", "merge", "--workload", "fax", "--seeds", "2"];
+    fails(path, &two_seeds, &["2 runs", one]);
+    let grid = format!("{SPEC}[grid]\nstack.ftl.policy = [\"merge\", \"limit\"]\n");
+    fs::write(path.join("g.toml"), grid).expect("a file");
+    fails(path, &["run", "g.toml", "--device-file", "c.nand", "--jobs", "1"], &["2 runs", one]);
+    assert!(!path.join("c.nand").exists());
+    // A file for each run is as good as memory, on any number of threads.
+    let grid = format!("{SPEC}[grid]\nstack.device.file = [\"a.nand\", \"b.nand\"]\n");
+    fs::write(path.join("g.toml"), grid).expect("a file");
+    succeeds(path, &["run", "g.toml", "--jobs", "2"]);
+    assert!(path.join("a.nand").exists() && path.join("b.nand").exists());
+}
+
+#[test]
+fn files_that_are_no_such_chip_are_refused_and_untouched() {
+    let directory = here();
+    let path = directory.path();
+    succeeds(path, &["run", "s.toml", "--device-file", "c.nand"]);
+    let good = fs::read(path.join("c.nand")).expect("reads");
+    let other =
+        ["compare", "--device", "slc-256m", "--device-file", "c.nand", "--policy", "merge", "--workload", "fax"];
+    fails(path, &other, &["c.nand", "another chip", "geometry.blocks is 256, asked for 2048", "expected"]);
+    fails(path, &["compare", "--device", "ram", "--device-file", "c.nand"], &["--device-file", "expected a chip"]);
+    assert!(fs::read(path.join("c.nand")).expect("reads") == good);
+    let mut version = good;
+    version[8] = 7;
+    fs::write(path.join("v.nand"), &version).expect("writes");
+    for arguments in [vec!["run", "s.toml", "--device-file", "v.nand"], vec!["info", "v.nand"], vec!["check", "v.nand"]]
+    {
+        fails(path, &arguments, &["v.nand", "version 7, expected version 1"]);
+    }
+    assert!(fs::read(path.join("v.nand")).expect("reads") == version);
+    fails(path, &["run", "s.toml", "--device-file", "s.toml"], &["s.toml", "begins with \"workload", "\"NANDKJRN\""]);
+    fails(path, &["info", "s.toml"], &["s.toml", "begins with \"workload", "expected a chip"]);
+    fails(path, &["info", "nowhere"], &["nowhere", "cannot read"]);
+    fails(path, &["check", "."], &["no plain file"]);
+    assert_eq!(fs::read_to_string(path.join("s.toml")).expect("reads"), SPEC);
+}
+
+#[test]
+fn a_run_that_fails_leaves_no_chip_behind() {
+    let directory = here();
+    let path = directory.path();
+    let arguments = ["run", "s.toml", "--device-file", "c.nand", "--set", "workload=overwrite:files=1000"];
+    fails(path, &arguments, &["does not fit"]);
+    assert!(!path.join("c.nand").exists());
+}
+
+/// The smallest FAT12 volume of 64 sectors of 512 bytes, with nothing on it: fields as Microsoft's FAT specification, version 1.03, has them.
+fn fat_image() -> Vec<u8> {
+    let mut image = vec![0_u8; 64 * 512];
+    let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &[0xEB, 0x3C, 0x90]);
+    put(3, b"MSDOS5.0");
+    // Sector size, sectors per cluster, reserved sectors, FATs, root entries, sectors, media, sectors per FAT.
+    put(11, &[0, 2, 1, 1, 0, 2, 16, 0, 64, 0, 0xF8, 1, 0]);
+    put(24, &[32, 0, 2, 0]);
+    put(36, &[0x80, 0, 0x29, 1, 2, 3, 4]);
+    put(43, b"NO NAME    FAT12   ");
+    put(510, &[0x55, 0xAA]);
+    for fat in [512, 1024] {
+        put(fat, &[0xF8, 0xFF, 0xFF]);
+    }
+    image
+}
+
+#[test]
+fn fat_images_are_shown_and_checked() {
+    let directory = here();
+    let path = directory.path();
+    let good = fat_image();
+    fs::write(path.join("f.img"), &good).expect("writes");
+    let info = json(path, &["info", "f.img", "--json"]);
+    assert_eq!(info["volume"]["kind"], "FAT12");
+    assert_eq!(info["volume"]["free_bytes"], info["volume"]["total_bytes"]);
+    assert!(succeeds(path, &["info", "f.img"]).contains("clusters of 512 B"));
+    assert!(succeeds(path, &["check", "f.img"]).contains("0 files in 1 directories"));
+    // Cluster 2 is in use and belongs to nobody, in one of the two FATs only.
+    let mut bad = good;
+    bad[515] = 0xFF;
+    bad[516] = 0x0F;
+    fs::write(path.join("f.img"), &bad).expect("writes");
+    let outcome = nandkit(path, &["check", "f.img"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    for finding in ["FatCopiesDiffer", "LostClusters"] {
+        assert!(outcome.stdout.contains(finding), "{}", outcome.stdout);
+    }
+    let outcome = nandkit(path, &["check", "f.img", "--json"]);
+    assert_eq!(outcome.status, Some(1));
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(2), "{report}");
+    assert!(fs::read(path.join("f.img")).expect("reads") == bad);
+    // A boot sector that promises more than there is.
+    let mut short = fat_image();
+    short.truncate(16 * 512);
+    fs::write(path.join("f.img"), &short).expect("writes");
+    for command in ["info", "check"] {
+        fails(path, &[command, "f.img"], &["f.img"]);
+    }
+}
