@@ -123,7 +123,8 @@ pub(crate) fn write<L: Pages>(layer: &mut L, context: &Context, at: Lba, data: P
     let mut chain = Chain::new(context);
     let mut start = 0;
     while let Some(piece) = layer.base().shape.piece(first, total, start) {
-        let written = match data.part(start, piece.length as usize) {
+        let part = if piece.length as usize == total { Some(data) } else { data.part(start, piece.length as usize) };
+        let written = match part {
             Some(part) => layer.write_piece(&mut chain, &piece, part),
             None => write_generated(layer, &mut chain, &piece, data),
         };
@@ -196,15 +197,27 @@ fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> Outc
 }
 
 impl Shape {
+    /// The first byte of a request that is inside the device. Sectors are a power of two: this asks what `BlockGeometry::holds` asks, without division.
+    #[inline]
     fn check(&self, operation: Operation, at: Lba, bytes: usize) -> Result<u64> {
-        if self.block.holds(at, bytes) {
-            return Ok(at.0 * u64::from(self.block.sector_size));
+        let shift = self.block.sector_size.trailing_zeros();
+        let (bytes64, sectors) = (bytes as u64, self.block.sectors);
+        if bytes64 & (u64::from(self.block.sector_size) - 1) == 0
+            && at.0 <= sectors
+            && bytes64 >> shift <= sectors - at.0
+        {
+            return Ok(at.0 << shift);
         }
+        Err(self.out_of_range(operation, at, bytes))
+    }
+
+    #[cold]
+    fn out_of_range(&self, operation: Operation, at: Lba, bytes: usize) -> BlockError {
         let detail = format!(
             "{bytes} bytes: expected whole sectors of {} bytes below sector {}",
             self.block.sector_size, self.block.sectors
         );
-        Err(BlockError::new(ErrorKind::OutOfRange, operation, at, detail))
+        BlockError::new(ErrorKind::OutOfRange, operation, at, detail)
     }
 
     /// The sector at which a piece of a request begins.

@@ -37,10 +37,16 @@ impl Present {
         }
     }
 
+    /// The bits of one logical block, 64 to the word.
+    #[inline]
+    pub fn words_of(&self, lbn: u32) -> &[u64] {
+        let first = lbn as usize * self.words;
+        self.bits.get(first..first + self.words).unwrap_or(&[])
+    }
+
     /// The number of pages up to the last one that holds anything, and whether all of them do.
     pub fn extent(&self, lbn: u32) -> (u32, bool) {
-        let first = lbn as usize * self.words;
-        let words = self.bits.get(first..first + self.words).unwrap_or(&[]);
+        let words = self.words_of(lbn);
         let held: u32 = words.iter().map(|word| word.count_ones()).sum();
         let end = words
             .iter()

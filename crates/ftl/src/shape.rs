@@ -115,8 +115,11 @@ impl Shape {
         let page = byte >> page_shift;
         let column = byte as u32 & (self.page_size - 1);
         let length = (self.page_size - column).min(u32::try_from(left).unwrap_or(u32::MAX));
-        // The capacity is at most 2^50 bytes and pages at least 512: the quotient fits.
-        let (lbn, offset) = (page / u64::from(self.np), page % u64::from(self.np));
-        Some(Piece { lbn: lbn as u32, offset: offset as u32, column, length, start })
+        // The capacity is at most 2^50 bytes and pages at least 512: the quotient fits. Short division where it does: this runs for each page.
+        let (lbn, offset) = match u32::try_from(page) {
+            Ok(page) => (page / self.np, page % self.np),
+            Err(_) => ((page / u64::from(self.np)) as u32, (page % u64::from(self.np)) as u32),
+        };
+        Some(Piece { lbn, offset, column, length, start })
     }
 }

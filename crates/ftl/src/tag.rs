@@ -126,11 +126,17 @@ impl TagFormat {
         let low =
             u64::from(tag.role as u8 | tag.flags) | u64::from(tag.block) << 8 | u64::from(tag.offset & 0xFFFF) << 32;
         let sequence = tag.sequence & SEQUENCE_MASK;
-        let raw =
-            u128::from(low) | u128::from(sequence) << SEQUENCE_SHIFT | u128::from(check(low, sequence)) << CHECK_SHIFT;
-        let image =
-            if self.small_page { (raw & 0xFF_FFFF_FFFF) | 0xFF << 40 | (raw >> 40) << 48 } else { raw << 8 | 0xFF };
-        image.to_le_bytes()
+        let check = check(low, sequence);
+        // The 120 bits as two words, moved around the marker.
+        let (first, second) = (low | sequence << SEQUENCE_SHIFT, sequence >> 16 | check << 32);
+        let tail = first >> 56 | second << 8;
+        let head =
+            if self.small_page { first & 0xFF_FFFF_FFFF | 0xFF << 40 | first >> 40 << 48 } else { first << 8 | 0xFF };
+        let mut image = [0; TAG_BYTES];
+        let (low_half, high_half) = image.split_at_mut(8);
+        low_half.copy_from_slice(&head.to_le_bytes());
+        high_half.copy_from_slice(&tail.to_le_bytes());
+        image
     }
 
     /// What an OOB image says.

@@ -1,7 +1,7 @@
 //! Moving a page inside the flash.
 
 use nandkit_flash::{ErrorKind, Flash, PageProgram, PageRead};
-use nandkit_units::{Cause, Content, PageAddress, Payload, ReadInto};
+use nandkit_units::{BlockIndex, Cause, Content, PageAddress, Payload, ReadInto};
 
 use super::{Base, Label};
 use crate::chain::Chain;
@@ -28,11 +28,9 @@ impl<F: Flash> Base<F> {
         label: Label,
     ) -> Outcome<Copied> {
         self.counters.copies += 1;
-        if self.held.is_empty() && self.use_copyback {
+        if self.held.is_empty() && self.use_copyback && self.reaches(from.block, to.block) {
             let oob = self.next_oob(label);
-            if let Some(copyback) = self.flash.copyback()
-                && copyback.can_copy(from.block, to.block)
-            {
+            if let Some(copyback) = self.flash.copyback() {
                 return match copyback.copy(&chain.next(Some(cause)), from, to, Some(&oob)) {
                     Ok(done) => {
                         chain.advance(done);
@@ -49,6 +47,20 @@ impl<F: Flash> Base<F> {
             }
         }
         self.copy_through_host(chain, cause, from, to, label)
+    }
+
+    /// Whether the chip's copyback reaches from block to block; the answer for a pair of blocks never changes.
+    #[inline]
+    fn reaches(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
+        let both = &mut self.reach;
+        if let Some((_, _, answer)) = both.iter().find(|(a, b, _)| (*a, *b) == (from, to)) {
+            return *answer;
+        }
+        let answer = self.flash.copyback().is_some_and(|copyback| copyback.can_copy(from, to));
+        // Two sources take turns in a merge: log block and data block.
+        both.swap(0, 1);
+        both[0] = (from, to, answer);
+        answer
     }
 
     fn copy_through_host(

@@ -61,6 +61,7 @@ pub(crate) struct Base<F> {
     /// Pages whose content was read once during recovery and must not be read again: it might come back different.
     pub held: Vec<(PageAddress, Content)>,
     use_copyback: bool,
+    reach: [(BlockIndex, BlockIndex, bool); 2],
     quarantine: Vec<Waiting>,
     scratch: Content,
 }
@@ -78,6 +79,7 @@ impl<F: Flash> Base<F> {
             halted: None,
             held: Vec::new(),
             use_copyback: copyback,
+            reach: [(BlockIndex(u32::MAX), BlockIndex(u32::MAX), false); 2],
             quarantine: Vec::with_capacity(8),
             scratch: Content::new(),
         }

@@ -1,6 +1,6 @@
 //! The map in memory: data blocks, log blocks, and which pages hold anything.
 
-use nandkit_cleaning::log_victim::LogView;
+use nandkit_cleaning::log_victim::{LogView, VictimRule};
 use nandkit_cleaning::recycling::PeriodHistory;
 use nandkit_units::{BlockIndex, PageAddress};
 
@@ -21,6 +21,30 @@ pub(super) struct Log {
     pub last_write: u64,
     pub migrations: u64,
     pub history: PeriodHistory,
+}
+
+/// The tables of one logical block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockView<'a> {
+    present: &'a [u64],
+    table: &'a [u16],
+    log: u32,
+    data: Option<u32>,
+}
+
+impl BlockView<'_> {
+    /// Where the current content of a page lies.
+    #[inline]
+    pub fn locate(&self, offset: u32) -> Option<PageAddress> {
+        let present = self.present.get(offset as usize / 64).is_some_and(|word| word >> (offset % 64) & 1 != 0);
+        if !present {
+            return None;
+        }
+        match self.table.get(offset as usize) {
+            Some(&entry) if entry != 0 => Some(BlockIndex(self.log).page(u32::from(entry) - 1)),
+            _ => self.data.map(|block| BlockIndex(block).page(offset)),
+        }
+    }
 }
 
 /// Tables for a device whose logical blocks are all unmapped are zero throughout, and cost no memory until they are written.
@@ -141,16 +165,17 @@ impl Map {
     /// Where the current content of a page lies.
     #[inline]
     pub fn locate(&self, lbn: u32, offset: u32) -> Option<PageAddress> {
-        if !self.is_present(lbn, offset) {
-            return None;
-        }
-        if let Some(slot) = self.slot_of(lbn)
-            && let (Some(log), Some(&entry)) = (self.log(slot), self.table(slot).get(offset as usize))
-            && entry != 0
-        {
-            return Some(BlockIndex(log.block).page(u32::from(entry) - 1));
-        }
-        self.data(lbn).map(|block| BlockIndex(block).page(offset))
+        self.view(lbn).locate(offset)
+    }
+
+    /// One logical block, for looking at many of its pages.
+    #[inline]
+    pub fn view(&self, lbn: u32) -> BlockView<'_> {
+        let (table, log) = match self.slot_of(lbn) {
+            Some(slot) => (self.table(slot), self.log(slot).map_or(0, |log| log.block)),
+            None => (&[][..], 0),
+        };
+        BlockView { present: self.present.words_of(lbn), table, log, data: self.data(lbn) }
     }
 
     /// Whether a migration has to carry the page `offset` of a log block: it is current, or it was trimmed and would otherwise uncover an older
@@ -171,10 +196,12 @@ impl Map {
     }
 
     /// The open log blocks, for the choice of a victim.
-    pub fn views(&self) -> impl Iterator<Item = LogView> + '_ {
-        self.logs.iter().enumerate().filter_map(|(slot, log)| {
+    /// Valid pages are counted only if the rule asks.
+    pub fn views(&self, rule: VictimRule) -> impl Iterator<Item = LogView> + '_ {
+        self.logs.iter().enumerate().filter_map(move |(slot, log)| {
             let log = log.as_ref()?;
-            Some(LogView { slot, opened: log.opened, last_write: log.last_write, valid: self.valid(slot, log) })
+            let valid = if rule == VictimRule::FewestValid { self.valid(slot, log) } else { 0 };
+            Some(LogView { slot, opened: log.opened, last_write: log.last_write, valid })
         })
     }
 

@@ -6,7 +6,7 @@ use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, PageAddress};
 
 use super::BlockMapFtl;
-use super::map::Map;
+use super::map::BlockView;
 use crate::base::{Copied, Filling, Label};
 use crate::chain::Chain;
 use crate::failure::Outcome;
@@ -26,9 +26,9 @@ impl<F: Flash> BlockMapFtl<F> {
     fn new_data_block(&mut self, chain: &mut Chain, cause: Cause, lbn: u32) -> Outcome<u32> {
         let filling = self.filling(cause, lbn, 0);
         let Self { base, map, poisoned, .. } = self;
-        let np = u64::from(base.shape.np);
+        let (view, first) = (map.view(lbn), u64::from(lbn) * u64::from(base.shape.np));
         let (target, lost) = base.fill_new_block(chain, cause, |base, chain, target| {
-            base.fill_in_place(chain, Filling { target, ..filling }, |offset| source(map, poisoned, np, lbn, offset))
+            base.fill_in_place(chain, Filling { target, ..filling }, |offset| source(&view, poisoned, first, offset))
         })?;
         lost.into_iter().for_each(|offset| self.set_poisoned(lbn, offset, true));
         self.unsaved.clear(lbn);
@@ -118,8 +118,8 @@ impl<F: Flash> BlockMapFtl<F> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         let filling = Filling { target: log.block, ..self.filling(Cause::Cleaning, log.lbn, log.next) };
         let Self { base, map, poisoned, .. } = self;
-        let np = u64::from(base.shape.np);
-        match base.fill_in_place(chain, filling, |offset| source(map, poisoned, np, log.lbn, offset)) {
+        let (view, first) = (map.view(log.lbn), u64::from(log.lbn) * u64::from(base.shape.np));
+        match base.fill_in_place(chain, filling, |offset| source(&view, poisoned, first, offset)) {
             Ok(lost) => {
                 lost.into_iter().for_each(|offset| self.set_poisoned(log.lbn, offset, true));
                 self.counters.partial_merges += 1;
@@ -148,9 +148,9 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 }
 
-/// Where a page is now, and whether its content is lost.
+/// Where a page is now, and whether its content is lost. `first`: number of the logical block's first page.
 #[inline]
-fn source(map: &Map, poisoned: &BTreeSet<u64>, np: u64, lbn: u32, offset: u32) -> Option<(PageAddress, bool)> {
-    let at = map.locate(lbn, offset)?;
-    Some((at, !poisoned.is_empty() && poisoned.contains(&(u64::from(lbn) * np + u64::from(offset)))))
+fn source(view: &BlockView<'_>, poisoned: &BTreeSet<u64>, first: u64, offset: u32) -> Option<(PageAddress, bool)> {
+    let at = view.locate(offset)?;
+    Some((at, !poisoned.is_empty() && poisoned.contains(&(first + u64::from(offset)))))
 }

@@ -166,7 +166,7 @@ impl<F: Flash> BlockMapFtl<F> {
     /// Merges the log block that is given up for another logical block.
     pub(super) fn evict(&mut self, chain: &mut Chain) -> Outcome<()> {
         let mut cursor = self.victim_cursor;
-        let victim = self.options.victim.choose(self.map.views(), &mut cursor);
+        let victim = self.options.victim.choose(self.map.views(self.options.victim), &mut cursor);
         self.victim_cursor = cursor;
         self.give_up(chain, victim.ok_or(Failure::Full)?)
     }
