@@ -22,7 +22,8 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         output::text(&table(&claims))?;
     }
     let broken = baseline.broken(&claims);
-    if broken.is_empty() {
+    // Short workloads have not settled: what they show is no reason to fail.
+    if broken.is_empty() || arguments.quick {
         return Ok(());
     }
     let ids: Vec<&str> = broken.iter().map(|claim| claim.claim.as_str()).collect();

@@ -228,8 +228,10 @@ impl<D: BlockDevice> Volume<D> {
         if self.options.read_only {
             return Ok(());
         }
-        let nameless: Vec<u64> =
+        let mut nameless: Vec<u64> =
             self.inodes.iter().filter(|(_, inode)| !inode.linked).map(|(&number, _)| number).collect();
+        // In a fixed order: what is written must not depend on a hash.
+        nameless.sort_unstable();
         for number in nameless {
             self.inode_mut(number)?.retained = 0;
             self.drop_if_unused(number)?;

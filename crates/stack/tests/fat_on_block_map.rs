@@ -88,7 +88,7 @@ fn survives(sector_size: u32, mount: MountOptions, seed: u64) -> u64 {
 
 #[test]
 fn what_was_synced_is_there_after_each_cut() {
-    // More by `NANDKIT_FAT_FTL_ROUNDS=20 cargo test -p nandkit-fat --test on_block_map`.
+    // More by `NANDKIT_FAT_FTL_ROUNDS=20 cargo test -p nandkit-stack --test fat_on_block_map`.
     let rounds = std::env::var("NANDKIT_FAT_FTL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
     let metadata_only = match WRITE_BACK.cache {
         Cache::Sectors { sectors, replacement, write_back, .. } => {

@@ -8,12 +8,16 @@ use super::verdict::{Check, claim};
 
 /// P4.6.
 pub fn optimum() -> Claim {
-    let costs = Costs::P4;
+    judge(&Costs::P4)
+}
+
+/// The claim for a chip with these costs: what the paper states of its own chip.
+pub(super) fn judge(costs: &Costs) -> Claim {
     let equilibrium = costs.equilibrium();
     let optimum = costs.optimum(0.1).unwrap_or(f64::NAN);
     let best = costs.best_migrations(0.1);
     let share = costs.period_per_page(0.1, 49.0) / costs.merge_per_page();
-    let brute = (0..640).min_by(|a, b| by_sum(&costs, *a).total_cmp(&by_sum(&costs, *b)));
+    let brute = (0..640).min_by(|a, b| by_sum(costs, *a).total_cmp(&by_sum(costs, *b)));
     let checks = vec![
         Check::new(format!("equilibrium p = Np/2 = 64; ours {equilibrium}"), (equilibrium - 64.0).abs() < 1e-9),
         Check::new(format!("n0 = 48.6; ours {optimum:.3}"), (optimum - 48.6).abs() < 0.05),
@@ -24,7 +28,7 @@ pub fn optimum() -> Claim {
         ),
         Check::new(format!("W(49) is about 5 % of W_merge; ours {:.2} %", share * 100.0), (share - 0.05).abs() < 0.002),
     ];
-    let with_map = Costs { map: 1.013, ..costs };
+    let with_map = Costs { map: 1.013, ..*costs };
     let measured = json!({
         "equilibrium_p": equilibrium, "n0": optimum, "best_migrations": best, "w49_to_w_merge": share,
         "with_one_map_page": {"equilibrium_p": with_map.equilibrium(), "n0": with_map.optimum(0.1)},

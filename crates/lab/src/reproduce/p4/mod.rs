@@ -3,6 +3,7 @@
 //! [`plan`] says which runs are made, [`point`] reads from a record which of them it is, [`verdict`] judges each claim from records alone. Whatever
 //! the paper leaves open is in [`plan::SETTINGS`], both ways of it, and verdicts name the setting that they were taken in.
 
+mod cause;
 pub mod mathematics;
 pub mod plan;
 pub mod point;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nandkit_cleaning::recycling::Costs;
 use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA};
 use serde_json::json;
 
@@ -151,8 +152,8 @@ fn growth() {
 fn log_blocks() {
     let hurt = |workload: &str, count: u32| if count < 8 && workload != "event-recorder" { 0.3 } else { 0.0 };
     holds("P4.5", &swept_log_blocks(hurt));
-    fails("P4.5", &swept_log_blocks(|_, _| 0.0), "hurts fax much");
-    fails("P4.5", &swept_log_blocks(|_, count| if count < 8 { 0.3 } else { 0.0 }), "does not hurt event-recorder");
+    fails("P4.5", &swept_log_blocks(|_, _| 0.0), "1 log block hurt fax much");
+    fails("P4.5", &swept_log_blocks(|_, count| if count < 8 { 0.3 } else { 0.0 }), "do not hurt event-recorder");
     fails(
         "P4.5",
         &swept_log_blocks(|workload, count| hurt(workload, count) + if count == 32 { 0.2 } else { 0.0 }),
@@ -163,4 +164,13 @@ fn log_blocks() {
 #[test]
 fn mathematics() {
     holds("P4.6", &[]);
+    let wrong = super::mathematics::judge(&Costs { copy: 0.3, ..Costs::P4 });
+    assert!(!wrong.holds && wrong.note.contains("n0 = 48.6"), "{}", wrong.note);
+}
+
+#[test]
+fn the_shipped_baseline_names_every_claim() {
+    let baseline = super::super::shipped_baseline().unwrap();
+    let named: Vec<&str> = baseline.holds.keys().map(String::as_str).filter(|id| id.starts_with("P4.")).collect();
+    assert_eq!(named, super::CLAIMS);
 }

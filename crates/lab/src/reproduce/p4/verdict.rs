@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::super::Claim;
+use super::cause::sentence;
 use super::plan::{LIMITS, SETTINGS, SWEPT, Setting, WORKLOADS};
 use super::point::{Point, REGRESSION, Spread, gain, standard};
 
@@ -135,6 +136,12 @@ impl View<'_, '_> {
     }
 }
 
+/// The note with what the counters say of these workloads in the first setting.
+fn with_causes(note: String, points: &[Point<'_>], workloads: &[&str]) -> String {
+    let causes = workloads.iter().map(|workload| sentence(points, workload, SETTINGS[0].name));
+    [note].into_iter().chain(causes).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 fn percent(gain: f64) -> String {
     format!("{:+.1} %", gain * 100.0)
 }
@@ -189,7 +196,7 @@ pub fn small_files(points: &[Point<'_>]) -> Claim {
     let paper = json!({"gain_over_merge": {"merge+migration": 0.05, "limit": [0.26, 0.27], "macroscopic": [0.26, 0.27]}, "best_limit": 64});
     let text = "Postmark small files: merge+migration +5 % over merge; LIMIT and macroscopic +26 to 27 %, LIMIT slightly ahead; Np/2 is the best limit";
     let (checks, note) = first(verdicts);
-    claim("P4.1", text, paper, ours, checks, note)
+    claim("P4.1", text, paper, ours, checks, with_causes(note, points, &[workload]))
 }
 
 /// Seconds of simulated time for each limit of the sweep.
@@ -224,6 +231,7 @@ pub fn large_files(points: &[Point<'_>]) -> Claim {
     let ours = json!({"verdicts": by_setting(&verdicts), "settings": measured(points, "postmark-large")});
     let paper = json!({"order": ["merge", "merge+migration", "limit", "macroscopic"]});
     let (checks, note) = first(verdicts);
+    let note = with_causes(note, points, &["postmark-small", "postmark-large"]);
     claim("P4.2", "Postmark large files: the same order, smaller gains", paper, ours, checks, note)
 }
 
@@ -249,5 +257,5 @@ pub fn embedded(points: &[Point<'_>]) -> Claim {
     let text = "Embedded workloads: macroscopic over merge phone +22 %, event recorder +14 %, fax +5 %; merge < merge+migration < LIMIT < \
                 macroscopic, except that merge+migration is slightly worse than merge on the event recorder";
     let (checks, note) = first(verdicts);
-    claim("P4.3", text, paper, ours, checks, note)
+    claim("P4.3", text, paper, ours, checks, with_causes(note, points, &WORKLOADS[2..]))
 }
