@@ -62,7 +62,7 @@ pub struct Running {
     /// Threads; without it one for each processor. The results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub jobs: usize,
-    /// Keep the records in DIR/runs.jsonl; runs whose records are there already are not made again.
+    /// Keep the records in DIR/runs.jsonl; runs whose records are there already, made by this build from the same inputs, are not made again. Other records go to DIR/runs-old.jsonl.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

@@ -43,9 +43,13 @@ pub fn with_options<T>(running: &Running, work: impl FnOnce(&Options<'_>) -> Res
     let host = Host::start();
     let bar = Bar::new();
     let show = |progress: &nandkit_lab::Progress| bar.show(progress);
+    // Only records that are kept need to know what made them.
+    let program = running.out.as_ref().and_then(|_| crate::host::program());
     let options = Options {
         jobs: running.jobs,
         directory: running.out.clone(),
+        program: program.as_deref(),
+        notice: &|text| eprintln!("nandkit: {text}"),
         inputs: &HostInputs,
         host: &host,
         progress: &show,

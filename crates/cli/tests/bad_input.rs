@@ -299,7 +299,7 @@ fn a_full_disk_is_told_and_what_was_finished_is_kept() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(message.contains("no room is left") && message.contains("runs.jsonl"), "{message}");
-    assert_eq!(entries(&directory.path().join("out")), ["runs.jsonl"]);
+    assert_eq!(entries(&directory.path().join("out")), ["runs.jsonl", "runs.origin"]);
     let kept = fs::read_to_string(directory.path().join("out/runs.jsonl")).expect("reads");
     assert!(kept.ends_with("}\n") && (1..9).contains(&kept.lines().count()), "{kept}");
     // With room the same command makes only the rest.

@@ -97,6 +97,45 @@ fn a_run_keeps_its_records_and_does_not_run_them_again() {
     assert_eq!(resumed[2], json(&first)[2]);
 }
 
+#[cfg(unix)]
+#[test]
+fn another_build_or_another_trace_does_not_reuse_records() {
+    let directory = here();
+    let path = directory.path();
+    let trace = |sectors: u32| {
+        let text = format!("fio version 2 iolog\na add\na open\na write 0 {}\na close\n", sectors * 2048);
+        fs::write(path.join("t.iolog"), text).expect("a file");
+    };
+    trace(1);
+    let spec = "workload = \"trace:t.iolog\"\nstack = { fs = \"none\", ftl = \"none\", device = \"ram\" }\n";
+    fs::write(path.join("s.toml"), spec).expect("a file");
+    let run = |program: &std::path::Path| {
+        let arguments = ["run", "s.toml", "--out", "out", "--json"];
+        let output = Command::new(program).args(arguments).current_dir(path).output().expect("runs");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        (json(&String::from_utf8_lossy(&output.stdout))[0].clone(), stderr)
+    };
+    let program = std::path::PathBuf::from(env!("CARGO_BIN_EXE_nandkit"));
+    let (first, told) = run(&program);
+    assert_eq!(told, "");
+    assert_eq!(run(&program), (first.clone(), String::new()), "the record is reused");
+    trace(2);
+    let (second, told) = run(&program);
+    assert!(told.contains("1 record made from a trace or directory that has changed"), "{told}");
+    assert_eq!((&first["user_bytes_written"], &second["user_bytes_written"]), (&2048.into(), &4096.into()));
+    // The same program with one more byte in its file: what a linker puts at the end of a program does not matter to it.
+    let other = path.join("nandkit");
+    fs::copy(&program, &other).expect("copies");
+    let mut file = fs::OpenOptions::new().append(true).open(&other).expect("opens");
+    std::io::Write::write_all(&mut file, b"x").expect("writes");
+    drop(file);
+    let (_, told) = run(&other);
+    assert!(told.contains("1 record made by another build of nandkit"), "{told}");
+    let lines = |name: &str| fs::read_to_string(path.join("out").join(name)).expect("reads").lines().count();
+    assert_eq!((lines("runs.jsonl"), lines("runs-old.jsonl")), (1, 2));
+}
+
 #[test]
 fn a_seed_and_settings_of_the_command_line_win() {
     let directory = here();

@@ -1,17 +1,17 @@
 //! Running many runs on several threads: the records come out in the order of the runs, whatever the threads do.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use nandkit_record::RunRecord;
-use nandkit_workload::Inputs;
+use nandkit_workload::{Inputs, Outside};
 use rayon::prelude::*;
 
 use crate::drive::Inside;
-use crate::{HostMeter, LabError, Progress, Results};
+use crate::kept::Kept;
+use crate::{HostMeter, LabError, Progress};
 
 /// How to run an experiment. Nothing of it changes a record but for its `host_*` fields.
 pub struct Options<'a> {
@@ -19,6 +19,10 @@ pub struct Options<'a> {
     pub jobs: usize,
     /// The directory of the results file, where records are to be kept; runs whose records are there already are not run again.
     pub directory: Option<PathBuf>,
+    /// A word for the running program, which is another for every build of it: records of another program are not reused. Without it none are.
+    pub program: Option<&'a str>,
+    /// Hears, before anything runs, what happens to records that are there and are not reused.
+    pub notice: &'a (dyn Fn(&str) + Sync),
     /// Where directories and traces are read from.
     pub inputs: &'a (dyn Inputs + Sync),
     /// The host's clock and memory.
@@ -33,6 +37,14 @@ pub struct Options<'a> {
 pub(crate) trait Job: Sync {
     /// The key of its record.
     fn key(&self) -> String;
+    /// Whether a record of it may stand for another run of it.
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+    /// What it takes from outside its spec.
+    fn outside(&self) -> Option<Outside<'_>> {
+        None
+    }
     /// What it is, for messages.
     fn title(&self) -> String;
     /// Runs.
@@ -79,11 +91,8 @@ impl Meter<'_> {
 
 /// Runs all jobs and returns their records in the jobs' order.
 pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<RunRecord>, LabError> {
-    let (results, known) = match &options.directory {
-        Some(directory) => Results::open(directory).map(|(results, known)| (Some(results), known))?,
-        None => (None, Vec::new()),
-    };
-    let mut by_key: BTreeMap<String, RunRecord> = known.iter().map(|record| (record.key(), record.clone())).collect();
+    let kept = options.directory.as_deref().map(|directory| Kept::open(directory, jobs, options)).transpose()?;
+    let mut by_key = kept.as_ref().map(Kept::reusable).unwrap_or_default();
     let fresh: Vec<&J> = jobs.iter().filter(|job| !by_key.contains_key(&job.key())).collect();
     let meter = Meter {
         options,
@@ -93,7 +102,7 @@ pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<R
         finished: AtomicUsize::new(0),
         shares: fresh.iter().map(|_| AtomicU32::new(0)).collect(),
     };
-    let results = Mutex::new(results);
+    let kept = Mutex::new(kept);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.jobs)
         .build()
@@ -110,7 +119,7 @@ pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<R
                     return None;
                 }
                 let outcome = one(*job, index, &meter, &failed).and_then(|record| {
-                    keep(&results, &record)?;
+                    keep(&kept, *job, &record)?;
                     meter.finished.fetch_add(1, Ordering::Relaxed);
                     meter.tell();
                     Ok(record)
@@ -135,8 +144,8 @@ pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<R
     if records.len() < jobs.len() {
         return Err(LabError::Stopped { finished, total: jobs.len() });
     }
-    if let Some(results) = results.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        results.put_in_order(&known, &records)?;
+    if let Some(kept) = kept.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        kept.put_in_order(&records)?;
     }
     Ok(records)
 }
@@ -161,9 +170,9 @@ fn one<J: Job>(job: &J, index: usize, meter: &Meter<'_>, failed: &AtomicBool) ->
     Ok(record)
 }
 
-fn keep(results: &Mutex<Option<Results>>, record: &RunRecord) -> Result<(), LabError> {
-    match &mut *results.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(results) => Ok(results.append(record)?),
+fn keep<J: Job>(kept: &Mutex<Option<Kept>>, job: &J, record: &RunRecord) -> Result<(), LabError> {
+    match &mut *kept.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(kept) => kept.append(job, record),
         None => Ok(()),
     }
 }
@@ -171,8 +180,8 @@ fn keep(results: &Mutex<Option<Results>>, record: &RunRecord) -> Result<(), LabE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Unmeasured;
     use crate::testing::record;
+    use crate::{Results, Unmeasured};
     use nandkit_workload::NoInputs;
 
     struct Square(u64, bool);
@@ -202,7 +211,16 @@ mod tests {
         let stop = AtomicBool::new(false);
         execute(
             jobs,
-            &Options { jobs: threads, directory, inputs: &NoInputs, host: &Unmeasured, progress: &|_| (), stop: &stop },
+            &Options {
+                jobs: threads,
+                directory,
+                program: Some("test"),
+                notice: &|_| (),
+                inputs: &NoInputs,
+                host: &Unmeasured,
+                progress: &|_| (),
+                stop: &stop,
+            },
         )
     }
 
@@ -242,6 +260,8 @@ mod tests {
         let options = Options {
             jobs: 1,
             directory: Some(directory.path().to_path_buf()),
+            program: Some("test"),
+            notice: &|_| (),
             inputs: &NoInputs,
             host: &Unmeasured,
             progress: &stop_after_two,
@@ -269,8 +289,16 @@ mod tests {
         let host = Ticking(0.into());
         let hear = |progress: &Progress| heard.lock().unwrap().push(progress.clone());
         let jobs: Vec<Square> = (0..4).map(|n| Square(n, false)).collect();
-        let options =
-            Options { jobs: 1, directory: None, inputs: &NoInputs, host: &host, progress: &hear, stop: &stop };
+        let options = Options {
+            jobs: 1,
+            directory: None,
+            program: None,
+            notice: &|_| (),
+            inputs: &NoInputs,
+            host: &host,
+            progress: &hear,
+            stop: &stop,
+        };
         let records = execute(&jobs, &options).unwrap();
         assert!(records.iter().all(|record| record.host_peak_bytes == 7 && record.host_time_ns > 0));
         let heard = heard.into_inner().unwrap();

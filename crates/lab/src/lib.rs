@@ -9,6 +9,8 @@ mod execute;
 mod experiment;
 mod grid;
 mod host;
+mod kept;
+mod origin;
 pub mod reproduce;
 mod results;
 mod run;

@@ -72,6 +72,8 @@ pub struct Results {
 impl Results {
     /// The name of the file within the directory of an experiment.
     pub const FILE_NAME: &'static str = "runs.jsonl";
+    /// The name of the file to which records go that are no longer valid.
+    pub const OLD_FILE_NAME: &'static str = "runs-old.jsonl";
 
     /// Opens or makes the results file of `directory`, which is made if need be, and returns it with the records that it holds.
     pub fn open(directory: &Path) -> Result<(Self, Vec<RunRecord>), ResultsError> {
@@ -107,6 +109,21 @@ impl Results {
         }
         results.file.seek(SeekFrom::Start(results.length)).map_err(io("read"))?;
         Ok((results, records))
+    }
+
+    /// Takes records out of the file and appends them to [`Results::OLD_FILE_NAME`] beside it; `keep` stay.
+    pub fn set_aside(self, aside: &[RunRecord], keep: &[RunRecord]) -> Result<Self, ResultsError> {
+        let old = self.path.with_file_name(Self::OLD_FILE_NAME);
+        let text: String = aside.iter().map(|record| record.to_line() + "\n").collect();
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&old)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+            .map_err(|source| ResultsError::Io { action: "write results to", path: old, source })?;
+        let directory = self.path.parent().map(Path::to_path_buf).unwrap_or_default();
+        self.put_in_order(&[], keep)?;
+        Self::open(&directory).map(|(results, _)| results)
     }
 
     /// Appends a record and makes it durable. After an error the file ends with the last whole record.
@@ -209,6 +226,19 @@ mod tests {
             assert!(error.contains("runs.jsonl") && error.contains("line 1"), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
         }
+    }
+
+    #[test]
+    fn records_that_are_set_aside_are_in_the_other_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut results, _) = Results::open(directory.path()).unwrap();
+        (1..=3).for_each(|seed| results.append(&record(seed)).unwrap());
+        let mut results = results.set_aside(&[record(1)], &[record(2), record(3)]).unwrap();
+        results.append(&record(4)).unwrap();
+        results.set_aside(&[record(3)], &[record(2), record(4)]).unwrap();
+        assert_eq!(Results::open(directory.path()).unwrap().1, [record(2), record(4)]);
+        let old = fs::read(directory.path().join(Results::OLD_FILE_NAME)).unwrap();
+        assert_eq!(read_lines(&*old).unwrap(), [record(1), record(3)]);
     }
 
     #[test]

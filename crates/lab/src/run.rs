@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nandkit_record::{Figures, RunRecord, SCHEMA, run_key};
 use nandkit_stack::{Stack, StackSpec};
-use nandkit_workload::{Phase, WorkloadSpec};
+use nandkit_workload::{Outside, Phase, WorkloadSpec};
 use serde_json::{Value as Json, json};
 
 use crate::drive::{Inside, drive};
@@ -65,6 +65,15 @@ impl RunSpec {
 impl Job for RunSpec {
     fn key(&self) -> String {
         self.key()
+    }
+
+    /// A chip in a file is another one after every run.
+    fn is_repeatable(&self) -> bool {
+        self.stack.device_file().is_none()
+    }
+
+    fn outside(&self) -> Option<Outside<'_>> {
+        self.workload.outside()
     }
 
     fn title(&self) -> String {

@@ -43,6 +43,8 @@ fn run(spec: &str, jobs: usize) -> Vec<RunRecord> {
     let options = Options {
         jobs,
         directory: None,
+        program: Some("test"),
+        notice: &|_| (),
         inputs: &NoInputs,
         host: &Unmeasured,
         progress: &|_| (),
@@ -88,6 +90,8 @@ fn a_record_alone_is_enough_to_run_it_again() {
         let options = Options {
             jobs: 1,
             directory: None,
+            program: Some("test"),
+            notice: &|_| (),
             inputs: &NoInputs,
             host: &Unmeasured,
             progress: &|_| (),

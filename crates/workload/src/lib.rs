@@ -35,6 +35,7 @@ pub mod fax;
 mod inputs;
 mod latency;
 mod operation;
+mod outside;
 pub mod overwrite;
 mod parameters;
 pub mod phone;
@@ -57,6 +58,7 @@ pub use operation::{
     BlockOperation, BlockOperationKind, BlockWorkload, FileData, FileOperation, FileSlot, FileWorkload, OperationKind,
     Phase,
 };
+pub use outside::Outside;
 pub use parameters::{ParameterDescription, ParameterValue, Parameters, Value};
 pub use report::{DriverReport, PhaseReport, Progress, ProgressSink};
 pub use spec::{WorkloadDescription, WorkloadSpec};

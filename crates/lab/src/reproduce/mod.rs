@@ -131,6 +131,8 @@ mod tests {
         let options = Options {
             jobs: 1,
             directory: None,
+            program: None,
+            notice: &|_| (),
             inputs: &nandkit_workload::NoInputs,
             host: &Unmeasured,
             progress: &|_| (),

@@ -25,6 +25,9 @@ pub trait TreeSource: Send {
     /// Fills `into` with a file's bytes from `offset` on. An error where they are no longer those of the first reading.
     fn read(&mut self, entry: usize, offset: u64, into: &mut [u8]) -> Result<()>;
 
+    /// Hands over bytes that are others once names, places, sizes or times of change are others.
+    fn identify(&self, sink: &mut dyn FnMut(&[u8]));
+
     /// What was left out (links, sockets, devices), for a note to the user.
     fn skipped(&self) -> u64 {
         0
@@ -161,6 +164,20 @@ impl HostTree {
 impl TreeSource for HostTree {
     fn entries(&self) -> &[TreeEntry] {
         &self.entries
+    }
+
+    /// The whole description of the tree: files that change keep their entry, but not their time.
+    fn identify(&self, sink: &mut dyn FnMut(&[u8])) {
+        for (entry, (_, identity)) in self.entries.iter().zip(&self.places) {
+            let parent = entry.parent.map_or(u64::MAX, |parent| parent as u64);
+            // A directory has the size that no file can have; its time says nothing that its entries do not.
+            let (size, modified_ns) = entry.size.map_or((u64::MAX, 0), |size| (size, identity.modified_ns));
+            sink(&parent.to_le_bytes());
+            sink(&(entry.name.len() as u64).to_le_bytes());
+            sink(&entry.name);
+            sink(&size.to_le_bytes());
+            sink(&modified_ns.to_le_bytes());
+        }
     }
 
     fn read(&mut self, entry: usize, offset: u64, into: &mut [u8]) -> Result<()> {

@@ -1,0 +1,211 @@
+//! The records of earlier starts: which of them stand for a run, and what becomes of the others.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nandkit_record::RunRecord;
+
+use crate::execute::Job;
+use crate::origin::{Origin, Origins};
+use crate::{LabError, Options, Results};
+
+/// What is kept in a results directory: records that this program made, and nothing else.
+pub(crate) struct Kept {
+    results: Results,
+    origins: Origins,
+    /// The records that were there, but for those set aside.
+    before: Vec<RunRecord>,
+    program: Option<String>,
+    /// What each job takes from outside, by its key.
+    inputs: BTreeMap<String, String>,
+}
+
+/// Why records are not reused.
+#[derive(Default)]
+struct Refused {
+    program: usize,
+    inputs: usize,
+    not_repeatable: usize,
+}
+
+impl Refused {
+    fn tell(&self, directory: &Path, notice: &dyn Fn(&str)) {
+        let mut reasons = Vec::new();
+        for (count, reason) in [
+            (self.program, "made by another build of nandkit, or by one that is not known"),
+            (self.inputs, "made from a trace or directory that has changed since"),
+            (self.not_repeatable, "made on a chip in a file, which goes on from run to run"),
+        ] {
+            match count {
+                0 => {}
+                1 => reasons.push(format!("1 record {reason}")),
+                _ => reasons.push(format!("{count} records {reason}")),
+            }
+        }
+        if !reasons.is_empty() {
+            notice(&format!(
+                "{}: not reused and set aside in {}: {}",
+                directory.join(Results::FILE_NAME).display(),
+                Results::OLD_FILE_NAME,
+                reasons.join("; ")
+            ));
+        }
+    }
+}
+
+impl Kept {
+    /// Opens the directory. Records that do not stand for a run of this program are set aside.
+    pub(crate) fn open<J: Job>(directory: &Path, jobs: &[J], options: &Options<'_>) -> Result<Self, LabError> {
+        let (mut results, known) = Results::open(directory)?;
+        let origins = Origins::open(directory)?;
+        let inputs = inputs(jobs, options);
+        let repeatable: BTreeMap<String, bool> = jobs.iter().map(|job| (job.key(), job.is_repeatable())).collect();
+        let (mut before, mut aside, mut refused) = (Vec::new(), Vec::new(), Refused::default());
+        for record in known {
+            let key = record.key();
+            let origin = origins.of(&record);
+            if origin.is_none_or(|origin| options.program != Some(origin.program.as_str())) {
+                refused.program += 1;
+            } else if repeatable.get(&key) == Some(&false) {
+                refused.not_repeatable += 1;
+            } else if inputs.get(&key).is_some_and(|now| origin.is_some_and(|origin| origin.inputs != *now)) {
+                refused.inputs += 1;
+            } else {
+                before.push(record);
+                continue;
+            }
+            aside.push(record);
+        }
+        if !aside.is_empty() {
+            refused.tell(directory, options.notice);
+            results = results.set_aside(&aside, &before)?;
+        }
+        Ok(Self { results, origins, before, program: options.program.map(str::to_string), inputs })
+    }
+
+    /// The records that stand for runs, by key.
+    pub(crate) fn reusable(&self) -> BTreeMap<String, RunRecord> {
+        self.before.iter().map(|record| (record.key(), record.clone())).collect()
+    }
+
+    /// Keeps a new record.
+    pub(crate) fn append<J: Job>(&mut self, job: &J, record: &RunRecord) -> Result<(), LabError> {
+        // A record without an origin is made again: the other way round an origin could be taken for that of another record.
+        self.results.append(record)?;
+        if let (Some(program), Some(inputs)) = (&self.program, self.inputs.get(&job.key())) {
+            let origin = Origin { program: program.clone(), inputs: inputs.clone() };
+            self.origins.append(record, &origin)?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything in the order of the experiment.
+    pub(crate) fn put_in_order(self, records: &[RunRecord]) -> Result<(), LabError> {
+        self.results.put_in_order(&self.before, records)?;
+        Ok(self.origins.retain(self.before.iter().chain(records))?)
+    }
+}
+
+/// What each job takes from outside. A trace or directory is looked at once, and before it is used: if it changes meanwhile, the record does not match it
+/// later. One that cannot be read has no entry, and the run itself says what is wrong with it.
+fn inputs<J: Job>(jobs: &[J], options: &Options<'_>) -> BTreeMap<String, String> {
+    let mut seen = BTreeMap::new();
+    let mut inputs = BTreeMap::new();
+    for job in jobs {
+        let word = match job.outside() {
+            None => Some(Origin::NOTHING.to_string()),
+            Some(outside) => seen.entry(outside).or_insert_with(|| outside.fingerprint(options.inputs).ok()).clone(),
+        };
+        inputs.extend(word.map(|word| (job.key(), word)));
+    }
+    inputs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::ops::ControlFlow;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use nandkit_workload::{HostInputs, Outside};
+
+    use super::*;
+    use crate::Unmeasured;
+    use crate::drive::Inside;
+    use crate::execute::execute;
+    use crate::testing::record;
+
+    struct Counted<'a> {
+        seed: u64,
+        trace: Option<&'a str>,
+        repeatable: bool,
+        made: &'a AtomicUsize,
+    }
+
+    impl Job for Counted<'_> {
+        fn key(&self) -> String {
+            record(self.seed).key()
+        }
+        fn is_repeatable(&self) -> bool {
+            self.repeatable
+        }
+        fn outside(&self) -> Option<Outside<'_>> {
+            self.trace.map(Outside::Trace)
+        }
+        fn title(&self) -> String {
+            String::new()
+        }
+        fn run(&self, inside: Inside<'_>) -> Result<RunRecord, LabError> {
+            assert_eq!((inside.progress)(0.5), ControlFlow::Continue(()));
+            // Each making is another record, as the time that it takes makes it.
+            Ok(RunRecord { host_peak_bytes: self.made.fetch_add(1, Ordering::Relaxed) as u64, ..record(self.seed) })
+        }
+    }
+
+    #[test]
+    fn records_stand_for_runs_of_the_same_program_on_the_same_inputs() {
+        let directory = tempfile::tempdir().unwrap();
+        let trace = directory.path().join("trace");
+        let trace = trace.to_str().unwrap();
+        fs::write(trace, "one").unwrap();
+        let out = directory.path().join("out");
+        let (made, stop, heard) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(String::new()));
+        let job = |seed, trace, repeatable| Counted { seed, trace, repeatable, made: &made };
+        let jobs = [job(1, None, true), job(2, Some(trace), true), job(3, None, false)];
+        let run = |program: Option<&str>, jobs: &[Counted<'_>]| {
+            heard.lock().unwrap().clear();
+            let before = made.load(Ordering::Relaxed);
+            let options = Options {
+                jobs: 1,
+                directory: Some(out.clone()),
+                program,
+                notice: &|text| heard.lock().unwrap().push_str(text),
+                inputs: &HostInputs,
+                host: &Unmeasured,
+                progress: &|_| (),
+                stop: &stop,
+            };
+            assert_eq!(execute(jobs, &options).unwrap().len(), jobs.len());
+            assert_eq!(Results::open(&out).unwrap().1.len(), 3);
+            (made.load(Ordering::Relaxed) - before, heard.lock().unwrap().clone())
+        };
+        assert_eq!(run(Some("a"), &jobs), (3, String::new()));
+        let (again, told) = run(Some("a"), &jobs);
+        assert!(again == 1 && told.contains("1 record made on a chip in a file"), "{again} {told}");
+        assert_eq!(run(Some("a"), &jobs[..2]), (0, String::new()));
+        fs::write(trace, "two").unwrap();
+        let (again, told) = run(Some("a"), &jobs[..2]);
+        assert!(again == 1 && told.contains("1 record made from a trace"), "{again} {told}");
+        for program in [Some("b"), None, None, Some("a")] {
+            let (again, told) = run(program, &jobs);
+            assert!(again == 3 && told.contains("3 records made by another build"), "{again} {told}");
+        }
+        // Nothing is lost: 1 + 1 + 4 times 3.
+        let old = fs::read_to_string(out.join(Results::OLD_FILE_NAME)).unwrap();
+        assert_eq!(old.lines().count(), 14);
+        // A directory of an older nandkit knows no origins.
+        fs::remove_file(out.join(Origins::FILE_NAME)).unwrap();
+        assert_eq!(run(Some("a"), &jobs).0, 3);
+    }
+}

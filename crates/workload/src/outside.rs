@@ -1,0 +1,123 @@
+//! What a workload takes from outside its spec, and how a change of it is noticed.
+
+use std::io::{self, Read};
+
+use crc32fast::Hasher;
+
+use crate::error::Result;
+use crate::{Inputs, WorkloadError, WorkloadSpec};
+
+/// What of a workload is named in its spec only, and may change while the spec stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outside<'a> {
+    /// A trace, by its path.
+    Trace(&'a str),
+    /// A directory, by its path.
+    Tree(&'a str),
+}
+
+impl WorkloadSpec {
+    /// What the workload takes from outside, if anything.
+    pub fn outside(&self) -> Option<Outside<'_>> {
+        match self {
+            Self::Trace(spec) => Some(Outside::Trace(&spec.file)),
+            Self::Tree(spec) => Some(Outside::Tree(&spec.dir)),
+            _ => None,
+        }
+    }
+}
+
+impl Outside<'_> {
+    /// A word that changes with what is outside: for a trace with its bytes, for a directory with the names, sizes and times of change of what is in it.
+    pub fn fingerprint(&self, inputs: &dyn Inputs) -> Result<String> {
+        let (kind, length, crc) = match self {
+            Self::Trace(path) => {
+                let failed = |source: io::Error| WorkloadError::Input {
+                    path: (*path).to_string(),
+                    detail: format!("cannot be read: {source}"),
+                    source: Some(source),
+                };
+                let (length, crc) = inputs.open(path).and_then(|mut file| of_bytes(&mut file)).map_err(failed)?;
+                ("trace", length, crc)
+            }
+            Self::Tree(path) => {
+                let tree = inputs.tree(path)?;
+                let mut hasher = Hasher::new();
+                tree.identify(&mut |bytes| hasher.update(bytes));
+                ("tree", tree.entries().len() as u64, hasher.finalize())
+            }
+        };
+        Ok(format!("{kind}-{length}-{crc:08x}"))
+    }
+}
+
+/// Length and CRC-32 of everything that can be read.
+fn of_bytes(from: &mut dyn Read) -> io::Result<(u64, u32)> {
+    let (mut hasher, mut length, mut buffer) = (Hasher::new(), 0_u64, vec![0; 1 << 16]);
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok((length, hasher.finalize())),
+            Ok(read) => {
+                hasher.update(buffer.get(..read).unwrap_or_default());
+                length += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::HostInputs;
+
+    #[test]
+    fn a_trace_is_known_by_its_bytes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t").display().to_string();
+        let print = || Outside::Trace(&path).fingerprint(&HostInputs).unwrap();
+        fs::write(&path, "123456789").unwrap();
+        // The check value of CRC-32.
+        assert_eq!(print(), "trace-9-cbf43926");
+        fs::write(&path, "123456788").unwrap();
+        assert_ne!(print(), "trace-9-cbf43926");
+        assert!(Outside::Trace("nowhere").fingerprint(&HostInputs).unwrap_err().is_input());
+    }
+
+    #[test]
+    fn a_directory_is_known_by_names_sizes_and_times() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().display().to_string();
+        let print = || Outside::Tree(&path).fingerprint(&HostInputs).unwrap();
+        let mut seen = vec![print()];
+        let mut step = |what: &str| {
+            assert!(!seen.contains(&print()), "{what}");
+            seen.push(print());
+            assert_eq!(seen.last(), Some(&print()), "{what}");
+        };
+        let file = directory.path().join("a");
+        fs::write(&file, "1234").unwrap();
+        step("a new file");
+        fs::rename(&file, directory.path().join("b")).unwrap();
+        step("another name");
+        fs::write(directory.path().join("b"), "12345").unwrap();
+        step("another size");
+        let open = fs::File::options().write(true).open(directory.path().join("b")).unwrap();
+        let later = open.metadata().unwrap().modified().unwrap() + std::time::Duration::from_secs(1);
+        open.set_modified(later).unwrap();
+        step("another time");
+        fs::create_dir(directory.path().join("d")).unwrap();
+        step("a new directory");
+        fs::rename(directory.path().join("b"), directory.path().join("d/b")).unwrap();
+        step("another place");
+    }
+
+    #[test]
+    fn generated_workloads_take_nothing_from_outside() {
+        let outside = |text: &str| text.parse::<WorkloadSpec>().unwrap().outside().is_some();
+        assert!(!outside("fax") && outside("tree:dir") && outside("trace:file"));
+    }
+}
