@@ -19,7 +19,7 @@ The project's own tasks.
 
   cargo xtask test [--quick]                             everything that must hold before a commit; --quick: tidy, format, lints, unit tests
   cargo xtask tidy                                       the rules that the compiler does not know
-  cargo xtask soak block-map [--cuts N] [--seed S]       power cuts under the block-mapped translation layer
+  cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast (translation layers) or fat; --replay STRING repeats a failure
   cargo xtask bench [--filter NAME]                      the criterion benches, and their table for docs/guide/speed.md
   cargo xtask fuzz [TARGET] [--seconds N]                the fuzz targets, through cargo-fuzz
 
