@@ -101,6 +101,63 @@ fn files_that_are_no_such_chip_are_refused_and_untouched() {
 }
 
 #[test]
+fn a_new_chip_has_its_name_once_it_is_complete() {
+    let directory = here();
+    let path = directory.path();
+    let long = ["run", "s.toml", "--device-file", "c.nand", "--set", "workload=phone:days=1000000"];
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_nandkit"))
+        .args(long)
+        .current_dir(path)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let temporary = path.join("c.nand.new");
+    while !fs::read(&temporary).is_ok_and(|bytes| bytes.starts_with(b"NANDKJRN")) {
+        assert_eq!(child.try_wait().expect("waits"), None, "the run goes on");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(!path.join("c.nand").exists());
+    // Nobody else makes the chip meanwhile.
+    fails(path, &["run", "s.toml", "--device-file", "c.nand"], &["c.nand.new", "in use"]);
+    child.kill().expect("ends");
+    child.wait().expect("ended");
+    assert!(!path.join("c.nand").exists());
+    // What was left is no obstacle.
+    succeeds(path, &["run", "s.toml", "--device-file", "c.nand"]);
+    assert!(path.join("c.nand").exists() && !temporary.exists());
+    // A file of somebody else's is.
+    fs::write(&temporary, "my notes").expect("writes");
+    fs::remove_file(path.join("c.nand")).expect("removes");
+    fails(path, &["run", "s.toml", "--device-file", "c.nand"], &["c.nand.new", "another file"]);
+    assert_eq!(fs::read_to_string(&temporary).expect("reads"), "my notes");
+}
+
+#[test]
+fn files_that_are_damaged_or_in_use_are_refused() {
+    let directory = here();
+    let path = directory.path();
+    succeeds(path, &["run", "s.toml", "--device-file", "c.nand"]);
+    let good = fs::read(path.join("c.nand")).expect("reads");
+    let commands = |name| [vec!["run", "s.toml", "--device-file", name], vec!["info", name], vec!["check", name]];
+    for length in [8, 100, 4096, good.len() / 2, good.len() - 1] {
+        fs::write(path.join("t.nand"), &good[..length]).expect("writes");
+        for arguments in commands("t.nand") {
+            fails(path, &arguments, &["t.nand"]);
+        }
+        assert_eq!(fs::read(path.join("t.nand")).expect("reads").len(), length, "a look changes nothing");
+    }
+    // The lock of whoever has the file open.
+    let file = fs::File::open(path.join("c.nand")).expect("opens");
+    file.lock().expect("locks");
+    for arguments in commands("c.nand") {
+        fails(path, &arguments, &["c.nand", "in use"]);
+    }
+    file.unlock().expect("unlocks");
+    assert!(fs::read(path.join("c.nand")).expect("reads") == good);
+    succeeds(path, &["info", "c.nand"]);
+}
+
+#[test]
 fn a_run_that_fails_leaves_no_chip_behind() {
     let directory = here();
     let path = directory.path();

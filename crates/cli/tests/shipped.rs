@@ -57,6 +57,26 @@ fn worn_blocks_fail_and_wear_levelling_puts_it_off() {
 }
 
 #[test]
+fn a_device_that_wears_out_ends_the_run_with_its_cause() {
+    let short = [
+        "--seed=1",
+        "--set=stack.device.endurance.cycles=20",
+        "--set=stack.device.failures.wear_probability=1e-3",
+        "--set=grid.stack.ftl.allocation=[\"least-erased\"]",
+        "--set=grid.stack.ftl.wear_threshold=[0]",
+    ];
+    let wear = ["run", "specs/experiments/wear.toml"];
+    for (stack, name) in [("--set=stack.fs=none", "block-map"), ("--set=stack.fs=fat", "fat | block-map")] {
+        let outcome = nandkit(&root(), &[&wear[..], &short[..], &[stack]].concat());
+        assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+        assert_eq!(outcome.stdout, "");
+        for part in ["overwrite:files=16", name, "seed 1", "no good free block is left", "gone bad"] {
+            assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_directory_runs_on_fat_whatever_its_names_are() {
     let directory = tempfile::tempdir().expect("a directory");
     let tree = directory.path().join("tree");

@@ -85,7 +85,11 @@ impl Job for RunSpec {
         let formatted = Snapshot::take(&stack);
         let mut phases = BTreeMap::from([("format".to_string(), formatted.since_the_start(stack.started))]);
         let driven = drive(self, &mut stack, inside)?;
-        stack.close().map_err(|error| LabError::Input(error.to_string()))?;
+        stack.close().map_err(|error| match error.at {
+            // The host's disk may be full, or the file another's; what else ends badly is the fault of the run: a chip that is worn out, for one.
+            "stack.device.file" => LabError::Input(error.to_string()),
+            _ => LabError::Failed(format!("at the end of the run: {error}")),
+        })?;
         let mut figures = Figures::default();
         let mut counted = BTreeMap::new();
         for outcome in &driven.phases {

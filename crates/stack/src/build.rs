@@ -193,7 +193,6 @@ impl Stack {
         // The counters hold the layer too.
         drop(watched);
         closing(&clock)?;
-        new_file.keep();
-        Ok(())
+        new_file.keep()
     }
 }

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use nandkit_block::{Access, BlockDevice, BlockError, BlockGeometry, JournalledFile};
+use nandkit_block::{Access, BlockDevice, BlockError, BlockGeometry, ErrorKind, JournalledFile};
 use nandkit_flash::{Copyback, Flash, MultiPlane, PageProgram, PageRead, Result as FlashResult};
 use nandkit_nand_sim::image::layout::{HEADER_BYTES, Header};
 use nandkit_nand_sim::{ChipImage, ChipSpec, ContentStore, DescribedStore, ImageError, NandChip, ShadowStore, Store};
@@ -114,23 +114,64 @@ impl<S: Store> Flash for Kept<S> {
     }
 }
 
-/// A new file, which goes again unless it is kept: what failed leaves nothing behind.
+/// A new file under a temporary name in the folder of its own, which it gets once it is complete. Until then it goes again: what failed leaves nothing behind,
+/// and what was killed leaves nothing that could be taken for a chip.
 #[derive(Debug, Default)]
-pub(crate) struct NewFile(Option<PathBuf>);
+pub(crate) struct NewFile(Option<Unfinished>);
+
+#[derive(Debug)]
+struct Unfinished {
+    temporary: PathBuf,
+    path: PathBuf,
+}
 
 impl NewFile {
-    pub(crate) fn keep(mut self) {
+    /// Gives the file its name.
+    pub(crate) fn keep(mut self) -> Result<(), StackError> {
+        let Some(Unfinished { temporary, path }) = &self.0 else { return Ok(()) };
+        // Another process may have made one meanwhile.
+        if path.try_exists().unwrap_or(true) {
+            return Err(wrong(path, "the file was made by somebody else during the run; expected that there is none"));
+        }
+        fs::rename(temporary, path)
+            .map_err(|error| wrong(path, format!("cannot rename {} to it: {error}", temporary.display())))?;
         self.0 = None;
+        Ok(())
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
+        if let Some(unfinished) = &self.0 {
             // There is nobody left to tell; the file holds a chip that was never used.
-            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(&unfinished.temporary);
         }
     }
+}
+
+/// The name that a file has until it is complete.
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+/// Removes what a killed process has left under the temporary name. One that is at work holds a lock on it.
+fn remove_leftover(temporary: &Path) -> Result<(), StackError> {
+    if !temporary.try_exists().unwrap_or(false) {
+        return Ok(());
+    }
+    let found = beginning(temporary, MAGIC.len() as u64)?;
+    if !found.is_empty() && !is_device_file(&found) {
+        let detail = "the chip is made under this name first, and here is another file; expected that there is none";
+        return Err(wrong(temporary, detail));
+    }
+    // A file that is too damaged to be opened is in nobody's use.
+    match JournalledFile::open(temporary, Access::ReadWrite) {
+        Err(error) if error.kind == ErrorKind::Io => return Err(refused(temporary, &error)),
+        _ => {}
+    }
+    fs::remove_file(temporary).map_err(|error| wrong(temporary, format!("cannot remove the old file: {error}")))
 }
 
 fn wrong(path: &Path, detail: impl std::fmt::Display) -> StackError {
@@ -315,8 +356,10 @@ fn create(
     let bytes = bytes.map_err(|error| unusable(path, &error))?;
     let sectors = bytes.div_ceil(u64::from(SECTOR_SIZE));
     let geometry = BlockGeometry { sector_size: SECTOR_SIZE, sectors, preferred_size: SECTOR_SIZE, recycling_size: 0 };
-    let file = JournalledFile::create(path, geometry).map_err(|error| refused(path, &error))?;
-    let new = NewFile(Some(path.to_path_buf()));
+    let temporary = temporary_name(path);
+    remove_leftover(&temporary)?;
+    let file = JournalledFile::create(&temporary, geometry).map_err(|error| refused(path, &error))?;
+    let new = NewFile(Some(Unfinished { temporary, path: path.to_path_buf() }));
     let chip = match store {
         StoreKind::Content => boxed(ChipImage::<ContentStore, _>::create(file, chip, seed, &context)),
         StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::create(file, chip, seed, &context)),
