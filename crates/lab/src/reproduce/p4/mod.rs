@@ -46,7 +46,7 @@ impl Paper for P4 {
         };
         let scale = plan::Scale::new(request.quick);
         if wanted(&["P4.1", "P4.2", "P4.3"]) {
-            run(plan::policies(&scale)?)?;
+            plan::policies(&scale)?.into_iter().try_for_each(&mut run)?;
         }
         if wanted(&["P4.1"]) {
             run(plan::limits(&scale)?)?;

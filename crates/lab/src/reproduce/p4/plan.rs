@@ -143,15 +143,22 @@ fn compared() -> Vec<FtlSpec> {
     layers
 }
 
-/// P4.1 to P4.3: every workload under every policy, in both settings.
-pub fn policies(scale: &Scale) -> Result<Experiment, LabError> {
-    let mut stacks = Vec::new();
-    for setting in &SETTINGS {
-        for ftl in compared() {
-            stacks.push(stack(setting, ftl)?);
+/// P4.1 to P4.3: every workload under every policy, in all settings: long and with all seeds in those of [`SWEPT`], short and with two seeds in the others.
+pub fn policies(scale: &Scale) -> Result<Vec<Experiment>, LabError> {
+    let experiment = |settings: &[&Setting], length: Length, seeds: &[u64]| -> Result<Experiment, LabError> {
+        let mut stacks = Vec::new();
+        for setting in settings {
+            for ftl in compared() {
+                stacks.push(stack(setting, ftl)?);
+            }
         }
-    }
-    Ok(Experiment::product(&stacks, &scale.workloads(Length::Settled)?, &scale.seeds)?)
+        Ok(Experiment::product(&stacks, &scale.workloads(length)?, seeds)?)
+    };
+    let others: Vec<&Setting> = SETTINGS.iter().filter(|setting| !SWEPT.contains(setting)).collect();
+    Ok(vec![
+        experiment(&SWEPT, Length::Settled, &scale.seeds)?,
+        experiment(&others, Length::Short, scale.seeds.get(..2).unwrap_or(&scale.seeds))?,
+    ])
 }
 
 /// The settings in which the number of migrations and of log blocks is swept.
