@@ -5,6 +5,8 @@
 mod args;
 mod compare;
 mod devices;
+#[cfg(test)]
+mod examples;
 mod failure;
 mod host;
 mod image;

@@ -150,6 +150,33 @@ fn a_seed_and_settings_of_the_command_line_win() {
 }
 
 #[test]
+fn a_comparison_on_fat_covers_every_policy_and_both_layers() {
+    let directory = here();
+    let workloads = ["--workload", "postmark-small:transactions=3", "--workload", "fax:faxes=1", "--seeds", "1"];
+    let arguments = [&["compare", "--fs", "fat", "--device", "nandsim-32m-128k", "--json"], &workloads[..]].concat();
+    let value = json(&succeeds(directory.path(), &arguments));
+    let records = value["records"].as_array().expect("a list");
+    assert_eq!(records.len(), 10, "four policies and FAST, on two workloads");
+    let stacks: std::collections::BTreeSet<&str> = records.iter().filter_map(|r| r["stack"].as_str()).collect();
+    for part in ["merge ", "merge+migration ", "limit ", "macroscopic ", "fast "] {
+        assert!(stacks.iter().any(|stack| stack.starts_with("fat") && stack.contains(part)), "{part}: {stacks:?}");
+    }
+    for record in records {
+        let bytes = |path: &str| record.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}"));
+        assert!(bytes("/layers/workload/verified_bytes") > 0, "{record}");
+        let areas = bytes("/bytes_programmed_by_area/main") + bytes("/bytes_programmed_by_area/metadata");
+        assert_eq!(areas, bytes("/bytes_programmed"));
+        assert!(bytes("/bytes_programmed_by_area/metadata") > 0, "FAT writes its FATs: {record}");
+    }
+    // Each workload has a verdict among the stacks, and the table for people names them all.
+    assert!(value["verdicts"].as_array().is_some_and(|verdicts| verdicts.len() >= 2), "{value}");
+    let text = succeeds(directory.path(), &[&["compare", "--device", "nandsim-32m-128k"], &workloads[..]].concat());
+    for part in ["merge+migration", "macroscopic", "fast", "postmark-small", "fax"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
 fn a_real_directory_is_a_workload() {
     let directory = here();
     fs::create_dir(directory.path().join("tree")).expect("a directory");

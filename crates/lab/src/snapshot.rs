@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nandkit_flash::wrap::FlashSnapshot;
 use nandkit_record::{ByCause, ErasesPerBlock, Figures, Latency, LayerValue, Layers};
 use nandkit_stack::{Stack, Watched};
-use nandkit_units::{Cause, Clock, Nanos, StatisticValue};
+use nandkit_units::{Area, Cause, Clock, Nanos, StatisticValue};
 use nandkit_workload::{DriverReport, PhaseReport};
 
 /// What can be watched of a stack while its top is in use.
@@ -67,6 +67,10 @@ fn figures(flash: Option<&FlashSnapshot>, elapsed: Nanos) -> Figures {
     let total = flash.total();
     figures.bytes_programmed = total.bytes_programmed;
     figures.bytes_programmed_by_cause = by_cause(&|cause| flash.cause(cause).bytes_programmed);
+    figures.bytes_programmed_by_area = [("main", Area::Main), ("metadata", Area::Metadata)]
+        .into_iter()
+        .map(|(name, area)| (name.to_string(), flash.area(area).bytes_programmed))
+        .collect();
     figures.erases = total.erases;
     figures.erases_per_block = ErasesPerBlock::of(flash.erases_per_block.iter().map(|n| u64::from(*n)).collect());
     figures.device_time_ns = total.busy_ns.saturating_add(flash.failed_ns);

@@ -115,6 +115,9 @@ pub struct Figures {
     pub bytes_programmed: u64,
     /// The same by cause.
     pub bytes_programmed_by_cause: ByCause,
+    /// The same by area: `main` for files and directories, `metadata` for areas that hold nothing but metadata at fixed addresses.
+    #[serde(default)]
+    pub bytes_programmed_by_area: BTreeMap<String, u64>,
     /// `bytes_programmed / user_bytes_written`; none where the user wrote nothing.
     pub waf: Option<f64>,
     /// Block erases.
@@ -136,6 +139,11 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// The bytes programmed for an area; 0 where there were none.
+    pub fn area(&self, name: &str) -> u64 {
+        self.bytes_programmed_by_area.get(name).copied().unwrap_or(0)
+    }
+
     /// Fills in what follows from the counts: write amplification and rates.
     pub fn derive(&mut self) {
         let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);

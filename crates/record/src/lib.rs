@@ -127,6 +127,7 @@ mod tests {
             "user_bytes_read",
             "bytes_programmed",
             "bytes_programmed_by_cause",
+            "bytes_programmed_by_area",
             "waf",
             "erases",
             "erases_per_block",

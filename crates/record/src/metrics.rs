@@ -114,6 +114,8 @@ pub static METRICS: &[Metric] = metrics! {
     "bytes_programmed_by_cause.mapping", "B", Lower, "of these, the map of the translation layer", |r| r.figures.bytes_programmed_by_cause.get("mapping").into();
     "bytes_programmed_by_cause.recovery", "B", Lower, "of these, repairs after a power cut", |r| r.figures.bytes_programmed_by_cause.get("recovery").into();
     "bytes_programmed_by_cause.format", "B", Neither, "of these, making an empty file system", |r| r.figures.bytes_programmed_by_cause.get("format").into();
+    "bytes_programmed_by_area.main", "B", Neither, "bytes programmed for files and directories, whatever the cause", |r| r.figures.area("main").into();
+    "bytes_programmed_by_area.metadata", "B", Neither, "bytes programmed for areas of nothing but metadata (FATs), whatever the cause", |r| r.figures.area("metadata").into();
     "waf", "", Lower, "write amplification: bytes_programmed / user_bytes_written", |r| r.figures.waf.into();
     "erases", "", Lower, "block erases", |r| r.figures.erases.into();
     "erases_per_block.min", "", Neither, "fewest erases of a block", |r| r.figures.erases_per_block.min.into();
@@ -208,7 +210,7 @@ mod tests {
         for metric in METRICS {
             assert_eq!(METRICS.iter().filter(|other| other.name == metric.name).count(), 1, "{}", metric.name);
             let at_path = metric.name.split('.').try_fold(&value, |value, key| value.get(key));
-            let by_cause = metric.name.contains("_by_cause.");
+            let by_cause = metric.name.contains("_by_cause.") || metric.name.contains("_by_area.");
             assert!(at_path.is_some() || by_cause, "{} is no path of the record", metric.name);
             if let (Some(number), Some(read)) = (at_path.and_then(Value::as_f64), (metric.read)(&record).as_f64()) {
                 assert_eq!(number, read, "{}", metric.name);
