@@ -83,6 +83,50 @@ pub trait Copyback {
     /// Errors: as [`Flash::program`] for the target; `Misuse` where [`Copyback::can_copy`] says no; `Uncorrectable` where the
     /// source could not be read and the part checks it. Time: the part's copy time.
     fn copy(&mut self, context: &Context, from: PageAddress, to: PageAddress, oob: Option<&[u8]>) -> Result<Done>;
+
+    /// Copies pages to one page after the other of a block, from `to` on, exactly as a [`Copyback::copy`] of each would, issued when the one before
+    /// it has completed. `oob` is as many bytes for each page, one image after the other. Stops at the first failure.
+    ///
+    /// Devices that see every operation on its own leave this as it is; others may save the work that is the same for all pages.
+    fn copy_run(&mut self, context: &Context, from: &[PageAddress], to: PageAddress, oob: &[u8]) -> CopyRun {
+        copy_each(self, context, from, to, oob)
+    }
+}
+
+/// How far a [`Copyback::copy_run`] came.
+#[derive(Debug)]
+pub struct CopyRun {
+    /// Pages that were copied, from the first on.
+    pub copied: usize,
+    /// The time of these, all together.
+    pub done: Done,
+    /// Why the next one was not copied.
+    pub failed: Option<FlashError>,
+}
+
+/// A [`Copyback::copy_run`] page by page.
+pub fn copy_each<C: Copyback + ?Sized>(
+    copyback: &mut C,
+    context: &Context,
+    from: &[PageAddress],
+    to: PageAddress,
+    oob: &[u8],
+) -> CopyRun {
+    let mut run = CopyRun { copied: 0, done: Done::immediately(context), failed: None };
+    let length = oob.len().checked_div(from.len()).unwrap_or(0);
+    for (page, from) in (to.page..).zip(from) {
+        let image = oob.get(run.copied * length..(run.copied + 1) * length).unwrap_or(&[]);
+        let context = Context { issued: run.done.completed, ..*context };
+        match copyback.copy(&context, *from, to.block.page(page), Some(image)) {
+            Ok(done) => run.done = run.done.and(done),
+            Err(error) => {
+                run.failed = Some(error);
+                break;
+            }
+        }
+        run.copied += 1;
+    }
+    run
 }
 
 /// One command on the same page of several planes of one die, in the time of one.

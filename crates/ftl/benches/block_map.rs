@@ -1,32 +1,55 @@
-//! How many host pages and page operations per second the block-mapped layer simulates on one core, on P4's chip with a shadow store, with the
+//! How many host pages and page operations per second the translation layers simulate on one core, on P4's chip with a shadow store, with the
 //! counting wrapper in the path.
 //!
-//! `cargo bench -p nandkit-ftl --bench block_map`: each line is one workload. The throughput is that of page operations (host pages, copies and map
-//! pages); `sequential_host` counts host pages alone.
+//! `cargo bench -p nandkit-ftl --bench block_map`: each line is one workload, of the block-mapped layer or of FAST. The throughput is that of page
+//! operations (host pages, copies and map pages); `sequential_host` counts host pages alone.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nandkit_block::BlockDevice;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
 use nandkit_flash::wrap::StatsFlash;
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions, LogicalCapacity};
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, FtlCounters};
 use nandkit_nand_sim::{ChipSpec, ShadowChip};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Described, Description, Generator, Lba, Nanos, Payload};
 
-type Device = BlockMapFtl<StatsFlash<ShadowChip>>;
+type Chip = StatsFlash<ShadowChip>;
 
-fn device(policy: RecyclingPolicy) -> Device {
+/// A translation layer that counts.
+trait Layer: BlockDevice {
+    fn counted(&self) -> FtlCounters;
+}
+
+impl Layer for BlockMapFtl<Chip> {
+    fn counted(&self) -> FtlCounters {
+        self.counters()
+    }
+}
+
+impl Layer for FastFtl<Chip> {
+    fn counted(&self) -> FtlCounters {
+        self.counters()
+    }
+}
+
+fn chip() -> Chip {
     let mut spec = ChipSpec::default();
     (spec.geometry.pages_per_block, spec.geometry.blocks) = (128, 1024);
     spec.timing.bus_ps_per_byte = 0;
     spec.timing.overlap = false;
-    let flash = StatsFlash::new(ShadowChip::new(&spec, 1).unwrap());
-    let options = BlockMapOptions { capacity: LogicalCapacity::Automatic, policy, ..BlockMapOptions::default() };
-    BlockMapFtl::attach(flash, options).unwrap()
+    StatsFlash::new(ShadowChip::new(&spec, 1).unwrap())
 }
 
-struct Run {
-    device: Device,
+fn block_map(policy: RecyclingPolicy) -> BlockMapFtl<Chip> {
+    BlockMapFtl::attach(chip(), BlockMapOptions { policy, ..BlockMapOptions::default() }).unwrap()
+}
+
+fn fast() -> FastFtl<Chip> {
+    FastFtl::attach(chip(), FastOptions::default()).unwrap()
+}
+
+struct Run<D> {
+    device: D,
     now: Nanos,
     pages: u64,
     next: u64,
@@ -34,9 +57,8 @@ struct Run {
     random: Random,
 }
 
-impl Run {
-    fn new(policy: RecyclingPolicy) -> Self {
-        let device = device(policy);
+impl<D: Layer> Run<D> {
+    fn new(device: D) -> Self {
         let pages = device.geometry().sectors;
         let mut run = Self { device, now: Nanos::ZERO, pages, next: 0, version: 0, random: Random::new(1, "bench") };
         (0..pages).for_each(|_| run.sequential());
@@ -80,37 +102,45 @@ impl Run {
     }
 
     fn operations(&self) -> u64 {
-        let counters = self.device.counters();
+        let counters = self.device.counted();
         counters.host_page_writes + counters.pages_copied + counters.map_pages
     }
 }
 
-/// Name, policy, one write, writes per pass.
-type Workload = (&'static str, RecyclingPolicy, fn(&mut Run), u64);
+/// What a throughput counts.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    HostPages,
+    Operations,
+}
+
+fn measure<D: Layer>(criterion: &mut Criterion, name: &str, device: D, step: fn(&mut Run<D>), writes: u64, unit: Unit) {
+    let mut run = Run::new(device);
+    // One pass to know how many page operations a pass has: the workload is stationary.
+    let before = run.operations();
+    (0..writes).for_each(|_| step(&mut run));
+    let operations = run.operations() - before;
+    println!("{name}: {:.2} page operations per host page", operations as f64 / writes as f64);
+    let mut group = criterion.benchmark_group("ftl");
+    group.sample_size(20);
+    group.throughput(Throughput::Elements(if unit == Unit::HostPages { writes } else { operations }));
+    group.bench_function(name, |bencher| bencher.iter(|| (0..writes).for_each(|_| step(&mut run))));
+    group.finish();
+}
 
 fn bench(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("block_map");
-    group.sample_size(20);
-    let macroscopic = RecyclingPolicy::Macroscopic { estimator: AlphaEstimator::Origin, cap: None };
-    let workloads: [Workload; 6] = [
-        ("sequential_host", RecyclingPolicy::Merge, Run::sequential, 500_000),
-        ("random_merge", RecyclingPolicy::Merge, Run::random, 20_000),
-        ("random_macroscopic", macroscopic, Run::random, 20_000),
-        ("hot_cold_merge", RecyclingPolicy::Merge, Run::hot_cold, 50_000),
-        ("hot_cold_macroscopic", macroscopic, Run::hot_cold, 50_000),
-        ("mixed_macroscopic", macroscopic, Run::mixed, 300_000),
-    ];
-    for (name, policy, step, writes) in workloads {
-        let mut run = Run::new(policy);
-        // One pass to know how many page operations a pass has: the workload is stationary.
-        let before = run.operations();
-        (0..writes).for_each(|_| step(&mut run));
-        let operations = run.operations() - before;
-        println!("{name}: {:.2} page operations per host page", operations as f64 / writes as f64);
-        group.throughput(Throughput::Elements(if name == "sequential_host" { writes } else { operations }));
-        group.bench_function(name, |bencher| bencher.iter(|| (0..writes).for_each(|_| step(&mut run))));
-    }
-    group.finish();
+    use Unit::{HostPages, Operations};
+    let merge = || block_map(RecyclingPolicy::Merge);
+    let macroscopic = || block_map(RecyclingPolicy::Macroscopic { estimator: AlphaEstimator::Origin, cap: None });
+    measure(criterion, "sequential_host", merge(), Run::sequential, 500_000, HostPages);
+    measure(criterion, "sequential", merge(), Run::sequential, 500_000, Operations);
+    measure(criterion, "random_merge", merge(), Run::random, 20_000, Operations);
+    measure(criterion, "random_macroscopic", macroscopic(), Run::random, 20_000, Operations);
+    measure(criterion, "hot_cold_merge", merge(), Run::hot_cold, 50_000, Operations);
+    measure(criterion, "hot_cold_macroscopic", macroscopic(), Run::hot_cold, 50_000, Operations);
+    measure(criterion, "mixed_macroscopic", macroscopic(), Run::mixed, 300_000, Operations);
+    measure(criterion, "fast_sequential", fast(), Run::sequential, 500_000, Operations);
+    measure(criterion, "fast_random", fast(), Run::random, 20_000, Operations);
 }
 
 criterion_group!(benches, bench);

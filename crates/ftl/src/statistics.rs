@@ -16,7 +16,7 @@ pub(crate) struct BaseCounters {
     erase_busy: Measured,
 }
 
-/// A mean that grows with each sample.
+/// A mean that grows with its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Measured {
     count: u64,
@@ -25,8 +25,8 @@ struct Measured {
 
 impl Measured {
     #[inline]
-    fn add(&mut self, busy: Nanos) {
-        self.count += 1;
+    fn add(&mut self, samples: u64, busy: Nanos) {
+        self.count += samples;
         self.sum_ns = self.sum_ns.saturating_add(busy.0);
     }
 
@@ -38,13 +38,18 @@ impl Measured {
 impl BaseCounters {
     #[inline]
     pub fn count_copy(&mut self, busy: Nanos) {
-        self.copy_busy.add(busy);
+        self.copy_busy.add(1, busy);
+    }
+
+    #[inline]
+    pub fn count_copies(&mut self, copies: u64, busy: Nanos) {
+        self.copy_busy.add(copies, busy);
     }
 
     #[inline]
     pub fn count_erase(&mut self, busy: Nanos) {
         self.erases += 1;
-        self.erase_busy.add(busy);
+        self.erase_busy.add(1, busy);
     }
 
     /// Mean times of a copy and an erase so far, in nanoseconds.

@@ -226,7 +226,7 @@ impl<S: Store> Flash for NandChip<S> {
         self.read_page(context, at, read)
     }
 
-    #[inline]
+    #[inline(always)]
     fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
         self.program_page(context, at, &program)
     }

@@ -1,6 +1,6 @@
 //! Copyback: moving a page inside the chip.
 
-use nandkit_flash::{Copyback, ErrorKind, FlashError, Operation, PageProgram, Result};
+use nandkit_flash::{CopyRun, Copyback, ErrorKind, FlashError, Operation, PageProgram, Result, copy_each};
 use nandkit_units::{BlockIndex, Context, Done, PageAddress, Payload};
 
 use crate::blocks::{BlockState, flag};
@@ -93,13 +93,87 @@ impl<S: Store> NandChip<S> {
     }
 }
 
+/// A run of copies in which nothing can fail but a source: what all pages of it have in common.
+struct PlainRun {
+    slot: usize,
+    transfer: u64,
+    oob_length: usize,
+}
+
+impl<S: Store> NandChip<S> {
+    /// Whether no copy of the run can break a rule at its target or fail there.
+    #[inline]
+    fn plain_run(&mut self, from: &[PageAddress], to: PageAddress, oob: &[u8]) -> Option<PlainRun> {
+        let oob_length = oob.len().checked_div(from.len())?;
+        let room = self.geometry.pages_per_block.checked_sub(to.page)? as usize;
+        if to.block.0 >= self.geometry.blocks
+            || from.len() > room
+            || oob_length > self.geometry.oob_size as usize
+            || self.scripted
+            || self.bit_errors.enabled()
+        {
+            return None;
+        }
+        let target = self.state_for_change(to.block);
+        let doubtful = flag::BAD | flag::FAILING | flag::FAILS_THIS_CYCLE | flag::WEAK;
+        if target.has(doubtful) || to.page != target.next_page {
+            return None;
+        }
+        // A run that copies nothing gives its target no slot.
+        self.plain_source(from, to.block)?;
+        let slot = self.slot_of(to.block, &target);
+        Some(PlainRun { slot, transfer: self.times.transfer(oob_length), oob_length })
+    }
+
+    /// The slot of a source that is sound as a whole, and how many of its pages the run begins with.
+    #[inline]
+    fn plain_source(&self, from: &[PageAddress], to: BlockIndex) -> Option<(usize, usize)> {
+        let block = from.first()?.block;
+        if block.0 >= self.geometry.blocks || block == to || !self.rules.can_copy(block, to) {
+            return None;
+        }
+        let source = self.blocks.get(block);
+        let pages = from.iter().take_while(|at| at.block == block && at.page < source.next_page).count();
+        if source.has(flag::FLAWED) || pages == 0 {
+            return None;
+        }
+        Some((source.slot()?, pages))
+    }
+
+    /// Copies pages of one sound block. The same as [`Copyback::copy`] for each, without what cannot happen.
+    #[inline]
+    fn copy_plain(
+        &mut self,
+        context: &Context,
+        run: &PlainRun,
+        (slot, from): (usize, &[PageAddress]),
+        to: PageAddress,
+        oob: &[u8],
+    ) -> Done {
+        let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(block) = from.first().map(|at| at.block) else { return Done::immediately(context) };
+        let units = (shared.schedule.unit(block), shared.schedule.unit(to.block));
+        let mut done = Done::immediately(context);
+        for (page, from) in (to.page..).zip(from) {
+            let context = Context { issued: done.completed, ..*context };
+            let array = self.times.copy(from.page, page);
+            done = done.and(shared.schedule.copy(&self.times, units, &context, run.transfer, array));
+        }
+        self.counters.copies += from.len() as u64;
+        self.store.copy_run(slot, from, Place { slot: run.slot, page: to.page }, oob);
+        let end = to.page + from.len() as u32;
+        self.rules.note_programs(run.slot, to.page..end, self.geometry.page_size);
+        self.blocks.set_next_page(to.block, end);
+        done
+    }
+}
+
 impl<S: Store> Copyback for NandChip<S> {
     #[inline]
     fn can_copy(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
         self.rules.can_copy(from, to)
     }
 
-    #[inline]
     fn copy(&mut self, context: &Context, from: PageAddress, to: PageAddress, oob: Option<&[u8]>) -> Result<Done> {
         let (source, target) = self.admit_copy(from, to, oob)?;
         let transfer = self.times.transfer(oob.map_or(0, <[u8]>::len));
@@ -120,5 +194,28 @@ impl<S: Store> Copyback for NandChip<S> {
             self.flaw(to, flaw);
         }
         self.settle(Operation::Copy, to, &target, done)
+    }
+
+    fn copy_run(&mut self, context: &Context, from: &[PageAddress], to: PageAddress, oob: &[u8]) -> CopyRun {
+        let Some(plain) = self.plain_run(from, to, oob) else { return copy_each(self, context, from, to, oob) };
+        let mut run = CopyRun { copied: 0, done: Done::immediately(context), failed: None };
+        let (mut from, mut oob, mut to) = (from, oob, to);
+        while !from.is_empty() {
+            let context = Context { issued: run.done.completed, ..*context };
+            let Some((slot, pages)) = self.plain_source(from, to.block) else {
+                let rest = copy_each(self, &context, from, to, oob);
+                return CopyRun {
+                    copied: run.copied + rest.copied,
+                    done: run.done.and(rest.done),
+                    failed: rest.failed,
+                };
+            };
+            let (part, rest) = from.split_at(pages);
+            let (images, rest_oob) = oob.split_at(pages * plain.oob_length);
+            run.done = run.done.and(self.copy_plain(&context, &plain, (slot, part), to, images));
+            run.copied += pages;
+            (from, oob, to.page) = (rest, rest_oob, to.page + pages as u32);
+        }
+        run
     }
 }

@@ -12,7 +12,7 @@ use crate::store::{Place, Store};
 const DRAW_HALF: u64 = 0x4A1F_0001;
 
 impl<S: Store> NandChip<S> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn schedule_write(&mut self, context: &Context, block: BlockIndex, transfer: u64, array: u64) -> Done {
         let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let unit = shared.schedule.unit(block);
@@ -20,7 +20,7 @@ impl<S: Store> NandChip<S> {
     }
 
     /// Whether the program may happen at all; nothing has changed if not.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit_program(&mut self, at: PageAddress, program: &PageProgram<'_>) -> Result<BlockState> {
         if let Err(rule) = self.rules.check_shape(at, program) {
             return Err(misuse(Operation::Program, at, rule));
@@ -29,7 +29,7 @@ impl<S: Store> NandChip<S> {
     }
 
     /// The same for any operation that programs a page of the device.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit_target(
         &mut self,
         operation: Operation,
@@ -47,7 +47,7 @@ impl<S: Store> NandChip<S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn program_page(
         &mut self,
         context: &Context,
@@ -64,14 +64,14 @@ impl<S: Store> NandChip<S> {
     }
 
     /// Stores a program that was admitted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&mut self, context: &Context, at: PageAddress, state: &BlockState, program: &PageProgram<'_>) {
         let place = self.land(context, at, state, program.column, program.data.len() as u32);
         self.store.program(place, program);
     }
 
     /// Notes that a page is programmed, and says where the store keeps it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn land(
         &mut self,
         context: &Context,
@@ -94,7 +94,7 @@ impl<S: Store> NandChip<S> {
     }
 
     /// What becomes of a program that was stored: it may have failed, or its block may have been weak.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(
         &mut self,
         operation: Operation,

@@ -1,5 +1,6 @@
 //! What a chip allows: order of pages, programs of a page in parts, where copyback reaches.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use nandkit_flash::PageProgram;
@@ -122,6 +123,14 @@ impl Rules {
         if let Some(word) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
             let old = word.load(Ordering::Relaxed);
             word.store((old | units) + (1 << COUNT_SHIFT), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that whole pages were programmed.
+    #[inline]
+    pub fn note_programs(&mut self, slot: usize, pages: Range<u32>, page_size: u32) {
+        if self.pages.is_some() {
+            pages.for_each(|page| self.note_program(slot, page, 0, page_size));
         }
     }
 

@@ -190,10 +190,10 @@ impl FlashCounters {
     }
 
     #[inline]
-    pub(super) fn count_copy(&self, context: &Context, bytes: u64, oob_bytes: u64, busy_ns: u64) {
+    pub(super) fn count_copies(&self, context: &Context, copies: u64, bytes: u64, oob_bytes: u64, busy_ns: u64) {
         self.own();
         let row = self.row(context);
-        add_alone(&row.copies, 1);
+        add_alone(&row.copies, copies);
         add_alone(&row.bytes_programmed, bytes);
         add_alone(&row.oob_bytes_programmed, oob_bytes);
         add_alone(&row.busy_ns, busy_ns);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, StatisticValue, Statistics};
 
 use super::{FlashCounters, FlashSnapshot, no_capability, offer_capabilities};
-use crate::{Copyback, Flash, MultiPlane, Operation, PageProgram, PageRead, Result};
+use crate::{CopyRun, Copyback, Flash, MultiPlane, Operation, PageProgram, PageRead, Result};
 
 /// A flash device that counts. Cost: about 1 to 2 ns per operation.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl<F: Flash> Flash for StatsFlash<F> {
         result
     }
 
-    #[inline]
+    #[inline(always)]
     fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
         let (bytes, oob_bytes) = (program.data.len() as u64, program.oob.len() as u64);
         let result = self.inner.program(context, at, program);
@@ -123,11 +123,30 @@ impl<F: Flash> Copyback for StatsFlash<F> {
         match &result {
             Ok(done) => {
                 let oob_bytes = oob.map_or(0, |oob| oob.len() as u64);
-                self.counters.count_copy(context, u64::from(self.page_size), oob_bytes, done.busy.0);
+                self.counters.count_copies(context, 1, u64::from(self.page_size), oob_bytes, done.busy.0);
             }
             Err(error) => self.counters.count_failure(context, error),
         }
         result
+    }
+
+    #[inline]
+    fn copy_run(&mut self, context: &Context, from: &[PageAddress], to: PageAddress, oob: &[u8]) -> CopyRun {
+        let Some(copyback) = self.inner.copyback() else {
+            let failed = Some(no_capability(Operation::Copy, to));
+            return CopyRun { copied: 0, done: Done::immediately(context), failed };
+        };
+        let run = copyback.copy_run(context, from, to, oob);
+        let copies = run.copied as u64;
+        if copies != 0 {
+            let oob_bytes = (oob.len() / from.len().max(1)) as u64;
+            let bytes = copies * u64::from(self.page_size);
+            self.counters.count_copies(context, copies, bytes, copies * oob_bytes, run.done.busy.0);
+        }
+        if let Some(error) = &run.failed {
+            self.counters.count_failure(&Context { issued: run.done.completed, ..*context }, error);
+        }
+        run
     }
 }
 

@@ -51,7 +51,7 @@ impl<F: Flash> Base<F> {
 
     /// Whether the chip's copyback reaches from block to block; the answer for a pair of blocks never changes.
     #[inline]
-    fn reaches(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
+    pub(super) fn reaches(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
         let both = &mut self.reach;
         if let Some((_, _, answer)) = both.iter().find(|(a, b, _)| (*a, *b) == (from, to)) {
             return *answer;
@@ -141,7 +141,7 @@ impl<F: Flash> Base<F> {
 
     /// Programs a page that says that its content is lost.
     #[cold]
-    fn poison(&mut self, chain: &mut Chain, cause: Cause, to: PageAddress, label: Label) -> Outcome<Copied> {
+    pub(super) fn poison(&mut self, chain: &mut Chain, cause: Cause, to: PageAddress, label: Label) -> Outcome<Copied> {
         self.counters.poisoned_pages += 1;
         let label = Label { flags: (label.flags | flag::POISON) & !flag::FULL, ..label };
         let oob = self.next_oob(label);

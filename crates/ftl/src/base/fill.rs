@@ -3,7 +3,7 @@
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, PageAddress};
 
-use super::{Base, Copied, Label};
+use super::{Base, Label};
 use crate::chain::Chain;
 use crate::failure::Outcome;
 use crate::tag::{Role, flag};
@@ -31,16 +31,20 @@ impl<F: Flash> Base<F> {
         filling: Filling,
         source: impl Fn(u32) -> Option<(PageAddress, bool)>,
     ) -> Outcome<Vec<u32>> {
-        let Filling { cause, lbn, target, first, mut full, .. } = filling;
+        let Filling { cause, lbn, target, first, full, .. } = filling;
         let end = filling.end.max(first + 1);
         let mut lost = Vec::new();
+        self.begin_copies();
         for offset in first..end {
-            let mut flags = if offset + 1 == end { flag::LAST } else { 0 };
-            if full && flags != 0 {
-                flags |= flag::FULL;
+            let mut flags = 0;
+            if offset + 1 == end {
+                // Whether the block is full is known when all other pages are in it.
+                self.finish_copies(chain, cause, &mut lost)?;
+                flags = if full && lost.is_empty() { flag::LAST | flag::FULL } else { flag::LAST };
             }
             let to = BlockIndex(target).page(offset);
             let Some((from, poisoned)) = source(offset) else {
+                self.finish_copies(chain, cause, &mut lost)?;
                 let label = Label { role: Role::DataCopy, flags: flags | flag::TOMB, block: lbn, offset };
                 self.program(chain, Some(cause), to, label, self.empty_page())?;
                 continue;
@@ -49,11 +53,9 @@ impl<F: Flash> Base<F> {
                 flags |= flag::POISON;
             }
             let label = Label { role: Role::DataCopy, flags, block: lbn, offset };
-            if self.copy(chain, cause, from, to, label)? == Copied::Poisoned {
-                lost.push(offset);
-                full = false;
-            }
+            self.copy_later(chain, cause, (from, to), label, &mut lost)?;
         }
+        self.finish_copies(chain, cause, &mut lost)?;
         Ok(lost)
     }
 

@@ -7,6 +7,7 @@ mod copy;
 mod doubt;
 mod fill;
 mod map_area;
+mod run;
 mod scan;
 
 pub(crate) use copy::Copied;
@@ -64,6 +65,7 @@ pub(crate) struct Base<F> {
     reach: [(BlockIndex, BlockIndex, bool); 2],
     quarantine: Vec<Waiting>,
     scratch: Content,
+    run: run::CopyList,
 }
 
 impl<F: Flash> Base<F> {
@@ -82,11 +84,12 @@ impl<F: Flash> Base<F> {
             reach: [(BlockIndex(u32::MAX), BlockIndex(u32::MAX), false); 2],
             quarantine: Vec::with_capacity(8),
             scratch: Content::new(),
+            run: run::CopyList::default(),
         }
     }
 
     /// Programs a page with a fresh sequence number. Its completion confirms what came before (rule 5).
-    #[inline]
+    #[inline(always)]
     pub fn program(
         &mut self,
         chain: &mut Chain,

@@ -7,7 +7,7 @@ use nandkit_units::{BlockIndex, Cause, PageAddress};
 
 use super::BlockMapFtl;
 use super::map::BlockView;
-use crate::base::{Copied, Filling, Label};
+use crate::base::{Filling, Label};
 use crate::chain::Chain;
 use crate::failure::Outcome;
 use crate::tag::{Role, flag};
@@ -73,7 +73,12 @@ impl<F: Flash> BlockMapFtl<F> {
     fn new_log_block(&mut self, chain: &mut Chain, slot: usize, p: u32) -> Outcome<u32> {
         loop {
             let target = self.base.allocate(chain, Cause::Cleaning)?;
-            match self.fill_log_block(chain, slot, target, p) {
+            let mut lost = Vec::new();
+            let filled = self.fill_log_block(chain, slot, (target, p), &mut lost);
+            if let Some(lbn) = self.map.log(slot).map(|log| log.lbn) {
+                lost.into_iter().for_each(|offset| self.set_poisoned(lbn, offset, true));
+            }
+            match filled {
                 Ok(()) => return Ok(target),
                 Err(failure) if failure.is_bad_block() => self.base.mark_bad(chain, target)?,
                 Err(failure) => return Err(failure),
@@ -82,10 +87,17 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Puts the pages that a migration carries into `target`, and their places into `new_table`.
-    fn fill_log_block(&mut self, chain: &mut Chain, slot: usize, target: u32, p: u32) -> Outcome<()> {
+    fn fill_log_block(
+        &mut self,
+        chain: &mut Chain,
+        slot: usize,
+        (target, p): (u32, u32),
+        lost: &mut Vec<u32>,
+    ) -> Outcome<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         let has_data = self.map.data(log.lbn).is_some();
         self.new_table.fill(0);
+        self.base.begin_copies();
         let mut page = 0;
         for offset in 0..self.base.shape.np {
             let entry = self.map.table(slot).get(offset as usize).copied().unwrap_or(0);
@@ -98,11 +110,10 @@ impl<F: Flash> BlockMapFtl<F> {
             if self.map.is_present(log.lbn, offset) {
                 label.flags |= self.poison_flag(log.lbn, offset);
                 let from = BlockIndex(log.block).page(u32::from(entry) - 1);
-                if self.base.copy(chain, Cause::Cleaning, from, to, label)? == Copied::Poisoned {
-                    self.set_poisoned(log.lbn, offset, true);
-                }
+                self.base.copy_later(chain, Cause::Cleaning, (from, to), label, lost)?;
             } else {
                 label.flags |= flag::TOMB;
+                self.base.finish_copies(chain, Cause::Cleaning, lost)?;
                 self.base.program(chain, Some(Cause::Cleaning), to, label, self.base.empty_page())?;
             }
             page += 1;
@@ -110,7 +121,7 @@ impl<F: Flash> BlockMapFtl<F> {
                 *place = page as u16;
             }
         }
-        Ok(())
+        self.base.finish_copies(chain, Cause::Cleaning, lost)
     }
 
     /// Partial merge: the rest of the pages follow in the log block, which becomes the data block. Where that fails, a full merge does it.

@@ -13,7 +13,7 @@ pub use described::DescribedStore;
 pub use shadow::ShadowStore;
 
 use nandkit_flash::PageProgram;
-use nandkit_units::{Described, FlashGeometry, Payload, ReadInto};
+use nandkit_units::{Described, FlashGeometry, PageAddress, Payload, ReadInto};
 use serde::{Deserialize, Serialize};
 
 /// A page that a store holds: its block's slot, and the page in the block.
@@ -59,6 +59,11 @@ pub trait Store: Clone + Send + Sync {
     /// Puts the source's data and OOB into an erased page; `oob` replaces the beginning of the source's OOB.
     fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>);
 
+    /// Puts pages of one slot into erased pages from `to` on; `oob` is as many bytes for each, which replace the beginning of the source's OOB.
+    fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: Place, oob: &[u8]) {
+        copy_each(self, slot, from, to, oob);
+    }
+
     /// Erases all pages of a slot.
     fn erase(&mut self, slot: usize);
 
@@ -73,6 +78,15 @@ pub trait Store: Clone + Send + Sync {
 
     /// Brings back a page whose block is erased. A store that cannot hold what is kept (a tag in a content store) leaves it erased and says so.
     fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent>;
+}
+
+/// A [`Store::copy_run`] page by page.
+fn copy_each<S: Store>(store: &mut S, slot: usize, from: &[PageAddress], to: Place, oob: &[u8]) {
+    let length = oob.len().checked_div(from.len()).unwrap_or(0);
+    for (index, (page, from)) in (to.page..).zip(from).enumerate() {
+        let image = oob.get(index * length..(index + 1) * length);
+        store.copy(Place { slot, page: from.page }, Place { slot: to.slot, page }, image);
+    }
 }
 
 /// The stores by name.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nandkit_flash::PageProgram;
-use nandkit_units::{Described, Description, FlashGeometry, Generator, Payload, ReadInto};
+use nandkit_units::{Described, Description, FlashGeometry, Generator, PageAddress, Payload, ReadInto};
 
 use super::pages::fill_oob;
 use super::{Kept, NoContent, Place, Store, StoreKind, deliver_described};
@@ -227,7 +227,7 @@ impl Store for ShadowStore {
         self.words.add();
     }
 
-    #[inline]
+    #[inline(always)]
     fn program(&mut self, place: Place, program: &PageProgram<'_>) {
         let old = self.entry(place).unwrap_or_default();
         if old[0] != 0 {
@@ -263,6 +263,31 @@ impl Store for ShadowStore {
             }
         }
         self.set_entry(to, [tag, low, high]);
+    }
+
+    #[inline]
+    fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: Place, oob: &[u8]) {
+        let (images, _) = oob.as_chunks::<OOB_KEPT>();
+        let first = to.page as usize * WORDS;
+        let end = first + from.len() * WORDS;
+        let plain = self.wide.is_empty() && oob.len() == from.len() * OOB_KEPT;
+        // From here on the target's table is this store's alone.
+        self.words.words_mut(to.slot);
+        let (source, target) = (self.words.words(slot), self.words.words(to.slot));
+        let (true, Some(target)) = (plain, target.get(first..end)) else {
+            return super::copy_each(self, slot, from, to, oob);
+        };
+        let (target, _) = target.as_chunks::<WORDS>();
+        for ((into, from), image) in target.iter().zip(from).zip(images) {
+            let mut tag = source.get(from.page as usize * WORDS).map_or(0, |word| word.load(Relaxed));
+            if tag & KIND == 0 {
+                tag |= KIND_OOB_ONLY;
+            }
+            let [low, high] = oob_words(image);
+            into[0].store(tag, Relaxed);
+            into[1].store(low, Relaxed);
+            into[2].store(high, Relaxed);
+        }
     }
 
     #[inline]
