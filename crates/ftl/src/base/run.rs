@@ -75,7 +75,8 @@ impl<F: Flash> Base<F> {
         }
         let mut list = std::mem::take(&mut self.run);
         let result = self.issue(chain, cause, &list, lost);
-        (list.from.clear(), list.images.clear());
+        list.from.clear();
+        list.images.clear();
         self.run = list;
         result
     }
