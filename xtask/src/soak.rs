@@ -88,7 +88,7 @@ fn plan(name: &str, program: Program, options: &Options) -> Result<Plan> {
             Ok(Plan { build: words(&format!("build {package}")), run, variable: None, typed })
         }
         Program::Fat => {
-            for unknown in ["--seed", "--replay"].into_iter().filter(|option| options.text(option).is_some()) {
+            if let Some(unknown) = ["--seed", "--replay"].into_iter().find(|option| options.text(option).is_some()) {
                 bail!(Unusable(format!(
                     "{unknown}: the fat soak cuts at each step of fixed rounds and repeats itself; only --cuts is understood"
                 )));
