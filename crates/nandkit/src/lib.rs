@@ -22,6 +22,8 @@
 //!     host: &Unmeasured,
 //!     progress: &|_| (),
 //!     stop: &AtomicBool::new(false),
+//!     program: None,
+//!     notice: &|_| (),
 //! };
 //! let records = experiment.run(&options)?;
 //! assert_eq!(records.len(), 2);

@@ -172,10 +172,10 @@ mod tests {
                 counts[zipf.sample(&mut random) as usize] += 1;
             }
             let norm: f64 = (1..=items).map(|i| (i as f64).powf(-exponent)).sum();
-            for i in 0..5usize {
+            for (i, count) in counts.iter().enumerate().take(5) {
                 let expected = ((i + 1) as f64).powf(-exponent) / norm * f64::from(draws);
                 let sigma = expected.sqrt();
-                assert!((counts[i] as f64 - expected).abs() < 5.0 * sigma, "{items} {exponent} item {i}");
+                assert!((*count as f64 - expected).abs() < 5.0 * sigma, "{items} {exponent} item {i}");
             }
         }
     }
