@@ -6,6 +6,7 @@ mod attributes;
 mod error;
 pub mod model;
 pub mod path;
+pub mod source;
 pub mod wrap;
 
 pub use attributes::{

@@ -1,0 +1,231 @@
+//! A tree of files that is to become an image: what `mkfs` reads, wherever it comes from.
+//!
+//! [`SourceTree`] is plain data, all nodes at once, and the content of regular files on demand. The same tree always has the same nodes in the same order, so
+//! that a writer that goes through them in order writes the same image each time. [`TreeBuilder`] makes such a tree from paths in any order;
+//! [`MemoryTree`] is one with its content in memory.
+
+mod builder;
+mod memory;
+
+pub use builder::{BuiltTree, TreeBuilder, components};
+pub use memory::MemoryTree;
+
+use std::ops::Range;
+
+use crate::{ErrorKind, FileKind, FsError, Result, Timestamp};
+
+/// One name in a tree, and the inode that it leads to.
+///
+/// A hard link is a node of its own that names an earlier one; it repeats that one's attributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceNode {
+    /// Index of the directory that holds the name; 0 for the root itself.
+    pub parent: usize,
+    /// The name, without `/` and NUL, not `.` or `..`; empty for the root.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits, with set-user-id, set-group-id and sticky: the low 12 bits of a mode.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number (major << 32 | minor) of a device inode, else 0.
+    pub device: u64,
+    /// Bytes of a regular file, or of a symbolic link's target; else 0.
+    pub size: u64,
+    /// Last change of content.
+    pub modified: Timestamp,
+    /// Last read.
+    pub accessed: Timestamp,
+    /// Last change of content or attributes.
+    pub changed: Timestamp,
+    /// The target of a symbolic link, else empty.
+    pub target: Vec<u8>,
+    /// The earlier node that is the same inode; never itself a hard link.
+    pub hard_link_of: Option<usize>,
+    /// Extended attributes, names with their prefix (`user.`, `security.`, ...), sorted by name, each name once.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl SourceNode {
+    /// A node of root's with all times at 1970, nameless until it has a place in a tree.
+    pub fn new(kind: FileKind, mode: u16) -> Self {
+        Self {
+            parent: 0,
+            name: Vec::new(),
+            kind,
+            mode,
+            uid: 0,
+            gid: 0,
+            device: 0,
+            size: 0,
+            modified: Timestamp(0),
+            accessed: Timestamp(0),
+            changed: Timestamp(0),
+            target: Vec::new(),
+            hard_link_of: None,
+            xattrs: Vec::new(),
+        }
+    }
+
+    /// A symbolic link, mode 0777.
+    pub fn symlink(target: &[u8]) -> Self {
+        Self { size: target.len() as u64, target: target.to_vec(), ..Self::new(FileKind::Symlink, 0o777) }
+    }
+
+    /// A block or character device.
+    pub fn device(kind: FileKind, mode: u16, major: u32, minor: u32) -> Self {
+        Self { device: u64::from(major) << 32 | u64::from(minor), ..Self::new(kind, mode) }
+    }
+
+    /// The same node with all three times.
+    pub fn at(self, time: Timestamp) -> Self {
+        Self { modified: time, accessed: time, changed: time, ..self }
+    }
+
+    /// The same node with an owner and a group.
+    pub fn owned_by(self, uid: u32, gid: u32) -> Self {
+        Self { uid, gid, ..self }
+    }
+}
+
+/// A tree of files that is to become an image.
+///
+/// **Promises of the implementer**, which [`check`] verifies: node 0 is the root, a directory; every other node comes after its parent, which is a directory;
+/// the children of a directory are in the order of their names' bytes, each name once; nodes are in depth-first order, so what is below a directory follows it
+/// directly; a hard link names an earlier node that is no directory and no hard link.
+pub trait SourceTree: Sync {
+    /// All nodes.
+    fn nodes(&self) -> &[SourceNode];
+
+    /// Reads the content of a regular file, or of a hard link to one, from `offset` on; returns how many bytes there were, fewer than asked only at the end of the file. May be called from several
+    /// threads. Errors: `InvalidArgument` where the node is no regular file, `NotFound` where there is no such node, `Device` where the content
+    /// cannot be read, `Corrupt` where it is no longer what the node says.
+    fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> Result<usize>;
+}
+
+/// The path of a node without a leading `/`; empty for the root. Cost: the node's depth.
+pub fn path(nodes: &[SourceNode], node: usize) -> Vec<u8> {
+    let mut names = Vec::new();
+    let mut at = node;
+    while at != 0 {
+        let Some(found) = nodes.get(at).filter(|found| found.parent < at) else { break };
+        names.push(found.name.as_slice());
+        at = found.parent;
+    }
+    names.reverse();
+    names.join(&b'/')
+}
+
+/// The node whose content and attributes a node shares: the earlier one for a hard link, else the node itself.
+pub fn same_inode(nodes: &[SourceNode], node: usize) -> usize {
+    nodes.get(node).and_then(|found| found.hard_link_of).unwrap_or(node)
+}
+
+/// How many names each node's inode has, as POSIX counts them: 2 and one for each subdirectory for a directory, the number of names for all others.
+pub fn link_counts(nodes: &[SourceNode]) -> Vec<u32> {
+    let mut counts: Vec<u32> = nodes.iter().map(|node| if node.kind == FileKind::Directory { 2 } else { 0 }).collect();
+    for (index, node) in nodes.iter().enumerate() {
+        let counted = match node.kind {
+            FileKind::Directory if index == 0 => continue,
+            FileKind::Directory => node.parent,
+            _ => same_inode(nodes, index),
+        };
+        if let Some(count) = counts.get_mut(counted) {
+            *count = count.saturating_add(1);
+        }
+    }
+    (0..nodes.len()).map(|index| counts.get(same_inode(nodes, index)).copied().unwrap_or(1)).collect()
+}
+
+/// Which nodes each directory holds.
+#[derive(Clone, Debug, Default)]
+pub struct Children {
+    starts: Vec<usize>,
+    children: Vec<usize>,
+}
+
+impl Children {
+    /// Cost: linear in the nodes.
+    pub fn of(nodes: &[SourceNode]) -> Self {
+        let mut starts = vec![0_usize; nodes.len() + 1];
+        for node in nodes.iter().skip(1) {
+            if let Some(count) = starts.get_mut(node.parent + 1) {
+                *count += 1;
+            }
+        }
+        let mut total = 0;
+        for start in &mut starts {
+            total += *start;
+            *start = total;
+        }
+        let mut next = starts.clone();
+        let mut children = vec![0; total];
+        for (index, node) in nodes.iter().enumerate().skip(1) {
+            let Some(place) = next.get_mut(node.parent) else { continue };
+            if let Some(child) = children.get_mut(*place) {
+                *child = index;
+            }
+            *place += 1;
+        }
+        Self { starts, children }
+    }
+
+    /// The children of a node in the order of their names; empty for what is no directory.
+    pub fn get(&self, node: usize) -> &[usize] {
+        let range = |starts: &[usize]| -> Option<Range<usize>> { Some(*starts.get(node)?..*starts.get(node + 1)?) };
+        range(&self.starts).and_then(|range| self.children.get(range)).unwrap_or(&[])
+    }
+}
+
+/// Whether nodes keep the promises of [`SourceTree`]; the error says which node breaks which.
+pub fn check(nodes: &[SourceNode]) -> Result<()> {
+    let wrong = |index: usize, what: &str| {
+        let path = String::from_utf8_lossy(&path(nodes, index)).into_owned();
+        Err(FsError::new(ErrorKind::InvalidArgument, format!("node {index} (/{path}) {what}")))
+    };
+    let Some(root) = nodes.first() else { return wrong(0, "is missing: a tree has a root") };
+    if root.kind != FileKind::Directory || !root.name.is_empty() || root.parent != 0 || root.hard_link_of.is_some() {
+        return wrong(0, "is no nameless directory");
+    }
+    // The directories above the node last seen, each with the name of its last child.
+    let mut above: Vec<(usize, &[u8])> = vec![(0, &[])];
+    for (index, node) in nodes.iter().enumerate().skip(1) {
+        while above.len() > 1 && above.last().is_some_and(|(directory, _)| *directory != node.parent) {
+            above.pop();
+        }
+        match above.last_mut() {
+            Some((directory, last)) if *directory == node.parent => {
+                if *last >= node.name.as_slice() {
+                    return wrong(index, "is not behind its elder sister in the order of names");
+                }
+                *last = &node.name;
+            }
+            _ => return wrong(index, "does not follow its parent in depth-first order"),
+        }
+        if components(&node.name).is_ok_and(|names| names != [node.name.as_slice()]) || components(&node.name).is_err()
+        {
+            return wrong(index, "has a name that no directory can hold");
+        }
+        if let Some(first) = node.hard_link_of {
+            let shared = nodes.get(first).filter(|_| first < index);
+            let same = shared.is_some_and(|shared| shared.kind == node.kind && shared.hard_link_of.is_none());
+            if !same || node.kind == FileKind::Directory {
+                return wrong(index, "is a hard link to something else than an earlier inode of its kind");
+            }
+        }
+        if node.xattrs.is_sorted_by(|(a, _), (b, _)| a < b) && node.mode <= 0o7777 {
+            if node.kind == FileKind::Directory {
+                above.push((index, &[]));
+            }
+        } else {
+            return wrong(index, "has extended attributes out of order, or a mode of more than 12 bits");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
