@@ -1,3 +1,4 @@
-//! Checksums, and later compression and error-correcting codes: what formats and devices put beside bytes to witness or shrink them.
+//! Checksums and compression, and later error-correcting codes: what formats and devices put beside bytes to witness or shrink them.
 
 pub mod checksum;
+pub mod compression;
