@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nandkit_block::BlockDevice;
 use nandkit_units::{Clock, Payload, ReadInto};
 use nandkit_vfs::{
-    AttributeChange, Attributes, Changes, DirectoryEntry, Features, FileSystem, InodeNumber, NewNode, RenameFlags,
-    Result, VolumeStatus,
+    AttributeChange, Attributes, Changes, DirectoryEntry, Features, FileSystem, InodeNumber, NewNode, OpenFiles,
+    RenameFlags, Result, VolumeStatus,
 };
 
 use crate::bpb::Geometry;
@@ -202,6 +202,12 @@ impl<D: BlockDevice> Changes for Fat<D> {
         })
     }
 
+    fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
+        Some(self)
+    }
+}
+
+impl<D: BlockDevice> OpenFiles for Fat<D> {
     fn retain(&mut self, inode: InodeNumber) -> Result<()> {
         let inode = self.volume_mut().inode_mut(inode.0)?;
         inode.retained = inode.retained.saturating_add(1);

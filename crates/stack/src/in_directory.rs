@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
     Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, InodeNumber, Links,
-    NewNode, RenameFlags, Result, VolumeStatus, XattrChanges, Xattrs,
+    NewNode, OpenFiles, RenameFlags, Result, Symlinks, VolumeStatus, XattrChanges, Xattrs,
 };
 
 use crate::build::MountedFileSystem;
@@ -74,12 +74,12 @@ impl<F: Changes> FileSystem for InDirectory<F> {
         self.fs.read(inode, offset, into)
     }
 
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        self.fs.read_link(inode)
-    }
-
     fn changes(&mut self) -> Option<&mut dyn Changes> {
         if self.fs.changes().is_some() { Some(self) } else { None }
+    }
+
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        self.fs.symlinks()
     }
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {
@@ -112,12 +112,8 @@ impl<F: Changes> Changes for InDirectory<F> {
         self.fs.sync(inode)
     }
 
-    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
-        self.fs.retain(inode)
-    }
-
-    fn release(&mut self, inode: InodeNumber) -> Result<()> {
-        self.fs.release(inode)
+    fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
+        self.fs.open_files()
     }
 
     fn links(&mut self) -> Option<&mut dyn Links> {

@@ -102,6 +102,7 @@ const LETTERS: &[(char, Flag)] = &[
     ('x', |o| &mut o.features.xattrs),
     ('e', |o| &mut o.exchange),
     ('a', |o| &mut o.allocation),
+    ('r', |o| &mut o.open_files),
 ];
 
 /// What a run without disagreement did.

@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 use nandkit_vfs::{
-    Attributes, Changes, DirectoryEntry, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result, Timestamp,
-    VolumeStatus, Xattrs,
+    Attributes, Changes, DirectoryEntry, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result, Symlinks,
+    Timestamp, VolumeStatus, Xattrs,
 };
 
 use crate::fs_suite::{FsMaker, ModelMaker, Volume};
@@ -205,19 +205,25 @@ impl FileSystem for PlantedFs {
         Ok(if self.fault == FsFault::ReadPastEnd { wanted } else { count })
     }
 
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        match self.model.read_link(inode) {
-            Err(_) if self.fault == FsFault::ReadLinkOfFiles => Ok(Vec::new()),
-            found => found,
-        }
-    }
-
     fn changes(&mut self) -> Option<&mut dyn Changes> {
         Some(self)
     }
 
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        self.model.symlinks().is_some().then_some(self as &dyn Symlinks)
+    }
+
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         self.model.xattrs()
+    }
+}
+
+impl Symlinks for PlantedFs {
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        match Symlinks::read_link(&self.model, inode) {
+            Err(_) if self.fault == FsFault::ReadLinkOfFiles => Ok(Vec::new()),
+            found => found,
+        }
     }
 }
 
@@ -288,6 +294,7 @@ mod tests {
             without(|o| o.features.modified_step_ns = 1_000_000_000),
             without(|o| o.exchange = false),
             without(|o| o.allocation = false),
+            without(|o| o.open_files = false),
             without(|o| o.name_max = 254),
         ] {
             fs_suite::run(&ModelMaker(options)).unwrap_or_else(|found| panic!("{options:?}: {found}"));

@@ -51,14 +51,13 @@ pub trait FileSystem: Send + Sync {
     /// zeroes. What lies in `into` behind the returned count is unspecified. Errors: `IsADirectory`, `Corrupt`, `Device`.
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize>;
 
-    /// The target of a symbolic link. Errors: `InvalidArgument` where the inode is none.
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        let _ = inode;
-        Err(FsError::new(ErrorKind::InvalidArgument, "this file system holds no symbolic links"))
-    }
-
     /// The writing side, unless mounted read-only.
     fn changes(&mut self) -> Option<&mut dyn Changes>;
+
+    /// Symbolic links, where the format holds them.
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        None
+    }
 
     /// Extended attributes, where the format holds them.
     fn xattrs(&self) -> Option<&dyn Xattrs> {
@@ -93,11 +92,10 @@ pub trait Changes: FileSystem {
     /// Makes one inode, or with `None` everything, durable.
     fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()>;
 
-    /// Keeps an inode alive after its last name went (an open file). Each retain is undone by one [`Changes::release`].
-    fn retain(&mut self, inode: InodeNumber) -> Result<()>;
-
-    /// Undoes one retain; the last one of an inode without a name frees it.
-    fn release(&mut self, inode: InodeNumber) -> Result<()>;
+    /// Inodes that live on without a name, where the implementer keeps them.
+    fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
+        None
+    }
 
     /// Hard links, where the format holds them.
     fn links(&mut self) -> Option<&mut dyn Links> {
@@ -113,6 +111,22 @@ pub trait Changes: FileSystem {
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
         None
     }
+}
+
+/// Symbolic links. They are made by [`Changes::create`].
+pub trait Symlinks {
+    /// The target of a symbolic link. Errors: `NotFound`, `InvalidArgument` where the inode is no link, `Corrupt`, `Device`.
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>>;
+}
+
+/// Inodes that are in use although their last name went: what POSIX asks of open files.
+pub trait OpenFiles {
+    /// Keeps an inode alive after its last name went, until it is released as often as it was retained, or the volume is mounted again.
+    /// Errors: `NotFound`.
+    fn retain(&mut self, inode: InodeNumber) -> Result<()>;
+
+    /// Undoes one retain; the last one of an inode without a name frees it. Errors: `NotFound`, `InvalidArgument` where nobody retains it.
+    fn release(&mut self, inode: InodeNumber) -> Result<()>;
 }
 
 /// Hard links.

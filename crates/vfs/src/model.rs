@@ -19,8 +19,8 @@ use std::ops::ControlFlow;
 use nandkit_units::{Clock, ReadInto};
 
 use crate::{
-    Attributes, Changes, DirectoryEntry, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result, Timestamp,
-    VolumeStatus, Xattrs,
+    Attributes, Changes, DirectoryEntry, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result, Symlinks,
+    Timestamp, VolumeStatus, Xattrs,
 };
 use node::{Node, Shape};
 
@@ -209,15 +209,12 @@ impl FileSystem for ModelFileSystem {
         }
     }
 
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        match &self.node(inode)?.shape {
-            Shape::Symlink(target) => Ok(target.clone()),
-            _ => Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {} is no symbolic link", inode.0))),
-        }
-    }
-
     fn changes(&mut self) -> Option<&mut dyn Changes> {
         Some(self)
+    }
+
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        self.options.features.symlinks.then_some(self as &dyn Symlinks)
     }
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {

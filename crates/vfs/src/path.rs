@@ -12,7 +12,7 @@ mod walk;
 pub use compare::{CompareOptions, Difference, DifferenceKind, compare_trees};
 pub use copy::{CopyOptions, CopyReport, copy_tree};
 pub use files::{make_directories, read_file, read_inode, remove_tree, write_file, write_inode};
-pub use resolve::{COMPONENTS_MAX, Follow, SYMLINKS_MAX, resolve, resolve_parent, split};
+pub use resolve::{COMPONENTS_MAX, Follow, SYMLINKS_MAX, link_target, resolve, resolve_parent, split};
 pub use walk::{DEPTH_MAX, ENTRIES_MAX, Next, OwnedEntry, Step, sorted_entries, walk};
 
 /// A file larger than this is not read whole, copied or compared: a hostile image can claim 2^63 bytes of holes.

@@ -18,7 +18,8 @@ use std::ops::ControlFlow;
 use nandkit_units::ReadInto;
 
 use crate::{
-    Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, FsError, InodeNumber, Result, VolumeStatus, Xattrs,
+    Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, FsError, InodeNumber, Result, Symlinks, VolumeStatus,
+    Xattrs,
 };
 
 /// Which method was called.
@@ -186,12 +187,12 @@ impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
         around(&self.hook, call, |count| *count as u64, || self.inner.read(inode, offset, into))
     }
 
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        around(&self.hook, Call::of(Method::ReadLink, inode), no_bytes, || self.inner.read_link(inode))
-    }
-
     fn changes(&mut self) -> Option<&mut dyn Changes> {
         if self.inner.changes().is_some() { Some(self) } else { None }
+    }
+
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        self.inner.symlinks().is_some().then_some(self as &dyn Symlinks)
     }
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::path::OwnedEntry;
 use nandkit_vfs::{
-    AttributeChange, Attributes, Changes, ErrorKind, Features, FileSystem, FsError, InodeNumber, NewNode, VolumeStatus,
+    AttributeChange, Attributes, Changes, ErrorKind, Features, FileSystem, FsError, InodeNumber, NewNode, OpenFiles,
+    VolumeStatus,
 };
 
 use super::{FsMaker, Volume};
@@ -107,6 +108,11 @@ impl<'a> Bench<'a> {
             return Err(format!("write of {} bytes at {offset} took only {count} with space left", data.len()));
         }
         Ok(())
+    }
+
+    /// The capability of a file system that was found to have it.
+    pub(super) fn open_files(&mut self) -> &mut dyn OpenFiles {
+        self.changes().open_files().expect("the check asked before")
     }
 
     /// Takes away a name in the root directory.

@@ -63,7 +63,9 @@ fn stale_inodes(bench: &mut Bench<'_>) -> Outcome {
         let change = AttributeChange { size: Some(0), ..Default::default() };
         fails(bench.changes().set_attributes(inode, &change), &[NotFound], "attributes of a stale inode")?;
         fails(bench.changes().create(inode, b"x", &NewNode::FILE), &[NotFound], "create in a stale inode")?;
-        fails(bench.changes().retain(inode), &[NotFound], "retain of a stale inode")?;
+        if let Some(open_files) = bench.changes().open_files() {
+            fails(open_files.retain(inode), &[NotFound], "retain of a stale inode")?;
+        }
     }
     Ok(())
 }
@@ -97,12 +99,15 @@ fn hard_links(bench: &mut Bench<'_>) -> Outcome {
 }
 
 fn retained_file(bench: &mut Bench<'_>) -> Outcome {
+    if bench.changes().open_files().is_none() {
+        return Ok(());
+    }
     let root = bench.root;
     let data = pattern(20_000, 1);
     let file = bench.file(b"file", &data)?;
     let free = bench.volume()?.blocks_free;
-    ok(bench.changes().retain(file), "retain")?;
-    ok(bench.changes().retain(file), "second retain")?;
+    ok(bench.open_files().retain(file), "retain")?;
+    ok(bench.open_files().retain(file), "second retain")?;
     ok(bench.changes().remove(root, b"file"), "remove of a retained file")?;
     bench.expect_names(root, &[], "after the remove")?;
     let other = bench.file(b"file", &pattern(20_000, 2))?;
@@ -110,23 +115,26 @@ fn retained_file(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, &data, "a retained file without a name")?;
     bench.write(file, 20_000, b"more")?;
     ensure!(bench.stat(file)?.links == 0, "a file without a name has {} links", bench.stat(file)?.links);
-    ok(bench.changes().release(file), "first release")?;
+    ok(bench.open_files().release(file), "first release")?;
     ensure!(bench.content(file)?.ends_with(b"more"), "a file that is still retained lost its end");
-    ok(bench.changes().release(file), "last release")?;
+    ok(bench.open_files().release(file), "last release")?;
     fails(bench.fs().stat(file), &[NotFound], "stat after the last release")?;
     bench.expect_content(other, &pattern(20_000, 2), "a file of the same name")?;
     ok(bench.changes().sync(None), "sync")?;
     ensure!(bench.volume()?.blocks_free.saturating_add(2) >= free, "the space of a released file did not come back");
     let kept = bench.file(b"kept", &data)?;
-    ok(bench.changes().retain(kept), "retain")?;
-    ok(bench.changes().release(kept), "release of a file with a name")?;
+    ok(bench.open_files().retain(kept), "retain")?;
+    ok(bench.open_files().release(kept), "release of a file with a name")?;
     bench.expect_content(kept, &data, "after a release of a file with a name")
 }
 
 fn retained_replaced(bench: &mut Bench<'_>) -> Outcome {
+    if bench.changes().open_files().is_none() {
+        return Ok(());
+    }
     let root = bench.root;
     let (old, new) = (bench.file(b"old", b"old content")?, bench.file(b"new", b"new content")?);
-    ok(bench.changes().retain(old), "retain")?;
+    ok(bench.open_files().retain(old), "retain")?;
     ok(bench.changes().rename((root, b"new"), (root, b"old"), Default::default()), "rename over a retained file")?;
     bench.expect_content(old, b"old content", "a retained file that was replaced")?;
     bench.expect_content(new, b"new content", "what replaced a retained file")?;
@@ -136,13 +144,16 @@ fn retained_replaced(bench: &mut Bench<'_>) -> Outcome {
 }
 
 fn retained_directory(bench: &mut Bench<'_>) -> Outcome {
+    if bench.changes().open_files().is_none() {
+        return Ok(());
+    }
     let root = bench.root;
     let directory = bench.directory(root, b"directory")?;
-    ok(bench.changes().retain(directory), "retain of a directory")?;
+    ok(bench.open_files().retain(directory), "retain of a directory")?;
     ok(bench.changes().remove(root, b"directory"), "remove of a retained directory")?;
     bench.expect_names(directory, &[], "a retained directory without a name")?;
     let result = bench.changes().create(directory, b"x", &NewNode::FILE);
     fails(result, &[NotFound], "create in a directory without a name")?;
-    ok(bench.changes().release(directory), "release")?;
+    ok(bench.open_files().release(directory), "release")?;
     fails(bench.fs().stat(directory), &[NotFound], "stat after the release")
 }

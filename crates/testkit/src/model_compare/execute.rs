@@ -172,13 +172,15 @@ impl<F: FileSystem> Side<F> {
             }
             Operation::Retain { path } => {
                 let inode = self.resolve(path)?;
-                self.changes()?.retain(inode)?;
+                let open_files = self.changes()?.open_files().ok_or_else(|| not_supported("retained inodes"))?;
+                open_files.retain(inode)?;
                 self.retained.push(inode);
             }
             Operation::Release { slot } => {
                 let inode = self.retained(*slot)?;
                 self.retained.remove(*slot);
-                self.changes()?.release(inode)?;
+                let open_files = self.changes()?.open_files().ok_or_else(|| not_supported("retained inodes"))?;
+                open_files.release(inode)?;
             }
             Operation::WriteRetained { slot, offset, length, tag } => {
                 let inode = self.retained(*slot)?;

@@ -133,7 +133,7 @@ impl Generator<'_> {
                     Operation::Allocate { path, offset, length, keep_size: self.random.chance(0.5) }
                 }
             }
-            Kind::Retain => Operation::Retain { path: self.file() },
+            Kind::Retain if self.plan.options.open_files => Operation::Retain { path: self.file() },
             Kind::Retained if !self.side.retained.is_empty() => {
                 let slot = self.random.below(self.side.retained.len() as u64) as usize;
                 match self.random.below(3) {
@@ -147,7 +147,7 @@ impl Generator<'_> {
                 Operation::Sync { path }
             }
             Kind::Remount => Operation::Remount,
-            Kind::Link | Kind::Xattr | Kind::Allocation | Kind::Retained => return None,
+            Kind::Link | Kind::Xattr | Kind::Allocation | Kind::Retain | Kind::Retained => return None,
         })
     }
 

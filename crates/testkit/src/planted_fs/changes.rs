@@ -4,7 +4,7 @@ use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::path::remove_tree;
 use nandkit_vfs::{
     Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Links,
-    NewNode, RenameFlags, Result, XattrChanges,
+    NewNode, OpenFiles, RenameFlags, Result, XattrChanges,
 };
 
 use super::{FsFault, PlantedFs};
@@ -127,18 +127,8 @@ impl Changes for PlantedFs {
         self.model.sync(inode)
     }
 
-    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
-        if self.fault == FsFault::RetainForgotten {
-            return self.model.stat(inode).map(|_| ());
-        }
-        self.model.retain(inode)
-    }
-
-    fn release(&mut self, inode: InodeNumber) -> Result<()> {
-        if self.fault == FsFault::RetainForgotten {
-            return Ok(());
-        }
-        self.model.release(inode)
+    fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
+        if self.model.open_files().is_some() { Some(self) } else { None }
     }
 
     fn links(&mut self) -> Option<&mut dyn Links> {
@@ -151,6 +141,22 @@ impl Changes for PlantedFs {
 
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
         self.model.allocation()
+    }
+}
+
+impl OpenFiles for PlantedFs {
+    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
+        if self.fault == FsFault::RetainForgotten {
+            return self.model.stat(inode).map(|_| ());
+        }
+        self.model.retain(inode)
+    }
+
+    fn release(&mut self, inode: InodeNumber) -> Result<()> {
+        if self.fault == FsFault::RetainForgotten {
+            return Ok(());
+        }
+        self.model.release(inode)
     }
 }
 

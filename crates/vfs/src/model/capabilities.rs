@@ -1,15 +1,47 @@
-//! Hard links, extended attributes and allocation of the model.
+//! The model's capabilities: links of both kinds, open files, extended attributes, allocation.
 
-use super::ModelFileSystem;
 use super::content::blocks_of;
+use super::node::Shape;
 use super::node::xattr_blocks;
-use crate::{Allocation, ErrorKind, FileKind, FsError, InodeNumber, Links, Result, XattrChanges, Xattrs};
+use super::{ModelFileSystem, ROOT};
+use crate::{
+    Allocation, ErrorKind, FileKind, FsError, InodeNumber, Links, OpenFiles, Result, Symlinks, XattrChanges, Xattrs,
+};
 
 /// Longest name of an extended attribute on Linux (limits.h, XATTR_NAME_MAX).
 const XATTR_NAME_MAX: usize = 255;
 
 /// The name spaces of Linux (xattr(7)).
 const XATTR_PREFIXES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
+
+impl Symlinks for ModelFileSystem {
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        match &self.node(inode)?.shape {
+            Shape::Symlink(target) => Ok(target.clone()),
+            _ => Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {} is no symbolic link", inode.0))),
+        }
+    }
+}
+
+impl OpenFiles for ModelFileSystem {
+    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
+        self.node_mut(inode)?.retained += 1;
+        Ok(())
+    }
+
+    fn release(&mut self, inode: InodeNumber) -> Result<()> {
+        let node = self.node_mut(inode)?;
+        node.retained = node
+            .retained
+            .checked_sub(1)
+            .ok_or_else(|| FsError::new(ErrorKind::InvalidArgument, format!("inode {} is not retained", inode.0)))?;
+        // The root has no name and stays.
+        if inode.0 != ROOT {
+            self.drop_if_unused(inode);
+        }
+        Ok(())
+    }
+}
 
 impl Links for ModelFileSystem {
     fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {

@@ -7,7 +7,7 @@ use super::node::{Node, Shape};
 use super::{ModelFileSystem, ROOT};
 use crate::{
     Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FsError, InodeNumber, Links, NewNode,
-    RenameFlags, Result, XattrChanges,
+    OpenFiles, RenameFlags, Result, XattrChanges,
 };
 
 impl ModelFileSystem {
@@ -273,22 +273,8 @@ impl Changes for ModelFileSystem {
         }
     }
 
-    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
-        self.node_mut(inode)?.retained += 1;
-        Ok(())
-    }
-
-    fn release(&mut self, inode: InodeNumber) -> Result<()> {
-        let node = self.node_mut(inode)?;
-        node.retained = node
-            .retained
-            .checked_sub(1)
-            .ok_or_else(|| FsError::new(ErrorKind::InvalidArgument, format!("inode {} is not retained", inode.0)))?;
-        // The root has no name and stays.
-        if inode.0 != ROOT {
-            self.drop_if_unused(inode);
-        }
-        Ok(())
+    fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
+        if self.options.open_files { Some(self) } else { None }
     }
 
     fn links(&mut self) -> Option<&mut dyn Links> {

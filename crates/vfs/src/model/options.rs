@@ -38,6 +38,8 @@ pub struct ModelOptions {
     pub exchange: bool,
     /// Whether space can be allocated ahead and holes punched.
     pub allocation: bool,
+    /// Whether inodes can be retained after their last name went.
+    pub open_files: bool,
 }
 
 impl ModelOptions {
@@ -64,6 +66,7 @@ impl ModelOptions {
         xattr_value_max: 65_536,
         exchange: true,
         allocation: true,
+        open_files: true,
     };
 
     /// What FAT holds: names without case, times in steps of two seconds, files under 4 GiB, no holes, none of the capabilities.

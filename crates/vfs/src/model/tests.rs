@@ -100,14 +100,14 @@ fn orphans_live_until_released_or_unmounted() {
     let mut model = model(ModelOptions::POSIX);
     for unmount in [false, true] {
         let inode = file(&mut model, b"a");
-        model.retain(inode).unwrap();
+        model.open_files().unwrap().retain(inode).unwrap();
         model.remove(InodeNumber(ROOT), b"a").unwrap();
         model.write(inode, 0, Payload::Bytes(b"still")).unwrap();
         assert_eq!(model.stat(inode).unwrap().links, 0);
         if unmount {
             model.remount();
         } else {
-            model.release(inode).unwrap();
+            model.open_files().unwrap().release(inode).unwrap();
         }
         assert_eq!(model.stat(inode).unwrap_err().kind, ErrorKind::NotFound);
         check_charges(&model);

@@ -6,7 +6,7 @@ use std::fmt;
 
 use nandkit_units::ReadInto;
 
-use super::{CHUNK, DEPTH_MAX, FILE_BYTES_MAX, OwnedEntry, sorted_entries};
+use super::{CHUNK, DEPTH_MAX, FILE_BYTES_MAX, OwnedEntry, link_target, sorted_entries};
 use crate::{Attributes, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result};
 
 /// What counts as a difference. Names, kinds, sizes, contents and targets of links always do.
@@ -207,7 +207,7 @@ impl Comparison<'_> {
             FileKind::Regular if x.size == y.size => self.content(path, &x, &y),
             FileKind::Regular => self.add(path, DifferenceKind::Size(x.size, y.size)),
             FileKind::Symlink => {
-                if let Some((x, y)) = self.both(path, self.a.read_link(a), self.b.read_link(b)) {
+                if let Some((x, y)) = self.both(path, link_target(self.a, a), link_target(self.b, b)) {
                     self.add_if(path, x != y, DifferenceKind::Target(x, y));
                 }
             }

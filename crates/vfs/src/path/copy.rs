@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nandkit_units::ReadInto;
 
-use super::{CHUNK, FILE_BYTES_MAX, Next, Step, walk, write_inode};
+use super::{CHUNK, FILE_BYTES_MAX, Next, Step, link_target, walk, write_inode};
 use crate::{
     AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, NewNode, Result,
 };
@@ -113,7 +113,7 @@ impl Copy<'_> {
             return Ok(());
         }
         let target = match attributes.kind {
-            FileKind::Symlink => self.from.read_link(attributes.inode)?,
+            FileKind::Symlink => link_target(self.from, attributes.inode)?,
             _ => Vec::new(),
         };
         let Attributes { kind, mode, uid, gid, device, .. } = *attributes;

@@ -47,7 +47,7 @@ pub fn resolve(fs: &dyn FileSystem, path: &[u8], follow: Follow) -> Result<Inode
                 let text = format!("{}: more than {SYMLINKS_MAX} symbolic links", super::show(path));
                 return Err(FsError::new(ErrorKind::TooManySymlinks, text));
             }
-            let target = fs.read_link(inode)?;
+            let target = link_target(fs, inode)?;
             if target.is_empty() {
                 return Err(FsError::new(ErrorKind::NotFound, "a symbolic link has an empty target"));
             }
@@ -64,6 +64,15 @@ pub fn resolve(fs: &dyn FileSystem, path: &[u8], follow: Follow) -> Result<Inode
         expect_directory(fs, end, path)?;
     }
     Ok(end)
+}
+
+/// The target of a symbolic link. Errors: those of `read_link`, and `Corrupt` where a file system shows a link but has no such capability.
+pub fn link_target(fs: &dyn FileSystem, inode: InodeNumber) -> Result<Vec<u8>> {
+    let Some(symlinks) = fs.symlinks() else {
+        let text = format!("inode {} is a symbolic link, but this file system reads none", inode.0);
+        return Err(FsError::new(ErrorKind::Corrupt, text));
+    };
+    symlinks.read_link(inode)
 }
 
 fn expect_directory(fs: &dyn FileSystem, inode: InodeNumber, name: &[u8]) -> Result<()> {

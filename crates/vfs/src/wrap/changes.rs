@@ -4,8 +4,8 @@ use nandkit_units::Payload;
 
 use super::{Call, Hook, Method, Wrapped, around, gone, no_bytes};
 use crate::{
-    Allocation, AttributeChange, Attributes, Changes, FileSystem, InodeNumber, Links, NewNode, RenameFlags, Result,
-    XattrChanges, Xattrs,
+    Allocation, AttributeChange, Attributes, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles, RenameFlags,
+    Result, Symlinks, XattrChanges, Xattrs,
 };
 
 impl<F: FileSystem, H: Hook> Wrapped<F, H> {
@@ -52,12 +52,8 @@ impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
         self.change(call, no_bytes, |changes| changes.sync(inode))
     }
 
-    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
-        self.change(Call::of(Method::Retain, inode), no_bytes, |changes| changes.retain(inode))
-    }
-
-    fn release(&mut self, inode: InodeNumber) -> Result<()> {
-        self.change(Call::of(Method::Release, inode), no_bytes, |changes| changes.release(inode))
+    fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
+        if self.inner.changes()?.open_files().is_some() { Some(self) } else { None }
     }
 
     fn links(&mut self) -> Option<&mut dyn Links> {
@@ -70,6 +66,25 @@ impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
 
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
         if self.inner.changes()?.allocation().is_some() { Some(self) } else { None }
+    }
+}
+
+impl<F: FileSystem, H: Hook> Symlinks for Wrapped<F, H> {
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        let call = Call::of(Method::ReadLink, inode);
+        around(&self.hook, call, no_bytes, || self.inner.symlinks().ok_or_else(gone)?.read_link(inode))
+    }
+}
+
+impl<F: FileSystem, H: Hook> OpenFiles for Wrapped<F, H> {
+    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
+        let call = Call::of(Method::Retain, inode);
+        self.change(call, no_bytes, |changes| changes.open_files().ok_or_else(gone)?.retain(inode))
+    }
+
+    fn release(&mut self, inode: InodeNumber) -> Result<()> {
+        let call = Call::of(Method::Release, inode);
+        self.change(call, no_bytes, |changes| changes.open_files().ok_or_else(gone)?.release(inode))
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use nandkit_units::ReadInto;
 
-use crate::{Attributes, Changes, DirectoryEntry, FileSystem, InodeNumber, Result, VolumeStatus, Xattrs};
+use crate::{Attributes, Changes, DirectoryEntry, FileSystem, InodeNumber, Result, Symlinks, VolumeStatus, Xattrs};
 
 /// A file system without its writing side.
 #[derive(Clone, Debug)]
@@ -43,12 +43,12 @@ impl<F: FileSystem> FileSystem for ReadOnly<F> {
         self.0.read(inode, offset, into)
     }
 
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        self.0.read_link(inode)
-    }
-
     fn changes(&mut self) -> Option<&mut dyn Changes> {
         None
+    }
+
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        self.0.symlinks()
     }
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {

@@ -187,10 +187,4 @@ impl Changes for SlowFileSystem {
     fn sync(&mut self, inode: Option<InodeNumber>) -> FsResult<()> {
         self.inner().sync(inode)
     }
-    fn retain(&mut self, inode: InodeNumber) -> FsResult<()> {
-        self.inner().retain(inode)
-    }
-    fn release(&mut self, inode: InodeNumber) -> FsResult<()> {
-        self.inner().release(inode)
-    }
 }
