@@ -42,9 +42,11 @@ pub const HOUSE: &[Room] = &[
     room("cache", &["units"], &["testkit"]),
     // devices and translation
     room("nand-sim", &["units", "flash", "block", "codec"], &["testkit"]),
+    room("flash-image", &["units", "codec", "flash", "block"], &["testkit"]).with_system(),
     room("ftl", &["units", "codec", "flash", "block", "cleaning"], &["testkit", "nand-sim"]),
     // file systems
     room("fat", &["units", "codec", "block", "cache", "vfs"], &["testkit"]),
+    room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
     // driving
     room("workload", &["units", "vfs", "block"], &["testkit"]).with_system(),
     room(
@@ -93,7 +95,7 @@ mod tests {
     }
 
     /// The devices, translation layers and file systems.
-    const IMPLEMENTATIONS: [&str; 3] = ["nand-sim", "ftl", "fat"];
+    const IMPLEMENTATIONS: [&str; 4] = ["nand-sim", "flash-image", "ftl", "fat"];
 
     #[test]
     fn the_table_keeps_the_invariants() {

@@ -1,0 +1,173 @@
+//! What was changed since the last sync, and which bytes of the files that concerns.
+
+use std::collections::BTreeMap;
+
+use nandkit_units::{BlockIndex, PageAddress};
+
+use crate::bytes::is_erased;
+use crate::layout::{OobPlacement, Shape};
+
+/// A changed page: its data, and behind them its OOB.
+#[derive(Clone, Debug)]
+pub(crate) struct PageImage {
+    bytes: Box<[u8]>,
+    page_size: usize,
+}
+
+impl PageImage {
+    pub fn erased(page_size: u32, oob_size: u32) -> Self {
+        let page_size = page_size as usize;
+        Self { bytes: vec![0xFF; page_size + oob_size as usize].into(), page_size }
+    }
+
+    pub fn data(&self) -> &[u8] {
+        self.bytes.get(..self.page_size).unwrap_or(&[])
+    }
+
+    pub fn oob(&self) -> &[u8] {
+        self.bytes.get(self.page_size..).unwrap_or(&[])
+    }
+
+    /// Data and OOB, to be changed.
+    pub fn parts_mut(&mut self) -> (&mut [u8], &mut [u8]) {
+        self.bytes.split_at_mut(self.page_size)
+    }
+}
+
+/// What became of a block since the last sync.
+#[derive(Debug, Default)]
+pub(crate) struct BlockChange {
+    /// Whether it was erased: pages that are not in `pages` are erased then, as in the file otherwise.
+    pub erased: bool,
+    pub pages: BTreeMap<u32, PageImage>,
+}
+
+/// Everything that was changed since the last sync. Memory: the changed pages.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub blocks: BTreeMap<u32, BlockChange>,
+}
+
+/// What a changed page is now.
+pub(crate) enum Changed<'a> {
+    No,
+    Erased,
+    Page(&'a PageImage),
+}
+
+impl Changes {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    #[inline]
+    pub fn page(&self, at: PageAddress) -> Changed<'_> {
+        if self.blocks.is_empty() {
+            return Changed::No;
+        }
+        let Some(block) = self.blocks.get(&at.block.0) else { return Changed::No };
+        match block.pages.get(&at.page) {
+            Some(page) => Changed::Page(page),
+            None if block.erased => Changed::Erased,
+            None => Changed::No,
+        }
+    }
+
+    pub fn erase(&mut self, block: BlockIndex) {
+        let change = self.blocks.entry(block.0).or_default();
+        change.erased = true;
+        change.pages.clear();
+    }
+
+    /// The pieces of the files that change, in an order in which later ones win. `lengths`: of the image and of the OOB file.
+    pub fn pieces<'a>(&'a self, shape: &Shape, lengths: [u64; 2]) -> Vec<Piece<'a>> {
+        let mut pieces = Vec::new();
+        for (&block, change) in &self.blocks {
+            block_pieces(shape, lengths, BlockIndex(block), change, &mut pieces);
+        }
+        pieces
+    }
+}
+
+/// Bytes of a file that are to be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Piece<'a> {
+    /// 0 is the image, 1 the OOB file.
+    pub file: u8,
+    pub offset: u64,
+    pub content: PieceContent<'a>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PieceContent<'a> {
+    Bytes(&'a [u8]),
+    /// So many bytes of 0xFF.
+    Erased(u64),
+}
+
+impl Piece<'_> {
+    pub fn len(&self) -> u64 {
+        match self.content {
+            PieceContent::Bytes(bytes) => bytes.len() as u64,
+            PieceContent::Erased(length) => length,
+        }
+    }
+
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len())
+    }
+}
+
+fn block_pieces<'a>(
+    shape: &Shape,
+    lengths: [u64; 2],
+    block: BlockIndex,
+    change: &'a BlockChange,
+    pieces: &mut Vec<Piece<'a>>,
+) {
+    let Some(base) = shape.place(block.page(0)) else { return };
+    let layout = &shape.layout;
+    let block_end = base.data + layout.stored_block();
+    // The last block may not be whole in the file; the file grows only for something that is not erased anyway.
+    let grows = shape.may_grow
+        && change.pages.iter().any(|(&page, image)| {
+            shape.page_end(block.page(page)) > lengths[0] && !(is_erased(image.data()) && is_erased(image.oob()))
+        });
+    let limit = if grows { block_end } else { shape.end.min(lengths[0]) };
+    let erased = |file, from: u64, to: u64| {
+        let length = to.saturating_sub(from);
+        (length > 0).then_some(Piece { file, offset: from, content: PieceContent::Erased(length) })
+    };
+    if change.erased {
+        pieces.extend(erased(0, base.data, block_end.min(limit)));
+        if layout.oob == OobPlacement::Separate {
+            let oob_bytes = u64::from(shape.geometry.pages_per_block) * u64::from(layout.oob_size);
+            pieces.extend(erased(1, base.oob, (base.oob + oob_bytes).min(lengths[1])));
+        }
+    } else if grows {
+        pieces.extend(erased(0, lengths[0].max(base.data), block_end));
+    }
+    for (&page, image) in &change.pages {
+        let Some(place) = shape.place(block.page(page)) else { continue };
+        let mut put = |file, offset: u64, bytes: &'a [u8], limit: u64| {
+            let length = usize::try_from(limit.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
+            let bytes = bytes.get(..length).unwrap_or(&[]);
+            if !bytes.is_empty() {
+                pieces.push(Piece { file, offset, content: PieceContent::Bytes(bytes) });
+            }
+        };
+        put(0, place.data, image.data(), limit);
+        match layout.oob {
+            OobPlacement::None => {}
+            OobPlacement::Separate if place.oob >= lengths[1] && is_erased(image.oob()) => {}
+            OobPlacement::Separate => put(1, place.oob, image.oob(), u64::MAX),
+            OobPlacement::AfterPage | OobPlacement::AfterBlock => put(0, place.oob, image.oob(), limit),
+        }
+    }
+    // A gap in the OOB file before what was put there is erased, not zero.
+    let first = pieces.iter().filter(|piece| piece.file == 1).map(|piece| piece.offset).min();
+    if let Some(gap) = first.filter(|&first| first > lengths[1]).and_then(|first| erased(1, lengths[1], first)) {
+        pieces.insert(0, gap);
+    }
+}

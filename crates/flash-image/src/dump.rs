@@ -1,0 +1,480 @@
+//! A dump as a flash device.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use nandkit_block::Access;
+use nandkit_flash::{ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
+
+use crate::bad_blocks::{BadTable, marker_place};
+use crate::bytes::{Bytes, is_erased};
+use crate::changes::{Changed, Changes, PageImage};
+use crate::error::{ImageError, ImageErrorKind, Result};
+use crate::image::Image;
+use crate::layout::{ImageLayout, OobPlacement, Shape};
+use crate::store::Store;
+
+type FlashResult = nandkit_flash::Result<Done>;
+
+/// A dump as a flash device. Operations take no simulated time.
+///
+/// **Reading.** Bytes come from the mapped file without a copy of their own. What the file does not hold (the rest of an incomplete last block,
+/// blocks that were left out) reads as erased.
+///
+/// **Writing.** Changes stay in memory, page by page, until [`Flash::sync`] brings them into the file, all or none: see [`Image::open`]. The rules of the flash hold: NAND
+/// data can be programmed where they are erased, in units of `write_unit` and in any order of pages; NOR data and OOB bytes change bits from 1 to 0 only.
+/// A page programmed with nothing but 0xFF cannot be told from an erased one, and may be programmed again.
+///
+/// **Bad blocks** are those that the marks tell, that the layout names, and that the file leaves out. A mark by [`Flash::mark_bad`] goes into the OOB of the block's first page
+/// (0x00 in the marker byte); in a dump without OOB it lasts only while the device is open.
+#[derive(Debug)]
+pub struct DumpFlash {
+    bytes: Arc<Bytes>,
+    oob: Option<Arc<Bytes>>,
+    shape: Shape,
+    access: Access,
+    changes: Changes,
+    marked: BTreeSet<u32>,
+    table: OnceLock<BadTable>,
+    store: Option<Store>,
+    /// Set by a failure that leaves the file in the middle of a sync; the journal is whole then, and the next opening completes it.
+    poisoned: bool,
+    notes: Vec<String>,
+}
+
+/// What is to be known about a dump besides its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpInfo {
+    /// Bytes of the (first) file.
+    pub file_bytes: u64,
+    /// The layout that it is read by.
+    pub layout: ImageLayout,
+    /// The geometry that follows.
+    pub geometry: FlashGeometry,
+    /// Bytes of the last block that the file holds, where it is not whole, OOB included; 0 where it is. The rest reads as erased.
+    pub tail_bytes: u64,
+    /// All bad blocks, in ascending order.
+    pub bad_blocks: Vec<u32>,
+    /// Anything else that people should know: one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl DumpFlash {
+    /// The image as a device with this layout. Errors: `Layout`; `InUse` for an image that is to be changed while a view of it exists.
+    pub fn new(image: Image, layout: ImageLayout) -> Result<Self> {
+        let Image { bytes, oob, store, access, notes } = image;
+        if access == Access::ReadWrite
+            && (Arc::strong_count(&bytes) > 1 || oob.as_ref().is_some_and(|oob| Arc::strong_count(oob) > 1))
+        {
+            let detail = "the image is to be changed, but views of it exist: drop them first";
+            return Err(ImageError::new(ImageErrorKind::InUse, detail));
+        }
+        if (layout.oob == OobPlacement::Separate) != oob.is_some() {
+            let detail = "a layout with OOB in a file of its own needs that file, and no other layout takes one";
+            return Err(ImageError::layout(detail));
+        }
+        let shape = Shape::new(layout, bytes.as_slice().len() as u64)?;
+        Ok(Self {
+            bytes,
+            oob,
+            shape,
+            access,
+            changes: Changes::default(),
+            marked: BTreeSet::new(),
+            table: OnceLock::new(),
+            store,
+            poisoned: false,
+            notes,
+        })
+    }
+
+    /// A device over bytes in memory; changes stay there.
+    pub fn from_bytes(bytes: Vec<u8>, layout: ImageLayout) -> Result<Self> {
+        Self::new(Image::from_bytes(bytes, None)?, layout)
+    }
+
+    /// The same device, for reading only: every change is refused.
+    pub fn into_read_only(self) -> Self {
+        Self { access: Access::ReadOnly, ..self }
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &ImageLayout {
+        &self.shape.layout
+    }
+
+    /// Data bytes of a whole block without a copy, for scans: `None` where they do not lie side by side (OOB between the pages), where the block was
+    /// changed since the last sync, and where the file holds it not or in part. Then use [`DumpFlash::page_bytes`] or [`Flash::read`].
+    pub fn block_bytes(&self, block: BlockIndex) -> Option<&[u8]> {
+        if !self.shape.layout.is_contiguous() || self.changes.blocks.contains_key(&block.0) {
+            return None;
+        }
+        self.stored(block.page(0), self.shape.layout.block_size as usize)
+    }
+
+    /// Data bytes of a whole page without a copy; `None` where the file holds it not or in part, or it was erased since the last sync.
+    pub fn page_bytes(&self, at: PageAddress) -> Option<&[u8]> {
+        match self.changes.page(at) {
+            Changed::Page(page) => Some(page.data()),
+            Changed::Erased => None,
+            Changed::No => self.stored(at, self.shape.layout.page_size as usize),
+        }
+    }
+
+    fn stored(&self, at: PageAddress, length: usize) -> Option<&[u8]> {
+        if !self.shape.geometry.contains(at) {
+            return None;
+        }
+        let place = self.shape.place(at)?;
+        let held = self.bytes.held(place.data, self.shape.end, length);
+        (held.len() == length).then_some(held)
+    }
+
+    /// Copies data bytes from data byte `offset` of the device on, across pages and blocks. What lies behind the end of the device reads as erased.
+    pub fn read_data(&self, offset: u64, into: &mut [u8]) {
+        let geometry = &self.shape.geometry;
+        let page_size = geometry.page_size as usize;
+        let mut page = offset / page_size as u64;
+        let mut column = (offset % page_size as u64) as usize;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let (part, tail) = rest.split_at_mut(rest.len().min(page_size - column));
+            let block = u32::try_from(page / u64::from(geometry.pages_per_block)).unwrap_or(u32::MAX);
+            let at = PageAddress::new(block, (page % u64::from(geometry.pages_per_block)) as u32);
+            if geometry.contains(at) {
+                self.copy_data(at, column, part);
+            } else {
+                part.fill(0xFF);
+            }
+            (rest, page, column) = (tail, page + 1, 0);
+        }
+    }
+
+    /// Facts about the dump. Cost: a look at every block's mark.
+    pub fn info(&self) -> DumpInfo {
+        let geometry = self.shape.geometry;
+        let table = self.table();
+        let mut bad_blocks: BTreeSet<u32> = table.blocks.clone();
+        bad_blocks.extend(&self.marked);
+        let mut notes = self.notes.clone();
+        notes.extend(table.notes.iter().cloned());
+        let layout = self.shape.layout.clone();
+        let file_bytes = self.bytes.as_slice().len() as u64;
+        if let Some(missing) = layout
+            .size
+            .and_then(|size| layout.offset.saturating_add(size).checked_sub(file_bytes))
+            .filter(|&missing| missing > 0)
+        {
+            notes
+                .push(format!("the region ends {missing} bytes behind the end of the file; they are taken for erased"));
+        }
+        if self.shape.tail > 0 {
+            notes.push(format!(
+                "the last block, {}, is not whole: {} of {} bytes are there, the rest is taken for erased",
+                geometry.blocks - 1,
+                self.shape.tail,
+                layout.stored_block()
+            ));
+        }
+        let bad_blocks = bad_blocks.into_iter().collect();
+        DumpInfo { file_bytes, layout, geometry, tail_bytes: self.shape.tail, bad_blocks, notes }
+    }
+
+    /// The files' bytes with everything that was changed: the image, and the OOB file. Cost: a copy, where they are not in memory already.
+    pub fn into_bytes(mut self) -> (Vec<u8>, Option<Vec<u8>>) {
+        self.apply_in_memory();
+        let take = |bytes: Arc<Bytes>| match Arc::try_unwrap(bytes) {
+            Ok(Bytes::Owned(bytes)) => bytes,
+            Ok(bytes) => bytes.as_slice().to_vec(),
+            Err(shared) => shared.as_slice().to_vec(),
+        };
+        (take(self.bytes), self.oob.map(take))
+    }
+
+    fn table(&self) -> &BadTable {
+        self.table.get_or_init(|| {
+            let source = match self.shape.layout.oob {
+                OobPlacement::Separate => self.oob.as_deref().map_or(&[][..], Bytes::as_slice),
+                _ => self.bytes.held(0, self.shape.end, usize::MAX),
+            };
+            BadTable::read(&self.shape, |offset| {
+                usize::try_from(offset).ok().and_then(|offset| source.get(offset)).copied().unwrap_or(0xFF)
+            })
+        })
+    }
+
+    /// Data of a page of the device from `column` on.
+    #[inline]
+    fn copy_data(&self, at: PageAddress, column: usize, into: &mut [u8]) {
+        match (self.changes.page(at), self.shape.place(at)) {
+            (Changed::Page(page), _) => fill(page.data(), column, into),
+            (Changed::No, Some(place)) => self.bytes.copy(place.data + column as u64, self.shape.end, into),
+            _ => into.fill(0xFF),
+        }
+    }
+
+    #[inline]
+    fn copy_oob(&self, at: PageAddress, into: &mut [u8]) {
+        match (self.changes.page(at), self.shape.place(at)) {
+            (Changed::Page(page), _) => fill(page.oob(), 0, into),
+            (Changed::No, Some(place)) => match (self.shape.layout.oob, &self.oob) {
+                (OobPlacement::Separate, Some(oob)) => oob.copy(place.oob, u64::MAX, into),
+                _ => self.bytes.copy(place.oob, self.shape.end, into),
+            },
+            _ => into.fill(0xFF),
+        }
+    }
+
+    fn check_range(
+        &self,
+        operation: Operation,
+        at: PageAddress,
+        column: u32,
+        length: usize,
+        oob: usize,
+    ) -> nandkit_flash::Result<()> {
+        let geometry = &self.shape.geometry;
+        let refuse = |detail| Err(FlashError::new(ErrorKind::Misuse, operation, at, detail));
+        if !geometry.contains(at) {
+            return refuse("the page is outside the device");
+        }
+        if u64::from(column).saturating_add(length as u64) > u64::from(geometry.page_size) {
+            return refuse("the data reach past the end of the page");
+        }
+        if oob > geometry.oob_size as usize {
+            return refuse("the OOB bytes are more than the page has");
+        }
+        Ok(())
+    }
+
+    fn check_change(&self, operation: Operation, at: PageAddress) -> nandkit_flash::Result<()> {
+        if at.block.0 >= self.shape.geometry.blocks {
+            return Err(FlashError::new(ErrorKind::Misuse, operation, at, "the block is outside the device"));
+        }
+        if self.access == Access::ReadOnly {
+            return Err(FlashError::new(ErrorKind::ReadOnly, operation, at, "the image was opened for reading only"));
+        }
+        if self.poisoned {
+            let detail = "an earlier sync failed half-way: open the image again, which completes it";
+            return Err(FlashError::new(ErrorKind::Io, operation, at, detail));
+        }
+        Ok(())
+    }
+
+    fn check_good(&self, operation: Operation, at: PageAddress) -> nandkit_flash::Result<()> {
+        if self.is_bad(at.block) {
+            return Err(FlashError::new(
+                ErrorKind::BadBlock,
+                operation,
+                at,
+                "the block is marked bad, or the dump leaves it out",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The page as it is now, for changes; it becomes part of the changes.
+    fn page_mut(&mut self, at: PageAddress) -> &mut PageImage {
+        let geometry = &self.shape.geometry;
+        let known = self.changes.blocks.get(&at.block.0).is_some_and(|block| block.pages.contains_key(&at.page));
+        let mut image =
+            PageImage::erased(if known { 0 } else { geometry.page_size }, if known { 0 } else { geometry.oob_size });
+        if !known {
+            let (data, oob) = image.parts_mut();
+            self.copy_data(at, 0, data);
+            self.copy_oob(at, oob);
+        }
+        let block = self.changes.blocks.entry(at.block.0).or_default();
+        block.pages.entry(at.page).or_insert(image)
+    }
+
+    /// Whether the rules let these bytes be programmed over what is there; nothing changes.
+    fn check_rules(&self, at: PageAddress, program: &PageProgram<'_>, data: &[u8]) -> nandkit_flash::Result<()> {
+        let refuse = |detail| Err(FlashError::new(ErrorKind::Misuse, Operation::Program, at, detail));
+        let sets_bits = |new: &[u8], old: &[u8]| new.iter().zip(old).any(|(new, old)| new & !old != 0);
+        let mut old = vec![0xFF; data.len()];
+        self.copy_data(at, program.column as usize, &mut old);
+        match self.shape.geometry.kind {
+            FlashKind::Nand if !is_erased(&old) => {
+                return refuse("this part of the page was programmed since the block's erase");
+            }
+            FlashKind::Nor if sets_bits(data, &old) => {
+                return refuse("NOR programs only clear bits: erase the block first");
+            }
+            _ => {}
+        }
+        old.resize(program.oob.len(), 0xFF);
+        self.copy_oob(at, &mut old);
+        if sets_bits(program.oob, &old) {
+            return refuse("OOB programs only clear bits: erase the block first");
+        }
+        if !self.shape.may_grow && self.shape.page_end(at) > self.shape.end {
+            return Err(FlashError::new(
+                ErrorKind::ReadOnly,
+                Operation::Program,
+                at,
+                "the page lies behind the end of the region",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Brings the changes into bytes that are in memory. Mapped files are left alone.
+    fn apply_in_memory(&mut self) {
+        // The marks are those of the factory and of earlier owners: bytes programmed since are none.
+        self.table();
+        let lengths = self.lengths();
+        let pieces = self.changes.pieces(&self.shape, lengths);
+        if pieces.is_empty() {
+            return;
+        }
+        let mut image = owned(&mut self.bytes);
+        let mut oob = self.oob.as_mut().map(owned);
+        for piece in pieces {
+            let into = match piece.file {
+                0 => Some(&mut image),
+                _ => oob.as_mut(),
+            };
+            if let Some(into) = into {
+                crate::store::put(into, &piece);
+            }
+        }
+        self.settle(lengths, Bytes::Owned(image), oob.map(Bytes::Owned));
+    }
+
+    fn lengths(&self) -> [u64; 2] {
+        [self.bytes.as_slice().len() as u64, self.oob.as_ref().map_or(0, |oob| oob.as_slice().len() as u64)]
+    }
+
+    /// The changes are in these bytes from now on.
+    fn settle(&mut self, before: [u64; 2], bytes: Bytes, oob: Option<Bytes>) {
+        let length = bytes.as_slice().len() as u64;
+        if length > before[0] {
+            self.shape.end = length;
+            self.shape.tail = 0;
+        }
+        self.bytes = Arc::new(bytes);
+        self.oob = oob.map(Arc::new);
+        self.changes = Changes::default();
+    }
+
+    fn sync_changes(&mut self) -> std::result::Result<(), std::io::Error> {
+        self.table();
+        let lengths = self.lengths();
+        let Some(store) = &mut self.store else {
+            self.apply_in_memory();
+            return Ok(());
+        };
+        let pieces = self.changes.pieces(&self.shape, lengths);
+        let sources = [self.bytes.as_slice(), self.oob.as_deref().map_or(&[][..], Bytes::as_slice)];
+        store.write_journal(&pieces, sources)?;
+        self.poisoned = true;
+        store.apply(&pieces)?;
+        let (bytes, oob) = store.load(false)?;
+        self.settle(lengths, bytes, oob);
+        self.poisoned = false;
+        Ok(())
+    }
+}
+
+/// The bytes in memory, taken out of the share.
+fn owned(bytes: &mut Arc<Bytes>) -> Vec<u8> {
+    match Arc::get_mut(bytes) {
+        Some(Bytes::Owned(owned)) => std::mem::take(owned),
+        _ => bytes.as_slice().to_vec(),
+    }
+}
+
+/// Copies from `column` on; what is not there is erased.
+#[inline]
+fn fill(bytes: &[u8], column: usize, into: &mut [u8]) {
+    let held = bytes.get(column..).unwrap_or(&[]);
+    let length = held.len().min(into.len());
+    let (there, rest) = into.split_at_mut(length);
+    there.copy_from_slice(held.get(..length).unwrap_or(&[]));
+    rest.fill(0xFF);
+}
+
+impl Flash for DumpFlash {
+    #[inline]
+    fn geometry(&self) -> &FlashGeometry {
+        &self.shape.geometry
+    }
+
+    #[inline]
+    fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> FlashResult {
+        self.check_range(Operation::Read, at, read.column, read.data.len(), read.oob.len())?;
+        match read.data {
+            ReadInto::Bytes(bytes) => self.copy_data(at, read.column as usize, bytes),
+            ReadInto::Content { content, length } => {
+                self.copy_data(at, read.column as usize, content.set_bytes(length as usize));
+            }
+            ReadInto::Nothing { .. } => {}
+        }
+        if !read.oob.is_empty() {
+            self.copy_oob(at, read.oob);
+        }
+        Ok(Done::immediately(context))
+    }
+
+    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> FlashResult {
+        let length = program.data.len();
+        self.check_range(Operation::Program, at, program.column, length, program.oob.len())?;
+        let unit = self.shape.geometry.write_unit as usize;
+        if !(program.column as usize).is_multiple_of(unit) || !length.is_multiple_of(unit) {
+            let detail = "column and length of a program are multiples of the write unit";
+            return Err(FlashError::new(ErrorKind::Misuse, Operation::Program, at, detail));
+        }
+        self.check_change(Operation::Program, at)?;
+        self.check_good(Operation::Program, at)?;
+        let mut bytes = vec![0; length];
+        program.data.copy_to(&mut bytes);
+        self.check_rules(at, &program, &bytes)?;
+        let (data, oob) = self.page_mut(at).parts_mut();
+        for (into, byte) in data.iter_mut().skip(program.column as usize).zip(&bytes) {
+            *into = *byte;
+        }
+        for (into, byte) in oob.iter_mut().zip(program.oob) {
+            *into = *byte;
+        }
+        Ok(Done::immediately(context))
+    }
+
+    fn erase(&mut self, context: &Context, block: BlockIndex) -> FlashResult {
+        self.check_change(Operation::Erase, block.page(0))?;
+        self.check_good(Operation::Erase, block.page(0))?;
+        self.changes.erase(block);
+        Ok(Done::immediately(context))
+    }
+
+    fn is_bad(&self, block: BlockIndex) -> bool {
+        block.0 >= self.shape.geometry.blocks
+            || self.marked.contains(&block.0)
+            || self.table().blocks.contains(&block.0)
+    }
+
+    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> FlashResult {
+        self.check_change(Operation::MarkBad, block.page(0))?;
+        if self.is_bad(block) {
+            return Ok(Done::immediately(context));
+        }
+        if let Some((offset, _)) = marker_place(&self.shape)
+            && let Some(byte) = self.page_mut(block.page(0)).parts_mut().1.get_mut(offset as usize)
+        {
+            *byte = 0;
+        }
+        self.marked.insert(block.0);
+        Ok(Done::immediately(context))
+    }
+
+    fn sync(&mut self, context: &Context) -> FlashResult {
+        if self.access == Access::ReadOnly || self.changes.is_empty() {
+            return Ok(Done::immediately(context));
+        }
+        let at = PageAddress::default();
+        self.check_change(Operation::Sync, at)?;
+        self.sync_changes().map_err(|error| FlashError::io(Operation::Sync, at, error))?;
+        Ok(Done::immediately(context))
+    }
+}

@@ -1,0 +1,94 @@
+//! An image before anything is known about its layout.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nandkit_block::Access;
+
+use crate::bytes::Bytes;
+use crate::dump::DumpFlash;
+use crate::error::{ImageError, ImageErrorKind, Result};
+use crate::layout::ImageLayout;
+use crate::store::Store;
+
+/// How an image is opened.
+#[derive(Clone, Debug)]
+pub struct DumpOptions {
+    /// For reading (several readers may have it open; no permission to write is needed), or for changes (nobody else may have it open).
+    pub access: Access,
+    /// Reads the files into memory instead of mapping them: for files that other programs may change or shorten meanwhile.
+    pub copy: bool,
+    /// The file with the OOB, for [`OobPlacement::Separate`](crate::OobPlacement::Separate).
+    pub oob_file: Option<PathBuf>,
+}
+
+impl DumpOptions {
+    /// For reading, mapped.
+    pub const fn read_only() -> Self {
+        Self { access: Access::ReadOnly, copy: false, oob_file: None }
+    }
+
+    /// For reading and writing, mapped.
+    pub const fn read_write() -> Self {
+        Self { access: Access::ReadWrite, copy: false, oob_file: None }
+    }
+}
+
+impl Default for DumpOptions {
+    fn default() -> Self {
+        Self::read_only()
+    }
+}
+
+/// An opened image: bytes whose layout is yet to be told or found out.
+#[derive(Debug)]
+pub struct Image {
+    pub(crate) bytes: Arc<Bytes>,
+    pub(crate) oob: Option<Arc<Bytes>>,
+    pub(crate) store: Option<Store>,
+    pub(crate) access: Access,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Image {
+    /// Opens and locks a file (and the OOB file, if one is named).
+    ///
+    /// A journal beside it, left by a crash, is completed: in the file when it is opened for writing, else in memory only.
+    /// Errors: `Io`, `InUse` (another process writes it, or reads it while this one wants to write), `Empty`, `Corrupt` (a journal that belongs to another image).
+    pub fn open(path: &Path, options: &DumpOptions) -> Result<Self> {
+        crate::store::open(path, options)
+    }
+
+    /// An image in memory; changes stay there. Errors: `Empty`.
+    pub fn from_bytes(bytes: Vec<u8>, oob: Option<Vec<u8>>) -> Result<Self> {
+        if bytes.is_empty() {
+            return Err(ImageError::new(ImageErrorKind::Empty, "the image is empty, expected at least a byte"));
+        }
+        let oob = oob.map(|oob| Arc::new(Bytes::Owned(oob)));
+        let bytes = Arc::new(Bytes::Owned(bytes));
+        Ok(Self { bytes, oob, store: None, access: Access::ReadWrite, notes: Vec::new() })
+    }
+
+    /// The bytes of the (first) file. Cost: none.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_slice()
+    }
+
+    /// The bytes of the OOB file.
+    pub fn oob_bytes(&self) -> Option<&[u8]> {
+        self.oob.as_ref().map(|oob| oob.as_slice())
+    }
+
+    /// A read-only device on the same bytes, for trying a layout out. Cost: no copy. While one exists the image cannot be made a device for writing.
+    /// Errors: `Layout`.
+    pub fn view(&self, layout: ImageLayout) -> Result<DumpFlash> {
+        let view = Self {
+            bytes: Arc::clone(&self.bytes),
+            oob: self.oob.clone(),
+            store: None,
+            access: Access::ReadOnly,
+            notes: self.notes.clone(),
+        };
+        DumpFlash::new(view, layout)
+    }
+}

@@ -1,0 +1,33 @@
+//! Dumps as devices: a file with the bytes of a flash becomes a [`nandkit_flash::Flash`].
+//!
+//! An [`Image`] is an opened file; an [`ImageLayout`] says how the flash lies in it; both make a [`DumpFlash`].
+//!
+//! ```
+//! use nandkit_flash_image::{DumpFlash, ImageLayout};
+//! use nandkit_flash::{Flash, PageRead};
+//! use nandkit_units::{Context, PageAddress};
+//!
+//! let dump = vec![0x5A; 2 * (2048 + 64) * 64];
+//! let device = DumpFlash::from_bytes(dump, ImageLayout::nand_oob(128 << 10, 2048, 64)).unwrap();
+//! assert_eq!(device.geometry().blocks, 2);
+//! let mut bytes = [0; 4];
+//! device.read(&Context::default(), PageAddress::new(1, 0), PageRead::bytes(2044, &mut bytes)).unwrap();
+//! assert_eq!(bytes, [0x5A; 4]);
+//! ```
+
+mod bad_blocks;
+mod bytes;
+mod changes;
+mod dump;
+mod error;
+mod image;
+mod journal;
+mod layout;
+mod mmap;
+mod store;
+
+pub use dump::{DumpFlash, DumpInfo};
+pub use error::{ImageError, ImageErrorKind, Result};
+pub use image::{DumpOptions, Image};
+pub use layout::{BadMarker, ImageLayout, OobPlacement};
+pub use nandkit_block::Access;
