@@ -1,0 +1,30 @@
+//! Where a node stands.
+
+use std::fmt;
+
+use nandkit_units::BlockIndex;
+
+/// Where a node begins: bytes of data from the device's beginning, OOB not counted. A multiple of four. JFFS2 knows no other name for
+/// a node, and so has room for 4 GiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeAddress(pub u32);
+
+impl NodeAddress {
+    /// The block it lies in.
+    #[inline]
+    pub const fn block(self, erase_size: u32) -> BlockIndex {
+        BlockIndex(self.0 / erase_size)
+    }
+
+    /// Bytes from the block's beginning.
+    #[inline]
+    pub const fn offset(self, erase_size: u32) -> u32 {
+        self.0 % erase_size
+    }
+}
+
+impl fmt::Display for NodeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}

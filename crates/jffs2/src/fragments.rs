@@ -1,0 +1,175 @@
+//! One file's map from offsets to the nodes that hold the bytes there.
+
+use crate::NodeAddress;
+
+/// A range of a file whose bytes stand in one node. Holes have no fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// First byte in the file.
+    pub start: u32,
+    /// The byte behind the last one.
+    pub end: u32,
+    /// The node.
+    pub node: NodeAddress,
+    /// First byte in the file that the node holds; at most `start`.
+    pub node_start: u32,
+    /// The byte behind the last one that the node holds; at least `end`.
+    pub node_end: u32,
+}
+
+impl Fragment {
+    /// All that a node holds.
+    pub const fn whole(node: NodeAddress, start: u32, end: u32) -> Self {
+        Self { start, end, node, node_start: start, node_end: end }
+    }
+}
+
+/// What a change did to a node that was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// No byte of it is valid any more.
+    Gone(NodeAddress),
+    /// Some bytes of it are not valid any more.
+    Cut(NodeAddress),
+}
+
+/// The fragments of a file in the order of their offsets; they do not overlap. 20 bytes each.
+///
+/// Finding costs a binary search; replacing a range by one of the same bounds costs nothing more, another insertion moves what is behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fragments {
+    list: Vec<Fragment>,
+}
+
+impl Fragments {
+    /// All fragments.
+    pub fn all(&self) -> &[Fragment] {
+        &self.list
+    }
+
+    /// The fragments that have a byte in `start..end`.
+    pub fn within(&self, start: u32, end: u32) -> &[Fragment] {
+        let from = self.list.partition_point(|fragment| fragment.end <= start);
+        let to = self.list.partition_point(|fragment| fragment.start < end).max(from);
+        &self.list[from..to]
+    }
+
+    /// The fragments of a node that holds `node_start..node_end`.
+    pub fn of_node(&self, node: NodeAddress, node_start: u32, node_end: u32) -> impl Iterator<Item = &Fragment> {
+        self.within(node_start, node_end).iter().filter(move |fragment| fragment.node == node)
+    }
+
+    /// The node becomes the newest one for `start..end`. What it did to others is added to `effects`, in the order of the file. An empty range changes nothing.
+    pub fn insert(&mut self, node: NodeAddress, start: u32, end: u32, effects: &mut Vec<Effect>) {
+        if start >= end {
+            return;
+        }
+        self.replace(start, end, Some(Fragment::whole(node, start, end)), effects);
+    }
+
+    /// No node holds `start..end` any more: the file was cut there, or the range became a hole.
+    pub fn clear(&mut self, start: u32, end: u32, effects: &mut Vec<Effect>) {
+        if start < end {
+            self.replace(start, end, None, effects);
+        }
+    }
+
+    fn replace(&mut self, start: u32, end: u32, new: Option<Fragment>, effects: &mut Vec<Effect>) {
+        let from = self.list.partition_point(|fragment| fragment.end <= start);
+        let to = self.list.partition_point(|fragment| fragment.start < end).max(from);
+        let hit = &self.list[from..to];
+        let before = hit.first().filter(|first| first.start < start).map(|first| Fragment { end: start, ..*first });
+        let behind = hit.last().filter(|last| last.end > end).map(|last| Fragment { start: end, ..*last });
+        let touched: Vec<Fragment> = hit.to_vec();
+        self.list.splice(from..to, before.into_iter().chain(new).chain(behind));
+        let mut told: Vec<NodeAddress> = Vec::new();
+        for old in touched {
+            if told.contains(&old.node) || new.is_some_and(|new| new.node == old.node) {
+                continue;
+            }
+            told.push(old.node);
+            let remains = self.of_node(old.node, old.node_start, old.node_end).next().is_some();
+            effects.push(if remains { Effect::Cut(old.node) } else { Effect::Gone(old.node) });
+        }
+    }
+
+    /// A node was copied as it is: its fragments are in another one now. `node_start` and `node_end` are what it holds.
+    pub fn moved(&mut self, from: NodeAddress, to: NodeAddress, node_start: u32, node_end: u32) {
+        let first = self.list.partition_point(|fragment| fragment.end <= node_start);
+        for fragment in &mut self.list[first..] {
+            if fragment.start >= node_end {
+                break;
+            }
+            if fragment.node == from {
+                fragment.node = to;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIZE: u32 = 64;
+
+    /// One byte after the other: which node holds it.
+    fn map(fragments: &Fragments) -> Vec<Option<NodeAddress>> {
+        let mut map = vec![None; SIZE as usize];
+        for fragment in fragments.all() {
+            map[fragment.start as usize..fragment.end as usize].fill(Some(fragment.node));
+        }
+        map
+    }
+
+    #[test]
+    fn a_node_in_the_middle_cuts_another_in_two() {
+        let (mut fragments, mut effects) = (Fragments::default(), Vec::new());
+        let (old, new) = (NodeAddress(0), NodeAddress(4));
+        fragments.insert(old, 0, 30, &mut effects);
+        fragments.insert(new, 10, 20, &mut effects);
+        assert_eq!(effects, [Effect::Cut(old)]);
+        assert_eq!(fragments.of_node(old, 0, 30).count(), 2);
+        effects.clear();
+        fragments.clear(0, 10, &mut effects);
+        fragments.clear(15, 64, &mut effects);
+        assert_eq!(effects, [Effect::Cut(old), Effect::Cut(new), Effect::Gone(old)]);
+        fragments.moved(new, NodeAddress(8), 10, 20);
+        let left = Fragment { start: 10, end: 15, node: NodeAddress(8), node_start: 10, node_end: 20 };
+        assert_eq!(fragments.all(), [left]);
+    }
+
+    proptest! {
+        #[test]
+        fn fragments_tell_what_a_map_of_bytes_tells(operations in prop::collection::vec((0..SIZE, 0..SIZE, any::<bool>()), 1..40)) {
+            let (mut fragments, mut bytes) = (Fragments::default(), vec![None; SIZE as usize]);
+            for (number, (a, b, clear)) in operations.into_iter().enumerate() {
+                let (start, end) = (a.min(b), a.max(b));
+                let node = NodeAddress(number as u32 * 4);
+                let before = bytes.clone();
+                let mut effects = Vec::new();
+                if clear {
+                    fragments.clear(start, end, &mut effects);
+                } else {
+                    fragments.insert(node, start, end, &mut effects);
+                }
+                bytes[start as usize..end as usize].fill((!clear).then_some(node));
+                prop_assert_eq!(&map(&fragments), &bytes);
+                prop_assert!(fragments.all().windows(2).all(|pair| pair[0].end <= pair[1].start));
+                let mut touched: Vec<NodeAddress> = before[start as usize..end as usize].iter().flatten().copied().collect();
+                touched.sort();
+                touched.dedup();
+                let mut told: Vec<NodeAddress> = Vec::new();
+                for effect in effects {
+                    let (node, gone) = match effect { Effect::Gone(node) => (node, true), Effect::Cut(node) => (node, false) };
+                    prop_assert_eq!(gone, !bytes.contains(&Some(node)));
+                    told.push(node);
+                }
+                told.sort();
+                prop_assert_eq!(told, touched);
+            }
+        }
+    }
+}
