@@ -14,8 +14,10 @@
 //! ```
 
 mod error;
+mod lzo;
 mod prefix;
 mod rtime;
+mod rubin;
 mod zlib;
 
 pub use error::{DecompressError, Fault};
@@ -32,17 +34,24 @@ pub enum Compression {
     Zero,
     /// JFFS2's rtime: pairs of a literal and the length of a copy from behind the literal's last occurrence.
     Rtime,
+    /// JFFS2's arithmetic code with fixed probabilities; only read.
+    RubinMips,
+    /// JFFS2's arithmetic code with probabilities of its own before it; only read.
+    DynRubin,
     /// A zlib stream (RFC 1950): header, deflate, Adler-32.
     Zlib,
+    /// LZO1X. Reads Linux's lzo-rle ("version 1" of the stream) too, writes none of it.
+    Lzo,
 }
 
 impl Compression {
     /// Every method, in the order of the declaration.
-    pub const ALL: &[Self] = &[Self::None, Self::Zero, Self::Rtime, Self::Zlib];
+    pub const ALL: &[Self] =
+        &[Self::None, Self::Zero, Self::Rtime, Self::RubinMips, Self::DynRubin, Self::Zlib, Self::Lzo];
 
     /// Whether a [`Compressor`] can make the method's streams. The others are only read.
     pub const fn can_compress(self) -> bool {
-        matches!(self, Self::None | Self::Zero | Self::Rtime | Self::Zlib)
+        !matches!(self, Self::RubinMips | Self::DynRubin)
     }
 }
 
@@ -79,6 +88,7 @@ impl Level {
 #[derive(Default)]
 pub struct Compressor {
     zlib: zlib::Compressor,
+    lzo: lzo::Compressor,
 }
 
 impl Compressor {
@@ -105,7 +115,9 @@ impl Compressor {
                 let (consumed, produced) = rtime::compress(input, output.get_mut(..useful)?);
                 (consumed == input.len() && produced < consumed).then_some(produced)
             }
+            Compression::RubinMips | Compression::DynRubin => None,
             Compression::Zlib => self.zlib.compress(level, input, output.get_mut(..useful)?),
+            Compression::Lzo => self.lzo.compress(level, input, output.get_mut(..useful)?),
         }
     }
 
@@ -136,6 +148,9 @@ impl Compressor {
                 (produced < consumed).then_some((consumed, produced))
             }
             Compression::Zlib => self.zlib.compress_prefix(level, input, output),
+            Compression::RubinMips | Compression::DynRubin | Compression::Lzo => {
+                Some((input.len(), self.compress(method, level, input, output)?))
+            }
         }
     }
 }
@@ -169,7 +184,10 @@ impl Decompressor {
                 Ok(())
             }
             Compression::Rtime => rtime::decompress(input, output),
+            Compression::RubinMips => rubin::decompress_mips(input, output),
+            Compression::DynRubin => rubin::decompress_dynamic(input, output),
             Compression::Zlib => self.zlib.decompress(input, output),
+            Compression::Lzo => lzo::decompress(input, output),
         };
         done.map_err(|stop| stop.of(method))
     }
@@ -193,6 +211,16 @@ fn copy(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
     }
     output.copy_from_slice(input);
     Ok(())
+}
+
+/// Copies from `source` to `made..end` as if byte by byte: what was just written is copied again, in pieces that double. The caller has checked
+/// `source < made <= end <= output.len()`.
+fn repeat(output: &mut [u8], source: usize, mut made: usize, end: usize) {
+    while made < end {
+        let piece = (made - source).min(end - made);
+        output.copy_within(source..source + piece, made);
+        made += piece;
+    }
 }
 
 fn leading_zeroes(input: &[u8]) -> usize {

@@ -5,6 +5,7 @@
 //! what lies between. Linux keeps those places in 16 bits, so beyond 64 KiB they wrap; ours do likewise.
 
 use super::error::{Fault, Stop};
+use super::repeat;
 
 /// Where the output stood after each byte value's last occurrence as a literal.
 struct Places([u16; 256]);
@@ -61,23 +62,10 @@ pub(super) fn decompress(input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
         if end > output.len() {
             return Err(stop);
         }
-        if source + run <= made {
-            output.copy_within(source..source + run, made);
-        } else {
-            repeat(output, source, made, end);
-        }
+        repeat(output, source, made, end);
         made = end;
     }
     Ok(())
-}
-
-/// Copies byte by byte, so that what was just written is copied again. `source < made <= end <= output.len()`.
-fn repeat(output: &mut [u8], source: usize, made: usize, end: usize) {
-    let period = made - source;
-    let Some(window) = output.get_mut(source..end) else { return };
-    for index in period..window.len() {
-        window[index] = window[index - period];
-    }
 }
 
 #[cfg(test)]
