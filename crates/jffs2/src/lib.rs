@@ -4,6 +4,7 @@
 
 mod address;
 pub mod catalogue;
+pub mod encode;
 pub mod fragments;
 pub mod inode;
 pub mod layout;
