@@ -6,3 +6,5 @@
 pub mod allocation;
 pub mod log_victim;
 pub mod recycling;
+pub mod separation;
+pub mod victim;

@@ -1,0 +1,216 @@
+//! Which block to clean next.
+//!
+//! A file system or a translation layer describes its candidates as [`BlockView`]s and asks one [`VictimPolicy`]; it never names a policy, so that a new
+//! one needs no line in it. A policy is a [`Rule`] (how blocks compare) with two wrappers that go with every rule: whether blocks without invalid data are
+//! candidates at all, and static wear levelling.
+//!
+//! ```
+//! use nandkit_cleaning::victim::{BlockView, VictimPolicy};
+//! use nandkit_units::Nanos;
+//!
+//! let policy: VictimPolicy = "greedy".parse().unwrap();
+//! let block = |block, invalid| BlockView { block, valid: 4096 - invalid, invalid, ..BlockView::default() };
+//! let blocks = [block(3, 512), block(7, 2048)];
+//! let choice = policy.choose(blocks.iter().copied(), Nanos::ZERO, &mut |_| 0).unwrap();
+//! assert_eq!((choice.block, choice.evaluated), (7, 2));
+//! ```
+
+mod name;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use nandkit_units::Nanos;
+
+pub use name::{OptionInfo, PolicyError, PolicyInfo, info, names};
+pub(crate) use name::{option, parse_span};
+pub use rule::{Age, CatParameters, Rule};
+
+/// The list on which a list-based cleaner holds a block, in the terms of JFFS2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Queue {
+    /// A block with errors that still holds data. The owner offers it only while it has free blocks to spare (Linux: more free blocks than
+    /// `resv_blocks_gcbad`, which is 0 in 6.1); `linux` then takes it before all others.
+    BadUsed,
+    /// Nothing valid; waits to be erased.
+    Erasable,
+    /// At least half of the block is invalid.
+    VeryDirty,
+    /// Some of the block is invalid.
+    #[default]
+    Dirty,
+    /// Nothing worth mentioning is invalid (Linux: no more than a node's header and its least data, 128 bytes).
+    Clean,
+}
+
+impl Queue {
+    /// The list of a block where the owner keeps none: `Erasable` without valid data, `Clean` without invalid data, `VeryDirty` from half of the block on.
+    pub const fn of(valid: u64, invalid: u64, free: u64) -> Self {
+        if invalid == 0 {
+            Self::Clean
+        } else if valid == 0 {
+            Self::Erasable
+        } else if invalid >= valid.saturating_add(free) {
+            Self::VeryDirty
+        } else {
+            Self::Dirty
+        }
+    }
+}
+
+/// What a policy may know of a block. The owner offers only blocks that it could clean now: none that is free, bad or open for writing.
+///
+/// Instants and counts that a format does not store start at 0 after a mount; see [`CatParameters::erase_offset`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockView {
+    /// The block's number; no two views of one choice have the same.
+    pub block: u32,
+    /// Bytes of valid data: what cleaning would copy.
+    pub valid: u64,
+    /// Bytes that cleaning would win besides the free ones: obsolete and wasted.
+    pub invalid: u64,
+    /// Bytes never written since the last erase.
+    pub free: u64,
+    /// Erases so far.
+    pub erases: u32,
+    /// When the block was last written.
+    pub written: Nanos,
+    /// When the block was first written since its last erase.
+    pub first_written: Nanos,
+    /// The list that holds it.
+    pub queue: Queue,
+    /// The order within `queue`; the least is the head.
+    pub place: i64,
+    /// The order of the blocks with invalid data if `Dirty` and `VeryDirty` were one list, in the order of their first invalid data: a block keeps it when it
+    /// goes from one to the other. The least is the head.
+    pub dirtied: i64,
+    /// The region of [`crate::separation`] that it belongs to.
+    pub region: u8,
+}
+
+impl BlockView {
+    /// Bytes of the block.
+    pub const fn capacity(&self) -> u64 {
+        self.valid.saturating_add(self.invalid).saturating_add(self.free)
+    }
+}
+
+/// Why a block was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// It was the head of this list.
+    Head(Queue),
+    /// It compared best among the candidates.
+    Best,
+    /// It was drawn.
+    Drawn,
+    /// Static wear levelling.
+    Leveling,
+}
+
+/// A choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// The block to clean.
+    pub block: u32,
+    /// Why.
+    pub reason: Reason,
+    /// Blocks whose figures the policy has to look at for this choice in the structures that its authors describe: 1 for the head of a list, `d` for
+    /// d-choices, all for greedy. For the account of CPU time.
+    pub evaluated: u32,
+}
+
+/// Static wear levelling: now and then a block that no rule would take, because its data never change, is cleaned so that it takes part in wear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Leveling {
+    /// None but the rule's own. The default.
+    #[default]
+    None,
+    /// One victim in this many (by draw; 0 means never) is the coldest block.
+    OneIn {
+        /// The mean distance of such victims.
+        victims: u32,
+        /// What the coldest block is.
+        coldest: Coldest,
+    },
+    /// The least erased block, the longest unwritten among equals, whenever the offered blocks' erase counts differ by more than this (as UBI does with its
+    /// `CONFIG_MTD_UBI_WL_THRESHOLD`).
+    Gap {
+        /// The greatest difference left alone.
+        erases: u32,
+    },
+}
+
+/// The coldest block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Coldest {
+    /// The one unwritten for longest, the least erased among equals. The default.
+    #[default]
+    Oldest,
+    /// The one least erased, the longest unwritten among equals.
+    LeastErased,
+}
+
+/// A rule and its wrappers. [`VictimPolicy::named`] and `FromStr` make one from a name; `Display` gives the name back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct VictimPolicy {
+    /// How blocks compare.
+    pub rule: Rule,
+    /// Whether blocks of the queue `Clean` are candidates; `None`: as the rule's authors have it ([`Rule::opens_clean`]). Wear levelling sees them always.
+    pub open_clean: Option<bool>,
+    /// Static wear levelling.
+    pub leveling: Leveling,
+}
+
+impl From<Rule> for VictimPolicy {
+    fn from(rule: Rule) -> Self {
+        Self { rule, ..Self::default() }
+    }
+}
+
+impl VictimPolicy {
+    /// The block to clean next; `None` where there is no candidate. Ties go to the lowest block number, and the order in which blocks are offered
+    /// changes nothing.
+    ///
+    /// `draw(n)` gives a uniform number in `0..n` from a seeded stream. A policy calls it at most twice a choice, and how often depends on the policy alone.
+    ///
+    /// Cost: one pass over the blocks, two where a rule needs their range ([`Rule::F2fs`], [`Rule::AgeThreshold`], [`Rule::WearAware`]) or wear levelling is
+    /// on; only rules with a window allocate.
+    pub fn choose<I>(&self, blocks: I, now: Nanos, draw: &mut impl FnMut(u32) -> u32) -> Option<Choice>
+    where
+        I: IntoIterator<Item = BlockView>,
+        I::IntoIter: Clone,
+    {
+        let all = blocks.into_iter();
+        if let Some(choice) = self.level(all.clone(), draw) {
+            return Some(choice);
+        }
+        let open_clean = self.open_clean.unwrap_or(self.rule.opens_clean());
+        let candidates = all.filter(move |view| open_clean || view.queue != Queue::Clean);
+        self.rule.choose(candidates, now, open_clean, draw)
+    }
+
+    /// The victim of static wear levelling, where it is due.
+    fn level(
+        &self,
+        blocks: impl Iterator<Item = BlockView> + Clone,
+        draw: &mut impl FnMut(u32) -> u32,
+    ) -> Option<Choice> {
+        let coldest = match self.leveling {
+            Leveling::None | Leveling::OneIn { victims: 0, .. } => return None,
+            Leveling::OneIn { victims, coldest } => (draw(victims) == 0).then_some(coldest)?,
+            Leveling::Gap { erases } => {
+                let (least, most) =
+                    blocks.clone().fold((u32::MAX, 0), |(least, most), b| (least.min(b.erases), most.max(b.erases)));
+                (most.saturating_sub(least) > erases).then_some(Coldest::LeastErased)?
+            }
+        };
+        let mut evaluated = 0;
+        let victim = blocks.inspect(|_| evaluated += 1).min_by_key(|view| {
+            let (age, wear) = (view.written.get(), u64::from(view.erases));
+            let (first, second) = if coldest == Coldest::Oldest { (age, wear) } else { (wear, age) };
+            (first, second, view.block)
+        })?;
+        Some(Choice { block: victim.block, reason: Reason::Leveling, evaluated })
+    }
+}
