@@ -26,7 +26,12 @@ pub const JUDGES: [Judge; 5] = [
 /// Sees to it that every judge is there: installs the missing packages where apt and the rights for it are, and fails with
 /// their names otherwise. A test never passes because its judge is missing.
 pub fn provide() -> Result<bool> {
-    let missing = missing_packages(|tool| process::find(tool).is_some());
+    provide_all(&JUDGES)
+}
+
+/// The same for other tools than those of the tests.
+pub fn provide_all(judges: &[Judge]) -> Result<bool> {
+    let missing = missing_packages(judges, |tool| process::find(tool).is_some());
     if missing.is_empty() {
         return Ok(true);
     }
@@ -42,7 +47,7 @@ pub fn provide() -> Result<bool> {
             bail!("apt-get could not install {names}: install them by hand and run this again");
         }
     }
-    let still = missing_packages(|tool| process::find(tool).is_some());
+    let still = missing_packages(judges, |tool| process::find(tool).is_some());
     if !still.is_empty() {
         bail!("installed, and yet tools of these packages are missing: {}", still.join(" "));
     }
@@ -50,9 +55,9 @@ pub fn provide() -> Result<bool> {
 }
 
 /// The packages of the tools that `is_there` does not find, each once, in the order of the table.
-fn missing_packages(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+fn missing_packages(judges: &[Judge], is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let mut packages = Vec::new();
-    for judge in &JUDGES {
+    for judge in judges {
         if !is_there(judge.tool) && !packages.contains(&judge.package) {
             packages.push(judge.package);
         }
@@ -81,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_missing_tool_names_its_package_once() {
-        assert!(missing_packages(|_| true).is_empty());
-        assert_eq!(missing_packages(|tool| !tool.starts_with('m')), ["dosfstools", "mtools"]);
-        assert_eq!(missing_packages(|_| false), ["dosfstools", "mtools", "fio"]);
+        assert!(missing_packages(&JUDGES, |_| true).is_empty());
+        assert_eq!(missing_packages(&JUDGES, |tool| !tool.starts_with('m')), ["dosfstools", "mtools"]);
+        assert_eq!(missing_packages(&JUDGES, |_| false), ["dosfstools", "mtools", "fio"]);
     }
 }

@@ -1,8 +1,9 @@
-//! The project's own tasks: `cargo xtask test`, `tidy`, `soak`, `bench`, `fuzz`.
+//! The project's own tasks: `cargo xtask test`, `tidy`, `soak`, `bench`, `fuzz`, `kernel`.
 
 mod bench;
 mod fuzz;
 mod judges;
+mod kernel;
 mod options;
 mod process;
 mod soak;
@@ -22,6 +23,7 @@ The project's own tasks.
   cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast (translation layers) or fat; --replay STRING repeats a failure
   cargo xtask bench [--filter NAME]                      the criterion benches, and their table for docs/guide/speed.md
   cargo xtask fuzz [TARGET] [--seconds N]                the fuzz targets, through cargo-fuzz
+  cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, test
 
 Exit status: 0 done, 1 a check failed, 2 a command line that cannot be understood.
 ";
@@ -53,6 +55,7 @@ fn run(arguments: &[String]) -> Result<bool> {
         "soak" => soak::run(rest),
         "bench" => bench::run(rest),
         "fuzz" => fuzz::run(rest),
+        "kernel" => kernel::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

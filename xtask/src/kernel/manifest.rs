@@ -1,0 +1,127 @@
+//! The canonical listing of a tree, which guest and host make with the same program: guest/manifest.c describes its lines.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::build::Kernel;
+use crate::process;
+
+/// What an entry's line holds behind the path, in the order of the fields.
+const FIELDS: [&str; 12] =
+    ["type", "mode", "uid", "gid", "size", "nlink", "mtime", "rdev", "target", "sha256", "xattrs", "first name"];
+
+/// How many differences are named before the rest is only counted.
+const NAMED: usize = 20;
+
+/// A tree, by escaped path; "." is its root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest(BTreeMap<String, Vec<String>>);
+
+impl Manifest {
+    /// Lists a directory of the host. Only root sees all of it.
+    pub fn of_directory(kernel: &Kernel, directory: &Path) -> Result<Self> {
+        Self::parse(&process::output(Command::new(kernel.helper()).arg("manifest").arg(directory))?)
+    }
+
+    /// Reads a listing that the guest left in a file.
+    pub fn of_file(file: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(file).with_context(|| format!("the guest left no {}", file.display()))?;
+        Self::parse(&text)
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut entries = BTreeMap::new();
+        for line in text.lines() {
+            let mut fields = line.split('\t').map(str::to_owned);
+            let path = fields.next().unwrap_or_default();
+            let rest: Vec<String> = fields.collect();
+            if rest.len() != FIELDS.len() || entries.insert(path, rest).is_some() {
+                bail!("not a line of a manifest, or its path comes twice: {line}");
+            }
+        }
+        if !entries.contains_key(".") {
+            bail!("a manifest without a root");
+        }
+        Ok(Self(entries))
+    }
+
+    /// The same without the root's own line. An image need not say anything of the root, so that each reader has its own idea of its time and owner.
+    pub fn without_root(mut self) -> Self {
+        self.0.remove(".");
+        self
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// In which entries and fields `other` differs, a line each; empty where the trees are the same.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (path, fields) in &self.0 {
+            match other.0.get(path) {
+                None => found.push(format!("{path}: only in the first")),
+                Some(theirs) => {
+                    let pairs =
+                        FIELDS.iter().zip(fields.iter().zip(theirs)).filter(|(_, (ours, theirs))| ours != theirs);
+                    found.extend(pairs.map(|(field, (ours, theirs))| format!("{path}: {field} {ours} / {theirs}")));
+                }
+            }
+        }
+        found.extend(
+            other.0.keys().filter(|path| !self.0.contains_key(*path)).map(|path| format!("{path}: only in the second")),
+        );
+        found
+    }
+
+    /// An error that names the differences, if there are any. `what` says which two trees these are, the first first.
+    pub fn must_equal(&self, other: &Self, what: &str) -> Result<()> {
+        let differences = self.differences(other);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let named = differences.iter().take(NAMED).cloned().collect::<Vec<_>>().join("\n  ");
+        bail!("{what}: {} differences\n  {named}", differences.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: &str = ".\td\t0755\t0\t0\t-\t-\t7\t-\t-\t-\t-\t-\n";
+
+    fn manifest(lines: &str) -> Manifest {
+        Manifest::parse(&format!("{ROOT}{lines}")).unwrap()
+    }
+
+    #[test]
+    fn every_field_counts() {
+        let line = "a\tf\t0644\t1\t2\t3\t1\t5\t-\t-\tabc\t-\t-\n";
+        let ours = manifest(line);
+        assert!(ours.must_equal(&manifest(line), "same").is_ok());
+        for field in 1..=FIELDS.len() {
+            let changed: Vec<&str> = line
+                .trim_end()
+                .split('\t')
+                .enumerate()
+                .map(|(at, text)| if at == field { "?" } else { text })
+                .collect();
+            let theirs = manifest(&format!("{}\n", changed.join("\t")));
+            assert_eq!(ours.differences(&theirs).len(), 1, "{}", FIELDS[field - 1]);
+        }
+        assert_eq!(ours.differences(&manifest("")), ["a: only in the first"]);
+        assert_eq!(manifest("").differences(&ours), ["a: only in the second"]);
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_refused() {
+        for text in ["", "a\tf\n", &format!("{ROOT}{ROOT}")] {
+            assert!(Manifest::parse(text).is_err(), "{text}");
+        }
+    }
+}
