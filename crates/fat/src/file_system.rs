@@ -114,6 +114,9 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
                 device_nodes: false,
                 holes: false,
                 xattrs: false,
+                posix_acls: false,
+                exchange: false,
+                accessed_times: false,
                 modified_step_ns: 2_000_000_000,
             },
         })

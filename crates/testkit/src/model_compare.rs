@@ -100,7 +100,8 @@ const LETTERS: &[(char, Flag)] = &[
     ('d', |o| &mut o.features.device_nodes),
     ('z', |o| &mut o.features.holes),
     ('x', |o| &mut o.features.xattrs),
-    ('e', |o| &mut o.exchange),
+    ('l', |o| &mut o.features.posix_acls),
+    ('e', |o| &mut o.features.exchange),
     ('a', |o| &mut o.allocation),
     ('r', |o| &mut o.open_files),
 ];

@@ -59,6 +59,22 @@ pub enum FsFault {
     XattrAppends,
     SlashBecomesUnderscore,
     ReadLinkOfFiles,
+    /// Targets of links over 200 bytes are cut.
+    TargetsCut,
+    /// Device numbers keep the low eight bits of the minor number.
+    MinorNumbersCut,
+    /// Only regular files get a second name.
+    LinksOfFilesOnly,
+    /// One name in two name spaces is one attribute.
+    XattrSpacesMixed,
+    /// Access control lists lose their last entry but one.
+    ListEntryLost,
+    /// The time of the last read is taken and forgotten.
+    AccessedForgotten,
+    /// Attributes of what is no regular file are not changed.
+    AttributesOfFilesOnly,
+    /// Holes are filled.
+    HolesFilled,
     PanicsOnStale,
 }
 
@@ -89,6 +105,14 @@ impl FsFault {
         (Self::XattrAppends, "xattrs"),
         (Self::SlashBecomesUnderscore, "names_refused"),
         (Self::ReadLinkOfFiles, "content_of_other_kinds"),
+        (Self::TargetsCut, "symlinks"),
+        (Self::MinorNumbersCut, "kinds"),
+        (Self::LinksOfFilesOnly, "hard_links_of_other_kinds"),
+        (Self::XattrSpacesMixed, "xattr_name_spaces"),
+        (Self::ListEntryLost, "access_control_lists"),
+        (Self::AccessedForgotten, "times"),
+        (Self::AttributesOfFilesOnly, "attributes_of_all_kinds"),
+        (Self::HolesFilled, "sparse"),
         (Self::PanicsOnStale, crate::violation::NO_PANIC),
     ];
 }
@@ -290,9 +314,11 @@ mod tests {
             without(|o| o.features.symlinks = false),
             without(|o| o.features.device_nodes = false),
             without(|o| o.features.holes = false),
-            without(|o| o.features.xattrs = false),
+            without(|o| (o.features.xattrs, o.features.posix_acls) = (false, false)),
             without(|o| o.features.modified_step_ns = 1_000_000_000),
-            without(|o| o.exchange = false),
+            without(|o| o.features.posix_acls = false),
+            without(|o| o.features.exchange = false),
+            without(|o| o.features.accessed_times = false),
             without(|o| o.allocation = false),
             without(|o| o.open_files = false),
             without(|o| o.name_max = 254),

@@ -69,15 +69,15 @@ pub struct AttributeChange {
 pub struct NewNode<'a> {
     /// What it is to be.
     pub kind: FileKind,
-    /// Permission bits.
+    /// Permission bits; a symbolic link has 0777 whatever this says, as on Linux.
     pub mode: u16,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Device number of a device inode.
+    /// Device number (major << 32 | minor) of a device inode. Linux' own have 12 and 20 bits, and every format has room for those.
     pub device: u64,
-    /// Target of a symbolic link.
+    /// Target of a symbolic link: not empty, no NUL. Every format has room for 254 bytes.
     pub target: &'a [u8],
 }
 
@@ -98,7 +98,7 @@ pub enum RenameFlags {
     Replace,
     /// Refused with `Exists`.
     NoReplace,
-    /// Both change places.
+    /// Both change places, where [`Features::exchange`] says so.
     Exchange,
 }
 
@@ -146,8 +146,16 @@ pub struct Features {
     pub hard_links: bool,
     pub symlinks: bool,
     pub device_nodes: bool,
+    /// Parts that were never written take no space.
     pub holes: bool,
+    /// Extended attributes with the prefixes `user.`, `trusted.` and `security.`.
     pub xattrs: bool,
+    /// Access control lists as extended attributes (see [`crate::acl`]).
+    pub posix_acls: bool,
+    /// Renames can exchange two names.
+    pub exchange: bool,
+    /// The time of the last read can be set and is kept, with the step of that of modification.
+    pub accessed_times: bool,
     /// The step of the time of modification, in nanoseconds.
     pub modified_step_ns: u64,
 }

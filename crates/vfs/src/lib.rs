@@ -2,6 +2,7 @@
 //!
 //! [`FileSystem`] is the reading side, which may be shared between threads; a file system that can be changed hands out [`Changes`].
 
+pub mod acl;
 mod attributes;
 mod error;
 pub mod model;
@@ -71,7 +72,8 @@ pub trait FileSystem: Send + Sync {
 /// beginning, and says how much). Durable after [`Changes::sync`]; across a power cut before it, each operation happened or did not, in the
 /// order that the format promises. `NoSpace` comes before damage.
 pub trait Changes: FileSystem {
-    /// Makes an inode with a name. Errors: `Exists`, `NoSpace`, `NotSupported` (the kind), `InvalidName`, `NameTooLong`, `NotADirectory`.
+    /// Makes an inode with a name. Errors: `Exists`, `NoSpace`, `NotSupported` (the kind, see [`Features`]), `InvalidName`, `NotADirectory`, `NameTooLong`
+    /// (also a link's target), `InvalidArgument` (a target that is empty or holds NUL, a device number that the format has no room for).
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber>;
 
     /// Writes at `offset`, growing the file as needed (a gap reads as zeroes); returns how many bytes were taken: all, or fewer where space ran
@@ -86,7 +88,7 @@ pub trait Changes: FileSystem {
     fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()>;
 
     /// Gives an inode another name or directory. An existing target is replaced as POSIX says, or refused or exchanged as `flags` say.
-    /// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `NotSupported` (a flag).
+    /// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `NotSupported` (an exchange, see [`Features`]).
     fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()>;
 
     /// Makes one inode, or with `None` everything, durable.
@@ -135,17 +137,20 @@ pub trait Links {
     fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()>;
 }
 
-/// Reading extended attributes. Names carry their prefix (`user.`, `security.`, ...).
+/// Reading extended attributes. Names carry their prefix (xattr(7)): `user.`, `trusted.` and `security.` with any name behind it, and where
+/// [`Features::posix_acls`] says so the two names of [`acl`].
 pub trait Xattrs {
     /// The value. Errors: `NoAttribute`.
     fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>>;
-    /// All names.
+    /// All names, in any order.
     fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>>;
 }
 
 /// Changing extended attributes.
 pub trait XattrChanges {
-    /// Sets a value, new or instead of the old one. Errors: `NoSpace`, `NotSupported` (the prefix), `NameTooLong`.
+    /// Sets a value, new or instead of the old one. An access control list is in the form of [`acl`]; it and the permission bits do not move
+    /// each other, which is the caller's to do. Errors: `NoSpace` (also a value that the format has no room for), `NameTooLong`, `NotSupported`
+    /// (the prefix; a list for a symbolic link), `InvalidArgument` (no list in that form; a default list for what is no directory).
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()>;
     /// Takes an attribute away. Errors: `NoAttribute`.
     fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()>;

@@ -1,7 +1,8 @@
 //! Attributes, times and extended attributes.
 
-use nandkit_vfs::ErrorKind::{NoAttribute, NotSupported};
-use nandkit_vfs::{AttributeChange, NewNode, Timestamp};
+use nandkit_vfs::ErrorKind::{InvalidArgument, NoAttribute, NotSupported};
+use nandkit_vfs::acl::{self, AclEntry, AclSubject};
+use nandkit_vfs::{AttributeChange, FileKind, InodeNumber, NewNode, Timestamp};
 
 use super::Check;
 use super::bench::{Bench, Outcome, fails, ok, pattern, show};
@@ -12,6 +13,9 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("times", times),
     ("times_move", times_move),
     ("xattrs", xattrs),
+    ("xattr_name_spaces", xattr_name_spaces),
+    ("access_control_lists", access_control_lists),
+    ("attributes_of_all_kinds", attributes_of_all_kinds),
     ("remount", remount),
 ];
 
@@ -51,13 +55,23 @@ fn times(bench: &mut Bench<'_>) -> Outcome {
     let file = bench.file(b"file", b"content")?;
     let step = i64::try_from(bench.features.modified_step_ns.max(1)).map_err(|error| error.to_string())?;
     let expected = Timestamp(ODD_TIME - ODD_TIME.rem_euclid(step));
-    let change = AttributeChange { modified: Some(Timestamp(ODD_TIME)), ..Default::default() };
-    let answered = ok(bench.changes().set_attributes(file, &change), "time of modification")?;
+    // A whole number of days later, so that the remainder is the same for every step.
+    let accessed = Timestamp(expected.0 + 400 * 86_400_000_000_000);
+    let change =
+        AttributeChange { modified: Some(Timestamp(ODD_TIME)), accessed: Some(accessed), ..Default::default() };
+    let answered = ok(bench.changes().set_attributes(file, &change), "times")?;
     ensure!(answered.modified == expected, "modified answers {:?}, expected {expected:?}", answered.modified);
-    ensure!(bench.stat(file)?.modified == expected, "modified is {:?}", bench.stat(file)?.modified);
-    bench.remount()?;
-    let file = bench.lookup(bench.root, b"file")?;
-    ensure!(bench.stat(file)?.modified == expected, "modified, mounted again, is {:?}", bench.stat(file)?.modified);
+    for mounted in ["as set", "mounted again"] {
+        let found = bench.stat(bench.lookup(bench.root, b"file")?)?;
+        ensure!(found.modified == expected, "modified, {mounted}, is {:?}, expected {expected:?}", found.modified);
+        if bench.features.accessed_times {
+            ensure!(found.accessed == accessed, "accessed, {mounted}, is {:?}, expected {accessed:?}", found.accessed);
+        }
+        // The inode alone is made durable, before the remount makes everything so.
+        let inode = bench.lookup(bench.root, b"file")?;
+        ok(bench.changes().sync(Some(inode)), "sync of one inode")?;
+        bench.remount()?;
+    }
     Ok(())
 }
 
@@ -116,6 +130,137 @@ fn xattrs(bench: &mut Bench<'_>) -> Outcome {
     let changes = bench.changes().xattr_changes().ok_or(missing)?;
     ok(changes.remove_xattr(file, b"user.b"), "remove_xattr")?;
     fails(bench.fs().xattrs().ok_or(missing)?.xattr(file, b"user.b"), &[NoAttribute], "xattr of a removed one")
+}
+
+/// The same name in three name spaces, on inodes of all kinds.
+fn xattr_name_spaces(bench: &mut Bench<'_>) -> Outcome {
+    if !bench.features.xattrs {
+        return Ok(());
+    }
+    const NAMES: [&[u8]; 3] = [b"security.name", b"trusted.name", b"user.name"];
+    let made = one_of_each_kind(bench)?;
+    for (name, inode) in &made {
+        for space in NAMES {
+            let value = [space, b" of ", *name].concat();
+            let Some(changes) = bench.changes().xattr_changes() else { return Err("attributes are gone".into()) };
+            ok(changes.set_xattr(*inode, space, &value), format_args!("{} of the {}", show(space), show(name)))?;
+        }
+    }
+    bench.remount()?;
+    for (name, _) in &made {
+        let inode = bench.lookup(bench.root, name)?;
+        let Some(reader) = bench.fs().xattrs() else { return Err("attributes are gone".into()) };
+        let mut names = ok(reader.xattr_names(inode), "xattr_names")?;
+        names.sort();
+        ensure!(names == NAMES, "the {} has {} names", show(name), names.len());
+        for space in NAMES {
+            let found = ok(reader.xattr(inode, space), format_args!("{} of the {}", show(space), show(name)))?;
+            ensure!(
+                found == [space, b" of ", *name].concat(),
+                "{} of the {}: {}",
+                show(space),
+                show(name),
+                show(&found)
+            );
+        }
+    }
+    Ok(())
+}
+
+fn access_control_lists(bench: &mut Bench<'_>) -> Outcome {
+    if !bench.features.xattrs {
+        ensure!(!bench.features.posix_acls, "access control lists are extended attributes, of which features say none");
+        return Ok(());
+    }
+    use AclSubject::{Group, Mask, Others, Owner, OwningGroup, User};
+    let list = |subjects: &[AclSubject]| {
+        let entry = |(at, subject): (usize, &AclSubject)| AclEntry { subject: *subject, permissions: (at % 8) as u8 };
+        acl::encode(&subjects.iter().enumerate().map(entry).collect::<Vec<_>>())
+    };
+    let short = list(&[Owner, OwningGroup, Others]);
+    let long =
+        list(&[Owner, User(0), User(1000), User(u32::MAX - 1), OwningGroup, Group(7), Group(70_000), Mask, Others]);
+    let (root, file) = (bench.root, bench.file(b"file", b"content")?);
+    let directory = bench.directory(root, b"directory")?;
+    let missing = "extended attributes are gone";
+    let held = bench.features.posix_acls;
+    let changes = bench.changes().xattr_changes().ok_or(missing)?;
+    if !held {
+        return fails(changes.set_xattr(file, acl::ACCESS, &short), &[NotSupported], "an access control list");
+    }
+    ok(changes.set_xattr(file, acl::ACCESS, &short), "the shortest list")?;
+    ok(changes.set_xattr(file, acl::ACCESS, &long), "a long list instead of it")?;
+    ok(changes.set_xattr(directory, acl::ACCESS, &short), "a directory's own list")?;
+    ok(changes.set_xattr(directory, acl::DEFAULT, &long), "a directory's default list")?;
+    fails(changes.set_xattr(file, acl::DEFAULT, &short), &[InvalidArgument], "a default list for a file")?;
+    fails(changes.set_xattr(file, b"system.other", &short), &[NotSupported], "another name of the system")?;
+    for wrong in [&b""[..], b"nonsense", &long[..long.len() - 8], &long[..long.len() - 1]] {
+        fails(changes.set_xattr(file, acl::ACCESS, wrong), &[InvalidArgument], "what is no list")?;
+    }
+    for mounted in ["as set", "mounted again"] {
+        for (name, attribute, expected) in [
+            (&b"file"[..], acl::ACCESS, &long),
+            (b"directory", acl::ACCESS, &short),
+            (b"directory", acl::DEFAULT, &long),
+        ] {
+            let inode = bench.lookup(bench.root, name)?;
+            let reader = bench.fs().xattrs().ok_or(missing)?;
+            let found = ok(reader.xattr(inode, attribute), format_args!("{} {mounted}", show(attribute)))?;
+            ensure!(found == *expected, "{} of {} {mounted} is {found:02x?}", show(attribute), show(name));
+        }
+        bench.remount()?;
+    }
+    let file = bench.lookup(bench.root, b"file")?;
+    ok(bench.changes().xattr_changes().ok_or(missing)?.remove_xattr(file, acl::ACCESS), "remove of a list")?;
+    let reader = bench.fs().xattrs().ok_or(missing)?;
+    fails(reader.xattr(file, acl::ACCESS), &[NoAttribute], "a list that was removed")
+}
+
+/// A file, a directory, and what else the format holds, in the root directory.
+fn one_of_each_kind(bench: &mut Bench<'_>) -> Outcome<Vec<(&'static [u8], InodeNumber)>> {
+    let (symlinks, nodes) = (bench.features.symlinks, bench.features.device_nodes);
+    let mut made = Vec::new();
+    for (name, kind, held) in [
+        (&b"file"[..], FileKind::Regular, true),
+        (b"directory", FileKind::Directory, true),
+        (b"symlink", FileKind::Symlink, symlinks),
+        (b"character", FileKind::CharacterDevice, nodes),
+        (b"fifo", FileKind::Fifo, nodes),
+    ] {
+        let target: &[u8] = if kind == FileKind::Symlink { b"target" } else { b"" };
+        let device = if kind == FileKind::CharacterDevice { (1 << 32) | 3 } else { 0 };
+        if held {
+            made.push((name, bench.create(bench.root, name, &NewNode { kind, target, device, ..NewNode::FILE })?));
+        }
+    }
+    Ok(made)
+}
+
+/// Owners, modes and times of what is no regular file.
+fn attributes_of_all_kinds(bench: &mut Bench<'_>) -> Outcome {
+    let (permissions, owners) = (bench.features.permissions, bench.features.owners);
+    if !(permissions && owners) {
+        return Ok(());
+    }
+    let step = i64::try_from(bench.features.modified_step_ns.max(1)).map_err(|error| error.to_string())?;
+    let modified = Timestamp(ODD_TIME - ODD_TIME.rem_euclid(step));
+    let made = one_of_each_kind(bench)?;
+    for (name, inode) in &made {
+        // Linux has no way to change a link's mode.
+        let mode = (*name != b"symlink").then_some(0o5421);
+        let (uid, gid) = (Some(70_001), Some(u32::MAX - 1));
+        let change = AttributeChange { mode, uid, gid, modified: Some(modified), ..Default::default() };
+        ok(bench.changes().set_attributes(*inode, &change), format_args!("attributes of the {}", show(name)))?;
+    }
+    bench.remount()?;
+    for (name, _) in &made {
+        let found = bench.stat(bench.lookup(bench.root, name)?)?;
+        let mode = if *name == b"symlink" { 0o777 } else { 0o5421 };
+        let expected = (mode, 70_001, u32::MAX - 1, modified);
+        let all = (found.mode, found.uid, found.gid, found.modified);
+        ensure!(all == expected, "the {} has {all:?}, expected {expected:?}", show(name));
+    }
+    Ok(())
 }
 
 /// A whole tree, kept in a model, is the same after sync and remount.

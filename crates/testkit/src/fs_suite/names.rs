@@ -1,6 +1,10 @@
 //! Making, finding and refusing names.
 
-use nandkit_vfs::ErrorKind::{Exists, InvalidName, NameTooLong, NotADirectory, NotFound, NotSupported};
+use nandkit_units::Payload;
+use nandkit_vfs::ErrorKind::{
+    Exists, InvalidArgument, InvalidName, NameTooLong, NotADirectory, NotFound, NotSupported,
+};
+use nandkit_vfs::path::link_target;
 use nandkit_vfs::{FileKind, NewNode};
 
 use super::Check;
@@ -16,6 +20,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("names_case", names_case),
     ("lookup_in_a_file", lookup_in_a_file),
     ("kinds", kinds),
+    ("symlinks", symlinks),
 ];
 
 fn create_and_lookup(bench: &mut Bench<'_>) -> Outcome {
@@ -177,12 +182,19 @@ fn kinds(bench: &mut Bench<'_>) -> Outcome {
         (&b"symlink"[..], FileKind::Symlink, bench.features.symlinks),
         (b"block", FileKind::BlockDevice, bench.features.device_nodes),
         (b"character", FileKind::CharacterDevice, bench.features.device_nodes),
+        // The largest numbers of Linux, which do not fit into its old form of 8 and 8 bits; and one half of them that does.
+        (b"block, large", FileKind::BlockDevice, bench.features.device_nodes),
+        (b"character, large", FileKind::CharacterDevice, bench.features.device_nodes),
         (b"fifo", FileKind::Fifo, bench.features.device_nodes),
         (b"socket", FileKind::Socket, bench.features.device_nodes),
     ] {
         let target: &[u8] = if kind == FileKind::Symlink { b"some/where else" } else { b"" };
-        let is_device = matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice);
-        let device = if is_device { (8 << 32) | 17 } else { 0 };
+        let device = match name {
+            b"block" | b"character" => (8 << 32) | 17,
+            b"block, large" => (4095 << 32) | 0xF_FFFF,
+            b"character, large" => (5 << 32) | 256,
+            _ => 0,
+        };
         let node = NewNode { kind, target, device, ..NewNode::FILE };
         if !held {
             fails(bench.changes().create(root, name, &node), &[NotSupported], format_args!("create of a {kind:?}"))?;
@@ -196,11 +208,40 @@ fn kinds(bench: &mut Bench<'_>) -> Outcome {
         ensure!(attributes.kind == kind && attributes.device == device, "a {kind:?} came back as {attributes:?}");
         let listed = bench.list(root, 0, usize::MAX)?.into_iter().find(|(_, entry)| entry.name == name);
         ensure!(listed.is_some_and(|(_, entry)| entry.kind == kind), "read_dir delivers another kind than {kind:?}");
-        if kind == FileKind::Symlink {
-            let found = ok(nandkit_vfs::path::link_target(bench.fs(), inode), "read_link")?;
-            ensure!(found == target, "the target came back as {}", show(&found));
-            ensure!(attributes.size == target.len() as u64, "a link's size is {}", attributes.size);
-        }
     }
     Ok(())
+}
+
+/// Targets come back as they were given: any bytes, long ones, paths that lead nowhere.
+fn symlinks(bench: &mut Bench<'_>) -> Outcome {
+    if !bench.features.symlinks {
+        return Ok(());
+    }
+    let long = vec![b't'; 254];
+    let targets: [&[u8]; 5] = [b"x", b"/some/where//else/..", b"\xFF\x80\n raw", b"../../..", &long];
+    let node = |target| NewNode { kind: FileKind::Symlink, target, ..NewNode::FILE };
+    let root = bench.root;
+    for (number, target) in targets.into_iter().enumerate() {
+        bench.create(root, format!("link{number}").as_bytes(), &node(target))?;
+    }
+    for target in [&b""[..], b"a\0b"] {
+        let result = bench.changes().create(root, b"wrong", &node(target));
+        fails(result, &[InvalidArgument], format_args!("create of a link to {}", show(target)))?;
+    }
+    for mounted in ["as made", "mounted again"] {
+        for (number, target) in targets.into_iter().enumerate() {
+            let inode = bench.lookup(bench.root, format!("link{number}").as_bytes())?;
+            let found = ok(link_target(bench.fs(), inode), "read_link")?;
+            ensure!(found == target, "target {number} {mounted} is {}", show(&found));
+            let attributes = bench.stat(inode)?;
+            ensure!(attributes.size == target.len() as u64, "link {number} {mounted}: size {}", attributes.size);
+            let mode = attributes.mode;
+            ensure!(!bench.features.permissions || mode == 0o777, "link {number} {mounted}: mode {mode:o}");
+        }
+        bench.remount()?;
+    }
+    let inode = bench.lookup(bench.root, b"link0")?;
+    fails(bench.changes().write(inode, 0, Payload::Bytes(b"x")), &[InvalidArgument], "write to a link")?;
+    fails(bench.fs().lookup(inode, b"x"), &[NotADirectory], "lookup in a link")?;
+    bench.remove(b"link0", "remove of a link")
 }

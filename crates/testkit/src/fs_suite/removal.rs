@@ -2,7 +2,7 @@
 
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::ErrorKind::{Exists, IsADirectory, NotEmpty, NotFound};
-use nandkit_vfs::{AttributeChange, NewNode};
+use nandkit_vfs::{AttributeChange, FileKind, NewNode};
 
 use super::Check;
 use super::bench::{Bench, Outcome, fails, ok, pattern};
@@ -13,6 +13,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("remove_directory", remove_directory),
     ("stale_inodes", stale_inodes),
     ("hard_links", hard_links),
+    ("hard_links_of_other_kinds", hard_links_of_other_kinds),
     ("retained_file", retained_file),
     ("retained_replaced", retained_replaced),
     ("retained_directory", retained_directory),
@@ -96,6 +97,29 @@ fn hard_links(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, b"Content", "by the second name, mounted again")?;
     ok(bench.changes().remove(directory, b"b"), "remove of the last name")?;
     fails(bench.fs().stat(file), &[NotFound], "stat after the last name")
+}
+
+/// What is neither file nor directory takes a second name too.
+fn hard_links_of_other_kinds(bench: &mut Bench<'_>) -> Outcome {
+    let (root, features) = (bench.root, bench.features);
+    if !features.hard_links {
+        return Ok(());
+    }
+    let kinds = [(FileKind::Symlink, features.symlinks), (FileKind::CharacterDevice, features.device_nodes)];
+    for (kind, _) in kinds.into_iter().filter(|(_, held)| *held) {
+        let (name, second) = (format!("{kind:?}"), format!("second {kind:?}"));
+        let (target, device): (&[u8], _) = if kind == FileKind::Symlink { (b"target", 0) } else { (b"", 1 << 32 | 3) };
+        let inode = bench.create(root, name.as_bytes(), &NewNode { kind, target, device, ..NewNode::FILE })?;
+        let Some(links) = bench.changes().links() else { return Err("hard links are gone".into()) };
+        ok(links.link(inode, root, second.as_bytes()), format_args!("link of a {kind:?}"))?;
+        bench.remove(name.as_bytes(), "remove of the first name")?;
+    }
+    bench.remount()?;
+    for (kind, _) in kinds.into_iter().filter(|(_, held)| *held) {
+        let attributes = bench.stat(bench.lookup(bench.root, format!("second {kind:?}").as_bytes())?)?;
+        ensure!((attributes.kind, attributes.links) == (kind, 1), "a {kind:?} by its second name is {attributes:?}");
+    }
+    Ok(())
 }
 
 fn retained_file(bench: &mut Bench<'_>) -> Outcome {

@@ -1,15 +1,19 @@
 //! Volumes that fill up: `NoSpace` before damage, and space that comes back.
 
-use nandkit_units::Payload;
+use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::ErrorKind::NoSpace;
 use nandkit_vfs::NewNode;
 
 use super::Check;
-use super::bench::{Bench, Outcome, ok, pattern};
+use super::bench::{Bench, Outcome, fails, ok, pattern};
 use crate::violation::ensure;
 
-pub(super) const CHECKS: &[(&str, Check)] =
-    &[("full_volume", full_volume), ("space_comes_back", space_comes_back), ("full_of_names", full_of_names)];
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("full_volume", full_volume),
+    ("space_comes_back", space_comes_back),
+    ("full_of_names", full_of_names),
+    ("sparse", sparse),
+];
 
 /// More rounds than any volume that the suite asks for can take.
 const ROUNDS_MAX: u64 = 20_000;
@@ -99,6 +103,47 @@ fn space_comes_back(bench: &mut Bench<'_>) -> Outcome {
         );
     }
     Ok(())
+}
+
+/// A file far larger than the volume, most of it never written.
+fn sparse(bench: &mut Bench<'_>) -> Outcome {
+    let far = (bench.volume()?.file_size_max / 2).min(1 << 26);
+    let before = bench.volume()?;
+    let room = before.blocks.saturating_mul(u64::from(before.block_size));
+    if !bench.features.holes {
+        // The gap has to be filled, so that either it fits or nothing is taken.
+        let file = bench.create(bench.root, b"sparse", &NewNode::FILE)?;
+        if room < far {
+            let result = bench.changes().write(file, far, Payload::Bytes(b"end"));
+            fails(result, &[NoSpace], format_args!("write at {far} on a volume of {room} bytes"))?;
+            return bench.expect_content(file, b"", "after a write that did not fit");
+        }
+        return Ok(());
+    }
+    let file = bench.file(b"sparse", b"start")?;
+    bench.write(file, far, b"end")?;
+    bench.write(file, far / 2, b"middle")?;
+    bench.resize(file, far + 5_000_000)?;
+    for mounted in ["", ", mounted again"] {
+        let file = bench.lookup(bench.root, b"sparse")?;
+        let taken = bench.stat(file)?.allocated;
+        ensure!(taken <= room / 2, "14 bytes and holes take {taken} of {room} bytes{mounted}");
+        for (offset, expected) in [
+            (0, &b"start\0\0"[..]),
+            (far / 2 - 2, b"\0\0middle\0"),
+            (far - 2, b"\0\0end\0\0"),
+            (far / 4, b"\0\0\0"),
+            (far + 4_999_999, b"\0"),
+        ] {
+            let mut bytes = vec![0xEE; expected.len()];
+            let count = ok(bench.fs().read(file, offset, ReadInto::Bytes(&mut bytes)), "read of a hole")?;
+            ensure!(count == expected.len() && bytes == expected, "at {offset}{mounted}: {bytes:?}");
+        }
+        bench.remount()?;
+    }
+    let file = bench.lookup(bench.root, b"sparse")?;
+    bench.resize(file, 7)?;
+    bench.expect_content(file, b"start\0\0", "a sparse file that was cut off")
 }
 
 /// Names until nothing fits: each is whole or not there.

@@ -2,10 +2,10 @@
 
 use nandkit_units::Nanos;
 use nandkit_vfs::ErrorKind::{
-    Exists, InvalidArgument, InvalidName, IsADirectory, NameTooLong, NotADirectory, NotEmpty, NotFound, NotSupported,
+    Exists, InvalidArgument, InvalidName, IsADirectory, NameTooLong, NotADirectory, NotEmpty, NotFound,
 };
 use nandkit_vfs::model::ModelOptions;
-use nandkit_vfs::{Attributes, ErrorKind, FileKind, RenameFlags, Result};
+use nandkit_vfs::{Attributes, ErrorKind, FileKind, Result};
 
 use super::Operation;
 use super::execute::Value;
@@ -60,8 +60,7 @@ fn errors(operation: &Operation, found: ErrorKind, expected: ErrorKind) -> bool 
         pairs.iter().any(|(a, b)| (found, expected) == (*a, *b) || (found, expected) == (*b, *a))
     };
     let two_names = matches!(operation, Operation::Rename { .. } | Operation::Link { .. });
-    let flag = matches!(operation, Operation::Rename { flags: RenameFlags::NoReplace | RenameFlags::Exchange, .. });
-    found == expected || among(EITHER) || (two_names && among(EITHER_WITH_TWO_NAMES)) || (flag && found == NotSupported)
+    found == expected || among(EITHER) || (two_names && among(EITHER_WITH_TWO_NAMES))
 }
 
 fn attributes(

@@ -1,6 +1,7 @@
 //! Operations on one side, and on both.
 
 use nandkit_units::{Nanos, Payload, ReadInto, random};
+use nandkit_vfs::acl::{self, AclEntry, AclSubject};
 use nandkit_vfs::model::ModelFileSystem;
 use nandkit_vfs::path::{CompareOptions, compare_trees, sorted_entries};
 use nandkit_vfs::{
@@ -9,6 +10,7 @@ use nandkit_vfs::{
 };
 
 use super::agree::agree;
+use super::operation::XATTR_NAMES;
 use super::{Operation, Path, Plan, Summary};
 use crate::fs_suite::FsMaker;
 
@@ -44,8 +46,28 @@ fn bytes(tag: u64, length: u32) -> Vec<u8> {
     bytes
 }
 
-fn xattr_name(number: u8) -> Vec<u8> {
-    format!("user.{number}").into_bytes()
+fn xattr_name(number: u8) -> &'static [u8] {
+    XATTR_NAMES.get(usize::from(number)).copied().unwrap_or(b"user.other")
+}
+
+/// A value for this attribute: bytes, or a list; a few lists are none.
+fn xattr_value(name: &[u8], length: u16, tag: u64) -> Vec<u8> {
+    if name != acl::ACCESS && name != acl::DEFAULT {
+        return bytes(tag, u32::from(length));
+    }
+    let users = (0..length % 5).map(|at| AclSubject::User(u32::from(at) * 1000));
+    let groups = (0..length % 3).map(|at| AclSubject::Group(u32::from(at) + 7));
+    let named = length % 5 + length % 3 > 0;
+    let has_mask = if length % 16 == 7 { !named } else { named };
+    let subjects = [AclSubject::Owner]
+        .into_iter()
+        .chain(users)
+        .chain([AclSubject::OwningGroup])
+        .chain(groups)
+        .chain(has_mask.then_some(AclSubject::Mask))
+        .chain([AclSubject::Others]);
+    let entry = |(at, subject)| AclEntry { subject, permissions: (tag >> (3 * at) & 7) as u8 };
+    acl::encode(&subjects.enumerate().map(entry).collect::<Vec<_>>())
 }
 
 fn not_supported(what: &str) -> FsError {
@@ -93,11 +115,17 @@ impl<F: FileSystem> Side<F> {
         match operation {
             Operation::Create { path, kind, tag } => {
                 let (directory, name) = self.place(path)?;
-                let is_device = matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice);
                 let target = if *kind == FileKind::Symlink { bytes(*tag, 1 + (*tag % 90) as u32) } else { Vec::new() };
                 let target: Vec<u8> = target.into_iter().map(|byte| b'a' + byte % 26).collect();
                 let mode = (*tag & 0o777) as u16;
-                let device = if is_device { (4 << 32) | 64 } else { 0 };
+                // Small numbers and large ones, within the 12 and 20 bits of Linux.
+                let bits = if tag & 1 == 0 { (0xFF, 0xFF) } else { (0xFFF, 0xF_FFFF) };
+                let device = match kind {
+                    FileKind::BlockDevice | FileKind::CharacterDevice => {
+                        (tag >> 52 & bits.0) << 32 | (tag >> 20 & bits.1)
+                    }
+                    _ => 0,
+                };
                 let node = NewNode { kind: *kind, mode, device, target: &target, ..NewNode::FILE };
                 self.changes()?.create(directory, name, &node).map(|_| Value::Done)
             }
@@ -106,6 +134,11 @@ impl<F: FileSystem> Side<F> {
                 self.changes()?.write(inode, *offset, Payload::Bytes(&bytes(*tag, *length))).map(Value::Count)
             }
             Operation::Read { path, offset, length } => self.read(self.resolve(path)?, *offset, *length),
+            Operation::ReadLink { path } => {
+                let inode = self.resolve(path)?;
+                let symlinks = self.fs.symlinks().ok_or_else(|| not_supported("symbolic links"))?;
+                symlinks.read_link(inode).map(Value::Bytes)
+            }
             Operation::Resize { path, size } => self.resize(path, *size),
             Operation::Remove { path } => {
                 let (directory, name) = self.place(path)?;
@@ -148,17 +181,18 @@ impl<F: FileSystem> Side<F> {
             Operation::SetXattr { path, name, length, tag } => {
                 let inode = self.resolve(path)?;
                 let changes = self.changes()?.xattr_changes().ok_or_else(|| not_supported("extended attributes"))?;
-                changes.set_xattr(inode, &xattr_name(*name), &bytes(*tag, u32::from(*length)))?;
+                let name = xattr_name(*name);
+                changes.set_xattr(inode, name, &xattr_value(name, *length, *tag))?;
             }
             Operation::RemoveXattr { path, name } => {
                 let inode = self.resolve(path)?;
                 let changes = self.changes()?.xattr_changes().ok_or_else(|| not_supported("extended attributes"))?;
-                changes.remove_xattr(inode, &xattr_name(*name))?;
+                changes.remove_xattr(inode, xattr_name(*name))?;
             }
             Operation::Xattr { path, name } => {
                 let inode = self.resolve(path)?;
                 let xattrs = self.fs.xattrs().ok_or_else(|| not_supported("extended attributes"))?;
-                return xattrs.xattr(inode, &xattr_name(*name)).map(Value::Bytes);
+                return xattrs.xattr(inode, xattr_name(*name)).map(Value::Bytes);
             }
             Operation::Allocate { path, offset, length, keep_size } => {
                 let inode = self.resolve(path)?;

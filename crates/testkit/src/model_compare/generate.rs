@@ -106,19 +106,26 @@ impl Generator<'_> {
                     (self.any_path(), if self.random.chance(0.5) { self.any_path() } else { self.new_path() });
                 let flags = match self.random.below(10) {
                     0 | 1 => RenameFlags::NoReplace,
-                    2 | 3 if self.plan.options.exchange => RenameFlags::Exchange,
+                    2 | 3 if features.exchange => RenameFlags::Exchange,
                     _ => RenameFlags::Replace,
                 };
                 Operation::Rename { from, to, flags }
             }
-            Kind::Link if features.hard_links => Operation::Link { from: self.file(), to: self.new_path() },
+            Kind::Link if features.hard_links => {
+                let from = if self.random.chance(0.7) { self.file() } else { self.any_path() };
+                Operation::Link { from, to: self.new_path() }
+            }
             Kind::Attributes => self.attributes(),
             Kind::Look => {
                 let path = self.any_path();
-                if self.random.chance(0.5) { Operation::Stat { path } } else { Operation::List { path } }
+                match self.random.below(6) {
+                    0 if features.symlinks => Operation::ReadLink { path: self.of(FileKind::Symlink) },
+                    0..3 => Operation::Stat { path },
+                    _ => Operation::List { path },
+                }
             }
             Kind::Xattr if features.xattrs => {
-                let (path, name) = (self.any_path(), self.random.below(2) as u8);
+                let (path, name) = (self.any_path(), self.xattr());
                 match self.random.below(4) {
                     0 => Operation::RemoveXattr { path, name },
                     1 => Operation::Xattr { path, name },
@@ -153,7 +160,7 @@ impl Generator<'_> {
 
     fn attributes(&mut self) -> Operation {
         let features = self.plan.options.features;
-        let path = self.file();
+        let path = if self.random.chance(0.6) { self.file() } else { self.any_path() };
         match self.random.below(3) {
             0 if features.permissions => Operation::SetMode { path, mode: self.random.below(0o10000) as u16 },
             1 if features.owners => {
@@ -170,8 +177,14 @@ impl Generator<'_> {
         match self.random.below(20) {
             0..5 => FileKind::Directory,
             5 | 6 if features.symlinks => FileKind::Symlink,
-            7 if features.device_nodes => FileKind::Fifo,
-            8 if features.device_nodes => FileKind::CharacterDevice,
+            7 if features.device_nodes => {
+                let kinds = [FileKind::Fifo, FileKind::Socket];
+                kinds[self.random.below(2) as usize]
+            }
+            8 if features.device_nodes => {
+                let kinds = [FileKind::CharacterDevice, FileKind::BlockDevice];
+                kinds[self.random.below(2) as usize]
+            }
             _ => FileKind::Regular,
         }
     }
@@ -226,12 +239,23 @@ impl Generator<'_> {
         self.descend(|_| true, 0.7).0
     }
 
+    /// The name of an extended attribute.
+    fn xattr(&mut self) -> u8 {
+        let names = if self.plan.options.features.posix_acls { 6 } else { 4 };
+        self.random.below(names) as u8
+    }
+
     /// Likely a regular file.
     fn file(&mut self) -> Path {
+        self.of(FileKind::Regular)
+    }
+
+    /// Likely something of this kind.
+    fn of(&mut self, wanted: FileKind) -> Path {
         let mut last = Path::default();
         for _ in 0..4 {
             let (path, kind) = self.descend(|_| true, 0.8);
-            if kind == FileKind::Regular {
+            if kind == wanted {
                 return path;
             }
             last = path;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nandkit_vfs::{FileKind, RenameFlags};
+use nandkit_vfs::{FileKind, RenameFlags, acl};
 
 /// Names from the root down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,9 @@ pub enum Operation {
         path: Path,
         offset: u64,
         length: u32,
+    },
+    ReadLink {
+        path: Path,
     },
     Resize {
         path: Path,
@@ -125,12 +128,21 @@ pub enum Operation {
     Compare,
 }
 
+/// The names of extended attributes that operations use; the last two are for access control lists.
+pub(super) const XATTR_NAMES: [&[u8]; 6] =
+    [b"user.0", b"user.1", b"security.0", b"trusted.some longer name of an attribute", acl::ACCESS, acl::DEFAULT];
+
+fn shown_xattr(name: u8) -> String {
+    String::from_utf8_lossy(XATTR_NAMES.get(usize::from(name)).copied().unwrap_or_default()).into_owned()
+}
+
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create { path, kind, .. } => write!(f, "create {kind:?} {path}"),
             Self::Write { path, offset, length, .. } => write!(f, "write {path} {offset}+{length}"),
             Self::Read { path, offset, length } => write!(f, "read {path} {offset}+{length}"),
+            Self::ReadLink { path } => write!(f, "read link {path}"),
             Self::Resize { path, size } => write!(f, "resize {path} to {size}"),
             Self::Remove { path } => write!(f, "remove {path}"),
             Self::Rename { from, to, flags } => write!(f, "rename {from} to {to} ({flags:?})"),
@@ -140,9 +152,11 @@ impl fmt::Display for Operation {
             Self::SetModified { path, seconds } => write!(f, "modified {path} {seconds} s"),
             Self::Stat { path } => write!(f, "stat {path}"),
             Self::List { path } => write!(f, "list {path}"),
-            Self::SetXattr { path, name, length, .. } => write!(f, "set attribute {path} user.{name} {length} bytes"),
-            Self::RemoveXattr { path, name } => write!(f, "remove attribute {path} user.{name}"),
-            Self::Xattr { path, name } => write!(f, "attribute {path} user.{name}"),
+            Self::SetXattr { path, name, length, .. } => {
+                write!(f, "set attribute {path} {} {length} bytes", shown_xattr(*name))
+            }
+            Self::RemoveXattr { path, name } => write!(f, "remove attribute {path} {}", shown_xattr(*name)),
+            Self::Xattr { path, name } => write!(f, "attribute {path} {}", shown_xattr(*name)),
             Self::Allocate { path, offset, length, keep_size } => {
                 write!(f, "allocate {path} {offset}+{length}{}", if *keep_size { " keep size" } else { "" })
             }

@@ -54,6 +54,11 @@ fn planted_faults_are_found_and_shortened() {
         FsFault::RemountLosesTail,
         FsFault::LinksAlwaysOne,
         FsFault::XattrAppends,
+        FsFault::MinorNumbersCut,
+        FsFault::LinksOfFilesOnly,
+        FsFault::XattrSpacesMixed,
+        FsFault::ListEntryLost,
+        FsFault::AttributesOfFilesOnly,
     ] {
         let maker = PlantedMaker(ModelOptions::POSIX, fault);
         let found = (0..16).find_map(|seed| run(&maker, &Plan::new(seed, 600, ModelOptions::POSIX)).err());
@@ -75,7 +80,7 @@ fn plans_are_reproducible_and_read_back() {
     assert_eq!(generate(&plan), generate(&plan));
     assert_ne!(generate(&plan), generate(&Plan::new(10, 300, ModelOptions::FAT)));
     assert_eq!(plan.replay(), "9:300:r");
-    assert_eq!(Plan::new(1, 2, ModelOptions::POSIX).replay(), "1:2:cpohsdzxear");
+    assert_eq!(Plan::new(1, 2, ModelOptions::POSIX).replay(), "1:2:cpohsdzxlear");
     let back = Plan::from_replay("7:50:ch", ModelOptions::POSIX).unwrap();
     assert_eq!((back.seed, back.operations, back.replay().as_str()), (7, 50, "7:50:ch"));
     for wrong in ["", "1", "1:2", "1:2:q", "x:2:c", "1:2:c:d"] {

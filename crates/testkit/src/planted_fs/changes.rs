@@ -37,7 +37,13 @@ impl Changes for PlantedFs {
         if self.fault == FsFault::CaseIgnored && self.lookup(directory, &name).is_ok() {
             return Err(FsError::new(ErrorKind::Exists, "in another case"));
         }
-        self.model.create(directory, &name, node)
+        let mut node = *node;
+        match self.fault {
+            FsFault::TargetsCut => node.target = node.target.get(..200).unwrap_or(node.target),
+            FsFault::MinorNumbersCut => node.device &= !0xFFFF_FF00,
+            _ => {}
+        }
+        self.model.create(directory, &name, &node)
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
@@ -61,6 +67,11 @@ impl Changes for PlantedFs {
             FsFault::NoSpaceDamages if short && size > 100 => {
                 self.model.write(inode, 0, Payload::Bytes(&[0; 100]))?;
             }
+            FsFault::HolesFilled if offset > size && !short => {
+                if let Some(allocation) = self.model.allocation() {
+                    allocation.allocate(inode, size, offset - size, true)?;
+                }
+            }
             FsFault::ModifiedStands => {
                 self.model.set_attributes(inode, &AttributeChange { modified, ..Default::default() })?;
             }
@@ -70,6 +81,15 @@ impl Changes for PlantedFs {
     }
 
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
+        let mut kept = *change;
+        match self.fault {
+            FsFault::AccessedForgotten => kept.accessed = None,
+            FsFault::AttributesOfFilesOnly if self.model.stat(inode)?.kind != FileKind::Regular => {
+                kept = AttributeChange { size: change.size, ..Default::default() };
+            }
+            _ => {}
+        }
+        let change = &kept;
         let cuts = change.size.filter(|_| self.fault == FsFault::CutBytesComeBack);
         if let Some(size) = cuts {
             self.cut_or_grow(inode, size)?;
@@ -132,11 +152,13 @@ impl Changes for PlantedFs {
     }
 
     fn links(&mut self) -> Option<&mut dyn Links> {
-        self.model.links()
+        let faulty = self.fault == FsFault::LinksOfFilesOnly && self.model.links().is_some();
+        if faulty { Some(self) } else { self.model.links() }
     }
 
     fn xattr_changes(&mut self) -> Option<&mut dyn XattrChanges> {
-        if self.fault == FsFault::XattrAppends { Some(self) } else { self.model.xattr_changes() }
+        let faults = [FsFault::XattrAppends, FsFault::XattrSpacesMixed, FsFault::ListEntryLost];
+        if faults.contains(&self.fault) { Some(self) } else { self.model.xattr_changes() }
     }
 
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
@@ -160,12 +182,30 @@ impl OpenFiles for PlantedFs {
     }
 }
 
+impl Links for PlantedFs {
+    fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        let is_special = !matches!(self.model.stat(inode)?.kind, FileKind::Regular | FileKind::Directory);
+        match self.model.links() {
+            Some(_) if is_special => Err(FsError::new(ErrorKind::NotSupported, "no second name for this kind")),
+            Some(links) => links.link(inode, directory, name),
+            None => Err(FsError::new(ErrorKind::NotSupported, "no hard links")),
+        }
+    }
+}
+
 impl XattrChanges for PlantedFs {
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
-        let mut whole = self.model.xattrs().and_then(|xattrs| xattrs.xattr(inode, name).ok()).unwrap_or_default();
-        whole.extend_from_slice(value);
+        let before = self.model.xattrs().and_then(|xattrs| xattrs.xattr(inode, name).ok()).unwrap_or_default();
+        let (name, value) = match (self.fault, value.len()) {
+            (FsFault::XattrSpacesMixed, _) if name.starts_with(b"trusted.") => (&b"user.name"[..], value.to_vec()),
+            (FsFault::ListEntryLost, 60..) if name.starts_with(b"system.") => {
+                (name, [&value[..value.len() - 24], &value[value.len() - 16..]].concat())
+            }
+            (FsFault::XattrAppends, _) => (name, [&before, value].concat()),
+            _ => (name, value.to_vec()),
+        };
         match self.model.xattr_changes() {
-            Some(changes) => changes.set_xattr(inode, name, &whole),
+            Some(changes) => changes.set_xattr(inode, name, &value),
             None => Err(FsError::new(ErrorKind::NotSupported, "no extended attributes")),
         }
     }

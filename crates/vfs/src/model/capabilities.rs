@@ -6,13 +6,14 @@ use super::node::xattr_blocks;
 use super::{ModelFileSystem, ROOT};
 use crate::{
     Allocation, ErrorKind, FileKind, FsError, InodeNumber, Links, OpenFiles, Result, Symlinks, XattrChanges, Xattrs,
+    acl,
 };
 
 /// Longest name of an extended attribute on Linux (limits.h, XATTR_NAME_MAX).
 const XATTR_NAME_MAX: usize = 255;
 
-/// The name spaces of Linux (xattr(7)).
-const XATTR_PREFIXES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
+/// The name spaces that take any name (xattr(7)).
+const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Symlinks for ModelFileSystem {
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
@@ -61,6 +62,21 @@ impl Links for ModelFileSystem {
     }
 }
 
+/// Whether an inode of this kind takes this access control list.
+fn check_list(kind: FileKind, name: &[u8], value: &[u8]) -> Result<()> {
+    match kind {
+        FileKind::Symlink => {
+            return Err(FsError::new(ErrorKind::NotSupported, "a symbolic link has no access control list"));
+        }
+        FileKind::Directory => {}
+        _ if name == acl::DEFAULT => {
+            return Err(FsError::new(ErrorKind::InvalidArgument, "only a directory has a default list"));
+        }
+        _ => {}
+    }
+    acl::parse(value).map(|_| ())
+}
+
 fn no_attribute(name: &[u8]) -> FsError {
     FsError::new(ErrorKind::NoAttribute, format!("no attribute \"{}\"", String::from_utf8_lossy(name)))
 }
@@ -81,7 +97,9 @@ impl XattrChanges for ModelFileSystem {
         if name.len() > XATTR_NAME_MAX {
             return Err(FsError::new(ErrorKind::NameTooLong, format!("attribute names have {XATTR_NAME_MAX} bytes")));
         }
-        if !XATTR_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)) {
+        if self.options.features.posix_acls && (name == acl::ACCESS || name == acl::DEFAULT) {
+            check_list(node.kind(), name, value)?;
+        } else if !XATTR_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)) {
             let name = String::from_utf8_lossy(name);
             return Err(FsError::new(ErrorKind::NotSupported, format!("\"{name}\": no known name space")));
         }

@@ -97,12 +97,26 @@ impl ModelFileSystem {
         if !held {
             return Err(FsError::new(ErrorKind::NotSupported, format!("this volume holds no {:?}", node.kind)));
         }
+        if node.kind == FileKind::Symlink {
+            self.check_target(node.target)?;
+        }
         Ok(match node.kind {
             FileKind::Regular => Shape::Regular(Default::default()),
             FileKind::Directory => Shape::directory(Some(directory.0)),
             FileKind::Symlink => Shape::Symlink(node.target.to_vec()),
             kind => Shape::Special(kind, node.device),
         })
+    }
+
+    fn check_target(&self, target: &[u8]) -> Result<()> {
+        if target.is_empty() || target.contains(&0) {
+            return Err(FsError::new(ErrorKind::InvalidArgument, "a link's target is empty or holds NUL"));
+        }
+        if target.len() > self.options.target_max as usize {
+            let text = format!("a target of {} bytes, at most {} are held", target.len(), self.options.target_max);
+            return Err(FsError::new(ErrorKind::NameTooLong, text));
+        }
+        Ok(())
     }
 
     fn check_size(&self, end: Option<u64>) -> Result<u64> {
@@ -241,7 +255,7 @@ impl Changes for ModelFileSystem {
         node.mode = change.mode.map_or(node.mode, |mode| mode & 0o7777);
         node.uid = change.uid.unwrap_or(node.uid);
         node.gid = change.gid.unwrap_or(node.gid);
-        node.accessed = accessed.unwrap_or(node.accessed);
+        node.accessed = accessed.filter(|_| features.accessed_times).unwrap_or(node.accessed);
         node.modified = modified.unwrap_or(node.modified);
         if wanted {
             node.changed = now;

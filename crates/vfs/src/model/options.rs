@@ -34,8 +34,8 @@ pub struct ModelOptions {
     pub links_max: u32,
     /// Longest value of an extended attribute in bytes.
     pub xattr_value_max: u32,
-    /// Whether rename can exchange two names.
-    pub exchange: bool,
+    /// Longest target of a symbolic link in bytes.
+    pub target_max: u32,
     /// Whether space can be allocated ahead and holes punched.
     pub allocation: bool,
     /// Whether inodes can be retained after their last name went.
@@ -54,6 +54,9 @@ impl ModelOptions {
             device_nodes: true,
             holes: true,
             xattrs: true,
+            posix_acls: true,
+            exchange: true,
+            accessed_times: true,
             modified_step_ns: 1,
         },
         name_rule: NameRule::Bytes,
@@ -64,7 +67,8 @@ impl ModelOptions {
         file_size_max: 1 << 44,
         links_max: 65_000,
         xattr_value_max: 65_536,
-        exchange: true,
+        // Linux' PATH_MAX (limits.h) less the NUL.
+        target_max: 4095,
         allocation: true,
         open_files: true,
     };
@@ -80,6 +84,9 @@ impl ModelOptions {
             device_nodes: false,
             holes: false,
             xattrs: false,
+            posix_acls: false,
+            exchange: false,
+            accessed_times: false,
             modified_step_ns: 2_000_000_000,
         },
         name_rule: NameRule::FatLong,
@@ -87,7 +94,6 @@ impl ModelOptions {
         name_max: 765,
         file_size_max: u32::MAX as u64,
         links_max: 1,
-        exchange: false,
         allocation: false,
         ..Self::POSIX
     };

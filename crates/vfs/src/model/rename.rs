@@ -11,7 +11,7 @@ impl ModelFileSystem {
         self.directory(to.0)?;
         self.options.check_name(from.1)?;
         self.options.check_name(to.1)?;
-        if flags == RenameFlags::Exchange && !self.options.exchange {
+        if flags == RenameFlags::Exchange && !self.options.features.exchange {
             return Err(FsError::new(ErrorKind::NotSupported, "this volume cannot exchange names"));
         }
         let moved = self.find(from.0, from.1)?;

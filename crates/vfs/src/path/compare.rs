@@ -7,7 +7,7 @@ use std::fmt;
 use nandkit_units::ReadInto;
 
 use super::{CHUNK, DEPTH_MAX, FILE_BYTES_MAX, OwnedEntry, link_target, sorted_entries};
-use crate::{Attributes, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result};
+use crate::{Attributes, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result, acl};
 
 /// What counts as a difference. Names, kinds, sizes, contents and targets of links always do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,10 @@ pub struct CompareOptions {
     pub links: bool,
     /// Times of modification of regular files: may differ by this many nanoseconds; `None` leaves them out.
     pub modified_slack_ns: Option<u64>,
-    /// Extended attributes.
+    /// Extended attributes other than access control lists.
     pub xattrs: bool,
+    /// Access control lists.
+    pub posix_acls: bool,
     /// Longer files are differences in themselves, since they cannot be compared in sensible time.
     pub file_bytes_max: u64,
     /// The comparison ends after so many differences.
@@ -37,6 +39,7 @@ impl CompareOptions {
             links: a.hard_links && b.hard_links,
             modified_slack_ns: Some(a.modified_step_ns.max(b.modified_step_ns).saturating_sub(1)),
             xattrs: a.xattrs && b.xattrs,
+            posix_acls: a.posix_acls && b.posix_acls,
             file_bytes_max: FILE_BYTES_MAX,
             differences_max: 100,
         }
@@ -213,7 +216,7 @@ impl Comparison<'_> {
             }
             _ => {}
         }
-        if self.options.xattrs {
+        if self.options.xattrs || self.options.posix_acls {
             self.xattrs(path, a, b);
         }
         x.kind == FileKind::Directory
@@ -266,7 +269,9 @@ impl Comparison<'_> {
         let (Some(in_a), Some(in_b)) = (self.a.xattrs(), self.b.xattrs()) else { return };
         let Some((x, y)) = self.both(path, in_a.xattr_names(a), in_b.xattr_names(b)) else { return };
         let names: BTreeSet<Vec<u8>> = x.into_iter().chain(y).collect();
-        for name in names {
+        let CompareOptions { xattrs, posix_acls, .. } = self.options;
+        let counts = |name: &Vec<u8>| if name == acl::ACCESS || name == acl::DEFAULT { posix_acls } else { xattrs };
+        for name in names.into_iter().filter(counts) {
             let (x, y) = (present(in_a.xattr(a, &name)), present(in_b.xattr(b, &name)));
             if let Some((x, y)) = self.both(path, x, y) {
                 self.add_if(path, x != y, DifferenceKind::Xattr(name, x, y));

@@ -121,7 +121,7 @@ impl Copy<'_> {
         if is_linked {
             self.linked.insert(attributes.inode, inode);
         }
-        self.xattrs(attributes.inode, inode)?;
+        self.xattrs(path, attributes.inode, inode)?;
         match kind {
             FileKind::Directory => {
                 self.report.directories += 1;
@@ -137,10 +137,15 @@ impl Copy<'_> {
         self.finish(inode, attributes)
     }
 
-    fn xattrs(&mut self, from: InodeNumber, to: InodeNumber) -> Result<()> {
-        let (Some(source), Some(target)) = (self.from.xattrs(), self.to.xattr_changes()) else { return Ok(()) };
+    /// Copies the attributes; one that the target cannot hold is left out by itself, not with its inode.
+    fn xattrs(&mut self, path: &[u8], from: InodeNumber, to: InodeNumber) -> Result<()> {
+        let Some(source) = self.from.xattrs() else { return Ok(()) };
         for name in source.xattr_names(from)? {
-            target.set_xattr(to, &name, &source.xattr(from, &name)?)?;
+            let Some(target) = self.to.xattr_changes() else { return Ok(()) };
+            let value = source.xattr(from, &name)?;
+            if let Err(error) = target.set_xattr(to, &name, &value) {
+                self.skip(path, error)?;
+            }
         }
         Ok(())
     }
