@@ -1,0 +1,131 @@
+//! What a node of a tree is in the terms of the format: mode, times, device numbers, extended attributes.
+
+use std::collections::BTreeMap;
+
+use nandkit_vfs::source::SourceNode;
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
+
+use crate::acl;
+use crate::encode::{InodeFields, XattrFields, xattr_node, xref_node};
+use crate::layout::{ByteOrder, xattr_prefix};
+
+/// `st_mode >> 12` of a kind (POSIX `S_IFMT`; dirent's `d_type` has the same numbers).
+pub(super) const fn kind_of(kind: FileKind) -> u8 {
+    match kind {
+        FileKind::Fifo => 1,
+        FileKind::CharacterDevice => 2,
+        FileKind::Directory => 4,
+        FileKind::BlockDevice => 6,
+        FileKind::Regular => 8,
+        FileKind::Symlink => 10,
+        FileKind::Socket => 12,
+    }
+}
+
+/// Whole seconds since 1970, the nearest that 32 bits hold.
+pub(super) fn seconds(time: Timestamp) -> u32 {
+    let seconds = time.0.div_euclid(1_000_000_000);
+    u32::try_from(seconds.max(0)).unwrap_or(u32::MAX)
+}
+
+/// How many of a node's times the format cannot hold.
+pub(super) fn clamped(node: &SourceNode) -> u64 {
+    let times = [node.accessed, node.modified, node.changed];
+    times.iter().filter(|time| i64::from(seconds(**time)) != time.0.div_euclid(1_000_000_000)).count() as u64
+}
+
+/// All attributes of a node; the size of everything but regular files is for the caller to say.
+pub(super) fn fields_of(node: &SourceNode, inode: u32, version: u32) -> InodeFields {
+    InodeFields {
+        inode,
+        version,
+        mode: u32::from(kind_of(node.kind)) << 12 | u32::from(node.mode & 0o7777),
+        // Larger numbers were refused before anything was placed.
+        uid: u16::try_from(node.uid).unwrap_or(u16::MAX),
+        gid: u16::try_from(node.gid).unwrap_or(u16::MAX),
+        file_size: u32::try_from(node.size).unwrap_or(u32::MAX),
+        accessed: seconds(node.accessed),
+        modified: seconds(node.modified),
+        changed: seconds(node.changed),
+    }
+}
+
+/// A device number as its node's data: 16 bits where both parts fit a byte, else 32 bits (include/linux/kdev_t.h).
+pub(super) fn device_bytes(order: ByteOrder, device: u64) -> Vec<u8> {
+    let (major, minor) = ((device >> 32) as u32, device as u32);
+    if major < 256 && minor < 256 {
+        order.bytes16((major << 8 | minor) as u16).to_vec()
+    } else {
+        order.bytes32(minor & 0xFF | (major & 0xFFF) << 8 | (minor & 0xFFF00) << 12).to_vec()
+    }
+}
+
+/// The extended attributes that the image holds so far: equal ones are stored once.
+#[derive(Default)]
+pub(super) struct Attributes {
+    ids: BTreeMap<(u8, Vec<u8>, Vec<u8>), u32>,
+    sequence: u32,
+}
+
+impl Attributes {
+    /// Makes the nodes for one attribute of an inode and hands them to `put`.
+    pub fn nodes(
+        &mut self,
+        order: ByteOrder,
+        inode: u32,
+        name: &[u8],
+        value: &[u8],
+        put: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (prefix, name, value) = stored(order, name, value)?;
+        let next = self.ids.len() as u32 + 1;
+        let mut node = Vec::new();
+        let id = match self.ids.get(&(prefix, name.clone(), value.clone())) {
+            Some(id) => *id,
+            None => {
+                let fields = XattrFields { id: next, version: 1, prefix, name: &name, value: &value };
+                xattr_node(order, &fields, &mut node);
+                put(&node)?;
+                node.clear();
+                self.ids.insert((prefix, name, value), next);
+                next
+            }
+        };
+        // Odd numbers would say that the inode has the attribute no more.
+        self.sequence += 2;
+        xref_node(order, inode, id, self.sequence, &mut node);
+        put(&node)
+    }
+}
+
+/// Prefix, name behind it and value as the format stores them.
+fn stored(order: ByteOrder, name: &[u8], value: &[u8]) -> Result<(u8, Vec<u8>, Vec<u8>)> {
+    let shown = || String::from_utf8_lossy(name).into_owned();
+    let acl_names: [(&[u8], u8); 2] = [
+        (b"system.posix_acl_access", xattr_prefix::ACL_ACCESS),
+        (b"system.posix_acl_default", xattr_prefix::ACL_DEFAULT),
+    ];
+    if let Some((_, prefix)) = acl_names.iter().find(|(full, _)| *full == name) {
+        let value = acl::to_stored(order, value).ok_or_else(|| {
+            FsError::new(ErrorKind::InvalidArgument, format!("{} is no access control list of version 2", shown()))
+        })?;
+        return Ok((*prefix, Vec::new(), value));
+    }
+    let prefixes: [(&[u8], u8); 3] =
+        [(b"user.", xattr_prefix::USER), (b"security.", xattr_prefix::SECURITY), (b"trusted.", xattr_prefix::TRUSTED)];
+    let found = prefixes.iter().find_map(|(text, prefix)| Some((*prefix, name.strip_prefix(*text)?)));
+    let Some((prefix, behind)) = found else {
+        let text = format!("attribute {}; JFFS2 holds user., security., trusted. and POSIX ACLs", shown());
+        return Err(FsError::new(ErrorKind::NotSupported, text));
+    };
+    if behind.is_empty() || behind.len() > 255 || value.len() > usize::from(u16::MAX) {
+        let text = format!(
+            "attribute {} has a name of {} and a value of {} bytes; JFFS2 holds 255 and 65535",
+            shown(),
+            behind.len(),
+            value.len()
+        );
+        return Err(FsError::new(ErrorKind::NotSupported, text));
+    }
+    Ok((prefix, behind.to_vec(), value.to_vec()))
+}

@@ -1,0 +1,87 @@
+//! How an image is to be.
+
+use nandkit_codec::compression::{Compression, Level};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use crate::layout::{ByteOrder, HEADER_SIZE};
+
+/// How an image is to be. The defaults are those of mkfs.jffs2 on a little-endian host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildOptions {
+    /// The order of bytes in numbers.
+    pub order: ByteOrder,
+    /// Bytes of an erase block: 4 KiB to 64 MiB.
+    pub erase_size: u32,
+    /// Bytes of file data in a node, at the most: the page of the system that will mount the image. A power of two from 512 to 64 KiB.
+    pub page_size: u32,
+    /// Bytes of the cleanmarker at the beginning of each block; 0 for none, as NAND has it (its cleanmarkers are in the OOB).
+    pub cleanmarker_size: u32,
+    /// Compressions in the order in which they are tried: the first that makes a piece shorter is taken, or with `smallest` the one that makes it shortest.
+    pub compressions: Vec<Compression>,
+    /// How hard to compress.
+    pub level: Level,
+    /// Whether all of `compressions` are tried for each piece.
+    pub smallest: bool,
+    /// Whether extended attributes go into the image.
+    pub xattrs: bool,
+    /// Bytes to which the image is filled up with 0xFF: a multiple of the erase size; 0 for the end of the last block that is used.
+    pub size: u64,
+    /// Threads that compress; 0 for as many as there are processors. The image is the same with any number.
+    pub threads: usize,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        Self {
+            order: ByteOrder::Little,
+            erase_size: 64 << 10,
+            page_size: 4096,
+            cleanmarker_size: HEADER_SIZE,
+            compressions: vec![Compression::Zlib, Compression::Rtime],
+            level: Level::BEST,
+            smallest: false,
+            xattrs: true,
+            size: 0,
+            threads: 0,
+        }
+    }
+}
+
+fn wrong(text: String) -> Result<()> {
+    Err(FsError::new(ErrorKind::InvalidArgument, text))
+}
+
+impl BuildOptions {
+    /// Refuses what cannot be: which option, its value and what would be right.
+    pub fn check(&self) -> Result<()> {
+        if !(4096..=1 << 26).contains(&self.erase_size) || !self.erase_size.is_multiple_of(4) {
+            return wrong(format!(
+                "the erase size is {} bytes; expected a multiple of 4 from 4 KiB to 64 MiB",
+                self.erase_size
+            ));
+        }
+        if !self.page_size.is_power_of_two() || !(512..=65_536).contains(&self.page_size) {
+            return wrong(format!(
+                "the page size is {} bytes; expected a power of two from 512 to 65536",
+                self.page_size
+            ));
+        }
+        let marker = self.cleanmarker_size;
+        if marker != 0 && (marker < HEADER_SIZE || !marker.is_multiple_of(4) || marker > self.erase_size / 8) {
+            return wrong(format!(
+                "the cleanmarker is {marker} bytes; expected 0, or a multiple of 4 from {HEADER_SIZE} to {}",
+                self.erase_size / 8
+            ));
+        }
+        if !self.size.is_multiple_of(u64::from(self.erase_size)) || self.size > 1 << 32 {
+            return wrong(format!(
+                "the image is to have {} bytes; expected a multiple of the erase size, {}, up to 4 GiB",
+                self.size, self.erase_size
+            ));
+        }
+        if let Some(method) = self.compressions.iter().find(|method| !method.can_compress()) {
+            return wrong(format!("{method:?} is only read; expected zlib, lzo, rtime or none"));
+        }
+        Ok(())
+    }
+}
