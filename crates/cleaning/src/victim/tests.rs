@@ -89,6 +89,13 @@ fn an_empty_block_wins_cost_benefit_at_once() {
 }
 
 #[test]
+fn cost_benefit_counts_the_read_of_the_block() {
+    // .5*10/1.5 = 3.3 and .9*5/1.1 = 4.1, whereas .5*10 > .9*5.
+    let blocks = [(1, 50, 50, 0, 0, 90, 90), (2, 10, 90, 0, 0, 95, 95)].map(view);
+    assert_eq!(choose("cost-benefit", &blocks, 100), Some(2));
+}
+
+#[test]
 fn what_p2_leaves_open_in_cat_decides() {
     // As written, a block that was never erased is the best victim, however full.
     let never_erased = [(1, 1, 99, 0, 1, 0, 0), (2, 99, 1, 0, 0, 0, 0)].map(view);
