@@ -45,7 +45,7 @@ impl BadTable {
             table.blocks = (0..shape.geometry.blocks).filter(|&block| marked(block)).collect();
         }
         let (marked, blocks) = (table.blocks.len() as u64, u64::from(shape.geometry.blocks));
-        if layout.marker == BadMarker::Auto && marked > (blocks / 4).max(2) {
+        if layout.marker == BadMarker::Auto && (marked > (blocks / 4).max(2) || 2 * marked > blocks) {
             table.notes.push(format!(
                 "{marked} of {blocks} blocks would be bad by OOB byte {}: more than any part in use has, so the byte holds something else and no block is taken for bad",
                 layout.marker_byte()

@@ -343,6 +343,14 @@ impl DumpFlash {
         self.settle(lengths, Bytes::Owned(image), oob.map(Bytes::Owned));
     }
 
+    /// The first half of a sync, as a crash would leave it.
+    #[cfg(test)]
+    pub(crate) fn journal_only(&mut self) -> std::io::Result<()> {
+        let pieces = self.changes.pieces(&self.shape, self.lengths());
+        let sources = [self.bytes.as_slice(), self.oob.as_deref().map_or(&[][..], Bytes::as_slice)];
+        self.store.as_mut().map_or(Ok(()), |store| store.write_journal(&pieces, sources))
+    }
+
     fn lengths(&self) -> [u64; 2] {
         [self.bytes.as_slice().len() as u64, self.oob.as_ref().map_or(0, |oob| oob.as_slice().len() as u64)]
     }

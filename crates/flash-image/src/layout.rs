@@ -22,7 +22,7 @@ pub enum OobPlacement {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BadMarker {
     /// The convention of the page size (see [`ImageLayout::marker_byte`]), in the first two pages of each block; ignored, and
-    /// [`DumpInfo::notes`](crate::DumpInfo::notes) says so, where more than a quarter of the blocks (and more than two) would be bad: then the bytes hold something else.
+    /// [`DumpInfo::notes`](crate::DumpInfo::notes) says so, where more than a quarter of the blocks (of a few blocks: more than half) would be bad: then the bytes hold something else.
     #[default]
     Auto,
     /// This byte of the OOB, in the first `pages` pages of each block, whatever it says.

@@ -18,13 +18,18 @@
 mod bad_blocks;
 mod bytes;
 mod changes;
+#[cfg(test)]
+mod crash_tests;
+pub mod detect;
 mod dump;
 mod error;
 mod image;
 mod journal;
 mod layout;
 mod mmap;
+pub mod regions;
 mod store;
+pub mod text;
 
 pub use dump::{DumpFlash, DumpInfo};
 pub use error::{ImageError, ImageErrorKind, Result};

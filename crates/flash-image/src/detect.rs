@@ -1,0 +1,205 @@
+//! Which layout an image has: enumerates the plausible ones, lets file systems score them, ranks, and says why.
+
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, FlashGeometry, FlashKind};
+
+use crate::bytes::is_erased;
+use crate::dump::DumpFlash;
+use crate::image::Image;
+use crate::layout::{ImageLayout, OobPlacement};
+
+/// What a scorer found with one layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Score {
+    /// 0: no trace of the format. 1000: as sure as the format allows. Between: the share of what was looked at that fits.
+    pub points: u32,
+    /// What speaks for it, a sentence each: "node headers with right CRC at 64 of 64 block starts".
+    pub evidence: Vec<String>,
+    /// What follows for opening it, a sentence each: "big-endian", "holds a summary per block".
+    pub notes: Vec<String>,
+    /// The byte order, where the format has two.
+    pub byte_order: Option<ByteOrder>,
+    /// The erase block size that the content itself tells, where it does.
+    pub block_size: Option<u32>,
+}
+
+/// The order of bytes in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ByteOrder {
+    /// Least significant first.
+    Little,
+    /// Most significant first.
+    Big,
+}
+
+/// A format that knows its own traces.
+pub trait Scorer {
+    /// The format's name: `jffs2`.
+    fn name(&self) -> &'static str;
+
+    /// How well the device's content fits the format. Called for some forty layouts of one image, so it is to look at a bounded number of blocks ([`sample_blocks`]), whatever the
+    /// size of the device. Must not panic on any content.
+    fn score(&self, device: &dyn Flash, layout: &ImageLayout) -> Score;
+}
+
+/// A plausible layout, before any format was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The layout.
+    pub layout: ImageLayout,
+    /// 0 to 200: how well the file's length and the places of bad-block marks fit.
+    pub points: u32,
+    /// What speaks for it.
+    pub evidence: Vec<String>,
+}
+
+/// A layout and a format that fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The format's name.
+    pub format: &'static str,
+    /// The layout.
+    pub layout: ImageLayout,
+    /// The sum of the format's points and the layout's own.
+    pub points: u32,
+    /// What the format found.
+    pub score: Score,
+    /// Everything that speaks for it, a sentence each.
+    pub why: Vec<String>,
+}
+
+/// Pages of parts in use: data bytes, OOB bytes, and the blocks that come with them. Sources: the tables and ID decoders of Linux
+/// (`drivers/mtd/nand/raw/nand_ids.c`, `nand_samsung.c`, `nand_hynix.c`, `nand_toshiba.c`), the makers' data sheets.
+const NAND_PAGES: [(u32, &[u32], &[u32]); 5] = [
+    (512, &[16], &[16 << 10]),
+    (2048, &[64, 112, 128], &[128 << 10, 256 << 10]),
+    (4096, &[128, 218, 224, 232, 256], &[256 << 10, 512 << 10, 1 << 20]),
+    (8192, &[436, 448, 512, 640, 744], &[1 << 20, 2 << 20]),
+    (16_384, &[1280, 1664, 1872, 2208], &[2 << 20, 4 << 20]),
+];
+
+/// Erase sizes of NOR, and of anything dumped without OOB: serial NOR has 4, 32 and 64 KiB, parallel NOR 64 to 256 KiB (also several chips side by side).
+const PLAIN_BLOCKS: [u32; 9] =
+    [64 << 10, 128 << 10, 4 << 10, 256 << 10, 32 << 10, 16 << 10, 8 << 10, 512 << 10, 1 << 20];
+
+/// The most pages looked at to judge a layout.
+const SAMPLED_PAGES: u64 = 256;
+
+/// The plausible layouts of an image, the commonest first: without OOB for every erase size from 4 KiB to 1 MiB, NAND without OOB for the usual pages, and with each
+/// page's OOB after it. Cost: at most 256 pages looked at for each of some forty layouts, whatever the size of the image.
+pub fn candidates(bytes: &[u8]) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> =
+        PLAIN_BLOCKS.iter().map(|&block| candidate(bytes, ImageLayout::nor(block))).collect();
+    for (page, _, blocks) in NAND_PAGES {
+        found.extend(blocks.iter().map(|&block| candidate(bytes, ImageLayout::nand(block, page))));
+    }
+    for (page, oobs, blocks) in NAND_PAGES {
+        for &oob in oobs {
+            found.extend(blocks.iter().map(|&block| candidate(bytes, ImageLayout::nand_oob(block, page, oob))));
+        }
+    }
+    found.retain(|candidate| bytes.len() as u64 >= candidate.layout.stored_page());
+    found
+}
+
+fn candidate(bytes: &[u8], layout: ImageLayout) -> Candidate {
+    let (mut points, mut evidence) = (0, Vec::new());
+    let length = bytes.len() as u64;
+    if length.is_multiple_of(layout.stored_block()) {
+        // A length that is a multiple of 2112 * 64 says much, one that is a multiple of a power of two nearly nothing.
+        points += if layout.oob == OobPlacement::None { 10 } else { 60 };
+        let blocks = length / layout.stored_block();
+        evidence.push(format!("the file is {blocks} whole blocks of {} bytes", layout.stored_block()));
+    }
+    if layout.oob == OobPlacement::AfterPage {
+        let marks = Marks::look(bytes, &layout);
+        points += marks.points();
+        if marks.points() > 0 {
+            evidence.push(format!(
+                "the bad-block mark of {} of {} sampled programmed pages is 0xFF, the data byte before it of {}",
+                marks.erased, marks.sampled, marks.erased_before
+            ));
+        }
+    }
+    Candidate { layout, points, evidence }
+}
+
+/// Whether the bytes where marks would be look like marks: 0xFF although the page is programmed, while their neighbours are not.
+#[derive(Default)]
+struct Marks {
+    sampled: u64,
+    erased: u64,
+    erased_before: u64,
+}
+
+impl Marks {
+    fn look(bytes: &[u8], layout: &ImageLayout) -> Self {
+        let stored = layout.stored_page() as usize;
+        let pages = (bytes.len() / stored.max(1)) as u64;
+        let mut marks = Self::default();
+        for sample in 0..pages.min(SAMPLED_PAGES) {
+            let page = (sample * pages / pages.min(SAMPLED_PAGES)) as usize;
+            let Some(bytes) = bytes.get(page * stored..(page + 1) * stored) else { continue };
+            let (data, oob) = bytes.split_at(layout.page_size as usize);
+            // The end of a page is often padding: programmed is a page whose last bytes are.
+            let Some(tail) = data.get(data.len().saturating_sub(16)..).filter(|tail| !is_erased(tail)) else {
+                continue;
+            };
+            marks.sampled += 1;
+            marks.erased += u64::from(oob.get(layout.marker_byte() as usize) == Some(&0xFF));
+            marks.erased_before += u64::from(tail.last() == Some(&0xFF));
+        }
+        marks
+    }
+
+    fn points(&self) -> u32 {
+        if self.sampled < 8 {
+            return 0;
+        }
+        (140 * self.erased.saturating_sub(self.erased_before) / self.sampled) as u32
+    }
+}
+
+/// Asks every format about every candidate. What nothing speaks for is left out; the best comes first, of equals the candidate that came first. Cost: a device without a copy per candidate,
+/// and what the scorers do.
+pub fn score(image: &Image, candidates: &[Candidate], scorers: &[&dyn Scorer]) -> Vec<Match> {
+    let mut matches = Vec::new();
+    for candidate in candidates {
+        let Ok(device) = image.view(candidate.layout.clone()) else { continue };
+        for scorer in scorers {
+            let score = scorer.score(&device, &candidate.layout);
+            if score.points > 0 {
+                matches.push(join(scorer.name(), candidate, score));
+            }
+        }
+    }
+    matches.sort_by_key(|found| std::cmp::Reverse(found.points));
+    matches
+}
+
+fn join(format: &'static str, candidate: &Candidate, score: Score) -> Match {
+    let why = score.evidence.iter().chain(&candidate.evidence).cloned().collect();
+    let points = candidate.points.saturating_add(score.points);
+    Match { format, layout: candidate.layout.clone(), points, score, why }
+}
+
+/// The layouts of an image by themselves, for an image in which no format is known: the best first.
+pub fn by_layout(candidates: &[Candidate]) -> Vec<&Candidate> {
+    let mut ranked: Vec<&Candidate> = candidates.iter().collect();
+    ranked.sort_by_key(|candidate| std::cmp::Reverse(candidate.points));
+    ranked
+}
+
+/// At most `most` blocks, evenly spread over the device, in ascending order; the first is among them.
+pub fn sample_blocks(geometry: &FlashGeometry, most: u32) -> impl Iterator<Item = BlockIndex> + use<> {
+    let blocks = u64::from(geometry.blocks);
+    let count = u64::from(most).min(blocks);
+    (0..count).map(move |sample| BlockIndex((sample * blocks / count) as u32))
+}
+
+impl DumpFlash {
+    /// Whether the dump is of NAND.
+    pub fn is_nand(&self) -> bool {
+        self.layout().kind == FlashKind::Nand
+    }
+}
