@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nandkit_flash::{Flash, PageProgram};
+use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_units::{BlockIndex, Context, PageAddress, Payload};
 
 use crate::changes::{Piece, PieceContent};
@@ -185,17 +185,54 @@ fn a_damaged_journal_never_counts_and_a_foreign_one_is_refused() {
 
 #[test]
 fn what_was_synced_is_in_the_file_and_what_was_not_is_not() {
+    for (oob, copy) in
+        [(OobPlacement::AfterPage, false), (OobPlacement::AfterPage, true), (OobPlacement::Separate, true)]
+    {
+        let bench = Bench::new(oob);
+        bench.put(&bench.old, None);
+        let mut device = bench.device(&DumpOptions { copy, ..DumpOptions::read_write() });
+        let context = Context::default();
+        let spare = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x77];
+        // The second step makes the file longer, the others do not.
+        for (step, at) in
+            [PageAddress::new(1, 0), PageAddress::new(2, 2), PageAddress::new(1, 3), PageAddress::new(2, 3)]
+                .into_iter()
+                .enumerate()
+        {
+            if step == 0 {
+                device.erase(&context, BlockIndex(1)).unwrap();
+            }
+            device.program(&context, at, PageProgram::new(Payload::Bytes(&[step as u8; 512]), &spare)).unwrap();
+            device.sync(&context).unwrap();
+            let mut found = [0xEE; 512];
+            for step in (0..=step).rev() {
+                let at =
+                    [PageAddress::new(1, 0), PageAddress::new(2, 2), PageAddress::new(1, 3), PageAddress::new(2, 3)]
+                        [step];
+                device.read(&context, at, PageRead::bytes(0, &mut found)).unwrap();
+                assert_eq!(found, [step as u8; 512], "{oob:?}, copy {copy}: {at} after its sync");
+            }
+        }
+        let synced = bench.on_disk();
+        assert!(synced[0].len() > bench.old[0].len() && !bench.journal_path().exists());
+        device.program(&context, PageAddress::new(1, 1), PageProgram::bytes(0, &[9; 512])).unwrap();
+        let (image, spare) = device.into_bytes();
+        assert_eq!(bench.on_disk(), synced);
+        drop((image, spare));
+        let (image, spare) = bench.device(&DumpOptions::read_only()).into_bytes();
+        assert!([image, spare.unwrap_or_default()] == synced);
+    }
+}
+
+#[test]
+fn a_link_to_the_image_finds_its_journal() {
     let bench = Bench::new(OobPlacement::AfterPage);
-    bench.put(&bench.old, None);
-    let mut device = bench.device(&DumpOptions::read_write());
-    let context = Context::default();
-    device.erase(&context, BlockIndex(1)).unwrap();
-    device.sync(&context).unwrap();
-    let synced = bench.on_disk();
-    assert!(synced != bench.old && !bench.journal_path().exists());
-    device.program(&context, PageAddress::new(1, 0), PageProgram::bytes(0, &[9; 512])).unwrap();
-    drop(device);
-    assert_eq!(bench.on_disk(), synced);
+    bench.put(&bench.old, Some(&bench.journal));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link.bin");
+    std::os::unix::fs::symlink(bench.image_path(), &link).unwrap();
+    let image = Image::open(&link, &DumpOptions::read_only()).unwrap();
+    assert!(image.bytes() == bench.new[0]);
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Which layout an image has: enumerates the plausible ones, lets file systems score them, ranks, and says why.
 
 use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, FlashGeometry, FlashKind};
+use nandkit_units::{BlockIndex, FlashGeometry};
 
 use crate::bytes::is_erased;
-use crate::dump::DumpFlash;
 use crate::image::Image;
 use crate::layout::{ImageLayout, OobPlacement};
 
@@ -195,11 +194,4 @@ pub fn sample_blocks(geometry: &FlashGeometry, most: u32) -> impl Iterator<Item 
     let blocks = u64::from(geometry.blocks);
     let count = u64::from(most).min(blocks);
     (0..count).map(move |sample| BlockIndex((sample * blocks / count) as u32))
-}
-
-impl DumpFlash {
-    /// Whether the dump is of NAND.
-    pub fn is_nand(&self) -> bool {
-        self.layout().kind == FlashKind::Nand
-    }
 }

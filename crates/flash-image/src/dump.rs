@@ -9,7 +9,7 @@ use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, PageAdd
 
 use crate::bad_blocks::{BadTable, marker_place};
 use crate::bytes::{Bytes, is_erased};
-use crate::changes::{Changed, Changes, PageImage};
+use crate::changes::{Changed, Changes, PageImage, Piece};
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::image::Image;
 use crate::layout::{ImageLayout, OobPlacement, Shape};
@@ -309,13 +309,10 @@ impl DumpFlash {
         if sets_bits(program.oob, &old) {
             return refuse("OOB programs only clear bits: erase the block first");
         }
-        if !self.shape.may_grow && self.shape.page_end(at) > self.shape.end {
-            return Err(FlashError::new(
-                ErrorKind::ReadOnly,
-                Operation::Program,
-                at,
-                "the page lies behind the end of the region",
-            ));
+        if !self.shape.may_grow && self.shape.end_of(at, program.column, data.len(), program.oob.len()) > self.shape.end
+        {
+            let detail = "the bytes lie behind the end of the region";
+            return Err(FlashError::new(ErrorKind::ReadOnly, Operation::Program, at, detail));
         }
         Ok(())
     }
@@ -379,11 +376,33 @@ impl DumpFlash {
         store.write_journal(&pieces, sources)?;
         self.poisoned = true;
         store.apply(&pieces)?;
-        let (bytes, oob) = store.load(false)?;
-        self.settle(lengths, bytes, oob);
+        // A map shows what was written to its file, as far as it reaches; a copy has to be told.
+        let grown =
+            pieces.iter().any(|piece| lengths.get(usize::from(piece.file)).is_none_or(|&length| piece.end() > length));
+        let copies = !grown
+            && tell_copies(&mut self.bytes, 0, &pieces)
+            && self.oob.as_mut().is_none_or(|oob| tell_copies(oob, 1, &pieces));
+        if copies {
+            self.changes = Changes::default();
+        } else {
+            let (bytes, oob) = store.load(false)?;
+            self.settle(lengths, bytes, oob);
+        }
         self.poisoned = false;
         Ok(())
     }
+}
+
+/// Brings pieces into bytes that are a copy of a file; `false` where they have to be read again.
+fn tell_copies(bytes: &mut Arc<Bytes>, file: u8, pieces: &[Piece<'_>]) -> bool {
+    match Arc::get_mut(bytes) {
+        Some(Bytes::Owned(bytes)) => {
+            pieces.iter().filter(|piece| piece.file == file).for_each(|piece| crate::store::put(bytes, piece))
+        }
+        Some(Bytes::Mapped(_)) => {}
+        _ => return false,
+    }
+    true
 }
 
 /// The bytes in memory, taken out of the share.

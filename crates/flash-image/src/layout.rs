@@ -317,6 +317,15 @@ impl Shape {
         Some(Place { data, oob })
     }
 
+    /// Where the last of these bytes of a page ends in the image file; 0 where there are none.
+    pub fn end_of(&self, at: PageAddress, column: u32, data: usize, oob: usize) -> u64 {
+        let Some(place) = self.place(at) else { return 0 };
+        let in_file = !matches!(self.layout.oob, OobPlacement::None | OobPlacement::Separate);
+        let data_end = if data == 0 { 0 } else { place.data + u64::from(column) + data as u64 };
+        let oob_end = if oob == 0 || !in_file { 0 } else { place.oob + oob as u64 };
+        data_end.max(oob_end)
+    }
+
     /// End of the page in the image file, with its OOB where that lies in the same file.
     pub fn page_end(&self, at: PageAddress) -> u64 {
         let Some(place) = self.place(at) else { return 0 };

@@ -23,18 +23,19 @@ pub(crate) struct Store {
     copy: bool,
 }
 
-/// The journal of an image: `IMAGE.nandkit-journal` beside it.
-pub(crate) fn journal_path(image: &Path) -> PathBuf {
-    let mut name = image.as_os_str().to_owned();
+/// The journal of an image: `IMAGE.nandkit-journal` beside it, by whatever link it was opened.
+fn journal_path(image: &Path) -> Result<PathBuf> {
+    let image = std::fs::canonicalize(image).map_err(|error| ImageError::io("find the place of", image, error))?;
+    let mut name = image.into_os_string();
     name.push(".nandkit-journal");
-    PathBuf::from(name)
+    Ok(PathBuf::from(name))
 }
 
 /// Opens an image, and completes or forgets a sync that a crash interrupted.
 pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<Image> {
     let image = open_locked(path, options.access)?;
     let oob = options.oob_file.as_deref().map(|path| open_locked(path, options.access)).transpose()?;
-    let mut store = Store { image, oob, journal_path: journal_path(path), copy: options.copy };
+    let mut store = Store { image, oob, journal_path: journal_path(path)?, copy: options.copy };
     let failed = |error| ImageError::io("read", path, error);
     if store.image.len().map_err(failed)? == 0 {
         let detail = format!("{} is empty, expected a flash dump of at least a byte", path.display());
@@ -51,7 +52,7 @@ pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<Image> {
         let sources = [image.as_slice(), oob.as_ref().map_or(&[][..], Bytes::as_slice)];
         if !journal.belongs_to(sources) {
             let detail = format!(
-                "{} is the journal of another image, or {} was changed since by another program: expected the image that the journal was written for; remove the journal to go on without",
+                "{} is the journal of another image, or {} was changed since by another program: expected the image that the journal was written for, with its OOB file where it has one; remove the journal to go on without",
                 store.journal_path.display(),
                 path.display()
             );

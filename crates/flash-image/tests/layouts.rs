@@ -216,6 +216,13 @@ fn the_file_grows_to_a_whole_block_only_for_what_is_written_there() {
     let mut region = open(&ImageLayout { size: Some(4 * 528 + 600), ..layout });
     let refused = region.program(&context, PageAddress::new(1, 2), PageProgram::bytes(0, &[1; 512])).unwrap_err();
     assert_eq!(refused.kind, nandkit_flash::ErrorKind::ReadOnly);
+    // NOR: the page is the block, and what is there of it can be changed.
+    let nor = ImageLayout { size: Some(6000), ..ImageLayout::nor(4096) };
+    let mut region = DumpFlash::from_bytes(vec![0xFF; 9000], nor).unwrap();
+    region.program(&context, PageAddress::new(1, 0), PageProgram::bytes(1900, &[0; 4])).unwrap();
+    assert!(region.program(&context, PageAddress::new(1, 0), PageProgram::bytes(1901, &[0; 4])).is_err());
+    let bytes = region.into_bytes().0;
+    assert!(bytes.len() == 9000 && bytes[5996..6000] == [0; 4] && bytes[6000] == 0xFF);
 }
 
 #[test]

@@ -165,6 +165,9 @@ fn to_region(
 const ENVIRONMENT_SIZES: [usize; 10] =
     [0x1000, 0x2000, 0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x200, 0x400, 0x800];
 
+/// Places before a text that are tried as the beginning of its environment, the nearest first; a hostile dump offers one in every sector.
+const STARTS_MAX: usize = 16;
+
 /// Whether an environment whose checksum holds has the byte at `at` in it. Environments begin at multiples of 512 bytes; the checksum is in the
 /// byte order of the processor.
 fn in_environment(device: &DumpFlash, at: u64) -> bool {
@@ -173,14 +176,13 @@ fn in_environment(device: &DumpFlash, at: u64) -> bool {
     let mut bytes = vec![0; (2 * LARGEST) as usize];
     device.read_data(from, &mut bytes);
     let text = (at - from) as usize;
-    (0..=text / 512).rev().any(|sector| {
-        let start = sector * 512;
-        let Some(stored) = bytes.get(start..).and_then(<[u8]>::first_chunk::<4>) else { return false };
-        [4, 5].into_iter().filter(|skip| is_assignment(bytes.get(start + skip..))).any(|skip| {
-            ENVIRONMENT_SIZES.into_iter().filter(|size| start + size > text).any(|size| {
-                let crc = bytes.get(start + skip..start + size).map(crc32fast::hash);
-                crc.is_some_and(|crc| crc.to_le_bytes() == *stored || crc.to_be_bytes() == *stored)
-            })
+    let starts = (0..=text / 512).rev().flat_map(|sector| [(sector * 512, 4), (sector * 512, 5)]);
+    let plausible = starts.filter(|(start, skip)| is_assignment(bytes.get(start + skip..))).take(STARTS_MAX);
+    plausible.into_iter().any(|(start, skip)| {
+        let stored = bytes.get(start..start + 4).unwrap_or(&[]);
+        ENVIRONMENT_SIZES.into_iter().filter(|size| start + size > text).any(|size| {
+            let crc = bytes.get(start + skip..start + size).map(crc32fast::hash);
+            crc.is_some_and(|crc| crc.to_le_bytes() == stored || crc.to_be_bytes() == stored)
         })
     })
 }
