@@ -1,8 +1,11 @@
 //! What stands in each erase block.
 
+use std::collections::BTreeSet;
+
 use nandkit_units::{BlockIndex, Nanos};
 
 use crate::NodeAddress;
+use crate::layout::{INODE_SIZE, MIN_DATA};
 
 /// Whose a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +36,8 @@ pub enum NodeState {
 /// A node in its block. 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeRef {
-    /// When it was written; for nodes found by a mount, the time of the mount.
+    /// When the user wrote its content, which moving leaves; for nodes found by a mount, the time of the mount. On the scale of the
+    /// volume's separation: nanoseconds, or user writes.
     pub written: Nanos,
     /// Bytes from the block's beginning.
     pub offset: u32,
@@ -76,7 +80,7 @@ impl NodeRef {
 }
 
 /// The list on which a block is, as Linux's fs/jffs2 sorts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Queue {
     /// Erased, with its cleanmarker where the medium wants one.
     Free,
@@ -103,7 +107,29 @@ pub enum Queue {
     Bad,
 }
 
-/// An erase block. The five sums always make up the erase size.
+impl Queue {
+    /// All, in the order of the declaration.
+    pub const ALL: [Self; 11] = [
+        Self::Free,
+        Self::Open,
+        Self::Clean,
+        Self::Dirty,
+        Self::VeryDirty,
+        Self::Erasable,
+        Self::ErasableAfterFlush,
+        Self::ErasePending,
+        Self::Collecting,
+        Self::BadUsed,
+        Self::Bad,
+    ];
+}
+
+/// Whether so many obsolete bytes of a block are worth collecting: more than a node's header and its least data (fs/jffs2/nodelist.h, `ISDIRTY`).
+pub const fn is_dirty(bytes: u32) -> bool {
+    bytes > INODE_SIZE + MIN_DATA
+}
+
+/// An erase block. The five sums always make up the erase size, but for blocks on `Bad`.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     /// Its nodes in the order of their addresses, without gaps from the block's beginning to where it is free.
@@ -122,14 +148,22 @@ pub struct Block {
     pub queue: Queue,
     /// Its place in that list: the head is the least.
     pub place: i64,
+    /// When it came to be dirty, as a place in one list of `Dirty` and `VeryDirty` together.
+    pub dirtied: i64,
     /// Erases since it is known: JFFS2 stores none, so a mount begins at 0 unless the device tells.
     pub erases: u32,
     /// When its first node was written.
     pub first_written: Nanos,
     /// When its last node was written.
     pub last_written: Nanos,
+    /// When it was opened, on the scale of the volume's separation.
+    pub opened: u64,
+    /// On `ErasableAfterFlush`: bit n is set while write buffer n still holds what it held when the block came there.
+    pub waits_for: u16,
     /// The region of a separation that it belongs to.
     pub region: u8,
+    /// A program failed in it: it is retired where others are erased.
+    pub failed: bool,
 }
 
 impl Block {
@@ -140,8 +174,7 @@ impl Block {
 
     /// The node that begins at `offset`.
     pub fn node(&self, offset: u32) -> Option<&NodeRef> {
-        let place = self.nodes.binary_search_by_key(&offset, |node| node.offset).ok()?;
-        self.nodes.get(place)
+        self.nodes.get(self.place_of(offset)?)
     }
 
     /// The place of the node that begins at `offset`.
@@ -153,20 +186,29 @@ impl Block {
     pub const fn total(&self) -> u32 {
         self.used + self.dirty + self.wasted + self.unchecked + self.free
     }
+
+    /// Where its next node goes: bytes from its beginning.
+    pub fn end(&self) -> u32 {
+        self.nodes.last().map_or(0, |node| node.offset + node.length)
+    }
 }
 
-/// All blocks, and the sums over them.
-#[derive(Clone, Debug)]
+/// All blocks, the lists that they are on, and the sums over them.
+#[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     /// Bytes of a block.
     pub erase_size: u32,
-    /// The blocks of the device.
+    /// The blocks of the device. Their sums and lists are changed by the methods here only.
     pub blocks: Vec<Block>,
     /// Sums over all blocks, in bytes.
     pub sums: Sums,
+    /// By place, then number of the block; one for each of [`Queue::ALL`].
+    lists: [BTreeSet<(i64, u32)>; Queue::ALL.len()],
+    last_place: i64,
+    first_place: i64,
 }
 
-/// Sums over all blocks, in bytes.
+/// Sums over all blocks but bad ones, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Valid.
@@ -179,13 +221,48 @@ pub struct Sums {
     pub unchecked: u64,
     /// Free.
     pub free: u64,
-    /// In blocks that are erased or about to be.
-    pub erasing: u64,
     /// In bad blocks.
     pub bad: u64,
 }
 
+/// What decides where a block goes that lost its last valid node.
+pub struct Emptied<'a> {
+    /// The write buffers that hold something now, one bit each: what replaced the block's content may be there.
+    pub waiting: u16,
+    /// Whether the block is left unerased for a while: one in 128, by draw.
+    pub leave: &'a mut dyn FnMut() -> bool,
+}
+
 impl Catalogue {
+    /// Blocks as a mount found them: nodes, the five sums, `queue` and `place` set, all else made here.
+    pub fn from_blocks(erase_size: u32, blocks: Vec<Block>) -> Self {
+        let mut all = Self { erase_size, blocks, ..Self::default() };
+        for (number, block) in all.blocks.iter_mut().enumerate() {
+            all.lists[block.queue as usize].insert((block.place, number as u32));
+            all.last_place = all.last_place.max(block.place);
+            all.first_place = all.first_place.min(block.place);
+            block.dirtied = block.place;
+        }
+        all.sums = all.summed();
+        all
+    }
+
+    fn summed(&self) -> Sums {
+        let mut sums = Sums::default();
+        for block in &self.blocks {
+            if block.queue == Queue::Bad {
+                sums.bad += u64::from(self.erase_size);
+                continue;
+            }
+            sums.used += u64::from(block.used);
+            sums.dirty += u64::from(block.dirty);
+            sums.wasted += u64::from(block.wasted);
+            sums.unchecked += u64::from(block.unchecked);
+            sums.free += u64::from(block.free);
+        }
+        sums
+    }
+
     /// The block and node that an address names.
     pub fn node(&self, at: NodeAddress) -> Option<&NodeRef> {
         self.block(at.block(self.erase_size))?.node(at.offset(self.erase_size))
@@ -199,5 +276,319 @@ impl Catalogue {
     /// The address of a place in a block.
     pub const fn address(&self, block: BlockIndex, offset: u32) -> NodeAddress {
         NodeAddress(block.0 * self.erase_size + offset)
+    }
+
+    /// How many blocks are on a list.
+    pub fn count(&self, queue: Queue) -> u32 {
+        self.lists[queue as usize].len() as u32
+    }
+
+    /// The head of a list.
+    pub fn head(&self, queue: Queue) -> Option<BlockIndex> {
+        self.lists[queue as usize].first().map(|(_, block)| BlockIndex(*block))
+    }
+
+    /// The blocks on a list, its head first.
+    pub fn on(&self, queue: Queue) -> impl Iterator<Item = BlockIndex> + Clone {
+        self.lists[queue as usize].iter().map(|(_, block)| BlockIndex(*block))
+    }
+
+    /// Puts a block at the end of a list.
+    pub fn file(&mut self, block: BlockIndex, queue: Queue) {
+        self.last_place += 1;
+        self.place(block, queue, self.last_place);
+    }
+
+    /// Puts a block at the head of a list.
+    pub fn file_first(&mut self, block: BlockIndex, queue: Queue) {
+        self.first_place -= 1;
+        self.place(block, queue, self.first_place);
+    }
+
+    fn place(&mut self, at: BlockIndex, queue: Queue, place: i64) {
+        let Some(block) = self.blocks.get_mut(at.index()) else { return };
+        self.lists[block.queue as usize].remove(&(block.place, at.0));
+        let was_dirty = matches!(block.queue, Queue::Dirty | Queue::VeryDirty);
+        if matches!(queue, Queue::Dirty | Queue::VeryDirty) && !was_dirty {
+            block.dirtied = place;
+        }
+        (block.queue, block.place) = (queue, place);
+        self.lists[queue as usize].insert((place, at.0));
+    }
+
+    /// A node was written behind the last one of a block. `None`, and nothing changes, where it does not begin there or is longer than what is free.
+    pub fn link(&mut self, at: BlockIndex, node: NodeRef) -> Option<NodeAddress> {
+        let erase_size = self.erase_size;
+        let block = self.blocks.get_mut(at.index())?;
+        if node.offset != erase_size - block.free || node.length > block.free {
+            return None;
+        }
+        let (own, all) = match node.state {
+            NodeState::Unchecked => (&mut block.unchecked, &mut self.sums.unchecked),
+            NodeState::Pristine | NodeState::Normal => (&mut block.used, &mut self.sums.used),
+            NodeState::Obsolete => (&mut block.wasted, &mut self.sums.wasted),
+        };
+        *own += node.length;
+        *all += u64::from(node.length);
+        block.free -= node.length;
+        self.sums.free -= u64::from(node.length);
+        block.nodes.push(node);
+        Some(self.address(at, node.offset))
+    }
+
+    /// Some bytes behind the last node of a block are lost: padding, or what is left at its end.
+    pub fn waste(&mut self, at: BlockIndex, length: u32, now: Nanos) {
+        let offset = self.block(at).map_or(0, |block| self.erase_size - block.free);
+        if length > 0 {
+            self.link(at, NodeRef::new(offset, length, Owner::None, NodeState::Obsolete, now));
+        }
+    }
+
+    /// Counts what is wasted in a block as dirty.
+    pub fn waste_to_dirty(&mut self, at: BlockIndex) {
+        let Some(block) = self.blocks.get_mut(at.index()) else { return };
+        let wasted = std::mem::take(&mut block.wasted);
+        block.dirty += wasted;
+        self.sums.wasted -= u64::from(wasted);
+        self.sums.dirty += u64::from(wasted);
+    }
+
+    /// An open block is full: it goes where its dirt says (fs/jffs2/nodemgmt.c, `jffs2_close_nextblock`).
+    pub fn close(&mut self, at: BlockIndex) {
+        let Some(block) = self.block(at) else { return };
+        if !is_dirty(block.wasted + block.dirty) {
+            return self.file(at, Queue::Clean);
+        }
+        self.waste_to_dirty(at);
+        let very = self.block(at).is_some_and(|block| self.is_very_dirty(block.dirty));
+        self.file(at, if very { Queue::VeryDirty } else { Queue::Dirty });
+    }
+
+    const fn is_very_dirty(&self, dirty: u32) -> bool {
+        dirty >= self.erase_size / 2
+    }
+
+    /// Says what is known of a node that is valid. Obsolete ones stay so.
+    pub fn set_state(&mut self, at: NodeAddress, state: NodeState) {
+        let (index, offset) = (at.block(self.erase_size).index(), at.offset(self.erase_size));
+        let Some(block) = self.blocks.get_mut(index) else { return };
+        let Some(node) = block.place_of(offset).and_then(|place| block.nodes.get_mut(place)) else { return };
+        if node.is_obsolete() || matches!(state, NodeState::Obsolete) {
+            return;
+        }
+        let length = node.length;
+        if node.state == NodeState::Unchecked && state != NodeState::Unchecked {
+            block.unchecked -= length;
+            block.used += length;
+            self.sums.unchecked -= u64::from(length);
+            self.sums.used += u64::from(length);
+        }
+        node.state = state;
+    }
+
+    /// Nothing of a node is valid any more. Its block goes on to another list where that follows from it (fs/jffs2/nodemgmt.c, `jffs2_mark_node_obsolete`): what is
+    /// open, being collected or failed stays where it is.
+    pub fn mark_obsolete(&mut self, at: NodeAddress, emptied: &mut Emptied<'_>) {
+        let number = at.block(self.erase_size);
+        let erase_size = self.erase_size;
+        let Some(block) = self.blocks.get_mut(number.index()) else { return };
+        let Some(place) = block.place_of(at.offset(erase_size)) else { return };
+        let Some(node) = block.nodes.get_mut(place).filter(|node| !node.is_obsolete()) else { return };
+        let length = node.length;
+        let (own, all) = match node.state {
+            NodeState::Unchecked => (&mut block.unchecked, &mut self.sums.unchecked),
+            _ => (&mut block.used, &mut self.sums.used),
+        };
+        node.state = NodeState::Obsolete;
+        *own -= length;
+        *all -= u64::from(length);
+        let before = block.dirty;
+        if block.queue != Queue::Open && (block.dirty > 0 || is_dirty(block.wasted + length)) {
+            block.dirty += length;
+            self.sums.dirty += u64::from(length);
+            if block.queue != Queue::BadUsed {
+                self.waste_to_dirty(number);
+            }
+        } else {
+            block.wasted += length;
+            self.sums.wasted += u64::from(length);
+        }
+        self.refile(number, before, emptied);
+    }
+
+    /// Moves a block to the list that follows from its dirt; `before` is how much of it was dirty.
+    fn refile(&mut self, number: BlockIndex, before: u32, emptied: &mut Emptied<'_>) {
+        let Some(block) = self.block(number) else { return };
+        let dirty = block.dirty;
+        match block.queue {
+            Queue::Open | Queue::Bad | Queue::Free => {}
+            Queue::Erasable | Queue::ErasePending | Queue::ErasableAfterFlush => {}
+            _ if block.used == 0 && block.unchecked == 0 => self.file_emptied(number, emptied),
+            Queue::Collecting | Queue::BadUsed => {}
+            _ if is_dirty(dirty) && !is_dirty(before) => self.file(number, Queue::Dirty),
+            _ if self.is_very_dirty(dirty) && !self.is_very_dirty(before) => self.file(number, Queue::VeryDirty),
+            _ => {}
+        }
+    }
+
+    /// Files a block without valid nodes: to be erased, now or later.
+    pub fn file_emptied(&mut self, number: BlockIndex, emptied: &mut Emptied<'_>) {
+        if emptied.waiting != 0 {
+            if let Some(block) = self.blocks.get_mut(number.index()) {
+                block.waits_for = emptied.waiting;
+            }
+            self.file(number, Queue::ErasableAfterFlush);
+        } else {
+            self.file(number, if (emptied.leave)() { Queue::Erasable } else { Queue::ErasePending });
+        }
+    }
+
+    /// A write buffer was programmed: blocks that waited for it alone may be erased.
+    pub fn flushed(&mut self, stream: usize, leave: &mut dyn FnMut() -> bool) {
+        if self.lists[Queue::ErasableAfterFlush as usize].is_empty() {
+            return;
+        }
+        let bit = 1_u16.checked_shl(stream as u32).unwrap_or(0);
+        let waiting: Vec<BlockIndex> = self.on(Queue::ErasableAfterFlush).collect();
+        for number in waiting {
+            let Some(block) = self.blocks.get_mut(number.index()) else { continue };
+            block.waits_for &= !bit;
+            if block.waits_for == 0 {
+                self.file(number, if leave() { Queue::Erasable } else { Queue::ErasePending });
+            }
+        }
+    }
+
+    /// Takes a block's nodes away, which is about to be erased or retired, and counts it as free.
+    pub fn clear(&mut self, at: BlockIndex) -> Vec<NodeRef> {
+        let erase_size = self.erase_size;
+        let Some(block) = self.blocks.get_mut(at.index()) else { return Vec::new() };
+        self.sums.used -= u64::from(block.used);
+        self.sums.dirty -= u64::from(block.dirty);
+        self.sums.wasted -= u64::from(block.wasted);
+        self.sums.unchecked -= u64::from(block.unchecked);
+        self.sums.free += u64::from(erase_size - block.free);
+        (block.used, block.dirty, block.wasted, block.unchecked, block.free) = (0, 0, 0, 0, erase_size);
+        std::mem::take(&mut block.nodes)
+    }
+
+    /// A block is bad from now on. It was cleared before.
+    pub fn retire(&mut self, at: BlockIndex) {
+        self.file(at, Queue::Bad);
+        self.sums.free -= u64::from(self.erase_size);
+        self.sums.bad += u64::from(self.erase_size);
+    }
+
+    /// Compares all sums and lists with the nodes. The error says what differs. For tests: one pass over all nodes.
+    pub fn recount(&self) -> Result<(), String> {
+        for (number, block) in self.blocks.iter().enumerate() {
+            let listed = self.lists[block.queue as usize].contains(&(block.place, number as u32));
+            if !listed {
+                return Err(format!("block {number} is not on its list {:?}", block.queue));
+            }
+            if block.queue == Queue::Bad {
+                continue;
+            }
+            let of = |states: &[NodeState]| -> u32 {
+                block.nodes.iter().filter(|node| states.contains(&node.state)).map(|node| node.length).sum()
+            };
+            let found = (of(&[NodeState::Pristine, NodeState::Normal]), of(&[NodeState::Unchecked]));
+            let obsolete = of(&[NodeState::Obsolete]);
+            let counted = (block.used, block.unchecked);
+            if found != counted || obsolete != block.dirty + block.wasted || block.total() != self.erase_size {
+                return Err(format!("block {number}: nodes make {found:?} and {obsolete}, counted are {block:?}"));
+            }
+            let mut end = 0;
+            for node in &block.nodes {
+                if node.offset != end || node.length == 0 {
+                    return Err(format!("block {number}: a node at {:#x}, expected at {end:#x}", node.offset));
+                }
+                end += node.length;
+            }
+            if end != self.erase_size - block.free {
+                return Err(format!("block {number}: nodes end at {end:#x}, {:#x} are free", block.free));
+            }
+        }
+        let listed: usize = self.lists.iter().map(BTreeSet::len).sum();
+        if listed != self.blocks.len() {
+            return Err(format!("{listed} blocks on lists, {} blocks", self.blocks.len()));
+        }
+        if self.sums != self.summed() {
+            return Err(format!("sums {:?}, counted {:?}", self.sums, self.summed()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u32 = 4096;
+
+    fn node(offset: u32, length: u32) -> NodeRef {
+        NodeRef::new(offset, length, Owner::Inode(2), NodeState::Pristine, Nanos::ZERO)
+    }
+
+    /// One block of eight nodes of 512 bytes, on the list where closing puts it, and a free one.
+    fn full() -> Catalogue {
+        let free = || Block { queue: Queue::Free, ..Block::empty(SIZE) };
+        let mut all = Catalogue::from_blocks(SIZE, vec![free(), free()]);
+        all.file(BlockIndex(0), Queue::Open);
+        for offset in (0..SIZE).step_by(512) {
+            all.link(BlockIndex(0), node(offset, 512)).unwrap();
+        }
+        all.close(BlockIndex(0));
+        all
+    }
+
+    #[test]
+    fn a_block_goes_from_list_to_list_as_it_gets_dirty() {
+        let mut all = full();
+        assert_eq!(all.head(Queue::Clean), Some(BlockIndex(0)));
+        let mut shown = Vec::new();
+        for offset in (0..SIZE).step_by(512) {
+            let mut leave = || false;
+            let mut emptied = Emptied { waiting: 0b10, leave: &mut leave };
+            all.mark_obsolete(NodeAddress(offset), &mut emptied);
+            all.recount().unwrap();
+            shown.push(all.blocks[0].queue);
+        }
+        use Queue::{Dirty, ErasableAfterFlush, VeryDirty};
+        assert_eq!(shown, [Dirty, Dirty, Dirty, VeryDirty, VeryDirty, VeryDirty, VeryDirty, ErasableAfterFlush]);
+        all.flushed(0, &mut || false);
+        assert_eq!(all.blocks[0].queue, Queue::ErasableAfterFlush);
+        all.flushed(1, &mut || true);
+        assert_eq!(all.blocks[0].queue, Queue::Erasable);
+        assert_eq!(all.clear(BlockIndex(0)).len(), 8);
+        all.file(BlockIndex(0), Queue::Free);
+        all.recount().unwrap();
+        assert_eq!((all.sums.free, all.count(Queue::Free)), (2 * u64::from(SIZE), 2));
+        assert_eq!(all.on(Queue::Free).collect::<Vec<_>>(), [BlockIndex(1), BlockIndex(0)]);
+    }
+
+    #[test]
+    fn little_dirt_is_waste_until_it_is_worth_collecting() {
+        let free = Block { queue: Queue::Free, ..Block::empty(SIZE) };
+        let mut all = Catalogue::from_blocks(SIZE, vec![free]);
+        all.file(BlockIndex(0), Queue::Open);
+        for offset in [0, 100, 200] {
+            all.link(BlockIndex(0), node(offset, 100)).unwrap();
+        }
+        all.waste(BlockIndex(0), 96, Nanos::ZERO);
+        assert_eq!(all.link(BlockIndex(0), node(300, 4)), None);
+        all.link(BlockIndex(0), node(396, SIZE - 396)).unwrap();
+        all.close(BlockIndex(0));
+        assert_eq!((all.blocks[0].wasted, all.blocks[0].queue), (96, Queue::Clean));
+        let mut leave = || false;
+        let mut emptied = Emptied { waiting: 0, leave: &mut leave };
+        all.mark_obsolete(NodeAddress(0), &mut emptied);
+        assert_eq!((all.blocks[0].wasted, all.blocks[0].dirty, all.blocks[0].queue), (196, 0, Queue::Clean));
+        all.mark_obsolete(NodeAddress(100), &mut emptied);
+        all.mark_obsolete(NodeAddress(100), &mut emptied);
+        assert_eq!((all.blocks[0].wasted, all.blocks[0].dirty, all.blocks[0].queue), (0, 296, Queue::Dirty));
+        all.recount().unwrap();
+        all.blocks[0].used += 4;
+        assert!(all.recount().unwrap_err().contains("block 0"));
     }
 }

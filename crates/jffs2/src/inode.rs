@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use crate::NodeAddress;
+use crate::catalogue::NodeState;
 use crate::fragments::Fragments;
 use crate::layout;
 
@@ -51,6 +52,10 @@ pub struct Body {
     pub target: Vec<u8>,
     /// Device number (major << 32 | minor) of a device.
     pub device: u64,
+    /// Entries of this directory whose nodes turned out damaged when it was loaded, by address: they are not shown.
+    pub dropped: Vec<NodeAddress>,
+    /// What loading found out about the inode's nodes, and the catalogue does not know yet.
+    pub states: Vec<(NodeAddress, NodeState)>,
 }
 
 impl Body {
@@ -71,22 +76,78 @@ pub struct Entry {
     pub version: u32,
     /// The node.
     pub node: NodeAddress,
-    /// Its place in listings: never given twice in one mount.
+    /// Its place in listings, which [`Entries`] gives.
     pub cookie: u64,
 }
 
 /// The names of a directory, deletions included.
+///
+/// They stand in the order of a hash of the name, as in Linux's lists, and the hash is the cookie: a listing goes on where it was whatever was
+/// added or removed. Finding costs a search in a balanced tree, and as many comparisons as names share 48 bits of hash.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
-    names: BTreeMap<Box<[u8]>, Entry>,
-    cookies: BTreeMap<u64, Box<[u8]>>,
-    last_cookie: u64,
+    names: BTreeMap<u64, Named>,
+}
+
+#[derive(Clone, Debug)]
+struct Named {
+    name: Box<[u8]>,
+    entry: Entry,
+}
+
+/// Names with the same hash are told apart by the lowest bits of the cookie.
+const COLLISION_BITS: u32 = 15;
+
+/// The first cookie that a name may have; the last one is [`COLLISION_BITS`] of ones more.
+fn first_cookie(name: &[u8]) -> u64 {
+    let mut state = name.len() as u64;
+    for chunk in name.chunks(8) {
+        let mut word = [0; 8];
+        for (to, from) in word.iter_mut().zip(chunk) {
+            *to = *from;
+        }
+        state = nandkit_units::random::hash(state, u64::from_le_bytes(word), 0x4A46_4653);
+    }
+    // Cookies stay below 2^63 (off_t of listings is signed) and above 0 (the start).
+    ((state >> 16) << COLLISION_BITS) | 1
 }
 
 impl Entries {
+    /// Many entries at once, with different names. Cheaper in time and memory than one after the other.
+    pub fn of(entries: impl IntoIterator<Item = (Box<[u8]>, Entry)>) -> Self {
+        let mut list: Vec<(u64, Named)> = Vec::new();
+        for (name, entry) in entries {
+            list.push((first_cookie(&name), Named { name, entry }));
+        }
+        list.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
+        let mut last = 0;
+        for (cookie, named) in &mut list {
+            if *cookie <= last {
+                *cookie = last + 1;
+            }
+            last = *cookie;
+            named.entry.cookie = last;
+        }
+        Self { names: list.into_iter().collect() }
+    }
+
+    fn cookie_of(&self, name: &[u8]) -> Option<u64> {
+        let first = first_cookie(name);
+        self.names
+            .range(first..)
+            .take_while(|(cookie, _)| Self::may_hold(first, **cookie))
+            .find(|(_, named)| *named.name == *name)
+            .map(|(cookie, _)| *cookie)
+    }
+
+    /// Whether a name whose first cookie is `first` may have got `cookie`: only where all between are taken as well, which the caller's walk sees.
+    const fn may_hold(first: u64, cookie: u64) -> bool {
+        cookie - first < 1 << COLLISION_BITS
+    }
+
     /// What stands for a name, a deletion included.
     pub fn get(&self, name: &[u8]) -> Option<&Entry> {
-        self.names.get(name)
+        self.names.get(&self.cookie_of(name)?).map(|named| &named.entry)
     }
 
     /// The inode of that name.
@@ -96,44 +157,41 @@ impl Entries {
 
     /// Whether there is no name but deletions.
     pub fn is_empty(&self) -> bool {
-        self.names.values().all(|entry| entry.inode == 0)
+        self.names.values().all(|named| named.entry.inode == 0)
     }
 
-    /// All, by name.
+    /// All, by cookie.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Entry)> {
-        self.names.iter().map(|(name, entry)| (&**name, entry))
+        self.names.values().map(|named| (&*named.name, &named.entry))
     }
 
     /// The names whose cookie is greater than `cookie`, by cookie, without deletions.
     pub fn after(&self, cookie: u64) -> impl Iterator<Item = (&[u8], &Entry)> {
-        self.cookies
+        self.names
             .range(cookie.saturating_add(1)..)
-            .filter_map(|(_, name)| self.names.get_key_value(name).map(|(name, entry)| (&**name, entry)))
+            .map(|(_, named)| (&*named.name, &named.entry))
             .filter(|(_, entry)| entry.inode != 0)
     }
 
-    /// Puts `entry` in the place of what stands for the name, and returns that. A name that goes on keeps its cookie.
+    /// Puts `entry` in the place of what stands for the name, and returns that. A name keeps its cookie.
     pub fn put(&mut self, name: &[u8], mut entry: Entry) -> Option<Entry> {
-        let old = self.names.get(name);
-        entry.cookie = match old {
-            Some(old) if (old.inode != 0) == (entry.inode != 0) => old.cookie,
-            _ => {
-                self.last_cookie += 1;
-                self.last_cookie
-            }
-        };
-        if let Some(old) = old {
-            self.cookies.remove(&old.cookie);
+        if let Some(cookie) = self.cookie_of(name) {
+            entry.cookie = cookie;
+            return self.names.get_mut(&cookie).map(|named| std::mem::replace(&mut named.entry, entry));
         }
-        self.cookies.insert(entry.cookie, name.into());
-        self.names.insert(name.into(), entry)
+        let mut cookie = first_cookie(name);
+        while self.names.contains_key(&cookie) {
+            cookie += 1;
+        }
+        entry.cookie = cookie;
+        self.names.insert(cookie, Named { name: name.into(), entry });
+        None
     }
 
     /// Forgets a name, its deletion too.
     pub fn forget(&mut self, name: &[u8]) -> Option<Entry> {
-        let old = self.names.remove(name)?;
-        self.cookies.remove(&old.cookie);
-        Some(old)
+        let cookie = self.cookie_of(name)?;
+        self.names.remove(&cookie).map(|named| named.entry)
     }
 
     /// The name whose entry is this node.
@@ -143,8 +201,8 @@ impl Entries {
 
     /// A node was copied as it is.
     pub fn moved(&mut self, name: &[u8], to: NodeAddress) {
-        if let Some(entry) = self.names.get_mut(name) {
-            entry.node = to;
+        if let Some(named) = self.cookie_of(name).and_then(|cookie| self.names.get_mut(&cookie)) {
+            named.entry.node = to;
         }
     }
 }
@@ -176,15 +234,39 @@ mod tests {
         for (name, inode) in [("a", 2), ("b", 3), ("c", 4)] {
             entries.put(name.as_bytes(), entry(inode));
         }
-        let first = entries.after(0).next().map(|(_, entry)| entry.cookie).unwrap();
+        let head = entries.after(0).next().map(|(name, entry)| (name.to_vec(), entry.cookie));
+        let first = head.as_ref().unwrap().1;
+        let head = head.into_iter();
         entries.put(b"a", entry(0));
         entries.put(b"b", entry(9));
         entries.put(b"d", entry(5));
-        let rest: Vec<_> = entries.after(first).map(|(name, entry)| (name.to_vec(), entry.inode)).collect();
-        assert_eq!(rest, [(b"b".to_vec(), 9), (b"c".to_vec(), 4), (b"d".to_vec(), 5)]);
-        assert_eq!((entries.inode(b"a"), entries.get(b"a").unwrap().inode), (None, 0));
+        let mut seen: Vec<_> = entries.after(first).map(|(name, entry)| (name.to_vec(), entry.inode)).collect();
+        seen.extend(
+            head.filter(|(name, _)| name != b"a").map(|(name, _)| (name.clone(), entries.inode(&name).unwrap())),
+        );
+        seen.sort();
+        seen.retain(|(name, _)| name != b"d");
+        assert_eq!(seen, [(b"b".to_vec(), 9), (b"c".to_vec(), 4)]);
+        assert_eq!((entries.inode(b"a"), entries.get(b"a").unwrap().inode, entries.inode(b"d")), (None, 0, Some(5)));
         entries.forget(b"a");
         assert!(entries.get(b"a").is_none() && !entries.is_empty());
+    }
+
+    #[test]
+    fn names_with_one_hash_are_told_apart() {
+        // As if all three had the hash of the first.
+        let start = first_cookie(b"a");
+        let named = |name: &[u8], inode| Named { name: name.into(), entry: entry(inode) };
+        let mut entries = Entries::default();
+        for (place, name) in [&b"x"[..], b"y", b"a"].iter().enumerate() {
+            entries.names.insert(start + place as u64, named(name, place as u32 + 2));
+        }
+        assert_eq!(entries.inode(b"a"), Some(4));
+        entries.names.remove(&start);
+        assert_eq!(entries.put(b"a", entry(7)).map(|old| old.inode), Some(4));
+        assert_eq!(entries.forget(b"a").map(|old| old.inode), Some(7));
+        assert!(entries.put(b"a", entry(9)).is_none());
+        assert_eq!(entries.get(b"a").map(|entry| entry.cookie), Some(start));
     }
 
     #[test]

@@ -2,12 +2,24 @@
 //!
 //! The design in one screen: `docs/design/03-jffs2.md`. The format in words, with sources: `docs/formats/jffs2.md`.
 
+pub mod acl;
 mod address;
 pub mod catalogue;
+mod clean;
 pub mod encode;
 pub mod fragments;
 pub mod inode;
 pub mod layout;
+mod load;
 pub mod medium;
+pub mod mkfs;
+mod mount;
+mod probe;
+mod read;
+mod scan;
+mod volume;
+pub mod write;
+pub mod xattr;
 
 pub use address::NodeAddress;
+pub use volume::{Damage, DamageKind, Jffs2, MountOptions};

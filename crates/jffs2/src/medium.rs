@@ -58,7 +58,7 @@ pub struct Shape {
     /// Bytes of a page: the unit of the write buffer; 1 on NOR.
     pub page_size: u32,
     /// Bytes of a read, at the most; the device's page.
-    read_size: u32,
+    pub(crate) read_size: u32,
     /// Pages of this size make up a block.
     pages_per_block: u32,
     /// Where cleanmarkers are.
@@ -193,11 +193,24 @@ impl<F: Flash> Medium<F> {
     ///
     /// Errors: those of the device, but for uncorrectable pages, whose damaged bytes are delivered. Time: what the device takes, one page after the other.
     pub fn read(&self, at: NodeAddress, into: &mut [u8], cause: Cause) -> Result<Soundness, FlashError> {
+        let mut soundness = Soundness::Sound;
+        self.read_noting(at, into, cause, &mut |_| soundness = Soundness::Uncorrectable)?;
+        Ok(soundness)
+    }
+
+    /// As [`Medium::read`]; tells the first address of each piece that was not correctable.
+    pub fn read_noting(
+        &self,
+        at: NodeAddress,
+        into: &mut [u8],
+        cause: Cause,
+        uncorrectable: &mut dyn FnMut(NodeAddress),
+    ) -> Result<(), FlashError> {
         let end = u64::from(self.shape.blocks) * u64::from(self.shape.erase_size);
         let inside = usize::try_from(end.saturating_sub(u64::from(at.0))).unwrap_or(usize::MAX).min(into.len());
         let (inside, outside) = into.split_at_mut(inside);
         outside.fill(0xFF);
-        let (mut from, mut left, mut soundness) = (at.0, inside, Soundness::Sound);
+        let (mut from, mut left) = (at.0, inside);
         while !left.is_empty() {
             let (page, column) = self.page_of(from);
             let length = left.len().min((self.shape.read_size - column) as usize);
@@ -207,7 +220,7 @@ impl<F: Flash> Medium<F> {
                 Ok(done) => self.clock.advance_to(done.completed),
                 Err(error) if error.kind == ErrorKind::Uncorrectable => {
                     self.clock.advance_to(error.completed.max(context.issued));
-                    soundness = Soundness::Uncorrectable;
+                    uncorrectable(NodeAddress(from));
                 }
                 Err(error) => return Err(error),
             }
@@ -215,7 +228,7 @@ impl<F: Flash> Medium<F> {
             from = from.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
             left = rest;
         }
-        Ok(soundness)
+        Ok(())
     }
 
     /// Puts what waits in write buffers over bytes that were read.
@@ -223,8 +236,8 @@ impl<F: Flash> Medium<F> {
         for buffer in &self.buffers {
             let Some(block) = buffer.block else { continue };
             let start = self.shape.address(block, buffer.page * self.shape.page_size).0;
-            let end = start + buffer.bytes.len() as u32;
-            let (from, to) = (at.max(start), (at + piece.len() as u32).min(end));
+            let end = start.saturating_add(buffer.bytes.len() as u32);
+            let (from, to) = (at.max(start), at.saturating_add(piece.len() as u32).min(end));
             if from < to {
                 let source = &buffer.bytes[(from - start) as usize..(to - start) as usize];
                 piece[(from - at) as usize..(to - at) as usize].copy_from_slice(source);

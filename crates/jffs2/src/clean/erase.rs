@@ -1,0 +1,83 @@
+//! Erasing, and retiring what failed.
+
+use std::collections::BTreeSet;
+
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, Cause};
+use nandkit_vfs::Result;
+
+use crate::NodeAddress;
+use crate::catalogue::{NodeRef, NodeState, Owner, Queue};
+use crate::layout::ROOT;
+use crate::volume::Jffs2;
+use crate::write::allocate::is_failure;
+use crate::write::device;
+
+impl<F: Flash> Jffs2<F> {
+    /// Erases the head of the blocks that wait for it, or retires it where it failed. Nothing happens where none waits.
+    pub(crate) fn erase_pending(&mut self) -> Result<()> {
+        let Some(number) = self.catalogue.head(Queue::ErasePending) else { return Ok(()) };
+        let nodes = self.catalogue.clear(number);
+        self.forget(number, &nodes);
+        if self.catalogue.block(number).is_some_and(|block| block.failed) {
+            return self.retire(number);
+        }
+        match self.medium.erase(number, Cause::Cleaning) {
+            Ok(()) => {}
+            Err(error) if is_failure(error.kind) => return self.retire(number),
+            Err(error) => return Err(device(error)),
+        }
+        let marker = self.medium.shape().cleanmarker.size();
+        if marker > 0 {
+            let node = NodeRef::new(0, marker, Owner::None, NodeState::Normal, self.medium.now());
+            self.catalogue.link(number, node);
+        }
+        if let Some(block) = self.catalogue.blocks.get_mut(number.index()) {
+            block.erases = block.erases.saturating_add(1);
+        }
+        self.catalogue.file(number, Queue::Free);
+        self.writer()?.counters.erases += 1;
+        Ok(())
+    }
+
+    fn retire(&mut self, number: BlockIndex) -> Result<()> {
+        self.catalogue.retire(number);
+        self.writer()?.counters.retired += 1;
+        self.medium.mark_bad(number).map_err(device)
+    }
+
+    /// Nodes are gone from the flash, obsolete ones too: nothing of them can come back. Inodes, attributes and references that have no node and are not in use go as well.
+    fn forget(&mut self, number: BlockIndex, nodes: &[NodeRef]) {
+        let erase_size = self.catalogue.erase_size;
+        let elsewhere = |at: &NodeAddress| at.block(erase_size) != number;
+        let owners = |wanted: fn(Owner) -> Option<u32>| -> BTreeSet<u32> {
+            nodes.iter().filter_map(|node| wanted(node.owner())).collect()
+        };
+        for inode in owners(|owner| if let Owner::Inode(number) = owner { Some(number) } else { None }) {
+            let Some(found) = self.inodes.get_mut(&inode) else { continue };
+            found.nodes.retain(elsewhere);
+            if found.nodes.is_empty() && found.links == 0 && found.retained == 0 && inode != ROOT {
+                self.inodes.remove(&inode);
+            }
+        }
+        for id in owners(|owner| if let Owner::Xattr(number) = owner { Some(number) } else { None }) {
+            let Some(found) = self.xattrs.attributes.get_mut(&id) else { continue };
+            found.nodes.retain(elsewhere);
+            if found.nodes.is_empty() && found.users == 0 {
+                self.xattrs.attributes.remove(&id);
+            }
+        }
+        for inode in owners(|owner| if let Owner::Xref(number) = owner { Some(number) } else { None }) {
+            let mut gone = Vec::new();
+            for (key, reference) in self.xattrs.references.range_mut((inode, 0)..=(inode, u32::MAX)) {
+                reference.nodes.retain(elsewhere);
+                if reference.nodes.is_empty() && reference.is_dead() {
+                    gone.push(*key);
+                }
+            }
+            for key in gone {
+                self.xattrs.references.remove(&key);
+            }
+        }
+    }
+}

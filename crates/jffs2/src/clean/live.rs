@@ -1,0 +1,372 @@
+//! A valid node goes elsewhere: copied as it is, or written anew, joined with its neighbours in the page.
+
+use nandkit_cleaning::separation::{Datum, Stamp};
+use nandkit_flash::Flash;
+use nandkit_units::{Cause, Nanos};
+use nandkit_vfs::{ErrorKind, Result};
+
+use crate::NodeAddress;
+use crate::catalogue::{NodeRef, NodeState, Owner, Queue, is_dirty};
+use crate::encode::{InodeFields, Piece, inode_node};
+use crate::fragments::{Fragment, Fragments};
+use crate::layout::{
+    self, DIRENT_SIZE, Dirent, Header, INODE_SIZE, MIN_DATA, PAGE_SIZE, compression, covered, crc, node_type,
+};
+use crate::volume::Jffs2;
+use crate::write::allocate::{Need, Reference};
+use crate::write::device;
+use crate::write::node::key;
+
+/// What stands before or behind a place of a file: a fragment, or a hole between two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Neighbour {
+    start: u32,
+    end: u32,
+    node: Option<NodeAddress>,
+}
+
+impl Neighbour {
+    const fn of(fragment: &Fragment) -> Self {
+        Self { start: fragment.start, end: fragment.end, node: Some(fragment.node) }
+    }
+}
+
+fn before(fragments: &Fragments, at: u32) -> Option<Neighbour> {
+    let all = fragments.all();
+    let last = all[..all.partition_point(|fragment| fragment.end <= at)].last();
+    match last {
+        Some(last) if last.end == at => Some(Neighbour::of(last)),
+        other => {
+            let start = other.map_or(0, |last| last.end);
+            (start < at).then_some(Neighbour { start, end: at, node: None })
+        }
+    }
+}
+
+fn behind(fragments: &Fragments, at: u32) -> Option<Neighbour> {
+    let all = fragments.all();
+    let next = all.get(all.partition_point(|fragment| fragment.start < at))?;
+    Some(if next.start == at { Neighbour::of(next) } else { Neighbour { start: at, end: next.start, node: None } })
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// Moves a node of an inode.
+    pub(super) fn collect_of_inode(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+        let Some(found) = self.inodes.get(&inode) else {
+            self.obsolete(at);
+            return Ok(());
+        };
+        let is_directory = found.entries.is_some();
+        match self.settle(inode) {
+            Ok(()) => {}
+            Err(error) if error.kind == ErrorKind::Device => return Err(error),
+            Err(_) => return self.copy(at, node, None),
+        }
+        // Reading the inode may have told that nothing of the node is valid.
+        let Some(node) = self.catalogue.node(at).filter(|node| !node.is_obsolete()).copied() else { return Ok(()) };
+        let body = self.inodes.get(&inode).and_then(|found| found.body.get());
+        if body.is_some_and(|body| body.metadata == Some(at)) {
+            return self.copy(at, &node, Some(crate::write::INODE_ENTRY));
+        }
+        if is_directory {
+            return self.collect_of_directory(inode, at, &node);
+        }
+        if node.state == NodeState::Pristine && self.copy_data(inode, at, &node)? {
+            return Ok(());
+        }
+        self.rewrite(inode, at, &node)
+    }
+
+    fn read_node(&self, at: NodeAddress, node: &NodeRef) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; node.length as usize];
+        let _ = self.medium.read(at, &mut bytes, Cause::Cleaning).map_err(device)?;
+        Ok(bytes)
+    }
+
+    /// Where a moved node goes, and the stamp that it keeps.
+    fn separate_moved(&mut self, inode: u32, page: u32, at: NodeAddress) -> Result<Datum> {
+        let datum = self.datum_of(at).unwrap_or_default();
+        let now = self.medium.now();
+        Ok(self.writer()?.separator.on_clean(key(inode, page), datum, now))
+    }
+
+    fn place_copy(
+        &mut self,
+        at: NodeAddress,
+        node: &NodeRef,
+        bytes: &[u8],
+        grant: crate::write::allocate::Grant,
+    ) -> Result<()> {
+        let reference =
+            Reference { owner: node.owner(), state: node.state, written: node.written, cause: Cause::Cleaning };
+        let to = self.place(grant, bytes, reference)?;
+        self.moved(at, to, bytes);
+        self.writer()?.counters.moved_as_they_were += 1;
+        Ok(())
+    }
+
+    /// Copies a node as it is, damaged or not.
+    pub(super) fn copy(&mut self, at: NodeAddress, node: &NodeRef, entry: Option<u32>) -> Result<()> {
+        let inode = if let Owner::Inode(inode) = node.owner() { inode } else { 0 };
+        let datum = self.separate_moved(inode, u32::MAX, at)?;
+        let need = Need { region: datum.region, least: node.length, entry: entry.unwrap_or(node.length) };
+        let grant = self.reserve_collecting(need)?;
+        let bytes = self.read_node(at, node)?;
+        self.place_copy(at, node, &bytes, grant)
+    }
+
+    /// Copies a node of a file's data that is valid as a whole. `false`: it has to be written anew, since it does not fit the end of the open block or is damaged.
+    fn copy_data(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<bool> {
+        // Its place in the file is not known before it is read; the separation goes by the first fragment.
+        let start = self.range_of(inode, at).map_or(0, |(start, _)| start);
+        let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
+        // The little that a piece needs, so that a block's end is filled by a piece; and the node's length for its summary entry: both as in fs/jffs2/gc.c.
+        let least = node.length.min(INODE_SIZE + MIN_DATA);
+        let grant = self.reserve_collecting(Need { region: datum.region, least, entry: node.length })?;
+        if grant.room < node.length {
+            return Ok(false);
+        }
+        let bytes = self.read_node(at, node)?;
+        if !self.is_sound_data(&bytes) {
+            return Ok(false);
+        }
+        self.place_copy(at, node, &bytes, grant)?;
+        Ok(true)
+    }
+
+    fn is_sound_data(&self, bytes: &[u8]) -> bool {
+        let order = self.medium.order();
+        let Some(node) = layout::Inode::decode(order, bytes) else { return false };
+        let data = bytes.get(INODE_SIZE as usize..).and_then(|data| data.get(..node.compressed_size as usize));
+        Header::decode(order, bytes).is_some_and(|header| header.check(order).is_ok())
+            && node.node_type == node_type::INODE
+            && bytes.get(..covered::INODE).is_some_and(|covered| crc(covered) == node.node_crc)
+            && data.is_some_and(|data| crc(data) == node.data_crc || node.data_size == 0)
+    }
+
+    /// The first and the last byte of a file (and one) that stand in a node.
+    fn range_of(&self, inode: u32, at: NodeAddress) -> Option<(u32, u32)> {
+        let body = self.inodes.get(&inode)?.body.get()?;
+        let mut of_node = body.fragments.all().iter().filter(|fragment| fragment.node == at);
+        let first = of_node.next()?;
+        Some((first.start, of_node.next_back().unwrap_or(first).end))
+    }
+
+    /// Writes anew what is valid of a node of a file's data.
+    fn rewrite(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+        let Some((start, end)) = self.range_of(inode, at) else {
+            // Nothing refers to it.
+            self.obsolete(at);
+            return Ok(());
+        };
+        let bytes = self.read_node(
+            at,
+            &NodeRef::new(node.offset, INODE_SIZE.min(node.length), node.owner(), node.state, node.written),
+        )?;
+        let header = layout::Inode::decode(self.medium.order(), &bytes);
+        let is_hole = header.is_some_and(|header| header.compression == compression::ZERO);
+        if start / PAGE_SIZE < (end - 1) / PAGE_SIZE && is_hole {
+            return self.rewrite_hole(inode, at, header.unwrap_or_default(), (start, end));
+        }
+        // Other systems' pages may be larger than ours, so that a node fills several of ours.
+        let mut from = start;
+        while from < end {
+            let to = (from - from % PAGE_SIZE).saturating_add(PAGE_SIZE).min(end);
+            match self.rewrite_page(inode, at, (from, to)) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Corrupt => return self.copy(at, node, None),
+                Err(error) => return Err(error),
+            }
+            from = to;
+        }
+        // What is between its fragments stands in newer nodes.
+        if self.range_of(inode, at).is_none() {
+            self.obsolete(at);
+        }
+        Ok(())
+    }
+
+    /// Writes a part of a page anew, joined with its neighbours in the page where that helps.
+    fn rewrite_page(&mut self, inode: u32, at: NodeAddress, range: (u32, u32)) -> Result<()> {
+        let (start, end) = self.widened(inode, range);
+        let mut bytes = vec![0; (end - start) as usize];
+        self.content(inode, start, &mut bytes)?;
+        let mut done = 0;
+        while start + (done as u32) < range.1 {
+            let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
+            let grant = self.reserve_collecting(Self::need_inode(datum.region, MIN_DATA))?;
+            let from = start + done as u32;
+            done += self.write_piece(inode, grant, from, &bytes[done..], (Cause::Cleaning, datum.stamp))?;
+            self.writer()?.counters.rewritten += 1;
+        }
+        Ok(())
+    }
+
+    /// A range of a page, with its neighbours in the page: pieces always; what reaches the page's beginning or end only where it stands in the victim or in a
+    /// dirty block, since clean blocks would get dirty by it. Not at all where free blocks are few (fs/jffs2/gc.c).
+    fn widened(&self, inode: u32, (start, end): (u32, u32)) -> (u32, u32) {
+        let ready = self.catalogue.count(Queue::Free) + self.catalogue.count(Queue::ErasePending);
+        let merge = self.writer.as_deref().map_or(u32::MAX, |writer| writer.levels().merge);
+        let Some(body) = self.inodes.get(&inode).and_then(|found| found.body.get()) else { return (start, end) };
+        if ready <= merge {
+            return (start, end);
+        }
+        let least = start - start % PAGE_SIZE;
+        let most = least.saturating_add(PAGE_SIZE);
+        let (mut from, mut to) = (start, end);
+        while let Some(found) = before(&body.fragments, from).filter(|found| found.start >= least) {
+            if found.start == least && !self.is_worth_joining(found.node) {
+                break;
+            }
+            from = found.start;
+        }
+        while let Some(found) = behind(&body.fragments, to).filter(|found| found.end <= most) {
+            if found.end == most && !self.is_worth_joining(found.node) {
+                break;
+            }
+            to = found.end;
+        }
+        (from, to)
+    }
+
+    fn is_worth_joining(&self, node: Option<NodeAddress>) -> bool {
+        let Some(node) = node else { return false };
+        let block = self.catalogue.block(node.block(self.catalogue.erase_size));
+        block.is_some_and(|block| block.queue == Queue::Collecting || is_dirty(block.dirty + block.wasted))
+    }
+
+    /// Writes a hole of several pages anew. One that was written over in between keeps its version and its whole range.
+    fn rewrite_hole(
+        &mut self,
+        inode: u32,
+        at: NodeAddress,
+        old: layout::Inode,
+        (start, end): (u32, u32),
+    ) -> Result<()> {
+        let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
+        let grant = self.reserve_collecting(Self::need_inode(datum.region, 0))?;
+        self.writer()?.counters.rewritten += 1;
+        let body = self.body_mut(inode)?;
+        let fragments = body.fragments.all().iter().filter(|fragment| fragment.node == at).count();
+        if fragments == 1 {
+            let fields = self.fields(inode)?;
+            let hole = Piece::hole(start, end - start);
+            let node = self.write_inode(grant, &fields, &hole, Cause::Cleaning, datum.stamp)?;
+            return self.hold(inode, node, start, end);
+        }
+        let fields = InodeFields {
+            inode,
+            version: old.version,
+            mode: body.mode,
+            uid: body.uid,
+            gid: body.gid,
+            file_size: body.size,
+            accessed: body.accessed,
+            modified: body.modified,
+            changed: body.changed,
+        };
+        let mut bytes = Vec::new();
+        inode_node(self.medium.order(), &fields, &Piece::hole(old.offset, old.data_size), &mut bytes);
+        let Stamp(stamp) = datum.stamp;
+        let (owner, state) = (Owner::Inode(inode), NodeState::Normal);
+        let to =
+            self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp), cause: Cause::Cleaning })?;
+        self.moved(at, to, &bytes);
+        Ok(())
+    }
+
+    /// Moves a directory entry, or drops a deletion that hides nothing any more.
+    fn collect_of_directory(&mut self, directory: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+        let bytes = self.read_node(at, node)?;
+        let order = self.medium.order();
+        let entry = Dirent::decode(order, &bytes).filter(|entry| entry.node_type == node_type::DIRENT);
+        let name = entry.and_then(|entry| bytes.get(DIRENT_SIZE as usize..)?.get(..usize::from(entry.name_length)));
+        let found = self.inodes.get(&directory).and_then(|inode| inode.entries.as_ref()?.get(name?));
+        let Some((name, found)) = name.zip(found.filter(|found| found.node == at)) else {
+            // Nothing refers to it: not even the directory that it says it belongs to.
+            self.obsolete(at);
+            return Ok(());
+        };
+        if found.inode == 0 && !self.hides_something(directory, at, name)? {
+            if let Some(entries) = self.inodes.get_mut(&directory).and_then(|inode| inode.entries.as_mut()) {
+                entries.forget(name);
+            }
+            self.obsolete(at);
+            self.writer()?.counters.deletions_dropped += 1;
+            return Ok(());
+        }
+        self.copy(at, node, Some(crate::write::DIRENT_ENTRY + name.len() as u32))
+    }
+
+    /// Whether an older entry of the name is still on the flash, in another block: it would come back without this deletion (fs/jffs2/gc.c,
+    /// `jffs2_garbage_collect_deletion_dirent`).
+    fn hides_something(&self, directory: u32, at: NodeAddress, name: &[u8]) -> Result<bool> {
+        let erase_size = self.catalogue.erase_size;
+        let length = (DIRENT_SIZE + name.len() as u32).next_multiple_of(4);
+        let Some(inode) = self.inodes.get(&directory) else { return Ok(false) };
+        for other in inode.nodes.iter().filter(|other| other.block(erase_size) != at.block(erase_size)) {
+            // A node's length here may include padding behind it.
+            let Some(node) = self.catalogue.node(*other).filter(|node| node.is_obsolete() && node.length >= length)
+            else {
+                continue;
+            };
+            let mut bytes = vec![0; length.min(node.length) as usize];
+            let _ = self.medium.read(*other, &mut bytes, Cause::Cleaning).map_err(device)?;
+            let Some(entry) = Dirent::decode(self.medium.order(), &bytes) else { continue };
+            let behind = bytes.get(DIRENT_SIZE as usize..).and_then(|behind| behind.get(..name.len()));
+            let same = usize::from(entry.name_length) == name.len() && behind == Some(name);
+            if entry.node_type == node_type::DIRENT && entry.inode != 0 && same {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Moves an extended attribute.
+    pub(super) fn collect_attribute(&mut self, id: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+        let is_newest =
+            self.xattrs.attributes.get(&id).is_some_and(|attribute| attribute.users > 0 && attribute.node == at);
+        if is_newest {
+            return self.copy(at, node, Some(crate::write::XATTR_ENTRY));
+        }
+        self.obsolete(at);
+        Ok(())
+    }
+
+    /// Moves a reference to an extended attribute, or drops a deletion that hides nothing any more.
+    pub(super) fn collect_reference(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+        let erase_size = self.catalogue.erase_size;
+        let mut all = self.xattrs.references.range((inode, 0)..=(inode, u32::MAX));
+        let found = all.find(|(_, reference)| reference.node == at);
+        let needed = found.is_some_and(|(_, reference)| {
+            let elsewhere = |other: &NodeAddress| other.block(erase_size) != at.block(erase_size);
+            !reference.is_dead() || reference.nodes.iter().any(elsewhere)
+        });
+        if needed {
+            return self.copy(at, node, Some(crate::write::XREF_ENTRY));
+        }
+        self.obsolete(at);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_neighbours_too() {
+        let mut fragments = Fragments::default();
+        let node = NodeAddress(4);
+        fragments.insert(node, 100, 200, &mut Vec::new());
+        fragments.insert(NodeAddress(8), 300, 400, &mut Vec::new());
+        let hole = |start, end| Some(Neighbour { start, end, node: None });
+        assert_eq!((before(&fragments, 100), before(&fragments, 0)), (hole(0, 100), None));
+        assert_eq!(before(&fragments, 200), Some(Neighbour { start: 100, end: 200, node: Some(node) }));
+        assert_eq!((before(&fragments, 300), behind(&fragments, 200)), (hole(200, 300), hole(200, 300)));
+        assert_eq!(
+            (behind(&fragments, 100).map(|found| found.node), behind(&fragments, 400)),
+            (Some(Some(node)), None)
+        );
+    }
+}

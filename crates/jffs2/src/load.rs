@@ -1,0 +1,460 @@
+//! One inode's nodes to its attributes and content.
+//!
+//! The rules are those of Linux (fs/jffs2/readinode.c): nodes count in the order of their versions, a node with damaged data does not exist, the newest one that does gives the
+//! attributes, and a file is as long as that one says and its nodes reach. Not its way: the newest node is looked at first, and one that newer ones hide is not read.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use nandkit_codec::compression::{Compression, decompress};
+use nandkit_flash::Flash;
+use nandkit_units::Cause;
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use crate::NodeAddress;
+use crate::catalogue::NodeState;
+use crate::fragments::Fragments;
+use crate::inode::{Body, Inode};
+use crate::layout::{self, Dirent, Header, INODE_SIZE, PAGE_SIZE, compression, node_type};
+use crate::medium::Soundness;
+use crate::scan::node::{self, Bad};
+use crate::volume::{Damage, DamageKind, Jffs2};
+
+/// The most that one node's data may become. Linux writes pages of 4 KiB (64 KiB on some machines).
+const DECOMPRESSED_MAX: u32 = 1 << 20;
+
+/// Types in a mode.
+pub(crate) mod format {
+    pub(crate) const FIFO: u32 = 0o010_000;
+    pub(crate) const CHARACTER: u32 = 0o020_000;
+    pub(crate) const DIRECTORY: u32 = 0o040_000;
+    pub(crate) const BLOCK: u32 = 0o060_000;
+    pub(crate) const REGULAR: u32 = 0o100_000;
+    pub(crate) const SYMLINK: u32 = 0o120_000;
+    pub(crate) const SOCKET: u32 = 0o140_000;
+}
+
+/// An inode node of the inode that is being loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) at: NodeAddress,
+    pub(crate) node: layout::Inode,
+}
+
+impl Piece {
+    /// Bytes of the file that it holds. Some old kernels wrote holes with both sizes swapped (fs/jffs2/readinode.c, `read_dnode`).
+    pub(crate) const fn size(&self) -> u32 {
+        let node = &self.node;
+        let swapped = node.compression == compression::ZERO && node.data_size == 0;
+        if swapped { node.compressed_size } else { node.data_size }
+    }
+
+    const fn range(&self) -> (u32, u32) {
+        (self.node.offset, self.node.offset.saturating_add(self.size()))
+    }
+}
+
+/// Ranges that are spoken for: start to end, none touching another.
+#[derive(Default)]
+struct Covered(BTreeMap<u32, u32>);
+
+impl Covered {
+    fn holds(&self, start: u32, end: u32) -> bool {
+        self.0.range(..=start).next_back().is_some_and(|(_, last)| *last >= end)
+    }
+
+    fn add(&mut self, mut start: u32, mut end: u32) {
+        if start >= end {
+            return;
+        }
+        while let Some((from, to)) = self.0.range(..=end).next_back().map(|(from, to)| (*from, *to))
+            && to >= start
+        {
+            self.0.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        self.0.insert(start, end);
+    }
+}
+
+/// Pieces of an inode, chosen from all its nodes.
+#[derive(Default)]
+pub(crate) struct Chosen {
+    /// Valid ones by version, the newest first; the first gives the attributes.
+    pub(crate) valid: Vec<Piece>,
+    /// Those that newer ones hide, or that only held attributes.
+    pub(crate) hidden: Vec<NodeAddress>,
+    /// Those whose data are damaged.
+    pub(crate) bad: Vec<(NodeAddress, Bad)>,
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// An inode's body, loaded at its first use. One without any valid node has mode 0. Errors: `NotFound`, `Device`.
+    pub(crate) fn body(&self, number: u32) -> Result<&Body> {
+        let inode = self.inodes.get(&number);
+        let inode = inode.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {number} does not exist")))?;
+        if let Some(body) = inode.body.get() {
+            return Ok(body);
+        }
+        let body = self.load(number, inode)?;
+        Ok(get_or_set(&inode.body, body))
+    }
+
+    /// The bytes of a node as the catalogue has it. Where there is less than a header, none.
+    pub(crate) fn node_bytes(&self, at: NodeAddress, cause: Cause) -> Result<Vec<u8>> {
+        let length = self.catalogue.node(at).map_or(0, |node| node.length);
+        self.bytes_at(at, length, cause)
+    }
+
+    /// Bytes of the device; tells of pages that are not correctable.
+    pub(crate) fn bytes_at(&self, at: NodeAddress, length: u32, cause: Cause) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        let read = self.medium.read(at, &mut bytes, cause);
+        if read.map_err(|error| FsError::device("the flash", error))? == Soundness::Uncorrectable {
+            self.damage.add(crate::scan::uncorrectable(self.medium.shape().block_of(at), at));
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn note(&self, at: NodeAddress, inode: u32, kind: DamageKind, detail: impl Into<String>) {
+        let block = self.medium.shape().block_of(at);
+        self.damage.add(Damage { at, block, kind, inode: Some(inode), detail: detail.into() });
+    }
+
+    fn load(&self, number: u32, inode: &Inode) -> Result<Body> {
+        let mut body = Body::default();
+        let mut pieces = Vec::new();
+        let mut newest_name = (0, 0);
+        for at in &inode.nodes {
+            let Some(node) = self.catalogue.node(*at).filter(|node| !node.is_obsolete()) else { continue };
+            let length = node.length;
+            match self.load_node(number, *at, length)? {
+                Ok(Loaded::Piece(piece)) => pieces.push(piece),
+                Ok(Loaded::Name(dirent)) => {
+                    if dirent.version > newest_name.0 && dirent.made != 0 {
+                        newest_name = (dirent.version, dirent.made);
+                    }
+                    let state = if dirent.inode == 0 { NodeState::Normal } else { NodeState::Pristine };
+                    body.states.push((*at, state));
+                }
+                Err(bad) => {
+                    self.note(*at, number, bad.kind, &*bad.detail);
+                    body.states.push((*at, NodeState::Obsolete));
+                    if inode.entries.as_ref().is_some_and(|entries| entries.by_node(*at).is_some()) {
+                        body.dropped.push(*at);
+                    }
+                }
+            }
+        }
+        let mut reader = |at: NodeAddress, length: u32| self.bytes_at(at, length, Cause::UserData);
+        let chosen = choose(pieces, &mut reader)?;
+        for (at, bad) in &chosen.bad {
+            self.note(*at, number, bad.kind, bad.detail.clone());
+            body.states.push((*at, NodeState::Obsolete));
+        }
+        body.states.extend(chosen.hidden.iter().map(|at| (*at, NodeState::Obsolete)));
+        match chosen.valid.first().copied() {
+            Some(latest) => self.build(number, &latest, &chosen, newest_name, &mut body)?,
+            None if number == layout::ROOT || inode.entries.is_some() => {
+                // No node of its own is left, but names in it are (fs/jffs2/readinode.c has the same mode).
+                body.mode = format::DIRECTORY | 0o755;
+                if number != layout::ROOT {
+                    let at = inode.nodes.first().copied().unwrap_or_default();
+                    self.note(at, number, DamageKind::Missing, "no node with the directory's attributes is left");
+                }
+            }
+            None => {
+                let at = inode.nodes.first().copied().unwrap_or_default();
+                self.note(at, number, DamageKind::Missing, "no valid node of it is left");
+            }
+        }
+        Ok(body)
+    }
+
+    /// One node of an inode, as far as its fixed part and its name go.
+    fn load_node(&self, number: u32, at: NodeAddress, length: u32) -> Result<std::result::Result<Loaded, Bad>> {
+        // Up to the end of the page that holds the fixed part: the device reads it whole anyway.
+        let page = self.medium.shape().page_size.max(1);
+        let fixed = length.min(INODE_SIZE.max(layout::DIRENT_SIZE + 255));
+        let first = if page > 1 { (at.0 % page + INODE_SIZE).next_multiple_of(page) - at.0 % page } else { INODE_SIZE };
+        let mut bytes = self.bytes_at(at, first.min(length), Cause::UserData)?;
+        let order = self.medium.order();
+        let bad = |detail: &str| Ok(Err(Bad { kind: DamageKind::Header, inode: Some(number), detail: detail.into() }));
+        let Some(header) = Header::decode(order, &bytes) else { return bad("too short for a node") };
+        if header.check(order).is_err() || layout::padded(header.total_length) != length {
+            return bad("the summary tells of a node here; its header is damaged");
+        }
+        Ok(match header.node_type {
+            node_type::INODE => node::inode(order, &bytes, header.total_length).and_then(|found| {
+                if found.inode == number {
+                    return Ok(Loaded::Piece(Piece { at, node: found }));
+                }
+                let detail = format!("the summary says that it is inode {number}'s");
+                Err(Bad { kind: DamageKind::Summary, inode: Some(found.inode), detail })
+            }),
+            node_type::DIRENT => {
+                if (bytes.len() as u32) < fixed {
+                    bytes = self.bytes_at(at, fixed, Cause::UserData)?;
+                }
+                node::dirent(order, &bytes, header.total_length).and_then(|(dirent, name)| {
+                    let entries = self.inodes.get(&number).and_then(|inode| inode.entries.as_ref());
+                    let entry = entries.and_then(|entries| entries.get(&name.name));
+                    if dirent.parent == number
+                        && entry.is_some_and(|entry| entry.node == at && entry.inode == dirent.inode)
+                    {
+                        return Ok(Loaded::Name(dirent));
+                    }
+                    let detail = "the summary tells of another name".into();
+                    Err(Bad { kind: DamageKind::Summary, inode: Some(dirent.parent), detail })
+                })
+            }
+            _ => return bad("the summary tells of another type of node"),
+        })
+    }
+
+    /// Attributes and fragments from the valid pieces.
+    fn build(
+        &self,
+        number: u32,
+        latest: &Piece,
+        chosen: &Chosen,
+        newest_name: (u32, u32),
+        body: &mut Body,
+    ) -> Result<()> {
+        let node = &latest.node;
+        body.mode = node.mode;
+        (body.uid, body.gid, body.size) = (node.uid, node.gid, node.file_size);
+        (body.accessed, body.modified, body.changed) = (node.accessed, node.modified, node.changed);
+        let mut fragments = fragments_of(chosen);
+        match body.format() {
+            format::REGULAR => {
+                fragments.clear(node.file_size, u32::MAX, &mut Vec::new());
+                self.fit_size(number, latest, body, &fragments);
+                if fragments.all().is_empty() {
+                    body.metadata = Some(latest.at);
+                }
+            }
+            format::SYMLINK | format::CHARACTER | format::BLOCK => {
+                self.special(number, latest, chosen, body, &fragments)?;
+                fragments = Fragments::default();
+            }
+            _ => {
+                if body.format() == format::DIRECTORY && newest_name.0 > node.version {
+                    (body.modified, body.changed) = (newest_name.1, newest_name.1);
+                }
+                body.metadata = Some(latest.at);
+            }
+        }
+        states(chosen, &fragments, body);
+        body.fragments = fragments;
+        Ok(())
+    }
+
+    /// A file is no longer than its nodes reach; whatever is missing was lost.
+    fn fit_size(&self, number: u32, latest: &Piece, body: &mut Body, fragments: &Fragments) {
+        let mut end = 0;
+        for fragment in fragments.all() {
+            if fragment.start > end {
+                let detail =
+                    format!("bytes {end:#x} to {:#x} of the file stand in no node, and read as zeroes", fragment.start);
+                self.note(fragment.node, number, DamageKind::Missing, detail);
+            }
+            end = fragment.end;
+        }
+        if end < body.size {
+            let detail = format!("the file had {:#x} bytes, its nodes hold {end:#x}", body.size);
+            self.note(latest.at, number, DamageKind::Missing, detail);
+            body.size = end;
+        }
+    }
+
+    /// Links and devices have one node with data, and it gives the attributes as well.
+    fn special(
+        &self,
+        number: u32,
+        latest: &Piece,
+        chosen: &Chosen,
+        body: &mut Body,
+        fragments: &Fragments,
+    ) -> Result<()> {
+        let alone = matches!(fragments.all(), [only] if only.node == latest.at);
+        let bytes =
+            self.bytes_at(latest.at, INODE_SIZE.saturating_add(latest.node.compressed_size), Cause::UserData)?;
+        let content = alone.then(|| content(&latest.node, &bytes, latest.at)).transpose();
+        let lost = |body: &mut Body, detail: &str| {
+            self.note(latest.at, number, DamageKind::Node, detail);
+            body.mode = 0;
+        };
+        let content = match content {
+            Ok(Some(content)) => content,
+            Ok(None) => {
+                lost(
+                    body,
+                    if chosen.valid.len() > 1 {
+                        "a link or device with more than one node"
+                    } else {
+                        "a link or device without content"
+                    },
+                );
+                return Ok(());
+            }
+            Err(error) => {
+                lost(body, &error.detail);
+                return Ok(());
+            }
+        };
+        body.metadata = Some(latest.at);
+        if body.format() == format::SYMLINK {
+            body.size = u32::try_from(content.len()).unwrap_or(0);
+            body.target = content;
+            return Ok(());
+        }
+        match device(self.medium.order(), &content) {
+            Some(device) => body.device = device,
+            None => lost(body, "a device number has two or four bytes"),
+        }
+        Ok(())
+    }
+
+    /// The bytes of the file that a node holds, checked and decompressed; none where they are zeroes. Errors: `Corrupt` with the address, `Device`.
+    pub(crate) fn node_content(&self, at: NodeAddress, cause: Cause) -> Result<Vec<u8>> {
+        let bytes = self.node_bytes(at, cause)?;
+        let order = self.medium.order();
+        let length = Header::decode(order, &bytes).map_or(0, |header| header.total_length);
+        let node = node::inode(order, &bytes, length).map_err(|bad| corrupt(at, &bad))?;
+        content(&node, &bytes, at)
+    }
+}
+
+enum Loaded {
+    Piece(Piece),
+    Name(Dirent),
+}
+
+fn get_or_set(cell: &OnceLock<Box<Body>>, body: Body) -> &Body {
+    cell.get_or_init(|| Box::new(body))
+}
+
+fn corrupt(at: NodeAddress, bad: &Bad) -> FsError {
+    FsError::new(ErrorKind::Corrupt, format!("the node at {at}: {}", bad.detail))
+}
+
+/// Data of an inode node as the file has them. `bytes` is the whole node.
+pub(crate) fn content(node: &layout::Inode, bytes: &[u8], at: NodeAddress) -> Result<Vec<u8>> {
+    let data = node::data(node, bytes).map_err(|bad| corrupt(at, &bad))?;
+    decompressed(node, data).map_err(|what| FsError::new(ErrorKind::Corrupt, format!("the node at {at}: {what}")))
+}
+
+/// Data as the file has them; of a hole, which may be of any size, none. The error says what is wrong with them.
+pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> std::result::Result<Vec<u8>, String> {
+    let method = match node.compression {
+        compression::NONE => Compression::None,
+        compression::ZERO => Compression::Zero,
+        compression::RTIME => Compression::Rtime,
+        compression::RUBIN_MIPS => Compression::RubinMips,
+        compression::DYNAMIC_RUBIN => Compression::DynRubin,
+        compression::ZLIB => Compression::Zlib,
+        compression::LZO => Compression::Lzo,
+        unknown => return Err(format!("nobody knows compression {unknown}")),
+    };
+    if method == Compression::Zero {
+        return Ok(Vec::new());
+    }
+    let size = node.data_size;
+    if method == Compression::None && size as usize != data.len() {
+        return Err(format!("{} bytes of data stand for {size}", data.len()));
+    }
+    if size > DECOMPRESSED_MAX && method != Compression::None {
+        return Err(format!("the data are to become {size} bytes, more than {DECOMPRESSED_MAX}"));
+    }
+    let mut content = vec![0; size as usize];
+    decompress(method, data, &mut content).map_err(|error| error.to_string())?;
+    Ok(content)
+}
+
+/// Major << 32 | minor from what stands in a device's node: 16 bits of old, or 32 of new ones (linux/kdev_t.h).
+fn device(order: layout::ByteOrder, content: &[u8]) -> Option<u64> {
+    let (major, minor) = match *content {
+        [a, b] => {
+            let number = u32::from(order.u16([a, b]));
+            (number >> 8 & 0xFF, number & 0xFF)
+        }
+        [a, b, c, d] => {
+            let number = order.u32([a, b, c, d]);
+            (number >> 8 & 0xFFF, number & 0xFF | number >> 12 & 0xF_FF00)
+        }
+        _ => return None,
+    };
+    Some(u64::from(major) << 32 | u64::from(minor))
+}
+
+/// Chooses the valid pieces: the newest first, and of those that it does not hide, the next. Data are read through `read` where they count.
+///
+/// Among equal versions the one that stands last counts, as for Linux, whose list of nodes begins with the last.
+pub(crate) fn choose(
+    mut pieces: Vec<Piece>,
+    read: &mut dyn FnMut(NodeAddress, u32) -> Result<Vec<u8>>,
+) -> Result<Chosen> {
+    pieces.sort_by_key(|piece| Reverse((piece.node.version, piece.at)));
+    let mut chosen = Chosen::default();
+    let mut covered = Covered::default();
+    for piece in pieces {
+        let (start, end) = piece.range();
+        let is_latest = chosen.valid.is_empty();
+        if !is_latest && (start == end || covered.holds(start, end)) {
+            chosen.hidden.push(piece.at);
+            continue;
+        }
+        if piece.node.compressed_size > 0 {
+            let bytes = read(piece.at, INODE_SIZE.saturating_add(piece.node.compressed_size))?;
+            if let Err(bad) = node::data(&piece.node, &bytes) {
+                chosen.bad.push((piece.at, bad));
+                continue;
+            }
+        }
+        covered.add(start, end);
+        if is_latest && piece.node.mode & 0o170_000 == format::REGULAR {
+            // What older nodes hold behind the end of the file does not count.
+            covered.add(piece.node.file_size, u32::MAX);
+        }
+        chosen.valid.push(piece);
+    }
+    Ok(chosen)
+}
+
+/// The fragments that valid pieces make.
+pub(crate) fn fragments_of(chosen: &Chosen) -> Fragments {
+    let mut fragments = Fragments::default();
+    for piece in chosen.valid.iter().rev() {
+        let (start, end) = piece.range();
+        fragments.insert(piece.at, start, end, &mut Vec::new());
+    }
+    fragments
+}
+
+/// What the collector may do with each valid node: copy what stands alone in its pages, write anew what does not (fs/jffs2/nodelist.c).
+fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
+    let all = fragments.all();
+    for piece in &chosen.valid {
+        let (start, end) = piece.range();
+        let mut own = fragments.of_node(piece.at, start, end);
+        let (first, more) = (own.next(), own.next().is_some());
+        let state = match first {
+            None if body.metadata == Some(piece.at) && body.format() != format::REGULAR && piece.size() > 0 => {
+                NodeState::Pristine
+            }
+            None if body.metadata == Some(piece.at) => NodeState::Normal,
+            None => NodeState::Obsolete,
+            Some(first) => {
+                let is_last = all.last() == Some(first);
+                let whole =
+                    !more && (first.start, first.end) == (start, end) && (is_last || end.is_multiple_of(PAGE_SIZE));
+                // Linux copies the last piece of a file whatever its size.
+                let copies = start.is_multiple_of(PAGE_SIZE) && (whole || is_last && first.start == start && !more);
+                if copies && piece.node.compressed_size > 0 { NodeState::Pristine } else { NodeState::Normal }
+            }
+        };
+        body.states.push((piece.at, state));
+    }
+}

@@ -1,0 +1,87 @@
+//! From what stands in the blocks to a volume: links counted, dead inodes told from living ones, blocks put on lists.
+//!
+//! The rules are those of Linux (fs/jffs2/build.c, scan.c, xattr.c), so that the tree is the same.
+
+mod blocks;
+mod collect;
+mod links;
+
+use nandkit_cleaning::separation::Separator;
+use nandkit_flash::Flash;
+use nandkit_units::Clock;
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use crate::layout::{ByteOrder, Compatibility, ROOT};
+use crate::medium::{Medium, Shape};
+use crate::probe;
+use crate::scan::Scan;
+use crate::volume::{DamageList, Jffs2, MountOptions};
+use crate::write::Writer;
+use collect::Collected;
+
+/// Blocks that are scanned before what was found in them is put together.
+const BATCH: u32 = 256;
+
+impl<F: Flash> Jffs2<F> {
+    /// Mounts a device. Damage is no error: see [`Jffs2::damage`]. A blank device is an empty volume.
+    ///
+    /// Time: with summaries a read of each block's end, else of all blocks that are not blank. Memory: under 120 bytes for each node.
+    ///
+    /// Errors: `InvalidArgument` where JFFS2 cannot be on such a device; `Corrupt` where the device is not blank and holds no node, or one of a type that forbids mounting;
+    /// `ReadOnly` where one forbids mounting for writing; `Device`.
+    pub fn mount(flash: F, clock: Clock, options: MountOptions) -> Result<Self> {
+        let mut shape = Shape::of(flash.geometry()).map_err(|what| FsError::new(ErrorKind::InvalidArgument, what))?;
+        shape.cleanmarker = options.cleanmarker.unwrap_or(shape.cleanmarker);
+        let streams = Separator::new(options.write.separation).regions();
+        let mut medium = Medium::new(flash, clock, shape, options.order.unwrap_or_default(), usize::from(streams));
+        if options.order.is_none() {
+            medium.set_order(probe::order(&medium).map_err(device)?.unwrap_or(ByteOrder::Little));
+        }
+        let damage = DamageList::default();
+        let mut collected = Collected::default();
+        let scan = Scan { medium: &medium, summaries: options.use_summaries };
+        for from in (0..shape.blocks).step_by(BATCH as usize) {
+            let to = (from + BATCH).min(shape.blocks);
+            let scans = scan.blocks(from, to, options.parallel).map_err(device)?;
+            for (number, mut found) in (from..to).zip(scans) {
+                if let Some((offset, unknown)) = found.forbids {
+                    refuse(&shape, number, offset, unknown, options.read_only)?;
+                }
+                damage.extend(found.damage.drain(..));
+                collected.add(&shape, number, found, medium.now());
+            }
+        }
+        collected.finish(&damage, &shape);
+        links::count(&mut collected, &damage, &shape);
+        let mut catalogue = blocks::file(&shape, &mut collected)?;
+        let writer = match options.read_only {
+            true => None,
+            false => Some(Box::new(Writer::new(&options.write, &mut catalogue, medium.now()))),
+        };
+        let highest_inode = collected.inodes.last_key_value().map_or(ROOT, |(number, _)| (*number).max(ROOT));
+        let Collected { inodes, xattrs, .. } = collected;
+        Ok(Self { medium, catalogue, inodes, xattrs, highest_inode, damage, writer })
+    }
+}
+
+fn device(error: nandkit_flash::FlashError) -> FsError {
+    FsError::device("the flash, while mounting", error)
+}
+
+/// A node of a type that nobody knows, and what its compatibility bits forbid.
+fn refuse(shape: &Shape, block: u32, offset: u32, unknown: u16, read_only: bool) -> Result<()> {
+    let at = shape.address(nandkit_units::BlockIndex(block), offset);
+    match Compatibility::of(unknown) {
+        Compatibility::Incompatible => {
+            let text =
+                format!("the node at {at} is of type {unknown:#06x}, which forbids mounting to all who do not know it");
+            Err(FsError::new(ErrorKind::Corrupt, text))
+        }
+        Compatibility::ReadOnly if !read_only => {
+            let text =
+                format!("the node at {at} is of type {unknown:#06x}, which forbids writing to all who do not know it");
+            Err(FsError::new(ErrorKind::ReadOnly, text))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Nodes put together by whose they are.
+
+use nandkit_units::{BlockIndex, Nanos};
+
+use crate::NodeAddress;
+use crate::catalogue::{Block, NodeRef, NodeState, Owner};
+use crate::inode::{Entries, Entry, Inode, Inodes};
+use crate::layout::ROOT;
+use crate::medium::Shape;
+use crate::scan::node::{FoundName, What};
+use crate::scan::{BlockScan, Condition};
+use crate::volume::{Damage, DamageKind, DamageList};
+use crate::xattr::{Attribute, Reference, XattrTable};
+
+/// What was found so far.
+#[derive(Default)]
+pub(super) struct Collected {
+    /// The blocks, with nodes and sums, on no list yet.
+    pub(super) blocks: Vec<Block>,
+    /// What each block is as a whole.
+    pub(super) conditions: Vec<Condition>,
+    pub(super) inodes: Inodes,
+    pub(super) xattrs: XattrTable,
+    /// The sum of all versions, from which Linux takes where its lists begin.
+    pub(super) versions: u32,
+    nodes: Vec<(u32, NodeAddress, u32)>,
+    names: Vec<(NodeAddress, FoundName)>,
+    attributes: Vec<(u32, u32, NodeAddress)>,
+    references: Vec<((u32, u32), u32, NodeAddress)>,
+}
+
+impl Collected {
+    /// Takes in a block. Blocks come in order.
+    pub(super) fn add(&mut self, shape: &Shape, number: u32, scan: BlockScan, now: Nanos) {
+        let mut block = Block::empty(shape.erase_size);
+        (block.first_written, block.last_written) = (now, now);
+        block.nodes.reserve_exact(scan.found.len());
+        for found in scan.found {
+            let at = shape.address(BlockIndex(number), found.offset);
+            let (owner, state) = self.note(at, found.what);
+            block.nodes.push(NodeRef::new(found.offset, found.length, owner, state, now));
+            block.free -= found.length.min(block.free);
+            match state {
+                NodeState::Unchecked => block.unchecked += found.length,
+                NodeState::Pristine | NodeState::Normal => block.used += found.length,
+                NodeState::Obsolete => block.dirty += found.length,
+            }
+        }
+        self.blocks.push(block);
+        self.conditions.push(scan.condition);
+    }
+
+    fn note(&mut self, at: NodeAddress, what: What) -> (Owner, NodeState) {
+        match what {
+            What::Obsolete => (Owner::None, NodeState::Obsolete),
+            What::Cleanmarker | What::Summary => (Owner::None, NodeState::Normal),
+            What::Unknown => (Owner::None, NodeState::Pristine),
+            What::Inode { inode, version } => {
+                self.versions = self.versions.wrapping_add(version);
+                self.nodes.push((inode, at, version));
+                (Owner::Inode(inode), NodeState::Unchecked)
+            }
+            What::Dirent(name) => {
+                let owner = Owner::Inode(name.parent);
+                self.versions = self.versions.wrapping_add(name.version);
+                self.nodes.push((name.parent, at, name.version));
+                self.names.push((at, *name));
+                (owner, NodeState::Unchecked)
+            }
+            What::Xattr { id, version } => {
+                self.attributes.push((id, version, at));
+                (Owner::Xattr(id), NodeState::Unchecked)
+            }
+            What::Xref { inode, id, sequence } => {
+                self.references.push(((inode, id), sequence, at));
+                (Owner::Xref(inode), NodeState::Pristine)
+            }
+        }
+    }
+
+    /// Says what is known of a node, and counts its bytes so.
+    pub(super) fn set_state(&mut self, at: NodeAddress, erase_size: u32, state: NodeState) {
+        let Some(block) = self.blocks.get_mut(at.block(erase_size).index()) else { return };
+        let Some(place) = block.place_of(at.offset(erase_size)) else { return };
+        let Some(node) = block.nodes.get_mut(place) else { return };
+        let (before, length) = (std::mem::replace(&mut node.state, state), node.length);
+        for (state, adds) in [(before, false), (state, true)] {
+            let sum = match state {
+                NodeState::Unchecked => &mut block.unchecked,
+                NodeState::Pristine | NodeState::Normal => &mut block.used,
+                NodeState::Obsolete => &mut block.dirty,
+            };
+            *sum = if adds { *sum + length } else { *sum - length.min(*sum) };
+        }
+    }
+
+    /// Puts nodes to inodes, names to directories, and attributes together.
+    pub(super) fn finish(&mut self, damage: &DamageList, shape: &Shape) {
+        self.finish_inodes();
+        self.finish_names(shape.erase_size);
+        self.finish_attributes(shape.erase_size);
+        self.finish_references(damage, shape);
+    }
+
+    fn finish_inodes(&mut self) {
+        let mut nodes = std::mem::take(&mut self.nodes);
+        nodes.sort_unstable();
+        let mut inodes: Vec<(u32, Inode)> = Vec::new();
+        for own in nodes.chunk_by(|a, b| a.0 == b.0) {
+            let Some((number, _, _)) = own.first() else { continue };
+            let mut addresses = Vec::with_capacity(own.len());
+            addresses.extend(own.iter().map(|(_, at, _)| *at));
+            let highest_version = own.iter().map(|(_, _, version)| *version).max().unwrap_or(0);
+            inodes.push((*number, Inode { nodes: addresses, highest_version, ..Inode::default() }));
+        }
+        self.inodes = inodes.into_iter().collect();
+        self.inodes.entry(ROOT).or_default();
+    }
+
+    /// Of all entries with one name the one with the highest version counts; among equals the one found last (fs/jffs2/nodelist.c, `jffs2_add_fd_to_list`).
+    fn finish_names(&mut self, erase_size: u32) {
+        let mut names = std::mem::take(&mut self.names);
+        names.sort_unstable_by(|(at, a), (bt, b)| {
+            (a.parent, &a.name, a.version, at).cmp(&(b.parent, &b.name, b.version, bt))
+        });
+        let mut names = names.into_iter().peekable();
+        while let Some(parent) = names.peek().map(|(_, name)| name.parent) {
+            let mut entries: Vec<(Box<[u8]>, Entry)> = Vec::new();
+            while let Some((node, name)) = names.next_if(|(_, name)| name.parent == parent) {
+                if let Some((_, next)) = names.peek()
+                    && next.parent == parent
+                    && next.name == name.name
+                {
+                    self.set_state(node, erase_size, NodeState::Obsolete);
+                    continue;
+                }
+                let FoundName { version, inode, kind, name, .. } = name;
+                entries.push((name, Entry { inode, kind, version, node, cookie: 0 }));
+            }
+            if let Some(inode) = self.inodes.get_mut(&parent) {
+                inode.entries = Some(Box::new(Entries::of(entries)));
+            }
+        }
+    }
+
+    fn finish_attributes(&mut self, erase_size: u32) {
+        let mut found = std::mem::take(&mut self.attributes);
+        found.sort_unstable();
+        for own in found.chunk_by(|a, b| a.0 == b.0) {
+            let Some((id, version, node)) = own.last().copied() else { continue };
+            for (_, _, old) in own.iter().filter(|(_, _, at)| *at != node) {
+                self.set_state(*old, erase_size, NodeState::Normal);
+            }
+            let nodes = own.iter().map(|(_, _, at)| *at).collect();
+            let content = std::sync::OnceLock::new();
+            self.xattrs.attributes.insert(id, Attribute { nodes, node, version, users: 0, content });
+            self.xattrs.highest_id = self.xattrs.highest_id.max(id);
+        }
+    }
+
+    /// Of all references of one inode to one attribute the one with the highest sequence number counts.
+    fn finish_references(&mut self, damage: &DamageList, shape: &Shape) {
+        let mut found = std::mem::take(&mut self.references);
+        found.sort_unstable();
+        for own in found.chunk_by(|a, b| a.0 == b.0) {
+            let Some(((inode, id), sequence, node)) = own.last().copied() else { continue };
+            for (_, _, old) in own.iter().filter(|(_, _, at)| *at != node) {
+                self.set_state(*old, shape.erase_size, NodeState::Normal);
+            }
+            let nodes = own.iter().map(|(_, _, at)| *at).collect();
+            self.xattrs.highest_sequence = self.xattrs.highest_sequence.max(sequence & !1);
+            self.xattrs.references.insert((inode, id), Reference { nodes, node, sequence });
+            if sequence & 1 == 0 && !self.xattrs.attributes.contains_key(&id) {
+                let detail = format!("inode {inode} refers to the extended attribute {id}, which is not there");
+                let block = shape.block_of(node);
+                damage.add(Damage { at: node, block, kind: DamageKind::Reference, inode: Some(inode), detail });
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Names counted, dead inodes found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Collected;
+use crate::NodeAddress;
+use crate::catalogue::NodeState;
+use crate::inode::Inodes;
+use crate::layout::ROOT;
+use crate::medium::Shape;
+use crate::volume::{Damage, DamageKind, DamageList};
+
+/// `st_mode >> 12` of directories.
+const DIRECTORY: u8 = 4;
+
+/// A directory can have a second name: a power cut in a rename leaves one (fs/jffs2/dir.c writes the new name before it takes the old one away). More of them than this in a volume
+/// are nobody's accident, and would make a small image a tree without end.
+const SECOND_NAMES: usize = 8;
+
+/// Counts the names of all inodes, forgets names of inodes that are not there, and finds the inodes that have no name left.
+pub(super) fn count(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
+    let mut gone: Vec<(u32, NodeAddress, u32)> = Vec::new();
+    let mut links: BTreeMap<u32, u32> = BTreeMap::from([(ROOT, 1)]);
+    for (parent, inode) in &collected.inodes {
+        for (_, entry) in inode.entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0)
+        {
+            if collected.inodes.contains_key(&entry.inode) {
+                *links.entry(entry.inode).or_default() += 1;
+            } else {
+                gone.push((*parent, entry.node, entry.inode));
+            }
+        }
+    }
+    for (parent, node, inode) in gone {
+        let name = forget(collected, parent, node, shape.erase_size);
+        let detail = format!("the name {name:?} is of inode {inode}, of which nothing is there");
+        damage.add(reference(shape, node, parent, detail));
+    }
+    for (number, inode) in &mut collected.inodes {
+        inode.links = links.get(number).copied().unwrap_or(0);
+    }
+    bury(collected, shape.erase_size);
+    parents(collected, damage, shape);
+    bind_attributes(collected);
+}
+
+fn reference(shape: &Shape, at: NodeAddress, inode: u32, detail: String) -> Damage {
+    Damage { at, block: shape.block_of(at), kind: DamageKind::Reference, inode: Some(inode), detail }
+}
+
+/// Takes a name away from its directory; returns it for people.
+fn forget(collected: &mut Collected, parent: u32, node: NodeAddress, erase_size: u32) -> String {
+    collected.set_state(node, erase_size, NodeState::Obsolete);
+    let Some(entries) = collected.inodes.get_mut(&parent).and_then(|inode| inode.entries.as_mut()) else {
+        return String::new();
+    };
+    let name = entries.by_node(node).map(|(name, _)| name.to_vec()).unwrap_or_default();
+    entries.forget(&name);
+    String::from_utf8_lossy(&name).into_owned()
+}
+
+/// Inodes without a name are dead, and so are those that have names in dead directories only.
+fn bury(collected: &mut Collected, erase_size: u32) {
+    let mut dead: Vec<u32> =
+        collected.inodes.iter().filter(|(_, inode)| inode.links == 0).map(|(number, _)| *number).collect();
+    while let Some(number) = dead.pop() {
+        let Some(inode) = collected.inodes.get_mut(&number) else { continue };
+        let (nodes, entries) = (inode.nodes.clone(), inode.entries.take());
+        for at in nodes {
+            collected.set_state(at, erase_size, NodeState::Obsolete);
+        }
+        for (_, entry) in entries.iter().flat_map(|entries| entries.iter()) {
+            let Some(child) = collected.inodes.get_mut(&entry.inode).filter(|child| child.links > 0) else { continue };
+            child.links -= 1;
+            if child.links == 0 {
+                dead.push(entry.inode);
+            }
+        }
+    }
+}
+
+/// Says of each directory where it is, and sees to it that nobody walks in circles.
+fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
+    let mut second = Vec::new();
+    let mut reached = BTreeSet::from([ROOT]);
+    let mut next = vec![ROOT];
+    let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+    while let Some(parent) = next.pop() {
+        for (child, node) in directories(&collected.inodes, parent) {
+            if reached.insert(child) {
+                places.insert(child, parent);
+                next.push(child);
+            } else {
+                second.push((parent, node, child));
+            }
+        }
+    }
+    for (number, inode) in &mut collected.inodes {
+        inode.parent = places.get(number).copied().unwrap_or(ROOT);
+    }
+    second.sort_unstable();
+    let mut kept: Vec<(u32, u32)> = Vec::new();
+    for (parent, node, child) in second {
+        let what = format!("directory {child} is in {} and in {parent}", places.get(&child).copied().unwrap_or(ROOT));
+        if child != ROOT && kept.len() < SECOND_NAMES && !leads_to(&collected.inodes, &places, &kept, child, parent) {
+            kept.push((parent, child));
+            damage.add(reference(shape, node, child, format!("{what}: a rename that was cut off")));
+        } else {
+            let name = forget(collected, parent, node, shape.erase_size);
+            if let Some(inode) = collected.inodes.get_mut(&child) {
+                inode.links = inode.links.saturating_sub(1);
+            }
+            damage.add(reference(shape, node, child, format!("{what}; the name {name:?} there is not shown")));
+        }
+    }
+}
+
+/// The directories in a directory, with the nodes of their names; what holds names counts as one, whatever its own name says.
+fn directories(inodes: &Inodes, parent: u32) -> Vec<(u32, NodeAddress)> {
+    let is_directory = |inode: u32| inodes.get(&inode).is_some_and(|inode| inode.entries.is_some());
+    let entries = inodes.get(&parent).and_then(|inode| inode.entries.as_ref());
+    let all = entries.into_iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0);
+    all.filter(|(_, entry)| entry.kind == DIRECTORY || is_directory(entry.inode))
+        .map(|(_, entry)| (entry.inode, entry.node))
+        .collect()
+}
+
+/// Whether a way down leads from one directory to another, over first names and the second ones that are kept.
+fn leads_to(inodes: &Inodes, places: &BTreeMap<u32, u32>, kept: &[(u32, u32)], from: u32, to: u32) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(at) = next.pop() {
+        if at == to {
+            return true;
+        }
+        if !seen.insert(at) {
+            continue;
+        }
+        for (child, _) in directories(inodes, at) {
+            if places.get(&child) == Some(&at) || kept.contains(&(at, child)) {
+                next.push(child);
+            }
+        }
+    }
+    false
+}
+
+/// References of dead inodes, and to attributes that are not there, are dead; attributes know how many have them.
+fn bind_attributes(collected: &mut Collected) {
+    let (inodes, table) = (&collected.inodes, &mut collected.xattrs);
+    for ((inode, id), reference) in &mut table.references {
+        if reference.is_dead() {
+            continue;
+        }
+        let lives = inodes.get(inode).is_some_and(|inode| inode.links > 0);
+        match table.attributes.get_mut(id) {
+            Some(attribute) if lives => attribute.users += 1,
+            _ => reference.sequence |= 1,
+        }
+    }
+}

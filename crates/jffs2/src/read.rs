@@ -1,0 +1,243 @@
+//! The reading side of the file-system contract.
+
+use std::ops::ControlFlow;
+
+use nandkit_flash::Flash;
+use nandkit_units::{Cause, Payload, ReadInto};
+use nandkit_vfs::{
+    Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result,
+    Symlinks, Timestamp, VolumeStatus, Xattrs,
+};
+
+use crate::inode::{Body, Entries, Entry, Inode};
+use crate::layout::{NAME_MAX, PAGE_SIZE, ROOT};
+use crate::load::format;
+use crate::volume::Jffs2;
+
+/// What a mode's type bits say; `None` where nobody knows them.
+pub(crate) const fn kind_of(mode: u32) -> Option<FileKind> {
+    match mode & 0o170_000 {
+        format::REGULAR => Some(FileKind::Regular),
+        format::DIRECTORY => Some(FileKind::Directory),
+        format::SYMLINK => Some(FileKind::Symlink),
+        format::BLOCK => Some(FileKind::BlockDevice),
+        format::CHARACTER => Some(FileKind::CharacterDevice),
+        format::FIFO => Some(FileKind::Fifo),
+        format::SOCKET => Some(FileKind::Socket),
+        _ => None,
+    }
+}
+
+fn seconds(seconds: u32) -> Timestamp {
+    Timestamp(i64::from(seconds) * 1_000_000_000)
+}
+
+impl<F: Flash> Jffs2<F> {
+    fn existing(&self, inode: InodeNumber) -> Result<(u32, &Inode)> {
+        let missing = || FsError::new(ErrorKind::NotFound, format!("inode {} does not exist", inode.0));
+        let number = u32::try_from(inode.0).map_err(|_| missing())?;
+        let found = self.inodes.get(&number).filter(|inode| inode.links > 0 || inode.retained > 0);
+        Ok((number, found.ok_or_else(missing)?))
+    }
+
+    /// The body of an inode that is there and of which something is left.
+    pub(crate) fn intact(&self, inode: InodeNumber) -> Result<(u32, &Inode, &Body, FileKind)> {
+        let (number, found) = self.existing(inode)?;
+        let body = self.body(number)?;
+        let lost = || FsError::new(ErrorKind::Corrupt, format!("inode {number}: no valid node gives its attributes"));
+        Ok((number, found, body, kind_of(body.mode).ok_or_else(lost)?))
+    }
+
+    fn listing(&self, inode: InodeNumber) -> Result<(Option<&Entries>, &Body)> {
+        let (number, found, body, kind) = self.intact(inode)?;
+        if kind != FileKind::Directory {
+            return Err(FsError::new(ErrorKind::NotADirectory, format!("inode {number} is a {kind:?}")));
+        }
+        Ok((found.entries.as_deref(), body))
+    }
+
+    /// What a directory entry is: as it says itself, else as its inode does.
+    fn entry_kind(&self, entry: &Entry) -> FileKind {
+        let told = kind_of(u32::from(entry.kind) << 12);
+        told.or_else(|| self.body(entry.inode).ok().and_then(|body| kind_of(body.mode))).unwrap_or(FileKind::Regular)
+    }
+
+    /// Fills `into` with what a file holds from `from` on; behind the end of its nodes with zeroes. Errors: `Corrupt`, `Device`.
+    pub(crate) fn read_range(&self, body: &Body, from: u32, into: &mut [u8], cause: Cause) -> Result<()> {
+        let length = u32::try_from(into.len()).unwrap_or(u32::MAX);
+        let end = from.saturating_add(length);
+        into.fill(0);
+        let mut last = None;
+        for fragment in body.fragments.within(from, end) {
+            let content = match last.take() {
+                Some((node, content)) if node == fragment.node => content,
+                _ => self.node_content(fragment.node, cause)?,
+            };
+            let (start, stop) = (fragment.start.max(from), fragment.end.min(end));
+            let source = (start - fragment.node_start) as usize..(stop - fragment.node_start) as usize;
+            let target = (start - from) as usize..(stop - from) as usize;
+            if let (Some(source), Some(target)) = (content.get(source), into.get_mut(target)) {
+                target.copy_from_slice(source);
+            }
+            last = Some((fragment.node, content));
+        }
+        Ok(())
+    }
+}
+
+impl<F: Flash> FileSystem for Jffs2<F> {
+    fn root(&self) -> InodeNumber {
+        InodeNumber(u64::from(ROOT))
+    }
+
+    /// Free is what Linux says is: dirt counts, what is kept back for the collector does not (fs/jffs2/fs.c, `jffs2_statfs`).
+    fn volume(&self) -> Result<VolumeStatus> {
+        let sums = &self.catalogue.sums;
+        let blocks = self.catalogue.blocks.len() as u64;
+        let erase_size = u64::from(self.catalogue.erase_size);
+        let kept = match self.writer.as_deref() {
+            Some(writer) => u64::from(writer.levels().write) * erase_size,
+            None => 0,
+        };
+        Ok(VolumeStatus {
+            block_size: PAGE_SIZE,
+            blocks: blocks * erase_size / u64::from(PAGE_SIZE),
+            blocks_free: (sums.dirty + sums.free).saturating_sub(kept) / u64::from(PAGE_SIZE),
+            inodes: 0,
+            inodes_free: 0,
+            name_max: NAME_MAX as u32,
+            file_size_max: u64::from(u32::MAX) >> 1,
+            features: Features {
+                case_sensitive: true,
+                permissions: true,
+                owners: true,
+                hard_links: true,
+                symlinks: true,
+                device_nodes: true,
+                holes: true,
+                xattrs: true,
+                posix_acls: true,
+                exchange: false,
+                accessed_times: true,
+                modified_step_ns: 1_000_000_000,
+            },
+        })
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        let (entries, body) = self.listing(directory)?;
+        if name.len() > NAME_MAX {
+            return Err(FsError::new(
+                ErrorKind::NameTooLong,
+                format!("a name of {} bytes; {NAME_MAX} fit", name.len()),
+            ));
+        }
+        let entry = entries.and_then(|entries| entries.get(name)).filter(|entry| entry.inode != 0);
+        let entry = entry.filter(|entry| !body.dropped.contains(&entry.node));
+        let entry = entry.ok_or_else(|| {
+            FsError::new(
+                ErrorKind::NotFound,
+                format!("no {:?} in inode {}", String::from_utf8_lossy(name), directory.0),
+            )
+        })?;
+        Ok(InodeNumber(u64::from(entry.inode)))
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        let (number, found, body, kind) = self.intact(inode)?;
+        let links = if kind == FileKind::Directory {
+            // As Linux counts (fs/jffs2/fs.c, `jffs2_iget`).
+            let entries = found.entries.iter().flat_map(|entries| entries.iter());
+            let inner = entries.filter(|(_, entry)| entry.inode != 0 && entry.kind == 4).count();
+            u32::try_from(inner).unwrap_or(u32::MAX).saturating_add(2 + u32::from(number == ROOT))
+        } else {
+            found.links
+        };
+        Ok(Attributes {
+            inode,
+            kind,
+            mode: (body.mode & 0o7777) as u16,
+            links,
+            uid: u32::from(body.uid),
+            gid: u32::from(body.gid),
+            device: body.device,
+            size: u64::from(body.size),
+            allocated: u64::from(body.size).next_multiple_of(512),
+            accessed: seconds(body.accessed),
+            modified: seconds(body.modified),
+            changed: seconds(body.changed),
+            created: None,
+        })
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (entries, body) = self.listing(directory)?;
+        for (name, entry) in entries.into_iter().flat_map(|entries| entries.after(cookie)) {
+            if body.dropped.contains(&entry.node) {
+                continue;
+            }
+            let inode = InodeNumber(u64::from(entry.inode));
+            if sink(DirectoryEntry { name, inode, kind: self.entry_kind(entry), cookie: entry.cookie }).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
+        let (number, _, body, kind) = self.intact(inode)?;
+        match kind {
+            FileKind::Regular => {}
+            FileKind::Directory => {
+                return Err(FsError::new(ErrorKind::IsADirectory, format!("inode {number} is a directory")));
+            }
+            other => return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {other:?}"))),
+        }
+        let left = u64::from(body.size).saturating_sub(offset);
+        let length = left.min(into.len() as u64) as usize;
+        if length == 0 {
+            return Ok(0);
+        }
+        // `offset` is less than the size, which has 32 bits.
+        let from = offset as u32;
+        match &mut into {
+            ReadInto::Bytes(bytes) => {
+                let Some(bytes) = bytes.get_mut(..length) else { return Ok(0) };
+                self.read_range(body, from, bytes, Cause::UserData)?;
+            }
+            other => {
+                let mut bytes = vec![0; length];
+                self.read_range(body, from, &mut bytes, Cause::UserData)?;
+                other.deliver(Payload::Bytes(&bytes));
+            }
+        }
+        Ok(length)
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        if self.writer.is_some() { Some(self) } else { None }
+    }
+
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        Some(self)
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        Some(self)
+    }
+}
+
+impl<F: Flash> Symlinks for Jffs2<F> {
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        let (number, _, body, kind) = self.intact(inode)?;
+        if kind != FileKind::Symlink {
+            return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {kind:?}")));
+        }
+        Ok(body.target.clone())
+    }
+}

@@ -1,0 +1,270 @@
+//! What stands in each block: from its summary, or from its nodes one after the other.
+//!
+//! The rules are those of Linux (fs/jffs2/scan.c), down to how much is read: of a block that begins blank only the first 256 bytes, of a block that begins with a cleanmarker and blank
+//! flash as well.
+
+pub(crate) mod full;
+pub(crate) mod node;
+pub(crate) mod summary;
+pub(crate) mod walk;
+
+use nandkit_flash::{Flash, FlashError};
+use nandkit_units::BlockIndex;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+use crate::layout::{Compatibility, HEADER_SIZE, Header, XREF_SIZE, node_type};
+use crate::medium::{Cleanmarker, Medium, OOB_CLEANMARKER_SIZE};
+use crate::volume::{Damage, DamageKind, MOUNT};
+use node::What;
+
+/// So many blank bytes at a block's beginning, and the block counts as blank (fs/jffs2/scan.c, `EMPTY_SCAN_SIZE`).
+const EMPTY: u32 = 256;
+/// And so many from a block's beginning on with a cleanmarker at the beginning.
+const EMPTY_BEHIND_CLEANMARKER: usize = 32;
+/// Pages at a block's beginning whose OOB must be blank in a blank block (fs/jffs2/wbuf.c, `NR_OOB_SCAN_PAGES`).
+const OOB_PAGES: u32 = 4;
+
+/// A stretch of a block. 24 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Bytes from the block's beginning.
+    pub(crate) offset: u32,
+    /// Bytes up to the next one.
+    pub(crate) length: u32,
+    /// What it is.
+    pub(crate) what: What,
+}
+
+/// What a block is as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// Marked bad.
+    Bad,
+    /// Blank, and nothing says that it was erased to the end.
+    Blank,
+    /// Erased and ready for use.
+    Ready,
+    /// It looks blank, but is not: to be erased.
+    Unclean,
+    /// With nodes, or what is left of some.
+    Written,
+}
+
+/// What a scan found in a block.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockScan {
+    pub(crate) condition: Condition,
+    /// Without gaps from the block's beginning; what is behind the last one is free.
+    pub(crate) found: Vec<Found>,
+    pub(crate) damage: Vec<Damage>,
+    /// A node of a type that nobody knows and that forbids something: where, its type.
+    pub(crate) forbids: Option<(u32, u16)>,
+}
+
+impl BlockScan {
+    fn of(condition: Condition) -> Self {
+        Self { condition, found: Vec::new(), damage: Vec::new(), forbids: None }
+    }
+}
+
+/// How blocks are scanned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scan<'a, F> {
+    pub(crate) medium: &'a Medium<F>,
+    pub(crate) summaries: bool,
+}
+
+impl<F: Flash> Scan<'_, F> {
+    /// All blocks `from..to`, in order.
+    pub(crate) fn blocks(&self, from: u32, to: u32, parallel: bool) -> Result<Vec<BlockScan>, FlashError> {
+        if parallel {
+            (from..to)
+                .into_par_iter()
+                .map_init(Vec::new, |buffer, block| self.block(BlockIndex(block), buffer))
+                .collect()
+        } else {
+            let mut buffer = Vec::new();
+            (from..to).map(|block| self.block(BlockIndex(block), &mut buffer)).collect()
+        }
+    }
+
+    /// One block. `buffer` is working memory.
+    pub(crate) fn block(&self, block: BlockIndex, buffer: &mut Vec<u8>) -> Result<BlockScan, FlashError> {
+        if self.medium.is_bad(block) {
+            return Ok(BlockScan::of(Condition::Bad));
+        }
+        let shape = self.medium.shape();
+        let in_oob = matches!(shape.cleanmarker, Cleanmarker::Oob { .. });
+        let has_marker = in_oob && self.medium.has_cleanmarker(block, MOUNT)?;
+        let mut damage = Vec::new();
+        if self.summaries
+            && let Some(scan) = self.by_summary(block, buffer, &mut damage)?
+        {
+            return Ok(scan);
+        }
+        let first = EMPTY.next_multiple_of(shape.page_size.max(1)).min(shape.erase_size);
+        self.read(block, 0, first, buffer, &mut damage)?;
+        if let Some(condition) = self.looks_blank(block, buffer, has_marker)? {
+            let mut scan = BlockScan { damage, ..BlockScan::of(condition) };
+            if condition == Condition::Ready && shape.cleanmarker == Cleanmarker::Inline {
+                scan.found.push(Found { offset: 0, length: HEADER_SIZE, what: What::Cleanmarker });
+            }
+            return Ok(scan);
+        }
+        let mut rest = Vec::new();
+        self.read(block, first, shape.erase_size - first, &mut rest, &mut damage)?;
+        buffer.extend_from_slice(&rest);
+        let mut scan = full::block(self.medium.order(), shape, block, buffer);
+        scan.damage.append(&mut damage);
+        scan.damage.sort();
+        Ok(scan)
+    }
+
+    fn read(
+        &self,
+        block: BlockIndex,
+        offset: u32,
+        length: u32,
+        into: &mut Vec<u8>,
+        damage: &mut Vec<Damage>,
+    ) -> Result<(), FlashError> {
+        into.clear();
+        into.resize(length as usize, 0);
+        let at = self.medium.shape().address(block, offset);
+        self.medium.read_noting(at, into, MOUNT, &mut |at| damage.push(uncorrectable(block, at)))
+    }
+
+    /// Whether Linux would take the block for blank from what it reads first.
+    fn looks_blank(&self, block: BlockIndex, bytes: &[u8], has_marker: bool) -> Result<Option<Condition>, FlashError> {
+        let blank = walk::run_of(bytes.get(..EMPTY as usize).unwrap_or(bytes), 0xFF) >= bytes.len().min(EMPTY as usize);
+        match self.medium.shape().cleanmarker {
+            Cleanmarker::Oob { offset } if blank => {
+                let condition = if has_marker { Condition::Ready } else { Condition::Blank };
+                Ok(Some(if self.oob_is_blank(block, offset, has_marker)? { condition } else { Condition::Unclean }))
+            }
+            Cleanmarker::None if blank => Ok(Some(Condition::Ready)),
+            Cleanmarker::Inline if blank => Ok(Some(Condition::Blank)),
+            Cleanmarker::Inline => {
+                let order = self.medium.order();
+                let marker = Header::new(order, node_type::CLEANMARKER, HEADER_SIZE).encode(order);
+                let behind = bytes.get(HEADER_SIZE as usize..EMPTY_BEHIND_CLEANMARKER);
+                let ready =
+                    bytes.starts_with(&marker) && behind.is_some_and(|bytes| walk::run_of(bytes, 0xFF) == bytes.len());
+                Ok(ready.then_some(Condition::Ready))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn oob_is_blank(&self, block: BlockIndex, marker: u32, has_marker: bool) -> Result<bool, FlashError> {
+        let pages = self.medium.shape().erase_size / self.medium.shape().page_size.max(1);
+        for page in 0..OOB_PAGES.min(pages) {
+            let mut oob = self.medium.read_oob(block, page, MOUNT)?;
+            let from = marker as usize;
+            if page == 0
+                && has_marker
+                && let Some(bytes) = oob.get_mut(from..from + OOB_CLEANMARKER_SIZE)
+            {
+                bytes.fill(0xFF);
+            }
+            if walk::run_of(&oob, 0xFF) != oob.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// From the block's summary, where it has one that is of use; what is wrong with it otherwise goes to `damage`.
+    fn by_summary(
+        &self,
+        block: BlockIndex,
+        buffer: &mut Vec<u8>,
+        damage: &mut Vec<Damage>,
+    ) -> Result<Option<BlockScan>, FlashError> {
+        let (shape, order) = (self.medium.shape(), self.medium.order());
+        let tail = shape.page_size.max(crate::layout::SUMMARY_MARKER_SIZE).min(shape.erase_size);
+        let mut unreadable = Vec::new();
+        self.read(block, shape.erase_size - tail, tail, buffer, &mut unreadable)?;
+        if !summary::is_marked(order, buffer) {
+            // What could not be read is found, and told, by the full scan.
+            return Ok(None);
+        }
+        let Some(length) = summary::length(order, buffer, shape.erase_size) else {
+            damage.push(useless(
+                block,
+                shape.address(block, shape.erase_size - 8).0,
+                "its offset lies outside the block",
+            ));
+            return Ok(None);
+        };
+        let start = shape.erase_size - length;
+        if length > tail {
+            let mut before = Vec::new();
+            self.read(block, start, length - tail, &mut before, &mut unreadable)?;
+            before.extend_from_slice(buffer);
+            *buffer = before;
+        }
+        let bytes = buffer.get(buffer.len() - length as usize..).unwrap_or(buffer);
+        let mut failed = None;
+        let mut references = Vec::new();
+        let mut xref = |offset: u32| -> Option<What> {
+            let mut bytes = [0; XREF_SIZE as usize];
+            if let Err(error) = self.medium.read(shape.address(block, offset), &mut bytes, MOUNT).map(|_| ()) {
+                failed = Some(error);
+            }
+            let header = Header::decode(order, &bytes)?;
+            let checked = header.check(order).is_ok() && header.node_type == node_type::XREF;
+            match checked.then(|| node::xref(order, &bytes, header.total_length)) {
+                Some(Ok(found)) => Some(What::Xref { inode: found.inode, id: found.id, sequence: found.sequence }),
+                Some(Err(bad)) => {
+                    references.push(damage_of(shape.address(block, offset).0, block, bad));
+                    None
+                }
+                None => {
+                    let detail = "the summary tells of a reference here; its header is damaged".into();
+                    references.push(Damage {
+                        at: shape.address(block, offset),
+                        block,
+                        kind: DamageKind::Header,
+                        inode: None,
+                        detail,
+                    });
+                    None
+                }
+            }
+        };
+        let nodes = summary::nodes(order, bytes, shape.erase_size, shape.cleanmarker.size(), &mut xref);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        match nodes {
+            Ok(found) => {
+                unreadable.append(&mut references);
+                Ok(Some(BlockScan { found, damage: unreadable, ..BlockScan::of(Condition::Written) }))
+            }
+            Err(summary::Useless::Unknown(unknown)) if Compatibility::of(unknown) == Compatibility::Incompatible => {
+                Ok(Some(BlockScan { forbids: Some((start, unknown)), ..BlockScan::of(Condition::Written) }))
+            }
+            Err(summary::Useless::Unknown(_)) => Ok(None),
+            Err(summary::Useless::Damaged(what)) => {
+                damage.push(useless(block, shape.address(block, start).0, &what));
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn useless(block: BlockIndex, at: u32, what: &str) -> Damage {
+    let detail = format!("the block is scanned instead: {what}");
+    Damage { at: crate::NodeAddress(at), block, kind: DamageKind::Summary, inode: None, detail }
+}
+
+/// What is wrong with a node, as damage.
+pub(crate) fn damage_of(at: u32, block: BlockIndex, bad: node::Bad) -> Damage {
+    Damage { at: crate::NodeAddress(at), block, kind: bad.kind, inode: bad.inode, detail: bad.detail }
+}
+
+pub(crate) fn uncorrectable(block: BlockIndex, at: crate::NodeAddress) -> Damage {
+    let detail = "more bit errors than the device corrects".into();
+    Damage { at, block, kind: DamageKind::Uncorrectable, inode: None, detail }
+}

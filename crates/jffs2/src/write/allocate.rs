@@ -1,0 +1,424 @@
+//! Room for a node: reserve, the open blocks, ENOSPC. Thresholds and the order of steps as in fs/jffs2/nodemgmt.c, on which write amplification depends.
+
+use nandkit_flash::{ErrorKind as FlashErrorKind, Flash};
+use nandkit_units::{BlockIndex, Cause};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use super::summary::{Collector, FRAME};
+use super::{device, read_only};
+use crate::NodeAddress;
+use crate::catalogue::{Emptied, NodeRef, NodeState, Owner, Queue};
+use crate::layout::padded;
+use crate::volume::Jffs2;
+
+/// How near to a full volume a write may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Leaves room for deletions.
+    Normal,
+    /// Makes room in the end: takes the blocks kept for it.
+    Deletion,
+}
+
+/// What a node needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need {
+    /// The region that it is for.
+    pub region: u8,
+    /// Bytes at the least.
+    pub least: u32,
+    /// Bytes of its entry in the summary, at the most.
+    pub entry: u32,
+}
+
+/// Room for a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    /// The region whose block it is in: another one than asked for where that could open no block.
+    pub region: u8,
+    /// Bytes, at least those that were asked for.
+    pub room: u32,
+}
+
+/// Tries after failed programs before the device is given up.
+const ATTEMPTS: u32 = 16;
+
+#[cold]
+fn no_space(what: &str) -> FsError {
+    FsError::new(ErrorKind::NoSpace, format!("no space: {what}"))
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// Room for a node that the user asks for. Collects until there is enough free space that the next one finds some, too.
+    ///
+    /// Errors: `NoSpace`; `ReadOnly`; `Device`.
+    pub(crate) fn reserve(&mut self, need: Need, urgency: Urgency) -> Result<Grant> {
+        self.background()?;
+        // Each pass moves a node or erases a block: more of them than there can be nodes lead nowhere.
+        let mut passes = (self.catalogue.blocks.len() as u64 + 1) * u64::from(self.catalogue.erase_size / 32);
+        loop {
+            while self.needs_space(urgency)? {
+                passes = passes.checked_sub(1).ok_or_else(|| no_space("collecting leads nowhere"))?;
+                self.pass()?;
+            }
+            if let Some(grant) = self.allocate(need)? {
+                return Ok(grant);
+            }
+        }
+    }
+
+    /// Room for a node that the collector moves: from the blocks that are kept for it.
+    pub(crate) fn reserve_collecting(&mut self, need: Need) -> Result<Grant> {
+        loop {
+            if let Some(grant) = self.allocate(need)? {
+                return Ok(grant);
+            }
+        }
+    }
+
+    /// Whether the collector has to work before a write; `NoSpace` where it would be in vain.
+    fn needs_space(&self, urgency: Urgency) -> Result<bool> {
+        let levels = *self.writer.as_deref().ok_or_else(read_only)?.levels();
+        let ready = self.catalogue.count(Queue::Free) + self.catalogue.count(Queue::ErasePending);
+        if ready >= levels.write {
+            return Ok(false);
+        }
+        let (sums, erase_size) = (self.catalogue.sums, u64::from(self.catalogue.erase_size));
+        let pending = u64::from(self.catalogue.count(Queue::ErasePending)) * erase_size;
+        let winnable = (sums.dirty + sums.unchecked).saturating_sub(pending);
+        let available = sums.free + sums.dirty + sums.unchecked;
+        if winnable < levels.no_space || available / erase_size <= u64::from(levels.write) {
+            return match urgency {
+                Urgency::Deletion if ready >= levels.deletion => Ok(false),
+                _ => Err(no_space("what is free is kept for deletions and for the collector")),
+            };
+        }
+        Ok(true)
+    }
+
+    /// Room in the region's open block, or in the next one. `None`: something was done about it, ask again.
+    fn allocate(&mut self, need: Need) -> Result<Option<Grant>> {
+        let least = padded(need.least);
+        let Some(mut region) = self.region(need.region) else { return Err(read_only()) };
+        if self.open_block(region).is_none() && !self.open_next(region)? {
+            return Ok(None);
+        }
+        if self.open_block(region).is_none() {
+            // No block is left for this region: another one's open block has to do.
+            match self.region_with_room(least) {
+                Some(other) => region = other,
+                None => return Err(no_space("no block is left")),
+            }
+        }
+        let writer = self.writer.as_deref_mut().ok_or_else(read_only)?;
+        let Some(open) = writer.open.get_mut(usize::from(region)) else { return Err(read_only()) };
+        let Some(number) = open.block else { return Err(no_space("no block is left")) };
+        let Some(block) = self.catalogue.block(number) else { return Err(no_space("no block is left")) };
+        let free = block.free;
+        let kept = padded(open.summary.size() + need.entry + FRAME);
+        let untouched = block.nodes.iter().all(|node| node.owner() == Owner::None);
+        if open.summary.is_disabled() {
+            if least <= free {
+                return Ok(Some(Grant { region, room: free }));
+            }
+            self.close_without_summary(region)?;
+        } else if least + kept <= free {
+            return Ok(Some(Grant { region, room: free - kept }));
+        } else if untouched && least <= free {
+            // A node as large as a block: it goes without a summary behind it.
+            return Ok(Some(Grant { region, room: free }));
+        } else if untouched {
+            return Err(no_space("the node is longer than a block"));
+        } else {
+            self.close_with_summary(region)?;
+        }
+        Ok(None)
+    }
+
+    /// The open block of a region.
+    fn open_block(&self, region: u8) -> Option<BlockIndex> {
+        self.writer.as_deref()?.open.get(usize::from(region))?.block
+    }
+
+    /// The region that exists for a number.
+    fn region(&self, region: u8) -> Option<u8> {
+        let regions = self.writer.as_deref()?.open.len() as u8;
+        Some(region.min(regions.saturating_sub(1)))
+    }
+
+    fn region_with_room(&self, least: u32) -> Option<u8> {
+        let writer = self.writer.as_deref()?;
+        let room = |open: &super::OpenBlock| self.catalogue.block(open.block?).map(|block| block.free);
+        let with_room =
+            |open: &super::OpenBlock| room(open).is_some_and(|free| free >= least + open.summary.size() + FRAME);
+        writer.open.iter().position(with_room).map(|region| region as u8)
+    }
+
+    /// Takes a free block for a region. `Ok(false)`: there was none, and something was done about it. Where nothing can be done the region stays without.
+    fn open_next(&mut self, region: u8) -> Result<bool> {
+        let Some(number) = self.catalogue.head(Queue::Free) else {
+            if self.catalogue.count(Queue::ErasePending) == 0 {
+                if let Some(erasable) = self.catalogue.head(Queue::Erasable) {
+                    self.catalogue.file(erasable, Queue::ErasePending);
+                } else if self.catalogue.count(Queue::ErasableAfterFlush) > 0 {
+                    self.flush_all()?;
+                    return Ok(false);
+                } else {
+                    return Ok(true);
+                }
+            }
+            self.erase_pending()?;
+            return Ok(false);
+        };
+        let now = self.medium.now();
+        let writer = self.writer.as_deref_mut().ok_or_else(read_only)?;
+        let enabled = writer.options.summaries;
+        let opened = writer.separator.stamp(now).0;
+        if let Some(open) = writer.open.get_mut(usize::from(region)) {
+            (open.block, open.summary) = (Some(number), Collector::new(enabled));
+        }
+        self.catalogue.file(number, Queue::Open);
+        if let Some(block) = self.catalogue.blocks.get_mut(number.index()) {
+            (block.first_written, block.last_written) = (now, now);
+            (block.opened, block.region) = (opened, region);
+        }
+        // A cleanmarker inside the block is of no use any more.
+        if self.catalogue.block(number).is_some_and(|block| block.used > 0) {
+            self.obsolete(self.catalogue.address(number, 0));
+        }
+        Ok(true)
+    }
+
+    /// Writes the summary of a region's open block, and closes the block.
+    fn close_with_summary(&mut self, region: u8) -> Result<()> {
+        let order = self.medium.order();
+        let cleanmarker = self.medium.shape().cleanmarker.size();
+        let writer = self.writer.as_deref_mut().ok_or_else(read_only)?;
+        let Some(open) = writer.open.get_mut(usize::from(region)) else { return Ok(()) };
+        let Some(number) = open.block else { return Ok(()) };
+        let free = self.catalogue.block(number).map_or(0, |block| block.free);
+        let offset = self.catalogue.erase_size - free;
+        let Some(node) = open.summary.node(order, cleanmarker, offset, free) else {
+            open.summary.disable();
+            return Ok(());
+        };
+        let address = self.catalogue.address(number, offset);
+        match self.medium.append(usize::from(region), address, &node, Cause::Metadata) {
+            Ok(()) => {}
+            Err(error) if is_failure(error.kind) => return self.abandon(region),
+            Err(error) => return Err(device(error)),
+        }
+        let now = self.medium.now();
+        self.catalogue.link(number, NodeRef::new(offset, free, Owner::None, NodeState::Normal, now));
+        self.flushed(region);
+        let writer = self.writer.as_deref_mut().ok_or_else(read_only)?;
+        writer.counters.summary_bytes += u64::from(free);
+        self.closed(region, number);
+        Ok(())
+    }
+
+    /// Closes a region's open block; what is free at its end is lost.
+    fn close_without_summary(&mut self, region: u8) -> Result<()> {
+        self.flush(region)?;
+        let Some(number) = self.open_block(region) else { return Ok(()) };
+        let free = self.catalogue.block(number).map_or(0, |block| block.free);
+        self.catalogue.waste(number, free, self.medium.now());
+        if let Some(writer) = self.writer.as_deref_mut() {
+            writer.counters.padding_bytes += u64::from(free);
+        }
+        self.closed(region, number);
+        Ok(())
+    }
+
+    fn closed(&mut self, region: u8, number: BlockIndex) {
+        if let Some(open) = self.writer.as_deref_mut().and_then(|writer| writer.open.get_mut(usize::from(region))) {
+            open.block = None;
+        }
+        // All of it may have become obsolete while it was open.
+        let is_empty = self.catalogue.block(number).is_some_and(|block| block.used == 0 && block.unchecked == 0);
+        self.catalogue.close(number);
+        if is_empty {
+            self.file_emptied(number);
+        }
+    }
+
+    /// A block without valid nodes goes to be erased.
+    fn file_emptied(&mut self, number: BlockIndex) {
+        let waiting = self.waiting();
+        let Some(writer) = self.writer.as_deref_mut() else { return };
+        self.catalogue.file_emptied(number, &mut Emptied { waiting, leave: &mut || writer.leaves() });
+    }
+
+    /// The write buffers that hold something, one bit each.
+    pub(crate) fn waiting(&self) -> u16 {
+        let regions = self.writer.as_deref().map_or(0, |writer| writer.open.len());
+        (0..regions).filter(|region| self.medium.waiting(*region).is_some()).fold(0, |bits, region| bits | 1 << region)
+    }
+
+    /// Nothing of a node is valid any more.
+    pub(crate) fn obsolete(&mut self, at: NodeAddress) {
+        let waiting = self.waiting();
+        let Some(writer) = self.writer.as_deref_mut() else { return };
+        self.catalogue.mark_obsolete(at, &mut Emptied { waiting, leave: &mut || writer.leaves() });
+    }
+
+    /// A region's write buffer was programmed.
+    fn flushed(&mut self, region: u8) {
+        let Some(writer) = self.writer.as_deref_mut() else { return };
+        self.catalogue.flushed(usize::from(region), &mut || writer.leaves());
+    }
+
+    /// Programs what waits in a region's write buffer; the rest of the page is lost.
+    pub(crate) fn flush(&mut self, region: u8) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let Some((number, _)) = self.medium.waiting(usize::from(region)) else { return Ok(()) };
+            match self.medium.flush_padded(usize::from(region)) {
+                Ok(padding) => {
+                    let length = padding.map_or(0, |(_, length)| length);
+                    self.catalogue.waste(number, length, self.medium.now());
+                    self.flushed(region);
+                    if let Some(writer) = self.writer.as_deref_mut() {
+                        writer.counters.padding_bytes += u64::from(length);
+                    }
+                    return Ok(());
+                }
+                Err(error) if is_failure(error.kind) => self.abandon(region)?,
+                Err(error) => return Err(device(error)),
+            }
+        }
+        Err(FsError::new(ErrorKind::Device, "every program fails"))
+    }
+
+    /// Programs what waits in all write buffers.
+    pub(crate) fn flush_all(&mut self) -> Result<()> {
+        let regions = self.writer.as_deref().map_or(0, |writer| writer.open.len());
+        (0..regions).try_for_each(|region| self.flush(region as u8))
+    }
+
+    /// Writes a node to where a grant says. The caller promises that it is not longer than the grant's room. Returns where it stands; a block in which the program fails is left
+    /// for another one.
+    pub(crate) fn place(&mut self, grant: Grant, node: &[u8], reference: Reference) -> Result<NodeAddress> {
+        let mut bytes = node.to_vec();
+        bytes.resize(padded(node.len() as u32) as usize, 0xFF);
+        let length = bytes.len() as u32;
+        let mut region = grant.region;
+        for _ in 0..ATTEMPTS {
+            let stream = usize::from(region);
+            let Some(number) = self.open_block(region) else { return Err(no_space("no block is open")) };
+            let Some(block) = self.catalogue.block(number) else { return Err(no_space("no block is open")) };
+            let offset = self.catalogue.erase_size - block.free;
+            if length > block.free {
+                return Err(no_space("a node is longer than what was reserved for it"));
+            }
+            let waited = self.medium.waiting(stream).map_or(0, |(_, bytes)| bytes.len() as u32);
+            let address = self.catalogue.address(number, offset);
+            match self.medium.append(stream, address, &bytes, reference.cause) {
+                Ok(()) => {
+                    if waited + length >= self.medium.shape().page_size {
+                        self.flushed(region);
+                    }
+                    self.linked(region, number, offset, &bytes, reference);
+                    return Ok(address);
+                }
+                Err(error) if is_failure(error.kind) => {
+                    self.abandon(region)?;
+                    let entry = super::summary::bound(length);
+                    region = self.reserve_collecting(Need { region, least: length, entry })?.region;
+                }
+                Err(error) => return Err(device(error)),
+            }
+        }
+        Err(FsError::new(ErrorKind::Device, "every program fails"))
+    }
+
+    /// Enters a node that was written.
+    fn linked(&mut self, region: u8, number: BlockIndex, offset: u32, bytes: &[u8], reference: Reference) {
+        let (order, now, length) = (self.medium.order(), self.medium.now(), bytes.len() as u32);
+        let Reference { owner, state, written, cause } = reference;
+        self.catalogue.link(number, NodeRef::new(offset, length, owner, state, written));
+        if let Some(block) = self.catalogue.blocks.get_mut(number.index()) {
+            block.last_written = now;
+        }
+        let Some(writer) = self.writer.as_deref_mut() else { return };
+        if let Some(open) = writer.open.get_mut(usize::from(region)) {
+            open.summary.add(order, bytes, offset);
+        }
+        let counter = match cause {
+            Cause::UserData => &mut writer.counters.data_bytes,
+            Cause::Cleaning => &mut writer.counters.moved_bytes,
+            _ => &mut writer.counters.metadata_bytes,
+        };
+        *counter += u64::from(length);
+    }
+
+    /// A program in a region's open block failed: the block is filed as bad but used, and what its write buffer holds is written elsewhere (fs/jffs2/wbuf.c).
+    fn abandon(&mut self, region: u8) -> Result<()> {
+        let stream = usize::from(region);
+        let Some(number) = self.open_block(region) else { return Ok(()) };
+        let lost = self.unwritten(stream, number)?;
+        let now = self.medium.now();
+        let writer = self.writer.as_deref_mut().ok_or_else(read_only)?;
+        writer.counters.program_failures += 1;
+        if let Some(open) = writer.open.get_mut(stream) {
+            open.block = None;
+        }
+        let free = self.catalogue.block(number).map_or(0, |block| block.free);
+        self.catalogue.waste(number, free, now);
+        if let Some(block) = self.catalogue.blocks.get_mut(number.index()) {
+            block.failed = true;
+        }
+        self.catalogue.file_first(number, Queue::BadUsed);
+        self.medium.drop_waiting(stream);
+        if lost.is_empty() && self.catalogue.block(number).is_some_and(|block| block.used == 0 && block.unchecked == 0)
+        {
+            self.file_emptied(number);
+        }
+        for (node, bytes) in lost {
+            let length = bytes.len() as u32;
+            let need = Need { region, least: length, entry: super::summary::bound(length) };
+            let grant = self.reserve_collecting(need)?;
+            let reference =
+                Reference { owner: node.owner(), state: node.state, written: node.written, cause: Cause::Recovery };
+            let to = self.place(grant, &bytes, reference)?;
+            self.moved(self.catalogue.address(number, node.offset), to, &bytes);
+        }
+        Ok(())
+    }
+
+    /// The valid nodes of which a part waits in a write buffer, with their bytes.
+    fn unwritten(&mut self, stream: usize, number: BlockIndex) -> Result<Vec<(NodeRef, Vec<u8>)>> {
+        let Some((waiting, bytes)) = self.medium.waiting(stream) else { return Ok(Vec::new()) };
+        let Some(block) = self.catalogue.block(number).filter(|_| waiting == number) else { return Ok(Vec::new()) };
+        let end = self.catalogue.erase_size - block.free;
+        let begins = end.saturating_sub(bytes.len() as u32);
+        let behind = |node: &&NodeRef| !node.is_obsolete() && node.offset + node.length > begins;
+        let nodes: Vec<NodeRef> = block.nodes.iter().filter(behind).copied().collect();
+        let mut lost = Vec::new();
+        for node in nodes {
+            let mut bytes = vec![0; node.length as usize];
+            let at = self.catalogue.address(number, node.offset);
+            // Damaged bytes are written as they are: their checksums tell.
+            let _ = self.medium.read(at, &mut bytes, Cause::Recovery).map_err(device)?;
+            lost.push((node, bytes));
+        }
+        Ok(lost)
+    }
+}
+
+/// What is to be remembered of a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reference {
+    /// Whose it is.
+    pub owner: Owner,
+    /// What is known of it.
+    pub state: NodeState,
+    /// When the user wrote its content, on the separation's scale.
+    pub written: nandkit_units::Nanos,
+    /// Why it is written.
+    pub cause: Cause,
+}
+
+/// Whether a block is to be retired.
+pub(crate) const fn is_failure(kind: FlashErrorKind) -> bool {
+    matches!(kind, FlashErrorKind::ProgramFailed | FlashErrorKind::EraseFailed | FlashErrorKind::BadBlock)
+}

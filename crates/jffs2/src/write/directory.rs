@@ -1,0 +1,342 @@
+//! Names: made, taken away, moved; and the inodes that come and go with them.
+
+use nandkit_flash::Flash;
+use nandkit_units::Cause;
+use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, NewNode, RenameFlags, Result};
+
+use super::allocate::{Need, Urgency};
+use super::attributes::device_bytes;
+use crate::encode::{DirentFields, InodeFields, Piece};
+use crate::inode::{Body, Entries, Entry, Inode, is_name};
+use crate::layout::{DIRENT_SIZE, INODE_SIZE, NAME_MAX, ROOT, compression};
+use crate::volume::Jffs2;
+use crate::write::summary::{DIRENT_ENTRY, INODE_ENTRY};
+
+/// The type bits of a regular file's mode.
+pub(super) const REGULAR: u32 = 0o100_000;
+/// The type bits of a directory's mode.
+pub(super) const DIRECTORY: u32 = 0o040_000;
+/// The longest target of a symbolic link in bytes (fs/jffs2/dir.c).
+const TARGET_MAX: usize = 254;
+
+const fn format_of(kind: FileKind) -> u32 {
+    match kind {
+        FileKind::Regular => REGULAR,
+        FileKind::Directory => DIRECTORY,
+        FileKind::Symlink => 0o120_000,
+        FileKind::BlockDevice => 0o060_000,
+        FileKind::CharacterDevice => 0o020_000,
+        FileKind::Fifo => 0o010_000,
+        FileKind::Socket => 0o140_000,
+    }
+}
+
+/// A new name: not too long, and a name at all.
+fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > NAME_MAX {
+        return Err(FsError::new(
+            ErrorKind::NameTooLong,
+            format!("a name of {} bytes; at most {NAME_MAX}", name.len()),
+        ));
+    }
+    if !is_name(name) {
+        return Err(FsError::new(ErrorKind::InvalidName, "names are not empty, not . or .., and hold no / and no NUL"));
+    }
+    Ok(())
+}
+
+/// An inode's number here.
+pub(super) fn number(inode: InodeNumber) -> Result<u32> {
+    let found = u32::try_from(inode.0).ok();
+    found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {} does not exist", inode.0)))
+}
+
+fn fails(kind: ErrorKind, name: &[u8], what: &str) -> FsError {
+    FsError::new(kind, format!("{}: {what}", String::from_utf8_lossy(name)))
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// A directory that has a name.
+    fn directory(&mut self, inode: InodeNumber) -> Result<u32> {
+        let number = number(inode)?;
+        let is_directory = self.body_mut(number)?.format() == DIRECTORY;
+        if !is_directory {
+            return Err(FsError::new(ErrorKind::NotADirectory, format!("inode {number} is no directory")));
+        }
+        if number != ROOT && self.inode_mut(number)?.links == 0 {
+            return Err(FsError::new(ErrorKind::NotFound, format!("directory {number} was removed")));
+        }
+        Ok(number)
+    }
+
+    fn entry(&self, directory: u32, name: &[u8]) -> Option<Entry> {
+        let entry = self.inodes.get(&directory)?.entries.as_ref()?.get(name)?;
+        (entry.inode != 0).then(|| entry.clone())
+    }
+
+    /// Enters the time of a change in a directory: the newest entry holds it on the flash.
+    fn touch(&mut self, directory: u32, now: u32) -> Result<()> {
+        let body = self.body_mut(directory)?;
+        (body.modified, body.changed) = (now, now);
+        Ok(())
+    }
+
+    /// What is attached to a new inode's attributes.
+    fn attachment(&self, node: &NewNode<'_>) -> Result<Vec<u8>> {
+        let invalid = |what: &str| Err(FsError::new(ErrorKind::InvalidArgument, what));
+        match node.kind {
+            FileKind::Symlink if node.target.len() > TARGET_MAX => {
+                Err(FsError::new(ErrorKind::NameTooLong, format!("a link's target has at most {TARGET_MAX} bytes")))
+            }
+            FileKind::Symlink if node.target.is_empty() || node.target.contains(&0) => {
+                invalid("a link's target is not empty and holds no NUL")
+            }
+            FileKind::Symlink => Ok(node.target.to_vec()),
+            FileKind::BlockDevice | FileKind::CharacterDevice => {
+                let bytes = device_bytes(self.medium.order(), node.device);
+                bytes.map_or_else(|| invalid("device numbers have 12 bits (major) and 20 bits (minor)"), Ok)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Makes an inode and its name.
+    pub(super) fn make(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<u32> {
+        let directory = self.directory(directory)?;
+        check_name(name)?;
+        if self.entry(directory, name).is_some() {
+            return Err(fails(ErrorKind::Exists, name, "exists"));
+        }
+        let attached = self.attachment(node)?;
+        let full = || FsError::new(ErrorKind::NoSpace, "all inode numbers have been given");
+        let inode = self.highest_inode.checked_add(1).ok_or_else(full)?;
+        let datum = self.separate_attributes(directory)?;
+        let (data, length) = (attached.len() as u32, name.len() as u32);
+        // One reservation for both: a full volume leaves neither.
+        let least = (INODE_SIZE + data).next_multiple_of(4) + DIRENT_SIZE + length;
+        let entry = INODE_ENTRY + DIRENT_ENTRY + length;
+        let grant = self.reserve(Need { region: datum.region, least, entry }, Urgency::Normal)?;
+        let now = self.seconds();
+        let mode =
+            format_of(node.kind) | if node.kind == FileKind::Symlink { 0o777 } else { u32::from(node.mode) & 0o7777 };
+        let size = if node.kind == FileKind::Symlink { data } else { 0 };
+        let fields = InodeFields {
+            inode,
+            version: 1,
+            mode,
+            uid: node.uid as u16,
+            gid: node.gid as u16,
+            file_size: size,
+            accessed: now,
+            modified: now,
+            changed: now,
+        };
+        self.highest_inode = inode;
+        self.enter(&fields, node, directory);
+        let piece = Piece { offset: 0, size: data, compression: compression::NONE, bytes: &attached };
+        let written = self.write_attributes(grant, &fields, &piece, Cause::Metadata, datum.stamp);
+        let named = written.and_then(|_| {
+            let version = self.next_version(directory)?;
+            let entry = DirentFields { parent: directory, version, inode, made: now, kind: (mode >> 12) as u8 };
+            self.write_dirent(grant, &entry, name, Cause::Metadata, datum.stamp)
+        });
+        if let Err(error) = named {
+            self.bury(inode);
+            return Err(error);
+        }
+        if let Some(made) = self.inodes.get_mut(&inode) {
+            made.links = 1;
+        }
+        self.touch(directory, now)?;
+        Ok(inode)
+    }
+
+    /// A new inode in memory.
+    fn enter(&mut self, fields: &InodeFields, node: &NewNode<'_>, parent: u32) {
+        let is_directory = node.kind == FileKind::Directory;
+        let body = Body {
+            mode: fields.mode,
+            uid: fields.uid,
+            gid: fields.gid,
+            size: fields.file_size,
+            accessed: fields.accessed,
+            modified: fields.modified,
+            changed: fields.changed,
+            target: if node.kind == FileKind::Symlink { node.target.to_vec() } else { Vec::new() },
+            device: match node.kind {
+                FileKind::BlockDevice | FileKind::CharacterDevice => node.device,
+                _ => 0,
+            },
+            ..Body::default()
+        };
+        let inode = Inode {
+            parent,
+            entries: is_directory.then(|| Box::new(Entries::default())),
+            body: Box::new(body).into(),
+            highest_version: 1,
+            ..Inode::default()
+        };
+        self.inodes.insert(fields.inode, inode);
+    }
+
+    /// Takes a name away.
+    pub(super) fn unlink(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        let directory = self.directory(directory)?;
+        let Some(entry) = self.entry(directory, name) else {
+            return Err(fails(ErrorKind::NotFound, name, "not found"));
+        };
+        self.check_removable(entry.inode, name)?;
+        let datum = self.separate_attributes(directory)?;
+        let grant = self.reserve(Self::need_dirent(datum.region, name), Urgency::Deletion)?;
+        let now = self.seconds();
+        let version = self.next_version(directory)?;
+        let gone = DirentFields { parent: directory, version, inode: 0, made: now, kind: 0 };
+        self.write_dirent(grant, &gone, name, Cause::Metadata, datum.stamp)?;
+        self.touch(directory, now)?;
+        self.drop_link(entry.inode, now)
+    }
+
+    /// `NotEmpty` for a directory that is not.
+    fn check_removable(&mut self, inode: u32, name: &[u8]) -> Result<()> {
+        if !self.inodes.contains_key(&inode) {
+            return Ok(());
+        }
+        self.settle(inode)?;
+        let is_empty = self.inode_mut(inode)?.entries.as_ref().is_none_or(|entries| entries.is_empty());
+        if is_empty { Ok(()) } else { Err(fails(ErrorKind::NotEmpty, name, "is not empty")) }
+    }
+
+    /// An inode has one name less.
+    fn drop_link(&mut self, inode: u32, now: u32) -> Result<()> {
+        let Some(found) = self.inodes.get_mut(&inode) else { return Ok(()) };
+        found.links = found.links.saturating_sub(1);
+        if let Some(body) = found.body.get_mut() {
+            body.changed = now;
+        }
+        if found.links == 0 && found.retained == 0 {
+            self.bury(inode);
+        }
+        Ok(())
+    }
+
+    /// An inode without names that nobody retains: nothing of it is valid. It is forgotten with its last node, so that its number is not given again before.
+    pub(super) fn bury(&mut self, inode: u32) {
+        let Some(found) = self.inodes.get_mut(&inode) else { return };
+        found.links = 0;
+        found.entries = None;
+        found.body = std::sync::OnceLock::new();
+        for node in found.nodes.clone() {
+            self.obsolete(node);
+        }
+        self.bury_xattrs(inode);
+        if self.inodes.get(&inode).is_some_and(|found| found.nodes.is_empty()) {
+            self.inodes.remove(&inode);
+        }
+    }
+
+    /// Gives an inode one more name.
+    pub(super) fn add_name(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        let inode = number(inode)?;
+        let directory = self.directory(directory)?;
+        check_name(name)?;
+        let mode = self.body_mut(inode)?.mode;
+        if mode & 0o170_000 == DIRECTORY {
+            return Err(fails(ErrorKind::IsADirectory, name, "a directory has one name"));
+        }
+        if self.inode_mut(inode)?.links == 0 {
+            return Err(fails(ErrorKind::NotFound, name, "the file has no name any more"));
+        }
+        if self.entry(directory, name).is_some() {
+            return Err(fails(ErrorKind::Exists, name, "exists"));
+        }
+        let datum = self.separate_attributes(directory)?;
+        let grant = self.reserve(Self::need_dirent(datum.region, name), Urgency::Normal)?;
+        let now = self.seconds();
+        let version = self.next_version(directory)?;
+        let entry = DirentFields { parent: directory, version, inode, made: now, kind: (mode >> 12) as u8 };
+        self.write_dirent(grant, &entry, name, Cause::Metadata, datum.stamp)?;
+        self.inode_mut(inode)?.links += 1;
+        self.body_mut(inode)?.changed = now;
+        self.touch(directory, now)
+    }
+
+    /// Gives an inode another name: the new name first, then the old one's deletion, as Linux does it. After a power cut between the two both are there.
+    pub(super) fn move_name(
+        &mut self,
+        (from, old): (InodeNumber, &[u8]),
+        (to, new): (InodeNumber, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let (from, to) = (self.directory(from)?, self.directory(to)?);
+        check_name(new)?;
+        if flags == RenameFlags::Exchange {
+            return Err(FsError::new(ErrorKind::NotSupported, "JFFS2 cannot exchange two names"));
+        }
+        let Some(moved) = self.entry(from, old) else { return Err(fails(ErrorKind::NotFound, old, "not found")) };
+        let replaced = self.entry(to, new);
+        if !self.check_move(&moved, to, replaced.as_ref(), new, flags)? {
+            return Ok(());
+        }
+        let datum = self.separate_attributes(to)?;
+        let (first, second) = (Self::need_dirent(datum.region, new), Self::need_dirent(datum.region, old));
+        // One reservation for both: a full volume leaves neither.
+        let both =
+            Need { least: first.least.next_multiple_of(4) + second.least, entry: first.entry + second.entry, ..first };
+        let grant = self.reserve(both, Urgency::Normal)?;
+        let now = self.seconds();
+        let version = self.next_version(to)?;
+        let link = DirentFields { parent: to, version, inode: moved.inode, made: now, kind: moved.kind };
+        self.write_dirent(grant, &link, new, Cause::Metadata, datum.stamp)?;
+        let version = self.next_version(from)?;
+        let gone = DirentFields { parent: from, version, inode: 0, made: now, kind: 0 };
+        self.write_dirent(grant, &gone, old, Cause::Metadata, datum.stamp)?;
+        let inode = self.inode_mut(moved.inode)?;
+        inode.parent = to;
+        if let Some(body) = inode.body.get_mut() {
+            body.changed = now;
+        }
+        self.touch(from, now)?;
+        self.touch(to, now)?;
+        match replaced {
+            Some(replaced) => self.drop_link(replaced.inode, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is anything to do (not where both are names of one inode); an error where the move is forbidden.
+    fn check_move(
+        &mut self,
+        moved: &Entry,
+        to: u32,
+        replaced: Option<&Entry>,
+        new: &[u8],
+        flags: RenameFlags,
+    ) -> Result<bool> {
+        let is_directory = self.body_mut(moved.inode)?.format() == DIRECTORY;
+        // A directory must not come to be below itself. Damaged images may hold circles.
+        let (mut above, mut steps) = (to, self.inodes.len());
+        while is_directory && above != ROOT && steps > 0 {
+            if above == moved.inode {
+                return Err(fails(ErrorKind::InvalidArgument, new, "a directory cannot go into itself"));
+            }
+            above = self.inodes.get(&above).map_or(ROOT, |inode| inode.parent);
+            steps -= 1;
+        }
+        let Some(replaced) = replaced else { return Ok(true) };
+        if flags == RenameFlags::NoReplace {
+            return Err(fails(ErrorKind::Exists, new, "exists"));
+        }
+        if replaced.inode == moved.inode {
+            return Ok(false);
+        }
+        if self.inodes.contains_key(&replaced.inode) {
+            let replaces_directory = self.body_mut(replaced.inode)?.format() == DIRECTORY;
+            match (is_directory, replaces_directory) {
+                (true, false) => return Err(fails(ErrorKind::NotADirectory, new, "is no directory")),
+                (false, true) => return Err(fails(ErrorKind::IsADirectory, new, "is a directory")),
+                _ => self.check_removable(replaced.inode, new)?,
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,149 @@
+//! The writing side.
+//!
+//! Every change becomes a node at once. Nodes go one behind the other into an open block (one for each region of a separation); what fills no page yet waits in
+//! the block's write buffer. Before each node [`Jffs2::reserve`] makes sure that there is room, and lets the collector work where there is not.
+
+pub(crate) mod allocate;
+mod attributes;
+mod changes;
+mod counters;
+mod data;
+mod directory;
+mod format;
+mod levels;
+pub(crate) mod node;
+mod options;
+mod summary;
+mod xattr;
+
+pub use counters::Counters;
+pub use levels::Levels;
+pub use options::{CompressionMode, WriteOptions};
+
+use nandkit_cleaning::separation::{Base, Separator};
+use nandkit_codec::compression::Compressor;
+use nandkit_flash::FlashError;
+use nandkit_units::random::Random;
+use nandkit_units::{BlockIndex, Nanos};
+use nandkit_vfs::{ErrorKind, FsError};
+
+use crate::catalogue::{Catalogue, Queue};
+use crate::volume::Jffs2;
+use summary::Collector;
+pub(crate) use summary::{DIRENT_ENTRY, INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
+
+/// Everything that only writing needs.
+pub struct Writer {
+    options: WriteOptions,
+    levels: Levels,
+    /// One for each region.
+    open: Vec<OpenBlock>,
+    compressor: Compressor,
+    /// In place of the kernel's tick count.
+    draws: Random,
+    pub(crate) separator: Separator,
+    pub(crate) counters: Counters,
+    /// Where the collector is in the block on `Queue::Collecting`: a place in its list of nodes.
+    pub(crate) cursor: usize,
+    /// When the background collector may work next.
+    background_next: Nanos,
+    /// Whether all inodes have been checked since the mount.
+    pub(crate) all_checked: bool,
+}
+
+/// Where nodes of one region go.
+#[derive(Debug, Default)]
+struct OpenBlock {
+    block: Option<BlockIndex>,
+    summary: Collector,
+}
+
+impl Writer {
+    /// A writer for a volume that was just mounted. Blocks that the mount left open are closed: a page that a power cut interrupted may look erased, and would
+    /// hold nothing that is written to it. (Linux goes on writing in the block with the most room.)
+    pub(crate) fn new(options: &WriteOptions, catalogue: &mut Catalogue, now: Nanos) -> Self {
+        let separator = Separator::new(options.separation);
+        let regions = separator.regions();
+        let bytes = u64::from(catalogue.erase_size) * catalogue.blocks.len() as u64;
+        let levels = Levels::new(bytes, catalogue.erase_size, catalogue.blocks.len() as u32, regions);
+        let left: Vec<BlockIndex> = catalogue.on(Queue::Open).chain(catalogue.on(Queue::Collecting)).collect();
+        for block in left {
+            let free = catalogue.block(block).map_or(0, |block| block.free);
+            catalogue.waste(block, free, now);
+            catalogue.close(block);
+        }
+        if options.separation.base() == Base::Writes {
+            // The time of the mount is no count of writes: all are long ago.
+            for node in catalogue.blocks.iter_mut().flat_map(|block| &mut block.nodes) {
+                node.written = Nanos::ZERO;
+            }
+        }
+        Self {
+            options: *options,
+            levels,
+            open: (0..regions).map(|_| OpenBlock::default()).collect(),
+            compressor: Compressor::new(),
+            draws: Random::new(options.seed, "jffs2"),
+            separator,
+            counters: Counters::default(),
+            cursor: 0,
+            background_next: now,
+            all_checked: false,
+        }
+    }
+
+    /// How it writes.
+    pub const fn options(&self) -> &WriteOptions {
+        &self.options
+    }
+
+    /// From how many blocks on what may happen.
+    pub const fn levels(&self) -> &Levels {
+        &self.levels
+    }
+
+    /// Whether an emptied block is left unerased for a while: one in 128, which the kernel decides by its tick count (fs/jffs2/nodemgmt.c).
+    pub(crate) fn leaves(&mut self) -> bool {
+        self.draws.below(128) == 0
+    }
+
+    /// When the background collector may work next.
+    pub(crate) const fn background_next(&self) -> Nanos {
+        self.background_next
+    }
+
+    pub(crate) const fn set_background_next(&mut self, instant: Nanos) {
+        self.background_next = instant;
+    }
+
+    /// A number in `0..bound` for a policy.
+    pub(crate) fn draw(&mut self, bound: u32) -> u32 {
+        self.draws.below(u64::from(bound)) as u32
+    }
+}
+
+impl<F> Jffs2<F> {
+    /// What was written and collected so far; `None` where mounted for reading only.
+    pub fn counters(&self) -> Option<&Counters> {
+        self.writer.as_deref().map(|writer| &writer.counters)
+    }
+
+    pub(crate) fn writer(&mut self) -> Result<&mut Writer, FsError> {
+        self.writer.as_deref_mut().ok_or_else(read_only)
+    }
+}
+
+#[cold]
+pub(crate) fn read_only() -> FsError {
+    FsError::new(ErrorKind::ReadOnly, "the volume is mounted for reading only")
+}
+
+#[cold]
+pub(crate) fn device(error: FlashError) -> FsError {
+    FsError::device("the flash", error)
+}
+
+#[cold]
+pub(crate) fn corrupt(what: impl Into<String>) -> FsError {
+    FsError::new(ErrorKind::Corrupt, what)
+}

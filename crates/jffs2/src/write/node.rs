@@ -1,0 +1,270 @@
+//! Nodes of inodes: written, entered, moved.
+
+use nandkit_cleaning::separation::{Datum, DatumKey, Stamp};
+use nandkit_flash::Flash;
+use nandkit_units::{Cause, Nanos};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use super::allocate::{Grant, Need, Reference};
+use super::{corrupt, summary};
+use crate::NodeAddress;
+use crate::catalogue::{NodeState, Owner};
+use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
+use crate::fragments::Effect;
+use crate::inode::{Body, Entry, Inode};
+use crate::layout::{self, DIRENT_SIZE, Dirent, Header, INODE_SIZE, PAGE_SIZE, node_type};
+use crate::volume::Jffs2;
+
+/// The number of a page of a file in the keys of a separation; this one stands for the inode's attributes.
+const ATTRIBUTES: u32 = u32::MAX;
+
+/// What a separation knows a page of a file by.
+pub(crate) const fn key(inode: u32, page: u32) -> DatumKey {
+    DatumKey((inode as u64) << 32 | page as u64)
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// The inode. Errors: `NotFound`.
+    pub(crate) fn inode_mut(&mut self, number: u32) -> Result<&mut Inode> {
+        let found = self.inodes.get_mut(&number);
+        found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {number} does not exist")))
+    }
+
+    /// Reads an inode where that was not done yet, and tells the catalogue what is valid of its nodes.
+    pub(crate) fn settle(&mut self, number: u32) -> Result<()> {
+        self.body(number)?;
+        let Some(body) = self.inodes.get_mut(&number).and_then(|inode| inode.body.get_mut()) else { return Ok(()) };
+        let states = std::mem::take(&mut body.states);
+        let dropped = std::mem::take(&mut body.dropped);
+        for (at, state) in states {
+            match state {
+                NodeState::Obsolete => self.obsolete(at),
+                other => self.catalogue.set_state(at, other),
+            }
+        }
+        for at in dropped {
+            self.obsolete(at);
+            let Some(entries) = self.inodes.get_mut(&number).and_then(|inode| inode.entries.as_mut()) else { continue };
+            let name = entries.by_node(at).map(|(name, _)| name.to_vec());
+            if let Some(name) = name {
+                entries.forget(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// An inode's body, to be changed. Errors: those of reading it.
+    pub(crate) fn body_mut(&mut self, number: u32) -> Result<&mut Body> {
+        self.settle(number)?;
+        let body = self.inodes.get_mut(&number).and_then(|inode| inode.body.get_mut());
+        body.map(|body| &mut **body).ok_or_else(|| corrupt(format!("inode {number} has no content")))
+    }
+
+    /// Seconds since 1970, as nodes hold them.
+    pub(crate) fn seconds(&self) -> u32 {
+        u32::try_from(self.medium.clock().unix_ns() / 1_000_000_000).unwrap_or(u32::MAX)
+    }
+
+    /// The version of an inode's next node. Errors: `NoSpace` after 2^32 of them.
+    pub(crate) fn next_version(&mut self, number: u32) -> Result<u32> {
+        let inode = self.inode_mut(number)?;
+        let next = inode.highest_version.checked_add(1);
+        let next =
+            next.ok_or_else(|| FsError::new(ErrorKind::NoSpace, format!("inode {number} has had all versions")))?;
+        inode.highest_version = next;
+        Ok(next)
+    }
+
+    /// What a node says of an inode as it is, with the next version.
+    pub(crate) fn fields(&mut self, number: u32) -> Result<InodeFields> {
+        let version = self.next_version(number)?;
+        let body = self.body_mut(number)?;
+        Ok(InodeFields {
+            inode: number,
+            version,
+            mode: body.mode,
+            uid: body.uid,
+            gid: body.gid,
+            file_size: body.size,
+            accessed: body.accessed,
+            modified: body.modified,
+            changed: body.changed,
+        })
+    }
+
+    /// Where a page of a file that the user writes goes, and the stamp that its node gets.
+    pub(crate) fn separate(&mut self, number: u32, offset: u32) -> Result<Datum> {
+        let previous = self.datum_at(number, offset);
+        let now = self.medium.now();
+        Ok(self.writer()?.separator.on_write(key(number, offset / PAGE_SIZE), previous, now))
+    }
+
+    /// Where attributes and names that the user writes go: by the inode whose they are.
+    pub(crate) fn separate_attributes(&mut self, number: u32) -> Result<Datum> {
+        let previous = self.inodes.get(&number).and_then(|inode| inode.nodes.last()).and_then(|at| self.datum_of(*at));
+        let now = self.medium.now();
+        Ok(self.writer()?.separator.on_write(key(number, ATTRIBUTES), previous, now))
+    }
+
+    /// What is kept for the separation of the version that stands at an offset of a file.
+    fn datum_at(&self, number: u32, offset: u32) -> Option<Datum> {
+        let body = self.inodes.get(&number)?.body.get()?;
+        self.datum_of(body.fragments.within(offset, offset.saturating_add(1)).first()?.node)
+    }
+
+    /// What is kept of a node for the separation.
+    pub(crate) fn datum_of(&self, at: NodeAddress) -> Option<Datum> {
+        let node = self.catalogue.node(at)?;
+        let region = self.catalogue.block(at.block(self.catalogue.erase_size))?.region;
+        Some(Datum { region, stamp: Stamp(node.written.get()) })
+    }
+
+    /// Writes an inode's node. It is not yet what the inode's body refers to.
+    pub(crate) fn write_inode(
+        &mut self,
+        grant: Grant,
+        fields: &InodeFields,
+        piece: &Piece<'_>,
+        cause: Cause,
+        stamp: Stamp,
+    ) -> Result<NodeAddress> {
+        let mut bytes = Vec::with_capacity(INODE_SIZE as usize + piece.bytes.len() + 3);
+        inode_node(self.medium.order(), fields, piece, &mut bytes);
+        // A whole page, or the last one up to the file's end, may be copied as it is (fs/jffs2/write.c).
+        let to_the_end = piece.offset.is_multiple_of(PAGE_SIZE) && piece.offset + piece.size == fields.file_size;
+        let state = if piece.size >= PAGE_SIZE || to_the_end { NodeState::Pristine } else { NodeState::Normal };
+        let owner = Owner::Inode(fields.inode);
+        let at = self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp.0), cause })?;
+        self.inode_mut(fields.inode)?.nodes.push(at);
+        Ok(at)
+    }
+
+    /// A node is the newest one for a range of a file: what stood there is obsolete, what shares a page with it is to be joined some day (fs/jffs2/nodelist.c,
+    /// `jffs2_add_full_dnode_to_inode`), and no node for attributes alone is needed.
+    pub(crate) fn hold(&mut self, number: u32, at: NodeAddress, start: u32, end: u32) -> Result<()> {
+        let body = self.body_mut(number)?;
+        let mut effects = Vec::new();
+        body.fragments.insert(at, start, end, &mut effects);
+        let metadata = body.metadata.take();
+        let mut normal = Vec::new();
+        if !start.is_multiple_of(PAGE_SIZE) {
+            let before = body.fragments.within(start - 1, start).first().map(|fragment| fragment.node);
+            normal.extend(before.into_iter().chain([at]));
+        }
+        if !end.is_multiple_of(PAGE_SIZE) && body.fragments.all().last().is_some_and(|last| last.end > end) {
+            let behind = body.fragments.within(end, end + 1).first().map(|fragment| fragment.node);
+            normal.extend(behind.into_iter().chain([at]));
+        }
+        self.effects(&effects, Some(at));
+        normal.into_iter().for_each(|node| self.catalogue.set_state(node, NodeState::Normal));
+        if let Some(metadata) = metadata {
+            self.obsolete(metadata);
+        }
+        Ok(())
+    }
+
+    /// Enters what a change of a file's map did to nodes. `new` is the node that did it.
+    pub(crate) fn effects(&mut self, effects: &[Effect], new: Option<NodeAddress>) {
+        for effect in effects {
+            match *effect {
+                Effect::Gone(node) => self.obsolete(node),
+                Effect::Cut(node) => {
+                    for node in [Some(node), new].into_iter().flatten() {
+                        self.catalogue.set_state(node, NodeState::Normal);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes an inode's attributes as a node of their own; `piece` is a link's target or a device's number, or a range that becomes a hole.
+    pub(crate) fn write_attributes(
+        &mut self,
+        grant: Grant,
+        fields: &InodeFields,
+        piece: &Piece<'_>,
+        cause: Cause,
+        stamp: Stamp,
+    ) -> Result<NodeAddress> {
+        let at = self.write_inode(grant, fields, piece, cause, stamp)?;
+        let body = self.body_mut(fields.inode)?;
+        if let Some(old) = body.metadata.replace(at) {
+            self.obsolete(old);
+        }
+        Ok(at)
+    }
+
+    /// Writes a directory entry and enters it; the entry that it replaces is obsolete. The caller promises a name that fits.
+    pub(crate) fn write_dirent(
+        &mut self,
+        grant: Grant,
+        fields: &DirentFields,
+        name: &[u8],
+        cause: Cause,
+        stamp: Stamp,
+    ) -> Result<()> {
+        let mut bytes = Vec::with_capacity(DIRENT_SIZE as usize + name.len() + 3);
+        dirent_node(self.medium.order(), fields, name, &mut bytes);
+        let state = if fields.inode == 0 { NodeState::Normal } else { NodeState::Pristine };
+        let owner = Owner::Inode(fields.parent);
+        let at = self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp.0), cause })?;
+        let directory = self.inode_mut(fields.parent)?;
+        directory.nodes.push(at);
+        let entry = Entry { inode: fields.inode, kind: fields.kind, version: fields.version, node: at, cookie: 0 };
+        let old = directory.entries.get_or_insert_default().put(name, entry);
+        if let Some(old) = old {
+            self.obsolete(old.node);
+        }
+        Ok(())
+    }
+
+    /// What a directory entry needs.
+    pub(crate) const fn need_dirent(region: u8, name: &[u8]) -> Need {
+        let length = name.len() as u32;
+        Need { region, least: DIRENT_SIZE + length, entry: summary::DIRENT_ENTRY + length }
+    }
+
+    /// What an inode's node with so many bytes of data needs.
+    pub(crate) const fn need_inode(region: u8, data: u32) -> Need {
+        Need { region, least: INODE_SIZE + data, entry: summary::INODE_ENTRY }
+    }
+
+    /// A node was copied as it is from one place to another: what referred to it refers to the copy, and the original is obsolete.
+    pub(crate) fn moved(&mut self, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
+        let owner = self.catalogue.node(from).map(|node| node.owner());
+        match owner {
+            Some(Owner::Inode(number)) => self.moved_of_inode(number, from, to, bytes),
+            Some(Owner::Xattr(_) | Owner::Xref(_)) => self.moved_of_xattr(from, to, bytes),
+            Some(Owner::None) | None => {}
+        }
+        self.obsolete(from);
+    }
+
+    fn moved_of_inode(&mut self, number: u32, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
+        let order = self.medium.order();
+        let Some(inode) = self.inodes.get_mut(&number) else { return };
+        inode.nodes.push(to);
+        match Header::decode(order, bytes).map(|header| header.node_type) {
+            Some(node_type::INODE) => {
+                let (Some(body), Some(node)) = (inode.body.get_mut(), layout::Inode::decode(order, bytes)) else {
+                    return;
+                };
+                if body.metadata == Some(from) {
+                    body.metadata = Some(to);
+                } else {
+                    body.fragments.moved(from, to, node.offset, node.offset.saturating_add(node.data_size));
+                }
+            }
+            Some(node_type::DIRENT) => {
+                let Some(node) = Dirent::decode(order, bytes) else { return };
+                let name = bytes.get(DIRENT_SIZE as usize..DIRENT_SIZE as usize + usize::from(node.name_length));
+                if let (Some(entries), Some(name)) = (inode.entries.as_mut(), name)
+                    && entries.get(name).is_some_and(|entry| entry.node == from)
+                {
+                    entries.moved(name, to);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What writing and collecting need to know.
+
+use nandkit_cleaning::separation::Separation;
+use nandkit_cleaning::victim::{Rule, VictimPolicy};
+use nandkit_codec::compression::Compression;
+use nandkit_units::Nanos;
+
+/// How data are compressed. Whatever the mode, data that do not get shorter stand as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CompressionMode {
+    /// Not at all.
+    None,
+    /// The first of LZO, zlib and rtime that makes the data shorter: Linux's default (fs/jffs2/compr.c; the order by the priorities of compr.h).
+    #[default]
+    Priority,
+    /// The one of these that makes the data shortest.
+    Size,
+    /// Always this one. A method that is only read counts as none.
+    Only(Compression),
+}
+
+impl CompressionMode {
+    /// The methods to try, in this order.
+    pub(super) const fn methods(&self) -> &[Compression] {
+        match self {
+            Self::None => &[],
+            Self::Priority | Self::Size => &[Compression::Lzo, Compression::Zlib, Compression::Rtime],
+            Self::Only(method) => std::slice::from_ref(method),
+        }
+    }
+}
+
+/// What writing and collecting need to know.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteOptions {
+    /// How data are compressed.
+    pub compression: CompressionMode,
+    /// Whether full blocks end in a summary of their nodes, which makes mounts fast.
+    pub summaries: bool,
+    /// Which block is collected next.
+    pub policy: VictimPolicy,
+    /// Into which of several open blocks new and moved data go.
+    pub separation: Separation,
+    /// The seed of all draws.
+    pub seed: u64,
+    /// The least time between two passes of the background collector, which works as long as there are blocks to erase, few free or many very dirty ones; `None`: the
+    /// collector works only when space is needed. Linux: 50 ms.
+    pub background: Option<Nanos>,
+}
+
+impl Default for WriteOptions {
+    /// As Linux, without the background collector.
+    fn default() -> Self {
+        Self {
+            compression: CompressionMode::default(),
+            summaries: true,
+            policy: VictimPolicy::from(Rule::Linux),
+            separation: Separation::None,
+            seed: 0,
+            background: None,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Extended attributes: a node with name and value, and one that says which inode has it.
+
+use std::sync::OnceLock;
+
+use nandkit_flash::Flash;
+use nandkit_units::{Cause, Nanos};
+use nandkit_vfs::{ErrorKind, FsError, Result, acl};
+
+use super::allocate::{Need, Reference as Placed, Urgency};
+use super::directory::DIRECTORY;
+use super::summary::{XATTR_ENTRY, XREF_ENTRY};
+use crate::NodeAddress;
+use crate::catalogue::{NodeState, Owner};
+use crate::encode::{XattrFields, xattr_node, xref_node};
+use crate::layout::{Header, XATTR_SIZE, XREF_SIZE, Xattr, Xref, node_type, xattr_prefix};
+use crate::volume::Jffs2;
+use crate::xattr::{Attribute, AttributeContent, Reference};
+
+/// The longest name with its prefix (Linux's `XATTR_NAME_MAX`).
+const NAME_MAX: usize = 255;
+
+impl<F: Flash> Jffs2<F> {
+    /// Prefix, rest of the name and value as on the flash.
+    fn to_content(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<AttributeContent> {
+        if name.len() > NAME_MAX {
+            return Err(FsError::new(
+                ErrorKind::NameTooLong,
+                format!("an attribute's name has at most {NAME_MAX} bytes"),
+            ));
+        }
+        let Some((prefix, rest)) = crate::xattr::split_name(name) else {
+            let name = String::from_utf8_lossy(name);
+            return Err(FsError::new(
+                ErrorKind::NotSupported,
+                format!("attribute {name}: the format has no such prefix"),
+            ));
+        };
+        let mut value = value.to_vec();
+        if matches!(prefix, xattr_prefix::ACL_ACCESS | xattr_prefix::ACL_DEFAULT) {
+            let format = self.body_mut(inode)?.format();
+            if format == 0o120_000 {
+                return Err(FsError::new(ErrorKind::NotSupported, "a symbolic link has no access control list"));
+            }
+            if prefix == xattr_prefix::ACL_DEFAULT && format != DIRECTORY {
+                return Err(FsError::new(ErrorKind::InvalidArgument, "only directories have a default list"));
+            }
+            value = crate::xattr::acl_to_node(self.medium.order(), &acl::parse(&value)?);
+        } else if rest.is_empty() || rest.contains(&0) {
+            return Err(FsError::new(
+                ErrorKind::InvalidArgument,
+                "an attribute's name is not empty behind its prefix, and holds no NUL",
+            ));
+        }
+        let room = self.catalogue.erase_size - self.medium.shape().cleanmarker.size();
+        let length = XATTR_SIZE as usize + rest.len() + 1 + value.len();
+        if length.next_multiple_of(4) > room as usize || value.len() > usize::from(u16::MAX) {
+            return Err(FsError::new(
+                ErrorKind::NoSpace,
+                format!("an attribute of {length} bytes; a block has {room}"),
+            ));
+        }
+        Ok(AttributeContent { prefix, name: rest.into(), value: value.into() })
+    }
+
+    /// The number of the attribute that an inode has under a name.
+    fn attribute_of(&self, inode: u32, prefix: u8, rest: &[u8]) -> Result<Option<u32>> {
+        let mut found: Option<(u32, u32)> = None;
+        for (id, sequence) in self.xattrs.of_inode(inode) {
+            let Some(content) = self.attribute_content(id)? else { continue };
+            let matches = content.prefix == prefix && *content.name == *rest;
+            if matches && found.is_none_or(|(_, newest)| sequence > newest) {
+                found = Some((id, sequence));
+            }
+        }
+        Ok(found.map(|(id, _)| id))
+    }
+
+    /// Sets an attribute, new or instead of an old one.
+    pub(super) fn put_xattr(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<()> {
+        let now = self.seconds();
+        self.body_mut(inode)?;
+        let content = self.to_content(inode, name, value)?;
+        let old = self.attribute_of(inode, content.prefix, &content.name)?;
+        let same = |id: &u32| self.known_content(*id).is_some_and(|known| *known == content);
+        if old.as_ref().is_some_and(same) {
+            return Ok(());
+        }
+        // Equal attributes of several inodes are one (fs/jffs2/xattr.c, `create_xattr_datum`).
+        let shared = self.xattrs.attributes.iter().filter(|(_, known)| known.users > 0).map(|(id, _)| *id).find(same);
+        let id = match shared {
+            Some(id) => id,
+            None => self.write_attribute(inode, content)?,
+        };
+        let written = self.write_reference(inode, id, false, Urgency::Normal);
+        if let Err(error) = written {
+            self.drop_unused(id);
+            return Err(error);
+        }
+        if let Some(attribute) = self.xattrs.attributes.get_mut(&id) {
+            attribute.users += 1;
+        }
+        if let Some(old) = old {
+            // Without this the old value would come back once the new one's reference is deleted.
+            self.write_reference(inode, old, true, Urgency::Deletion)?;
+            self.release_attribute(old);
+        }
+        self.body_mut(inode)?.changed = now;
+        Ok(())
+    }
+
+    /// Takes an attribute away.
+    pub(super) fn take_xattr(&mut self, inode: u32, name: &[u8]) -> Result<()> {
+        self.body_mut(inode)?;
+        let missing =
+            || FsError::new(ErrorKind::NoAttribute, format!("no attribute {}", String::from_utf8_lossy(name)));
+        let (prefix, rest) = crate::xattr::split_name(name).ok_or_else(missing)?;
+        let id = self.attribute_of(inode, prefix, rest)?.ok_or_else(missing)?;
+        self.write_reference(inode, id, true, Urgency::Deletion)?;
+        self.release_attribute(id);
+        let now = self.seconds();
+        self.body_mut(inode)?.changed = now;
+        Ok(())
+    }
+
+    fn known_content(&self, id: u32) -> Option<&AttributeContent> {
+        self.xattrs.attributes.get(&id)?.content.get()?.as_deref()
+    }
+
+    fn write_attribute(&mut self, inode: u32, content: AttributeContent) -> Result<u32> {
+        let full = || FsError::new(ErrorKind::NoSpace, "all numbers of attributes have been given");
+        let id = self.xattrs.highest_id.checked_add(1).ok_or_else(full)?;
+        let mut bytes = Vec::new();
+        let AttributeContent { prefix, name, value } = &content;
+        xattr_node(self.medium.order(), &XattrFields { id, version: 1, prefix: *prefix, name, value }, &mut bytes);
+        let datum = self.separate_attributes(inode)?;
+        let need = Need { region: datum.region, least: bytes.len() as u32, entry: XATTR_ENTRY };
+        let grant = self.reserve(need, Urgency::Normal)?;
+        let written = Nanos(datum.stamp.0);
+        let placed = Placed { owner: Owner::Xattr(id), state: NodeState::Pristine, written, cause: Cause::Metadata };
+        let node = self.place(grant, &bytes, placed)?;
+        self.xattrs.highest_id = id;
+        let content = OnceLock::from(Some(Box::new(content)));
+        self.xattrs.attributes.insert(id, Attribute { nodes: vec![node], node, version: 1, users: 0, content });
+        Ok(id)
+    }
+
+    /// Writes that an inode has an attribute, or has it no more.
+    fn write_reference(&mut self, inode: u32, id: u32, gone: bool, urgency: Urgency) -> Result<()> {
+        let datum = self.separate_attributes(inode)?;
+        let need = Need { region: datum.region, least: XREF_SIZE, entry: XREF_ENTRY };
+        let grant = self.reserve(need, urgency)?;
+        let full = || FsError::new(ErrorKind::NoSpace, "all sequence numbers of references have been given");
+        let highest = self.xattrs.highest_sequence.checked_add(2).ok_or_else(full)?;
+        self.xattrs.highest_sequence = highest;
+        let sequence = highest | u32::from(gone);
+        let mut bytes = Vec::new();
+        xref_node(self.medium.order(), inode, id, sequence, &mut bytes);
+        let written = Nanos(datum.stamp.0);
+        let placed = Placed { owner: Owner::Xref(inode), state: NodeState::Pristine, written, cause: Cause::Metadata };
+        let node = self.place(grant, &bytes, placed)?;
+        let reference = self.xattrs.references.entry((inode, id)).or_default();
+        let old = (!reference.nodes.is_empty()).then_some(reference.node);
+        reference.nodes.push(node);
+        (reference.node, reference.sequence) = (node, sequence);
+        if let Some(old) = old {
+            self.obsolete(old);
+        }
+        Ok(())
+    }
+
+    /// An inode has an attribute no more.
+    fn release_attribute(&mut self, id: u32) {
+        if let Some(attribute) = self.xattrs.attributes.get_mut(&id) {
+            attribute.users = attribute.users.saturating_sub(1);
+        }
+        self.drop_unused(id);
+    }
+
+    fn drop_unused(&mut self, id: u32) {
+        let Some(attribute) = self.xattrs.attributes.get_mut(&id).filter(|attribute| attribute.users == 0) else {
+            return;
+        };
+        for node in attribute.nodes.clone() {
+            self.obsolete(node);
+        }
+    }
+
+    /// Nothing of an inode's references is valid: the inode is no more, and its number is not given again while they are on the flash.
+    pub(super) fn bury_xattrs(&mut self, inode: u32) {
+        let range = (inode, 0)..=(inode, u32::MAX);
+        let all: Vec<(u32, Reference)> =
+            self.xattrs.references.range(range).map(|((_, id), reference)| (*id, reference.clone())).collect();
+        for (id, reference) in all {
+            for node in &reference.nodes {
+                self.obsolete(*node);
+            }
+            if !reference.is_dead() {
+                if let Some(reference) = self.xattrs.references.get_mut(&(inode, id)) {
+                    reference.sequence |= 1;
+                }
+                self.release_attribute(id);
+            }
+        }
+    }
+
+    /// A node of an attribute or a reference was copied.
+    pub(super) fn moved_of_xattr(&mut self, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
+        let order = self.medium.order();
+        let (nodes, node) = match Header::decode(order, bytes).map(|header| header.node_type) {
+            Some(node_type::XATTR) => {
+                let found = Xattr::decode(order, bytes).and_then(|node| self.xattrs.attributes.get_mut(&node.id));
+                let Some(attribute) = found else { return };
+                (&mut attribute.nodes, &mut attribute.node)
+            }
+            Some(node_type::XREF) => {
+                let key = Xref::decode(order, bytes).map(|node| (node.inode, node.id));
+                let Some(reference) = key.and_then(|key| self.xattrs.references.get_mut(&key)) else { return };
+                (&mut reference.nodes, &mut reference.node)
+            }
+            _ => return,
+        };
+        nodes.push(to);
+        if *node == from {
+            *node = to;
+        }
+    }
+}

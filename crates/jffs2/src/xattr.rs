@@ -1,0 +1,216 @@
+//! Extended attributes: which there are, and which inode has which.
+//!
+//! A value stands once on the flash, under a number of its own; references give it to any number of inodes.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use nandkit_flash::Flash;
+use nandkit_units::Cause;
+use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result, Xattrs, acl};
+
+use crate::NodeAddress;
+use crate::layout::{ByteOrder, Header, node_type, xattr_prefix};
+use crate::scan::node::{self, Bad};
+use crate::volume::{Damage, DamageKind, Jffs2};
+
+/// An attribute: a name and a value, which any number of inodes may have.
+#[derive(Debug)]
+pub struct Attribute {
+    /// All its nodes that are still on the flash.
+    pub nodes: Vec<NodeAddress>,
+    /// The newest.
+    pub node: NodeAddress,
+    /// The newest's version.
+    pub version: u32,
+    /// How many inodes have it; 0: it is dead.
+    pub users: u32,
+    /// Name and value, read at the first use; `None` where they are damaged.
+    pub content: OnceLock<Option<Box<AttributeContent>>>,
+}
+
+/// An attribute's name and value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributeContent {
+    /// What the name begins with: see [`crate::layout::xattr_prefix`].
+    pub prefix: u8,
+    /// The name behind the prefix.
+    pub name: Box<[u8]>,
+    /// The value as on the flash.
+    pub value: Box<[u8]>,
+}
+
+/// That an inode has, or no more has, an attribute.
+#[derive(Clone, Debug, Default)]
+pub struct Reference {
+    /// All its nodes that are still on the flash.
+    pub nodes: Vec<NodeAddress>,
+    /// The newest.
+    pub node: NodeAddress,
+    /// The newest's sequence number; odd: the inode has the attribute no more.
+    pub sequence: u32,
+}
+
+impl Reference {
+    /// Whether the inode has the attribute no more.
+    pub const fn is_dead(&self) -> bool {
+        self.sequence & 1 == 1
+    }
+}
+
+/// All attributes and references of a volume.
+#[derive(Debug, Default)]
+pub struct XattrTable {
+    /// By number.
+    pub attributes: BTreeMap<u32, Attribute>,
+    /// By inode and attribute number; dead ones included as long as nodes of theirs are on the flash.
+    pub references: BTreeMap<(u32, u32), Reference>,
+    /// The highest number of an attribute ever seen.
+    pub highest_id: u32,
+    /// The highest sequence number of a reference ever seen, without its lowest bit.
+    pub highest_sequence: u32,
+}
+
+impl XattrTable {
+    /// The numbers of the attributes that an inode has, with their sequence numbers.
+    pub fn of_inode(&self, inode: u32) -> impl Iterator<Item = (u32, u32)> {
+        self.references
+            .range((inode, 0)..=(inode, u32::MAX))
+            .filter(|(_, reference)| !reference.is_dead())
+            .map(|((_, id), reference)| (*id, reference.sequence))
+    }
+}
+
+/// What a stored prefix stands for outside, and whether the name behind it counts: of access control lists it does not.
+const fn prefix_name(prefix: u8) -> Option<(&'static [u8], bool)> {
+    match prefix {
+        xattr_prefix::USER => Some((b"user.", true)),
+        xattr_prefix::SECURITY => Some((b"security.", true)),
+        xattr_prefix::TRUSTED => Some((b"trusted.", true)),
+        xattr_prefix::ACL_ACCESS => Some((acl::ACCESS, false)),
+        xattr_prefix::ACL_DEFAULT => Some((acl::DEFAULT, false)),
+        _ => None,
+    }
+}
+
+impl AttributeContent {
+    /// The name as programs know it; `None` where nobody knows the prefix.
+    pub fn full_name(&self) -> Option<Vec<u8>> {
+        let (prefix, named) = prefix_name(self.prefix)?;
+        Some(if named { [prefix, &self.name].concat() } else { prefix.to_vec() })
+    }
+}
+
+/// The stored prefix and the name behind it, from a name as programs know it; `None` where the format holds no such names.
+pub fn split_name(full: &[u8]) -> Option<(u8, &[u8])> {
+    for prefix in [xattr_prefix::USER, xattr_prefix::SECURITY, xattr_prefix::TRUSTED] {
+        if let Some((text, _)) = prefix_name(prefix)
+            && let Some(name) = full.strip_prefix(text)
+        {
+            return Some((prefix, name));
+        }
+    }
+    let lists = [(acl::ACCESS, xattr_prefix::ACL_ACCESS), (acl::DEFAULT, xattr_prefix::ACL_DEFAULT)];
+    lists.into_iter().find(|(name, _)| *name == full).map(|(_, prefix)| (prefix, &b""[..]))
+}
+
+/// An access control list as it is stored.
+pub(crate) fn acl_to_node(order: ByteOrder, entries: &[acl::AclEntry]) -> Vec<u8> {
+    crate::acl::to_stored(order, &acl::encode(entries)).unwrap_or_default()
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// Name and value of an attribute, read at the first use; `None` where they are damaged or not there. Errors: `Device`.
+    pub(crate) fn attribute_content(&self, id: u32) -> Result<Option<&AttributeContent>> {
+        let Some(attribute) = self.xattrs.attributes.get(&id) else { return Ok(None) };
+        if let Some(content) = attribute.content.get() {
+            return Ok(content.as_deref());
+        }
+        let bytes = self.node_bytes(attribute.node, Cause::Metadata)?;
+        let content = match self.read_attribute(id, attribute, &bytes) {
+            Ok(content) => Some(Box::new(content)),
+            Err(bad) => {
+                let (at, block) = (attribute.node, self.medium.shape().block_of(attribute.node));
+                self.damage.add(Damage { at, block, kind: bad.kind, inode: self.user_of(id), detail: bad.detail });
+                None
+            }
+        };
+        Ok(attribute.content.get_or_init(|| content).as_deref())
+    }
+
+    /// An inode that has the attribute.
+    pub(crate) fn user_of(&self, id: u32) -> Option<u32> {
+        let mut all = self.xattrs.references.iter();
+        all.find(|((_, of), reference)| *of == id && !reference.is_dead()).map(|((inode, _), _)| *inode)
+    }
+
+    fn read_attribute(
+        &self,
+        id: u32,
+        attribute: &Attribute,
+        bytes: &[u8],
+    ) -> std::result::Result<AttributeContent, Bad> {
+        let order = self.medium.order();
+        let bad = |detail: &str| Bad { kind: DamageKind::Header, inode: None, detail: detail.into() };
+        let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok());
+        let header = header.ok_or_else(|| bad("the header of an extended attribute is damaged"))?;
+        if header.node_type != node_type::XATTR {
+            return Err(bad("the summary tells of another type of node"));
+        }
+        let found = node::xattr(order, bytes, header.total_length)?;
+        if (found.id, found.version) != (id, attribute.version) {
+            return Err(Bad { kind: DamageKind::Summary, ..bad("the summary tells of another attribute") });
+        }
+        let (name, value) = node::xattr_content(&found, bytes)?;
+        Ok(AttributeContent { prefix: found.prefix, name: name.into(), value: value.into() })
+    }
+
+    /// An inode's attributes. Of two with one name the one that came last counts (fs/jffs2/xattr.c, `check_xattr_ref_inode`). Errors: `Device`.
+    pub(crate) fn attributes_of(&self, inode: u32) -> Result<Vec<(u32, &AttributeContent)>> {
+        let mut found: Vec<(u32, u32, &AttributeContent)> = Vec::new();
+        for (id, sequence) in self.xattrs.of_inode(inode) {
+            let Some(content) = self.attribute_content(id)? else { continue };
+            let same = |other: &&mut (u32, u32, &AttributeContent)| {
+                (other.2.prefix, &other.2.name) == (content.prefix, &content.name)
+            };
+            match found.iter_mut().find(same) {
+                Some(other) if other.1 < sequence => *other = (id, sequence, content),
+                Some(_) => {}
+                None => found.push((id, sequence, content)),
+            }
+        }
+        Ok(found.into_iter().map(|(id, _, content)| (id, content)).collect())
+    }
+
+    fn living(&self, inode: InodeNumber) -> Result<u32> {
+        let number = u32::try_from(inode.0).ok();
+        let known =
+            number.filter(|number| self.inodes.get(number).is_some_and(|inode| inode.links > 0 || inode.retained > 0));
+        known.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {} does not exist", inode.0)))
+    }
+}
+
+impl<F: Flash> Xattrs for Jffs2<F> {
+    fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
+        let number = self.living(inode)?;
+        let missing = || {
+            FsError::new(ErrorKind::NoAttribute, format!("inode {number} has no {:?}", String::from_utf8_lossy(name)))
+        };
+        let all = self.attributes_of(number)?;
+        let (prefix, _) = split_name(name).ok_or_else(missing)?;
+        let found = all.into_iter().find(|(_, content)| content.full_name().as_deref() == Some(name));
+        let (_, content) = found.ok_or_else(missing)?;
+        if !matches!(prefix, xattr_prefix::ACL_ACCESS | xattr_prefix::ACL_DEFAULT) {
+            return Ok(content.value.to_vec());
+        }
+        let value = crate::acl::from_stored(self.medium.order(), &content.value);
+        value.ok_or_else(|| {
+            FsError::new(ErrorKind::Corrupt, format!("the access control list of inode {number} is not well formed"))
+        })
+    }
+
+    fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
+        let number = self.living(inode)?;
+        Ok(self.attributes_of(number)?.into_iter().filter_map(|(_, content)| content.full_name()).collect())
+    }
+}
