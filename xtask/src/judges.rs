@@ -15,12 +15,18 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 5] = [
+pub const JUDGES: [Judge; 11] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
     Judge { tool: "mcopy", package: "mtools" },
     Judge { tool: "fio", package: "fio" },
+    Judge { tool: "mkfs.jffs2", package: "mtd-utils" },
+    Judge { tool: "jffs2reader", package: "mtd-utils" },
+    Judge { tool: "getfattr", package: "attr" },
+    Judge { tool: "setfattr", package: "attr" },
+    Judge { tool: "xz", package: "xz-utils" },
+    Judge { tool: "zstd", package: "zstd" },
 ];
 
 /// Sees to it that every judge is there: installs the missing packages where apt and the rights for it are, and fails with
@@ -87,7 +93,8 @@ mod tests {
     #[test]
     fn a_missing_tool_names_its_package_once() {
         assert!(missing_packages(&JUDGES, |_| true).is_empty());
-        assert_eq!(missing_packages(&JUDGES, |tool| !tool.starts_with('m')), ["dosfstools", "mtools"]);
-        assert_eq!(missing_packages(&JUDGES, |_| false), ["dosfstools", "mtools", "fio"]);
+        assert_eq!(missing_packages(&JUDGES, |tool| !tool.starts_with('m')), ["dosfstools", "mtools", "mtd-utils"]);
+        let all = ["dosfstools", "mtools", "fio", "mtd-utils", "attr", "xz-utils", "zstd"];
+        assert_eq!(missing_packages(&JUDGES, |_| false), all);
     }
 }

@@ -48,6 +48,7 @@ pub const HOUSE: &[Room] = &[
     room("fat", &["units", "codec", "block", "cache", "vfs"], &["testkit"]),
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
     // driving
+    room("tree", &["units", "vfs"], &[]).with_system(),
     room("workload", &["units", "vfs", "block"], &["testkit"]).with_system(),
     room(
         "stack",
@@ -79,11 +80,15 @@ pub const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ("anyhow", &["cli"], "libraries have errors of a kind that a caller can act on"),
     ("clap", &["cli"], "only the doors know a command line"),
     ("indicatif", &["cli"], "only the doors know a terminal"),
-    ("rayon", &["lab", "cli"], "a run is one thread; only grids of runs go in parallel"),
+    (
+        "rayon",
+        &["lab", "tree", "cli"],
+        "a run is one thread; only grids of runs and the files of a tree go in parallel",
+    ),
     ("fatfs", &[], "it is a judge: what is judged does not use it"),
     ("proptest", &["testkit"], "it belongs to tests"),
     ("criterion", &[], "it belongs to benches"),
-    ("tempfile", &["testkit", "lab", "cli"], "it touches the operating system"),
+    ("tempfile", &["testkit", "lab", "tree", "cli"], "it touches the operating system"),
 ];
 
 #[cfg(test)]

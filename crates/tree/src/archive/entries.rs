@@ -1,0 +1,273 @@
+//! The entries of an uncompressed archive, one after the other.
+
+use std::fs::File;
+
+use nandkit_vfs::source::{BuiltTree, SourceNode, TreeBuilder};
+use nandkit_vfs::{FileKind, FsError, Timestamp};
+use tar::{EntryType, Header};
+
+use super::headers::Extended;
+use super::sparse::{self, Extent};
+use crate::error::escaped;
+use crate::{Result, TreeError, host};
+
+/// Bytes of a header, and of the unit of all else (POSIX.1-2024, pax, "ustar Interchange Format").
+const BLOCK: u64 = 512;
+
+/// Longest extended header, name or target: more is no name.
+const EXTENDED_MAX: u64 = 16 << 20;
+
+/// Reads all headers.
+pub fn read(file: &File) -> Result<BuiltTree<Vec<Extent>>> {
+    let end = file.metadata().map_err(|error| TreeError::host("archive", "reading attributes", error))?.len();
+    let directory = SourceNode::new(FileKind::Directory, 0o755);
+    let mut reader = Reader {
+        file,
+        end,
+        at: 0,
+        name: Vec::new(),
+        global: Extended::default(),
+        builder: TreeBuilder::new(directory.clone(), directory),
+    };
+    while reader.entry()? {}
+    Ok(reader.builder.finish())
+}
+
+struct Reader<'a> {
+    file: &'a File,
+    /// Bytes of the archive.
+    end: u64,
+    /// Where the next header is.
+    at: u64,
+    /// Name of the current entry, for messages.
+    name: Vec<u8>,
+    global: Extended,
+    builder: TreeBuilder<Vec<Extent>>,
+}
+
+/// One entry with all that extended headers say of it.
+struct Entry {
+    header: Header,
+    extended: Extended,
+    /// Bytes of data in the archive.
+    size: u64,
+    /// Where they are.
+    data: u64,
+    /// The runs of an old GNU sparse file.
+    map: Option<Vec<u64>>,
+    real_size: u64,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, what: impl Into<String>) -> TreeError {
+        TreeError::Archive { entry: escaped(&self.name), offset: self.at, what: what.into() }
+    }
+
+    /// Bytes that have to be there.
+    fn bytes(&self, at: u64, length: u64) -> Result<Vec<u8>> {
+        let inside = at.checked_add(length).is_some_and(|end| end <= self.end);
+        let mut bytes = vec![0; if inside { length as usize } else { 0 }];
+        let count =
+            host::read_at(self.file, &mut bytes, at).map_err(|error| TreeError::host("archive", "reading", error))?;
+        if inside && count == bytes.len() {
+            return Ok(bytes);
+        }
+        Err(self.wrong(format!("expected {length} bytes at {at}, found the archive's end at {}", self.end)))
+    }
+
+    /// The next header; none at the archive's end.
+    fn header(&mut self) -> Result<Option<Header>> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let block = self.bytes(self.at, BLOCK)?;
+        if block.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let mut header = Header::new_old();
+        header.as_mut_bytes().copy_from_slice(&block);
+        self.name = header.path_bytes().into_owned();
+        // The sum of all bytes, those of the sum itself taken as spaces.
+        let sum =
+            block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) });
+        let (sum, stored) = (sum.sum::<u32>(), header.cksum().map_err(|error| self.wrong(error.to_string()))?);
+        if sum != stored {
+            return Err(self.wrong(format!("expected a header with the checksum {sum}, found {stored}")));
+        }
+        Ok(Some(header))
+    }
+
+    /// Takes the next entry with its extended headers; whether there was one.
+    fn entry(&mut self) -> Result<bool> {
+        let mut extended = self.global.clone();
+        loop {
+            let Some(header) = self.header()? else { return Ok(false) };
+            let stored = header.entry_size().map_err(|error| self.wrong(error.to_string()))?;
+            let kind = header.entry_type();
+            let data = self.at + BLOCK;
+            let describes = matches!(kind.as_byte(), b'x' | b'X' | b'g' | b'L' | b'K');
+            if !describes {
+                let size = if kind.is_hard_link() { 0 } else { extended.size.unwrap_or(stored) };
+                let mut entry = Entry { header, extended, size, data, map: None, real_size: size };
+                self.name = self.path(&entry);
+                self.old_sparse(&mut entry)?;
+                let padded = entry.size.checked_next_multiple_of(BLOCK).and_then(|size| entry.data.checked_add(size));
+                let next = padded.filter(|_| entry.size <= self.end.saturating_sub(entry.data));
+                let Some(next) = next else {
+                    let what = format!("expected {} bytes of data, found the archive's end", entry.size);
+                    return Err(self.wrong(what));
+                };
+                self.take(entry)?;
+                self.at = next;
+                return Ok(true);
+            }
+            if stored > EXTENDED_MAX {
+                return Err(
+                    self.wrong(format!("expected an extended header of at most {EXTENDED_MAX} bytes, found {stored}"))
+                );
+            }
+            let bytes = self.bytes(data, stored)?;
+            let name = || Some(bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec());
+            match kind.as_byte() {
+                b'L' => extended.path = name(),
+                b'K' => extended.link = name(),
+                b'g' => {
+                    self.global.take_pax(&bytes).map_err(|what| self.wrong(what))?;
+                    extended.take_pax(&bytes).map_err(|what| self.wrong(what))?;
+                }
+                _ => extended.take_pax(&bytes).map_err(|what| self.wrong(what))?,
+            }
+            self.at = data + stored.next_multiple_of(BLOCK);
+        }
+    }
+
+    fn path(&self, entry: &Entry) -> Vec<u8> {
+        let extended = &entry.extended;
+        let path = extended.sparse_path.clone().or_else(|| extended.path.clone());
+        path.unwrap_or_else(|| entry.header.path_bytes().into_owned())
+    }
+
+    /// Old GNU sparse files: up to 4 runs in the header, more in blocks behind it.
+    fn old_sparse(&self, entry: &mut Entry) -> Result<()> {
+        if entry.header.entry_type() != EntryType::GNUSparse {
+            return Ok(());
+        }
+        let failed = |error: std::io::Error| self.wrong(error.to_string());
+        let Some(gnu) = entry.header.as_gnu() else { return Err(self.wrong("expected a GNU header of a sparse file")) };
+        let (mut map, mut more) = (Vec::new(), gnu.is_extended());
+        entry.real_size = gnu.real_size().map_err(failed)?;
+        for run in gnu.sparse.iter().filter(|run| !run.is_empty()) {
+            map.extend([run.offset().map_err(failed)?, run.length().map_err(failed)?]);
+        }
+        while more {
+            let block = self.bytes(entry.data, BLOCK)?;
+            let mut header = tar::GnuExtSparseHeader::new();
+            header.as_mut_bytes().copy_from_slice(&block);
+            for run in header.sparse().iter().filter(|run| !run.is_empty()) {
+                map.extend([run.offset().map_err(failed)?, run.length().map_err(failed)?]);
+            }
+            more = header.is_extended();
+            entry.data += BLOCK;
+        }
+        entry.map = Some(map);
+        Ok(())
+    }
+
+    /// The extents of a regular file, and its size.
+    fn content(&self, entry: &Entry) -> std::result::Result<(Vec<Extent>, u64), String> {
+        let extended = &entry.extended;
+        if let Some(map) = &entry.map {
+            return Ok((sparse::extents(map, entry.real_size, entry.data)?, entry.real_size));
+        }
+        let size = extended.sparse_size.unwrap_or(entry.size);
+        match (extended.sparse_major, &extended.sparse_map) {
+            (Some(1), _) => {
+                let (map, taken) = sparse::map_in_data(self.file, entry.data, entry.size)?;
+                Ok((sparse::extents(&map, size, entry.data + taken)?, size))
+            }
+            (Some(0) | None, Some(map)) => Ok((sparse::extents(&sparse::numbers(map, b',')?, size, entry.data)?, size)),
+            (Some(0) | None, None) => {
+                Ok((vec![Extent { at: 0, length: entry.size, archive_at: entry.data }], entry.size))
+            }
+            (Some(major), _) => Err(format!("expected a sparse file of version 0 or 1, found {major}")),
+        }
+    }
+
+    /// Puts an entry into the tree.
+    fn take(&mut self, entry: Entry) -> Result<()> {
+        let link =
+            || entry.extended.link.clone().or_else(|| entry.header.link_name_bytes().map(|name| name.into_owned()));
+        let path = self.name.clone();
+        let kind = match entry.header.entry_type().as_byte() {
+            // Before POSIX a directory was a file whose name ends so.
+            b'0' | 0 | b'7' if path.ends_with(b"/") => FileKind::Directory,
+            b'0' | 0 | b'7' | b'S' => FileKind::Regular,
+            b'1' => {
+                let target = link().unwrap_or_default();
+                let linked = self.builder.link(&path, &target);
+                return linked.map_err(|error| self.wrong(error.detail));
+            }
+            b'2' => FileKind::Symlink,
+            b'3' => FileKind::CharacterDevice,
+            b'4' => FileKind::BlockDevice,
+            b'5' => FileKind::Directory,
+            b'6' => FileKind::Fifo,
+            // The volume's label.
+            b'V' => return Ok(()),
+            other => {
+                let what = format!("expected an entry of type 0 to 7, found {:?}", char::from(other));
+                return Err(self.wrong(what));
+            }
+        };
+        let mut node = self.node(&entry, kind)?;
+        let mut content = None;
+        match kind {
+            FileKind::Regular => {
+                let (extents, size) = self.content(&entry).map_err(|what| self.wrong(what))?;
+                let behind = extents.last().is_some_and(|last| {
+                    last.archive_at.saturating_add(last.length) > entry.data.saturating_add(entry.size)
+                });
+                if behind {
+                    return Err(self.wrong("expected the runs of a sparse file within its data"));
+                }
+                (node.size, content) = (size, Some(extents));
+            }
+            FileKind::Symlink => {
+                node.target = link().unwrap_or_default();
+                node.size = node.target.len() as u64;
+            }
+            _ => {}
+        }
+        let put = self.builder.put(&path, node, content);
+        put.map_err(|error: FsError| self.wrong(error.detail))
+    }
+
+    /// The attributes of an entry.
+    fn node(&self, entry: &Entry, kind: FileKind) -> Result<SourceNode> {
+        let (header, extended) = (&entry.header, &entry.extended);
+        let failed = |error: std::io::Error| self.wrong(error.to_string());
+        let owner = |said: Option<u32>, stored: std::io::Result<u64>| match said {
+            Some(id) => Ok(id),
+            None => u32::try_from(stored.map_err(failed)?).map_err(|_| self.wrong("expected an owner of 32 bits")),
+        };
+        let mode = (header.mode().map_err(failed)? & 0o7777) as u16;
+        let mut node = SourceNode::new(kind, mode);
+        node.uid = owner(extended.uid, header.uid())?;
+        node.gid = owner(extended.gid, header.gid())?;
+        if matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice) {
+            let major = header.device_major().map_err(failed)?.unwrap_or(0);
+            let minor = header.device_minor().map_err(failed)?.unwrap_or(0);
+            node.device = u64::from(major) << 32 | u64::from(minor);
+        }
+        let seconds = || -> Result<Timestamp> {
+            // Negative times come as numbers of base 256, which the header's type gives as they lie in memory.
+            let seconds = header.mtime().map_err(failed)? as i64;
+            Ok(host::timestamp(seconds, 0))
+        };
+        node.modified = extended.modified.map_or_else(seconds, Ok)?;
+        node.accessed = extended.accessed.unwrap_or(node.modified);
+        node.changed = extended.changed.unwrap_or(node.modified);
+        node.xattrs.clone_from(&extended.xattrs);
+        Ok(node)
+    }
+}

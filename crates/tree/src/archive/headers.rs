@@ -1,0 +1,139 @@
+//! Extended headers: what they say instead of, and beyond, the header of an entry.
+
+use nandkit_vfs::Timestamp;
+
+/// What extended headers say of the next entry.
+#[derive(Clone, Debug, Default)]
+pub struct Extended {
+    pub path: Option<Vec<u8>>,
+    pub link: Option<Vec<u8>>,
+    pub size: Option<u64>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub modified: Option<Timestamp>,
+    pub accessed: Option<Timestamp>,
+    pub changed: Option<Timestamp>,
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// GNU's sparse files: version, name and size of the whole file, map.
+    pub sparse_major: Option<u64>,
+    pub sparse_minor: Option<u64>,
+    pub sparse_path: Option<Vec<u8>>,
+    pub sparse_size: Option<u64>,
+    pub sparse_map: Option<Vec<u8>>,
+}
+
+impl Extended {
+    /// Takes the records of a PAX header: each `LENGTH KEY=VALUE\n`, with the length of the whole record in decimal. A value may hold any byte. Errors in words.
+    pub fn take_pax(&mut self, mut rest: &[u8]) -> Result<(), String> {
+        while !rest.is_empty() {
+            // Some writers fill up with zeroes.
+            if rest.iter().all(|byte| *byte == 0) {
+                break;
+            }
+            let wrong = || "expected records \"LENGTH KEY=VALUE\" in an extended header".to_owned();
+            let space = rest.iter().position(|byte| *byte == b' ').ok_or_else(wrong)?;
+            let length = rest.get(..space).and_then(|digits| std::str::from_utf8(digits).ok());
+            let length: usize = length.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
+            let (record, after) = rest.split_at_checked(length).ok_or_else(wrong)?;
+            let record = record.get(space + 1..).and_then(|record| record.strip_suffix(b"\n")).ok_or_else(wrong)?;
+            let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
+            let (key, value) = record.split_at_checked(equals).ok_or_else(wrong)?;
+            self.take_record(key, value.get(1..).unwrap_or_default())?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn take_record(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
+            self.xattrs.retain(|(known, _)| known != name);
+            self.xattrs.push((name.to_vec(), value.to_vec()));
+            return Ok(());
+        }
+        let owned = (!value.is_empty()).then(|| value.to_vec());
+        match key {
+            b"path" => self.path = owned,
+            b"linkpath" => self.link = owned,
+            b"size" => self.size = number(key, value)?,
+            b"uid" => self.uid = number(key, value)?,
+            b"gid" => self.gid = number(key, value)?,
+            b"mtime" => self.modified = time(key, value)?,
+            b"atime" => self.accessed = time(key, value)?,
+            b"ctime" => self.changed = time(key, value)?,
+            b"GNU.sparse.major" => self.sparse_major = number(key, value)?,
+            b"GNU.sparse.minor" => self.sparse_minor = number(key, value)?,
+            b"GNU.sparse.name" => self.sparse_path = owned,
+            b"GNU.sparse.realsize" | b"GNU.sparse.size" => self.sparse_size = number(key, value)?,
+            b"GNU.sparse.map" => self.sparse_map = Some(value.to_vec()),
+            // Version 0.0: the map's numbers come as records of their own, in order.
+            b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => {
+                let map = self.sparse_map.get_or_insert_default();
+                map.extend_from_slice(value);
+                map.push(b',');
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn text<'a>(key: &[u8], value: &'a [u8]) -> Result<Option<&'a str>, String> {
+    match std::str::from_utf8(value) {
+        Ok("") => Ok(None),
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(format!("expected a number as {}", String::from_utf8_lossy(key))),
+    }
+}
+
+/// A decimal number; nothing for an empty value, which takes back what a global header said.
+fn number<T: std::str::FromStr>(key: &[u8], value: &[u8]) -> Result<Option<T>, String> {
+    let Some(text) = text(key, value)? else { return Ok(None) };
+    let wrong = |_| format!("expected a number as {}, found {text:?}", String::from_utf8_lossy(key));
+    text.parse().map(Some).map_err(wrong)
+}
+
+/// Seconds since 1970 with a decimal fraction; digits beyond nanoseconds are cut, downwards.
+fn time(key: &[u8], value: &[u8]) -> Result<Option<Timestamp>, String> {
+    let Some(text) = text(key, value)? else { return Ok(None) };
+    let wrong = || format!("expected seconds as {}, found {text:?}", String::from_utf8_lossy(key));
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let seconds: i64 = whole.parse().map_err(|_| wrong())?;
+    let nine: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    let nanoseconds: i64 = nine.parse().map_err(|_| wrong())?;
+    let beyond = fraction.bytes().skip(9).any(|byte| byte != b'0');
+    let distance = seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);
+    Ok(Some(Timestamp(if negative { -distance - i64::from(beyond) } else { distance })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_round_down_and_values_hold_any_byte() {
+        let cases: [(&str, i64); 5] = [
+            ("0", 0),
+            ("1.5", 1_500_000_000),
+            ("-1.5", -1_500_000_000),
+            ("12.3456789019", 12_345_678_901),
+            ("-0.0000000001", -1),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(time(b"mtime", text.as_bytes()), Ok(Some(Timestamp(expected))), "{text}");
+        }
+        assert!(time(b"mtime", b"1e9").is_err() && time(b"mtime", b"\xff").is_err());
+        let mut extended = Extended::default();
+        extended.take_pax(b"31 SCHILY.xattr.user.a=x\ny=\0\n12 z\n20\n11 uid=123\n").unwrap_err();
+        let mut extended = Extended::default();
+        extended.take_pax(b"29 SCHILY.xattr.user.a=x\ny=\0\n11 uid=123\n").unwrap();
+        assert_eq!(extended.xattrs, [(b"user.a".to_vec(), b"x\ny=\0".to_vec())]);
+        assert_eq!(extended.uid, Some(123));
+        for bad in [&b"5 a=b\n"[..], b"999 a=b\n", b"x", b"7 ab=c", b"6 abc\n"] {
+            assert!(Extended::default().take_pax(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A host's directory as a tree.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nandkit_vfs::source::{SourceNode, SourceTree, TreeBuilder, components, path, same_inode};
+use nandkit_vfs::{ErrorKind, FileKind, FsError};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
+
+use crate::error::show;
+use crate::{Result, TreeError, host};
+
+/// How a host's directory is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirectoryOptions {
+    /// Paths, relative to the directory, that are not even looked at.
+    pub exclude: Vec<Vec<u8>>,
+    /// Leaves out all extended attributes, POSIX access-control lists among them.
+    pub no_xattrs: bool,
+}
+
+/// A host's directory as a tree. Names, attributes and extended attributes are those of the moment of opening. Contents are read when asked for; a file that is no longer
+/// what it was then is an error that names it. Symbolic links are never followed, but for the path of the directory itself.
+#[derive(Debug)]
+pub struct HostDirectory {
+    root: PathBuf,
+    directory: OwnedFd,
+    nodes: Vec<SourceNode>,
+    identities: Vec<Option<Identity>>,
+    open: Mutex<Vec<(usize, Arc<File>)>>,
+}
+
+/// What tells whether a file is still the one that was seen: device, inode, size, time of modification.
+type Identity = (u64, u64, u64, i64);
+
+/// Files that stay open between reads.
+const OPEN_MAX: usize = 16;
+
+impl HostDirectory {
+    /// Reads all names and attributes. Errors: `Host` with the path that cannot be read; `Node` for what no tree holds.
+    pub fn open(root: &Path, options: &DirectoryOptions) -> Result<Self> {
+        let shown = root.display().to_string();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory =
+            rustix::fs::open(root, flags, Mode::empty()).map_err(|e| TreeError::host(&shown, "opening", e))?;
+        let found = rustix::fs::fstat(&directory).map_err(|e| TreeError::host(&shown, "reading attributes", e))?;
+        let mut reader = Reader { root, options, exclude: Vec::new(), seen: BTreeMap::new() };
+        for excluded in &options.exclude {
+            let names = components(excluded).map_err(|error| TreeError::node(excluded, error))?;
+            reader.exclude.push(names.join(&b'/'));
+        }
+        let mut node = node_of(&found, FileKind::Directory);
+        node.xattrs = reader.xattrs(directory.as_fd(), b"", b"")?;
+        let mut builder = TreeBuilder::new(node, SourceNode::new(FileKind::Directory, 0o755));
+        let mut next = vec![Vec::new()];
+        while let Some(path) = next.pop() {
+            reader.directory(directory.as_fd(), &path, &mut builder, &mut next)?;
+        }
+        let built = builder.finish();
+        Ok(Self {
+            root: root.to_path_buf(),
+            directory,
+            nodes: built.nodes,
+            identities: built.contents,
+            open: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// The file of a node, from those that are open if it is there.
+    fn file(&self, node: usize, expected: Identity) -> nandkit_vfs::Result<Arc<File>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, file)) = open.iter().find(|(index, _)| *index == node) {
+            return Ok(Arc::clone(file));
+        }
+        drop(open);
+        let relative = path(&self.nodes, node);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = host::open_beneath(self.directory.as_fd(), &relative, flags)
+            .map_err(|error| FsError::device(format!("{}: opening", self.show(node)), error))?;
+        let file = Arc::new(File::from(file));
+        self.check(node, &file, expected)?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= OPEN_MAX {
+            open.remove(0);
+        }
+        open.push((node, Arc::clone(&file)));
+        Ok(file)
+    }
+
+    fn check(&self, node: usize, file: &File, expected: Identity) -> nandkit_vfs::Result<()> {
+        let found = rustix::fs::fstat(file).map_err(|error| {
+            FsError::device(format!("{}: reading attributes", self.show(node)), io::Error::from(error))
+        })?;
+        if identity(&found) == expected {
+            return Ok(());
+        }
+        let (size, now) = (expected.2, identity(&found).2);
+        let detail = format!("{} was changed while it was read: {size} bytes before, {now} now", self.show(node));
+        Err(FsError::new(ErrorKind::Corrupt, detail))
+    }
+
+    fn show(&self, node: usize) -> String {
+        format!("{}{}", self.root.display(), show(&path(&self.nodes, node)))
+    }
+}
+
+impl SourceTree for HostDirectory {
+    fn nodes(&self) -> &[SourceNode] {
+        &self.nodes
+    }
+
+    fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
+        let node = same_inode(&self.nodes, node);
+        let Some((found, identity)) = self.nodes.get(node).zip(self.identities.get(node)) else {
+            return Err(FsError::new(ErrorKind::NotFound, format!("no node {node}")));
+        };
+        let Some(identity) = identity.filter(|_| found.kind == FileKind::Regular) else {
+            return Err(FsError::new(ErrorKind::InvalidArgument, format!("node {node} is a {:?}", found.kind)));
+        };
+        let expected = found.size.saturating_sub(offset).min(into.len() as u64);
+        if expected == 0 {
+            return Ok(0);
+        }
+        let into = into.get_mut(..expected as usize).unwrap_or_default();
+        let file = self.file(node, identity)?;
+        let count = host::read_at(&file, into, offset)
+            .map_err(|error| FsError::device(format!("{}: reading at {offset}", self.show(node)), error))?;
+        if count as u64 != expected || offset.saturating_add(expected) == found.size {
+            self.check(node, &file, identity)?;
+        }
+        if count as u64 != expected {
+            let detail = format!("{}: {count} bytes at {offset}, expected {expected}", self.show(node));
+            return Err(FsError::new(ErrorKind::Corrupt, detail));
+        }
+        Ok(count)
+    }
+}
+
+/// What goes along while names are read.
+struct Reader<'a> {
+    root: &'a Path,
+    options: &'a DirectoryOptions,
+    exclude: Vec<Vec<u8>>,
+    /// The first path of each inode that has several names.
+    seen: BTreeMap<(u64, u64), Vec<u8>>,
+}
+
+impl Reader<'_> {
+    fn failed(&self, path: &[u8], doing: &'static str, error: impl Into<io::Error>) -> TreeError {
+        TreeError::host(format!("{}{}", self.root.display(), show(path)), doing, error)
+    }
+
+    fn xattrs(&self, directory: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        if self.options.no_xattrs {
+            return Ok(Vec::new());
+        }
+        host::xattrs(directory, name).map_err(|error| self.failed(path, "reading extended attributes", error))
+    }
+
+    /// Reads the names of one directory.
+    fn directory(
+        &mut self,
+        root: BorrowedFd<'_>,
+        path: &[u8],
+        builder: &mut TreeBuilder<Identity>,
+        next: &mut Vec<Vec<u8>>,
+    ) -> Result<()> {
+        let opened = host::open_beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|error| self.failed(path, "opening", error))?;
+        let listing = rustix::fs::Dir::read_from(&opened).map_err(|error| self.failed(path, "listing", error))?;
+        let mut names = Vec::new();
+        for entry in listing {
+            let entry = entry.map_err(|error| self.failed(path, "listing", error))?;
+            let name = entry.file_name().to_bytes();
+            if !matches!(name, b"." | b"..") {
+                names.push(name.to_vec());
+            }
+        }
+        // Hard links name the first of their paths: the same on every host.
+        names.sort();
+        for name in names {
+            let below = if path.is_empty() { name.clone() } else { [path, &name].join(&b'/') };
+            if !self.exclude.contains(&below) {
+                self.entry(opened.as_fd(), &name, below, builder, next)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        path: Vec<u8>,
+        builder: &mut TreeBuilder<Identity>,
+        next: &mut Vec<Vec<u8>>,
+    ) -> Result<()> {
+        let found = rustix::fs::statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|error| self.failed(&path, "reading attributes", error))?;
+        let Some(kind) = kind_of(found.st_mode) else {
+            let error = FsError::new(ErrorKind::NotSupported, format!("mode {:o} is of no known kind", found.st_mode));
+            return Err(TreeError::node(&path, error));
+        };
+        let inode = (found.st_dev, found.st_ino);
+        if kind != FileKind::Directory && found.st_nlink > 1 {
+            if let Some(first) = self.seen.get(&inode) {
+                return builder.link(&path, first).map_err(|error| TreeError::node(&path, error));
+            }
+            self.seen.insert(inode, path.clone());
+        }
+        let mut node = node_of(&found, kind);
+        if kind == FileKind::Symlink {
+            let target = rustix::fs::readlinkat(directory, OsStr::from_bytes(name), Vec::new())
+                .map_err(|error| self.failed(&path, "reading the link", error))?;
+            node.target = target.into_bytes();
+            node.size = node.target.len() as u64;
+        }
+        node.xattrs = self.xattrs(directory, name, &path)?;
+        builder.put(&path, node, Some(identity(&found))).map_err(|error| TreeError::node(&path, error))?;
+        if kind == FileKind::Directory {
+            next.push(path);
+        }
+        Ok(())
+    }
+}
+
+fn identity(found: &Stat) -> Identity {
+    let modified = host::timestamp(found.st_mtime, found.st_mtime_nsec as i64);
+    (found.st_dev, found.st_ino, u64::try_from(found.st_size).unwrap_or(0), modified.0)
+}
+
+fn kind_of(mode: RawMode) -> Option<FileKind> {
+    Some(match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => FileKind::Regular,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Symlink,
+        FileType::BlockDevice => FileKind::BlockDevice,
+        FileType::CharacterDevice => FileKind::CharacterDevice,
+        FileType::Fifo => FileKind::Fifo,
+        FileType::Socket => FileKind::Socket,
+        _ => return None,
+    })
+}
+
+fn node_of(found: &Stat, kind: FileKind) -> SourceNode {
+    let mut node = SourceNode::new(kind, (found.st_mode & 0o7777) as u16).owned_by(found.st_uid, found.st_gid);
+    if matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice) {
+        let (major, minor) = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+        node.device = u64::from(major) << 32 | u64::from(minor);
+    }
+    if kind == FileKind::Regular {
+        node.size = u64::try_from(found.st_size).unwrap_or(0);
+    }
+    node.modified = host::timestamp(found.st_mtime, found.st_mtime_nsec as i64);
+    node.accessed = host::timestamp(found.st_atime, found.st_atime_nsec as i64);
+    node.changed = host::timestamp(found.st_ctime, found.st_ctime_nsec as i64);
+    node
+}

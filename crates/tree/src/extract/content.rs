@@ -1,0 +1,85 @@
+//! Contents of regular files: holes stay holes, and what cannot be read leaves one.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+use nandkit_vfs::source::SourceNode;
+use rustix::fs::{Mode, OFlags};
+
+use super::names::Failure;
+use super::{List, Work};
+use crate::salvage::{self, Damage, UNIT};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 20;
+
+impl Work<'_> {
+    /// Makes a regular file with its content and attributes.
+    pub fn make_file(
+        &self,
+        parent: BorrowedFd<'_>,
+        index: usize,
+        node: &SourceNode,
+        buffer: &mut Vec<u8>,
+    ) -> Result<bool, Failure> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = self.target.make(parent, &node.name, "making the file", |name| {
+            rustix::fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR)
+        })?;
+        let file = File::from(opened);
+        let mut damage = Damage::default();
+        let written = self.copy(&file, index, node.size, buffer, &mut damage);
+        written.map_err(|error| Failure::Host("writing the file", error))?;
+        if let Some(what) = damage.note(node.size) {
+            self.note(List::Damaged, index, what);
+        }
+        self.report(|report| {
+            report.files += 1;
+            report.bytes += node.size;
+        });
+        self.set_attributes_of_file(file.as_fd(), index, node)?;
+        Ok(true)
+    }
+
+    /// Copies a content. Errors: those of the host.
+    fn copy(&self, file: &File, index: usize, size: u64, buffer: &mut Vec<u8>, damage: &mut Damage) -> io::Result<()> {
+        buffer.resize(CHUNK, 0);
+        // Up to where the file has been written, or nothing follows but zeroes.
+        let mut written = 0;
+        let mut offset = 0;
+        while offset < size {
+            let wanted = (size - offset).min(CHUNK as u64) as usize;
+            let chunk = buffer.get_mut(..wanted).unwrap_or_default();
+            salvage::read(self.tree, index, offset, chunk, damage);
+            write_sparse(file, offset, chunk, &mut written)?;
+            offset += wanted as u64;
+        }
+        if written < size {
+            file.set_len(size)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the units that hold anything: 4096 bytes are the smallest hole that host file systems make.
+fn write_sparse(file: &File, offset: u64, chunk: &[u8], written: &mut u64) -> io::Result<()> {
+    let zero = |at: usize| chunk.get(at..).is_none_or(|rest| rest.iter().take(UNIT).all(|byte| *byte == 0));
+    let mut at = 0;
+    while at < chunk.len() {
+        if zero(at) {
+            at += UNIT;
+            continue;
+        }
+        let mut end = at + UNIT;
+        while end < chunk.len() && !zero(end) {
+            end += UNIT;
+        }
+        let end = end.min(chunk.len());
+        file.write_all_at(chunk.get(at..end).unwrap_or_default(), offset + at as u64)?;
+        *written = offset + end as u64;
+        at = end;
+    }
+    Ok(())
+}

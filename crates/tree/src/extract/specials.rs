@@ -1,0 +1,92 @@
+//! Symbolic links, devices, fifos and sockets.
+
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+
+use nandkit_vfs::FileKind;
+use nandkit_vfs::source::SourceNode;
+use rustix::fs::{FileType, Mode};
+
+use super::Work;
+use super::names::Failure;
+use crate::error::escaped;
+
+/// Whether a symbolic link in a directory so many levels below the root can lead above the root. Links on the way are not looked at.
+fn leads_out(target: &[u8], levels: usize) -> bool {
+    if target.starts_with(b"/") {
+        return true;
+    }
+    let mut level = Some(levels);
+    for name in target.split(|byte| *byte == b'/') {
+        level = match name {
+            b"" | b"." => level,
+            b".." => level.and_then(|level| level.checked_sub(1)),
+            _ => level.map(|level| level + 1),
+        };
+    }
+    level.is_none()
+}
+
+impl Work<'_> {
+    /// Makes a symbolic link. It leads wherever the tree says; nothing here follows it.
+    pub fn make_symlink(&self, parent: BorrowedFd<'_>, index: usize, node: &SourceNode) -> Result<bool, Failure> {
+        if node.target.is_empty() || node.target.contains(&0) {
+            let reason = format!("\"{}\" is no target of a symbolic link", escaped(&node.target));
+            return Err(Failure::Refused(reason));
+        }
+        let levels = self.path(index).iter().filter(|byte| **byte == b'/').count();
+        if self.options.inward_links_only && leads_out(&node.target, levels) {
+            return Err(Failure::Refused(format!(
+                "the link leads out of the target, to \"{}\"",
+                escaped(&node.target)
+            )));
+        }
+        self.target.make(parent, &node.name, "making the symbolic link", |name| {
+            rustix::fs::symlinkat(OsStr::from_bytes(&node.target), parent, name)
+        })?;
+        self.report(|report| report.symlinks += 1);
+        self.set_attributes_of_name(parent, index, node)?;
+        Ok(true)
+    }
+
+    /// Makes a device, a fifo or a socket.
+    pub fn make_special(&self, parent: BorrowedFd<'_>, index: usize, node: &SourceNode) -> Result<bool, Failure> {
+        let (kind, doing) = match node.kind {
+            FileKind::BlockDevice => (FileType::BlockDevice, "making the block device"),
+            FileKind::CharacterDevice => (FileType::CharacterDevice, "making the character device"),
+            FileKind::Fifo => (FileType::Fifo, "making the fifo"),
+            FileKind::Socket => (FileType::Socket, "making the socket"),
+            FileKind::Regular | FileKind::Directory | FileKind::Symlink => return Ok(false),
+        };
+        let (major, minor) = ((node.device >> 32) as u32, node.device as u32);
+        let device = rustix::fs::makedev(major, minor);
+        self.target.make(parent, &node.name, doing, |name| {
+            rustix::fs::mknodat(parent, name, kind, Mode::RUSR | Mode::WUSR, device)
+        })?;
+        self.report(|report| report.specials += 1);
+        self.set_attributes_of_name(parent, index, node)?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_out_of_the_tree_are_known_by_their_text() {
+        let cases: [(&[u8], usize, bool); 7] = [
+            (b"x", 0, false),
+            (b"/etc/passwd", 3, true),
+            (b"..", 0, true),
+            (b"../x", 1, false),
+            (b"../../x", 1, true),
+            (b"a/../../x", 0, true),
+            (b"a//./../b", 0, false),
+        ];
+        for (target, levels, expected) in cases {
+            assert_eq!(leads_out(target, levels), expected, "{target:?} at {levels}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A tree out into a tar archive: for those who may not make devices or change owners.
+//!
+//! The archive has ustar headers, and PAX extended headers for what these cannot hold: long names, fractions of seconds, large numbers, extended attributes
+//! (`SCHILY.xattr.NAME`). Of the times it holds that of modification. The same tree gives the same bytes.
+
+use std::io::{self, Write};
+
+use nandkit_vfs::source::{SourceNode, SourceTree, path};
+use nandkit_vfs::{FileKind, FileSystem};
+use tar::{EntryType, Header};
+
+use crate::salvage::{self, Damage};
+use crate::{ExtractReport, MountLimits, MountedTree, Note, Result, TreeError};
+
+/// Bytes of a header, and of the unit of all else.
+const BLOCK: usize = 512;
+
+/// Bytes of a name or a target in a header.
+const NAME_MAX: usize = 100;
+
+/// Largest numbers in a header: 7 octal digits for owners and devices, 11 for sizes and times.
+const SMALL_MAX: u64 = 0o7_777_777;
+const LARGE_MAX: u64 = 0o77_777_777_777;
+
+/// Writes all of a mounted file system as a tar archive, uncompressed. Errors: `Node` where the root cannot be read; `Host` of `out`.
+/// All else is in the report, and the rest is delivered; what of a content cannot be read becomes zeroes.
+pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> Result<ExtractReport> {
+    let tree = MountedTree::read(fs, fs.root(), limits).map_err(|error| TreeError::node(&[], error))?;
+    let mut report = pack_tree(&tree, out)?;
+    report.refused.extend_from_slice(tree.refused());
+    report.damaged.extend_from_slice(tree.damaged());
+    report.refused.sort();
+    report.damaged.sort();
+    Ok(report)
+}
+
+/// Writes a tree as a tar archive, as [`pack`] does. Sockets are skipped: an archive holds none.
+pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write) -> Result<ExtractReport> {
+    nandkit_vfs::source::check(tree.nodes()).map_err(|error| TreeError::node(&[], error))?;
+    let mut packing = Packing { tree, out, report: ExtractReport { owners: true, ..ExtractReport::default() } };
+    let failed = |error| TreeError::host("archive", "writing", error);
+    for (index, node) in tree.nodes().iter().enumerate() {
+        packing.entry(index, node).map_err(failed)?;
+    }
+    packing.out.write_all(&[0; 2 * BLOCK]).map_err(failed)?;
+    packing.out.flush().map_err(failed)?;
+    Ok(packing.report)
+}
+
+struct Packing<'a> {
+    tree: &'a dyn SourceTree,
+    out: &'a mut dyn Write,
+    report: ExtractReport,
+}
+
+impl Packing<'_> {
+    fn entry(&mut self, index: usize, node: &SourceNode) -> io::Result<()> {
+        let nodes = self.tree.nodes();
+        let mut name = path(nodes, index);
+        let report = &mut self.report;
+        let skipped = |reason: &str| Note { path: path(nodes, index), reason: reason.to_owned() };
+        let (kind, count) = match (node.hard_link_of, node.kind) {
+            (Some(_), FileKind::Socket) | (None, FileKind::Socket) => {
+                report.skipped.push(skipped("a tar archive holds no sockets"));
+                return Ok(());
+            }
+            (Some(_), _) => (EntryType::Link, &mut report.hard_links),
+            (None, FileKind::Regular) => (EntryType::Regular, &mut report.files),
+            (None, FileKind::Directory) => (EntryType::Directory, &mut report.directories),
+            (None, FileKind::Symlink) => (EntryType::Symlink, &mut report.symlinks),
+            (None, FileKind::BlockDevice) => (EntryType::Block, &mut report.specials),
+            (None, FileKind::CharacterDevice) => (EntryType::Char, &mut report.specials),
+            (None, FileKind::Fifo) => (EntryType::Fifo, &mut report.specials),
+        };
+        if node.device >> 32 > SMALL_MAX || node.device & 0xffff_ffff > SMALL_MAX {
+            report.skipped.push(skipped("a tar archive holds device numbers up to 2097151"));
+            return Ok(());
+        }
+        *count += 1;
+        if node.kind == FileKind::Directory {
+            name.extend_from_slice(if index == 0 { b"./" } else { b"/" });
+        }
+        let target = match node.hard_link_of {
+            Some(first) => path(nodes, first),
+            None => node.target.clone(),
+        };
+        let size = if kind == EntryType::Regular { node.size } else { 0 };
+        let records = records(node, &name, &target, size);
+        if !records.is_empty() {
+            let mut header = header(EntryType::XHeader, b"PaxHeader", records.len() as u64);
+            header.set_mode(0o644);
+            self.block(&mut header)?;
+            self.padded(&records)?;
+        }
+        let mut header = header(kind, &name, size.min(LARGE_MAX));
+        header.set_mode(node.mode.into());
+        header.set_uid(if u64::from(node.uid) > SMALL_MAX { 0 } else { node.uid.into() });
+        header.set_gid(if u64::from(node.gid) > SMALL_MAX { 0 } else { node.gid.into() });
+        header.set_mtime(u64::try_from(node.modified.0.div_euclid(1_000_000_000)).unwrap_or(0).min(LARGE_MAX));
+        for (to, from) in header.as_old_mut().linkname.iter_mut().zip(&target) {
+            *to = *from;
+        }
+        if matches!(kind, EntryType::Block | EntryType::Char) {
+            header.set_device_major((node.device >> 32) as u32)?;
+            header.set_device_minor(node.device as u32)?;
+        }
+        self.block(&mut header)?;
+        if kind == EntryType::Regular { self.content(index, node) } else { Ok(()) }
+    }
+
+    fn block(&mut self, header: &mut Header) -> io::Result<()> {
+        header.set_cksum();
+        self.out.write_all(header.as_bytes())
+    }
+
+    fn padded(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        let padding = bytes.len().next_multiple_of(BLOCK) - bytes.len();
+        self.out.write_all([0; BLOCK].get(..padding).unwrap_or_default())
+    }
+
+    fn content(&mut self, index: usize, node: &SourceNode) -> io::Result<()> {
+        let mut buffer = vec![0; 1 << 20];
+        let mut damage = Damage::default();
+        let mut offset = 0;
+        while offset < node.size {
+            let wanted = (node.size - offset).min(buffer.len() as u64) as usize;
+            let chunk = buffer.get_mut(..wanted).unwrap_or_default();
+            salvage::read(self.tree, index, offset, chunk, &mut damage);
+            self.padded(buffer.get(..wanted).unwrap_or_default())?;
+            offset += wanted as u64;
+        }
+        self.report.bytes += node.size;
+        if let Some(reason) = damage.note(node.size) {
+            self.report.damaged.push(Note { path: path(self.tree.nodes(), index), reason });
+        }
+        Ok(())
+    }
+}
+
+fn header(kind: EntryType, name: &[u8], size: u64) -> Header {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    for (to, from) in header.as_old_mut().name.iter_mut().zip(name) {
+        *to = *from;
+    }
+    header
+}
+
+/// The records of an extended header with what the header itself cannot hold; empty where it holds all.
+fn records(node: &SourceNode, name: &[u8], target: &[u8], size: u64) -> Vec<u8> {
+    let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut add = |key: &[u8], value: Vec<u8>| records.push((key.to_vec(), value));
+    let long = |text: &[u8]| text.len() > NAME_MAX;
+    // Names are UTF-8 in extended headers unless they say otherwise (POSIX.1-2024, pax, "hdrcharset").
+    if [name, target].iter().any(|text| long(text) && std::str::from_utf8(text).is_err()) {
+        add(b"hdrcharset", b"BINARY".to_vec());
+    }
+    if long(name) {
+        add(b"path", name.to_vec());
+    }
+    if long(target) {
+        add(b"linkpath", target.to_vec());
+    }
+    if size > LARGE_MAX {
+        add(b"size", size.to_string().into_bytes());
+    }
+    for (key, id) in [(b"uid", node.uid), (b"gid", node.gid)] {
+        if u64::from(id) > SMALL_MAX {
+            add(key, id.to_string().into_bytes());
+        }
+    }
+    let (seconds, nanoseconds) = (node.modified.0.div_euclid(1_000_000_000), node.modified.0.rem_euclid(1_000_000_000));
+    if nanoseconds != 0 || seconds < 0 || seconds as u64 > LARGE_MAX {
+        add(b"mtime", decimal(node.modified.0));
+    }
+    if node.hard_link_of.is_none() {
+        for (attribute, value) in &node.xattrs {
+            add(&[b"SCHILY.xattr.", attribute.as_slice()].concat(), value.clone());
+        }
+    }
+    let mut text = Vec::new();
+    for (key, value) in records {
+        // The length counts its own digits.
+        let rest = key.len() + value.len() + 3;
+        let mut length = rest + 1;
+        while rest + length.to_string().len() != length {
+            length = rest + length.to_string().len();
+        }
+        text.extend_from_slice(length.to_string().as_bytes());
+        text.push(b' ');
+        text.extend_from_slice(&key);
+        text.push(b'=');
+        text.extend_from_slice(&value);
+        text.push(b'\n');
+    }
+    text
+}
+
+/// Nanoseconds as seconds with a decimal fraction.
+fn decimal(nanoseconds: i64) -> Vec<u8> {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let distance = nanoseconds.unsigned_abs();
+    let text = format!("{sign}{}.{:09}", distance / 1_000_000_000, distance % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').as_bytes().to_vec()
+}

@@ -1,0 +1,171 @@
+//! Tar archives in and out, with GNU tar as the judge.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use nandkit_tree::compare::{all, compare};
+use nandkit_tree::extract::extract_tree;
+use nandkit_tree::{ArchiveOptions, DirectoryOptions, ExtractOptions, HostDirectory, MountLimits, TarArchive, pack};
+use nandkit_vfs::path::CompareOptions;
+use nandkit_vfs::source::{SourceTree, path};
+use nandkit_vfs::{FileKind, Timestamp};
+
+use crate::common::{content, is_root, mounted, quiet, run, sample, sample_of_root, tar};
+
+fn open(path: &Path) -> nandkit_tree::Result<TarArchive> {
+    TarArchive::open(path, &ArchiveOptions::default())
+}
+
+/// The sample on the host, of which GNU tar makes archives.
+fn on_host(place: &Path) -> HostDirectory {
+    let target = place.join("tree");
+    let tree = if is_root() { sample_of_root() } else { sample() };
+    let report = extract_tree(&tree, &target, &ExtractOptions::default(), &quiet).unwrap();
+    assert_eq!((report.refused, report.damaged), (Vec::new(), Vec::new()));
+    HostDirectory::open(&target, &DirectoryOptions::default()).unwrap()
+}
+
+#[test]
+fn archives_of_gnu_tar_are_the_directory_that_they_were_made_of() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = on_host(place.path());
+    let whole_seconds = CompareOptions { modified_slack_ns: Some(999_999_999), xattrs: false, ..all() };
+    let cases = [
+        (&["--format=posix", "--xattrs", "--xattrs-include=*"][..], "", all()),
+        (&["--format=posix", "--xattrs", "--xattrs-include=*", "--sparse"], "", all()),
+        (&["--format=posix", "--xattrs", "--xattrs-include=*", "--sparse", "--sparse-version=0.0"], "", all()),
+        (&["--format=posix", "--xattrs", "--xattrs-include=*", "--sparse", "--sparse-version=0.1"], "gzip", all()),
+        (&["--format=gnu", "--sparse"], "zstd", whole_seconds),
+        (&["--format=gnu"], "xz", whole_seconds),
+    ];
+    for (arguments, compressor, options) in cases {
+        let archive = place.path().join("archive");
+        run(tar().arg("cf").arg(&archive).args(arguments).arg("-C").arg(place.path().join("tree")).arg("."));
+        if !compressor.is_empty() {
+            run(Command::new(compressor).arg("-f").arg("-q").arg(&archive));
+            let suffix = match compressor {
+                "gzip" => "gz",
+                "zstd" => "zst",
+                other => other,
+            };
+            fs::rename(place.path().join(format!("archive.{suffix}")), &archive).unwrap();
+        }
+        let tree = open(&archive).unwrap();
+        assert_eq!(compare(&tree, &directory, &options), [], "{arguments:?} {compressor}");
+        // The same through a pipe.
+        let piped = TarArchive::read(fs::File::open(&archive).unwrap(), &ArchiveOptions::default()).unwrap();
+        assert_eq!(compare(&piped, &tree, &all()), []);
+    }
+}
+
+#[test]
+fn what_is_packed_is_what_gnu_tar_takes_out() {
+    let place = tempfile::tempdir().unwrap();
+    let sample = if is_root() { sample_of_root() } else { sample() };
+    let mut out = Vec::new();
+    let report = pack::pack(&mounted(&sample), &mut out, &MountLimits::default()).unwrap();
+    assert_eq!((report.skipped, report.refused, report.damaged), (Vec::new(), Vec::new(), Vec::new()));
+    let archive = place.path().join("out.tar");
+    fs::write(&archive, &out).unwrap();
+    assert_eq!(compare(&open(&archive).unwrap(), &sample, &all()), []);
+    let target = place.path().join("out");
+    fs::create_dir(&target).unwrap();
+    let arguments =
+        ["--same-permissions", "--xattrs", "--xattrs-include=*", "--numeric-owner", "--delay-directory-restore"];
+    run(tar().arg("xf").arg(&archive).args(arguments).arg("-C").arg(&target));
+    let taken = HostDirectory::open(&target, &DirectoryOptions::default()).unwrap();
+    assert_eq!(compare(&taken, &sample, &all()), []);
+    let mut again = Vec::new();
+    pack::pack_tree(&sample, &mut again).unwrap();
+    assert!(out == again, "the same tree is the same archive");
+}
+
+/// One entry with a header of ustar.
+fn entry(kind: u8, name: &[u8], link: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut header = tar::Header::new_ustar();
+    header.set_entry_type(tar::EntryType::new(kind));
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+    header.as_old_mut().linkname[..link.len()].copy_from_slice(link);
+    header.set_mode(0o644);
+    header.set_uid(1);
+    header.set_gid(2);
+    header.set_mtime(3);
+    header.set_size(data.len() as u64);
+    header.set_cksum();
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend_from_slice(data);
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes
+}
+
+fn read(entries: &[Vec<u8>]) -> nandkit_tree::Result<TarArchive> {
+    TarArchive::read(entries.concat().as_slice(), &ArchiveOptions::default())
+}
+
+#[test]
+fn the_later_entry_wins_and_missing_directories_are_made() {
+    let tree = read(&[
+        entry(b'0', b"/usr/bin/x", b"", b"old"),
+        entry(b'0', b"usr/bin/y", b"", b"y"),
+        entry(b'x', b"", b"", b"20 atime=1234567.25\n14 mtime=-1.5\n"),
+        entry(b'0', b"./usr/bin/x", b"", b"newer"),
+        entry(b'1', b"z", b"usr/bin/x", b""),
+        entry(0, b"olddir/", b"", b""),
+        entry(b'L', b"", b"", b"a/name/from/a/long/header\0"),
+        entry(b'0', b"cut", b"", b"long"),
+    ])
+    .unwrap();
+    let names: Vec<String> =
+        (0..tree.nodes().len()).map(|node| String::from_utf8(path(tree.nodes(), node)).unwrap()).collect();
+    let expected = [
+        "",
+        "a",
+        "a/name",
+        "a/name/from",
+        "a/name/from/a",
+        "a/name/from/a/long",
+        "a/name/from/a/long/header",
+        "olddir",
+        "usr",
+        "usr/bin",
+        "usr/bin/x",
+        "usr/bin/y",
+        "z",
+    ];
+    assert_eq!(names, expected);
+    let node = &tree.nodes()[10];
+    assert_eq!((node.modified, node.accessed), (Timestamp(-1_500_000_000), Timestamp(1_234_567_250_000_000)));
+    assert_eq!((content(&tree, 10), content(&tree, 12)), (b"newer".to_vec(), b"newer".to_vec()));
+    assert_eq!((node.uid, node.gid, tree.nodes()[8].mode, tree.nodes()[7].kind), (1, 2, 0o755, FileKind::Directory));
+}
+
+#[test]
+fn what_no_tree_can_be_made_of_is_named() {
+    let mut torn = entry(b'0', b"torn", b"", b"data");
+    torn[0] = b'T';
+    let sparse = |map: &[u8]| {
+        let records = b"22 GNU.sparse.major=1\n25 GNU.sparse.realsize=9\n";
+        vec![entry(b'x', b"", b"", records), entry(b'0', b"s", b"", map)]
+    };
+    let cases: [(Vec<Vec<u8>>, &str); 11] = [
+        (vec![entry(b'0', b"../up", b"", b"")], "\"..\""),
+        (vec![entry(b'1', b"l", b"../../etc/passwd", b"")], "\"..\""),
+        (vec![entry(b'1', b"l", b"nowhere", b"")], "does not exist"),
+        (vec![entry(b'2', b"d", b"/etc", b""), entry(b'0', b"d/passwd", b"", b"")], "no directory"),
+        (vec![torn], "checksum"),
+        (vec![entry(b'0', b"cut", b"", &[1; 600])[..700].to_vec()], "archive's end"),
+        (vec![entry(b'0', b"cut", b"", b"")[..400].to_vec()], "archive's end"),
+        (vec![entry(b'x', b"", b"", b"5 a=b")], "records"),
+        (vec![entry(b'Q', b"q", b"", b"")], "type"),
+        (sparse(b"1\n0\n99\n"), "map of a sparse file"),
+        (sparse(&[&b"1\n5\n9\n"[..], &[0; 600]].concat()), "in order within"),
+    ];
+    for (entries, expected) in cases {
+        let error = read(&entries).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+    let bomb = zstd::encode_all(&vec![0; 1 << 20][..], 1).unwrap();
+    let error = TarArchive::read(bomb.as_slice(), &ArchiveOptions { bytes_max: 1 << 19 }).unwrap_err().to_string();
+    assert!(error.contains("at most 524288 bytes"), "{error}");
+}

@@ -1,0 +1,11 @@
+//! Trees in and out, with GNU tar, getfattr and mkfs.jffs2 as judges.
+
+mod archive;
+mod common;
+mod damage;
+mod device_table;
+mod directory;
+mod extract;
+mod hostile;
+mod planted;
+mod random;
