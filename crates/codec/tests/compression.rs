@@ -122,3 +122,49 @@ fn one_changed_byte_in_a_zlib_stream_is_seen() {
         assert_eq!((error.fault, error.input_offset), (Fault::InputEnds, at), "{error}");
     }
 }
+
+/// One stream by hand for each instruction of LZO1X, from the table in `docs/formats/compression.md`.
+#[test]
+fn lzo_instructions() {
+    let abcd = [21, b'a', b'b', b'c', b'd'];
+    let end = [0x11, 0, 0];
+    let cases: [(&str, &[u8], &[u8]); 9] = [
+        ("first literal, copy of 3 from 1 back", &[18, b'x', 0x40, 0], b"xxxx"),
+        (
+            "near copy of 8, then 2 literals",
+            &[21, b'a', b'b', b'c', b'd', 0xE0 | 3 << 2 | 2, 0, b'y', b'z'],
+            b"abcdabcdabcdyz",
+        ),
+        ("pair after 1 literal", &[21, b'a', b'b', b'c', b'd', 0x41, 0, b'y', 1 << 2, 0], b"abcddddydy"),
+        ("long literals without a copy before", &[1, b'a', b'b', b'c', b'd'], b"abcd"),
+        ("middle copy, extended", &[18, b'x', 0x20, 0, 1, 0, 0], &[b'x'; 290]),
+        ("version 1, run of 4", &[17, 1, 18, b'x', 0x18, 0xFC, 0xFF, 0], b"x\0\0\0\0"),
+        (
+            "version 1, run of 31 and a literal",
+            &[17, 1, 18, b'x', 0x1B, 0xFD, 0xFF, 3, b'y'],
+            &[&[b'x'], [0; 31].as_slice(), &[b'y']].concat(),
+        ),
+        ("version 1, no run", &[17, 1, 21, b'a', b'b', b'c', b'd', 0x40 | 3 << 2, 0], b"abcdabc"),
+        ("literals alone", &abcd, b"abcd"),
+    ];
+    for (what, stream, plain) in cases {
+        let mut output = vec![0xA5; plain.len()];
+        decompress(Compression::Lzo, &[stream, &end].concat(), &mut output)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(output, plain, "{what}");
+    }
+    let fault = |stream: &[u8], length| decompress(Compression::Lzo, stream, &mut vec![0; length]).unwrap_err();
+    let refused = [
+        (fault(&[18, b'x', 0x44, 0, 0x11, 0, 0], 4), Fault::Distance { distance: 2 }, 2, 1),
+        (fault(&[18, b'x', 0x40, 0, 0x11, 0, 0], 3), Fault::OutputFull, 2, 1),
+        (fault(&[18, b'x', 0x40, 0, 0x11, 0, 0], 5), Fault::OutputShort, 4, 4),
+        (fault(&[18, b'x', 0x40, 0, 0x11, 0, 0, 9], 4), Fault::Trailing, 7, 4),
+        (fault(&[18, b'x', 0x40, 0, 0x12, 0, 0], 4), Fault::Corrupt, 4, 4),
+        (fault(&[18, b'x', 0x40, 0, 0x11, 0], 4), Fault::InputEnds, 4, 4),
+        (fault(&[18, b'x', 0x18, 0xFC, 0xFF, 0, 0x11, 0, 0], 5), Fault::Distance { distance: 0x803F }, 2, 1),
+        (fault(&[], 0), Fault::InputEnds, 0, 0),
+    ];
+    for (error, fault, input, output) in refused {
+        assert_eq!((error.fault, error.input_offset, error.output_offset), (fault, input, output), "{error}");
+    }
+}
