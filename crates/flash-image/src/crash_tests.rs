@@ -225,6 +225,26 @@ fn what_was_synced_is_in_the_file_and_what_was_not_is_not() {
 }
 
 #[test]
+fn a_sync_whose_journal_cannot_be_written_changes_nothing_and_may_be_tried_again() {
+    let bench = Bench::new(OobPlacement::AfterPage);
+    bench.put(&bench.old, None);
+    let mut device = bench.device(&DumpOptions::read_write());
+    let context = Context::default();
+    device.erase(&context, BlockIndex(1)).unwrap();
+    std::fs::create_dir(bench.journal_path()).unwrap();
+    let error = device.sync(&context).unwrap_err();
+    assert!(
+        error.kind == nandkit_flash::ErrorKind::Io && error.to_string().contains("dump.bin.nandkit-journal"),
+        "{error}"
+    );
+    assert_eq!(bench.on_disk(), bench.old);
+    std::fs::remove_dir(bench.journal_path()).unwrap();
+    device.sync(&context).unwrap();
+    let start = bench.layout.stored_block() as usize;
+    assert!(bench.on_disk()[0][start..2 * start].iter().all(|&byte| byte == 0xFF));
+}
+
+#[test]
 fn a_link_to_the_image_finds_its_journal() {
     let bench = Bench::new(OobPlacement::AfterPage);
     bench.put(&bench.old, Some(&bench.journal));

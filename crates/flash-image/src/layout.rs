@@ -252,6 +252,15 @@ impl Shape {
             );
             return Err(ImageError::layout(detail));
         }
+        if let BadMarker::Byte { offset, pages } = layout.marker
+            && (offset >= layout.oob_size || pages == 0)
+        {
+            let detail = format!(
+                "bad-block mark in OOB byte {offset} of {pages} pages: expected a byte below {} and at least one page",
+                layout.oob_size
+            );
+            return Err(ImageError::layout(detail));
+        }
         if layout.offset >= length {
             let detail = format!("region at byte {}: expected it within the image's {length} bytes", layout.offset);
             return Err(ImageError::layout(detail));

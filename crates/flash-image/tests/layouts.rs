@@ -169,7 +169,11 @@ proptest! {
             oob_offset: u64::from(numbers[4]),
             missing: missing.clone(),
             bad: missing,
-            marker: BadMarker::Byte { offset: numbers[5] >> shift, pages: numbers[4] },
+            marker: match numbers[5] % 3 {
+                0 => BadMarker::Byte { offset: numbers[5] >> shift, pages: numbers[4] },
+                1 => BadMarker::Auto,
+                _ => BadMarker::Ignore,
+            },
             ..ImageLayout::new(if place == 0 { FlashKind::Nor } else { FlashKind::Nand }, numbers[0] >> shift, 512 << (numbers[1] % 8), numbers[2] >> shift, oob)
         };
         let _ = layout.region(offset, size);
@@ -277,6 +281,8 @@ fn impossible_layouts_are_refused_with_what_would_be_right() {
         (ImageLayout { bad: vec![900], ..good.clone() }, "below 3"),
         (ImageLayout { page_size: 2112, block_size: 2112 * 8, ..good.clone() }, "power of two"),
         (ImageLayout { write_unit: 300, ..good.clone() }, "divisor of page_size"),
+        (ImageLayout { marker: BadMarker::Byte { offset: 64, pages: 1 }, ..good.clone() }, "a byte below 64"),
+        (ImageLayout { marker: BadMarker::Byte { offset: 0, pages: 0 }, ..good.clone() }, "at least one page"),
         (ImageLayout { oob: OobPlacement::Separate, ..good.clone() }, "needs that file"),
     ];
     for (layout, expected) in cases {
