@@ -147,6 +147,7 @@ impl Done {
         let name = &job.name;
         ensure!(self.complaints.is_empty(), "{name}: Linux complains:\n  {}", self.complaints.join("\n  "));
         if let (Some(before), Some(after)) = (&self.churned, &self.remounted) {
+            let before = before.clone().with_later_times_of(after);
             before.must_equal(after, &format!("{name}: before the unmount / after it"))?;
             let blocks = u64::from(job.device.blocks());
             ensure!(

@@ -13,8 +13,14 @@ use crate::process;
 const FIELDS: [&str; 12] =
     ["type", "mode", "uid", "gid", "size", "nlink", "mtime", "rdev", "target", "sha256", "xattrs", "first name"];
 
+/// The place of `mtime` in it.
+const MTIME: usize = 6;
+
 /// How many differences are named before the rest is only counted.
 const NAMED: usize = 20;
+
+/// How much later a time may be where the clock is taken twice. The guest's clock may run fast on a loaded host.
+const LATER_SECONDS: i64 = 60;
 
 /// A tree, by escaped path; "." is its root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,6 +60,17 @@ impl Manifest {
         self
     }
 
+    /// The same without the modification times of directories. mkfs.jffs2 puts a child's time into its directory entry, and Linux takes the time of the
+    /// latest entry for the directory's where that is newer by version than the directory's own node.
+    pub fn without_directory_times(mut self) -> Self {
+        for fields in self.0.values_mut().filter(|fields| fields.first().is_some_and(|kind| kind == "d")) {
+            if let Some(time) = fields.get_mut(MTIME) {
+                "-".clone_into(time);
+            }
+        }
+        self
+    }
+
     /// The number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -76,6 +93,20 @@ impl Manifest {
             other.0.keys().filter(|path| !self.0.contains_key(*path)).map(|path| format!("{path}: only in the second")),
         );
         found
+    }
+
+    /// The same with the modification times of `other` where those are a little later, as JFFS2 leaves them on the flash: an overwrite takes
+    /// the time once for the inode in memory and once more, later, for the node (Linux 6.1, `generic_file_write_iter` and `jffs2_write_end`).
+    pub fn with_later_times_of(mut self, other: &Self) -> Self {
+        for (path, fields) in &mut self.0 {
+            let theirs = other.0.get(path).and_then(|fields| fields.get(MTIME));
+            let (Some(ours), Some(theirs)) = (fields.get_mut(MTIME), theirs) else { continue };
+            let (Ok(before), Ok(after)) = (ours.parse::<i64>(), theirs.parse::<i64>()) else { continue };
+            if (before..=before.saturating_add(LATER_SECONDS)).contains(&after) {
+                ours.clone_from(theirs);
+            }
+        }
+        self
     }
 
     /// An error that names the differences, if there are any. `what` says which two trees these are, the first first.
@@ -116,6 +147,16 @@ mod tests {
         }
         assert_eq!(ours.differences(&manifest("")), ["a: only in the first"]);
         assert_eq!(manifest("").differences(&ours), ["a: only in the second"]);
+    }
+
+    #[test]
+    fn only_times_that_are_a_little_later_are_taken_over() {
+        let at = |time: &str| manifest(&format!("a\tf\t0644\t1\t2\t3\t1\t{time}\t-\t-\tabc\t-\t-\n"));
+        for (theirs, equal) in [("500", true), ("502", true), ("499", false), ("561", false)] {
+            let ours = at("500").with_later_times_of(&at(theirs));
+            assert_eq!(ours.must_equal(&at(theirs), "times").is_ok(), equal, "{theirs}");
+        }
+        assert!(at("500").with_later_times_of(&manifest("")).must_equal(&manifest(""), "gone").is_err());
     }
 
     #[test]

@@ -4,7 +4,9 @@ mod build;
 mod guest;
 mod jffs2;
 mod manifest;
+mod ours;
 mod test;
+mod wear;
 
 use anyhow::{Result, bail};
 
@@ -12,7 +14,7 @@ use crate::options::{Options, Unusable};
 use build::Kernel;
 use guest::Guest;
 
-const COMMANDS: &str = "build, boot, test";
+const COMMANDS: &str = "build, boot, test, wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -31,6 +33,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
             boot(&build::build()?)
         }
         "test" => test::run(rest),
+        "wear" => wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),
     }
 }

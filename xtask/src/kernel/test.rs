@@ -1,7 +1,7 @@
 //! `cargo xtask kernel test`: the short set that shows in both directions that Linux and nandkit mean the same.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,108 +10,176 @@ use anyhow::{Context, Result, bail};
 use super::build::{self, Kernel};
 use super::jffs2::{self, Churn, Device, Done, Job};
 use super::manifest::Manifest;
+use super::ours::Nandkit;
 use crate::options::Options;
 use crate::process;
 
-/// Everything takes less than this on a loaded machine; without load a tenth of it.
-const TIMEOUT: Duration = Duration::from_secs(600);
+/// Far more than anything takes on a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(400);
 
-/// Runs the set and prints what it saw; false where something does not hold.
+/// What a run of the set is.
+#[derive(Debug)]
+struct Set {
+    kernel: Kernel,
+    /// The directory of this run.
+    work: PathBuf,
+    seed: u64,
+    churn_mib: u64,
+    devices: Vec<(&'static str, Device)>,
+    verbose: bool,
+}
+
+/// Runs the set and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &["--keep", "--verbose"], &["--seed", "--churn-mib"], 0)?;
+    let flags = ["--all", "--keep", "--verbose"];
+    let options = Options::parse(arguments, &flags, &["--seed", "--churn-mib", "--nandkit"], 0)?;
     let start = Instant::now();
+    must_be_root()?;
     let kernel = build::build()?;
-    let work = kernel.directory.join(format!("test-{}", std::process::id()));
-    fs::create_dir_all(&work)?;
-    let seed = options.number("--seed", 1)?;
-    let mib = options.number("--churn-mib", 16)?;
-    harness(&kernel, &work, seed, mib, options.flag("--verbose"))
-        .with_context(|| format!("files in {}", work.display()))?;
+    let nandkit = Nandkit::find(&options)?;
+    let set = Set {
+        work: kernel.directory.join(format!("test-{}", std::process::id())),
+        kernel,
+        seed: options.number("--seed", 1)?,
+        churn_mib: options.number("--churn-mib", 12)?,
+        devices: devices(options.flag("--all")),
+        verbose: options.flag("--verbose"),
+    };
+    fs::create_dir_all(&set.work)?;
+    let ours = nandkit.has_images().then_some(&nandkit);
+    if ours.is_none() {
+        println!(
+            "this nandkit has no commands mkfs and extract: only mkfs.jffs2 and Linux are held against each other"
+        );
+    }
+    set.run(ours).with_context(|| format!("files in {}", set.work.display()))?;
     if options.flag("--keep") {
-        println!("files in {}", work.display());
+        println!("files in {}", set.work.display());
     } else {
-        fs::remove_dir_all(&work)?;
+        fs::remove_dir_all(&set.work)?;
     }
     println!("kernel test: passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(true)
 }
 
-/// The devices of the set: 4 MiB each.
-fn devices() -> [(&'static str, Device); 4] {
-    [
+/// The devices of the set, 4 MiB each: NAND and NOR, and with `--all` other geometries of both.
+fn devices(all: bool) -> Vec<(&'static str, Device)> {
+    let mut devices = vec![
         ("nand-128k", Device::Nand128k { blocks: 32 }),
-        ("nand-16k", Device::Nand16k { blocks: 256 }),
         ("nor-64k", Device::Nor { erase_bytes: 64 << 10, blocks: 64 }),
-        ("nor-8k", Device::Nor { erase_bytes: 8 << 10, blocks: 512 }),
-    ]
+    ];
+    if all {
+        devices.extend([
+            ("nand-16k", Device::Nand16k { blocks: 256 }),
+            ("nor-8k", Device::Nor { erase_bytes: 8 << 10, blocks: 512 }),
+            ("nor-128k", Device::Nor { erase_bytes: 128 << 10, blocks: 32 }),
+        ]);
+    }
+    devices
 }
 
-/// mkfs.jffs2 writes, Linux reads, changes, and reads again.
-fn harness(kernel: &Kernel, work: &Path, seed: u64, mib: u64, verbose: bool) -> Result<()> {
-    let tree = make_tree(kernel, &work.join("tree"), seed)?;
-    let expected = Manifest::of_directory(kernel, &tree)?.without_root();
-    let mut jobs = Vec::new();
-    for (name, device) in devices() {
-        let image = jffs2::mkfs(&tree, device, &work.join(format!("{name}.mkfs")))?;
-        let churn = Some(Churn { seed, percent: 85, mib });
-        jobs.push(Job {
-            name: name.to_owned(),
-            device,
-            image: Some(image),
-            options: String::new(),
-            churn,
-            dump_oob: true,
-        });
-    }
-    let changed = carry_out(kernel, &work.join("changed"), &jobs, verbose)?;
-    for (job, done) in jobs.iter_mut().zip(&changed) {
-        done.must_be_sound(job)?;
-        expected.must_equal(&done.mounted.clone().without_root(), &format!("{}: tree / mounted", job.name))?;
-        // What Linux wrote goes back into Linux: on NAND with the OOB, so that loading and dumping that are tried as well.
-        job.image = Some(done.image.clone());
-        job.churn = None;
-    }
-    let again = carry_out(kernel, &work.join("again"), &jobs, verbose)?;
-    for ((job, first), second) in jobs.iter().zip(&changed).zip(&again) {
-        second.must_be_sound(job)?;
-        let remounted = first.remounted.as_ref().context("a job without changes")?;
-        remounted.must_equal(&second.mounted, &format!("{}: remounted / in another guest", job.name))?;
-    }
-    Ok(())
-}
-
-fn carry_out(kernel: &Kernel, work: &Path, jobs: &[Job], verbose: bool) -> Result<Vec<Done>> {
-    let (done, outcome) = jffs2::run(kernel, work, jobs, TIMEOUT)?;
-    println!("{} jobs in {:.1} s", jobs.len(), outcome.took.as_secs_f64());
-    for (job, done) in jobs.iter().zip(&done) {
-        report(job, done);
-        if verbose {
-            print!("{}", done.output);
+impl Set {
+    /// Images of one tree go into Linux; what Linux makes of them comes back out.
+    fn run(&self, ours: Option<&Nandkit>) -> Result<()> {
+        let tree = self.make_tree()?;
+        let expected = Manifest::of_directory(&self.kernel, &tree)?.without_root();
+        let mut jobs = Vec::new();
+        for &(name, device) in &self.devices {
+            let (maker, image) = match ours {
+                Some(nandkit) => ("nandkit", nandkit.mkfs(&tree, device, &self.work.join(format!("{name}.ours")))?),
+                None => ("mkfs.jffs2", jffs2::mkfs(&tree, device, &self.work.join(format!("{name}.mkfs")))?),
+            };
+            jobs.push(Job {
+                name: format!("{name}, {maker}"),
+                device,
+                image: Some(image),
+                options: String::new(),
+                churn: Some(Churn { seed: self.seed, percent: 85, mib: self.churn_mib }),
+                dump_oob: true,
+            });
+        }
+        let changed = self.boot("changed", &jobs)?;
+        for (job, done) in jobs.iter().zip(&changed) {
+            done.must_be_sound(job)?;
+            let what = format!("{}: tree / mounted", job.name);
+            let mounted = done.mounted.clone().without_root();
+            match ours {
+                Some(_) => expected.must_equal(&mounted, &what)?,
+                None => {
+                    expected.clone().without_directory_times().must_equal(&mounted.without_directory_times(), &what)?
+                }
+            }
+        }
+        match ours {
+            Some(nandkit) => self.read_back(nandkit, &jobs, &changed),
+            None => self.second_guest(jobs, &changed),
         }
     }
-    Ok(done)
-}
 
-fn report(job: &Job, done: &Done) {
-    let entries = done.mounted.len();
-    let after = done.remounted.as_ref().map_or(0, Manifest::len);
-    println!(
-        "{:<10} {entries} entries, after changes {after}; {} erases of {} blocks",
-        job.name,
-        done.erases,
-        job.device.blocks()
-    );
-    for line in &done.complaints {
-        println!("{:<10} {line}", "");
+    /// nandkit reads what Linux wrote.
+    fn read_back(&self, nandkit: &Nandkit, jobs: &[Job], changed: &[Done]) -> Result<()> {
+        for (number, (job, done)) in jobs.iter().zip(changed).enumerate() {
+            let to = self.work.join(format!("extracted-{number}"));
+            let extracted = nandkit.extract(&self.kernel, job.device, &done.image, &to)?;
+            let remounted = done.remounted.clone().context("a job without changes")?.without_root();
+            remounted.must_equal(&extracted.without_root(), &format!("{}: Linux / nandkit", job.name))?;
+        }
+        Ok(())
+    }
+
+    /// What Linux wrote goes into Linux: on NAND with the OOB, so that dumping and loading that are tried.
+    fn second_guest(&self, mut jobs: Vec<Job>, changed: &[Done]) -> Result<()> {
+        for (job, done) in jobs.iter_mut().zip(changed) {
+            job.image = Some(done.image.clone());
+            job.churn = None;
+        }
+        let again = self.boot("again", &jobs)?;
+        for ((job, first), second) in jobs.iter().zip(changed).zip(&again) {
+            second.must_be_sound(job)?;
+            let remounted = first.remounted.as_ref().context("a job without changes")?;
+            remounted.must_equal(&second.mounted, &format!("{}: remounted / in another guest", job.name))?;
+        }
+        Ok(())
+    }
+
+    fn boot(&self, name: &str, jobs: &[Job]) -> Result<Vec<Done>> {
+        let (done, outcome) = jffs2::run(&self.kernel, &self.work.join(name), jobs, TIMEOUT)?;
+        for (job, done) in jobs.iter().zip(&done) {
+            let (entries, blocks) = (done.mounted.len(), job.device.blocks());
+            match &done.remounted {
+                None => println!("{}: {entries} entries", job.name),
+                Some(after) => {
+                    println!(
+                        "{}: {entries} entries, {} after changes; {} erases of {blocks} blocks",
+                        job.name,
+                        after.len(),
+                        done.erases
+                    );
+                }
+            }
+            if self.verbose {
+                print!("{}", done.output);
+            }
+        }
+        println!("one boot, {} jobs: {:.1} s", jobs.len(), outcome.took.as_secs_f64());
+        Ok(done)
+    }
+
+    /// A tree with every kind of entry.
+    fn make_tree(&self) -> Result<PathBuf> {
+        let tree = self.work.join("tree");
+        fs::create_dir_all(&tree)?;
+        let mut helper = Command::new(self.kernel.helper());
+        process::output(helper.arg("tree").arg(&tree).args([&self.seed.to_string(), "1"]))?;
+        Ok(tree)
     }
 }
 
-/// A tree with every kind of entry. Owners, devices and the like take root.
-fn make_tree(kernel: &Kernel, to: &PathBuf, seed: u64) -> Result<PathBuf> {
+fn must_be_root() -> Result<()> {
     if process::output(Command::new("id").arg("-u"))?.trim() != "0" {
-        bail!("only root can make device nodes and give files away: run this as root");
+        bail!(
+            "only root can make device nodes and give files away, which the tree of the test needs: run this as root"
+        );
     }
-    fs::create_dir_all(to)?;
-    process::output(Command::new(kernel.helper()).arg("tree").arg(to).args([&seed.to_string(), "1"]))?;
-    Ok(to.clone())
+    Ok(())
 }

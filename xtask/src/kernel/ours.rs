@@ -1,0 +1,70 @@
+//! nandkit as one of the two sides: its command line, called as a user calls it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::build::Kernel;
+use super::jffs2::{Device, Image};
+use super::manifest::Manifest;
+use crate::options::Options;
+use crate::process;
+
+/// The program under test.
+#[derive(Clone, Debug)]
+pub struct Nandkit {
+    binary: PathBuf,
+}
+
+impl Nandkit {
+    /// The program that `--nandkit PATH` names, or else the workspace's own, built as this task was: optimised where it is.
+    pub fn find(options: &Options) -> Result<Self> {
+        if let Some(path) = options.text("--nandkit") {
+            let binary = fs::canonicalize(path).with_context(|| format!("--nandkit {path}"))?;
+            return Ok(Self { binary });
+        }
+        let (profile, flags): (_, &[&str]) =
+            if cfg!(debug_assertions) { ("debug", &[]) } else { ("release", &["--release"]) };
+        let mut build = process::cargo(&["build", "--quiet", "--locked", "--package", "nandkit-cli"]);
+        if !process::succeeds(build.args(flags))? {
+            bail!("nandkit does not compile");
+        }
+        Ok(Self { binary: process::target_directory()?.join(profile).join("nandkit") })
+    }
+
+    /// Whether the program has the commands that the set needs.
+    pub fn has_images(&self) -> bool {
+        ["mkfs", "extract"].iter().all(|command| {
+            let mut help = Command::new(&self.binary);
+            process::output(help.args([command, "--help"])).is_ok()
+        })
+    }
+
+    /// Makes an image of the tree for the device, OOB included where the device has one.
+    pub fn mkfs(&self, tree: &Path, device: Device, to: &Path) -> Result<Image> {
+        let mut mkfs = Command::new(&self.binary);
+        mkfs.args(["mkfs", "jffs2", "--from"]).arg(tree);
+        mkfs.args(geometry(device)).arg(to);
+        process::output(&mut mkfs)?;
+        Ok(Image { path: to.to_owned(), with_oob: device.page_bytes().is_some() })
+    }
+
+    /// Takes an image apart into a directory, which must not be there yet, and lists what came out.
+    pub fn extract(&self, kernel: &Kernel, device: Device, image: &Image, to: &Path) -> Result<Manifest> {
+        let mut extract = Command::new(&self.binary);
+        extract.arg("extract").args(geometry(device)).arg(&image.path).arg(to);
+        process::output(&mut extract)?;
+        Manifest::of_directory(kernel, to)
+    }
+}
+
+/// The options that say what the image lies on. The one place that follows nandkit's command line.
+fn geometry(device: Device) -> Vec<String> {
+    let mut words = vec!["--erase-block".to_owned(), device.erase_bytes().to_string()];
+    if let Some((page, oob)) = device.page_bytes() {
+        words.extend(["--page".to_owned(), page.to_string(), "--oob".to_owned(), oob.to_string()]);
+    }
+    words
+}
