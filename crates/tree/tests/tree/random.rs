@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nandkit_tree::compare::{all, compare, compare_with};
 use nandkit_tree::extract::extract;
 use nandkit_tree::{ArchiveOptions, DirectoryOptions, ExtractOptions, HostDirectory, MountLimits, TarArchive, pack};
-use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, check};
+use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, TreeBuilder, check};
 use nandkit_vfs::{FileKind, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -29,10 +29,10 @@ fn item() -> impl Strategy<Value = Item> {
 fn tree(items: &[Item]) -> MemoryTree {
     let (uid, gid) = user();
     let owned = |kind, mode| SourceNode::new(kind, mode).owned_by(uid, gid);
-    let mut builder = MemoryTree::builder();
+    let directory = owned(FileKind::Directory, 0o755);
+    let mut builder = TreeBuilder::new(directory.clone(), directory);
     // Names that are taken, and by what: a later item may only be what does not take others away.
     let mut files: BTreeMap<Vec<u8>, u8> = BTreeMap::new();
-    builder.put(b"", owned(FileKind::Directory, 0o755), None).unwrap();
     for (path, kind, small, large) in items {
         // Times that every host's file system holds: 1970 to 2038.
         let time = Timestamp((large % 2_000_000_000_000_000_000) as i64);
