@@ -9,6 +9,7 @@ use nandkit_cleaning::recycling::RecyclingPolicy;
 use nandkit_flash::wrap::{Fault, FaultFlash, FaultWhen};
 use nandkit_flash::{Flash, Operation};
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity};
+use nandkit_nand_sim::ContentChip;
 use nandkit_units::{BlockIndex, Context, Lba, Payload, ReadInto};
 
 /// Four blocks more than needed may go bad.
@@ -162,6 +163,75 @@ fn an_unreadable_page_stays_unreadable_until_it_is_written() {
     assert_eq!(read(&device, 3).unwrap_err().kind, ErrorKind::Unreadable);
     device.write(&context, Lba(3), Payload::Bytes(&page)).unwrap();
     assert_eq!(read(&device, 3).unwrap(), page);
+}
+
+/// Sectors that cannot be read; all others must be as the model has them.
+fn lost(model: &Model, device: &impl BlockDevice, what: &str) -> Vec<u64> {
+    let (mut found, mut expected) = ([0; 512], [0; 512]);
+    let unreadable = |(at, sector): (usize, &common::model::Sector)| {
+        let at = at as u64;
+        match device.read(&Context::default(), Lba(at), ReadInto::Bytes(&mut found)) {
+            Ok(_) => {
+                common::model::fill(at, sector.now, &mut expected);
+                assert!(found == expected, "{what}: sector {at} holds something else");
+                None
+            }
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::Unreadable, "{what}: {error}");
+                Some(at)
+            }
+        }
+    };
+    model.sectors.iter().enumerate().filter_map(unreadable).collect()
+}
+
+/// A run of copies meets a source that is lost: that page alone is lost, and says so from then on; what stood behind it in the run is copied.
+fn lost_in_a_run<L: Layer>(
+    blocks: u32,
+    options: &L::Options,
+    poisoned: impl Fn(&L::Device<FaultFlash<ContentChip>>) -> u64,
+) {
+    let ops = workload(5);
+    let go = |faults: &[Fault], what: &str| {
+        let flash = FaultFlash::new(chip(&spec(512, 16, 8, blocks), 6), faults.iter().copied());
+        let mut device = L::attach(flash, options).unwrap();
+        let mut model = Model::new(&device);
+        for &op in &ops {
+            model.apply(&mut device, op).unwrap_or_else(|error| panic!("{what}: {op:?}: {error}"));
+        }
+        (device, model)
+    };
+    let copies = L::into_flash(go(&[], "no fault").0).count(Operation::Copy);
+    assert!(copies > 60, "{copies}");
+    let (mut lost_at_the_end, mut twice) = (0, 0);
+    for nth in 1..=copies {
+        // The next but one of the same run is lost too, when those behind the first go one by one.
+        let faults = [nth, nth + 2]
+            .map(|nth| Fault::fail(Operation::Copy, FaultWhen::Nth(nth), nandkit_flash::ErrorKind::Uncorrectable));
+        let what = format!("copies {nth} and {} meet a lost page", nth + 2);
+        let (device, model) = go(&faults, &what);
+        let (before, count) = (lost(&model, &device, &what), poisoned(&device));
+        let flash = L::into_flash(device);
+        // A poisoned page that is copied again stays poisoned and counts again.
+        let struck: u64 = flash.struck().iter().sum();
+        assert!(
+            before.len() as u64 <= struck && count >= struck,
+            "{what}: {before:?} lost, {count} poisoned, {struck}"
+        );
+        let device = L::attach(FaultFlash::new(flash.into_inner(), []), options).unwrap();
+        assert_eq!(lost(&model, &device, &what), before, "{what}, opened again");
+        lost_at_the_end += before.len();
+        twice += usize::from(before.len() == 2);
+    }
+    assert!(lost_at_the_end > 20 && twice > 5, "{lost_at_the_end} pages, {twice} times two");
+}
+
+#[test]
+fn a_run_of_copies_goes_on_behind_a_lost_page() {
+    lost_in_a_run::<BlockMap>(14, &options(), |device| device.counters().poisoned_pages);
+    let capacity = LogicalCapacity::Bytes(4 * 8 * 512);
+    let options = FastOptions { capacity, log_blocks: 2, ..FastOptions::default() };
+    lost_in_a_run::<Fast>(15, &options, |device| device.counters().poisoned_pages);
 }
 
 #[test]

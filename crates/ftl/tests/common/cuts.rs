@@ -1,10 +1,10 @@
 //! Runs with power cuts.
 
 use nandkit_block::ErrorKind;
-use nandkit_flash::Operation;
 use nandkit_flash::wrap::{CutFlash, CutMoment, CutPlan};
+use nandkit_flash::{Flash, Operation};
 use nandkit_nand_sim::ContentChip;
-use nandkit_units::Cause;
+use nandkit_units::{BlockIndex, Cause};
 
 use super::Layer;
 use super::model::{Model, Op};
@@ -14,6 +14,12 @@ use super::spy::Spy;
 pub struct CutRun {
     /// Steps (programs, copies, erases) from the beginning to the end.
     pub steps: u64,
+    /// Of these, programs and copies.
+    pub programs: u64,
+    /// Of these, erases.
+    pub erases: u64,
+    /// Blocks that are marked bad in the end.
+    pub bad_blocks: usize,
     /// For each cut: what was cut, why it was under way, and how it was left.
     pub cut: Vec<(Operation, Cause, CutMoment)>,
 }
@@ -35,7 +41,9 @@ pub fn run<L: Layer>(chip: ContentChip, options: &L::Options, ops: &[Op], plan: 
             }
         }
     }
-    Ok(CutRun { steps: spy.inner.steps(), cut })
+    let is_bad = |block: &u32| spy.is_bad(BlockIndex(*block));
+    let bad_blocks = (0..spy.geometry().blocks).filter(is_bad).count();
+    Ok(CutRun { steps: spy.inner.steps(), programs: spy.programs, erases: spy.erases, bad_blocks, cut })
 }
 
 /// Attaches, checks, and goes on until the power goes (`false`) or everything is done (`true`).

@@ -10,16 +10,24 @@ pub struct Spy<F> {
     pub last: Option<(Operation, Cause)>,
     /// How many of each cause.
     pub counts: [u64; Cause::COUNT],
+    /// How many programs and copies, which a chip counts together.
+    pub programs: u64,
+    /// How many erases.
+    pub erases: u64,
 }
 
 impl<F: Flash> Spy<F> {
     pub fn new(inner: F) -> Self {
-        Self { inner, last: None, counts: [0; Cause::COUNT] }
+        Self { inner, last: None, counts: [0; Cause::COUNT], programs: 0, erases: 0 }
     }
 
     fn note(&mut self, operation: Operation, context: &Context) {
         self.last = Some((operation, context.counted_cause()));
         self.counts[context.counted_cause().index()] += 1;
+        match operation {
+            Operation::Erase => self.erases += 1,
+            _ => self.programs += 1,
+        }
     }
 }
 
