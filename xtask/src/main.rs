@@ -23,7 +23,7 @@ The project's own tasks.
   cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast (translation layers) or fat; --replay STRING repeats a failure
   cargo xtask bench [--filter NAME]                      the criterion benches, and their table for docs/guide/speed.md
   cargo xtask fuzz [TARGET] [--seconds N]                the fuzz targets, through cargo-fuzz
-  cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, test, wear
+  cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, run, test, wear
 
 Exit status: 0 done, 1 a check failed, 2 a command line that cannot be understood.
 ";

@@ -147,8 +147,13 @@ impl Done {
         let name = &job.name;
         ensure!(self.complaints.is_empty(), "{name}: Linux complains:\n  {}", self.complaints.join("\n  "));
         if let (Some(before), Some(after)) = (&self.churned, &self.remounted) {
-            let before = before.clone().with_later_times_of(after);
-            before.must_equal(after, &format!("{name}: before the unmount / after it"))?;
+            let mut before = before.clone().with_later_times_of(after);
+            let mut after = after.clone();
+            if job.image.is_none() {
+                // Nobody has written a node for the root, so that its time lives in memory only.
+                (before, after) = (before.without_root(), after.without_root());
+            }
+            before.must_equal(&after, &format!("{name}: before the unmount / after it"))?;
             let blocks = u64::from(job.device.blocks());
             ensure!(
                 self.erases > blocks,
@@ -304,6 +309,9 @@ fn complaints(log: &str) -> Vec<String> {
         .map(str::to_owned)
         .collect()
 }
+
+/// mkfs.jffs2 makes images for no smaller erase blocks; Linux mounts smaller ones.
+pub const MKFS_LEAST_ERASE_BYTES: u32 = 8 << 10;
 
 /// An image made by mkfs.jffs2. On NAND without cleanmarkers, since it would put them into the pages.
 pub fn mkfs(tree: &Path, device: Device, to: &Path) -> Result<Image> {

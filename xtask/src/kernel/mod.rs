@@ -8,13 +8,15 @@ mod ours;
 mod test;
 mod wear;
 
-use anyhow::{Result, bail};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 
 use crate::options::{Options, Unusable};
 use build::Kernel;
 use guest::Guest;
 
-const COMMANDS: &str = "build, boot, test, wear";
+const COMMANDS: &str = "build, boot, run, test, wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -32,10 +34,39 @@ pub fn run(arguments: &[String]) -> Result<bool> {
             Options::parse(rest, &[], &[], 0)?;
             boot(&build::build()?)
         }
+        "run" => script(rest),
         "test" => test::run(rest),
         "wear" => wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),
     }
+}
+
+/// Runs a script of the user's in the guest and prints what it printed.
+fn script(arguments: &[String]) -> Result<bool> {
+    let options = Options::parse(arguments, &["--log"], &["--modules", "--disks", "--share", "--timeout"], 1)?;
+    let Some(path) = options.words().first() else {
+        bail!(Unusable("kernel run: name a file with a script for the guest's shell".into()));
+    };
+    let script = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let kernel = build::build()?;
+    let mut guest = Guest::new(&kernel, "run").timeout(Duration::from_secs(options.number("--timeout", 120)?));
+    let listed = |name: &str| options.text(name).unwrap_or_default().split(',').filter(|part| !part.is_empty());
+    for module in listed("--modules") {
+        guest = guest.module(module);
+    }
+    for disk in listed("--disks") {
+        guest = guest.disk(disk);
+    }
+    if let Some(share) = options.text("--share") {
+        guest = guest.share(&std::fs::canonicalize(share).with_context(|| format!("--share {share}"))?);
+    }
+    let outcome = guest.run(&script)?;
+    print!("{}", outcome.output);
+    if options.flag("--log") {
+        print!("{}", outcome.log);
+    }
+    println!("status {}, {:.1} s", outcome.status, outcome.took.as_secs_f64());
+    Ok(outcome.status == 0)
 }
 
 /// Boots once and says what the guest is; the harness itself is held to a script that fails and a kernel that breaks.
