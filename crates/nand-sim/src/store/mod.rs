@@ -7,6 +7,7 @@ mod content;
 mod described;
 mod pages;
 mod shadow;
+mod sparse;
 
 pub use content::ContentStore;
 pub use described::DescribedStore;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nandkit_flash::PageProgram;
 use nandkit_units::{Described, FlashGeometry, Payload, ReadInto};
 
+use super::sparse::Sparse;
 use super::{Kept, NoContent, Place, Store, StoreKind, deliver_described};
 
 /// Whether a page store keeps descriptions.
@@ -23,6 +24,8 @@ enum Data {
     #[default]
     Erased,
     Bytes(Arc<[u8]>),
+    /// The same where much of it is zeroes.
+    Sparse(Sparse),
     /// From column 0 on.
     Described(Described),
 }
@@ -124,7 +127,7 @@ impl<F: Form> PageStore<F> {
             return;
         }
         if let (Payload::Bytes(bytes), 0, Data::Erased) = (data, column, &page.data) {
-            page.data = Data::Bytes(Arc::from(bytes));
+            page.data = Self::kept(bytes);
             return;
         }
         let end = column + data.len();
@@ -135,6 +138,10 @@ impl<F: Form> PageStore<F> {
                 whole[..bytes.len()].copy_from_slice(bytes);
                 bytes.len()
             }
+            Data::Sparse(sparse) => {
+                sparse.read(0, &mut whole);
+                sparse.len()
+            }
             Data::Described(described) => {
                 let length = (described.length as usize).min(page_size);
                 described.description.generate(&mut whole[..length]);
@@ -143,7 +150,13 @@ impl<F: Form> PageStore<F> {
         };
         // The chip lets no part be programmed twice, so what is there is 0xFF and the program alone decides.
         data.copy_to(&mut whole[column..end]);
-        page.data = Data::Bytes(Arc::from(&whole[..old_length.max(end)]));
+        page.data = Self::kept(&whole[..old_length.max(end)]);
+    }
+
+    /// Bytes as this store keeps them: a store that is to be small leaves out zeroes.
+    fn kept(bytes: &[u8]) -> Data {
+        let sparse = if F::KEEPS_DESCRIPTIONS { Sparse::new(bytes) } else { None };
+        sparse.map_or_else(|| Data::Bytes(Arc::from(bytes)), Data::Sparse)
     }
 }
 
@@ -209,6 +222,11 @@ impl<F: Form> Store for PageStore<F> {
         match &page.data {
             Data::Erased => into.deliver_fill(0xFF),
             Data::Described(described) => deliver_described(into, column, 0, *described),
+            Data::Sparse(sparse) => {
+                if let Some(target) = super::bytes_of(into) {
+                    sparse.read(column as usize, target);
+                }
+            }
             Data::Bytes(bytes) => {
                 let rest = bytes.get(column as usize..).unwrap_or(&[]);
                 match rest.get(..into.len()) {
@@ -231,6 +249,7 @@ impl<F: Form> Store for PageStore<F> {
             None | Some(Page { data: Data::Erased, oob: Oob::Erased }) => Kept::Erased,
             Some(Page { data: Data::Erased, oob }) => Kept::Bytes(Vec::new(), oob.bytes().to_vec()),
             Some(Page { data: Data::Bytes(bytes), oob }) => Kept::Bytes(bytes.to_vec(), oob.bytes().to_vec()),
+            Some(Page { data: Data::Sparse(sparse), oob }) => Kept::Bytes(sparse.to_vec(), oob.bytes().to_vec()),
             Some(Page { data: Data::Described(described), oob }) => {
                 Kept::Described(0, *described, oob.bytes().to_vec())
             }
