@@ -109,6 +109,7 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
                 case_sensitive: false,
                 permissions: false,
                 owners: false,
+                owner_max: 0,
                 hard_links: false,
                 symlinks: false,
                 device_nodes: false,

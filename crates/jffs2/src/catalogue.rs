@@ -557,7 +557,7 @@ mod tests {
         use Queue::{Dirty, ErasableAfterFlush, VeryDirty};
         assert_eq!(shown, [Dirty, Dirty, Dirty, VeryDirty, VeryDirty, VeryDirty, VeryDirty, ErasableAfterFlush]);
         all.flushed(0, &mut || false);
-        assert_eq!(all.blocks[0].queue, Queue::ErasableAfterFlush);
+        assert_eq!(all.blocks[0].queue, ErasableAfterFlush);
         all.flushed(1, &mut || true);
         assert_eq!(all.blocks[0].queue, Queue::Erasable);
         assert_eq!(all.clear(BlockIndex(0)).len(), 8);

@@ -288,6 +288,14 @@ impl<F: Flash> Medium<F> {
         marker
     }
 
+    /// The OOB of a block's first page with its cleanmarker, from offset 0 on; empty where the medium has none there.
+    pub(crate) fn oob_marker(&self) -> Vec<u8> {
+        let Cleanmarker::Oob { offset } = self.shape.cleanmarker else { return Vec::new() };
+        let mut oob = vec![0xFF; offset as usize];
+        oob.extend_from_slice(&self.cleanmarker_oob());
+        oob
+    }
+
     /// Whether the block is marked bad.
     pub fn is_bad(&self, block: BlockIndex) -> bool {
         self.flash.is_bad(block)
@@ -373,7 +381,8 @@ impl<F: Flash> Medium<F> {
         let buffer = &self.buffers[stream];
         let mut waiting = buffer.bytes.clone();
         let follows = buffer.block == Some(block) && buffer.page * page_size + waiting.len() as u32 == offset;
-        if !follows && !(waiting.is_empty() && offset.is_multiple_of(page_size)) {
+        let begins = waiting.is_empty() && offset.is_multiple_of(page_size);
+        if !follows && !begins {
             let page = block.page(offset / page_size);
             let detail = "appended bytes do not follow what waits in the write buffer";
             return Err(FlashError::new(ErrorKind::Misuse, nandkit_flash::Operation::Program, page, detail));

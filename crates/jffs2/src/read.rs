@@ -9,6 +9,7 @@ use nandkit_vfs::{
     Symlinks, Timestamp, VolumeStatus, Xattrs,
 };
 
+use crate::catalogue::{Owner, Queue, is_dirty};
 use crate::inode::{Body, Entries, Entry, Inode};
 use crate::layout::{NAME_MAX, PAGE_SIZE, ROOT};
 use crate::load::format;
@@ -46,6 +47,20 @@ impl<F: Flash> Jffs2<F> {
         let body = self.body(number)?;
         let lost = || FsError::new(ErrorKind::Corrupt, format!("inode {number}: no valid node gives its attributes"));
         Ok((number, found, body, kind_of(body.mode).ok_or_else(lost)?))
+    }
+
+    /// Bytes of the nodes that hold a file's content. (Linux tells the size, as if holes took space.)
+    fn allocated(&self, body: &Body) -> u64 {
+        let mut last = None;
+        let mut bytes = 0;
+        for fragment in body.fragments.all() {
+            // A node whose middle was written over counts for each of its pieces: a rare thing, and not worth a table.
+            if last != Some(fragment.node) {
+                bytes += self.catalogue.node(fragment.node).map_or(0, |node| u64::from(node.length));
+            }
+            last = Some(fragment.node);
+        }
+        bytes
     }
 
     fn listing(&self, inode: InodeNumber) -> Result<(Option<&Entries>, &Body)> {
@@ -99,10 +114,19 @@ impl<F: Flash> FileSystem for Jffs2<F> {
             Some(writer) => u64::from(writer.levels().write) * erase_size,
             None => 0,
         };
+        // What is obsolete in an open block counts as dirty only when the block is closed.
+        let opened =
+            self.catalogue.on(Queue::Open).filter_map(|block| self.catalogue.block(block)).map(|block| block.wasted);
+        let opened: u64 = opened.filter(|wasted| is_dirty(*wasted)).map(u64::from).sum();
+        // Collecting a dirty block wins its summary, too, which counts as used.
+        let dirty = self.catalogue.on(Queue::Dirty).chain(self.catalogue.on(Queue::VeryDirty));
+        let last = dirty.filter_map(|block| self.catalogue.block(block)?.nodes.last());
+        let summaries = last.filter(|node| node.owner() == Owner::None && !node.is_obsolete());
+        let summaries: u64 = summaries.map(|node| u64::from(node.length)).sum();
         Ok(VolumeStatus {
             block_size: PAGE_SIZE,
             blocks: blocks * erase_size / u64::from(PAGE_SIZE),
-            blocks_free: (sums.dirty + sums.free).saturating_sub(kept) / u64::from(PAGE_SIZE),
+            blocks_free: (sums.dirty + opened + summaries + sums.free).saturating_sub(kept) / u64::from(PAGE_SIZE),
             inodes: 0,
             inodes_free: 0,
             name_max: NAME_MAX as u32,
@@ -111,6 +135,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
                 case_sensitive: true,
                 permissions: true,
                 owners: true,
+                owner_max: u16::MAX as u32,
                 hard_links: true,
                 symlinks: true,
                 device_nodes: true,
@@ -162,7 +187,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
             gid: u32::from(body.gid),
             device: body.device,
             size: u64::from(body.size),
-            allocated: u64::from(body.size).next_multiple_of(512),
+            allocated: self.allocated(body),
             accessed: seconds(body.accessed),
             modified: seconds(body.modified),
             changed: seconds(body.changed),

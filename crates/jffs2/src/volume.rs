@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use nandkit_units::{BlockIndex, Cause};
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, Cause, Clock};
 
 use crate::NodeAddress;
 use crate::catalogue::Catalogue;
@@ -190,6 +191,28 @@ impl<F> Jffs2<F> {
     /// What stands in each block.
     pub const fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// The device.
+    pub const fn flash(&self) -> &F {
+        self.medium.flash()
+    }
+
+    /// The device itself, for those who look after it. Whoever writes to it destroys the volume.
+    pub const fn flash_mut(&mut self) -> &mut F {
+        self.medium.flash_mut()
+    }
+
+    /// Gives the device back as it is: what was not synced is lost.
+    pub fn into_flash(self) -> F {
+        self.medium.into_flash()
+    }
+
+    /// The clock that the device advances.
+    pub const fn clock(&self) -> &Clock {
+        self.medium.clock()
     }
 }
 

@@ -181,13 +181,6 @@ impl<F: Flash> Jffs2<F> {
         }
         Ok(found.into_iter().map(|(id, _, content)| (id, content)).collect())
     }
-
-    fn living(&self, inode: InodeNumber) -> Result<u32> {
-        let number = u32::try_from(inode.0).ok();
-        let known =
-            number.filter(|number| self.inodes.get(number).is_some_and(|inode| inode.links > 0 || inode.retained > 0));
-        known.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {} does not exist", inode.0)))
-    }
 }
 
 impl<F: Flash> Xattrs for Jffs2<F> {

@@ -143,6 +143,8 @@ pub struct Features {
     pub case_sensitive: bool,
     pub permissions: bool,
     pub owners: bool,
+    /// The highest number of an owner or a group, all bits set; of higher ones the upper bits are lost.
+    pub owner_max: u32,
     pub hard_links: bool,
     pub symlinks: bool,
     pub device_nodes: bool,

@@ -21,7 +21,11 @@ impl<F: Flash> Jffs2<F> {
         self.writer()?.counters.passes += 1;
         let victim = match self.catalogue.head(Queue::Collecting) {
             Some(victim) => victim,
-            None => self.choose()?,
+            None => match self.choose()? {
+                Some(victim) => victim,
+                // Flushing has left something to erase.
+                None => return Ok(()),
+            },
         };
         self.step(victim)
     }
@@ -55,8 +59,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Asks the policy for a victim.
-    fn choose(&mut self) -> Result<BlockIndex> {
+    /// Asks the policy for a victim. `None`: there is none, but there are blocks to erase.
+    fn choose(&mut self) -> Result<Option<BlockIndex>> {
         let now = self.medium.now();
         loop {
             let writer = self.writer()?;
@@ -69,6 +73,9 @@ impl<F: Flash> Jffs2<F> {
                     self.flush_all()?;
                     continue;
                 }
+                if self.catalogue.count(Queue::ErasePending) > 0 {
+                    return Ok(None);
+                }
                 return Err(FsError::new(ErrorKind::NoSpace, "no block is left to collect"));
             };
             let victim = BlockIndex(choice.block);
@@ -79,7 +86,7 @@ impl<F: Flash> Jffs2<F> {
             }
             self.catalogue.file(victim, Queue::Collecting);
             self.catalogue.waste_to_dirty(victim);
-            return Ok(victim);
+            return Ok(Some(victim));
         }
     }
 

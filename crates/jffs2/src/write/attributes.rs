@@ -5,6 +5,7 @@ use nandkit_units::Cause;
 use nandkit_vfs::{AttributeChange, ErrorKind, FsError, Result, Timestamp};
 
 use super::allocate::Urgency;
+use super::data::FILE_SIZE_MAX;
 use super::directory::{DIRECTORY, REGULAR};
 use crate::encode::Piece;
 use crate::inode::Body;
@@ -55,14 +56,16 @@ impl<F: Flash> Jffs2<F> {
             Some(_) if format != REGULAR => {
                 return Err(FsError::new(ErrorKind::InvalidArgument, "only regular files have a size to set"));
             }
-            Some(size) => u32::try_from(size)
-                .map_err(|_| FsError::new(ErrorKind::FileTooBig, "files of JFFS2 end before 4 GiB"))?,
+            Some(size) => match u32::try_from(size) {
+                Ok(size) if size <= FILE_SIZE_MAX => size,
+                _ => return Err(FsError::new(ErrorKind::FileTooBig, "a file has less than 2 GiB")),
+            },
         };
         let order = self.medium.order();
         let attached = attached(order, self.body_mut(number)?);
         let datum = self.separate_attributes(number)?;
-        // Making a file empty makes room, whatever else is asked for (fs/jffs2/fs.c).
-        let urgency = if change.size == Some(0) { Urgency::Deletion } else { urgency };
+        // Making a file shorter makes room, whatever else is asked for. (fs/jffs2/fs.c thinks so of making it empty only.)
+        let urgency = if size < old_size || change.size == Some(0) { Urgency::Deletion } else { urgency };
         let grant = self.reserve(Self::need_inode(datum.region, attached.len() as u32), urgency)?;
         let now = self.seconds();
         let mut fields = self.fields(number)?;

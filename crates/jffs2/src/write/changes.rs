@@ -9,37 +9,55 @@ use nandkit_vfs::{
 
 use super::allocate::Urgency;
 use super::device;
-use super::directory::number;
 use crate::volume::Jffs2;
+
+impl<F: Flash> Jffs2<F> {
+    /// Does a change, and shows what it did to the counters.
+    fn counted<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let result = change(self);
+        if let Some(writer) = self.writer.as_deref() {
+            writer.publish();
+        }
+        result
+    }
+}
 
 impl<F: Flash> Changes for Jffs2<F> {
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
-        self.make(directory, name, node).map(|inode| InodeNumber(u64::from(inode)))
+        self.counted(|fs| fs.make(directory, name, node)).map(|inode| InodeNumber(u64::from(inode)))
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
-        self.write_file(number(inode)?, offset, data)
+        self.counted(|fs| {
+            let number = fs.living(inode)?;
+            fs.write_file(number, offset, data)
+        })
     }
 
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
         if *change != AttributeChange::default() {
-            self.change(number(inode)?, change, Urgency::Normal)?;
+            self.counted(|fs| {
+                let number = fs.living(inode)?;
+                fs.change(number, change, Urgency::Normal)
+            })?;
         }
         self.stat(inode)
     }
 
     fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
-        self.unlink(directory, name)
+        self.counted(|fs| fs.unlink(directory, name))
     }
 
     fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()> {
-        self.move_name(from, to, flags)
+        self.counted(|fs| fs.move_name(from, to, flags))
     }
 
     fn sync(&mut self, _inode: Option<InodeNumber>) -> Result<()> {
         // One log: what an inode needs is not told apart from the rest.
-        self.flush_all()?;
-        self.medium.sync().map_err(device)
+        self.counted(|fs| {
+            fs.flush_all()?;
+            fs.medium.sync().map_err(device)
+        })
     }
 
     fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
@@ -57,23 +75,29 @@ impl<F: Flash> Changes for Jffs2<F> {
 
 impl<F: Flash> Links for Jffs2<F> {
     fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
-        self.add_name(inode, directory, name)
+        self.counted(|fs| fs.add_name(inode, directory, name))
     }
 }
 
 impl<F: Flash> XattrChanges for Jffs2<F> {
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
-        self.put_xattr(number(inode)?, name, value)
+        self.counted(|fs| {
+            let number = fs.living(inode)?;
+            fs.put_xattr(number, name, value)
+        })
     }
 
     fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()> {
-        self.take_xattr(number(inode)?, name)
+        self.counted(|fs| {
+            let number = fs.living(inode)?;
+            fs.take_xattr(number, name)
+        })
     }
 }
 
 impl<F: Flash> OpenFiles for Jffs2<F> {
     fn retain(&mut self, inode: InodeNumber) -> Result<()> {
-        let number = number(inode)?;
+        let number = self.living(inode)?;
         self.body_mut(number)?;
         let inode = self.inode_mut(number)?;
         inode.retained = inode.retained.saturating_add(1);
@@ -81,7 +105,7 @@ impl<F: Flash> OpenFiles for Jffs2<F> {
     }
 
     fn release(&mut self, inode: InodeNumber) -> Result<()> {
-        let number = number(inode)?;
+        let number = self.living(inode)?;
         let found = self.inode_mut(number)?;
         let left = found.retained.checked_sub(1);
         let Some(left) = left else {

@@ -1,15 +1,16 @@
 //! What was written and collected.
 
-use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use nandkit_cleaning::separation::Event;
+use nandkit_cleaning::separation::{Event, Flows};
 use nandkit_cleaning::victim::{Queue, Reason};
 use nandkit_units::{StatisticValue, Statistics};
 
+use super::Writer;
 use crate::volume::Jffs2;
 
 /// What was written and collected since the mount. Bytes are those of nodes with their padding to four bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes of nodes that hold what the user wrote to files.
     pub data_bytes: u64,
@@ -31,8 +32,8 @@ pub struct Counters {
     pub passes: u64,
     /// Of these, those in the background.
     pub background_passes: u64,
-    /// Victims by the list that they were the head of.
-    pub victims_of_list: BTreeMap<Queue, u64>,
+    /// Victims by the list that they were the head of, in the order of the declaration of [`Queue`].
+    pub victims_of_list: [u64; 5],
     /// Victims that compared best, or were drawn.
     pub victims_of_rule: u64,
     /// Victims of static wear levelling.
@@ -51,51 +52,76 @@ impl Counters {
     pub(crate) fn victim(&mut self, reason: Reason, evaluated: u32) {
         self.evaluations += u64::from(evaluated);
         match reason {
-            Reason::Head(queue) => *self.victims_of_list.entry(queue).or_default() += 1,
+            Reason::Head(queue) => self.victims_of_list[queue as usize] += 1,
             Reason::Best | Reason::Drawn => self.victims_of_rule += 1,
             Reason::Leveling => self.victims_of_levelling += 1,
         }
     }
 }
 
-impl<F: Send + Sync> Statistics for Jffs2<F> {
+/// The counters as they were after the last change, for those who watch a volume that is in use.
+#[derive(Debug, Default)]
+pub(crate) struct Published(Mutex<(Counters, Option<Flows>)>);
+
+impl Writer {
+    /// Shows the counters to those who watch. Cost: an uncontended lock and a copy of a few hundred bytes.
+    pub(crate) fn publish(&self) {
+        let mut shown = self.published.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.0 = self.counters;
+        if self.separator.regions() > 1 {
+            shown.1 = Some(self.separator.flows().clone());
+        }
+    }
+}
+
+impl<F> Jffs2<F> {
+    /// The counters, for those who watch the volume while it is in use; they are those after the last change. Nothing is counted where it is mounted for reading only.
+    pub fn statistics(&self) -> Arc<dyn Statistics> {
+        match self.writer.as_deref() {
+            Some(writer) => Arc::clone(&writer.published) as Arc<dyn Statistics>,
+            None => Arc::new(Published::default()),
+        }
+    }
+}
+
+impl Statistics for Published {
     fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
-        let Some(writer) = self.writer.as_deref() else { return };
-        let all = &writer.counters;
-        let of_list = |queue| all.victims_of_list.get(&queue).copied().unwrap_or(0);
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = &shown.0;
+        let of_list = |queue| all.victims_of_list[queue as usize];
         let counts = [
-            ("jffs2_data_bytes", all.data_bytes),
-            ("jffs2_metadata_bytes", all.metadata_bytes),
-            ("jffs2_moved_bytes", all.moved_bytes),
-            ("jffs2_summary_bytes", all.summary_bytes),
-            ("jffs2_padding_bytes", all.padding_bytes),
-            ("jffs2_moved_as_they_were_nodes", all.moved_as_they_were),
-            ("jffs2_rewritten_nodes", all.rewritten),
-            ("jffs2_dropped_deletions", all.deletions_dropped),
-            ("jffs2_passes", all.passes),
-            ("jffs2_background_passes", all.background_passes),
-            ("jffs2_victims_bad_used", of_list(Queue::BadUsed)),
-            ("jffs2_victims_erasable", of_list(Queue::Erasable)),
-            ("jffs2_victims_very_dirty", of_list(Queue::VeryDirty)),
-            ("jffs2_victims_dirty", of_list(Queue::Dirty)),
-            ("jffs2_victims_clean", of_list(Queue::Clean)),
-            ("jffs2_victims_of_rule", all.victims_of_rule),
-            ("jffs2_victims_of_levelling", all.victims_of_levelling),
-            ("jffs2_policy_evaluations", all.evaluations),
-            ("jffs2_erases", all.erases),
-            ("jffs2_retired_blocks", all.retired),
-            ("jffs2_program_failures", all.program_failures),
+            ("data_bytes", all.data_bytes),
+            ("metadata_bytes", all.metadata_bytes),
+            ("moved_bytes", all.moved_bytes),
+            ("summary_bytes", all.summary_bytes),
+            ("padding_bytes", all.padding_bytes),
+            ("moved_as_they_were_nodes", all.moved_as_they_were),
+            ("rewritten_nodes", all.rewritten),
+            ("dropped_deletions", all.deletions_dropped),
+            ("passes", all.passes),
+            ("background_passes", all.background_passes),
+            ("victims_bad_used", of_list(Queue::BadUsed)),
+            ("victims_erasable", of_list(Queue::Erasable)),
+            ("victims_very_dirty", of_list(Queue::VeryDirty)),
+            ("victims_dirty", of_list(Queue::Dirty)),
+            ("victims_clean", of_list(Queue::Clean)),
+            ("victims_of_rule", all.victims_of_rule),
+            ("victims_of_levelling", all.victims_of_levelling),
+            ("policy_evaluations", all.evaluations),
+            ("erases", all.erases),
+            ("retired_blocks", all.retired),
+            ("program_failures", all.program_failures),
         ];
         for (name, count) in counts {
             sink(name, StatisticValue::Count(count));
         }
         // By region before (the last: none) and region after, row by row.
-        let regions = writer.separator.regions();
-        for (event, name) in [(Event::Write, "jffs2_write_flows_nodes"), (Event::Clean, "jffs2_clean_flows_nodes")] {
+        let Some(flows) = &shown.1 else { return };
+        for (event, name) in [(Event::Write, "write_flows"), (Event::Clean, "clean_flows")] {
+            let regions = flows.regions();
             let rows = (0..regions).map(Some).chain([None]);
-            let flows = rows.flat_map(|from| (0..regions).map(move |to| (from, to)));
-            let flows = flows.map(|(from, to)| writer.separator.flows().get(event, from, to) as f64);
-            sink(name, StatisticValue::Series(flows.collect()));
+            let all = rows.flat_map(|from| (0..regions).map(move |to| flows.get(event, from, to) as f64));
+            sink(name, StatisticValue::Series(all.collect()));
         }
     }
 }

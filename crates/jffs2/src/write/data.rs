@@ -12,6 +12,9 @@ use crate::layout::{INODE_SIZE, MIN_DATA, PAGE_SIZE, compression};
 use crate::volume::Jffs2;
 use nandkit_cleaning::separation::Stamp;
 
+/// Bytes of a file at the most: Linux sets no limit of its own for JFFS2, which leaves the one of system calls without large files.
+pub(super) const FILE_SIZE_MAX: u32 = u32::MAX >> 1;
+
 /// The number by which a node names a method.
 const fn number_of(method: Compression) -> u8 {
     match method {
@@ -54,12 +57,19 @@ fn pack(compressor: &mut Compressor, mode: CompressionMode, data: &[u8], room: u
 impl<F: Flash> Jffs2<F> {
     /// Writes to a regular file.
     pub(super) fn write_file(&mut self, number: u32, offset: u64, data: Payload<'_>) -> Result<usize> {
-        if self.body_mut(number)?.format() != super::directory::REGULAR {
-            return Err(FsError::new(ErrorKind::IsADirectory, format!("inode {number} is no regular file")));
+        let kind = match self.body_mut(number)?.format() {
+            super::directory::REGULAR => None,
+            super::directory::DIRECTORY => Some(ErrorKind::IsADirectory),
+            _ => Some(ErrorKind::InvalidArgument),
+        };
+        if let Some(kind) = kind {
+            return Err(FsError::new(kind, format!("inode {number} is no regular file")));
         }
-        let end = offset.checked_add(data.len() as u64).and_then(|end| u32::try_from(end).ok());
+        let end = offset
+            .checked_add(data.len() as u64)
+            .and_then(|end| u32::try_from(end).ok().filter(|end| *end <= FILE_SIZE_MAX));
         let (Some(end), Ok(start)) = (end, u32::try_from(offset)) else {
-            return Err(FsError::new(ErrorKind::FileTooBig, "files of JFFS2 end before 4 GiB"));
+            return Err(FsError::new(ErrorKind::FileTooBig, "a file has less than 2 GiB"));
         };
         if data.is_empty() {
             return Ok(0);

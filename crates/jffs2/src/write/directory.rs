@@ -45,20 +45,24 @@ fn check_name(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// An inode's number here.
-pub(super) fn number(inode: InodeNumber) -> Result<u32> {
-    let found = u32::try_from(inode.0).ok();
-    found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {} does not exist", inode.0)))
-}
-
 fn fails(kind: ErrorKind, name: &[u8], what: &str) -> FsError {
     FsError::new(kind, format!("{}: {what}", String::from_utf8_lossy(name)))
 }
 
 impl<F: Flash> Jffs2<F> {
+    /// The number of an inode that has a name, or is retained. Errors: `NotFound`.
+    pub(crate) fn living(&self, inode: InodeNumber) -> Result<u32> {
+        let lives = |number: &u32| {
+            let found = self.inodes.get(number);
+            *number == ROOT || found.is_some_and(|inode| inode.links > 0 || inode.retained > 0)
+        };
+        let number = u32::try_from(inode.0).ok().filter(lives);
+        number.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {} does not exist", inode.0)))
+    }
+
     /// A directory that has a name.
     fn directory(&mut self, inode: InodeNumber) -> Result<u32> {
-        let number = number(inode)?;
+        let number = self.living(inode)?;
         let is_directory = self.body_mut(number)?.format() == DIRECTORY;
         if !is_directory {
             return Err(FsError::new(ErrorKind::NotADirectory, format!("inode {number} is no directory")));
@@ -236,7 +240,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Gives an inode one more name.
     pub(super) fn add_name(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
-        let inode = number(inode)?;
+        let inode = self.living(inode)?;
         let directory = self.directory(directory)?;
         check_name(name)?;
         let mode = self.body_mut(inode)?.mode;

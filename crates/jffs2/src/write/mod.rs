@@ -20,6 +20,8 @@ pub use counters::Counters;
 pub use levels::Levels;
 pub use options::{CompressionMode, WriteOptions};
 
+use std::sync::Arc;
+
 use nandkit_cleaning::separation::{Base, Separator};
 use nandkit_codec::compression::Compressor;
 use nandkit_flash::FlashError;
@@ -29,6 +31,7 @@ use nandkit_vfs::{ErrorKind, FsError};
 
 use crate::catalogue::{Catalogue, Queue};
 use crate::volume::Jffs2;
+use counters::Published;
 use summary::Collector;
 pub(crate) use summary::{DIRENT_ENTRY, INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
 
@@ -43,6 +46,8 @@ pub struct Writer {
     draws: Random,
     pub(crate) separator: Separator,
     pub(crate) counters: Counters,
+    /// What others see of the counters.
+    published: Arc<Published>,
     /// Where the collector is in the block on `Queue::Collecting`: a place in its list of nodes.
     pub(crate) cursor: usize,
     /// When the background collector may work next.
@@ -86,6 +91,7 @@ impl Writer {
             draws: Random::new(options.seed, "jffs2"),
             separator,
             counters: Counters::default(),
+            published: Arc::default(),
             cursor: 0,
             background_next: now,
             all_checked: false,

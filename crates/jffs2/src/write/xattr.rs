@@ -21,7 +21,7 @@ const NAME_MAX: usize = 255;
 
 impl<F: Flash> Jffs2<F> {
     /// Prefix, rest of the name and value as on the flash.
-    fn to_content(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<AttributeContent> {
+    fn stored_form(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<AttributeContent> {
         if name.len() > NAME_MAX {
             return Err(FsError::new(
                 ErrorKind::NameTooLong,
@@ -79,7 +79,7 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn put_xattr(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<()> {
         let now = self.seconds();
         self.body_mut(inode)?;
-        let content = self.to_content(inode, name, value)?;
+        let content = self.stored_form(inode, name, value)?;
         let old = self.attribute_of(inode, content.prefix, &content.name)?;
         let same = |id: &u32| self.known_content(*id).is_some_and(|known| *known == content);
         if old.as_ref().is_some_and(same) {

@@ -192,7 +192,8 @@ impl Changes for ModelFileSystem {
         if self.options.inodes != 0 && self.nodes.len() as u64 >= self.options.inodes {
             return Err(FsError::new(ErrorKind::NoSpace, format!("all {} inodes are in use", self.options.inodes)));
         }
-        let mut new = Node::new(shape, node.mode, node.uid, node.gid, self.now());
+        let highest = self.options.features.owner_max;
+        let mut new = Node::new(shape, node.mode, node.uid & highest, node.gid & highest, self.now());
         if node.kind == FileKind::Symlink {
             // POSIX leaves a link's mode open; Linux says 0777 always.
             new.mode = 0o777;
@@ -253,8 +254,8 @@ impl Changes for ModelFileSystem {
         let now = self.now();
         let node = self.node_mut(inode)?;
         node.mode = change.mode.map_or(node.mode, |mode| mode & 0o7777);
-        node.uid = change.uid.unwrap_or(node.uid);
-        node.gid = change.gid.unwrap_or(node.gid);
+        node.uid = change.uid.map_or(node.uid, |uid| uid & features.owner_max);
+        node.gid = change.gid.map_or(node.gid, |gid| gid & features.owner_max);
         node.accessed = accessed.filter(|_| features.accessed_times).unwrap_or(node.accessed);
         node.modified = modified.unwrap_or(node.modified);
         if wanted {

@@ -1,0 +1,118 @@
+//! The conformance suite of file systems, and random operations compared with the model, on NAND and NOR, in both byte orders.
+
+mod strict;
+
+use nandkit_jffs2::layout::ByteOrder;
+use nandkit_jffs2::write::{CompressionMode, WriteOptions};
+use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
+use nandkit_testkit::model_compare::{self, Plan};
+use nandkit_units::{Clock, FlashGeometry};
+use nandkit_vfs::Features;
+use nandkit_vfs::model::ModelOptions;
+use strict::{StrictFlash, formatted, nor};
+
+/// Makes volumes of one geometry. A remount finds the volume as it was left, and what was counted must be what the nodes say.
+struct Maker {
+    /// Bytes of a block and the geometry of a device with so many.
+    geometry: fn(u32) -> FlashGeometry,
+    erase_size: u32,
+    options: MountOptions,
+}
+
+impl FsMaker for Maker {
+    type Fs = Jffs2<StrictFlash>;
+
+    fn make(&self, volume: Volume) -> Self::Fs {
+        let bytes = match volume {
+            Volume::Roomy => 48 << 20,
+            // Enough blocks for those that are kept.
+            Volume::Small => (2 << 20).max(24 * self.erase_size),
+        };
+        formatted((self.geometry)(bytes / self.erase_size), &self.options)
+    }
+
+    fn remount(&self, fs: Self::Fs) -> Self::Fs {
+        fs.catalogue().recount().unwrap();
+        let clock = self.clock(&fs);
+        let fs = Jffs2::mount(fs.into_flash(), clock, self.options.clone()).unwrap();
+        fs.catalogue().recount().unwrap();
+        fs
+    }
+
+    fn clock(&self, fs: &Self::Fs) -> Clock {
+        fs.clock().clone()
+    }
+}
+
+fn makers() -> Vec<(&'static str, Maker)> {
+    let maker = |geometry: fn(u32) -> FlashGeometry, erase_size, order, compression, use_summaries| {
+        let write = WriteOptions { compression, ..WriteOptions::default() };
+        let options = MountOptions { order: Some(order), use_summaries, write, ..MountOptions::default() };
+        Maker { geometry, erase_size, options }
+    };
+    use CompressionMode::{None, Priority, Size};
+    let (little, big) = (ByteOrder::Little, ByteOrder::Big);
+    vec![
+        ("NAND 128 KiB", maker(|blocks| FlashGeometry::nand(2048, 64, 64, blocks), 128 << 10, little, Priority, true)),
+        ("NAND 16 KiB", maker(|blocks| FlashGeometry::nand(512, 16, 32, blocks), 16 << 10, big, None, true)),
+        ("NOR 4 KiB", maker(|blocks| nor(4 << 10, blocks), 4 << 10, little, Size, false)),
+        ("NOR 64 KiB", maker(|blocks| nor(64 << 10, blocks), 64 << 10, big, Priority, true)),
+    ]
+}
+
+/// What the format holds.
+const MODEL: ModelOptions = ModelOptions {
+    features: Features {
+        exchange: false,
+        owner_max: u16::MAX as u32,
+        modified_step_ns: 1_000_000_000,
+        ..ModelOptions::POSIX.features
+    },
+    name_max: 254,
+    file_size_max: u32::MAX as u64 >> 1,
+    xattr_value_max: 3000,
+    target_max: 254,
+    allocation: false,
+    ..ModelOptions::POSIX
+};
+
+fn conforms(number: usize) {
+    let (name, maker) = makers().swap_remove(number);
+    if let Err(violations) = fs_suite::run(&maker) {
+        panic!("{name}:\n{violations}");
+    }
+}
+
+#[test]
+fn nand_of_128_kib_conforms() {
+    conforms(0);
+}
+
+#[test]
+fn nand_of_16_kib_conforms() {
+    conforms(1);
+}
+
+#[test]
+fn nor_of_4_kib_conforms() {
+    conforms(2);
+}
+
+#[test]
+fn nor_of_64_kib_conforms() {
+    conforms(3);
+}
+
+/// Operations for each geometry; more by `NANDKIT_OPERATIONS`.
+#[test]
+fn agrees_with_the_model() {
+    let operations = std::env::var("NANDKIT_OPERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(3000);
+    for (seed, (name, maker)) in makers().iter().enumerate() {
+        let plan = Plan::new(seed as u64 + 1, operations, MODEL);
+        match model_compare::run(maker, &plan) {
+            Ok(summary) => assert_eq!(summary.operations, operations),
+            Err(disagreement) => panic!("{name}:\n{disagreement}"),
+        }
+    }
+}
