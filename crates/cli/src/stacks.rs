@@ -12,6 +12,9 @@ fn input(option: &str) -> impl Fn(String) -> Failure + '_ {
     move |detail| Failure::Input(format!("{option}: {detail}"))
 }
 
+/// What is compared where nothing is named.
+const DEFAULT_FILE_SYSTEMS: [&str; 2] = ["fat", "jffs2"];
+
 /// The device, in a file where one is named.
 fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
     let named = arguments.device.as_deref().map(named_device).transpose()?;
@@ -86,14 +89,22 @@ fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>,
 pub fn stacks(arguments: &CompareArguments) -> Result<Vec<StackSpec>, Failure> {
     let device = device(arguments)?;
     let on_memory = matches!(device, DeviceSpec::Ram { .. });
-    let file_systems = match arguments.fs.as_slice() {
-        [] => vec![FsSpec::default()],
+    let names_layers = !arguments.ftl.is_empty() || !arguments.policy.is_empty() || arguments.log_blocks.is_some();
+    let file_systems: Vec<FsSpec> = match arguments.fs.as_slice() {
+        // Who names layers asks for a file system that has one; a chip in a file holds one volume.
+        [] if on_memory || names_layers || arguments.device_file.is_some() => vec![FsSpec::default()],
+        [] => DEFAULT_FILE_SYSTEMS.map(FsSpec::kind).into_iter().collect::<Result<_, _>>().map_err(input("--fs"))?,
         names => names.iter().map(|name| FsSpec::kind(name)).collect::<Result<_, _>>().map_err(input("--fs"))?,
     };
-    let layers = layers(arguments, on_memory)?;
+    if names_layers && file_systems.iter().all(FsSpec::is_on_flash) {
+        let detail = "--ftl, --policy, --log-blocks: the file systems asked for work on flash itself; expected none of these options, or fat among --fs";
+        return Err(Failure::Input(detail.to_string()));
+    }
+    let above_layers = layers(arguments, on_memory)?;
     let mut stacks = Vec::new();
     for fs in &file_systems {
-        for ftl in &layers {
+        let layers = if fs.is_on_flash() { &[FtlSpec::None][..] } else { &above_layers[..] };
+        for ftl in layers {
             let stack = StackSpec { device: device.clone(), ftl: ftl.clone(), fs: fs.clone() };
             stack.check().map_err(|error| Failure::Input(error.to_string()))?;
             stacks.push(stack);

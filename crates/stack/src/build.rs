@@ -13,6 +13,7 @@ use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
 use crate::chip_file::{FileChip, NewFile};
 use crate::mount_fat::mount_fat;
+use crate::mount_jffs2::mount_jffs2;
 use crate::on_chip::block_stack;
 use crate::shared::{Shared, lock};
 use crate::{FsSpec, StackError, StackSpec};
@@ -174,6 +175,7 @@ impl Stack {
                 let device = block_stack(spec, seed, &mut frame)?.shared();
                 Mounted::Files(mount_fat(device, fat, &mut frame)?)
             }
+            FsSpec::Jffs2(jffs2) => Mounted::Files(mount_jffs2(spec, jffs2, seed, &mut frame)?),
         };
         let Frame { clock, started, watched, keeping } = frame;
         Ok(Self { clock, started, mounted, watched, keeping })

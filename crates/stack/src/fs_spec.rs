@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::named::{table_or_name, take};
-use crate::suggest;
+use crate::{Jffs2Spec, suggest};
 
 /// The file system. In a spec: its kind as a name, or a table with the key `kind` and the options of that kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,6 +15,8 @@ pub enum FsSpec {
     None,
     /// FAT12, FAT16 or FAT32, as the size of the device asks for.
     Fat(FatSpec),
+    /// JFFS2, on the flash itself.
+    Jffs2(Jffs2Spec),
     /// The model file system in memory, which has no device: what takes no time and cannot go wrong.
     Model,
 }
@@ -195,7 +197,7 @@ impl Default for FsSpec {
 
 impl FsSpec {
     /// The names of all kinds.
-    pub const KINDS: &'static [&'static str] = &["fat", "model", "none"];
+    pub const KINDS: &'static [&'static str] = &["fat", "jffs2", "model", "none"];
 
     /// The file system of this kind with its defaults.
     pub fn kind(name: &str) -> Result<Self, String> {
@@ -215,10 +217,21 @@ impl FsSpec {
                 spec.check()?;
                 Ok(Self::Fat(spec))
             }
+            "jffs2" => {
+                let wrong = |error: toml::de::Error| format!("in jffs2: {}", suggest::explain(error.message()));
+                let spec: Jffs2Spec = table.try_into().map_err(wrong)?;
+                spec.check().map_err(|error| format!("in jffs2: {error}"))?;
+                Ok(Self::Jffs2(spec))
+            }
             "model" => no_options(Self::Model, table),
             "none" => no_options(Self::None, table),
             other => Err(suggest::unknown("file system", other, Self::KINDS)),
         }
+    }
+
+    /// Whether it works on flash itself, without a translation layer.
+    pub const fn is_on_flash(&self) -> bool {
+        matches!(self, Self::Jffs2(_))
     }
 
     /// In few words, for people; the parts joined by ` | `.
@@ -227,6 +240,7 @@ impl FsSpec {
             Self::None => "no file system".to_string(),
             Self::Model => "model file system".to_string(),
             Self::Fat(spec) => spec.title(),
+            Self::Jffs2(spec) => spec.title(),
         }
     }
 }
@@ -245,7 +259,7 @@ mod tests {
     fn wrong_file_systems_are_refused_with_what_would_be_right() {
         for (text, expected) in [
             ("kind = 'vfat'", "did you mean \"fat\""),
-            ("kind = 'btrfs'", "expected one of: fat, model, none"),
+            ("kind = 'btrfs'", "expected one of: fat, jffs2, model, none"),
             ("cache_sectrs = 3", "did you mean `cache_sectors`"),
             ("cluster_size = 1000", "power of two"),
             ("root_entries = 0", "root_entries is 0"),
@@ -253,6 +267,9 @@ mod tests {
             ("label = 'twelve chars'", "up to 11 characters"),
             ("write_back = 'back'", "cache_sectors above 0"),
             ("kind = 'model'\ncache_sectors = 3", "has no options"),
+            ("kind = 'jffs2'\ncolector = 'cat'", "did you mean `collector`"),
+            ("kind = 'jffs2'\ncollector = 'dog'", "no victim policy `dog`"),
+            ("kind = 'jffs2'\nseparation = 'dac:regions=99'", "separation"),
         ] {
             let error = FsSpec::from_table(toml::from_str(text).unwrap()).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

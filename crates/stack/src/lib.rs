@@ -7,7 +7,9 @@ mod fs_spec;
 mod ftl_spec;
 pub mod image;
 mod in_directory;
+mod jffs2_spec;
 mod mount_fat;
+mod mount_jffs2;
 mod named;
 mod on_chip;
 pub mod presets;
@@ -20,4 +22,5 @@ pub use build::{BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Wat
 pub use device_spec::{DeviceSpec, StoreKind};
 pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, ReplacementName, WriteBackName};
 pub use ftl_spec::{AllocationName, AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName, VictimName};
+pub use jffs2_spec::{CompressionName, EndianName, Jffs2Spec};
 pub use spec::{DEFAULT_DEVICE, StackError, StackSpec};

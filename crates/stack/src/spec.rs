@@ -6,17 +6,32 @@ use crate::{DeviceSpec, FsSpec, FtlSpec, StoreKind};
 
 /// A stack: a device, a translation layer on it, a file system on that. Everything may be left out and has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "Written")]
 pub struct StackSpec {
     /// The device.
-    #[serde(default = "default_device")]
     pub device: DeviceSpec,
-    /// The translation layer.
-    #[serde(default)]
+    /// The translation layer; none below a file system that works on flash itself.
     pub ftl: FtlSpec,
     /// The file system.
-    #[serde(default)]
     pub fs: FsSpec,
+}
+
+/// A stack as it is written: what is left out depends on the rest.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default = "default_device")]
+    device: DeviceSpec,
+    ftl: Option<FtlSpec>,
+    #[serde(default)]
+    fs: FsSpec,
+}
+
+impl From<Written> for StackSpec {
+    fn from(Written { device, ftl, fs }: Written) -> Self {
+        let by_default = || if fs.is_on_flash() { FtlSpec::None } else { FtlSpec::default() };
+        Self { device, ftl: ftl.unwrap_or_else(by_default), fs }
+    }
 }
 
 /// P4's device, which every comparison of translation layers starts from.
@@ -56,6 +71,9 @@ impl StackSpec {
         if self.fs == FsSpec::Model {
             return Ok(());
         }
+        if self.fs.is_on_flash() {
+            return self.check_on_flash();
+        }
         match (&self.device, &self.ftl) {
             (DeviceSpec::Ram { .. }, FtlSpec::None) => {}
             (DeviceSpec::Ram { .. }, _) => {
@@ -76,6 +94,24 @@ impl StackSpec {
             _ => {}
         }
         Ok(())
+    }
+
+    fn check_on_flash(&self) -> Result<(), StackError> {
+        if self.ftl != FtlSpec::None {
+            let detail = "this file system works on flash itself; expected ftl = \"none\", or none given";
+            return Err(StackError::new("stack.ftl", detail));
+        }
+        match &self.device {
+            DeviceSpec::Ram { .. } => {
+                Err(StackError::new("stack.device", "this file system works on flash; expected a chip"))
+            }
+            DeviceSpec::Chip { store: StoreKind::Shadow, .. } => {
+                let detail =
+                    "a shadow store keeps no content, and a file system needs its own; expected content or described";
+                Err(StackError::new("stack.device.store", detail))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The same with every figure of the device: see [`DeviceSpec::resolved`]. A stack that is not resolved says so little that its record would not say
@@ -109,6 +145,7 @@ impl StackSpec {
         }
         let parts = match self.fs {
             FsSpec::None => vec![self.ftl.title(), self.device.title()],
+            _ if self.fs.is_on_flash() => vec![self.fs.title(), self.device.title()],
             _ => vec![self.fs.title(), self.ftl.title(), self.device.title()],
         };
         parts.join(" | ")
@@ -129,6 +166,12 @@ mod tests {
         assert_eq!(stack, StackSpec::default());
         stack.check().unwrap();
         assert_eq!(stack.title(), "fat | block-map | macroscopic | 8 log blocks | k9l8g08u0m 1 GiB");
+        let jffs2 = read("fs = { kind = 'jffs2', collector = 'cat' }\ndevice = 'nandsim-32m-128k'");
+        jffs2.check().unwrap();
+        assert_eq!(
+            (jffs2.ftl.clone(), jffs2.title().as_str()),
+            (FtlSpec::None, "jffs2 | cat | nandsim-32m-128k 32 MiB")
+        );
         assert_eq!(read("device = 'ram'\nftl = 'none'\nfs = 'none'").title(), "no translation layer | ram 64 MiB");
     }
 
@@ -138,6 +181,9 @@ mod tests {
             ("device = 'ram'", "stack.ftl"),
             ("ftl = 'none'", "stack.ftl"),
             ("device = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
+            ("fs = 'jffs2'\nftl = 'fast'", "stack.ftl"),
+            ("fs = 'jffs2'\ndevice = 'ram'", "stack.device"),
+            ("fs = 'jffs2'\ndevice = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
         ] {
             assert_eq!(read(text).check().unwrap_err().at, at, "{text}");
         }

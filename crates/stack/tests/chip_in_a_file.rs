@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nandkit_block::BlockDevice;
-use nandkit_stack::image::{self, Image, Layer, Volume};
+use nandkit_stack::image::{self, Image, Layer, OpenOptions, Volume};
 use nandkit_stack::{BlockVisitor, Mounted, Stack, StackError, StackSpec};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, NewNode};
@@ -45,9 +45,9 @@ fn refused(spec: &StackSpec) -> StackError {
 }
 
 fn chip(path: &Path) -> image::ChipInfo {
-    match image::inspect(path).expect("a chip") {
+    match image::inspect(path, &OpenOptions::default()).expect("a chip") {
         Image::Chip(chip) => *chip,
-        Image::Fat(_) => panic!("a chip"),
+        Image::Dump(_) => panic!("a chip"),
     }
 }
 
@@ -67,8 +67,8 @@ fn what_a_run_leaves_is_there_for_the_next_one() {
     assert_eq!(info.layer, Layer::Known { kind: "block-map", clean: true });
     let Volume::Fat(fat) = &info.volume else { panic!("{:?}", info.volume) };
     assert_eq!((fat.label.as_str(), fat.kind), ("KEPT", "FAT12"));
-    let report = image::check(&path).expect("checks");
-    assert!(report.is_clean() && report.files == 1, "{report:?}");
+    let report = image::check(&path, &OpenOptions::default()).expect("checks");
+    assert!(report.is_clean() && report.count("files") == 1, "{report:?}");
 
     // Only the file is named: the chip is as the file has it. The first run's file stays, the second run has a directory of its own.
     let only_file = spec_with(&format!("file = '{}'", path.display()), "");
@@ -77,8 +77,8 @@ fn what_a_run_leaves_is_there_for_the_next_one() {
     assert_eq!(names(&stack), Vec::<String>::new());
     put(&mut stack, "first.txt", b"second");
     stack.close().expect("closes");
-    let report = image::check(&path).expect("checks");
-    assert!(report.is_clean() && (report.files, report.directories) == (2, 2), "{report:?}");
+    let report = image::check(&path, &OpenOptions::default()).expect("checks");
+    assert!(report.is_clean() && (report.count("files"), report.count("directories")) == (2, 2), "{report:?}");
     let later = chip(&path);
     assert_eq!(later.seed, 5, "the chip keeps its own seed");
     assert!(later.last_instant_ns > info.last_instant_ns);
@@ -183,7 +183,11 @@ fn files_that_do_not_fit_are_refused_and_untouched() {
         let mut bad = good.clone();
         bad[at] = if bad[at] == value { 0xFE } else { value };
         fs::write(&path, &bad).expect("writes");
-        for error in [refused(&spec(&path, "")), image::inspect(&path).unwrap_err(), image::check(&path).unwrap_err()] {
+        for error in [
+            refused(&spec(&path, "")),
+            image::inspect(&path, &OpenOptions::default()).unwrap_err(),
+            image::check(&path, &OpenOptions::default()).unwrap_err(),
+        ] {
             let error = error.to_string();
             assert!(error.contains(expected) && error.contains("chip.nand"), "{at}: {error}");
         }
@@ -191,7 +195,7 @@ fn files_that_do_not_fit_are_refused_and_untouched() {
     }
     for (content, expected) in [(&b""[..], "begins with \"\""), (b"some text\n", "some tex")] {
         fs::write(&path, content).expect("writes");
-        for error in [refused(&spec(&path, "")), image::inspect(&path).unwrap_err()] {
+        for error in [refused(&spec(&path, "")), image::inspect(&path, &OpenOptions::default()).unwrap_err()] {
             assert!(error.to_string().contains(expected), "{error}");
         }
         assert_eq!(fs::read(&path).expect("reads"), content);
@@ -213,7 +217,7 @@ fn every_damaged_byte_of_the_header_and_of_the_first_records_is_noticed_or_harml
         bad[at] ^= 0x10;
         fs::write(&path, &bad).expect("writes");
         // No panic, and no message without the file's name.
-        if let Err(error) = image::inspect(&path) {
+        if let Err(error) = image::inspect(&path, &OpenOptions::default()) {
             assert!(error.to_string().contains("chip.nand"), "byte {at}: {error}");
         }
     }
@@ -226,9 +230,9 @@ fn a_second_user_is_refused() {
     Stack::build(&spec(&path, ""), 1).expect("builds").close().expect("closes");
     let stack = Stack::build(&spec(&path, ""), 1).expect("opens");
     assert!(refused(&spec(&path, "")).to_string().contains("in use"));
-    assert!(image::inspect(&path).unwrap_err().to_string().contains("in use"));
+    assert!(image::inspect(&path, &OpenOptions::default()).unwrap_err().to_string().contains("in use"));
     stack.close().expect("closes");
-    assert!(image::inspect(&path).is_ok());
+    assert!(image::inspect(&path, &OpenOptions::default()).is_ok());
 }
 
 #[test]
@@ -252,7 +256,7 @@ fn somebodys_data_are_not_formatted_over() {
     assert_eq!(error.at, "stack.fs", "{error}");
     assert!(fs::read(&path).expect("reads") == before);
     assert!(matches!(chip(&path).volume, Volume::Unknown(_)));
-    assert!(image::check(&path).is_err());
+    assert!(image::check(&path, &OpenOptions::default()).is_err());
 }
 
 #[test]
@@ -274,6 +278,6 @@ fn a_directory_of_ones_own_behaves_as_a_root() {
         assert_eq!(names(&stack), ["c"]);
         stack.close().expect("closes");
     }
-    let report = image::check(&path).expect("checks");
-    assert_eq!((report.files, report.directories), (3, 3), "{report:?}");
+    let report = image::check(&path, &OpenOptions::default()).expect("checks");
+    assert_eq!((report.count("files"), report.count("directories")), (3, 3), "{report:?}");
 }

@@ -52,7 +52,20 @@ pub const HOUSE: &[Room] = &[
     room("workload", &["units", "vfs", "block"], &["testkit"]).with_system(),
     room(
         "stack",
-        &["units", "codec", "flash", "block", "vfs", "cache", "cleaning", "nand-sim", "ftl", "fat"],
+        &[
+            "units",
+            "codec",
+            "flash",
+            "block",
+            "vfs",
+            "cache",
+            "cleaning",
+            "nand-sim",
+            "flash-image",
+            "ftl",
+            "fat",
+            "jffs2",
+        ],
         &["testkit"],
     )
     .with_system(),
@@ -62,7 +75,7 @@ pub const HOUSE: &[Room] = &[
     room("report", &["record"], &[]),
     // doors
     room("nandkit", &["units", "flash", "block", "vfs", "workload", "stack", "lab", "record", "report"], &["testkit"]),
-    room("cli", &["units", "cleaning", "workload", "stack", "lab", "record", "report"], &["testkit"]).as_door(),
+    room("cli", &["units", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"], &["testkit"]).as_door(),
     // tests: nothing of it is in a product, and a planted race has to wait for its rival
     room("testkit", &["units", "flash", "block", "vfs"], &[]).as_door(),
 ];

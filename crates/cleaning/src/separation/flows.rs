@@ -24,6 +24,11 @@ impl Flows {
         Self { regions, counts: vec![0; 2 * (regions + 1) * regions] }
     }
 
+    /// How many regions there are.
+    pub const fn regions(&self) -> u8 {
+        self.regions as u8
+    }
+
     fn place(&self, event: Event, from: Option<u8>, to: u8) -> Option<usize> {
         let (row, column) = (from.map_or(self.regions, usize::from), usize::from(to));
         let inside = column < self.regions && (from.is_none() || row < self.regions);

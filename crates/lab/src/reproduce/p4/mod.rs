@@ -39,37 +39,46 @@ impl Paper for P4 {
 
     fn reproduce(&self, request: &Request<'_>) -> Result<Vec<Claim>, LabError> {
         let wanted = |claims: &[&str]| claims.iter().any(|claim| (request.wanted)(claim));
-        let mut records: Vec<RunRecord> = Vec::new();
-        let mut run = |experiment| -> Result<(), LabError> {
-            records.extend(request.run(&experiment)?);
-            Ok(())
-        };
         let scale = plan::Scale::new(request.quick);
+        let mut runs = Runs::default();
         if wanted(&["P4.1", "P4.2", "P4.3"]) {
-            plan::policies(&scale)?.into_iter().try_for_each(&mut run)?;
+            for experiment in plan::policies(&scale)? {
+                runs.policies.extend(request.run(&experiment)?);
+            }
         }
         if wanted(&["P4.1"]) {
-            run(plan::limits(&scale)?)?;
+            runs.policies.extend(request.run(&plan::limits(&scale)?)?);
         }
         if wanted(&["P4.4"]) {
-            run(plan::growth(&scale)?)?;
+            runs.growth = request.run(&plan::growth(&scale)?)?;
         }
         if wanted(&["P4.5"]) {
-            run(plan::log_blocks(&scale)?)?;
+            runs.log_blocks = request.run(&plan::log_blocks(&scale)?)?;
         }
-        Ok(judge(&records, &|claim| (request.wanted)(claim)))
+        Ok(judge(&runs, &|claim| (request.wanted)(claim)))
     }
 }
 
+/// The records of P4's runs, by what they are for: the same stack runs a workload long for one claim and short for another, and must not be taken for the same.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    /// P4.1 to P4.3: policies on workloads, and the sweep of the limit.
+    pub policies: Vec<RunRecord>,
+    /// P4.4: the block with the FAT, traced.
+    pub growth: Vec<RunRecord>,
+    /// P4.5: the number of log blocks swept.
+    pub log_blocks: Vec<RunRecord>,
+}
+
 /// Judges the wanted claims from records: the same records give the same verdicts, whoever made them.
-pub fn judge(records: &[RunRecord], wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
-    let points = point::read(records);
+pub fn judge(runs: &Runs, wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
+    let policies = point::read(&runs.policies);
     let judges: [(&str, &dyn Fn() -> Claim); 6] = [
-        ("P4.1", &|| verdict::small_files(&points)),
-        ("P4.2", &|| verdict::large_files(&points)),
-        ("P4.3", &|| verdict::embedded(&points)),
-        ("P4.4", &|| series::growth(&points)),
-        ("P4.5", &|| sweeps::log_blocks(&points)),
+        ("P4.1", &|| verdict::small_files(&policies)),
+        ("P4.2", &|| verdict::large_files(&policies)),
+        ("P4.3", &|| verdict::embedded(&policies)),
+        ("P4.4", &|| series::growth(&point::read(&runs.growth))),
+        ("P4.5", &|| sweeps::log_blocks(&point::read(&runs.log_blocks))),
         ("P4.6", &mathematics::optimum),
     ];
     judges.into_iter().filter(|(claim, _)| wanted(claim)).map(|(_, judge)| judge()).collect()

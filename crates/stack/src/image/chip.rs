@@ -1,0 +1,193 @@
+//! A chip that a file holds, and the FAT volume on its translation layer.
+
+use std::path::Path;
+
+use nandkit_block::BlockDevice;
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity};
+use nandkit_nand_sim::ChipSpec;
+use nandkit_units::{Clock, Context, Lba, ReadInto};
+
+use super::fat::{self, FatInfo};
+use super::sectors::SECTOR_SIZE;
+use super::{Checked, clock_at, wrong};
+use crate::chip_file::{self, FileChip};
+use crate::{MountedFileSystem, StackError, StoreKind};
+
+/// A chip in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChipInfo {
+    /// Every figure of it.
+    pub spec: ChipSpec,
+    /// What it keeps of the bytes that are written.
+    pub store: StoreKind,
+    /// What decides its faults.
+    pub seed: u64,
+    /// When its last operation ended, in simulated nanoseconds.
+    pub last_instant_ns: u64,
+    /// Erases of each block.
+    pub erases: Vec<u32>,
+    /// Blocks that are bad, from the factory or since.
+    pub bad_blocks: u32,
+    /// Pages that are programmed.
+    pub programmed_pages: u64,
+    /// The translation layer on it.
+    pub layer: Layer,
+    /// What the translation layer holds.
+    pub volume: Volume,
+}
+
+/// A translation layer on a chip.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Layer {
+    /// The chip holds none.
+    None,
+    /// One that can be opened.
+    Known {
+        /// As in specs.
+        kind: &'static str,
+        /// Whether it was closed in good order.
+        clean: bool,
+    },
+    /// The chip holds something that no layer opens: why.
+    Unknown(String),
+}
+
+/// What a translation layer holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Volume {
+    /// Nothing that begins in its first sector.
+    None,
+    /// FAT.
+    Fat(FatInfo),
+    /// Something else: why it is no FAT.
+    Unknown(String),
+}
+
+/// Work on the device that a translation layer makes of a chip.
+trait OnLayer {
+    type Output;
+    fn work<D: BlockDevice>(self, device: &mut D, clock: &Clock) -> Self::Output;
+}
+
+/// As little kept back as can be: then all that the host wrote is inside.
+fn block_map_options() -> BlockMapOptions {
+    BlockMapOptions {
+        log_blocks: 1,
+        capacity: LogicalCapacity::SpareBlocks(5),
+        sector_size: SECTOR_SIZE,
+        ..BlockMapOptions::default()
+    }
+}
+
+/// The same for the other layer.
+fn fast_options() -> FastOptions {
+    FastOptions {
+        log_blocks: 1,
+        capacity: LogicalCapacity::SpareBlocks(6),
+        sector_size: SECTOR_SIZE,
+        ..FastOptions::default()
+    }
+}
+
+/// Opens whichever layer is on the chip.
+fn on_layer<W: OnLayer>(chip: &mut Box<dyn FileChip>, clock: &Clock, work: W) -> (Layer, Option<W::Output>) {
+    let context = Context::at(clock.now());
+    let error = match BlockMapFtl::attach_at(&mut *chip, block_map_options(), &context) {
+        Ok(ftl) if ftl.attach_report().empty => return (Layer::None, None),
+        Ok(mut ftl) => {
+            let layer = Layer::Known { kind: "block-map", clean: ftl.attach_report().clean };
+            return (layer, Some(work.work(&mut ftl, clock)));
+        }
+        Err(error) => error,
+    };
+    match FastFtl::attach_at(&mut *chip, fast_options(), &context) {
+        Ok(mut ftl) => {
+            let layer = Layer::Known { kind: "fast", clean: ftl.attach_report().clean };
+            (layer, Some(work.work(&mut ftl, clock)))
+        }
+        Err(_) => (Layer::Unknown(error.detail), None),
+    }
+}
+
+struct LookForVolume;
+
+impl OnLayer for LookForVolume {
+    type Output = Volume;
+
+    fn work<D: BlockDevice>(self, device: &mut D, clock: &Clock) -> Volume {
+        let mut sector = vec![0; SECTOR_SIZE as usize];
+        match device.read(&Context::at(clock.now()), Lba(0), ReadInto::Bytes(&mut sector)) {
+            Err(error) => return Volume::Unknown(error.detail),
+            Ok(_) if sector.iter().all(|byte| *byte == 0) => return Volume::None,
+            Ok(_) => {}
+        }
+        match fat::info(device, clock) {
+            Ok(info) => Volume::Fat(info),
+            Err(error) => Volume::Unknown(error),
+        }
+    }
+}
+
+struct CheckVolume;
+
+impl OnLayer for CheckVolume {
+    type Output = Result<Checked, String>;
+
+    fn work<D: BlockDevice>(self, device: &mut D, clock: &Clock) -> Self::Output {
+        fat::check(device, clock)
+    }
+}
+
+/// Says what a chip's file holds.
+pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
+    let (spec, store, mut chip) = chip_file::look(path)?;
+    let last_instant_ns = chip.last_instant().get();
+    let mut info = ChipInfo {
+        spec,
+        store,
+        seed: chip.seed(),
+        last_instant_ns,
+        erases: chip.erase_counts(),
+        bad_blocks: chip.bad_blocks(),
+        programmed_pages: chip.programmed_pages(),
+        layer: Layer::None,
+        volume: Volume::None,
+    };
+    // Opening a layer may recover, and changes the chip in memory: it comes after the figures.
+    let (layer, volume) = on_layer(&mut chip, &clock_at(last_instant_ns), LookForVolume);
+    info.layer = layer;
+    info.volume = volume.unwrap_or(Volume::None);
+    Ok(info)
+}
+
+/// Checks the FAT volume on a chip.
+pub(super) fn check(path: &Path) -> Result<Checked, StackError> {
+    let (_, _, mut chip) = chip_file::look(path)?;
+    let clock = clock_at(chip.last_instant().get());
+    match on_layer(&mut chip, &clock, CheckVolume) {
+        (_, Some(report)) => report.map_err(|error| wrong(path, error)),
+        (Layer::Unknown(error), None) => Err(wrong(path, error)),
+        (_, None) => Err(wrong(path, EMPTY)),
+    }
+}
+
+const EMPTY: &str = "the chip is empty; expected one with a FAT volume on it";
+
+/// Mounts the FAT volume on a chip for reading. What recovery changes stays in memory.
+pub(super) fn mount(path: &Path) -> Result<Box<dyn MountedFileSystem>, StackError> {
+    let (_, _, chip) = chip_file::look(path)?;
+    let clock = clock_at(chip.last_instant().get());
+    let context = Context::at(clock.now());
+    let mounted = |fat: Result<_, String>| fat.map_err(|error| wrong(path, error));
+    let error = match BlockMapFtl::attach_at(chip, block_map_options(), &context) {
+        Ok(ftl) if ftl.attach_report().empty => return Err(wrong(path, EMPTY)),
+        Ok(ftl) => return mounted(fat::mount(ftl, &clock).map(|fat| Box::new(fat) as _)),
+        Err(error) => error,
+    };
+    // The chip went with the layer that does not fit.
+    let (_, _, chip) = chip_file::look(path)?;
+    match FastFtl::attach_at(chip, fast_options(), &context) {
+        Ok(ftl) => mounted(fat::mount(ftl, &clock).map(|fat| Box::new(fat) as _)),
+        Err(_) => Err(wrong(path, error.detail)),
+    }
+}

@@ -1,0 +1,245 @@
+//! What a dump is: formats are asked about plausible layouts, in the whole of it or in one of its regions.
+
+use nandkit_flash_image::detect::{self, Candidate, Match, Scorer};
+use nandkit_flash_image::regions::{Region, RegionSource, regions};
+use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
+use nandkit_units::FlashKind;
+
+use super::fat::looks_like_fat;
+use super::jffs2::{self, Jffs2Scorer};
+use super::sectors::DumpSectors;
+use super::{ByteOrder, OpenOptions};
+
+/// Points of the format itself from which a dump is taken for one volume, whatever else shows in it.
+const SURE: u32 = 500;
+/// Detections that are told.
+const TOLD_MAX: usize = 4;
+
+/// What an image, or a region of one, may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detection {
+    /// The format's name: `fat`.
+    pub format: &'static str,
+    /// How likely: of 1000 for the format, and up to 200 more for the layout.
+    pub points: u32,
+    /// What speaks for it, a sentence each.
+    pub why: Vec<String>,
+    /// What follows for opening it, a sentence each.
+    pub notes: Vec<String>,
+    /// The layout in words.
+    pub layout: String,
+    /// Data bytes of an erase block; 0 where the format knows none.
+    pub erase_size: u32,
+    /// Data bytes of a NAND page; 0 where there are none.
+    pub page_size: u32,
+    /// OOB bytes of a page in the dump.
+    pub oob_size: u32,
+    /// The order of bytes in numbers, where the format has two.
+    pub byte_order: Option<ByteOrder>,
+}
+
+/// A region of a dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionInfo {
+    /// Its number, by which it can be opened.
+    pub number: usize,
+    /// Its name, by which it can be opened.
+    pub name: String,
+    /// First data byte.
+    pub offset: u64,
+    /// Data bytes.
+    pub size: u64,
+    /// What it holds, as far as its source tells.
+    pub kind: String,
+    /// How it is known.
+    pub source: String,
+    /// The format as which it can be opened.
+    pub opens_as: Option<&'static str>,
+    /// What is doubtful about it.
+    pub notes: Vec<String>,
+}
+
+/// A stretch of data bytes: first, and how many; all the rest without a number.
+pub(super) type Within = (u64, Option<u64>);
+
+/// A format and a layout by which a part of an image can be opened.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub format: Format,
+    /// The layout, the part's place included.
+    pub layout: ImageLayout,
+    /// The format's own points.
+    pub score: u32,
+    pub detection: Detection,
+}
+
+/// The formats that can be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Fat,
+    Jffs2,
+}
+
+impl Format {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fat => "fat",
+            Self::Jffs2 => "jffs2",
+        }
+    }
+}
+
+/// Everything that a part of an image may be, the likeliest first.
+pub(super) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<Found> {
+    let mut found = Vec::new();
+    found.extend(fat(image, within));
+    let scorers: [&dyn Scorer; 1] = [&Jffs2Scorer];
+    let candidates = candidates(image, within, options);
+    let matches = detect::score(image, &candidates, &scorers);
+    found.extend(matches.into_iter().filter_map(from_match));
+    found.sort_by_key(|found| std::cmp::Reverse(found.detection.points));
+    found.truncate(TOLD_MAX);
+    if let Some(best) = found.first_mut() {
+        look_closer(image, best);
+    }
+    found
+}
+
+/// Adds what a format knows of itself when more of it is read.
+fn look_closer(image: &Image, best: &mut Found) {
+    let (Format::Jffs2, Ok(device)) = (best.format, image.view(best.layout.clone())) else { return };
+    let (why, erase_size) = jffs2::evidence(&device);
+    best.detection.why.extend(why);
+    if let Some(size) = erase_size.filter(|size| *size != best.layout.block_size) {
+        let note = format!("its nodes speak for erase blocks of {size} bytes: --erase-size {size} may be right");
+        best.detection.notes.push(note);
+    }
+}
+
+fn fat(image: &Image, within: Within) -> Option<Found> {
+    let layout = DumpSectors::layout(within.0, within.1).ok()?;
+    let start = usize::try_from(layout.offset).ok()?;
+    if !looks_like_fat(image.bytes().get(start..start.checked_add(512)?)?) {
+        return None;
+    }
+    let detection = Detection {
+        format: Format::Fat.name(),
+        points: 1000,
+        why: vec!["the first sector begins with a jump and ends with 0x55 0xAA, as a boot sector does".to_owned()],
+        notes: Vec::new(),
+        layout: "sectors".to_owned(),
+        erase_size: 0,
+        page_size: 0,
+        oob_size: 0,
+        byte_order: None,
+    };
+    Some(Found { format: Format::Fat, layout, score: 1000, detection })
+}
+
+fn from_match(found: Match) -> Option<Found> {
+    let format = [Format::Jffs2].into_iter().find(|format| format.name() == found.format)?;
+    let layout = found.layout;
+    let is_nand = layout.kind == FlashKind::Nand;
+    let detection = Detection {
+        format: format.name(),
+        points: found.points,
+        why: found.why,
+        notes: found.score.notes,
+        layout: layout.describe(),
+        erase_size: layout.block_size,
+        page_size: if is_nand { layout.page_size } else { 0 },
+        oob_size: layout.oob_size,
+        byte_order: found.score.byte_order,
+    };
+    Some(Found { format, layout, score: found.score.points, detection })
+}
+
+/// The layouts that the options leave open, each for the part that is meant.
+fn candidates(image: &Image, within: Within, options: &OpenOptions) -> Vec<Candidate> {
+    let mut found = detect::candidates(image.bytes());
+    found.retain(|candidate| agrees(&candidate.layout, options));
+    if let Some(layout) = asked_for(options).filter(|asked| !found.iter().any(|known| known.layout == *asked)) {
+        found.insert(0, Candidate { layout, points: 0, evidence: vec!["the layout is the one asked for".to_owned()] });
+    }
+    if within != (0, None) {
+        let part = |candidate: Candidate| {
+            Some(Candidate { layout: candidate.layout.region(within.0, within.1).ok()?, ..candidate })
+        };
+        found = found.into_iter().filter_map(part).collect();
+    }
+    found
+}
+
+fn agrees(layout: &ImageLayout, options: &OpenOptions) -> bool {
+    options.erase_size.is_none_or(|size| size == layout.block_size)
+        && options.page_size.is_none_or(|size| layout.kind == FlashKind::Nand && size == layout.page_size)
+        && options.oob_size.is_none_or(|size| size == layout.oob_size)
+}
+
+/// The layout that the options name, with what they leave out as is usual; `None` where they name nothing.
+fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
+    let oob = options.oob_size.filter(|size| *size > 0);
+    let page = match (options.page_size, oob) {
+        (Some(page), _) => Some(page),
+        // 16 bytes of OOB for every 512 of data: include/linux/mtd/nand.h has it so for the usual parts.
+        (None, Some(oob)) => Some(oob.saturating_mul(32).clamp(512, 16_384).next_power_of_two()),
+        (None, None) => None,
+    };
+    let pages = |page: u32| if page <= 512 { 32 } else { 64 };
+    match (options.erase_size, page, oob) {
+        (Some(erase), None, None) => Some(ImageLayout::nor(erase)),
+        (erase, Some(page), None) => Some(ImageLayout::nand(erase.unwrap_or(page.saturating_mul(pages(page))), page)),
+        (erase, Some(page), Some(oob)) => {
+            Some(ImageLayout::nand_oob(erase.unwrap_or(page.saturating_mul(pages(page))), page, oob))
+        }
+        _ => None,
+    }
+}
+
+/// The layout by which the regions of a whole dump are looked for: the likeliest.
+pub(super) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions) -> ImageLayout {
+    if let Some(best) = found.iter().find(|found| found.detection.erase_size > 0) {
+        return best.layout.clone();
+    }
+    if let Some(asked) = asked_for(options) {
+        return asked;
+    }
+    let candidates = candidates(image, (0, None), options);
+    let with_oob =
+        detect::by_layout(&candidates).into_iter().next().filter(|best| best.layout.oob != OobPlacement::None);
+    // Without OOB all sizes read the same; 512 bytes divide every length.
+    with_oob.map_or_else(|| ImageLayout::nor(4096), |best| best.layout.clone())
+}
+
+/// The regions of a dump, and what each can be opened as.
+pub(super) fn region_list(image: &Image, device: &DumpFlash, options: &OpenOptions) -> Vec<(Region, RegionInfo)> {
+    let told = |(number, region): (usize, Region)| {
+        let best = look(image, (region.offset, Some(region.size)), options).into_iter().next();
+        let info = RegionInfo {
+            number,
+            name: region.name.clone(),
+            offset: region.offset,
+            size: region.size,
+            kind: region.kind.clone(),
+            source: region.source.to_string(),
+            opens_as: best.map(|best| best.format.name()),
+            notes: region.notes.clone(),
+        };
+        (region, info)
+    };
+    regions(device).into_iter().enumerate().map(told).collect()
+}
+
+/// Whether a region stands in a table, rather than being read off the content.
+pub(super) fn is_in_a_table(region: &Region) -> bool {
+    match region.source {
+        RegionSource::Mbr | RegionSource::Gpt => true,
+        RegionSource::MtdParts { in_environment, .. } => in_environment,
+        RegionSource::Signature => false,
+    }
+}
+
+/// Whether the whole is so surely of a format that regions that only show by their content do not count.
+pub(super) fn is_sure(found: &[Found]) -> bool {
+    found.first().is_some_and(|best| best.score >= SURE)
+}

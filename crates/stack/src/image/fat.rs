@@ -1,0 +1,77 @@
+//! FAT volumes in images.
+
+use nandkit_block::BlockDevice;
+use nandkit_fat::{CheckReport, Fat, MountOptions};
+use nandkit_units::Clock;
+use nandkit_vfs::FileSystem;
+
+use super::{Checked, Finding};
+
+/// A FAT volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FatInfo {
+    /// `FAT12`, `FAT16` or `FAT32`.
+    pub kind: &'static str,
+    /// The label; empty for none.
+    pub label: String,
+    /// Bytes of a sector.
+    pub sector_size: u32,
+    /// Bytes of a cluster.
+    pub cluster_size: u32,
+    /// Bytes in clusters.
+    pub total_bytes: u64,
+    /// Bytes in free clusters.
+    pub free_bytes: u64,
+}
+
+/// Whether this is how a boot sector begins: a jump, and the two last bytes of the first sector. An MBR begins with any code.
+pub(super) fn looks_like_fat(sector: &[u8]) -> bool {
+    let jumps = matches!(sector.first(), Some(0xEB | 0xE9));
+    jumps && sector.get(510..512) == Some(&[0x55, 0xAA])
+}
+
+/// Mounts a volume for reading.
+pub(super) fn mount<D: BlockDevice>(device: D, clock: &Clock) -> Result<Fat<D>, String> {
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    Fat::mount(device, clock.clone(), options).map_err(|error| error.to_string())
+}
+
+/// What a volume says of itself.
+pub(super) fn info<D: BlockDevice>(device: D, clock: &Clock) -> Result<FatInfo, String> {
+    let fat = mount(device, clock)?;
+    let label = fat.label().map_err(|error| error.to_string())?;
+    let status = fat.volume().map_err(|error| error.to_string())?;
+    let geometry = fat.geometry();
+    let block = u64::from(status.block_size);
+    Ok(FatInfo {
+        kind: geometry.kind.name(),
+        label,
+        sector_size: geometry.sector_size,
+        cluster_size: geometry.cluster_size(),
+        total_bytes: status.blocks.saturating_mul(block),
+        free_bytes: status.blocks_free.saturating_mul(block),
+    })
+}
+
+/// Checks a volume.
+pub(super) fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Checked, String> {
+    let report: CheckReport = nandkit_fat::check(device, clock).map_err(|error| error.to_string())?;
+    let finding = |finding: &nandkit_fat::Finding| Finding {
+        kind: format!("{:?}", finding.kind),
+        offset: None,
+        paths: Vec::new(),
+        detail: finding.detail.clone(),
+        harmless: false,
+    };
+    Ok(Checked {
+        format: "fat",
+        findings: report.findings.iter().map(finding).collect(),
+        counts: vec![
+            ("files", report.files),
+            ("directories", report.directories),
+            ("clusters_used", report.clusters_used.into()),
+            ("clusters_free", report.clusters_free.into()),
+            ("clusters_bad", report.clusters_bad.into()),
+        ],
+    })
+}

@@ -1,0 +1,295 @@
+//! JFFS2 in images: how much one looks like it, mounting, and what is damaged.
+
+use nandkit_flash::{Flash, PageRead};
+use nandkit_flash_image::detect::{Score, Scorer, sample_blocks};
+use nandkit_flash_image::{DumpFlash, ImageLayout};
+use nandkit_jffs2::check::CheckReport;
+use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, node_type, padded};
+use nandkit_jffs2::probe::probe;
+use nandkit_jffs2::{Damage, DamageKind, Jffs2, MountOptions, versions};
+use nandkit_units::{BlockIndex, Context, PageAddress};
+use nandkit_vfs::path::{Next, Step, walk};
+use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timestamp};
+
+use super::history::{DeletedName, FileVersion, OldContent};
+use super::{ByteOrder, Checked, Finding, OpenOptions, Repaired, clock_at};
+
+/// Blocks that are looked at for one layout.
+const SAMPLED: u32 = 24;
+/// Nodes of a block that are looked at.
+const NODES_MAX: u32 = 64;
+
+/// Nodes with right checksums where blocks begin, one after the other up to free flash or the block's end.
+pub(super) struct Jffs2Scorer;
+
+impl Scorer for Jffs2Scorer {
+    fn name(&self) -> &'static str {
+        "jffs2"
+    }
+
+    fn score(&self, device: &dyn Flash, layout: &ImageLayout) -> Score {
+        let mut seen = Seen::default();
+        for block in sample_blocks(device.geometry(), SAMPLED) {
+            seen.block(device, block);
+        }
+        seen.score(layout)
+    }
+}
+
+/// What a closer look at a few blocks says for JFFS2, a sentence each; and the erase size that it speaks for, if any.
+pub(super) fn evidence(device: &dyn Flash) -> (Vec<String>, Option<u32>) {
+    match probe(device) {
+        Some(found) => (found.why, found.erase_sizes.first().map(|(size, _)| *size)),
+        None => (Vec::new(), None),
+    }
+}
+
+/// What sampled blocks look like.
+#[derive(Default)]
+struct Seen {
+    /// Blocks that begin with a node, by byte order.
+    nodes: [u32; 2],
+    erased: u32,
+    other: u32,
+    /// Blocks in which a node crosses the block's end, or a cleanmarker stands elsewhere than at the beginning.
+    misfits: u32,
+    summaries: u32,
+}
+
+impl Seen {
+    fn block(&mut self, device: &dyn Flash, block: BlockIndex) {
+        let mut bytes = [0; HEADER_SIZE as usize];
+        if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() {
+            return;
+        }
+        if bytes == [0xFF; HEADER_SIZE as usize] {
+            self.erased += 1;
+            return;
+        }
+        let found = Order::ALL.into_iter().zip(&mut self.nodes).find(|(order, _)| node(*order, &bytes).is_some());
+        let Some((order, count)) = found else {
+            self.other += 1;
+            return;
+        };
+        *count += 1;
+        self.inside(device, block, order);
+    }
+
+    fn inside(&mut self, device: &dyn Flash, block: BlockIndex, order: Order) {
+        let size = device.geometry().page_size.saturating_mul(device.geometry().pages_per_block);
+        let mut offset = 0;
+        for _ in 0..NODES_MAX {
+            let mut bytes = [0; HEADER_SIZE as usize];
+            if size - offset < HEADER_SIZE || read(device, block, offset, &mut bytes).is_none() {
+                return;
+            }
+            let Some(header) = node(order, &bytes) else { return };
+            if header.total_length > size - offset || (offset > 0 && header.node_type == node_type::CLEANMARKER) {
+                self.misfits += 1;
+                return;
+            }
+            self.summaries += u32::from(header.node_type == node_type::SUMMARY);
+            offset += padded(header.total_length).max(HEADER_SIZE);
+            if offset >= size {
+                return;
+            }
+        }
+    }
+
+    fn score(&self, layout: &ImageLayout) -> Score {
+        let [little, big] = self.nodes;
+        let found = little.max(big);
+        let looked = little + big + self.other;
+        if found == 0 || looked == 0 {
+            return Score::default();
+        }
+        let fitting = found.saturating_sub(self.misfits);
+        // Of two erase sizes that both fit the smaller one is right: nodes do not cross the ends of blocks.
+        let points = (1000 * fitting / looked).saturating_sub(layout.block_size.max(1).ilog2() / 2).max(1);
+        let (order, name) = if big > little { (ByteOrder::Big, "big") } else { (ByteOrder::Little, "little") };
+        let mut evidence =
+            vec![format!("{found} of {looked} sampled blocks in use begin with a node with a right checksum")];
+        if self.misfits > 0 {
+            evidence.push(format!("against it: in {} of them nodes do not fit the blocks", self.misfits));
+        }
+        let mut notes = vec![format!("{name}-endian")];
+        if self.summaries > 0 {
+            notes.push("holds summaries".to_owned());
+        }
+        Score { points, evidence, notes, byte_order: Some(order), block_size: None }
+    }
+}
+
+fn node(order: Order, bytes: &[u8]) -> Option<Header> {
+    Header::decode(order, bytes).filter(|header| header.check(order).is_ok())
+}
+
+/// Reads bytes of a block across its pages; `None` where they cannot be read.
+fn read(device: &dyn Flash, block: BlockIndex, offset: u32, into: &mut [u8]) -> Option<()> {
+    let page_size = device.geometry().page_size;
+    let (mut at, mut rest) = (offset, into);
+    while !rest.is_empty() {
+        let (page, column) = (at.checked_div(page_size)?, at.checked_rem(page_size)?);
+        let length = rest.len().min((page_size - column) as usize);
+        let (part, tail) = rest.split_at_mut(length);
+        device.read(&Context::default(), PageAddress::new(block.0, page), PageRead::bytes(column, part)).ok()?;
+        (rest, at) = (tail, at + length as u32);
+    }
+    Some(())
+}
+
+/// Mounts for reading. Error: why it cannot be mounted.
+pub(super) fn mount(
+    device: DumpFlash,
+    order: Option<ByteOrder>,
+    options: &OpenOptions,
+) -> Result<Jffs2<DumpFlash>, String> {
+    let order = options.byte_order.or(order).map(|order| match order {
+        ByteOrder::Little => Order::Little,
+        ByteOrder::Big => Order::Big,
+    });
+    let mount = MountOptions {
+        read_only: true,
+        order,
+        use_summaries: !options.no_summaries,
+        parallel: true,
+        ..MountOptions::default()
+    };
+    Jffs2::mount(device, clock_at(0), mount).map_err(|error| error.to_string())
+}
+
+/// What mounting and reading found damaged until now.
+pub(super) fn damage(volume: &Jffs2<DumpFlash>) -> Vec<(Option<InodeNumber>, Finding)> {
+    let told = |damage: Damage| (damage.inode.map(|inode| InodeNumber(inode.into())), finding(&damage, None));
+    volume.damage().into_iter().map(told).collect()
+}
+
+fn finding(damage: &Damage, path: Option<&[u8]>) -> Finding {
+    let inode = damage.inode.map_or_else(String::new, |inode| format!("inode {inode}: "));
+    Finding {
+        kind: damage.kind.name().to_owned(),
+        offset: Some(damage.at.0.into()),
+        paths: path.map(|path| path.strip_prefix(b"/").unwrap_or(path).to_vec()).into_iter().collect(),
+        detail: format!("{inode}{} (block {})", damage.detail, damage.block.0),
+        harmless: damage.kind == DamageKind::Torn,
+    }
+}
+
+/// Looks at every byte.
+pub(super) fn check(volume: &Jffs2<DumpFlash>) -> Result<Checked, String> {
+    let report = volume.check(true).map_err(|error| error.to_string())?;
+    Ok(checked(volume, &report))
+}
+
+fn checked(volume: &Jffs2<DumpFlash>, report: &CheckReport) -> Checked {
+    let (mut files, mut directories) = (0, 1);
+    // What cannot be walked through is among the findings.
+    let _ = walk(volume, volume.root(), &mut |step| {
+        if let Step::Entry { attributes, .. } = step {
+            match attributes.kind {
+                FileKind::Directory => directories += 1,
+                _ => files += 1,
+            }
+        }
+        Ok(Next::Enter)
+    });
+    let bytes = &report.bytes;
+    let counts = vec![
+        ("files", files),
+        ("directories", directories),
+        ("nodes", report.nodes),
+        ("inodes", report.inodes),
+        ("content_bytes", bytes.content),
+        ("blank_bytes", bytes.blank),
+        ("damaged_bytes", bytes.damaged),
+    ];
+    let findings = report.findings.iter().map(|found| finding(&found.damage, found.path.as_deref())).collect();
+    Checked { format: "jffs2", findings, counts }
+}
+
+/// The image without what is provably bad: `output` is a device of the same layout on the same bytes, which is changed.
+pub(super) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Result<Repaired, String> {
+    let failed = |error: FsError| error.to_string();
+    let report = volume.check(true).map_err(failed)?;
+    let plan = volume.repair_plan(&report).map_err(failed)?;
+    let lost = volume.repair_to(&plan, output).map_err(failed)?;
+    let mut dropped: Vec<Finding> = plan.dropped.iter().map(|damage| finding(damage, None)).collect();
+    dropped.extend(lost.iter().map(|at| Finding {
+        kind: "no room".to_owned(),
+        offset: Some(at.0.into()),
+        paths: Vec::new(),
+        detail: "the node is whole, but finds no place in its block of the repaired image".to_owned(),
+        harmless: false,
+    }));
+    Ok(Repaired { checked: checked(volume, &report), kept: plan.kept.len() as u64, dropped, bytes: Vec::new() })
+}
+
+fn inode_of(inode: InodeNumber) -> nandkit_vfs::Result<u32> {
+    u32::try_from(inode.0).map_err(|_| FsError::new(ErrorKind::NotFound, format!("no inode {}", inode.0)))
+}
+
+fn seconds(seconds: u32) -> Timestamp {
+    Timestamp(i64::from(seconds) * 1_000_000_000)
+}
+
+/// The nodes of an inode that are still there.
+pub(super) fn versions(volume: &Jffs2<DumpFlash>, inode: InodeNumber) -> nandkit_vfs::Result<Vec<FileVersion>> {
+    let told = |version: versions::Version| FileVersion {
+        number: version.version.into(),
+        at: version.at.0.into(),
+        offset: version.offset.into(),
+        length: version.length.into(),
+        size: version.size.into(),
+        modified: seconds(version.modified),
+        intact: version.intact,
+    };
+    Ok(volume.versions(inode_of(inode)?)?.into_iter().map(told).collect())
+}
+
+/// What a file held at one of its versions.
+pub(super) fn content_at(
+    volume: &Jffs2<DumpFlash>,
+    inode: InodeNumber,
+    number: u64,
+) -> nandkit_vfs::Result<OldContent> {
+    let number = u32::try_from(number)
+        .map_err(|_| FsError::new(ErrorKind::NotFound, format!("versions end at {}", u32::MAX)))?;
+    let content = volume.content_at(inode_of(inode)?, number)?;
+    let wide = |(start, end): (u32, u32)| (u64::from(start), u64::from(end));
+    Ok(OldContent {
+        number: content.version.into(),
+        modified: seconds(content.modified),
+        bytes: content.bytes,
+        lost: content.lost.into_iter().map(wide).collect(),
+    })
+}
+
+/// Names that were taken away and are still there.
+pub(super) fn deleted(volume: &Jffs2<DumpFlash>) -> nandkit_vfs::Result<Vec<DeletedName>> {
+    let told = |found: versions::DeletedName| DeletedName {
+        path: found.parent_path.map(|parent| {
+            let mut path = parent.strip_prefix(b"/").unwrap_or(&parent).to_vec();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&found.name);
+            path
+        }),
+        name: found.name,
+        parent: InodeNumber(found.parent.into()),
+        inode: InodeNumber(found.inode.into()),
+        kind: match found.kind {
+            1 => FileKind::Fifo,
+            2 => FileKind::CharacterDevice,
+            4 => FileKind::Directory,
+            6 => FileKind::BlockDevice,
+            10 => FileKind::Symlink,
+            12 => FileKind::Socket,
+            _ => FileKind::Regular,
+        },
+        at: found.at.0.into(),
+        deleted: found.deleted.map(seconds),
+        lives: found.lives,
+    };
+    Ok(volume.deleted()?.into_iter().map(told).collect())
+}

@@ -1,0 +1,164 @@
+//! Images: what is in them, and their file systems for reading. A chip that a file holds, a dump of flash, or a volume as it is. Nothing here changes the file.
+
+mod build;
+mod chip;
+mod detect;
+mod fat;
+mod history;
+mod jffs2;
+mod open;
+mod options;
+mod sectors;
+
+use std::path::Path;
+
+use nandkit_units::Clock;
+
+pub use build::{BuildSummary, Jffs2Build, build_jffs2, check_jffs2_build};
+pub use chip::{ChipInfo, Layer, Volume};
+pub use detect::{Detection, RegionInfo};
+pub use fat::FatInfo;
+pub use history::{DeletedName, FileVersion, OldContent};
+pub use open::{OpenImage, open};
+pub use options::{ByteOrder, OpenOptions};
+
+use crate::StackError;
+use crate::build::EPOCH_UNIX_NS;
+use crate::chip_file;
+
+/// Bytes in which a file's kind is recognised.
+const BEGINNING: u64 = 512;
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Image {
+    /// A chip.
+    Chip(Box<ChipInfo>),
+    /// A dump of flash, or a volume, byte by byte.
+    Dump(Box<DumpSummary>),
+}
+
+/// A dump of flash, or a volume as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpSummary {
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// The part that was looked at, where it is not all.
+    pub region: Option<RegionInfo>,
+    /// What it may be, the likeliest first; empty where no format that can be opened is recognised.
+    pub detections: Vec<Detection>,
+    /// The FAT volume, where it is one.
+    pub fat: Option<FatInfo>,
+    /// The regions of a whole-device dump, whatever they hold.
+    pub regions: Vec<RegionInfo>,
+    /// Bad blocks, where the dump tells them.
+    pub bad_blocks: Vec<u32>,
+    /// Anything else that people should know: a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl DumpSummary {
+    /// The format as which it would be opened.
+    pub fn format(&self) -> Option<&'static str> {
+        self.detections.first().map(|found| found.format)
+    }
+}
+
+/// Something that is wrong in an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What, in a word.
+    pub kind: String,
+    /// The first data byte concerned, counted from the beginning of the part that was opened.
+    pub offset: Option<u64>,
+    /// The files concerned, where it can be known: paths without a leading `/`.
+    pub paths: Vec<Vec<u8>>,
+    /// What was found, and what would be right.
+    pub detail: String,
+    /// Nothing is lost by it: the torn end of a write that was never acknowledged.
+    pub harmless: bool,
+}
+
+/// What a check came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The format: `fat`.
+    pub format: &'static str,
+    /// Everything that is wrong.
+    pub findings: Vec<Finding>,
+    /// What there is, by name.
+    pub counts: Vec<(&'static str, u64)>,
+}
+
+impl Checked {
+    /// Whether nothing is wrong; a harmless finding is none.
+    pub fn is_clean(&self) -> bool {
+        self.findings.iter().all(|finding| finding.harmless)
+    }
+
+    /// How many there are of what has this name; 0 for a name that the format does not know.
+    pub fn count(&self, name: &str) -> u64 {
+        self.counts.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
+    }
+}
+
+/// A repaired image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// What was wrong before.
+    pub checked: Checked,
+    /// Nodes that were kept.
+    pub kept: u64,
+    /// What was left out.
+    pub dropped: Vec<Finding>,
+    /// The whole image, what is outside the part that was opened as it was.
+    pub bytes: Vec<u8>,
+}
+
+fn wrong(path: &Path, detail: impl std::fmt::Display) -> StackError {
+    StackError::new("image", format!("{}: {detail}", path.display()))
+}
+
+fn clock_at(last_instant_ns: u64) -> Clock {
+    let clock = Clock::starting_at(EPOCH_UNIX_NS);
+    clock.advance_to(nandkit_units::Nanos(last_instant_ns));
+    clock
+}
+
+/// Whether a file holds a chip; then no option may say what a dump is like. Errors: no such plain file.
+fn is_chip(path: &Path, options: &OpenOptions) -> Result<bool, StackError> {
+    if !chip_file::is_device_file(&chip_file::beginning(path, BEGINNING)?) {
+        return Ok(false);
+    }
+    match options.first_given() {
+        None => Ok(true),
+        Some(option) => Err(wrong(
+            path,
+            format!("{option}: the file holds a chip, which knows its own geometry; expected no such option"),
+        )),
+    }
+}
+
+/// Says what a file is and what it holds. Errors: a file that cannot be read, is empty, or is nothing that is known.
+pub fn inspect(path: &Path, options: &OpenOptions) -> Result<Image, StackError> {
+    if is_chip(path, options)? {
+        return chip::inspect(path).map(|info| Image::Chip(Box::new(info)));
+    }
+    open::inspect(path, options).map(|info| Image::Dump(Box::new(info)))
+}
+
+/// Checks the file system of a file.
+pub fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
+    if is_chip(path, options)? {
+        return chip::check(path);
+    }
+    open::check(path, options)
+}
+
+/// Makes an image without what is provably bad; only JFFS2 has that.
+pub fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
+    if is_chip(path, options)? {
+        return Err(wrong(path, "--repair: the file holds a chip; expected an image of JFFS2"));
+    }
+    open::repair(path, options)
+}

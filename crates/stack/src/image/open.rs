@@ -1,0 +1,320 @@
+//! From a file to a mounted file system.
+
+use std::path::Path;
+
+use nandkit_flash_image::regions::{Region, select};
+use nandkit_flash_image::{DumpFlash, DumpOptions, Image, text};
+use nandkit_jffs2::Jffs2;
+use nandkit_vfs::{FileSystem, InodeNumber};
+
+use super::detect::{self, Detection, Format, Found, RegionInfo, Within, base_layout, look, region_list};
+use super::history::{DeletedName, FileVersion, OldContent};
+use super::sectors::DumpSectors;
+use super::{
+    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, chip, clock_at, fat, is_chip, jffs2, wrong,
+};
+use crate::{MountedFileSystem, StackError, chip_file};
+
+/// Regions that a message names.
+const NAMED_MAX: usize = 12;
+
+/// An image with its file system mounted for reading.
+pub struct OpenImage {
+    volume: Volume,
+    /// The format: `fat`.
+    pub format: &'static str,
+    /// How it was recognised; `None` for a volume on a chip.
+    pub detection: Option<Detection>,
+    /// The region that was opened, where it is not the whole.
+    pub region: Option<RegionInfo>,
+    /// What people should know besides: a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A mounted file system, and what only some can.
+enum Volume {
+    Plain(Box<dyn MountedFileSystem>),
+    Jffs2(Box<Jffs2<DumpFlash>>),
+}
+
+impl OpenImage {
+    /// The file system.
+    pub fn fs(&self) -> &dyn FileSystem {
+        match &self.volume {
+            Volume::Plain(fs) => &**fs,
+            Volume::Jffs2(volume) => &**volume,
+        }
+    }
+
+    /// What mounting, and all reading until now, found damaged, with the inode that it belongs to, where it can be known. Harmless findings are among them.
+    pub fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
+        match &self.volume {
+            Volume::Plain(_) => Vec::new(),
+            Volume::Jffs2(volume) => jffs2::damage(volume),
+        }
+    }
+
+    /// The states of a file of which something is still on the flash, the present one last; `None` where the format keeps none. Errors: `NotFound`, `Device`.
+    pub fn versions(&self, inode: InodeNumber) -> Option<nandkit_vfs::Result<Vec<FileVersion>>> {
+        match &self.volume {
+            Volume::Plain(_) => None,
+            Volume::Jffs2(volume) => Some(jffs2::versions(volume, inode)),
+        }
+    }
+
+    /// What a file held at one of its versions; `None` where the format keeps none. Errors: `NotFound`, `InvalidArgument` (no file), `Device`.
+    pub fn content_at(&self, inode: InodeNumber, number: u64) -> Option<nandkit_vfs::Result<OldContent>> {
+        match &self.volume {
+            Volume::Plain(_) => None,
+            Volume::Jffs2(volume) => Some(jffs2::content_at(volume, inode, number)),
+        }
+    }
+
+    /// Names that were deleted or replaced and are still on the flash; `None` where the format keeps none. Errors: `Device`.
+    pub fn deleted(&self) -> Option<nandkit_vfs::Result<Vec<DeletedName>>> {
+        match &self.volume {
+            Volume::Plain(_) => None,
+            Volume::Jffs2(volume) => Some(jffs2::deleted(volume)),
+        }
+    }
+}
+
+/// Opens an image: finds out what it is, and mounts it for reading. Errors: a file that cannot be read, or is nothing that is known; several file systems in it, none of
+/// which was asked for; options that do not fit.
+pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError> {
+    if is_chip(path, options)? {
+        let (volume, format) = (Volume::Plain(chip::mount(path)?), Format::Fat.name());
+        return Ok(OpenImage { volume, format, detection: None, region: None, notes: Vec::new() });
+    }
+    let (image, mut notes) = read(path)?;
+    let Selected { found, region, notes: more } = choose(path, &image, options)?;
+    notes.extend(more);
+    let device = dump(path, image, &found)?;
+    let volume = match found.format {
+        Format::Fat => {
+            let fat = fat::mount(DumpSectors::new(device), &clock_at(0)).map_err(|error| wrong(path, error))?;
+            Volume::Plain(Box::new(fat))
+        }
+        Format::Jffs2 => Volume::Jffs2(Box::new(mount_jffs2(path, device, &found, options)?)),
+    };
+    Ok(OpenImage { volume, format: found.format.name(), detection: Some(found.detection), region, notes })
+}
+
+/// Checks the file system of an image that is no chip.
+pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
+    let (image, _) = read(path)?;
+    let found = choose(path, &image, options)?.found;
+    let device = dump(path, image, &found)?;
+    match found.format {
+        Format::Fat => fat::check(&mut DumpSectors::new(device), &clock_at(0)).map_err(|error| wrong(path, error)),
+        Format::Jffs2 => {
+            // Every node is to be looked at, not only what summaries say of them.
+            let options = OpenOptions { no_summaries: true, ..options.clone() };
+            jffs2::check(&mount_jffs2(path, device, &found, &options)?).map_err(|error| wrong(path, error))
+        }
+    }
+}
+
+/// The image of JFFS2 in a file without what is provably bad.
+pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
+    let (image, _) = read(path)?;
+    let found = choose(path, &image, options)?.found;
+    if found.format != Format::Jffs2 {
+        let detail = format!("--repair: this is {}; expected an image of JFFS2", found.format.name());
+        return Err(wrong(path, detail));
+    }
+    let copy = Image::from_bytes(image.bytes().to_vec(), None).map_err(|error| wrong(path, error))?;
+    let mut output = DumpFlash::new(copy, found.layout.clone()).map_err(|error| wrong(path, error))?;
+    let options = OpenOptions { no_summaries: true, ..options.clone() };
+    let volume = mount_jffs2(path, dump(path, image, &found)?, &found, &options)?;
+    let repaired = jffs2::repair(&volume, &mut output).map_err(|error| wrong(path, error))?;
+    Ok(Repaired { bytes: output.into_bytes().0, ..repaired })
+}
+
+fn mount_jffs2(
+    path: &Path,
+    device: DumpFlash,
+    found: &Found,
+    options: &OpenOptions,
+) -> Result<Jffs2<DumpFlash>, StackError> {
+    jffs2::mount(device, found.detection.byte_order, options).map_err(|error| wrong(path, error))
+}
+
+/// Says what an image is that is no chip.
+pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary, StackError> {
+    let (image, mut notes) = read(path)?;
+    let (within, region) = match part(path, &image, options)? {
+        Some((within, region)) => (within, region),
+        None => ((0, None), None),
+    };
+    let found = look(&image, within, options);
+    let whole = options.region.is_none() && within == (0, None);
+    let layout = match found.iter().find(|found| found.detection.erase_size > 0) {
+        Some(found) => found.layout.clone(),
+        None => base_layout(&image, &found, options).region(within.0, within.1).map_err(|error| wrong(path, error))?,
+    };
+    let device = image.view(layout).map_err(|error| wrong(path, error))?;
+    let regions: Vec<RegionInfo> = match whole {
+        true => region_list(&image, &device, options).into_iter().map(|(_, region)| region).collect(),
+        false => Vec::new(),
+    };
+    if found.is_empty() && regions.is_empty() {
+        return Err(unknown(path, &image, within));
+    }
+    let mut summary = DumpSummary {
+        file_bytes: image.bytes().len() as u64,
+        region,
+        fat: None,
+        regions,
+        bad_blocks: Vec::new(),
+        notes: Vec::new(),
+        detections: found.iter().map(|found| found.detection.clone()).collect(),
+    };
+    match found.first() {
+        Some(best) if best.format == Format::Fat => {
+            let sectors = DumpSectors::new(image.view(best.layout.clone()).map_err(|error| wrong(path, error))?);
+            summary.fat = Some(fat::info(sectors, &clock_at(0)).map_err(|error| wrong(path, error))?);
+        }
+        _ => {
+            let info = device.info();
+            notes.extend(info.notes);
+            summary.bad_blocks = info.bad_blocks;
+        }
+    }
+    notes.dedup();
+    Ok(DumpSummary { notes, ..summary })
+}
+
+/// Opens the file for reading; the text forms of nanddump are turned back into bytes.
+fn read(path: &Path) -> Result<(Image, Vec<String>), StackError> {
+    let beginning = chip_file::beginning(path, BEGINNING)?;
+    if beginning.is_empty() {
+        return Err(wrong(path, "the file begins with \"\", it is empty; expected an image"));
+    }
+    let image = Image::open(path, &DumpOptions::read_only()).map_err(|error| wrong(path, error))?;
+    if !text::is_text_dump(image.bytes()) {
+        return Ok((image, Vec::new()));
+    }
+    let dump = text::parse_text_dump(image.bytes()).map_err(|error| wrong(path, error))?;
+    let mut notes = vec![format!("a text dump of nanddump's, {} bytes", dump.bytes.len())];
+    if !dump.gaps.is_empty() {
+        let gaps = dump.gaps.len();
+        notes.push(format!(
+            "it leaves out {gaps} stretches, bad blocks perhaps; what follows is taken to follow directly"
+        ));
+    }
+    let image = Image::from_bytes(dump.bytes, None).map_err(|error| wrong(path, error))?;
+    Ok((image, notes))
+}
+
+fn dump(path: &Path, image: Image, found: &Found) -> Result<DumpFlash, StackError> {
+    let device = DumpFlash::new(image, found.layout.clone()).map_err(|error| wrong(path, error))?;
+    Ok(device.into_read_only())
+}
+
+/// What is to be opened.
+struct Selected {
+    found: Found,
+    region: Option<RegionInfo>,
+    notes: Vec<String>,
+}
+
+/// The part that the options name; `None` where they name none. Errors: no such region; a part outside the image.
+fn part(path: &Path, image: &Image, options: &OpenOptions) -> Result<Option<(Within, Option<RegionInfo>)>, StackError> {
+    if let Some(wanted) = &options.region {
+        let list = regions_of(path, image, options)?;
+        let plain: Vec<Region> = list.iter().map(|(region, _)| region.clone()).collect();
+        let chosen = select(&plain, wanted).map_err(|error| wrong(path, format!("--region: {error}")))?;
+        let info = list.iter().find(|(region, _)| region == chosen).map(|(_, info)| info.clone());
+        return Ok(Some(((chosen.offset, Some(chosen.size)), info)));
+    }
+    if options.offset.is_none() && options.size.is_none() {
+        return Ok(None);
+    }
+    let (offset, length) = (options.offset.unwrap_or(0), image.bytes().len() as u64);
+    if offset >= length || options.size == Some(0) {
+        let size = options.size.map_or_else(|| "the rest".to_owned(), |size| format!("{size} bytes"));
+        let detail = format!("--offset {offset}, {size}: the image has {length} bytes; expected a part inside it");
+        return Err(wrong(path, detail));
+    }
+    Ok(Some(((offset, options.size), None)))
+}
+
+fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Vec<(Region, RegionInfo)>, StackError> {
+    let found = look(image, (0, None), options);
+    let layout = base_layout(image, &found, options);
+    let device = image.view(layout).map_err(|error| wrong(path, error))?;
+    Ok(region_list(image, &device, options))
+}
+
+/// Chooses the part that is meant, and what it is to be opened as. Without a word from the options: the one file system that a partition table shows; else the whole,
+/// where it surely is one; else the one that shows by its content; else the whole, if there is any trace.
+fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
+    if let Some((within, region)) = part(path, image, options)? {
+        return match look(image, within, options).into_iter().next() {
+            Some(found) => Ok(Selected { found, region, notes: Vec::new() }),
+            None => Err(unknown(path, image, within)),
+        };
+    }
+    let whole = look(image, (0, None), options);
+    let layout = base_layout(image, &whole, options);
+    let device = image.view(layout).map_err(|error| wrong(path, error))?;
+    let regions = region_list(image, &device, options);
+    drop(device);
+    let openable = |in_table: bool| -> Vec<&RegionInfo> {
+        let fits = |(region, info): &&(Region, RegionInfo)| {
+            info.opens_as.is_some() && detect::is_in_a_table(region) == in_table
+        };
+        regions.iter().filter(fits).map(|(_, info)| info).collect()
+    };
+    let mut shown = openable(true);
+    if shown.is_empty() && !detect::is_sure(&whole) {
+        shown = openable(false);
+    }
+    let one = match shown.as_slice() {
+        [] => None,
+        [one] => Some(*one),
+        several => return Err(wrong(path, ambiguous(several))),
+    };
+    let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
+    match one.filter(|region| !covers_all(region)) {
+        Some(region) => match look(image, (region.offset, Some(region.size)), options).into_iter().next() {
+            Some(found) => {
+                let notes = vec![format!("opened region {} \"{}\" at {}", region.number, region.name, region.offset)];
+                Ok(Selected { found, region: Some(region.clone()), notes })
+            }
+            None => Err(unknown(path, image, (region.offset, Some(region.size)))),
+        },
+        None => match whole.into_iter().next() {
+            Some(found) => Ok(Selected { found, region: None, notes: Vec::new() }),
+            None => Err(unknown(path, image, (0, None))),
+        },
+    }
+}
+
+fn ambiguous(regions: &[&RegionInfo]) -> String {
+    let told = |region: &&RegionInfo| format!("{} \"{}\"", region.number, region.name);
+    let mut names: Vec<String> = regions.iter().take(NAMED_MAX).map(told).collect();
+    if regions.len() > NAMED_MAX {
+        names.push(format!("{} more", regions.len() - NAMED_MAX));
+    }
+    let count = regions.len();
+    format!(
+        "the image holds {count} file systems, in the regions {}; expected --region with one of them",
+        names.join(", ")
+    )
+}
+
+fn unknown(path: &Path, image: &Image, within: Within) -> StackError {
+    let start = usize::try_from(within.0).unwrap_or(usize::MAX);
+    let bytes = image.bytes().get(start..).unwrap_or_default();
+    let shown = bytes.get(..8.min(bytes.len())).unwrap_or_default().escape_ascii();
+    let what = if within == (0, None) { "the file".to_owned() } else { format!("the part at {start}") };
+    wrong(
+        path,
+        format!(
+            "{what} begins with \"{shown}\" and holds no format that is known; expected a chip of nandkit's (\"NANDKJRN\"), a FAT volume or a JFFS2 image. \
+             Where in the file it is can be said by --offset, how it lies there by --erase-size, --page-size and --oob-size"
+        ),
+    )
+}

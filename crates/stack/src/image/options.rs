@@ -1,0 +1,41 @@
+//! Which part of an image is meant, and how its bytes lie.
+
+pub use nandkit_flash_image::detect::ByteOrder;
+
+/// Which part of an image is to be opened, and what is known of it that detection need not find out. The default leaves all to detection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// A region's name, or its number in the list of regions.
+    pub region: Option<String>,
+    /// First data byte of the part (OOB not counted).
+    pub offset: Option<u64>,
+    /// Data bytes of the part.
+    pub size: Option<u64>,
+    /// Data bytes of an erase block.
+    pub erase_size: Option<u32>,
+    /// Data bytes of a NAND page.
+    pub page_size: Option<u32>,
+    /// OOB bytes that follow each page in the image; 0 for none.
+    pub oob_size: Option<u32>,
+    /// The order of bytes in numbers.
+    pub byte_order: Option<ByteOrder>,
+    /// Scan every node although the image holds summaries.
+    pub no_summaries: bool,
+}
+
+impl OpenOptions {
+    /// The first option given that says something about a dump of flash, which a chip of nandkit's knows itself.
+    pub(crate) fn first_given(&self) -> Option<&'static str> {
+        [
+            (self.region.is_some(), "--region"),
+            (self.offset.is_some(), "--offset"),
+            (self.size.is_some(), "--size"),
+            (self.erase_size.is_some(), "--erase-size"),
+            (self.page_size.is_some(), "--page-size"),
+            (self.oob_size.is_some(), "--oob-size"),
+            (self.byte_order.is_some(), "--endian"),
+        ]
+        .into_iter()
+        .find_map(|(given, name)| given.then_some(name))
+    }
+}

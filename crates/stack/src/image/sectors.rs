@@ -1,0 +1,60 @@
+//! The data bytes of a dump as sectors, for file systems that stand on block devices.
+
+use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result};
+use nandkit_flash_image::{DumpFlash, ImageError, ImageLayout};
+use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+
+/// The smallest sector: a volume with larger ones can be read through it.
+pub(crate) const SECTOR_SIZE: u32 = 512;
+
+/// A dump without OOB, or a part of one, for reading. What is behind the last whole sector is not there.
+pub(crate) struct DumpSectors {
+    dump: DumpFlash,
+    geometry: BlockGeometry,
+}
+
+impl DumpSectors {
+    /// The layout of a part of an image, sector by sector.
+    pub(crate) fn layout(offset: u64, size: Option<u64>) -> std::result::Result<ImageLayout, ImageError> {
+        ImageLayout::nor(SECTOR_SIZE).region(offset, size)
+    }
+
+    /// `dump` has the layout of [`DumpSectors::layout`].
+    pub(crate) fn new(dump: DumpFlash) -> Self {
+        let layout = dump.layout();
+        let left = dump.info().file_bytes.saturating_sub(layout.offset);
+        let bytes = layout.size.map_or(left, |size| size.min(left));
+        let sector_size = SECTOR_SIZE;
+        let sectors = bytes / u64::from(sector_size);
+        let geometry = BlockGeometry { sector_size, sectors, preferred_size: 4096, recycling_size: 0 };
+        Self { dump, geometry }
+    }
+}
+
+impl BlockDevice for DumpSectors {
+    fn geometry(&self) -> &BlockGeometry {
+        &self.geometry
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        if !self.geometry.holds(at, into.len()) {
+            let detail = format!("{} bytes are not whole sectors inside the image", into.len());
+            return Err(BlockError::new(ErrorKind::OutOfRange, Operation::Read, at, detail));
+        }
+        let bytes = match into {
+            ReadInto::Bytes(bytes) => bytes,
+            ReadInto::Content { content, length } => content.set_bytes(length as usize),
+            ReadInto::Nothing { .. } => return Ok(Done::immediately(context)),
+        };
+        self.dump.read_data(at.0 * u64::from(self.geometry.sector_size), bytes);
+        Ok(Done::immediately(context))
+    }
+
+    fn write(&mut self, _: &Context, at: Lba, _: Payload<'_>) -> Result<Done> {
+        Err(BlockError::new(ErrorKind::ReadOnly, Operation::Write, at, "the image was opened for reading only"))
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        Ok(Done::immediately(context))
+    }
+}

@@ -1,0 +1,113 @@
+//! Options of JFFS2 in a stack.
+
+use nandkit_cleaning::separation::Separation;
+use nandkit_cleaning::victim::VictimPolicy;
+use serde::{Deserialize, Serialize};
+
+/// How JFFS2 compresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompressionName {
+    /// Not at all. The default: what is compared is the flash, not how well the workload's content compresses.
+    #[default]
+    None,
+    /// The first of LZO, zlib and rtime that makes the data shorter: Linux's default.
+    Priority,
+    /// The one of these that makes the data shortest.
+    Size,
+    /// Always zlib.
+    Zlib,
+    /// Always LZO.
+    Lzo,
+    /// Always rtime.
+    Rtime,
+}
+
+/// In which order the bytes of numbers stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndianName {
+    /// Least significant byte first.
+    #[default]
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+/// Options of JFFS2.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Jffs2Spec {
+    /// How data are compressed.
+    pub compression: CompressionName,
+    /// Which block is collected next: a victim policy by name, with its options: `linux`, `cat:open-clean=yes`.
+    pub collector: String,
+    /// Which of several open blocks data go to: a separation by name, with its options: `none`, `dac:regions=3`.
+    pub separation: String,
+    /// Whether full blocks end in a summary.
+    pub summaries: bool,
+    /// The least time between two passes of the background collector in simulated milliseconds, 50 in Linux; 0 for none.
+    pub background_ms: u64,
+    /// The order of bytes in numbers.
+    pub endian: EndianName,
+}
+
+impl Default for Jffs2Spec {
+    fn default() -> Self {
+        Self {
+            compression: CompressionName::None,
+            collector: "linux".to_string(),
+            separation: "none".to_string(),
+            summaries: true,
+            background_ms: 50,
+            endian: EndianName::Little,
+        }
+    }
+}
+
+impl Jffs2Spec {
+    /// The collector's policy.
+    pub fn policy(&self) -> Result<VictimPolicy, String> {
+        self.collector.parse().map_err(|error| format!("collector: {error}"))
+    }
+
+    /// Where data go.
+    pub fn separation(&self) -> Result<Separation, String> {
+        self.separation.parse().map_err(|error| format!("separation: {error}"))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.policy()?;
+        self.separation()?;
+        if self.background_ms > 3_600_000 {
+            return Err(format!("background_ms is {}; expected 0 to 3600000", self.background_ms));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn title(&self) -> String {
+        let standard = Self::default();
+        let mut title = format!("jffs2 | {}", self.collector);
+        if self.separation != standard.separation {
+            title += &format!(" | {}", self.separation);
+        }
+        match self.compression {
+            CompressionName::None => {}
+            CompressionName::Priority => title += " | compressed",
+            CompressionName::Size => title += " | compressed for size",
+            CompressionName::Zlib => title += " | zlib",
+            CompressionName::Lzo => title += " | lzo",
+            CompressionName::Rtime => title += " | rtime",
+        }
+        if !self.summaries {
+            title += " | no summaries";
+        }
+        if self.background_ms != standard.background_ms {
+            title += &format!(" | background every {} ms", self.background_ms);
+        }
+        if self.endian == EndianName::Big {
+            title += " | big-endian";
+        }
+        title
+    }
+}
