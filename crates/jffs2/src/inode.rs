@@ -194,6 +194,12 @@ impl Entries {
         self.names.remove(&cookie).map(|named| named.entry)
     }
 
+    /// Bytes of memory, as [`crate::Jffs2::memory`] counts.
+    pub(crate) fn memory(&self) -> usize {
+        let names: usize = self.names.values().map(|named| named.name.len() + 16).sum();
+        crate::memory::tree(&self.names, true) + names + size_of::<Self>() + 16
+    }
+
     /// The name whose entry is this node.
     pub fn by_node(&self, node: NodeAddress) -> Option<(&[u8], &Entry)> {
         self.iter().find(|(_, entry)| entry.node == node)

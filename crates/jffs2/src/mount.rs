@@ -51,7 +51,7 @@ impl<F: Flash> Jffs2<F> {
                 collected.add(&shape, number, found, medium.now());
             }
         }
-        collected.finish(&damage, &shape);
+        collected.finish(shape.erase_size);
         links::count(&mut collected, &damage, &shape);
         let mut catalogue = blocks::file(&shape, &mut collected)?;
         let writer = match options.read_only {

@@ -9,7 +9,6 @@ use crate::layout::ROOT;
 use crate::medium::Shape;
 use crate::scan::node::{FoundName, What};
 use crate::scan::{BlockScan, Condition};
-use crate::volume::{Damage, DamageKind, DamageList};
 use crate::xattr::{Attribute, Reference, XattrTable};
 
 /// What was found so far.
@@ -95,11 +94,11 @@ impl Collected {
     }
 
     /// Puts nodes to inodes, names to directories, and attributes together.
-    pub(super) fn finish(&mut self, damage: &DamageList, shape: &Shape) {
+    pub(super) fn finish(&mut self, erase_size: u32) {
         self.finish_inodes();
-        self.finish_names(shape.erase_size);
-        self.finish_attributes(shape.erase_size);
-        self.finish_references(damage, shape);
+        self.finish_names(erase_size);
+        self.finish_attributes(erase_size);
+        self.finish_references(erase_size);
     }
 
     fn finish_inodes(&mut self) {
@@ -159,22 +158,17 @@ impl Collected {
     }
 
     /// Of all references of one inode to one attribute the one with the highest sequence number counts.
-    fn finish_references(&mut self, damage: &DamageList, shape: &Shape) {
+    fn finish_references(&mut self, erase_size: u32) {
         let mut found = std::mem::take(&mut self.references);
         found.sort_unstable();
         for own in found.chunk_by(|a, b| a.0 == b.0) {
             let Some(((inode, id), sequence, node)) = own.last().copied() else { continue };
             for (_, _, old) in own.iter().filter(|(_, _, at)| *at != node) {
-                self.set_state(*old, shape.erase_size, NodeState::Normal);
+                self.set_state(*old, erase_size, NodeState::Normal);
             }
             let nodes = own.iter().map(|(_, _, at)| *at).collect();
             self.xattrs.highest_sequence = self.xattrs.highest_sequence.max(sequence & !1);
             self.xattrs.references.insert((inode, id), Reference { nodes, node, sequence });
-            if sequence & 1 == 0 && !self.xattrs.attributes.contains_key(&id) {
-                let detail = format!("inode {inode} refers to the extended attribute {id}, which is not there");
-                let block = shape.block_of(node);
-                damage.add(Damage { at: node, block, kind: DamageKind::Reference, inode: Some(inode), detail });
-            }
         }
     }
 }

@@ -31,17 +31,20 @@ pub(super) fn count(collected: &mut Collected, damage: &DamageList, shape: &Shap
             }
         }
     }
+    let mut dangling = Vec::new();
     for (parent, node, inode) in gone {
         let name = forget(collected, parent, node, shape.erase_size);
-        let detail = format!("the name {name:?} is of inode {inode}, of which nothing is there");
-        damage.add(reference(shape, node, parent, detail));
+        dangling.push((parent, node, format!("the name {name:?} is of inode {inode}, of which nothing is there")));
     }
     for (number, inode) in &mut collected.inodes {
         inode.links = links.get(number).copied().unwrap_or(0);
     }
     bury(collected, shape.erase_size);
+    // In a dead directory old names of inodes that are long gone are nothing wrong.
+    dangling.retain(|(parent, _, _)| collected.inodes.get(parent).is_some_and(|inode| inode.links > 0));
+    damage.extend(dangling.into_iter().map(|(parent, node, detail)| reference(shape, node, parent, detail)));
     parents(collected, damage, shape);
-    bind_attributes(collected);
+    bind_attributes(collected, damage, shape);
 }
 
 fn reference(shape: &Shape, at: NodeAddress, inode: u32, detail: String) -> Damage {
@@ -146,16 +149,23 @@ fn leads_to(inodes: &Inodes, places: &BTreeMap<u32, u32>, kept: &[(u32, u32)], f
 }
 
 /// References of dead inodes, and to attributes that are not there, are dead; attributes know how many have them.
-fn bind_attributes(collected: &mut Collected) {
+fn bind_attributes(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     let (inodes, table) = (&collected.inodes, &mut collected.xattrs);
-    for ((inode, id), reference) in &mut table.references {
-        if reference.is_dead() {
+    for ((inode, id), found) in &mut table.references {
+        if found.is_dead() {
             continue;
         }
         let lives = inodes.get(inode).is_some_and(|inode| inode.links > 0);
         match table.attributes.get_mut(id) {
             Some(attribute) if lives => attribute.users += 1,
-            _ => reference.sequence |= 1,
+            Some(_) => found.sequence |= 1,
+            None => {
+                found.sequence |= 1;
+                if lives {
+                    let detail = format!("inode {inode} refers to the extended attribute {id}, which is not there");
+                    damage.add(reference(shape, found.node, *inode, detail));
+                }
+            }
         }
     }
 }

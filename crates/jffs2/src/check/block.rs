@@ -1,0 +1,292 @@
+//! Every byte of one block.
+
+use std::collections::BTreeMap;
+
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, Cause};
+use nandkit_vfs::{FsError, Result};
+
+use super::BlockReport;
+use crate::layout::{DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
+use crate::load::decompressed;
+use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
+use crate::scan::node::{self, Bad, What};
+use crate::scan::walk::{Stretch, Walk, run_of};
+use crate::scan::{Found, full, summary, uncorrectable};
+use crate::volume::{Damage, DamageKind, Jffs2};
+
+/// Where Linux stops to look whether a block is blank: behind so many blank bytes.
+const LOOKS_BLANK: u32 = 256;
+
+const MARKED: &str = "the node is marked obsolete in place, which whoever wrote the block does not do";
+
+/// One block.
+pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex) -> Result<BlockReport> {
+    let (medium, shape) = (&volume.medium, volume.medium.shape());
+    let mut report = BlockReport::default();
+    let mut bytes = vec![0; shape.erase_size as usize];
+    let mut note = |at| report.damage.push(uncorrectable(block, at));
+    let read = medium.read_noting(shape.address(block, 0), &mut bytes, Cause::Recovery, &mut note);
+    read.map_err(device)?;
+    // Nodes, as a mount finds them; then what a mount does not look at.
+    let scan = full::block(medium.order(), shape, block, &bytes);
+    report.damage.extend(scan.damage);
+    let mut listed = BTreeMap::new();
+    for found in &scan.found {
+        listed.insert(found.offset, found.clone());
+    }
+    let free_from = scan.found.last().map_or(0, |last| last.offset + last.length);
+    for stretch in Walk::new(medium.order(), &bytes) {
+        match stretch {
+            Stretch::Node { start, end, header } => {
+                let node = Node { block, start, end, header, last: end == free_from && end < shape.erase_size };
+                node.check(volume, &bytes, &listed, &mut report);
+            }
+            Stretch::Blank { start, end } => report.bytes.blank += u64::from(end - start),
+            Stretch::Zeroes { start, end } => report.bytes.padding += u64::from(end - start),
+            Stretch::Junk { start, end, .. } => report.bytes.damaged += u64::from(end - start),
+        }
+    }
+    if looks_blank(shape.cleanmarker, &bytes) {
+        for damage in report.damage.iter_mut().filter(|damage| damage.kind != DamageKind::Uncorrectable) {
+            damage.kind = DamageKind::FreeSpace;
+        }
+        if let Some(first) = scan.found.iter().find(|found| !matches!(found.what, What::Obsolete | What::Cleanmarker)) {
+            let detail = "a node in a block that begins blank: it is not looked for, and will be written over".into();
+            let at = shape.address(block, first.offset);
+            report.damage.push(Damage { at, block, kind: DamageKind::FreeSpace, inode: None, detail });
+        }
+    }
+    if let Cleanmarker::Oob { offset } = shape.cleanmarker {
+        check_oob(volume, block, offset, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn device(error: nandkit_flash::FlashError) -> FsError {
+    FsError::device("the flash, while checking", error)
+}
+
+/// Whether a mount takes the block for blank and reads no further.
+fn looks_blank(cleanmarker: Cleanmarker, bytes: &[u8]) -> bool {
+    let blank = run_of(bytes, 0xFF) >= LOOKS_BLANK as usize;
+    let behind = bytes.get(HEADER_SIZE as usize..32).is_some_and(|bytes| run_of(bytes, 0xFF) == bytes.len());
+    blank || cleanmarker == Cleanmarker::Inline && behind && bytes.first() != Some(&0xFF)
+}
+
+/// The cleanmarker in the OOB is whole or not there.
+fn check_oob<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, offset: u32, report: &mut BlockReport) -> Result<()> {
+    let oob = volume.medium.read_oob(block, 0, Cause::Recovery).map_err(device)?;
+    let from = offset as usize;
+    let Some(marker) = oob.get(from..from + OOB_CLEANMARKER_SIZE) else { return Ok(()) };
+    let whole = volume.medium.has_cleanmarker(block, Cause::Recovery).map_err(device)?;
+    if whole {
+        report.bytes.cleanmarkers += OOB_CLEANMARKER_SIZE as u64;
+    } else if run_of(marker, 0xFF) != marker.len() {
+        let at = volume.medium.shape().address(block, 0);
+        let detail = format!("the OOB holds {marker:02x?} where a cleanmarker would be");
+        report.damage.push(Damage { at, block, kind: DamageKind::Cleanmarker, inode: None, detail });
+    }
+    Ok(())
+}
+
+/// A node with a whole header.
+struct Node {
+    block: BlockIndex,
+    start: u32,
+    end: u32,
+    header: Header,
+    /// Nothing but free flash is behind it.
+    last: bool,
+}
+
+impl Node {
+    fn check<F: Flash>(
+        &self,
+        volume: &Jffs2<F>,
+        bytes: &[u8],
+        listed: &BTreeMap<u32, Found>,
+        report: &mut BlockReport,
+    ) {
+        let length = self.header.total_length;
+        let all = bytes.get(self.start as usize..self.end as usize).unwrap_or(&[]);
+        let (node, alignment) = all.split_at_checked(length as usize).unwrap_or((all, &[]));
+        report.bytes.padding += alignment.len() as u64;
+        self.check_padding(volume, alignment, length, report);
+        if self.header.is_obsolete() {
+            report.bytes.obsolete += u64::from(length);
+            if volume.medium.shape().page_size > 1 {
+                self.add(volume, report, DamageKind::Header, None, MARKED.into());
+            }
+            return;
+        }
+        let damaged =
+            report.damage.iter().any(|damage| damage.at.0 == volume.medium.shape().address(self.block, self.start).0);
+        match self.contents(volume, node, listed, bytes, report) {
+            Ok(()) if !damaged => report.nodes += 1,
+            Ok(()) => {}
+            Err(_) if damaged => {}
+            Err(bad) => {
+                let torn = self.last && bad.kind != DamageKind::Summary;
+                let detail = if torn {
+                    format!("the last write in the block: {}: {}", bad.kind.name(), bad.detail)
+                } else {
+                    bad.detail
+                };
+                let kind = if torn { DamageKind::Torn } else { bad.kind };
+                self.add(volume, report, kind, bad.inode, detail);
+            }
+        }
+    }
+
+    /// Bytes from `offset` of the node on hold nothing.
+    fn check_padding<F: Flash>(&self, volume: &Jffs2<F>, padding: &[u8], offset: u32, report: &mut BlockReport) {
+        if uniform(padding) {
+            return;
+        }
+        let at = volume.medium.shape().address(self.block, self.start + offset);
+        let detail = format!("{padding:02x?} behind what the node holds, where blank flash or zeroes should be");
+        report.damage.push(Damage { at, block: self.block, kind: DamageKind::FreeSpace, inode: None, detail });
+    }
+
+    fn add<F: Flash>(
+        &self,
+        volume: &Jffs2<F>,
+        report: &mut BlockReport,
+        kind: DamageKind,
+        inode: Option<u32>,
+        detail: String,
+    ) {
+        let at = volume.medium.shape().address(self.block, self.start);
+        report.damage.push(Damage { at, block: self.block, kind, inode, detail });
+    }
+
+    /// What stands in the node, all of it.
+    fn contents<F: Flash>(
+        &self,
+        volume: &Jffs2<F>,
+        node: &[u8],
+        listed: &BTreeMap<u32, Found>,
+        bytes: &[u8],
+        report: &mut BlockReport,
+    ) -> std::result::Result<(), Bad> {
+        let (order, length) = (volume.medium.order(), self.header.total_length);
+        let mut fixed = |size: u32| {
+            report.bytes.fixed += u64::from(size.min(length));
+            report.bytes.content += u64::from(length.saturating_sub(size));
+        };
+        match self.header.node_type {
+            node_type::INODE => {
+                fixed(INODE_SIZE);
+                let inode = node::inode(order, node, length)?;
+                let data = node::data(&inode, node)?;
+                let bad = |detail| Bad { kind: DamageKind::Data, inode: Some(inode.inode), detail };
+                decompressed(&inode, data).map(|_| ()).map_err(bad)
+            }
+            node_type::DIRENT => {
+                fixed(DIRENT_SIZE);
+                node::dirent(order, node, length).map(|_| ())
+            }
+            node_type::XATTR => {
+                fixed(XATTR_SIZE);
+                let xattr = node::xattr(order, node, length)?;
+                let bad = |bad| Bad { inode: volume.user_of(xattr.id), ..bad };
+                // The length of such a node counts the padding behind the value.
+                let content = XATTR_SIZE + u32::from(xattr.name_length) + 1 + u32::from(xattr.value_length);
+                self.check_padding(volume, node.get(content as usize..).unwrap_or(&[]), content, report);
+                node::xattr_content(&xattr, node).map(|_| ()).map_err(bad)
+            }
+            node_type::XREF => {
+                fixed(length);
+                node::xref(order, node, length).map(|_| ())
+            }
+            node_type::SUMMARY => {
+                report.bytes.summaries += u64::from(length);
+                self.summary(volume, node, listed, bytes, report)
+            }
+            node_type::CLEANMARKER => {
+                report.bytes.cleanmarkers += u64::from(length);
+                Ok(())
+            }
+            node_type::PADDING => {
+                report.bytes.padding += u64::from(length);
+                let body = node.get(HEADER_SIZE as usize..).unwrap_or(&[]);
+                if uniform(body) {
+                    return Ok(());
+                }
+                Err(Bad { kind: DamageKind::FreeSpace, inode: None, detail: "a padding node holds something".into() })
+            }
+            _ => {
+                fixed(HEADER_SIZE);
+                Ok(())
+            }
+        }
+    }
+
+    /// A summary says what is in its block, all of it and nothing else.
+    fn summary<F: Flash>(
+        &self,
+        volume: &Jffs2<F>,
+        node: &[u8],
+        listed: &BTreeMap<u32, Found>,
+        bytes: &[u8],
+        report: &mut BlockReport,
+    ) -> std::result::Result<(), Bad> {
+        let (order, shape) = (volume.medium.order(), volume.medium.shape());
+        let bad = |detail: String| Err(Bad { kind: DamageKind::Summary, inode: None, detail });
+        if self.end != shape.erase_size {
+            return bad(format!("it ends {} bytes before its block", shape.erase_size - self.end));
+        }
+        let mut xref = |offset: u32| -> Option<What> {
+            let bytes = bytes.get(offset as usize..)?;
+            let found = node::xref(order, bytes, crate::layout::XREF_SIZE).ok()?;
+            Some(What::Xref { inode: found.inode, id: found.id, sequence: found.sequence })
+        };
+        let told = match summary::nodes(order, node, shape.erase_size, shape.cleanmarker.size(), &mut xref) {
+            Ok(told) => told,
+            Err(summary::Useless::Damaged(what)) => return bad(what),
+            Err(summary::Useless::Unknown(_)) => return Ok(()),
+        };
+        let is_node = |found: &&Found| !matches!(found.what, What::Obsolete | What::Summary | What::Unknown);
+        let told: BTreeMap<u32, &Found> = told.iter().filter(is_node).map(|found| (found.offset, found)).collect();
+        for found in listed.values().filter(is_node) {
+            if told.get(&found.offset) != Some(&found) {
+                return bad(format!(
+                    "it does not tell of the node at {:#x} of the block, or tells something else",
+                    found.offset
+                ));
+            }
+        }
+        for found in told.values() {
+            let place = bytes.get(found.offset as usize..).unwrap_or(&[]);
+            // Who writes summaries does not mark nodes in place (fs/jffs2/os-linux.h, `jffs2_can_mark_obsolete`).
+            let marked =
+                Header::decode(order, place).is_some_and(|header| header.check(order).is_ok() && header.is_obsolete());
+            if marked && shape.page_size <= 1 {
+                let at = shape.address(self.block, found.offset);
+                report.damage.push(Damage {
+                    at,
+                    block: self.block,
+                    kind: DamageKind::Header,
+                    inode: None,
+                    detail: MARKED.into(),
+                });
+            }
+            if !listed.contains_key(&found.offset) && !covers(bytes, found) {
+                return bad(format!("it tells of a node at {:#x} of the block, where none is", found.offset));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether anything stands where a summary tells of a node: damage there is told where it is.
+fn covers(bytes: &[u8], found: &Found) -> bool {
+    let place = bytes.get(found.offset as usize..(found.offset + found.length) as usize).unwrap_or(&[]);
+    run_of(place, 0xFF) != place.len()
+}
+
+/// Whether all bytes are 0xFF, or all are zero.
+fn uniform(bytes: &[u8]) -> bool {
+    run_of(bytes, 0xFF) == bytes.len() || run_of(bytes, 0) == bytes.len()
+}

@@ -1,0 +1,278 @@
+//! A volume without what is provably bad: its intact nodes, block by block, on another device.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nandkit_flash::{Flash, FlashError, PageProgram};
+use nandkit_units::{BlockIndex, Cause, Context, FlashKind, Nanos};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use super::{CheckReport, of_bytes};
+use crate::NodeAddress;
+use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, Header, XATTR_SIZE, covered, node_type};
+use crate::medium::Cleanmarker;
+use crate::scan::full::is_unknown;
+use crate::scan::node::{self, FoundName};
+use crate::scan::walk::{Stretch, Walk};
+use crate::volume::{Damage, DamageKind, Jffs2};
+
+/// What a repair keeps and what it leaves out.
+#[derive(Clone, Debug, Default)]
+pub struct RepairPlan {
+    /// Nodes that are kept, in the order of their addresses: where and how many bytes.
+    pub kept: Vec<(NodeAddress, u32)>,
+    /// Nodes that are left out, and why, by address. Summaries, padding and nodes that were marked obsolete are not mentioned.
+    pub dropped: Vec<Damage>,
+}
+
+/// A directory entry that might be kept.
+struct Name {
+    at: NodeAddress,
+    parent: u32,
+    version: u32,
+    name: Box<[u8]>,
+    inode: u32,
+}
+
+/// All nodes that are whole, by what they are.
+#[derive(Default)]
+struct Whole {
+    /// Address, length, inode.
+    inodes: Vec<(NodeAddress, u32, u32)>,
+    names: Vec<(Name, u32)>,
+    /// Address, length, inode, attribute.
+    references: Vec<(NodeAddress, u32, u32, u32)>,
+    /// Address, length, attribute.
+    attributes: Vec<(NodeAddress, u32, u32)>,
+    others: Vec<(NodeAddress, u32)>,
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// What a repair would keep. Left out is every damaged node; every name of an inode of which nothing is left, with all older entries of that name, lest one of them come back; every
+    /// reference to an attribute that is not there. Superseded nodes stay. Files that lost data keep what is left of them.
+    ///
+    /// Errors: `Device`. Cost: one pass over the device.
+    pub fn repair_plan(&self, report: &CheckReport) -> Result<RepairPlan> {
+        let bad: BTreeMap<NodeAddress, &Damage> = report
+            .findings
+            .iter()
+            .map(|finding| &finding.damage)
+            .filter(|damage| of_bytes(damage.kind) && damage.kind != DamageKind::FreeSpace)
+            .map(|damage| (damage.at, damage))
+            .collect();
+        let refused: BTreeSet<NodeAddress> = report
+            .findings
+            .iter()
+            .filter(|finding| finding.damage.kind == DamageKind::Reference)
+            .map(|finding| finding.damage.at)
+            // What the mount did not forget is only strange: a directory's second name.
+            .filter(|at| self.catalogue.node(*at).is_none_or(|node| node.is_obsolete()))
+            .collect();
+        let mut plan =
+            RepairPlan { dropped: bad.values().map(|damage| (*damage).clone()).collect(), ..RepairPlan::default() };
+        let mut whole = Whole::default();
+        for block in 0..self.catalogue.blocks.len() as u32 {
+            self.whole_nodes(BlockIndex(block), &bad, &mut whole)?;
+        }
+        self.drop_names(&mut whole, &refused, &mut plan);
+        let attributes: BTreeSet<u32> = whole.attributes.iter().map(|(_, _, id)| *id).collect();
+        whole.references.retain(|(at, _, inode, id)| {
+            let keep = attributes.contains(id)
+                || self.xattrs.references.get(&(*inode, *id)).is_some_and(|found| found.node != *at);
+            if !keep {
+                plan.dropped.push(self.dropped(*at, *inode, "a reference to an extended attribute that is not there"));
+            }
+            keep
+        });
+        plan.kept.extend(whole.inodes.iter().map(|(at, length, _)| (*at, *length)));
+        plan.kept.extend(whole.names.iter().map(|(name, length)| (name.at, *length)));
+        plan.kept.extend(whole.references.iter().map(|(at, length, _, _)| (*at, *length)));
+        plan.kept.extend(whole.attributes.iter().map(|(at, length, _)| (*at, *length)));
+        plan.kept.append(&mut whole.others);
+        plan.kept.sort_unstable();
+        let kept: BTreeSet<NodeAddress> = plan.kept.iter().map(|(at, _)| *at).collect();
+        plan.dropped.retain(|damage| !kept.contains(&damage.at));
+        plan.dropped.sort();
+        Ok(plan)
+    }
+
+    fn dropped(&self, at: NodeAddress, inode: u32, detail: &str) -> Damage {
+        let block = self.medium.shape().block_of(at);
+        Damage { at, block, kind: DamageKind::Reference, inode: Some(inode), detail: detail.into() }
+    }
+
+    /// Names of inodes of which nothing is left go, and with them what they held.
+    fn drop_names(&self, whole: &mut Whole, refused: &BTreeSet<NodeAddress>, plan: &mut RepairPlan) {
+        let own: BTreeSet<u32> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
+        loop {
+            let parents: BTreeSet<u32> = whole.names.iter().map(|(name, _)| name.parent).collect();
+            let stands = |inode: u32| inode == 0 || own.contains(&inode) || parents.contains(&inode);
+            let mut newest: BTreeMap<(u32, &[u8]), (u32, NodeAddress)> = BTreeMap::new();
+            for (name, _) in &whole.names {
+                let known = newest.entry((name.parent, &name.name)).or_default();
+                *known = (*known).max((name.version, name.at));
+            }
+            let is_newest = |name: &Name| newest.get(&(name.parent, &*name.name)).is_some_and(|(_, at)| *at == name.at);
+            let gone: BTreeSet<(u32, Box<[u8]>)> = whole
+                .names
+                .iter()
+                .filter(|(name, _)| refused.contains(&name.at) || is_newest(name) && !stands(name.inode))
+                .map(|(name, _)| (name.parent, name.name.clone()))
+                .collect();
+            if gone.is_empty() {
+                return;
+            }
+            whole.names.retain(|(name, _)| {
+                let keep = !gone.contains(&(name.parent, name.name.clone()));
+                if !keep {
+                    let shown = String::from_utf8_lossy(&name.name);
+                    let detail = format!(
+                        "the name {shown:?} of inode {}, or an older one of that name: of the inode nothing is left",
+                        name.inode
+                    );
+                    plan.dropped.push(self.dropped(name.at, name.parent, &detail));
+                }
+                keep
+            });
+        }
+    }
+
+    fn whole_nodes(&self, block: BlockIndex, bad: &BTreeMap<NodeAddress, &Damage>, whole: &mut Whole) -> Result<()> {
+        if self.medium.is_bad(block) {
+            return Ok(());
+        }
+        let (order, shape) = (self.medium.order(), self.medium.shape());
+        let bytes = self.bytes_at(shape.address(block, 0), shape.erase_size, Cause::Recovery)?;
+        for stretch in Walk::new(order, &bytes) {
+            let Stretch::Node { start, end, header } = stretch else { continue };
+            let at = shape.address(block, start);
+            let node = bytes.get(start as usize..end as usize).unwrap_or(&[]);
+            // A node in a block that Linux takes for blank is none.
+            let known = self.catalogue.node(at).is_some();
+            let is_blank = !known && self.catalogue.block(block).is_none_or(|block| block.nodes.len() < 2);
+            if header.is_obsolete() || is_blank || bad.contains_key(&at) && !has_no_data(order, &header, node) {
+                continue;
+            }
+            let length = header.total_length;
+            match header.node_type {
+                node_type::INODE => {
+                    if let Ok(found) = node::inode(order, node, length) {
+                        whole.inodes.push((at, length, found.inode));
+                    }
+                }
+                node_type::DIRENT => {
+                    if let Ok((_, found)) = node::dirent(order, node, length) {
+                        let FoundName { parent, version, inode, name, .. } = found;
+                        let name = Name { at, parent, version, name, inode };
+                        whole.names.push((name, length));
+                    }
+                }
+                node_type::XATTR => {
+                    if let Ok(found) = node::xattr(order, node, length) {
+                        whole.attributes.push((at, length, found.id));
+                    }
+                }
+                node_type::XREF => {
+                    if let Ok(found) = node::xref(order, node, length) {
+                        whole.references.push((at, length, found.inode, found.id));
+                    }
+                }
+                unknown if is_unknown(unknown) && Compatibility::of(unknown) != Compatibility::Delete => {
+                    whole.others.push((at, length));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one behind the other, cleanmarkers where the volume has them, no summaries.
+    /// Blocks that are bad there are left out, which loses their nodes: the addresses are returned.
+    ///
+    /// Errors: `InvalidArgument` where the shapes differ, `Device`.
+    pub fn repair_to(&self, plan: &RepairPlan, output: &mut dyn Flash) -> Result<Vec<NodeAddress>> {
+        let (ours, theirs) = (self.medium.flash().geometry(), *output.geometry());
+        if (ours.kind, ours.page_size, ours.pages_per_block, ours.blocks)
+            != (theirs.kind, theirs.page_size, theirs.pages_per_block, theirs.blocks)
+        {
+            return Err(FsError::new(
+                ErrorKind::InvalidArgument,
+                "the repaired volume needs a device of the same kind, page size and blocks",
+            ));
+        }
+        let (order, shape) = (self.medium.order(), *self.medium.shape());
+        let mut lost = Vec::new();
+        for number in 0..shape.blocks {
+            let block = BlockIndex(number);
+            let start = self.catalogue.address(block, 0);
+            let from = plan.kept.partition_point(|(at, _)| at.block(shape.erase_size).0 < number);
+            let to = plan.kept.partition_point(|(at, _)| at.block(shape.erase_size).0 <= number);
+            let kept = plan.kept.get(from..to).unwrap_or(&[]);
+            if output.is_bad(block) || self.medium.is_bad(block) {
+                lost.extend(kept.iter().map(|(at, _)| *at));
+                continue;
+            }
+            let mut bytes = Vec::with_capacity(shape.erase_size as usize);
+            if shape.cleanmarker == Cleanmarker::Inline {
+                bytes.extend_from_slice(&Header::new(order, node_type::CLEANMARKER, HEADER_SIZE).encode(order));
+            }
+            let source =
+                if kept.is_empty() { Vec::new() } else { self.bytes_at(start, shape.erase_size, Cause::Recovery)? };
+            for (at, length) in kept {
+                let offset = at.offset(shape.erase_size) as usize;
+                let node = source.get(offset..offset + *length as usize).unwrap_or(&[]);
+                if bytes.len() + node.len() > shape.erase_size as usize {
+                    lost.push(*at);
+                    continue;
+                }
+                let from = bytes.len();
+                bytes.extend_from_slice(node);
+                if let Ok(found) = node::xattr(order, node, *length)
+                    && node.get(2..4) == Some(&order.bytes16(node_type::XATTR))
+                {
+                    // Its padding is part of it, and under no checksum.
+                    let content =
+                        XATTR_SIZE as usize + usize::from(found.name_length) + 1 + usize::from(found.value_length);
+                    bytes.get_mut(from + content..).unwrap_or(&mut []).fill(0xFF);
+                }
+                let header = Header::decode(order, node);
+                if header.is_some_and(|header| has_no_data(order, &header, node)) {
+                    bytes.get_mut(from + covered::INODE..from + covered::INODE + 4).unwrap_or(&mut []).fill(0);
+                }
+                bytes.resize(bytes.len().next_multiple_of(4), 0xFF);
+            }
+            write_block(output, block, &bytes, self.medium.oob_marker())
+                .map_err(|error| FsError::device("the repaired image", error))?;
+        }
+        Ok(lost)
+    }
+}
+
+/// Whether it is a whole inode node without data: the checksum of its data, which Linux does not look at, can only be put right.
+fn has_no_data(order: ByteOrder, header: &Header, node: &[u8]) -> bool {
+    let found = (header.node_type == node_type::INODE).then(|| node::inode(order, node, header.total_length));
+    matches!(found, Some(Ok(found)) if found.compressed_size == 0)
+}
+
+/// Erases a block and programs what it is to hold.
+fn write_block(
+    output: &mut dyn Flash,
+    block: BlockIndex,
+    bytes: &[u8],
+    oob: Vec<u8>,
+) -> std::result::Result<(), FlashError> {
+    let geometry = *output.geometry();
+    let context = Context::at(Nanos::ZERO).for_cause(Cause::Recovery);
+    output.erase(&context, block)?;
+    let unit = if geometry.kind == FlashKind::Nor { geometry.write_unit } else { geometry.page_size };
+    if !oob.is_empty() && bytes.is_empty() {
+        let program = PageProgram { oob: &oob, ..PageProgram::bytes(0, &[]) };
+        output.program(&context, block.page(0), program)?;
+    }
+    for (page, piece) in (0..).zip(bytes.chunks(geometry.page_size as usize)) {
+        let mut piece = piece.to_vec();
+        piece.resize(piece.len().next_multiple_of(unit.max(1) as usize), 0xFF);
+        let oob = if page == 0 { &oob[..] } else { &[] };
+        output.program(&context, block.page(page), PageProgram { oob, ..PageProgram::bytes(0, &piece) })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! What was, as far as it is still on the flash: superseded content of files, and names that were taken away.
+//!
+//! Nothing of this is part of the volume. It lasts until the collector erases its blocks.
+
+use std::collections::BTreeMap;
+
+use nandkit_flash::Flash;
+use nandkit_units::Cause;
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use crate::NodeAddress;
+use crate::check::Paths;
+use crate::inode::Body;
+use crate::layout::{Header, INODE_SIZE, node_type};
+use crate::load::{Piece, choose, format, fragments_of};
+use crate::scan::node;
+use crate::volume::Jffs2;
+
+/// A node of an inode that is still on the flash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Counts up with each node of the inode.
+    pub version: u32,
+    /// Where the node stands.
+    pub at: NodeAddress,
+    /// First byte of the file that it holds.
+    pub offset: u32,
+    /// Bytes of the file that it holds; 0 where it gives attributes only.
+    pub length: u32,
+    /// Bytes of the file at that time.
+    pub size: u32,
+    /// Type and permissions at that time.
+    pub mode: u32,
+    /// Time of modification, seconds since 1970.
+    pub modified: u32,
+    /// Whether its data are whole.
+    pub intact: bool,
+}
+
+/// A file's content as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldContent {
+    /// The version that gave the attributes: the highest one asked for that is still there.
+    pub version: u32,
+    /// Type and permissions.
+    pub mode: u32,
+    /// Time of modification, seconds since 1970.
+    pub modified: u32,
+    /// The content, or a symbolic link's target. Ranges that are lost are zeroes.
+    pub bytes: Vec<u8>,
+    /// Ranges of which no node is left or whose nodes are damaged: start and the byte behind. Holes that were written as such are none.
+    pub lost: Vec<(u32, u32)>,
+}
+
+/// A name that is no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedName {
+    /// The directory that held it.
+    pub parent: u32,
+    /// The directory's path, where it still has one.
+    pub parent_path: Option<Vec<u8>>,
+    /// The name.
+    pub name: Vec<u8>,
+    /// The inode that was so called.
+    pub inode: u32,
+    /// `st_mode >> 12` of that inode.
+    pub kind: u8,
+    /// Where the node that says so stands.
+    pub at: NodeAddress,
+    /// Its version among the directory's nodes.
+    pub version: u32,
+    /// When the name was taken away, seconds since 1970, where a node still tells.
+    pub deleted: Option<u32>,
+    /// The inode has another name now: it was renamed, or this was one of several.
+    pub lives: bool,
+}
+
+/// What a directory's nodes say of one name: version, address, inode, kind, time.
+type Said = (u32, NodeAddress, u32, u8, u32);
+
+impl<F: Flash> Jffs2<F> {
+    /// An inode's nodes that are still on the flash, dead inodes' included, by version. Errors: `NotFound` where there are none, `Device`.
+    pub fn versions(&self, inode: u32) -> Result<Vec<Version>> {
+        let pieces = self.pieces(inode)?;
+        let mut versions = Vec::new();
+        for piece in &pieces {
+            let bytes =
+                self.bytes_at(piece.at, INODE_SIZE.saturating_add(piece.node.compressed_size), Cause::UserData)?;
+            versions.push(Version {
+                version: piece.node.version,
+                at: piece.at,
+                offset: piece.node.offset,
+                length: piece.size(),
+                size: piece.node.file_size,
+                mode: piece.node.mode,
+                modified: piece.node.modified,
+                intact: node::data(&piece.node, &bytes).is_ok(),
+            });
+        }
+        versions.sort_by_key(|version| (version.version, version.at));
+        Ok(versions)
+    }
+
+    /// What a file held when the node with this version was its newest: the rules of a mount, applied to the nodes up to that one. Errors: `NotFound` where nothing
+    /// so old is left, `InvalidArgument` where it is neither a file nor a symbolic link, `Device`.
+    pub fn content_at(&self, inode: u32, version: u32) -> Result<OldContent> {
+        let pieces = self.pieces(inode)?.into_iter().filter(|piece| piece.node.version <= version).collect();
+        let mut read = |at, length| self.bytes_at(at, length, Cause::UserData);
+        let chosen = choose(pieces, &mut read)?;
+        let nothing = || {
+            FsError::new(
+                ErrorKind::NotFound,
+                format!("inode {inode}: no whole node of version {version} or before is left"),
+            )
+        };
+        let latest = chosen.valid.first().copied().ok_or_else(nothing)?;
+        let node = latest.node;
+        let size = match node.mode & 0o170_000 {
+            format::REGULAR => node.file_size,
+            format::SYMLINK => node.data_size,
+            _ => {
+                return Err(FsError::new(
+                    ErrorKind::InvalidArgument,
+                    format!("inode {inode} is neither a file nor a link"),
+                ));
+            }
+        };
+        let mut body = Body { mode: node.mode, fragments: fragments_of(&chosen), ..Body::default() };
+        body.fragments.clear(size, u32::MAX, &mut Vec::new());
+        let mut lost = Vec::new();
+        let mut end = 0;
+        for fragment in body.fragments.all() {
+            if fragment.start > end {
+                lost.push((end, fragment.start));
+            }
+            end = fragment.end;
+        }
+        if end < size {
+            lost.push((end, size));
+        }
+        // What no node holds at the end is told, not delivered: a size alone may be anything.
+        let mut bytes = vec![0; end.min(size) as usize];
+        for start in (0..bytes.len()).step_by(4096) {
+            let stop = bytes.len().min(start + 4096);
+            let Some(page) = bytes.get_mut(start..stop) else { break };
+            match self.read_range(&body, start as u32, page, Cause::UserData) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Corrupt => lost.push((start as u32, stop as u32)),
+                Err(error) => return Err(error),
+            }
+        }
+        lost.sort_unstable();
+        Ok(OldContent { version: node.version, mode: node.mode, modified: node.modified, bytes, lost })
+    }
+
+    /// Names that were taken away and whose nodes are still on the flash, dead directories' included; by directory and name. Errors: `Device`. Cost: reads every
+    /// directory entry.
+    pub fn deleted(&self) -> Result<Vec<DeletedName>> {
+        let paths = Paths::of(&self.inodes);
+        let mut deleted = Vec::new();
+        for (parent, inode) in &self.inodes {
+            let mut names: BTreeMap<Vec<u8>, Vec<Said>> = BTreeMap::new();
+            for at in &inode.nodes {
+                let bytes = self.node_bytes(*at, Cause::Metadata)?;
+                let order = self.medium.order();
+                let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
+                let Some(header) = header.filter(|header| header.node_type == node_type::DIRENT) else { continue };
+                let Ok((dirent, name)) = node::dirent(order, &bytes, header.total_length) else { continue };
+                let said = (name.version, *at, name.inode, name.kind, dirent.made);
+                names.entry(name.name.into_vec()).or_default().push(said);
+            }
+            for (name, mut said) in names {
+                said.sort_unstable();
+                let now = inode.entries.as_ref().and_then(|entries| entries.inode(&name));
+                let now = now.filter(|_| inode.links > 0);
+                let mut seen = Vec::new();
+                for (place, (version, at, target, kind, _)) in said.iter().enumerate().rev() {
+                    if *target == 0 || Some(*target) == now || seen.contains(target) {
+                        continue;
+                    }
+                    seen.push(*target);
+                    let after = said.get(place + 1).filter(|next| next.4 != 0);
+                    deleted.push(DeletedName {
+                        parent: *parent,
+                        parent_path: paths.path(*parent).filter(|_| inode.links > 0),
+                        name: name.clone(),
+                        inode: *target,
+                        kind: *kind,
+                        at: *at,
+                        version: *version,
+                        deleted: after.map(|next| next.4),
+                        lives: self.inodes.get(target).is_some_and(|inode| inode.links > 0),
+                    });
+                }
+            }
+        }
+        Ok(deleted)
+    }
+
+    fn pieces(&self, inode: u32) -> Result<Vec<Piece>> {
+        let found = self.inodes.get(&inode);
+        let found =
+            found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("no node of inode {inode} is left")))?;
+        let order = self.medium.order();
+        let mut pieces = Vec::new();
+        for at in &found.nodes {
+            let bytes = self.bytes_at(*at, INODE_SIZE, Cause::Metadata)?;
+            let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
+            let Some(header) = header.filter(|header| header.node_type == node_type::INODE) else { continue };
+            if let Ok(node) = node::inode(order, &bytes, header.total_length).map_err(|_| ()) {
+                pieces.push(Piece { at: *at, node });
+            }
+        }
+        Ok(pieces)
+    }
+}

@@ -1,0 +1,348 @@
+//! Truth about damage: 20,000 damaged images, and what is told of each.
+//!
+//! Whatever the format witnesses is reported where it is; whatever was not damaged is delivered.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use common::{Draw, Listing, RamFlash, listing_of_volume, mount, run};
+use nandkit_jffs2::catalogue::Owner;
+use nandkit_jffs2::check::CheckReport;
+use nandkit_jffs2::layout::{ByteOrder, Dirent, Header, Xattr, node_type};
+use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+/// Damaged images of each of the two volumes.
+const IMAGES: usize = 10_000;
+const BLANK_BLOCKS: usize = 3;
+
+/// A node of the image as it was made.
+struct Node {
+    start: usize,
+    end: usize,
+    kind: u16,
+    /// Bytes before its data, name or entries.
+    fixed: usize,
+    /// Bytes without the padding behind it.
+    length: usize,
+    /// The paths that its loss may change, and all below them.
+    paths: BTreeSet<String>,
+}
+
+struct Made {
+    bytes: Vec<u8>,
+    erase_size: usize,
+    nand: bool,
+    nodes: Vec<Node>,
+    /// Byte of a node with the bit that marks it obsolete.
+    accurate: usize,
+    shown: Listing,
+}
+
+impl Made {
+    fn flash(&self, bytes: Vec<u8>) -> RamFlash {
+        match self.nand {
+            true => RamFlash::nand(bytes, self.erase_size as u32, 512, 16),
+            false => RamFlash::nor(bytes, self.erase_size as u32),
+        }
+    }
+
+    /// Makes an image of 200 files of every kind.
+    fn new(scratch: &Path, order: &str, erase_size: usize, nand: bool) -> Self {
+        let root = scratch.join("root");
+        let table = common::plant_small(&root, 200, 11);
+        let text = |name: &str| scratch.join(name).to_str().unwrap().to_string();
+        let (image, summed, erase) = (text("image"), text("summed"), erase_size.to_string());
+        let (root, table) = (root.to_str().unwrap(), table.to_str().unwrap());
+        let mut arguments = vec!["-r", root, "-D", table, "-o", &image, "-e", &erase, order, "--with-xattr", "-q"];
+        arguments.extend(nand.then_some("-n"));
+        run("mkfs.jffs2", &arguments);
+        let mut bytes = std::fs::read(&image).unwrap();
+        if !nand {
+            run("sumtool", &["-i", &image, "-o", &summed, "-e", &erase, order]);
+            bytes = std::fs::read(&summed).unwrap();
+        }
+        bytes.resize(bytes.len().next_multiple_of(erase_size) + BLANK_BLOCKS * erase_size, 0xFF);
+        let mut made = Self {
+            bytes,
+            erase_size,
+            nand,
+            nodes: Vec::new(),
+            accurate: if order == "-l" { 3 } else { 2 },
+            shown: Listing::new(),
+        };
+        let volume = mount(made.flash(made.bytes.clone()), MountOptions::default()).unwrap();
+        made.shown = without_links(listing_of_volume(&volume, true));
+        assert!(made.shown.len() > 200 && volume.check(false).unwrap().findings.is_empty());
+        made.nodes = nodes(&made, &volume, if order == "-l" { ByteOrder::Little } else { ByteOrder::Big });
+        made
+    }
+}
+
+/// Links are not compared: a lost name changes the count at the other one.
+fn without_links(listing: Listing) -> Listing {
+    let words = |text: &str| text.split(' ').filter(|word| !word.starts_with('x')).collect::<Vec<_>>().join(" ");
+    listing.into_iter().map(|(path, text)| (path, words(&text))).collect()
+}
+
+fn nodes(made: &Made, volume: &Jffs2<RamFlash>, order: ByteOrder) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    let mut names: Vec<(Dirent, String)> = Vec::new();
+    let mut all = Vec::new();
+    for (number, block) in volume.catalogue().blocks.iter().enumerate() {
+        for node in &block.nodes {
+            let start = number * made.erase_size + node.offset as usize;
+            let header = Header::decode(order, &made.bytes[start..]).unwrap();
+            if header.check(order).is_err() {
+                continue;
+            }
+            if header.node_type == node_type::DIRENT {
+                let dirent = Dirent::decode(order, &made.bytes[start..]).unwrap();
+                let name = &made.bytes[start + 40..start + 40 + usize::from(dirent.name_length)];
+                names.push((dirent, String::from_utf8(name.to_vec()).unwrap()));
+            }
+            all.push((start, node.length as usize, header, node.owner()));
+        }
+    }
+    let mut paths: BTreeMap<u32, BTreeSet<String>> = BTreeMap::from([(1, BTreeSet::from([String::new()]))]);
+    for _ in 0..5 {
+        for (dirent, name) in &names {
+            for parent in paths.get(&dirent.parent).cloned().unwrap_or_default() {
+                paths.entry(dirent.inode).or_default().insert(format!("{parent}/{name}"));
+            }
+        }
+    }
+    let with_xattrs =
+        || made.shown.iter().filter(|(_, text)| text.contains('=')).map(|(path, _)| path.clone()).collect();
+    for (start, length, header, owner) in all {
+        let touched = match (header.node_type, owner) {
+            (node_type::DIRENT, _) => {
+                let dirent = Dirent::decode(order, &made.bytes[start..]).unwrap();
+                paths[&dirent.inode].clone()
+            }
+            (node_type::XATTR | node_type::XREF, _) => with_xattrs(),
+            (_, Owner::Inode(inode)) => paths[&inode].clone(),
+            _ => BTreeSet::new(),
+        };
+        let kind = header.node_type;
+        let fixed = match kind {
+            node_type::DIRENT => 40,
+            node_type::INODE => 68,
+            node_type::XATTR | node_type::SUMMARY => 32,
+            node_type::XREF => 28,
+            _ => 12,
+        };
+        let mut whole = header.total_length as usize;
+        if kind == node_type::XATTR {
+            // The length of these counts the padding behind the value.
+            let found = Xattr::decode(order, &made.bytes[start..]).unwrap();
+            whole = 32 + usize::from(found.name_length) + 1 + usize::from(found.value_length);
+        }
+        nodes.push(Node { start, end: start + length, kind, fixed, length: whole, paths: touched });
+    }
+    nodes
+}
+
+/// What was done to an image.
+#[derive(Debug)]
+struct Harm {
+    class: &'static str,
+    /// The first damaged byte.
+    at: usize,
+    /// Where a finding is expected; empty where nothing witnesses the damage.
+    witnessed: Vec<usize>,
+    /// Bytes that are damaged.
+    range: std::ops::Range<usize>,
+}
+
+fn flip(made: &Made, bytes: &mut [u8], draw: &mut Draw, live: bool) -> Harm {
+    let at = if live {
+        let node = &made.nodes[draw.below(made.nodes.len())];
+        // Header, fixed part and the rest of a node alike.
+        match draw.below(3) {
+            0 => node.start + draw.below(12),
+            1 => node.start + draw.below(node.fixed),
+            _ => node.start + draw.below(node.length),
+        }
+    } else {
+        draw.below(bytes.len())
+    };
+    bytes[at] ^= 1 << draw.below(8);
+    let node = made.nodes.iter().find(|node| (node.start..node.end).contains(&at));
+    let Some(node) = node else {
+        let class = "blank";
+        return Harm { class, at, witnessed: vec![at & !3], range: at..at + 1 };
+    };
+    let class = match (at - node.start, node.kind) {
+        (_, node_type::SUMMARY) => "summary",
+        (_, node_type::CLEANMARKER) => "cleanmarker",
+        (_, node_type::PADDING) => "padding",
+        (offset, _) if offset >= node.length => "padding",
+        (0..12, _) => "header",
+        (offset, _) if offset < node.fixed => "node",
+        (_, node_type::DIRENT) => "name",
+        _ => "data",
+    };
+    if at == node.start + made.accurate && (bytes[at] ^ made.bytes[at]) == 0x20 {
+        // What marks a node obsolete in place: allowed on NOR, and told where a summary or NAND says otherwise.
+        return Harm { class: "obsolete mark", at, witnessed: vec![], range: at..at + 1 };
+    }
+    let behind = at - node.start >= node.length;
+    let told = node.start + if behind { node.length } else { 0 };
+    Harm { class, at, witnessed: vec![told], range: at..at + 1 }
+}
+
+fn lose_block(made: &Made, bytes: &mut [u8], draw: &mut Draw) -> Harm {
+    let used = bytes.len() / made.erase_size - BLANK_BLOCKS;
+    let start = draw.below(used) * made.erase_size;
+    let range = start..start + made.erase_size;
+    let block = &mut bytes[range.clone()];
+    let (class, witnessed) = match draw.below(3) {
+        0 => {
+            block.fill(0xFF);
+            ("block blanked", vec![])
+        }
+        1 => {
+            block.fill(0);
+            ("block zeroed", vec![start])
+        }
+        _ => {
+            block.iter_mut().for_each(|byte| *byte = draw.next() as u8);
+            ("block of noise", vec![start])
+        }
+    };
+    Harm { class, at: start, witnessed, range }
+}
+
+fn cut(made: &Made, bytes: &mut [u8], draw: &mut Draw) -> Harm {
+    let node = &made.nodes[draw.below(made.nodes.len())];
+    let at = node.start + if draw.below(4) == 0 { 0 } else { draw.below(node.length) };
+    let lost_some = bytes[at..node.start + node.length].iter().any(|byte| *byte != 0xFF);
+    bytes[at..].fill(0xFF);
+    let end = bytes.len();
+    if at == node.start || !lost_some {
+        return Harm { class: "tail cut between nodes", at, witnessed: vec![], range: at..end };
+    }
+    Harm { class: "tail cut in a node", at, witnessed: vec![node.start], range: at..end }
+}
+
+/// What is wrong with what was told; `Ok` is whether anything was told.
+fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &CheckReport) -> Result<bool, String> {
+    let told = |at: &usize| report.findings.iter().any(|finding| finding.damage.at.0 as usize == *at);
+    if !harm.witnessed.iter().all(told) {
+        let near: Vec<String> = report.findings.iter().map(|finding| finding.damage.to_string()).take(5).collect();
+        return Err(format!("nothing is told of {:#x?}, but {near:?}", harm.witnessed));
+    }
+    let shown = without_links(listing_of_volume(volume, true));
+    let hit = made.nodes.iter().filter(|node| node.start < harm.range.end && harm.range.start < node.end);
+    let may_differ: BTreeSet<&String> = hit.flat_map(|node| &node.paths).collect();
+    for path in made.shown.keys().chain(shown.keys()) {
+        let below = |top: &&&String| {
+            path.as_str() == top.as_str() || path.strip_prefix(top.as_str()).is_some_and(|rest| rest.starts_with('/'))
+        };
+        if made.shown.get(path) != shown.get(path) && !may_differ.iter().any(|top| below(&top)) {
+            return Err(format!("{path} was not damaged: {:?} became {:?}", made.shown.get(path), shown.get(path)));
+        }
+    }
+    if harm.class == "data"
+        && let Some(node) = made.nodes.iter().find(|node| node.start == harm.witnessed[0])
+    {
+        let mut named = report.findings.iter().filter(|finding| finding.damage.at.0 as usize == node.start);
+        let path = named.find_map(|finding| finding.path.clone()).unwrap_or_default();
+        if !node.paths.contains(String::from_utf8_lossy(&path).as_ref()) {
+            return Err(format!("of the file only {:?} is told", String::from_utf8_lossy(&path)));
+        }
+    }
+    Ok(!report.findings.is_empty())
+}
+
+fn one(made: &Made, number: usize) -> (&'static str, bool) {
+    let mut draw = Draw((number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    (0..8).for_each(|_| _ = draw.next());
+    let mut bytes = made.bytes.clone();
+    let harm = match number % 20 {
+        0 => lose_block(made, &mut bytes, &mut draw),
+        1 | 2 => cut(made, &mut bytes, &mut draw),
+        case => flip(made, &mut bytes, &mut draw, case % 2 == 0),
+    };
+    let options = MountOptions { use_summaries: number % 3 != 0, ..MountOptions::default() };
+    let judged = match mount(made.flash(bytes), options) {
+        Ok(volume) => {
+            let report = volume.check(false).unwrap();
+            judge(made, &harm, &volume, &report)
+        }
+        // Nothing at all is left, and it is said.
+        Err(error) => {
+            if made.nodes.iter().any(|node| node.end <= harm.at) {
+                Err(error.to_string())
+            } else {
+                Ok(true)
+            }
+        }
+    };
+    match judged {
+        Ok(told) => (harm.class, told),
+        Err(what) => panic!("image {number} ({}): {harm:?}: {what}", if made.nand { "NAND" } else { "NOR" }),
+    }
+}
+
+#[test]
+fn no_witnessed_damage_passes_in_silence_and_the_rest_is_delivered() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (nor, nand) = (scratch.path().join("nor"), scratch.path().join("nand"));
+    std::fs::create_dir_all(&nor).unwrap();
+    std::fs::create_dir_all(&nand).unwrap();
+    let mut classes: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for made in [Made::new(&nor, "-l", 16 << 10, false), Made::new(&nand, "-b", 16 << 10, true)] {
+        let found: Vec<(&str, bool)> = (0..IMAGES).into_par_iter().map(|number| one(&made, number)).collect();
+        for (class, told) in found {
+            classes.entry(class).or_default()[usize::from(told)] += 1;
+        }
+    }
+    println!("class: silent, told\n{classes:#?}");
+    let silent: Vec<&str> = classes.iter().filter(|(_, counts)| counts[0] > 0).map(|(class, _)| *class).collect();
+    // What docs/formats/jffs2.md says: these leave no trace unless a reference dangles.
+    assert!(
+        silent.iter().all(|class| ["block blanked", "obsolete mark", "tail cut between nodes"].contains(class)),
+        "{silent:?}"
+    );
+    for class in ["header", "node", "name", "data", "summary", "cleanmarker", "blank", "padding", "tail cut in a node"]
+    {
+        assert!(classes.get(class).is_some_and(|counts| counts[1] > 20), "{class}: {classes:?}");
+    }
+}
+
+#[test]
+fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
+    let scratch = tempfile::tempdir().unwrap();
+    let made = Made::new(scratch.path(), "-l", 16 << 10, false);
+    let mut changed = 0;
+    for number in 0..300 {
+        let mut draw = Draw(number * 77 + 1_000_003);
+        let mut bytes = made.bytes.clone();
+        for _ in 0..4 {
+            flip(&made, &mut bytes, &mut draw, true);
+        }
+        if number % 4 == 0 {
+            lose_block(&made, &mut bytes, &mut draw);
+        }
+        let scanned = MountOptions { use_summaries: false, ..MountOptions::default() };
+        let volume = mount(made.flash(bytes), scanned.clone()).unwrap();
+        let report = volume.check(false).unwrap();
+        let plan = volume.repair_plan(&report).unwrap();
+        let mut output = made.flash(vec![0; made.bytes.len()]);
+        assert_eq!(volume.repair_to(&plan, &mut output).unwrap(), []);
+        let repaired = mount(output, scanned).unwrap();
+        let left = repaired.check(false).unwrap();
+        let wrong: Vec<_> = left.findings.iter().filter(|finding| finding.damage.kind != DamageKind::Missing).collect();
+        assert!(wrong.is_empty(), "{number}: {wrong:?}");
+        let mut before = listing_of_volume(&volume, true);
+        // Names of inodes of which nothing is left are gone.
+        before.retain(|_, text| text != "Corrupt");
+        common::assert_same(&listing_of_volume(&repaired, true), &before, &format!("image {number}"));
+        changed += usize::from(!plan.dropped.is_empty());
+    }
+    assert!(changed > 200);
+}

@@ -1,0 +1,82 @@
+//! Images of mkfs.jffs2 and sumtool (Debian package mtd-utils), read whole.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{RamFlash, assert_same, listing_of_directory, listing_of_volume, mount, plant, run};
+use nandkit_jffs2::MountOptions;
+use nandkit_jffs2::medium::Cleanmarker;
+
+/// Options of mkfs.jffs2, erase size, and page size and OOB where the image is for NAND.
+const IMAGES: &[(&str, u32, Option<(u32, u32)>)] = &[
+    ("-l -x lzo", 128 << 10, None),
+    ("-b -x lzo", 128 << 10, None),
+    ("-l -m none", 64 << 10, None),
+    ("-b -m none -n", 64 << 10, Some((2048, 64))),
+    ("-l -n -m size", 128 << 10, Some((2048, 64))),
+    ("-l -n -X lzo", 16 << 10, Some((512, 16))),
+    ("-b -x zlib -x lzo", 8 << 10, None),
+    ("-l -x zlib -x rtime -X lzo -y 80:lzo", 8 << 10, None),
+    ("-b -x rtime -s 2048", 256 << 10, None),
+    ("-l -x zlib -s 16384", 1 << 20, None),
+];
+
+fn flash(bytes: &[u8], erase_size: u32, nand: Option<(u32, u32)>) -> RamFlash {
+    // Four blocks of blank flash behind it.
+    let mut bytes = bytes.to_vec();
+    bytes.resize(bytes.len().next_multiple_of(erase_size as usize) + 4 * erase_size as usize, 0xFF);
+    match nand {
+        None => RamFlash::nor(bytes, erase_size),
+        Some((page, oob)) => RamFlash::nand(bytes, erase_size, page, oob),
+    }
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap()
+}
+
+#[test]
+fn images_of_mkfs_are_read_whole_by_scan_and_by_summaries() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("root");
+    let table = plant(&root, 120, 7);
+    let expected = listing_of_directory(&root, &table, true);
+    assert!(expected.values().filter(|text| text.contains("user.common")).count() > 5);
+    for (options, erase_size, nand) in IMAGES {
+        let image = scratch.path().join("image");
+        let text = |path: &Path| path.to_str().unwrap().to_string();
+        let erase = format!("{erase_size}");
+        let (root, table, output) = (text(&root), text(&table), text(&image));
+        let mut arguments = vec!["-r", &root, "-o", &output, "-e", &erase, "-D", &table, "--with-xattr", "-q"];
+        arguments.extend(options.split_whitespace());
+        run("mkfs.jffs2", &arguments);
+        let summed = text(&scratch.path().join("summed"));
+        let mut arguments = vec!["-i", &output, "-o", &summed, "-e", &erase];
+        arguments.extend(options.split_whitespace().filter(|option| ["-l", "-b", "-n"].contains(option)));
+        run("sumtool", &arguments);
+        for (file, summaries) in [(&output, true), (&summed, true), (&summed, false)] {
+            let bytes = read(Path::new(file));
+            let options_of_mount = MountOptions { use_summaries: summaries, ..MountOptions::default() };
+            let volume = mount(flash(&bytes, *erase_size, *nand), options_of_mount.clone()).unwrap();
+            let context = format!("{options}, {file}, summaries: {summaries}");
+            assert_same(&listing_of_volume(&volume, true), &expected, &context);
+            assert_eq!(volume.check(false).unwrap().findings, [], "{context}");
+            assert_eq!(volume.catalogue().recount(), Ok(()));
+            let parallel = MountOptions { parallel: true, ..options_of_mount };
+            let again = mount(flash(&bytes, *erase_size, *nand), parallel).unwrap();
+            assert_eq!(format!("{:?}", again.catalogue()), format!("{:?}", volume.catalogue()));
+        }
+    }
+}
+
+#[test]
+fn a_blank_device_is_an_empty_volume_and_another_format_is_none() {
+    let blank = mount(RamFlash::nand(vec![0xFF; 1 << 20], 16 << 10, 512, 16), MountOptions::default()).unwrap();
+    assert!(listing_of_volume(&blank, true).is_empty());
+    let other = mount(RamFlash::nor(vec![0x55; 1 << 20], 64 << 10), MountOptions::default());
+    assert_eq!(other.unwrap_err().kind, nandkit_vfs::ErrorKind::Corrupt);
+    let none = MountOptions { cleanmarker: Some(Cleanmarker::None), ..MountOptions::default() };
+    assert!(mount(RamFlash::nor(vec![0xFF; 1 << 20], 64 << 10), none).is_ok());
+}
