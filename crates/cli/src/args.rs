@@ -1,14 +1,23 @@
 //! The commands and their options: help texts, completions and the man page come from here.
 
+mod image;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// The NAND-flash storage stack in user space: compare file systems, translation layers and cleaning policies on an emulated chip.
+pub use image::{
+    CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
+    MkfsArguments, MkfsFormat,
+};
+
+/// The NAND-flash storage stack in user space: open, make and check flash images; compare file systems, translation layers and cleaning policies on an emulated chip.
 #[derive(Debug, Parser)]
 #[command(name = "nandkit", version, max_term_width = 110, arg_required_else_help = true)]
-#[command(after_help = "Exit status: 0 done, 1 a check or claim failed, 2 unusable input, 130 stopped by Ctrl-C.")]
+#[command(
+    after_help = "Exit status: 0 done, 1 a check or claim failed or damage was found, 2 unusable input, 130 stopped by Ctrl-C."
+)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -28,10 +37,18 @@ pub enum Command {
     Reproduce(ReproduceArguments),
     /// List the workloads, or show one with its parameters.
     Workloads(WorkloadsArguments),
-    /// Say what is in an image: a chip that a run has kept in a file, or a FAT volume.
+    /// Say what an image is, how sure that is and why, and what is in it: a dump, a volume, or a chip that a run has kept in a file.
     Info(InfoArguments),
-    /// Check the FAT volume of an image; exit status 1 where something is wrong.
+    /// List the files of an image.
+    Ls(LsArguments),
+    /// Write a file of an image to standard output.
+    Cat(CatArguments),
+    /// Write the files of an image into a directory, or into a tar archive.
+    Extract(ExtractArguments),
+    /// Check an image; exit status 1 where something is wrong.
     Check(CheckArguments),
+    /// Make an image from a directory or a tar archive.
+    Mkfs(MkfsArguments),
     /// List the recycling policies.
     Policies(PoliciesArguments),
     /// Print a completion script for a shell.
@@ -197,30 +214,6 @@ pub struct ReproduceArguments {
 pub struct WorkloadsArguments {
     /// The workload to show.
     pub name: Option<String>,
-    /// Print JSON, and nothing else, on standard output.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `info`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  nandkit info card.nand\n  nandkit info fat.img --json")]
-pub struct InfoArguments {
-    /// The image.
-    #[arg(value_name = "IMAGE")]
-    pub image: PathBuf,
-    /// Print JSON, and nothing else, on standard output.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `check`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  nandkit check fat.img\n  nandkit check card.nand --json")]
-pub struct CheckArguments {
-    /// The image.
-    #[arg(value_name = "IMAGE")]
-    pub image: PathBuf,
     /// Print JSON, and nothing else, on standard output.
     #[arg(long)]
     pub json: bool,

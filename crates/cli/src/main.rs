@@ -1,6 +1,6 @@
 //! The nandkit command line.
 //!
-//! Exit status: 0 done, 1 a check or claim failed, 2 unusable input, 130 stopped by Ctrl-C.
+//! Exit status: 0 done, 1 a check or claim failed or damage was found, 2 unusable input, 130 stopped by Ctrl-C.
 
 mod args;
 mod compare;
@@ -17,6 +17,7 @@ mod reproduce;
 mod run;
 mod session;
 mod stacks;
+mod stop;
 mod workloads;
 
 use std::process::ExitCode;
@@ -47,7 +48,11 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Workloads(arguments) => workloads::workloads(&arguments),
         Command::Info(arguments) => image::info(&arguments),
+        Command::Ls(arguments) => image::ls(&arguments),
+        Command::Cat(arguments) => image::cat(&arguments),
+        Command::Extract(arguments) => image::extract(&arguments),
         Command::Check(arguments) => image::check(&arguments),
+        Command::Mkfs(arguments) => image::mkfs(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -8,7 +8,7 @@ use nandkit_lab::Progress;
 
 const STEPS: u64 = 1000;
 
-/// A bar for an experiment.
+/// A bar for an experiment, or for files that are written.
 pub struct Bar {
     bar: ProgressBar,
 }
@@ -34,6 +34,15 @@ impl Bar {
         self.bar.set_position((progress.fraction * STEPS as f64) as u64);
         let left = progress.left_ns.map_or_else(String::new, |left| format!(", {} left", words(left)));
         self.bar.set_message(format!("{} of {} runs{left}", progress.finished, progress.total));
+    }
+
+    /// Shows how much of something is done.
+    pub fn show_share(&self, done: u64, total: u64, message: impl FnOnce() -> String) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        self.bar.set_position(((done as f64 / total.max(1) as f64).min(1.0) * STEPS as f64) as u64);
+        self.bar.set_message(message());
     }
 
     /// Takes the bar away.

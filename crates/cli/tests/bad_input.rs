@@ -308,3 +308,37 @@ fn a_full_disk_is_told_and_what_was_finished_is_kept() {
     let whole = fs::read_to_string(directory.path().join("out/runs.jsonl")).expect("reads");
     assert!(whole.starts_with(&kept) && whole.lines().count() == 9);
 }
+
+#[test]
+fn images_that_cannot_be_made_or_opened_are_refused() {
+    let mkfs = |case: &'static [&'static str], expected: &'static [&'static str]| Case {
+        files: &[
+            ("t.tar", ""),
+            ("there", "something"),
+            ("noise.bin", "neither chip nor dump"),
+            ("table", "/x q 1 0 0\n"),
+        ],
+        arguments: case,
+        expected,
+    };
+    check(&[
+        mkfs(&["mkfs", "jffs2", "--from", "t.tar", "there"], &["there", "exists", "--force"]),
+        mkfs(&["mkfs", "jffs2", "--from", "missing", "i"], &["missing", "expected a directory or a tar archive"]),
+        mkfs(&["mkfs", "jffs2", "--from", "noise.bin", "i"], &["noise.bin", "expected a directory or a tar archive"]),
+        mkfs(&["mkfs", "jffs2", "--from", ".", "-e", "1000", "i"], &["erase size", "1000", "expected"]),
+        mkfs(&["mkfs", "jffs2", "--from", ".", "-x", "zlibb", "i"], &["--compress", "zlibb", "\"zlib\""]),
+        mkfs(&["mkfs", "jffs2", "--from", ".", "--device", "nandsim", "i"], &["--device", "nandsim"]),
+        mkfs(&["mkfs", "jffs2", "--from", ".", "--size", "100000", "i"], &["100000", "multiple of the erase size"]),
+        mkfs(&["mkfs", "jffs2", "--from", ".", "-D", "table", "i"], &["table", "line 1"]),
+        mkfs(&["mkfs", "jffs2", "--from", ".", "no/such/i"], &["no/such/i"]),
+        mkfs(&["mkfs", "jffs3", "--from", ".", "i"], &["jffs3", "jffs2"]),
+        mkfs(&["ls", "noise.bin"], &["noise.bin", "begins with \"neither", "expected a chip", "JFFS2"]),
+        mkfs(&["ls", "noise.bin", "--offset", "1M"], &["--offset 1048576", "21 bytes", "inside"]),
+        mkfs(&["ls", "noise.bin", "--region", "rootfs"], &["--region", "rootfs"]),
+        mkfs(&["ls", "noise.bin", "--erase-size", "x"], &["--erase-size", "x"]),
+        mkfs(&["cat", "missing", "a"], &["missing", "cannot read"]),
+        mkfs(&["extract", "noise.bin"], &["DIR"]),
+        mkfs(&["extract", "noise.bin", "--to-tar", "-", "--json"], &["--json", "standard output"]),
+        mkfs(&["check", ".", "--repair", "x"], &["no plain file"]),
+    ]);
+}

@@ -21,9 +21,22 @@ fn json(text: &str) -> Value {
 fn every_command_has_help_with_an_example() {
     let directory = here();
     let overview = succeeds(directory.path(), &["--help"]);
-    for command in
-        ["compare", "run", "devices", "reproduce", "workloads", "info", "check", "policies", "completions", "man"]
-    {
+    for command in [
+        "compare",
+        "run",
+        "devices",
+        "reproduce",
+        "workloads",
+        "info",
+        "ls",
+        "cat",
+        "extract",
+        "check",
+        "mkfs",
+        "policies",
+        "completions",
+        "man",
+    ] {
         assert!(overview.contains(command), "{overview}");
         let help = succeeds(directory.path(), &[command, "--help"]);
         assert!(help.contains("Usage: nandkit") && help.contains("Example"), "{help}");

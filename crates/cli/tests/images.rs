@@ -218,3 +218,33 @@ fn fat_images_are_shown_and_checked() {
         fails(path, &[command, "f.img"], &["f.img"]);
     }
 }
+
+#[test]
+fn files_of_fat_volumes_are_read_as_they_are_and_on_chips() {
+    let directory = here();
+    let path = directory.path();
+    let sh = |command: &str| {
+        let output =
+            std::process::Command::new("sh").args(["-c", command]).current_dir(path).output().expect("sh runs");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    fs::create_dir(path.join("tree")).expect("a directory");
+    fs::write(path.join("tree/long name.text"), vec![7; 70_000]).expect("a file");
+    sh("truncate -s 4M v.img && mkfs.vfat v.img > /dev/null && mcopy -i v.img -s tree ::tree");
+    assert_eq!(succeeds(path, &["ls", "-R", "v.img"]), "tree\ntree/long name.text\n");
+    succeeds(path, &["extract", "v.img", "out"]);
+    sh("diff -r tree out/tree");
+    // The same volume in a partition of a disk, and on a chip.
+    sh("truncate -s 1M disk && cat v.img >> disk");
+    assert_eq!(succeeds(path, &["ls", "disk", "--offset", "1M"]), "tree\n");
+    succeeds(path, &["run", "s.toml", "--device-file", "c.nand"]);
+    let names = succeeds(path, &["ls", "-R", "c.nand"]);
+    succeeds(path, &["extract", "c.nand", "chip"]);
+    assert!(!names.is_empty());
+    for name in names.lines() {
+        assert!(path.join("chip").join(name).exists(), "{name}");
+    }
+    fails(path, &["ls", "c.nand", "--erase-size", "16K"], &["--erase-size", "chip"]);
+    fails(path, &["cat", "v.img", "tree", "--versions"], &["fat", "expected an image of JFFS2"]);
+    fails(path, &["ls", "v.img", "--deleted"], &["fat", "expected an image of JFFS2"]);
+}

@@ -1,5 +1,8 @@
 //! Running the binary.
 
+#[allow(dead_code, reason = "not every test binary makes nodes by hand")]
+pub mod jffs2;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -31,4 +34,11 @@ pub fn succeeds(directory: &Path, arguments: &[&str]) -> String {
     let outcome = nandkit(directory, arguments);
     assert_eq!(outcome.status, Some(0), "{arguments:?}: {}", outcome.stderr);
     outcome.stdout
+}
+
+/// What a call of nandkit writes to standard output, whatever its exit status.
+#[allow(dead_code, reason = "not every test binary calls it")]
+pub fn nandkit_bytes(directory: &Path, arguments: &[&str]) -> Vec<u8> {
+    let output = Command::new(env!("CARGO_BIN_EXE_nandkit")).args(arguments).current_dir(directory).output();
+    output.expect("the binary runs").stdout
 }

@@ -1,35 +1,134 @@
-//! `nandkit info` and `nandkit check`
+//! `nandkit info`
 
 use nandkit_record::ErasesPerBlock;
-use nandkit_stack::image::{self, ChipInfo, FatInfo, Image, Layer, Volume};
+use nandkit_stack::image::{
+    self, ByteOrder, ChipInfo, Detection, DumpSummary, FatInfo, Image, Layer, RegionInfo, Volume,
+};
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::{Value, json};
 
-use crate::args::{CheckArguments, InfoArguments};
+use super::input;
+use crate::args::InfoArguments;
 use crate::failure::Failure;
 use crate::output;
 
-fn input(error: nandkit_stack::StackError) -> Failure {
-    // The message begins with the path: the key in a spec would say less.
-    Failure::Input(error.detail)
-}
-
 /// Says what an image is and what it holds.
 pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
-    let found = image::inspect(&arguments.image).map_err(input)?;
+    let found = image::inspect(&arguments.image.image, &arguments.image.options()).map_err(input)?;
     if arguments.json {
         return output::json(&match &found {
             Image::Chip(chip) => chip_json(chip),
-            Image::Fat(fat) => json!({"image": "fat", "volume": fat_json(fat)}),
+            Image::Dump(dump) => dump_json(dump),
         });
     }
     let lines = match &found {
         Image::Chip(chip) => chip_lines(chip),
-        Image::Fat(fat) => fat_lines(fat),
+        Image::Dump(dump) => dump_lines(dump),
     };
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let text: String = lines.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect();
     output::text(&text)
+}
+
+fn dump_lines(dump: &DumpSummary) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if let Some(region) = &dump.region {
+        lines.push(("region", region_text(region)));
+    }
+    lines.push(("file", format!("{} bytes, {}", dump.file_bytes, format_bytes(dump.file_bytes))));
+    match (&dump.fat, dump.detections.first()) {
+        (Some(fat), _) => lines.extend(fat_lines(fat)),
+        (None, Some(best)) => lines.push(("file system", detection_text(best))),
+        (None, None) => lines.push(("file system", "none that can be opened as it is; see the regions".to_owned())),
+    }
+    if let Some(best) = dump.detections.first() {
+        lines.push(("score", format!("{} of 1200", best.points)));
+        lines.extend(best.why.iter().map(|why| ("because", why.clone())));
+    }
+    lines.extend(
+        dump.detections
+            .iter()
+            .skip(1)
+            .map(|other| ("or", format!("{}, score {}", detection_text(other), other.points))),
+    );
+    if !dump.bad_blocks.is_empty() {
+        let blocks: Vec<String> = dump.bad_blocks.iter().take(20).map(ToString::to_string).collect();
+        let more = if dump.bad_blocks.len() > 20 { ", ..." } else { "" };
+        lines.push(("bad blocks", format!("{}: {}{more}", dump.bad_blocks.len(), blocks.join(", "))));
+    }
+    lines.extend(dump.notes.iter().map(|note| ("note", note.clone())));
+    for region in &dump.regions {
+        lines.push(("region", region_text(region)));
+        lines.extend(region.notes.iter().map(|note| ("", note.clone())));
+    }
+    lines
+}
+
+fn detection_text(found: &Detection) -> String {
+    let notes = if found.notes.is_empty() { String::new() } else { format!("; {}", found.notes.join(", ")) };
+    format!("{}, {}{notes}", found.format, found.layout)
+}
+
+fn region_text(region: &RegionInfo) -> String {
+    let opens = region.opens_as.map_or_else(String::new, |format| format!(", opens as {format}"));
+    format!(
+        "{} \"{}\" at {:#x}, {}: {} (from {}){opens}",
+        region.number,
+        region.name,
+        region.offset,
+        format_bytes(region.size),
+        region.kind,
+        region.source
+    )
+}
+
+fn dump_json(dump: &DumpSummary) -> Value {
+    let volume = match (&dump.fat, dump.detections.first()) {
+        (Some(fat), _) => fat_json(fat),
+        (None, Some(best)) => json!({"kind": best.format}),
+        (None, None) => Value::Null,
+    };
+    json!({
+        "image": dump.format(),
+        "file_bytes": dump.file_bytes,
+        "volume": volume,
+        "detections": dump.detections.iter().map(detection_json).collect::<Vec<_>>(),
+        "region": dump.region.as_ref().map(region_json),
+        "regions": dump.regions.iter().map(region_json).collect::<Vec<_>>(),
+        "bad_blocks": dump.bad_blocks,
+        "notes": dump.notes,
+    })
+}
+
+fn detection_json(found: &Detection) -> Value {
+    let order = found.byte_order.map(|order| match order {
+        ByteOrder::Little => "little",
+        ByteOrder::Big => "big",
+    });
+    json!({
+        "format": found.format,
+        "points": found.points,
+        "why": found.why,
+        "notes": found.notes,
+        "layout": found.layout,
+        "erase_size": found.erase_size,
+        "page_size": found.page_size,
+        "oob_size": found.oob_size,
+        "endian": order,
+    })
+}
+
+fn region_json(region: &RegionInfo) -> Value {
+    json!({
+        "number": region.number,
+        "name": region.name,
+        "offset": region.offset,
+        "size": region.size,
+        "kind": region.kind,
+        "source": region.source,
+        "opens_as": region.opens_as,
+        "notes": region.notes,
+    })
 }
 
 type Line = (&'static str, String);
@@ -138,39 +237,4 @@ fn fat_json(fat: &FatInfo) -> Value {
         "total_bytes": fat.total_bytes,
         "free_bytes": fat.free_bytes,
     })
-}
-
-/// Checks the FAT volume of an image.
-pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
-    let report = image::check(&arguments.image).map_err(input)?;
-    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    if arguments.json {
-        let list: Vec<Value> = report
-            .findings
-            .iter()
-            .map(|finding| json!({"kind": format!("{:?}", finding.kind), "detail": finding.detail}))
-            .collect();
-        output::json(&json!({
-            "findings": list,
-            "files": report.files,
-            "directories": report.directories,
-            "clusters_used": report.clusters_used,
-            "clusters_free": report.clusters_free,
-            "clusters_bad": report.clusters_bad,
-        }))?;
-    } else {
-        let mut text: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
-        text += &format!(
-            "{} files in {} directories; clusters: {} used, {} free, {} bad\n",
-            report.files, report.directories, report.clusters_used, report.clusters_free, report.clusters_bad
-        );
-        output::text(&text)?;
-    }
-    match findings.len() {
-        0 => Ok(()),
-        1 => Err(Failure::Check(format!("{}: something is wrong with the volume", arguments.image.display()))),
-        count => {
-            Err(Failure::Check(format!("{}: {count} things are wrong with the volume", arguments.image.display())))
-        }
-    }
 }

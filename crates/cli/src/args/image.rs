@@ -1,0 +1,341 @@
+//! The options of the commands that open or make images.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use nandkit_stack::image::{ByteOrder, OpenOptions};
+use nandkit_units::parse_size;
+
+/// A number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
+fn bytes(text: &str) -> Result<u64, String> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| format!("\"{text}\" is no hexadecimal number")),
+        None => parse_size(text).map_err(|error| error.to_string()),
+    }
+}
+
+fn bytes32(text: &str) -> Result<u32, String> {
+    let bytes = bytes(text)?;
+    u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many, expected at most {}", u32::MAX))
+}
+
+fn owner(text: &str) -> Result<(u32, u32), String> {
+    let wrong = || format!("\"{text}\" is no owner; expected UID:GID in numbers, as 0:0");
+    let (uid, gid) = text.split_once(':').ok_or_else(wrong)?;
+    Ok((uid.parse().map_err(|_| wrong())?, gid.parse().map_err(|_| wrong())?))
+}
+
+/// The order of bytes in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Endian {
+    Little,
+    Big,
+}
+
+impl Endian {
+    /// As the stack has it.
+    pub const fn order(self) -> ByteOrder {
+        match self {
+            Self::Little => ByteOrder::Little,
+            Self::Big => ByteOrder::Big,
+        }
+    }
+}
+
+const WHERE: &str = "Where in the image, and how it lies there (found out where not said)";
+
+/// The image, and what is known of it.
+#[derive(Debug, Args)]
+pub struct ImageArguments {
+    /// The image: a dump of flash, a volume, or a chip that a run has kept in a file.
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// A region of a whole-device dump, by name or number; `nandkit info` lists them.
+    #[arg(long, value_name = "NAME|N", conflicts_with_all = ["offset", "size"], help_heading = WHERE)]
+    pub region: Option<String>,
+    /// First byte of the part that is meant (OOB not counted): 1M, 0x100000.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = WHERE)]
+    pub offset: Option<u64>,
+    /// Bytes of the part that is meant.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = WHERE)]
+    pub size: Option<u64>,
+    /// Bytes of an erase block, OOB not counted.
+    #[arg(long, value_name = "BYTES", value_parser = bytes32, help_heading = WHERE)]
+    pub erase_size: Option<u32>,
+    /// Bytes of a NAND page, OOB not counted.
+    #[arg(long, value_name = "BYTES", value_parser = bytes32, help_heading = WHERE)]
+    pub page_size: Option<u32>,
+    /// OOB bytes that follow each page in the image; 0 for none.
+    #[arg(long, value_name = "BYTES", value_parser = bytes32, help_heading = WHERE)]
+    pub oob_size: Option<u32>,
+    /// The order of bytes in numbers.
+    #[arg(long, value_name = "ORDER", help_heading = WHERE)]
+    pub endian: Option<Endian>,
+    /// Do not believe summaries: look at every node.
+    #[arg(long, help_heading = WHERE)]
+    pub no_summary: bool,
+}
+
+impl ImageArguments {
+    /// As the stack takes them.
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions {
+            region: self.region.clone(),
+            offset: self.offset,
+            size: self.size,
+            erase_size: self.erase_size,
+            page_size: self.page_size,
+            oob_size: self.oob_size,
+            byte_order: self.endian.map(Endian::order),
+            no_summaries: self.no_summary,
+        }
+    }
+}
+
+/// Arguments of `info`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  nandkit info dump.bin
+  nandkit info dump.bin --region 2 --json
+  nandkit info card.nand")]
+pub struct InfoArguments {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub image: ImageArguments,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `ls`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  nandkit ls dump.bin
+  nandkit ls -lR dump.bin /etc
+  nandkit ls dump.bin --deleted")]
+pub struct LsArguments {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub image: ImageArguments,
+    /// What to list; by default the root directory.
+    #[arg(value_name = "PATH", default_value = "/", hide_default_value = true)]
+    pub path: String,
+    /// Modes, numbers of links, owners, sizes or device numbers, times in UTC, targets of links.
+    #[arg(short = 'l', long)]
+    pub long: bool,
+    /// Also what is below, with whole paths.
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Names that were deleted or replaced and are still on the flash.
+    #[arg(long)]
+    pub deleted: bool,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `cat`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What of a file is damaged comes as zeroes, with a message that says where and why, and exit status 1.
+
+Examples:
+  nandkit cat dump.bin /etc/passwd
+  nandkit cat dump.bin /etc/passwd --versions
+  nandkit cat dump.bin /etc/passwd --version 3 > passwd.old"
+)]
+pub struct CatArguments {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub image: ImageArguments,
+    /// The file.
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// A content that was replaced or deleted and is still on the flash, by its number in the list of --versions.
+    #[arg(long, value_name = "N")]
+    pub version: Option<u64>,
+    /// List the contents that are still on the flash, the present one last.
+    #[arg(long, conflicts_with = "version")]
+    pub versions: bool,
+    /// Print the list as JSON, and nothing else, on standard output.
+    #[arg(long, requires = "versions")]
+    pub json: bool,
+}
+
+/// Arguments of `extract`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Names that lead out of DIR are refused by name. What the user's rights do not allow (owners, devices) is left out with a message. Damaged parts of \
+files become zeroes. Exit status 1 where anything was refused or is damaged.
+
+Examples:
+  nandkit extract dump.bin out
+  nandkit extract dump.bin --region rootfs out
+  nandkit extract dump.bin --to-tar - | tar tv
+  nandkit extract dump.bin etc --path /etc --no-owners"
+)]
+pub struct ExtractArguments {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub image: ImageArguments,
+    /// The directory; made where it is missing, and empty unless --merge is given.
+    #[arg(value_name = "DIR", required_unless_present = "to_tar", conflicts_with = "to_tar")]
+    pub directory: Option<PathBuf>,
+    /// Write a tar archive instead, to FILE or with - to standard output: with owners, devices and attributes whatever the user's rights.
+    #[arg(long, value_name = "FILE|-")]
+    pub to_tar: Option<PathBuf>,
+    /// Only this directory of the image, and what is below it.
+    #[arg(long, value_name = "PATH", default_value = "/", hide_default_value = true)]
+    pub path: String,
+    /// Into a directory that holds something; files of the same name are replaced. With --to-tar: replace FILE.
+    #[arg(long, visible_alias = "force")]
+    pub merge: bool,
+    /// Leave owners as they come; by default they are set if the user is root.
+    #[arg(long)]
+    pub no_owners: bool,
+    /// Leave out extended attributes.
+    #[arg(long)]
+    pub no_xattrs: bool,
+    /// Refuse symbolic links that lead out of DIR.
+    #[arg(long)]
+    pub inward_links_only: bool,
+    /// Print the report as JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status 1 where anything is witnessed to be damaged.
+
+Examples:
+  nandkit check dump.bin
+  nandkit check card.nand --json
+  nandkit check dump.bin --repair repaired.bin")]
+pub struct CheckArguments {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub image: ImageArguments,
+    /// Write an image without what is provably bad to OUT, which must not exist.
+    #[arg(long, value_name = "OUT")]
+    pub repair: Option<PathBuf>,
+    /// Print JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `mkfs`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2")]
+pub struct MkfsArguments {
+    /// The format.
+    #[command(subcommand)]
+    pub format: MkfsFormat,
+}
+
+/// The formats of which images can be made.
+#[derive(Debug, Subcommand)]
+pub enum MkfsFormat {
+    /// A JFFS2 image: the same tree and options, the same bytes.
+    Jffs2(Box<Jffs2Arguments>),
+}
+
+const TREE: &str = "What the tree is to be";
+const IMAGE: &str = "What the image is to be";
+
+/// Arguments of `mkfs jffs2`; the short options are those of mkfs.jffs2.
+#[derive(Debug, Args)]
+#[command(after_help = "Times later than SOURCE_DATE_EPOCH, where it is set, become that time.
+
+Examples:
+  nandkit mkfs jffs2 --from rootfs image.jffs2
+  nandkit mkfs jffs2 --from rootfs.tar.gz --device nandsim-32m-128k --squash image.jffs2
+  nandkit mkfs jffs2 --from rootfs --endian big --erase-size 64K --compress lzo,zlib --size 8M image.jffs2")]
+pub struct Jffs2Arguments {
+    /// The image.
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// The tree: a directory, or a tar archive (plain, gzip, zstd or xz; - for standard input).
+    #[arg(short = 'r', long, value_name = "DIR|TAR")]
+    pub from: PathBuf,
+    /// Replace an image that exists.
+    #[arg(long)]
+    pub force: bool,
+    /// The chip that the image is for (see `nandkit devices`): its erase size and kind.
+    #[arg(long, value_name = "PRESET", help_heading = IMAGE)]
+    pub device: Option<String>,
+    /// Bytes of an erase block; 64 KiB without --device.
+    #[arg(short = 'e', long, visible_alias = "eraseblock", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
+    pub erase_size: Option<u32>,
+    /// Bytes of the page of the system that mounts it: most bytes of a file in a node; 4096 by default.
+    #[arg(short = 's', long, visible_alias = "pagesize", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
+    pub page_size: Option<u32>,
+    /// The order of bytes in numbers, that of the system that mounts it; little by default.
+    #[arg(long, value_name = "ORDER", help_heading = IMAGE)]
+    pub endian: Option<Endian>,
+    /// Compressions, in the order in which they are tried: zlib, lzo, rtime, none; zlib,rtime by default.
+    #[arg(short = 'x', long, value_name = "NAME,...", value_delimiter = ',', help_heading = IMAGE)]
+    pub compress: Vec<String>,
+    /// How hard to compress.
+    #[arg(long, value_name = "1..9", value_parser = clap::value_parser!(u8).range(1..=9), help_heading = IMAGE)]
+    pub level: Option<u8>,
+    /// Try all compressions for each piece, and take the smallest result.
+    #[arg(long, help_heading = IMAGE)]
+    pub smallest: bool,
+    /// No cleanmarkers in the blocks, as NAND has it.
+    #[arg(short = 'n', long, conflicts_with = "cleanmarker_size", help_heading = IMAGE)]
+    pub no_cleanmarkers: bool,
+    /// Bytes of a cleanmarker.
+    #[arg(short = 'c', long, visible_alias = "cleanmarker", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
+    pub cleanmarker_size: Option<u32>,
+    /// Fill the image up to this many bytes with 0xFF.
+    #[arg(short = 'p', long, visible_alias = "pad", value_name = "BYTES", value_parser = bytes, help_heading = IMAGE)]
+    pub size: Option<u64>,
+    /// Leave out extended attributes.
+    #[arg(long, help_heading = IMAGE)]
+    pub no_xattrs: bool,
+    /// Nodes and owners that the tree lacks: a table as mkfs.jffs2 takes it.
+    #[arg(short = 'D', long, visible_alias = "devtable", value_name = "FILE", help_heading = TREE)]
+    pub device_table: Option<PathBuf>,
+    /// Both --squash-uids and --squash-perms.
+    #[arg(short = 'q', long, help_heading = TREE)]
+    pub squash: bool,
+    /// Everything belongs to user 0 and group 0.
+    #[arg(short = 'U', long, help_heading = TREE)]
+    pub squash_uids: bool,
+    /// Group and others may not write, and nothing is set-user-id or set-group-id.
+    #[arg(short = 'P', long, help_heading = TREE)]
+    pub squash_perms: bool,
+    /// Everything belongs to this user and group.
+    #[arg(long, value_name = "UID:GID", value_parser = owner, conflicts_with_all = ["squash", "squash_uids"], help_heading = TREE)]
+    pub owner: Option<(u32, u32)>,
+    /// Leave out this path of the tree, with all below it. May be given several times.
+    #[arg(long, value_name = "PATH", help_heading = TREE)]
+    pub exclude: Vec<String>,
+    /// All times are 1970-01-01.
+    #[arg(short = 'f', long, help_heading = TREE)]
+    pub faketime: bool,
+    /// Threads that compress; without it one for each processor. The image does not depend on it.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub threads: usize,
+    /// Print the report as JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_decimal_or_hexadecimal() {
+        for (text, expected) in
+            [("4096", Some(4096)), ("128K", Some(131_072)), ("0x20000", Some(131_072)), ("0xg", None), ("x", None)]
+        {
+            assert_eq!(bytes(text).ok(), expected, "{text}");
+        }
+        assert_eq!(bytes32("8G").unwrap_err(), "8589934592 bytes are too many, expected at most 4294967295");
+        assert_eq!((owner("0:5"), owner("root:root").is_err(), owner("1").is_err()), (Ok((0, 5)), true, true));
+    }
+}

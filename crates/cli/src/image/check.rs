@@ -1,0 +1,62 @@
+//! `nandkit check`
+
+use std::io::Write;
+use std::path::Path;
+
+use nandkit_stack::image::{self, Checked, Repaired};
+use serde_json::{Value, json};
+
+use super::new_file::NewFile;
+use super::{finding_json, finding_line, input, verdict};
+use crate::args::CheckArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// Checks the file system of an image.
+pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
+    if let Some(target) = &arguments.repair {
+        return repair(arguments, target);
+    }
+    let checked = image::check(&arguments.image.image, &arguments.image.options()).map_err(input)?;
+    report(arguments, &checked, None)
+}
+
+/// Writes an image without what is provably bad. Exit status 1 where something was: the file may have lost what it held.
+fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
+    NewFile::check(target, false, "no --force here")?;
+    let repaired = image::repair(&arguments.image.image, &arguments.image.options()).map_err(input)?;
+    let mut file = NewFile::begin(target)?;
+    let written = file.file().write_all(&repaired.bytes);
+    written.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", target.display())))?;
+    file.keep(false)?;
+    report(arguments, &repaired.checked, Some(&repaired))
+}
+
+fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repaired>) -> Result<(), Failure> {
+    if arguments.json {
+        let findings: Vec<Value> = checked.findings.iter().map(finding_json).collect();
+        let mut value = json!({"format": checked.format, "findings": findings});
+        if let Some(map) = value.as_object_mut() {
+            map.extend(checked.counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())));
+        }
+        if let (Some(map), Some(repaired)) = (value.as_object_mut(), repaired) {
+            let dropped: Vec<Value> = repaired.dropped.iter().map(finding_json).collect();
+            map.insert("repaired".to_owned(), json!({"nodes_kept": repaired.kept, "dropped": dropped}));
+        }
+        output::json(&value)?;
+    } else {
+        let mut text: String = checked.findings.iter().map(|finding| format!("{}\n", finding_line(finding))).collect();
+        let count = |name: &str| checked.count(name);
+        text += &format!("{} files in {} directories", count("files"), count("directories"));
+        let rest = checked.counts.iter().filter(|(name, _)| !matches!(*name, "files" | "directories"));
+        let rest: Vec<String> = rest.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+        text += &format!("; {}\n", rest.join(", "));
+        if let Some(repaired) = repaired {
+            text += &format!("kept {} nodes, left out {}\n", repaired.kept, repaired.dropped.len());
+            text.extend(repaired.dropped.iter().map(|dropped| format!("left out: {}\n", finding_line(dropped))));
+        }
+        output::text(&text)?;
+    }
+    let damaged = checked.findings.iter().filter(|finding| !finding.harmless).count();
+    verdict(&arguments.image, damaged, ("something is wrong with the volume", "things are wrong with the volume"))
+}

@@ -1,0 +1,66 @@
+//! `nandkit ls --deleted`
+
+use std::collections::BTreeMap;
+
+use nandkit_stack::image::{DeletedName, OpenImage};
+use nandkit_tree::show;
+use serde_json::{Map, Value};
+
+use super::ls::kind_name;
+use super::{path_json, time};
+use crate::args::LsArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// Names that were deleted or replaced and are still on the flash. Errors: a format that keeps none.
+pub fn names(image: &OpenImage, shown: &std::path::Path) -> Result<Vec<DeletedName>, Failure> {
+    match image.deleted() {
+        Some(names) => names.map_err(|error| Failure::Check(format!("{}: {error}", shown.display()))),
+        None => Err(Failure::Input(format!(
+            "{}: {} keeps nothing of what was deleted; expected an image of JFFS2",
+            shown.display(),
+            image.format
+        ))),
+    }
+}
+
+/// Where a name was: its path, or where the directory has none any more, its name below the directory's number.
+pub fn place(name: &DeletedName) -> Vec<u8> {
+    name.path.clone().unwrap_or_else(|| [format!("<inode {}>/", name.parent.0).as_bytes(), &name.name].concat())
+}
+
+/// Lists them.
+pub fn list(arguments: &LsArguments, image: &OpenImage) -> Result<(), Failure> {
+    let below: Vec<u8> = arguments.path.split('/').filter(|name| !name.is_empty()).collect::<Vec<_>>().join("/").into();
+    let inside = |name: &DeletedName| {
+        let path = place(name);
+        below.is_empty() || path == below || path.starts_with(&[below.as_slice(), b"/"].concat())
+    };
+    let names = names(image, &arguments.image.image)?;
+    // By path; of one path the oldest first.
+    let mut sorted: BTreeMap<(Vec<u8>, u64), DeletedName> = BTreeMap::new();
+    for name in names.into_iter().filter(inside) {
+        sorted.insert((place(&name), name.at), name);
+    }
+    if arguments.json {
+        return output::json(&sorted.values().map(name_json).collect::<Vec<_>>().into());
+    }
+    let line = |name: &DeletedName| {
+        let when = name.deleted.map_or_else(|| "-".to_owned(), time::utc);
+        let lives = if name.lives { ", has another name now" } else { "" };
+        format!("{when:<19} {:<16} {} (inode {}{lives})\n", kind_name(name.kind), show(&place(name)), name.inode.0)
+    };
+    output::text(&sorted.values().map(line).collect::<String>())
+}
+
+fn name_json(name: &DeletedName) -> Value {
+    let mut map = Map::new();
+    path_json(&place(name), &mut map);
+    map.insert("path_is_known".to_owned(), name.path.is_some().into());
+    map.insert("inode".to_owned(), name.inode.0.into());
+    map.insert("kind".to_owned(), kind_name(name.kind).into());
+    map.insert("offset".to_owned(), name.at.into());
+    map.insert("deleted_ns".to_owned(), name.deleted.map(|time| time.0).into());
+    map.insert("has_another_name".to_owned(), name.lives.into());
+    Value::Object(map)
+}

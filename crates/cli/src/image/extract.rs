@@ -1,0 +1,213 @@
+//! `nandkit extract`
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use nandkit_stack::image::{Finding, OpenImage};
+use nandkit_tree::extract::extract_tree;
+use nandkit_tree::pack::pack_tree;
+use nandkit_tree::{ExtractOptions, ExtractReport, MountLimits, MountedTree, Note, Progress, TreeError};
+use nandkit_units::format_bytes;
+use nandkit_vfs::InodeNumber;
+use nandkit_vfs::path::{Follow, resolve};
+use nandkit_vfs::source::{SourceTree, path as path_of};
+use serde_json::{Map, Value, json};
+
+use super::new_file::NewFile;
+use super::{damage, finding_json, finding_line, open, path_json, tell, tree_input, verdict};
+use crate::args::ExtractArguments;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Bar;
+use crate::stop::{Undo, Unfinished};
+
+/// Writes the files of an image into a directory, or into a tar archive.
+pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
+    let to_stdout = arguments.to_tar.as_deref() == Some(Path::new("-"));
+    if to_stdout && arguments.json {
+        let detail = "--json: the archive goes to standard output; expected --to-tar with a file, or no --json";
+        return Err(Failure::Input(detail.to_owned()));
+    }
+    if let Some(file) = arguments.to_tar.as_deref().filter(|_| !to_stdout) {
+        NewFile::check(file, arguments.merge, "--force")?;
+    }
+    let image = open(&arguments.image)?;
+    let failed = |error: nandkit_vfs::FsError| {
+        Failure::Input(format!("{}: {}: {error}", arguments.image.image.display(), arguments.path))
+    };
+    let start = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last).map_err(failed)?;
+    let tree = MountedTree::read(image.fs(), start, &MountLimits::default()).map_err(failed)?;
+    let mut report = match (&arguments.to_tar, &arguments.directory) {
+        (Some(_), _) if to_stdout => archive_to_stdout(&tree)?,
+        (Some(file), _) => archive(&tree, file, arguments.merge)?,
+        (None, Some(directory)) => directory_of(&tree, directory, arguments)?,
+        (None, None) => return Err(Failure::Input("expected DIR or --to-tar".to_owned())),
+    };
+    report.refused.extend_from_slice(tree.refused());
+    report.damaged.extend_from_slice(tree.damaged());
+    report.refused.sort();
+    report.damaged.sort();
+    let findings = findings(&image, &tree);
+    if arguments.json {
+        output::json(&report_json(&report, &findings))?;
+    } else if !to_stdout {
+        output::text(&summary(&report))?;
+    }
+    let list = |what: &str, notes: &[Note]| notes.iter().map(|note| format!("{what} {note}")).collect::<Vec<_>>();
+    tell(&list("skipped", &report.skipped));
+    let mut wrong = list("refused", &report.refused);
+    wrong.extend(list("damaged", &report.damaged));
+    wrong.extend(
+        findings.iter().filter(|finding| !finding.harmless).map(|finding| format!("damaged {}", finding_line(finding))),
+    );
+    tell(&wrong);
+    verdict(
+        &arguments.image,
+        wrong.len(),
+        ("not all of it could be extracted", "things could not be extracted as they were"),
+    )
+}
+
+/// What was found damaged in the image, with the paths of the files concerned.
+fn findings(image: &OpenImage, tree: &MountedTree<'_>) -> Vec<Finding> {
+    if image.damage().is_empty() {
+        return Vec::new();
+    }
+    let mut paths: BTreeMap<InodeNumber, Vec<Vec<u8>>> = BTreeMap::new();
+    for index in 0..tree.nodes().len() {
+        if let Some(inode) = tree.inode(index) {
+            paths.entry(inode).or_default().push(path_of(tree.nodes(), index));
+        }
+    }
+    damage(image, &paths)
+}
+
+fn directory_of(
+    tree: &MountedTree<'_>,
+    directory: &Path,
+    arguments: &ExtractArguments,
+) -> Result<ExtractReport, Failure> {
+    let options = ExtractOptions {
+        merge: arguments.merge,
+        owners: arguments.no_owners.then_some(false),
+        xattrs: !arguments.no_xattrs,
+        inward_links_only: arguments.inward_links_only,
+        ..ExtractOptions::default()
+    };
+    refuse_unusable(directory, arguments.merge)?;
+    let (target, existed, merge) = (directory.to_path_buf(), directory.exists(), arguments.merge);
+    let undo: Undo = Box::new(move || {
+        if !merge {
+            remove_again(&target, existed);
+        }
+    });
+    let ((), unfinished) = Unfinished::begin(|| Ok(((), undo)))?;
+    let bar = Bar::new();
+    let show = |progress: Progress| {
+        unfinished.pause_if_stopped();
+        bar.show_share(progress.bytes, progress.bytes_total, || {
+            format!("{} of {} names, {}", progress.names, progress.names_total, format_bytes(progress.bytes))
+        });
+    };
+    let report = extract_tree(tree, directory, &options, &show);
+    bar.clear();
+    unfinished.finish(|| report).map_err(tree_input)
+}
+
+/// Refuses what can be no target before anything is made.
+fn refuse_unusable(directory: &Path, merge: bool) -> Result<(), Failure> {
+    let shown = directory.display();
+    match std::fs::symlink_metadata(directory) {
+        Ok(_) if !directory.is_dir() => {
+            Err(Failure::Input(format!("{shown}: this is no directory; expected an empty one, or none")))
+        }
+        Ok(_) if !merge && std::fs::read_dir(directory).is_ok_and(|mut list| list.next().is_some()) => {
+            Err(Failure::Input(format!(
+                "{shown}: the directory holds something; expected an empty one, or none, or --merge to write into this one"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes away what a stopped extraction has made; the target was empty or not there. Threads that are in the middle of a file may still add to it.
+fn remove_again(target: &Path, keep: bool) {
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(50));
+        let Ok(list) = std::fs::read_dir(target) else { return };
+        let mut left = false;
+        for entry in list.flatten() {
+            let path = entry.path();
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let removed = if is_directory { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            left |= removed.is_err();
+        }
+        if !left && (keep || std::fs::remove_dir(target).is_ok()) {
+            return;
+        }
+    }
+}
+
+fn archive(tree: &MountedTree<'_>, path: &Path, replace: bool) -> Result<ExtractReport, Failure> {
+    let mut file = NewFile::begin(path)?;
+    let mut out = BufWriter::with_capacity(1 << 20, file.file());
+    let report = pack_tree(tree, &mut out).map_err(tree_input)?;
+    out.flush().map_err(|error| Failure::Input(format!("{}: cannot write: {error}", path.display())))?;
+    drop(out);
+    file.keep(replace)?;
+    Ok(report)
+}
+
+fn archive_to_stdout(tree: &MountedTree<'_>) -> Result<ExtractReport, Failure> {
+    let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+    let packed = pack_tree(tree, &mut out).and_then(|report| match out.flush() {
+        Ok(()) => Ok(report),
+        Err(source) => Err(TreeError::Host { path: "archive".to_owned(), doing: "writing", source }),
+    });
+    packed.map_err(|error| match error {
+        TreeError::Host { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+        error => tree_input(error),
+    })
+}
+
+fn summary(report: &ExtractReport) -> String {
+    let owners = if report.owners { "" } else { "; owners are the user's" };
+    format!(
+        "{} files, {} directories, {} links, {} hard links, {} devices and others, {}{owners}\n",
+        report.files,
+        report.directories,
+        report.symlinks,
+        report.hard_links,
+        report.specials,
+        format_bytes(report.bytes)
+    )
+}
+
+fn report_json(report: &ExtractReport, findings: &[Finding]) -> Value {
+    let notes = |notes: &[Note]| -> Vec<Value> {
+        notes
+            .iter()
+            .map(|note| {
+                let mut map = Map::new();
+                path_json(&note.path, &mut map);
+                map.insert("reason".to_owned(), note.reason.clone().into());
+                Value::Object(map)
+            })
+            .collect()
+    };
+    json!({
+        "files": report.files,
+        "directories": report.directories,
+        "symlinks": report.symlinks,
+        "hard_links": report.hard_links,
+        "specials": report.specials,
+        "bytes": report.bytes,
+        "owners": report.owners,
+        "skipped": notes(&report.skipped),
+        "refused": notes(&report.refused),
+        "damaged": notes(&report.damaged),
+        "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
+    })
+}

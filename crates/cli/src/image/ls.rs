@@ -1,0 +1,175 @@
+//! `nandkit ls`
+
+use nandkit_stack::image::OpenImage;
+use nandkit_tree::show;
+use nandkit_vfs::path::{Follow, Next, Step, link_target, resolve, walk};
+use nandkit_vfs::{Attributes, FileKind};
+use serde_json::{Map, Value, json};
+
+use super::{open, path_json, shown, tell, time, verdict};
+use crate::args::LsArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// One name.
+struct Row {
+    path: Vec<u8>,
+    attributes: Attributes,
+    target: Option<Vec<u8>>,
+}
+
+/// Lists files of an image.
+pub fn ls(arguments: &LsArguments) -> Result<(), Failure> {
+    let image = open(&arguments.image)?;
+    if arguments.deleted {
+        return super::deleted::list(arguments, &image);
+    }
+    let (rows, mut problems) = rows(arguments, &image)?;
+    problems.extend(
+        image.damage().iter().filter(|(_, finding)| !finding.harmless).map(|(_, finding)| super::finding_line(finding)),
+    );
+    if arguments.json {
+        output::json(&rows.iter().map(row_json).collect::<Vec<_>>().into())?;
+    } else if arguments.long {
+        output::text(&long(&rows))?;
+    } else {
+        output::text(&rows.iter().map(|row| format!("{}\n", shown(&row.path))).collect::<String>())?;
+    }
+    tell(&problems);
+    verdict(
+        &arguments.image,
+        problems.len(),
+        ("it is damaged, and names may be missing", "damaged places; names may be missing"),
+    )
+}
+
+fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<String>), Failure> {
+    let (fs, path) = (image.fs(), arguments.path.as_bytes());
+    let failed = |error: nandkit_vfs::FsError| {
+        Failure::Input(format!("{}: {}: {error}", arguments.image.image.display(), show(path).replacen("//", "/", 1)))
+    };
+    let start = resolve(fs, path, Follow::Never).map_err(failed)?;
+    let attributes = fs.stat(start).map_err(failed)?;
+    let row = |path: &[u8], attributes: &Attributes, problems: &mut Vec<String>| {
+        let target = (attributes.kind == FileKind::Symlink).then(|| link_target(fs, attributes.inode));
+        let target =
+            target.and_then(|target| target.map_err(|error| problems.push(format!("{}: {error}", show(path)))).ok());
+        Row { path: path.to_vec(), attributes: *attributes, target }
+    };
+    let (mut rows, mut problems) = (Vec::new(), Vec::new());
+    if attributes.kind != FileKind::Directory {
+        let name = path.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty()).unwrap_or(path);
+        rows.push(row(name, &attributes, &mut problems));
+        return Ok((rows, problems));
+    }
+    walk(fs, start, &mut |step| {
+        match step {
+            Step::Entry { path, attributes } => rows.push(row(path, attributes, &mut problems)),
+            Step::Problem { path, error } => problems.push(format!("{}: {error}", show(path))),
+            Step::Leave { .. } => {}
+        }
+        Ok(if arguments.recursive { Next::Enter } else { Next::Skip })
+    })
+    .map_err(failed)?;
+    Ok((rows, problems))
+}
+
+/// `drwxr-xr-x`, as ls(1) has it.
+pub fn mode_text(attributes: &Attributes) -> String {
+    let kind = match attributes.kind {
+        FileKind::Regular => '-',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::BlockDevice => 'b',
+        FileKind::CharacterDevice => 'c',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+    };
+    let mode = attributes.mode;
+    let mut text = String::from(kind);
+    for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (bits & 1 != 0, mode & special != 0) {
+            (true, false) => 'x',
+            (true, true) => letter,
+            (false, true) => letter.to_ascii_uppercase(),
+            (false, false) => '-',
+        });
+    }
+    text
+}
+
+fn long(rows: &[Row]) -> String {
+    let cells = |row: &Row| {
+        let attributes = &row.attributes;
+        let size = match attributes.kind {
+            FileKind::BlockDevice | FileKind::CharacterDevice => {
+                format!("{}, {}", attributes.device >> 32, attributes.device & 0xFFFF_FFFF)
+            }
+            FileKind::Symlink => row.target.as_ref().map_or(attributes.size, |target| target.len() as u64).to_string(),
+            _ => attributes.size.to_string(),
+        };
+        [attributes.links.to_string(), attributes.uid.to_string(), attributes.gid.to_string(), size]
+    };
+    let all: Vec<[String; 4]> = rows.iter().map(cells).collect();
+    let mut widths = [0; 4];
+    for cells in &all {
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = cell.len().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for (row, cells) in rows.iter().zip(&all) {
+        text += &mode_text(&row.attributes);
+        for (width, cell) in widths.iter().zip(cells) {
+            text += &format!(" {cell:>width$}");
+        }
+        text += &format!(" {} {}", time::utc(row.attributes.modified), shown(&row.path));
+        if let Some(target) = &row.target {
+            text += &format!(" -> {}", shown(target));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The word for a kind in JSON.
+pub const fn kind_name(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symlink",
+        FileKind::BlockDevice => "block_device",
+        FileKind::CharacterDevice => "character_device",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+    }
+}
+
+fn row_json(row: &Row) -> Value {
+    let attributes = &row.attributes;
+    let mut map = Map::new();
+    path_json(&row.path, &mut map);
+    let more = json!({
+        "kind": kind_name(attributes.kind),
+        "inode": attributes.inode.0,
+        "mode": format!("{:04o}", attributes.mode),
+        "links": attributes.links,
+        "uid": attributes.uid,
+        "gid": attributes.gid,
+        "size": attributes.size,
+        "modified_ns": attributes.modified.0,
+    });
+    if let Value::Object(more) = more {
+        map.extend(more);
+    }
+    if matches!(attributes.kind, FileKind::BlockDevice | FileKind::CharacterDevice) {
+        map.insert("device".to_owned(), json!([attributes.device >> 32, attributes.device & 0xFFFF_FFFF]));
+    }
+    if let Some(target) = &row.target {
+        map.insert("target".to_owned(), String::from_utf8_lossy(target).into());
+    }
+    Value::Object(map)
+}

@@ -1,0 +1,164 @@
+//! `nandkit mkfs`
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use nandkit_stack::image::{BuildSummary, Jffs2Build, build_jffs2, check_jffs2_build};
+use nandkit_tree::{
+    AdjustedTree, Adjustments, ArchiveOptions, DeviceTable, DirectoryOptions, HostDirectory, TarArchive,
+};
+use nandkit_units::format_bytes;
+use nandkit_vfs::source::SourceTree;
+use nandkit_vfs::{FileKind, Timestamp};
+use serde_json::json;
+
+use super::new_file::NewFile;
+use super::{input, tree_input};
+use crate::args::{Jffs2Arguments, MkfsArguments, MkfsFormat};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Bar;
+
+/// Makes an image.
+pub fn mkfs(arguments: &MkfsArguments) -> Result<(), Failure> {
+    match &arguments.format {
+        MkfsFormat::Jffs2(arguments) => jffs2(arguments),
+    }
+}
+
+fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
+    NewFile::check(&arguments.image, arguments.force, "--force")?;
+    let build = Jffs2Build {
+        device: arguments.device.clone(),
+        byte_order: arguments.endian.map(|endian| endian.order()),
+        erase_size: arguments.erase_size,
+        page_size: arguments.page_size,
+        cleanmarker_size: if arguments.no_cleanmarkers { Some(0) } else { arguments.cleanmarker_size },
+        compressions: arguments.compress.clone(),
+        level: arguments.level,
+        smallest: arguments.smallest,
+        no_xattrs: arguments.no_xattrs,
+        size: arguments.size,
+        threads: arguments.threads,
+    };
+    check_jffs2_build(&build).map_err(input)?;
+    let table = arguments.device_table.as_deref().map(device_table).transpose()?;
+    let adjustments = adjustments(arguments)?;
+    let tree = AdjustedTree::new(source(arguments)?, &adjustments, table.as_ref()).map_err(tree_input)?;
+    let image = &arguments.image;
+    let mut file = NewFile::begin(image)?;
+    let summary = write(&tree, &build, &mut file, image)?;
+    file.keep(arguments.force)?;
+    if arguments.json {
+        return output::json(&summary_json(&summary));
+    }
+    if summary.times_clamped > 0 {
+        eprintln!(
+            "nandkit: {} times are before 1970 or after 2106, which JFFS2 cannot hold; the nearest was taken",
+            summary.times_clamped
+        );
+    }
+    output::text(&format!(
+        "{}: {} names, {} of files in {}, {} blocks of {}\n",
+        image.display(),
+        summary.names,
+        format_bytes(summary.content_bytes),
+        format_bytes(summary.image_bytes),
+        summary.image_bytes.div_ceil(u64::from(summary.erase_size.max(1))),
+        format_bytes(summary.erase_size.into()),
+    ))
+}
+
+fn write(tree: &dyn SourceTree, build: &Jffs2Build, file: &mut NewFile, image: &Path) -> Result<BuildSummary, Failure> {
+    let regular = tree.nodes().iter().filter(|node| node.kind == FileKind::Regular && node.hard_link_of.is_none());
+    let total: u64 = regular.map(|node| node.size).sum();
+    let bar = Bar::new();
+    let show = |done: u64| bar.show_share(done, total, || format!("{} of {}", format_bytes(done), format_bytes(total)));
+    let mut out = BufWriter::with_capacity(1 << 20, file.file());
+    let written = build_jffs2(tree, build, &mut out, &show);
+    bar.clear();
+    let summary = written.map_err(input)?;
+    out.flush().map_err(|error| Failure::Input(format!("{}: cannot write: {error}", image.display())))?;
+    Ok(summary)
+}
+
+/// The tree as it comes.
+enum Source {
+    Directory(HostDirectory),
+    Archive(TarArchive),
+}
+
+impl SourceTree for Source {
+    fn nodes(&self) -> &[nandkit_vfs::source::SourceNode] {
+        match self {
+            Self::Directory(tree) => tree.nodes(),
+            Self::Archive(tree) => tree.nodes(),
+        }
+    }
+
+    fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
+        match self {
+            Self::Directory(tree) => tree.read(node, offset, into),
+            Self::Archive(tree) => tree.read(node, offset, into),
+        }
+    }
+}
+
+fn source(arguments: &Jffs2Arguments) -> Result<Source, Failure> {
+    let from = &arguments.from;
+    if from == Path::new("-") {
+        let read = TarArchive::read(io::stdin().lock(), &ArchiveOptions::default());
+        return read.map(Source::Archive).map_err(tree_input);
+    }
+    if from.is_dir() {
+        let exclude = arguments.exclude.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let options = DirectoryOptions { exclude, no_xattrs: arguments.no_xattrs };
+        return HostDirectory::open(from, &options).map(Source::Directory).map_err(tree_input);
+    }
+    let read = TarArchive::open(from, &ArchiveOptions::default());
+    read.map(Source::Archive).map_err(|error| {
+        Failure::Input(format!("--from {}: {error}; expected a directory or a tar archive", from.display()))
+    })
+}
+
+fn device_table(path: &Path) -> Result<DeviceTable, Failure> {
+    let failed = |what: String| Failure::Input(format!("--device-table {}: {what}", path.display()));
+    let text = std::fs::read(path).map_err(|error| failed(format!("cannot read the file: {error}")))?;
+    DeviceTable::parse(&text).map_err(|error| failed(error.to_string()))
+}
+
+fn adjustments(arguments: &Jffs2Arguments) -> Result<Adjustments, Failure> {
+    Ok(Adjustments {
+        exclude: arguments.exclude.iter().map(|path| path.as_bytes().to_vec()).collect(),
+        squash_owners: arguments.squash || arguments.squash_uids,
+        squash_permissions: arguments.squash || arguments.squash_perms,
+        owner: arguments.owner,
+        root_owner: None,
+        time: arguments.faketime.then_some(Timestamp(0)),
+        time_max: source_date_epoch()?,
+        no_xattrs: arguments.no_xattrs,
+    })
+}
+
+/// The latest time that an image may hold, where the environment says one (reproducible-builds.org, "SOURCE_DATE_EPOCH specification").
+fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else { return Ok(None) };
+    let seconds = text.to_str().and_then(|text| text.parse::<i64>().ok());
+    let time = seconds.filter(|seconds| *seconds >= 0).and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    let wrong = || format!("SOURCE_DATE_EPOCH is \"{}\"; expected seconds since 1970", text.to_string_lossy());
+    time.map(|time| Some(Timestamp(time))).ok_or_else(|| Failure::Input(wrong()))
+}
+
+fn summary_json(summary: &BuildSummary) -> serde_json::Value {
+    json!({
+        "format": "jffs2",
+        "inodes": summary.inodes,
+        "names": summary.names,
+        "data_nodes": summary.data_nodes,
+        "content_bytes": summary.content_bytes,
+        "image_bytes": summary.image_bytes,
+        "lost_bytes": summary.lost_bytes,
+        "times_clamped": summary.times_clamped,
+        "erase_size": summary.erase_size,
+    })
+}

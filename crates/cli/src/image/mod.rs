@@ -1,0 +1,120 @@
+//! The commands that open, make and check images.
+
+mod cat;
+mod check;
+mod deleted;
+mod extract;
+mod info;
+mod ls;
+mod mkfs;
+mod new_file;
+mod time;
+
+use std::collections::BTreeMap;
+
+use nandkit_stack::StackError;
+use nandkit_stack::image::{self, Finding, OpenImage};
+use nandkit_tree::{TreeError, show};
+use nandkit_vfs::InodeNumber;
+use serde_json::{Value, json};
+
+pub use cat::cat;
+pub use check::check;
+pub use extract::extract;
+pub use info::info;
+pub use ls::ls;
+pub use mkfs::mkfs;
+
+use crate::args::ImageArguments;
+use crate::failure::Failure;
+
+/// Findings that are told one by one on standard error; `nandkit check` tells all.
+const TOLD_MAX: usize = 20;
+
+/// The message begins with the path: the key in a spec would say less.
+fn input(error: StackError) -> Failure {
+    Failure::Input(error.detail)
+}
+
+fn tree_input(error: TreeError) -> Failure {
+    Failure::Input(error.to_string())
+}
+
+/// Opens the image, and says what people should know about how.
+fn open(arguments: &ImageArguments) -> Result<OpenImage, Failure> {
+    let image = image::open(&arguments.image, &arguments.options()).map_err(input)?;
+    for note in &image.notes {
+        eprintln!("nandkit: {}: {note}", arguments.image.display());
+    }
+    Ok(image)
+}
+
+/// A path or name of an image without a leading `/`, with what steers a terminal escaped.
+fn shown(path: &[u8]) -> String {
+    show(path).split_off(1)
+}
+
+/// A path for JSON: text, and where that is not all the bytes themselves in hexadecimal.
+fn path_json(path: &[u8], into: &mut serde_json::Map<String, Value>) {
+    into.insert("path".to_owned(), format!("/{}", String::from_utf8_lossy(path)).into());
+    if std::str::from_utf8(path).is_err() {
+        let hex: String = path.iter().map(|byte| format!("{byte:02x}")).collect();
+        into.insert("path_hex".to_owned(), hex.into());
+    }
+}
+
+/// One line on a finding: where, what, of which files.
+fn finding_line(finding: &Finding) -> String {
+    let at = finding.offset.map_or_else(String::new, |offset| format!("{offset:#010x}: "));
+    let harmless = if finding.harmless { "harmless " } else { "" };
+    let files: Vec<String> = finding.paths.iter().map(|path| show(path)).collect();
+    let files = if files.is_empty() { String::new() } else { format!(" ({})", files.join(", ")) };
+    format!("{at}{harmless}{}: {}{files}", finding.kind, finding.detail)
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    let files: Vec<Value> = finding
+        .paths
+        .iter()
+        .map(|path| {
+            let mut file = serde_json::Map::new();
+            path_json(path, &mut file);
+            Value::Object(file)
+        })
+        .collect();
+    let mut value =
+        json!({"kind": finding.kind, "detail": finding.detail, "files": files, "harmless": finding.harmless});
+    if let (Some(offset), Some(map)) = (finding.offset, value.as_object_mut()) {
+        map.insert("offset".to_owned(), offset.into());
+    }
+    value
+}
+
+/// What was found damaged, with the paths that lead to the inodes concerned.
+fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec<Finding> {
+    let with_paths = |(inode, finding): (Option<InodeNumber>, Finding)| {
+        let paths = inode.and_then(|inode| paths.get(&inode)).cloned().unwrap_or_default();
+        Finding { paths, ..finding }
+    };
+    image.damage().into_iter().map(with_paths).collect()
+}
+
+/// Tells findings on standard error, up to a number.
+fn tell(lines: &[String]) {
+    for line in lines.iter().take(TOLD_MAX) {
+        eprintln!("nandkit: {line}");
+    }
+    if lines.len() > TOLD_MAX {
+        eprintln!("nandkit: and {} more", lines.len() - TOLD_MAX);
+    }
+}
+
+/// Exit status 1 with the number of what is wrong; success where that is 0.
+fn verdict(arguments: &ImageArguments, count: usize, what: (&str, &str)) -> Result<(), Failure> {
+    let path = arguments.image.display();
+    match count {
+        0 => Ok(()),
+        1 => Err(Failure::Check(format!("{path}: {}", what.0))),
+        count => Err(Failure::Check(format!("{path}: {count} {}", what.1))),
+    }
+}

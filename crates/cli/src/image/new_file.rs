@@ -1,0 +1,70 @@
+//! A file that is there whole or not at all: written under another name in its folder, and renamed.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+use crate::failure::Failure;
+use crate::stop::{Undo, Unfinished};
+
+/// A file that has not got its name yet.
+pub struct NewFile {
+    file: NamedTempFile,
+    path: PathBuf,
+    unfinished: Unfinished,
+}
+
+fn failed(path: &Path, doing: &str, error: impl std::fmt::Display) -> Failure {
+    Failure::Input(format!("{}: cannot {doing}: {error}", path.display()))
+}
+
+impl NewFile {
+    /// Refuses a target that exists, unless it may be replaced.
+    pub fn check(path: &Path, replace: bool, option: &str) -> Result<(), Failure> {
+        match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => {
+                Err(Failure::Input(format!("{}: this is a directory; expected the path of a file", path.display())))
+            }
+            Ok(_) if !replace => Err(Failure::Input(format!(
+                "{}: the file exists; expected another path, or {option} to replace it",
+                path.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a file. From now on Ctrl-C takes it away.
+    pub fn begin(path: &Path) -> Result<Self, Failure> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = Builder::new();
+        builder.prefix(".nandkit-").suffix(".new");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // Less what the user's umask takes away, as for any new file.
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let (file, unfinished) = Unfinished::begin(|| {
+            let file = builder.tempfile_in(folder).map_err(|error| failed(path, "make a file in its folder", error))?;
+            let temporary = file.path().to_path_buf();
+            // Nobody is left to tell where it fails.
+            let undo: Undo = Box::new(move || drop(std::fs::remove_file(temporary)));
+            Ok((file, undo))
+        })?;
+        Ok(Self { file, path: path.to_path_buf(), unfinished })
+    }
+
+    /// The file.
+    pub fn file(&mut self) -> &mut File {
+        self.file.as_file_mut()
+    }
+
+    /// Gives the file its name.
+    pub fn keep(self, replace: bool) -> Result<(), Failure> {
+        let Self { file, path, unfinished } = self;
+        file.as_file().sync_all().map_err(|error| failed(&path, "write", error))?;
+        let kept = unfinished.finish(|| if replace { file.persist(&path) } else { file.persist_noclobber(&path) });
+        kept.map(drop).map_err(|error| failed(&path, "give the finished file its name", error.error))
+    }
+}

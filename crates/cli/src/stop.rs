@@ -1,0 +1,56 @@
+//! Ctrl-C while something is written: what is unfinished goes away again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::failure::Failure;
+
+/// Takes away what was made.
+pub type Undo = Box<dyn FnOnce() + Send>;
+
+/// Takes an unfinished result away on Ctrl-C, until it is finished.
+pub struct Unfinished {
+    stopped: Arc<AtomicBool>,
+    undo: Arc<Mutex<Option<Undo>>>,
+}
+
+impl Unfinished {
+    /// Begins with `make`, which says how to take away what it made. From then on Ctrl-C does that, and ends the process with exit status 130.
+    pub fn begin<T>(make: impl FnOnce() -> Result<(T, Undo), Failure>) -> Result<(T, Self), Failure> {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let undo: Arc<Mutex<Option<Undo>>> = Arc::new(Mutex::new(None));
+        // Ctrl-C waits for this lock while something is made or finished.
+        let mut held = undo.lock().unwrap_or_else(PoisonError::into_inner);
+        let (flag, action) = (Arc::clone(&stopped), Arc::clone(&undo));
+        // Without a handler Ctrl-C ends the process at once, and leaves what is there: no reason not to begin.
+        let _ = ctrlc::set_handler(move || {
+            flag.store(true, Ordering::Relaxed);
+            let mut action = action.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(undo) = action.take() {
+                undo();
+                eprintln!("nandkit: stopped; nothing was kept");
+            }
+            std::process::exit(130);
+        });
+        let (made, action) = make()?;
+        *held = Some(action);
+        drop(held);
+        Ok((made, Self { stopped, undo }))
+    }
+
+    /// Called between two steps of the work: where Ctrl-C was pressed, no further step is made.
+    pub fn pause_if_stopped(&self) {
+        while self.stopped.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Does the last step; then the result stays, unless the step failed.
+    pub fn finish<T>(self, last: impl FnOnce() -> T) -> T {
+        let mut held = self.undo.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = last();
+        held.take();
+        result
+    }
+}
