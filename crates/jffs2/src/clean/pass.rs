@@ -68,7 +68,7 @@ impl<F: Flash> Jffs2<F> {
             let with_bad = self.catalogue.count(Queue::Free) > bad;
             let Some(writer) = self.writer.as_deref_mut() else { return Err(crate::write::read_only()) };
             let all = views(&self.catalogue, with_bad);
-            let Some(choice) = policy.choose(all, now, &mut |bound| writer.draw(bound)) else {
+            let Some(choice) = policy.choose(all, now, &mut |bound| writer.draw(bound, now)) else {
                 if self.catalogue.count(Queue::ErasableAfterFlush) > 0 {
                     self.flush_all()?;
                     continue;

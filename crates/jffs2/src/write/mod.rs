@@ -18,7 +18,7 @@ mod xattr;
 
 pub use counters::Counters;
 pub use levels::Levels;
-pub use options::{CompressionMode, WriteOptions};
+pub use options::{CompressionMode, Draws, WriteOptions};
 
 use std::sync::Arc;
 
@@ -42,8 +42,9 @@ pub struct Writer {
     /// One for each region.
     open: Vec<OpenBlock>,
     compressor: Compressor,
-    /// In place of the kernel's tick count.
     draws: Random,
+    /// The count of ticks at the clock's start.
+    phase: u64,
     pub(crate) separator: Separator,
     pub(crate) counters: Counters,
     /// What others see of the counters.
@@ -89,6 +90,7 @@ impl Writer {
             open: (0..regions).map(|_| OpenBlock::default()).collect(),
             compressor: Compressor::new(),
             draws: Random::new(options.seed, "jffs2"),
+            phase: Random::new(options.seed, "jffs2 ticks").below(1 << 32),
             separator,
             counters: Counters::default(),
             published: Arc::default(),
@@ -123,8 +125,14 @@ impl Writer {
     }
 
     /// A number in `0..bound` for a policy.
-    pub(crate) fn draw(&mut self, bound: u32) -> u32 {
-        self.draws.below(u64::from(bound)) as u32
+    pub(crate) fn draw(&mut self, bound: u32, now: Nanos) -> u32 {
+        match self.options.draws {
+            Draws::Ticks(tick) => {
+                let ticks = self.phase.wrapping_add(now.get() / tick.get().max(1));
+                (ticks % u64::from(bound.max(1))) as u32
+            }
+            Draws::Independent => self.draws.below(u64::from(bound)) as u32,
+        }
     }
 }
 

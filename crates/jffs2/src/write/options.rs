@@ -30,6 +30,16 @@ impl CompressionMode {
     }
 }
 
+/// Where the draws of a policy come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Draws {
+    /// The ticks of this length on the volume's clock, counted from a seeded instant, modulo what is asked for: what the kernel does (fs/jffs2/gc.c takes `jiffies % 128`; Debian's
+    /// ticks are 4 ms). A list then counts by time, not by victims: victims that take long are rarer, which the kernel's write amplification shows.
+    Ticks(Nanos),
+    /// A seeded stream of independent draws: for policies that mean chance.
+    Independent,
+}
+
 /// What writing and collecting need to know.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteOptions {
@@ -39,6 +49,8 @@ pub struct WriteOptions {
     pub summaries: bool,
     /// Which block is collected next.
     pub policy: VictimPolicy,
+    /// Where the policy's draws come from.
+    pub draws: Draws,
     /// Into which of several open blocks new and moved data go.
     pub separation: Separation,
     /// The seed of all draws.
@@ -55,6 +67,7 @@ impl Default for WriteOptions {
             compression: CompressionMode::default(),
             summaries: true,
             policy: VictimPolicy::from(Rule::Linux),
+            draws: Draws::Ticks(Nanos::from_millis(4)),
             separation: Separation::None,
             seed: 0,
             background: None,
