@@ -111,7 +111,7 @@ fuzz_target!(|data: &[u8]| {
     let report = volume.check(false).unwrap();
     for inode in 1..64 {
         for version in volume.versions(inode).unwrap_or_default() {
-            let _ = volume.content_at(inode, version.version);
+            let _ = volume.content_within(inode, version.version, 0..8192);
         }
     }
     volume.deleted().unwrap();

@@ -3,6 +3,7 @@
 //! Nothing of this is part of the volume. It lasts until the collector erases its blocks.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
@@ -11,10 +12,13 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::NodeAddress;
 use crate::check::Paths;
 use crate::inode::Body;
-use crate::layout::{Header, INODE_SIZE, node_type};
+use crate::layout::{Header, INODE_SIZE, PAGE_SIZE, node_type};
 use crate::load::{Piece, choose, format, fragments_of};
 use crate::scan::node;
 use crate::volume::Jffs2;
+
+/// The most that is read at once.
+const WHOLE_MAX: u32 = 256 << 20;
 
 /// A node of an inode that is still on the flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +50,9 @@ pub struct OldContent {
     pub mode: u32,
     /// Time of modification, seconds since 1970.
     pub modified: u32,
-    /// The content, or a symbolic link's target. Ranges that are lost are zeroes.
+    /// Bytes of the file, as far as nodes of that time still reach.
+    pub size: u32,
+    /// The content that was asked for, or a symbolic link's target. Ranges that are lost are zeroes.
     pub bytes: Vec<u8>,
     /// Ranges of which no node is left or whose nodes are damaged: start and the byte behind. Holes that were written as such are none.
     pub lost: Vec<(u32, u32)>,
@@ -101,9 +107,19 @@ impl<F: Flash> Jffs2<F> {
         Ok(versions)
     }
 
-    /// What a file held when the node with this version was its newest: the rules of a mount, applied to the nodes up to that one. Errors: `NotFound` where nothing
-    /// so old is left, `InvalidArgument` where it is neither a file nor a symbolic link, `Device`.
+    /// All that [`Jffs2::content_within`] tells. Errors: also `FileTooBig` where that would be more than 256 MiB.
     pub fn content_at(&self, inode: u32, version: u32) -> Result<OldContent> {
+        let content = self.content_within(inode, version, 0..WHOLE_MAX)?;
+        if content.size > WHOLE_MAX {
+            let detail = format!("inode {inode} had {} bytes, more than are read at once", content.size);
+            return Err(FsError::new(ErrorKind::FileTooBig, detail));
+        }
+        Ok(content)
+    }
+
+    /// What a file held in a range when the node with this version was its newest: the rules of a mount, applied to the nodes up to that one. Errors: `NotFound` where nothing
+    /// so old is left, `InvalidArgument` where it is neither a file nor a symbolic link, `Device`.
+    pub fn content_within(&self, inode: u32, version: u32, within: Range<u32>) -> Result<OldContent> {
         let pieces = self.pieces(inode)?.into_iter().filter(|piece| piece.node.version <= version).collect();
         let mut read = |at, length| self.bytes_at(at, length, Cause::UserData);
         let chosen = choose(pieces, &mut read)?;
@@ -139,18 +155,17 @@ impl<F: Flash> Jffs2<F> {
             lost.push((end, size));
         }
         // What no node holds at the end is told, not delivered: a size alone may be anything.
-        let mut bytes = vec![0; end.min(size) as usize];
-        for start in (0..bytes.len()).step_by(4096) {
-            let stop = bytes.len().min(start + 4096);
-            let Some(page) = bytes.get_mut(start..stop) else { break };
-            match self.read_range(&body, start as u32, page, Cause::UserData) {
+        let size = end.min(size);
+        let mut bytes = vec![0; within.end.min(size).saturating_sub(within.start) as usize];
+        for (start, page) in (within.start..).step_by(PAGE_SIZE as usize).zip(bytes.chunks_mut(PAGE_SIZE as usize)) {
+            match self.read_range(&body, start, page, Cause::UserData) {
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Corrupt => lost.push((start as u32, stop as u32)),
+                Err(error) if error.kind == ErrorKind::Corrupt => lost.push((start, start + page.len() as u32)),
                 Err(error) => return Err(error),
             }
         }
         lost.sort_unstable();
-        Ok(OldContent { version: node.version, mode: node.mode, modified: node.modified, bytes, lost })
+        Ok(OldContent { version: node.version, mode: node.mode, modified: node.modified, size, bytes, lost })
     }
 
     /// Names that were taken away and whose nodes are still on the flash, dead directories' included; by directory and name. Errors: `Device`. Cost: reads every

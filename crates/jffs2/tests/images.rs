@@ -10,7 +10,9 @@ use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::medium::Cleanmarker;
 
 /// Options of mkfs.jffs2, erase size, and page size and OOB where the image is for NAND.
-const IMAGES: &[(&str, u32, Option<(u32, u32)>)] = &[
+type Image = (&'static str, u32, Option<(u32, u32)>);
+
+const IMAGES: &[Image] = &[
     ("-l -x lzo", 128 << 10, None),
     ("-b -x lzo", 128 << 10, None),
     ("-l -m none", 64 << 10, None),

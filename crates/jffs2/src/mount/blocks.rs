@@ -30,13 +30,12 @@ pub(super) fn file(shape: &Shape, collected: &mut Collected) -> Result<Catalogue
             close(block, shape.erase_size);
         }
     }
-    let is_jffs2 = blocks.iter().any(|block| block.used > 0 || block.unchecked > 0);
     let all_bad = collected.conditions.iter().all(|condition| *condition == Condition::Bad);
     let blank = collected
         .conditions
         .iter()
         .all(|condition| matches!(condition, Condition::Bad | Condition::Blank | Condition::Ready));
-    if !is_jffs2 && (all_bad || !blank) {
+    if !collected.is_jffs2 && (all_bad || !blank) {
         let text = "no JFFS2 node is on the device, and it is not blank: a wrong erase size, byte order or part of the device?";
         return Err(FsError::new(ErrorKind::Corrupt, text));
     }

@@ -20,6 +20,8 @@ pub(super) struct Collected {
     pub(super) conditions: Vec<Condition>,
     pub(super) inodes: Inodes,
     pub(super) xattrs: XattrTable,
+    /// Whether any node of use was found, living or dead.
+    pub(super) is_jffs2: bool,
     /// The sum of all versions, from which Linux takes where its lists begin.
     pub(super) versions: u32,
     nodes: Vec<(u32, NodeAddress, u32)>,
@@ -50,6 +52,7 @@ impl Collected {
     }
 
     fn note(&mut self, at: NodeAddress, what: What) -> (Owner, NodeState) {
+        self.is_jffs2 |= what != What::Obsolete;
         match what {
             What::Obsolete => (Owner::None, NodeState::Obsolete),
             What::Cleanmarker | What::Summary => (Owner::None, NodeState::Normal),

@@ -281,7 +281,7 @@ fn describe<F: Flash>(volume: &Jffs2<F>, inode: InodeNumber, xattrs: bool) -> na
             format!("link {common} -> {}", String::from_utf8_lossy(&target))
         }
         FileKind::Regular => {
-            let mut bytes = vec![0; stat.size.min(1 << 24) as usize];
+            let mut bytes = vec![0; stat.size.min(1 << 16) as usize];
             let count = volume.read(inode, 0, ReadInto::Bytes(&mut bytes))?;
             bytes.truncate(count);
             let mtime = stat.modified.0 / 1_000_000_000;
