@@ -267,7 +267,7 @@ fn one(made: &Made, number: usize) -> (&'static str, bool) {
         1 | 2 => cut(made, &mut bytes, &mut draw),
         case => flip(made, &mut bytes, &mut draw, case.is_multiple_of(2)),
     };
-    let options = MountOptions { use_summaries: number % 3 != 0, ..MountOptions::default() };
+    let options = MountOptions { use_summaries: !number.is_multiple_of(3), ..MountOptions::default() };
     let judged = match mount(made.flash(bytes), options) {
         Ok(volume) => {
             let report = volume.check(false).unwrap();
