@@ -246,12 +246,14 @@ const IMAGE: &str = "What the image is to be";
 
 /// Arguments of `mkfs jffs2`; the short options are those of mkfs.jffs2.
 #[derive(Debug, Args)]
-#[command(after_help = "Times later than SOURCE_DATE_EPOCH, where it is set, become that time.
+#[command(
+    after_help = "All times of a file are that of its modification; later ones than SOURCE_DATE_EPOCH, where it is set, become that time.
 
 Examples:
   nandkit mkfs jffs2 --from rootfs image.jffs2
   nandkit mkfs jffs2 --from rootfs.tar.gz --device nandsim-32m-128k --squash image.jffs2
-  nandkit mkfs jffs2 --from rootfs --endian big --erase-size 64K --compress lzo,zlib --size 8M image.jffs2")]
+  nandkit mkfs jffs2 --from rootfs --endian big --erase-size 64K --compress lzo,zlib --size 8M image.jffs2"
+)]
 pub struct Jffs2Arguments {
     /// The image.
     #[arg(value_name = "IMAGE")]

@@ -8,7 +8,7 @@ use nandkit_tree::{
     AdjustedTree, Adjustments, ArchiveOptions, DeviceTable, DirectoryOptions, HostDirectory, TarArchive,
 };
 use nandkit_units::format_bytes;
-use nandkit_vfs::source::SourceTree;
+use nandkit_vfs::source::{SourceNode, SourceTree};
 use nandkit_vfs::{FileKind, Timestamp};
 use serde_json::json;
 
@@ -82,25 +82,28 @@ fn write(tree: &dyn SourceTree, build: &Jffs2Build, file: &mut NewFile, image: &
     Ok(summary)
 }
 
-/// The tree as it comes.
-enum Source {
-    Directory(HostDirectory),
-    Archive(TarArchive),
+/// The tree as it comes, but for the times of the last read and of the last change of attributes: these become that of modification. They change when a tree is read or copied,
+/// archives do not hold them, and the same tree is to give the same image.
+struct Source {
+    tree: Box<dyn SourceTree + Send>,
+    nodes: Vec<SourceNode>,
+}
+
+impl Source {
+    fn new(tree: impl SourceTree + Send + 'static) -> Self {
+        let timed = |node: &SourceNode| SourceNode { accessed: node.modified, changed: node.modified, ..node.clone() };
+        let nodes = tree.nodes().iter().map(timed).collect();
+        Self { tree: Box::new(tree), nodes }
+    }
 }
 
 impl SourceTree for Source {
-    fn nodes(&self) -> &[nandkit_vfs::source::SourceNode] {
-        match self {
-            Self::Directory(tree) => tree.nodes(),
-            Self::Archive(tree) => tree.nodes(),
-        }
+    fn nodes(&self) -> &[SourceNode] {
+        &self.nodes
     }
 
     fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
-        match self {
-            Self::Directory(tree) => tree.read(node, offset, into),
-            Self::Archive(tree) => tree.read(node, offset, into),
-        }
+        self.tree.read(node, offset, into)
     }
 }
 
@@ -108,15 +111,14 @@ fn source(arguments: &Jffs2Arguments) -> Result<Source, Failure> {
     let from = &arguments.from;
     if from == Path::new("-") {
         let read = TarArchive::read(io::stdin().lock(), &ArchiveOptions::default());
-        return read.map(Source::Archive).map_err(tree_input);
+        return read.map(Source::new).map_err(tree_input);
     }
     if from.is_dir() {
         let exclude = arguments.exclude.iter().map(|path| path.as_bytes().to_vec()).collect();
         let options = DirectoryOptions { exclude, no_xattrs: arguments.no_xattrs };
-        return HostDirectory::open(from, &options).map(Source::Directory).map_err(tree_input);
+        return HostDirectory::open(from, &options).map(Source::new).map_err(tree_input);
     }
-    let read = TarArchive::open(from, &ArchiveOptions::default());
-    read.map(Source::Archive).map_err(|error| {
+    TarArchive::open(from, &ArchiveOptions::default()).map(Source::new).map_err(|error| {
         Failure::Input(format!("--from {}: {error}; expected a directory or a tar archive", from.display()))
     })
 }

@@ -36,9 +36,10 @@ pub fn succeeds(directory: &Path, arguments: &[&str]) -> String {
     outcome.stdout
 }
 
-/// What a call of nandkit writes to standard output, whatever its exit status.
+/// Calls nandkit for a file's bytes: exit status, standard output, standard error.
 #[allow(dead_code, reason = "not every test binary calls it")]
-pub fn nandkit_bytes(directory: &Path, arguments: &[&str]) -> Vec<u8> {
+pub fn nandkit_bytes(directory: &Path, arguments: &[&str]) -> (Option<i32>, Vec<u8>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_nandkit")).args(arguments).current_dir(directory).output();
-    output.expect("the binary runs").stdout
+    let output = output.expect("the binary runs");
+    (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
 }

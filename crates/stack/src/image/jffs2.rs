@@ -4,7 +4,7 @@ use nandkit_flash::{Flash, PageRead};
 use nandkit_flash_image::detect::{Score, Scorer, sample_blocks};
 use nandkit_flash_image::{DumpFlash, ImageLayout};
 use nandkit_jffs2::check::CheckReport;
-use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, node_type, padded};
+use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, node_type};
 use nandkit_jffs2::probe::probe;
 use nandkit_jffs2::{Damage, DamageKind, Jffs2, MountOptions, versions};
 use nandkit_units::{BlockIndex, Context, PageAddress};
@@ -15,9 +15,9 @@ use super::history::{DeletedName, FileVersion, OldContent};
 use super::{ByteOrder, Checked, Finding, OpenOptions, Repaired, clock_at};
 
 /// Blocks that are looked at for one layout.
-const SAMPLED: u32 = 24;
-/// Nodes of a block that are looked at.
-const NODES_MAX: u32 = 64;
+const SAMPLED: u32 = 16;
+/// Bytes of a block that are looked at.
+const LOOKED_AT: u64 = 64 << 10;
 
 /// Nodes with right checksums where blocks begin, one after the other up to free flash or the block's end.
 pub(super) struct Jffs2Scorer;
@@ -48,76 +48,87 @@ pub(super) fn evidence(device: &dyn Flash) -> (Vec<String>, Option<u32>) {
 #[derive(Default)]
 struct Seen {
     /// Blocks that begin with a node, by byte order.
-    nodes: [u32; 2],
-    erased: u32,
+    begin: [u32; 2],
     other: u32,
-    /// Blocks in which a node crosses the block's end, or a cleanmarker stands elsewhere than at the beginning.
-    misfits: u32,
+    nodes: u32,
+    /// Places where one node should follow another, or the block end, and something else stands.
+    broken: u32,
     summaries: u32,
 }
 
 impl Seen {
     fn block(&mut self, device: &dyn Flash, block: BlockIndex) {
-        let mut bytes = [0; HEADER_SIZE as usize];
-        if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() {
+        let mut bytes = vec![0xFF; HEADER_SIZE as usize];
+        if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() || is_blank(&bytes) {
             return;
         }
-        if bytes == [0xFF; HEADER_SIZE as usize] {
-            self.erased += 1;
-            return;
-        }
-        let found = Order::ALL.into_iter().zip(&mut self.nodes).find(|(order, _)| node(*order, &bytes).is_some());
-        let Some((order, count)) = found else {
+        let Some(place) = Order::ALL.into_iter().position(|order| node(order, &bytes).is_some()) else {
             self.other += 1;
             return;
         };
+        let (Some(order), Some(count)) = (Order::ALL.get(place), self.begin.get_mut(place)) else { return };
         *count += 1;
-        self.inside(device, block, order);
+        let size = device.geometry().block_size();
+        bytes.resize(size.min(LOOKED_AT) as usize, 0xFF);
+        if read(device, block, 0, &mut bytes).is_some() {
+            self.inside(*order, &bytes, size);
+        }
     }
 
-    fn inside(&mut self, device: &dyn Flash, block: BlockIndex, order: Order) {
-        let size = device.geometry().page_size.saturating_mul(device.geometry().pages_per_block);
-        let mut offset = 0;
-        for _ in 0..NODES_MAX {
-            let mut bytes = [0; HEADER_SIZE as usize];
-            if size - offset < HEADER_SIZE || read(device, block, offset, &mut bytes).is_none() {
-                return;
+    /// Goes from node to node through the beginning of a block of `size` bytes.
+    fn inside(&mut self, order: Order, bytes: &[u8], size: u64) {
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            if let Some(header) = node(order, rest) {
+                self.nodes += 1;
+                self.summaries += u32::from(header.node_type == node_type::SUMMARY);
+                let end = (at as u64).saturating_add(u64::from(header.total_length));
+                // Nodes do not cross the ends of blocks, and cleanmarkers stand at their beginnings.
+                let strays = header.node_type == node_type::CLEANMARKER && at > 0;
+                self.broken += u32::from(end > size || strays);
+                let length = header.total_length.max(HEADER_SIZE).checked_next_multiple_of(4).unwrap_or(u32::MAX);
+                at = at.saturating_add(length as usize);
+                continue;
             }
-            let Some(header) = node(order, &bytes) else { return };
-            if header.total_length > size - offset || (offset > 0 && header.node_type == node_type::CLEANMARKER) {
-                self.misfits += 1;
-                return;
-            }
-            self.summaries += u32::from(header.node_type == node_type::SUMMARY);
-            offset += padded(header.total_length).max(HEADER_SIZE);
-            if offset >= size {
-                return;
-            }
+            // Nothing but free flash is behind the last node.
+            let next = (at..bytes.len())
+                .step_by(4)
+                .skip(1)
+                .find(|place| bytes.get(*place..).is_some_and(|rest| node(order, rest).is_some()));
+            self.broken += u32::from(next.is_some() || !is_blank(rest));
+            at = next.unwrap_or(bytes.len());
         }
     }
 
     fn score(&self, layout: &ImageLayout) -> Score {
-        let [little, big] = self.nodes;
+        let [little, big] = self.begin;
         let found = little.max(big);
         let looked = little + big + self.other;
         if found == 0 || looked == 0 {
             return Score::default();
         }
-        let fitting = found.saturating_sub(self.misfits);
-        // Of two erase sizes that both fit the smaller one is right: nodes do not cross the ends of blocks.
-        let points = (1000 * fitting / looked).saturating_sub(layout.block_size.max(1).ilog2() / 2).max(1);
+        // In a wrong layout the way from node to node breaks off at the end of every page or block.
+        let chain = 1000 * u64::from(self.nodes) / u64::from(self.nodes + 8 * self.broken).max(1);
+        let points = (chain * u64::from(found) / u64::from(looked)) as u32;
+        // Of two erase sizes that both fit the smaller one is right.
+        let points = points.saturating_sub(layout.block_size.max(1).ilog2()).max(1);
         let (order, name) = if big > little { (ByteOrder::Big, "big") } else { (ByteOrder::Little, "little") };
         let mut evidence =
             vec![format!("{found} of {looked} sampled blocks in use begin with a node with a right checksum")];
-        if self.misfits > 0 {
-            evidence.push(format!("against it: in {} of them nodes do not fit the blocks", self.misfits));
-        }
+        evidence.push(match self.broken {
+            0 => format!("{} nodes in them follow one another without a gap", self.nodes),
+            broken => format!("against it: at {broken} places between {} nodes something else stands", self.nodes),
+        });
         let mut notes = vec![format!("{name}-endian")];
         if self.summaries > 0 {
             notes.push("holds summaries".to_owned());
         }
         Score { points, evidence, notes, byte_order: Some(order), block_size: None }
     }
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0xFF)
 }
 
 fn node(order: Order, bytes: &[u8]) -> Option<Header> {
