@@ -34,6 +34,19 @@ pub enum EndianName {
     Big,
 }
 
+/// Where the draws of a victim policy come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrawsName {
+    /// From the clock for `linux`, independent for all others.
+    #[default]
+    Auto,
+    /// From the ticks of the clock, 4 ms each, as Linux has it.
+    Ticks,
+    /// Each from a seeded stream.
+    Independent,
+}
+
 /// Options of JFFS2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -42,6 +55,8 @@ pub struct Jffs2Spec {
     pub compression: CompressionName,
     /// Which block is collected next: a victim policy by name, with its options: `linux`, `cat:open-clean=yes`.
     pub collector: String,
+    /// Where the collector's draws come from.
+    pub draws: DrawsName,
     /// Which of several open blocks data go to: a separation by name, with its options: `none`, `dac:regions=3`.
     pub separation: String,
     /// Whether full blocks end in a summary.
@@ -57,6 +72,7 @@ impl Default for Jffs2Spec {
         Self {
             compression: CompressionName::None,
             collector: "linux".to_string(),
+            draws: DrawsName::Auto,
             separation: "none".to_string(),
             summaries: true,
             background_ms: 50,
@@ -90,6 +106,11 @@ impl Jffs2Spec {
         let mut title = format!("jffs2 | {}", self.collector);
         if self.separation != standard.separation {
             title += &format!(" | {}", self.separation);
+        }
+        match self.draws {
+            DrawsName::Auto => {}
+            DrawsName::Ticks => title += " | draws by ticks",
+            DrawsName::Independent => title += " | independent draws",
         }
         match self.compression {
             CompressionName::None => {}

@@ -22,5 +22,5 @@ pub use build::{BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Wat
 pub use device_spec::{DeviceSpec, StoreKind};
 pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, ReplacementName, WriteBackName};
 pub use ftl_spec::{AllocationName, AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName, VictimName};
-pub use jffs2_spec::{CompressionName, EndianName, Jffs2Spec};
+pub use jffs2_spec::{CompressionName, DrawsName, EndianName, Jffs2Spec};
 pub use spec::{DEFAULT_DEVICE, StackError, StackSpec};

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use nandkit_cleaning::victim::Rule;
 use nandkit_codec::compression::Compression;
 use nandkit_flash::wrap::StatsFlash;
 use nandkit_flash::{Flash, PageProgram, PageRead, Result as FlashResult};
 use nandkit_jffs2::layout::ByteOrder;
-use nandkit_jffs2::write::{CompressionMode, WriteOptions};
+use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_nand_sim::{ContentStore, DescribedStore, NandChip};
 use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress, Statistics};
@@ -17,7 +18,10 @@ use crate::build::{Frame, Keeping, MountedFileSystem};
 use crate::chip_file::{self, FileChip};
 use crate::in_directory::for_next_run;
 use crate::shared::lock;
-use crate::{CompressionName, DeviceSpec, EndianName, Jffs2Spec, StackError, StackSpec, StoreKind};
+use crate::{CompressionName, DeviceSpec, DrawsName, EndianName, Jffs2Spec, StackError, StackSpec, StoreKind};
+
+/// A tick of Debian's kernels (CONFIG_HZ=250).
+const TICK_MS: u64 = 4;
 
 fn wrong(error: FsError) -> StackError {
     StackError::new("stack.fs", error.to_string())
@@ -94,6 +98,7 @@ fn is_blank<F: Flash>(flash: &F, clock: &Clock) -> Result<bool, StackError> {
 
 fn mount_options(spec: &Jffs2Spec, seed: u64) -> Result<MountOptions, StackError> {
     let wrong = |detail: String| StackError::new("stack.fs", detail);
+    let policy = spec.policy().map_err(wrong)?;
     let order = match spec.endian {
         EndianName::Little => ByteOrder::Little,
         EndianName::Big => ByteOrder::Big,
@@ -110,7 +115,11 @@ fn mount_options(spec: &Jffs2Spec, seed: u64) -> Result<MountOptions, StackError
                 CompressionName::Rtime => CompressionMode::Only(Compression::Rtime),
             },
             summaries: spec.summaries,
-            policy: spec.policy().map_err(wrong)?,
+            policy,
+            draws: match (spec.draws, policy.rule) {
+                (DrawsName::Auto, Rule::Linux) | (DrawsName::Ticks, _) => Draws::Ticks(Nanos::from_millis(TICK_MS)),
+                _ => Draws::Independent,
+            },
             separation: spec.separation().map_err(wrong)?,
             seed,
             background: (spec.background_ms > 0).then_some(Nanos::from_millis(spec.background_ms)),

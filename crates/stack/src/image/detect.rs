@@ -11,7 +11,7 @@ use super::sectors::DumpSectors;
 use super::{ByteOrder, OpenOptions};
 
 /// Points of the format itself from which a dump is taken for one volume, whatever else shows in it.
-const SURE: u32 = 500;
+pub(super) const SURE: u32 = 500;
 /// Detections that are told.
 const TOLD_MAX: usize = 4;
 

@@ -44,6 +44,21 @@ pub(super) fn evidence(device: &dyn Flash) -> (Vec<String>, Option<u32>) {
     }
 }
 
+/// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
+pub(super) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
+    let mut seen = Seen::default();
+    for block in sample_blocks(device.geometry(), SAMPLED) {
+        seen.block(device, block);
+    }
+    match seen.begin {
+        [0, _] | [_, 0] => Ok(()),
+        [little, big] => Err(format!(
+            "mixed byte orders: of the blocks looked at {little} begin with a little-endian node and {big} with a big-endian one; \
+             expected --offset and --size of one volume, or --endian"
+        )),
+    }
+}
+
 /// What sampled blocks look like.
 #[derive(Default)]
 struct Seen {

@@ -137,6 +137,9 @@ fn mount_jffs2(
     found: &Found,
     options: &OpenOptions,
 ) -> Result<Jffs2<DumpFlash>, StackError> {
+    if options.byte_order.is_none() {
+        jffs2::refuse_mixed(&device).map_err(|error| wrong(path, error))?;
+    }
     jffs2::mount(device, found.detection.byte_order, options).map_err(|error| wrong(path, error))
 }
 
@@ -247,9 +250,33 @@ fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Vec<(
     Ok(region_list(image, &device, options))
 }
 
+/// Refuses an erase size that does not fit, where another one does.
+fn check_erase_size(path: &Path, image: &Image, options: &OpenOptions, chosen: &Selected) -> Result<(), StackError> {
+    let Some(asked) = options.erase_size.filter(|_| chosen.found.score < detect::SURE) else { return Ok(()) };
+    let free = OpenOptions { erase_size: None, ..options.clone() };
+    let within = match (&chosen.region, options.offset, options.size) {
+        (Some(region), _, _) => (region.offset, Some(region.size)),
+        (None, offset, size) => (offset.unwrap_or(0), size),
+    };
+    match look(image, within, &free).into_iter().next().filter(|best| best.score >= detect::SURE) {
+        Some(best) => {
+            let fits = best.detection.erase_size;
+            Err(wrong(path, format!("--erase-size {asked}: nodes do not fit blocks of this size; expected {fits}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Chooses the part that is meant, and refuses an erase size that does not fit it.
+fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
+    let chosen = chosen(path, image, options)?;
+    check_erase_size(path, image, options, &chosen)?;
+    Ok(chosen)
+}
+
 /// Chooses the part that is meant, and what it is to be opened as. Without a word from the options: the one file system that a partition table shows; else the whole,
 /// where it surely is one; else the one that shows by its content; else the whole, if there is any trace.
-fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
+fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
     if let Some((within, region)) = part(path, image, options)? {
         return match look(image, within, options).into_iter().next() {
             Some(found) => Ok(Selected { found, region, notes: Vec::new() }),
