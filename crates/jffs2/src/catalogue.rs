@@ -283,6 +283,12 @@ impl Catalogue {
         self.lists[queue as usize].len() as u32
     }
 
+    /// How many blocks are free or will be once they are erased: those that failed are retired instead.
+    pub fn ready(&self) -> u32 {
+        let pending = self.on(Queue::ErasePending).filter_map(|block| self.block(block)).filter(|block| !block.failed);
+        self.count(Queue::Free) + pending.count() as u32
+    }
+
     /// The head of a list.
     pub fn head(&self, queue: Queue) -> Option<BlockIndex> {
         self.lists[queue as usize].first().map(|(_, block)| BlockIndex(*block))

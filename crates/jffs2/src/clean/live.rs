@@ -7,7 +7,7 @@ use nandkit_vfs::{ErrorKind, Result};
 
 use crate::NodeAddress;
 use crate::catalogue::{NodeRef, NodeState, Owner, Queue, is_dirty};
-use crate::encode::{InodeFields, Piece, inode_node};
+use crate::encode::{DirentFields, InodeFields, Piece, inode_node};
 use crate::fragments::{Fragment, Fragments};
 use crate::layout::{
     self, DIRENT_SIZE, Dirent, Header, INODE_SIZE, MIN_DATA, PAGE_SIZE, compression, covered, crc, node_type,
@@ -84,7 +84,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Where a moved node goes, and the stamp that it keeps.
-    fn separate_moved(&mut self, inode: u32, page: u32, at: NodeAddress) -> Result<Datum> {
+    pub(super) fn separate_moved(&mut self, inode: u32, page: u32, at: NodeAddress) -> Result<Datum> {
         let datum = self.datum_of(at).unwrap_or_default();
         let now = self.medium.now();
         Ok(self.writer()?.separator.on_clean(key(inode, page), datum, now))
@@ -205,7 +205,7 @@ impl<F: Flash> Jffs2<F> {
     /// A range of a page, with its neighbours in the page: pieces always; what reaches the page's beginning or end only where it stands in the victim or in a
     /// dirty block, since clean blocks would get dirty by it. Not at all where free blocks are few (fs/jffs2/gc.c).
     fn widened(&self, inode: u32, (start, end): (u32, u32)) -> (u32, u32) {
-        let ready = self.catalogue.count(Queue::Free) + self.catalogue.count(Queue::ErasePending);
+        let ready = self.catalogue.ready();
         let merge = self.writer.as_deref().map_or(u32::MAX, |writer| writer.levels().merge);
         let Some(body) = self.inodes.get(&inode).and_then(|found| found.body.get()) else { return (start, end) };
         if ready <= merge {
@@ -275,7 +275,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Moves a directory entry, or drops a deletion that hides nothing any more.
+    /// Moves a directory entry, or drops a deletion that hides nothing any more. It gets a version of its own: were an erase of its old block cut short, the copy that is left there
+    /// could be taken for it.
     fn collect_of_directory(&mut self, directory: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let bytes = self.read_node(at, node)?;
         let order = self.medium.order();
@@ -295,7 +296,15 @@ impl<F: Flash> Jffs2<F> {
             self.writer()?.counters.deletions_dropped += 1;
             return Ok(());
         }
-        self.copy(at, node, Some(crate::write::DIRENT_ENTRY + name.len() as u32))
+        let Some(entry) = entry else { return Ok(()) };
+        let datum = self.separate_moved(directory, u32::MAX, at)?;
+        let grant = self.reserve_collecting(Self::need_dirent(datum.region, name))?;
+        let version = self.next_version(directory)?;
+        let Dirent { parent, inode, made, kind, .. } = entry;
+        let fields = DirentFields { parent, version, inode, made, kind };
+        self.write_dirent(grant, &fields, name, Cause::Cleaning, datum.stamp)?;
+        self.writer()?.counters.rewritten += 1;
+        Ok(())
     }
 
     /// Whether an older entry of the name is still on the flash, in another block: it would come back without this deletion (fs/jffs2/gc.c,
@@ -320,33 +329,6 @@ impl<F: Flash> Jffs2<F> {
             }
         }
         Ok(false)
-    }
-
-    /// Moves an extended attribute.
-    pub(super) fn collect_attribute(&mut self, id: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
-        let is_newest =
-            self.xattrs.attributes.get(&id).is_some_and(|attribute| attribute.users > 0 && attribute.node == at);
-        if is_newest {
-            return self.copy(at, node, Some(crate::write::XATTR_ENTRY));
-        }
-        self.obsolete(at);
-        Ok(())
-    }
-
-    /// Moves a reference to an extended attribute, or drops a deletion that hides nothing any more.
-    pub(super) fn collect_reference(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
-        let erase_size = self.catalogue.erase_size;
-        let mut all = self.xattrs.references.range((inode, 0)..=(inode, u32::MAX));
-        let found = all.find(|(_, reference)| reference.node == at);
-        let needed = found.is_some_and(|(_, reference)| {
-            let elsewhere = |other: &NodeAddress| other.block(erase_size) != at.block(erase_size);
-            !reference.is_dead() || reference.nodes.iter().any(elsewhere)
-        });
-        if needed {
-            return self.copy(at, node, Some(crate::write::XREF_ENTRY));
-        }
-        self.obsolete(at);
-        Ok(())
     }
 }
 

@@ -5,3 +5,4 @@ mod live;
 mod pass;
 mod trigger;
 mod view;
+mod xattr;

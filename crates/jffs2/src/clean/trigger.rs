@@ -15,7 +15,7 @@ impl<F: Flash> Jffs2<F> {
         if pending > 0 || sums.unchecked > 0 {
             return true;
         }
-        let ready = self.catalogue.count(Queue::Free) + pending;
+        let ready = self.catalogue.ready();
         let few = ready < levels.background && sums.dirty > levels.no_space;
         few || self.catalogue.count(Queue::VeryDirty) >= levels.very_dirty
     }

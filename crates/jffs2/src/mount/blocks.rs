@@ -5,7 +5,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use super::Collected;
 use crate::catalogue::{Block, Catalogue, Queue, is_dirty};
 use crate::layout::INODE_SIZE;
-use crate::medium::Shape;
+use crate::medium::{Cleanmarker, Shape};
 use crate::scan::Condition;
 
 /// Puts the blocks on their lists, as fs/jffs2/scan.c does at the end of a mount. Errors: `Corrupt` where nothing on the device is JFFS2's, and not all of it is blank: Linux, too,
@@ -35,7 +35,9 @@ pub(super) fn file(shape: &Shape, collected: &mut Collected) -> Result<Catalogue
         .conditions
         .iter()
         .all(|condition| matches!(condition, Condition::Bad | Condition::Blank | Condition::Ready));
-    if !collected.is_jffs2 && (all_bad || !blank) {
+    // Linux does not count cleanmarkers, and so refuses a new volume whose first page was cut off.
+    let has_marker = shape.cleanmarker != Cleanmarker::None && collected.conditions.contains(&Condition::Ready);
+    if !collected.is_jffs2 && !has_marker && (all_bad || !blank) {
         let text = "no JFFS2 node is on the device, and it is not blank: a wrong erase size, byte order or part of the device?";
         return Err(FsError::new(ErrorKind::Corrupt, text));
     }

@@ -115,6 +115,7 @@ impl<F: Flash> Scan<'_, F> {
         self.read(block, first, shape.erase_size - first, &mut rest, &mut damage)?;
         buffer.extend_from_slice(&rest);
         let mut scan = full::block(self.medium.order(), shape, block, buffer);
+        full::drop_torn_page(shape, block, buffer, &mut scan, &damage);
         scan.damage.append(&mut damage);
         scan.damage.sort();
         Ok(scan)
@@ -185,7 +186,7 @@ impl<F: Flash> Scan<'_, F> {
         let tail = shape.page_size.max(crate::layout::SUMMARY_MARKER_SIZE).min(shape.erase_size);
         let mut unreadable = Vec::new();
         self.read(block, shape.erase_size - tail, tail, buffer, &mut unreadable)?;
-        if !summary::is_marked(order, buffer) {
+        if !unreadable.is_empty() || !summary::is_marked(order, buffer) {
             // What could not be read is found, and told, by the full scan.
             return Ok(None);
         }

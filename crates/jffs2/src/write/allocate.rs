@@ -79,7 +79,7 @@ impl<F: Flash> Jffs2<F> {
     /// Whether the collector has to work before a write; `NoSpace` where it would be in vain.
     fn needs_space(&self, urgency: Urgency) -> Result<bool> {
         let levels = *self.writer.as_deref().ok_or_else(read_only)?.levels();
-        let ready = self.catalogue.count(Queue::Free) + self.catalogue.count(Queue::ErasePending);
+        let ready = self.catalogue.ready();
         if ready >= levels.write {
             return Ok(false);
         }

@@ -33,7 +33,7 @@ use crate::catalogue::{Catalogue, Queue};
 use crate::volume::Jffs2;
 use counters::Published;
 use summary::Collector;
-pub(crate) use summary::{DIRENT_ENTRY, INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
+pub(crate) use summary::{INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
 
 /// Everything that only writing needs.
 pub struct Writer {

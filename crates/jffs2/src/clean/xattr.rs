@@ -1,0 +1,74 @@
+//! Extended attributes and references to them go elsewhere. They get versions of their own, as in Linux: were an erase of their old block cut short, the copies that are left there could be
+//! taken for them.
+
+use nandkit_flash::Flash;
+use nandkit_units::Cause;
+use nandkit_vfs::Result;
+
+use crate::NodeAddress;
+use crate::catalogue::NodeRef;
+use crate::encode::{XattrFields, xattr_node, xref_node};
+use crate::volume::Jffs2;
+use crate::write::allocate::{Need, Reference};
+
+impl<F: Flash> Jffs2<F> {
+    /// Moves an extended attribute.
+    pub(super) fn collect_attribute(&mut self, id: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+        let newest = self.xattrs.attributes.get(&id).filter(|attribute| attribute.users > 0 && attribute.node == at);
+        let Some(version) = newest.map(|attribute| attribute.version.saturating_add(1)) else {
+            self.obsolete(at);
+            return Ok(());
+        };
+        let order = self.medium.order();
+        let Some(content) = self.attribute_content(id)?.cloned() else {
+            return self.copy(at, node, Some(crate::write::XATTR_ENTRY));
+        };
+        let mut bytes = Vec::new();
+        let (prefix, name, value) = (content.prefix, &*content.name, &*content.value);
+        xattr_node(order, &XattrFields { id, version, prefix, name, value }, &mut bytes);
+        let to = self.place_renewed(at, node, &bytes, crate::write::XATTR_ENTRY)?;
+        if let Some(attribute) = self.xattrs.attributes.get_mut(&id) {
+            attribute.nodes.push(to);
+            (attribute.node, attribute.version) = (to, version);
+        }
+        self.obsolete(at);
+        Ok(())
+    }
+
+    /// Moves a reference to an extended attribute, or drops a deletion that hides nothing any more.
+    pub(super) fn collect_reference(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+        let erase_size = self.catalogue.erase_size;
+        let mut all = self.xattrs.references.range((inode, 0)..=(inode, u32::MAX));
+        let found = all.find(|(_, reference)| reference.node == at);
+        let elsewhere = |other: &NodeAddress| other.block(erase_size) != at.block(erase_size);
+        let needed = found.filter(|(_, found)| !found.is_dead() || found.nodes.iter().any(elsewhere));
+        let Some(((_, id), reference)) = needed else {
+            self.obsolete(at);
+            return Ok(());
+        };
+        let (id, dead, order) = (*id, u32::from(reference.is_dead()), self.medium.order());
+        let Some(highest) = self.xattrs.highest_sequence.checked_add(2) else {
+            return self.copy(at, node, Some(crate::write::XREF_ENTRY));
+        };
+        self.xattrs.highest_sequence = highest;
+        let mut bytes = Vec::new();
+        xref_node(order, inode, id, highest | dead, &mut bytes);
+        let to = self.place_renewed(at, node, &bytes, crate::write::XREF_ENTRY)?;
+        if let Some(reference) = self.xattrs.references.get_mut(&(inode, id)) {
+            reference.nodes.push(to);
+            (reference.node, reference.sequence) = (to, highest | dead);
+        }
+        self.obsolete(at);
+        Ok(())
+    }
+
+    fn place_renewed(&mut self, at: NodeAddress, node: &NodeRef, bytes: &[u8], entry: u32) -> Result<NodeAddress> {
+        let datum = self.separate_moved(0, u32::MAX, at)?;
+        let need = Need { region: datum.region, least: bytes.len() as u32, entry };
+        let grant = self.reserve_collecting(need)?;
+        let reference =
+            Reference { owner: node.owner(), state: node.state, written: node.written, cause: Cause::Cleaning };
+        self.writer()?.counters.rewritten += 1;
+        self.place(grant, bytes, reference)
+    }
+}
