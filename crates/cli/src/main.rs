@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(message) = failure.message() {
-                eprintln!("nandkit: {message}");
+                output::message(message);
             }
             ExitCode::from(failure.status())
         }

@@ -25,6 +25,11 @@ pub fn json(value: &serde_json::Value) -> Result<(), Failure> {
     text(&format!("{value:#}\n"))
 }
 
+/// Writes a line to standard error. Where nobody reads it (`2>&1 | head`) there is nobody left to tell.
+pub fn message(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "nandkit: {text}");
+}
+
 /// What standard output can show: bars in Unicode on a terminal that speaks UTF-8, emphasis unless `NO_COLOR` (no-color.org) or a dumb terminal
 /// speak against it. Files and pipes get plain ASCII.
 pub fn style() -> Style {

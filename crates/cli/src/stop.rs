@@ -29,7 +29,7 @@ impl Unfinished {
             let mut action = action.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(undo) = action.take() {
                 undo();
-                eprintln!("nandkit: stopped; nothing was kept");
+                crate::output::message("stopped; nothing was kept");
             }
             std::process::exit(130);
         });

@@ -82,6 +82,10 @@ fn a_tree_comes_back_from_our_images_and_from_those_of_mkfs_jffs2() {
         };
         let out = format!("out{number}");
         succeeds(path, &["extract", "image.jffs2", &out]);
+        if !ours_too {
+            // mkfs.jffs2 keeps no time of the root directory.
+            run(path, &format!("touch -d @1600000000 {out}"));
+        }
         same(path, &out, options);
         let outcome = nandkit(path, &["check", "image.jffs2"]);
         assert_eq!(outcome.status, Some(0), "{options}: {}", outcome.stdout);
@@ -320,6 +324,34 @@ fn regions_of_a_whole_device_are_listed_and_opened() {
     assert!(succeeds(path, &["ls", "disk", "--region", "mbr2"]).contains("noise\n"));
     let outcome = nandkit(path, &["ls", "disk", "--region", "mbr3"]);
     assert_eq!((outcome.status, outcome.stderr.contains("mbr1, mbr2")), (Some(2), true), "{}", outcome.stderr);
+}
+
+#[test]
+fn options_that_do_not_fit_the_image_are_refused() {
+    let directory = with_tree();
+    let path = directory.path();
+    succeeds(path, &["mkfs", "jffs2", "--from", "tree", "i.jffs2"]);
+    succeeds(path, &["mkfs", "jffs2", "--from", "tree", "--endian", "big", "b.jffs2"]);
+    run(path, "cat i.jffs2 b.jffs2 > mixed && mkdir full && touch full/x");
+    for (arguments, expected) in [
+        (vec!["ls", "i.jffs2", "--erase-size", "4K"], vec!["--erase-size 4096", "expected 65536"]),
+        (vec!["ls", "i.jffs2", "--erase-size", "1000"], vec!["1000"]),
+        (vec!["check", "i.jffs2", "--endian", "big"], vec!["i.jffs2", "byte order"]),
+        (vec!["extract", "mixed", "out"], vec!["mixed byte orders", "--endian"]),
+        (vec!["extract", "i.jffs2", "full"], vec!["full", "--merge"]),
+        (vec!["extract", "i.jffs2", "i.jffs2"], vec!["no directory"]),
+        (vec!["extract", "i.jffs2", "--to-tar", "b.jffs2"], vec!["b.jffs2", "exists", "--force"]),
+        (vec!["cat", "i.jffs2", "etc"], vec!["this is a directory"]),
+        (vec!["cat", "i.jffs2", "etc/no"], vec!["/etc/no", "nandkit ls"]),
+        (vec!["cat", "i.jffs2", "noise", "--version", "0"], vec!["--versions"]),
+    ] {
+        let outcome = nandkit(path, &arguments);
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(2), ""), "{arguments:?}: {}", outcome.stderr);
+        for part in expected {
+            assert!(outcome.stderr.contains(part), "{part:?} is not in {arguments:?}: {}", outcome.stderr);
+        }
+    }
+    assert!(!path.join("out").exists());
 }
 
 #[test]

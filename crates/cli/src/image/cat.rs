@@ -159,7 +159,7 @@ fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> 
     };
     output::text(&versions.iter().map(line).collect::<String>())?;
     if is_deleted {
-        eprintln!("nandkit: {}: the file was deleted", place(arguments));
+        output::message(&format!("{}: the file was deleted", place(arguments)));
     }
     Ok(())
 }
@@ -171,11 +171,11 @@ fn old(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<(), F
     let content =
         content.map_err(|error| Failure::Input(format!("{place}: {error}; --versions lists what is there")))?;
     let what = if is_deleted { "a deleted file's" } else { "not the present, but an earlier" };
-    eprintln!(
-        "nandkit: {place}: this is {what} content, version {} of {}",
+    output::message(&format!(
+        "{place}: this is {what} content, version {} of {}",
         content.number,
         time::utc(content.modified)
-    );
+    ));
     output::bytes(&content.bytes)?;
     let lost: Vec<String> = content
         .lost

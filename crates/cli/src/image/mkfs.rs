@@ -53,10 +53,10 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
         return output::json(&summary_json(&summary));
     }
     if summary.times_clamped > 0 {
-        eprintln!(
-            "nandkit: {} times are before 1970 or after 2106, which JFFS2 cannot hold; the nearest was taken",
+        output::message(&format!(
+            "{} times are before 1970 or after 2106, which JFFS2 cannot hold; the nearest was taken",
             summary.times_clamped
-        );
+        ));
     }
     output::text(&format!(
         "{}: {} names, {} of files in {}, {} blocks of {}\n",

@@ -27,6 +27,7 @@ pub use mkfs::mkfs;
 
 use crate::args::ImageArguments;
 use crate::failure::Failure;
+use crate::output;
 
 /// Findings that are told one by one on standard error; `nandkit check` tells all.
 const TOLD_MAX: usize = 20;
@@ -44,7 +45,7 @@ fn tree_input(error: TreeError) -> Failure {
 fn open(arguments: &ImageArguments) -> Result<OpenImage, Failure> {
     let image = image::open(&arguments.image, &arguments.options()).map_err(input)?;
     for note in &image.notes {
-        eprintln!("nandkit: {}: {note}", arguments.image.display());
+        output::message(&format!("{}: {note}", arguments.image.display()));
     }
     Ok(image)
 }
@@ -102,10 +103,10 @@ fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec
 /// Tells findings on standard error, up to a number.
 fn tell(lines: &[String]) {
     for line in lines.iter().take(TOLD_MAX) {
-        eprintln!("nandkit: {line}");
+        output::message(line);
     }
     if lines.len() > TOLD_MAX {
-        eprintln!("nandkit: and {} more", lines.len() - TOLD_MAX);
+        output::message(&format!("and {} more", lines.len() - TOLD_MAX));
     }
 }
 

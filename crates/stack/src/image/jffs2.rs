@@ -16,8 +16,10 @@ use super::{ByteOrder, Checked, Finding, OpenOptions, Repaired, clock_at};
 
 /// Blocks that are looked at for one layout.
 const SAMPLED: u32 = 16;
-/// Bytes of a block that are looked at.
+/// Bytes of a block that are looked at to score a layout.
 const LOOKED_AT: u64 = 64 << 10;
+/// Nodes of the other byte order from which they are no accident: what damage lays bare of a file's content may hold a few.
+const FOREIGN_MIN: u32 = 8;
 
 /// Nodes with right checksums where blocks begin, one after the other up to free flash or the block's end.
 pub(super) struct Jffs2Scorer;
@@ -28,7 +30,7 @@ impl Scorer for Jffs2Scorer {
     }
 
     fn score(&self, device: &dyn Flash, layout: &ImageLayout) -> Score {
-        let mut seen = Seen::default();
+        let mut seen = Seen { looked_at: LOOKED_AT, ..Seen::default() };
         for block in sample_blocks(device.geometry(), SAMPLED) {
             seen.block(device, block);
         }
@@ -46,17 +48,19 @@ pub(super) fn evidence(device: &dyn Flash) -> (Vec<String>, Option<u32>) {
 
 /// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
 pub(super) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
-    let mut seen = Seen::default();
+    let mut seen = Seen { looked_at: u64::from(u32::MAX), ..Seen::default() };
     for block in sample_blocks(device.geometry(), SAMPLED) {
         seen.block(device, block);
     }
-    match seen.begin {
-        [0, _] | [_, 0] => Ok(()),
-        [little, big] => Err(format!(
-            "mixed byte orders: of the blocks looked at {little} begin with a little-endian node and {big} with a big-endian one; \
-             expected --offset and --size of one volume, or --endian"
-        )),
+    let [little, big] = seen.begin;
+    if (little == 0 || big == 0) && seen.foreign < FOREIGN_MIN {
+        return Ok(());
     }
+    Err(format!(
+        "mixed byte orders: of the blocks looked at {little} begin with a little-endian node and {big} with a big-endian one, and {} nodes are of the other order than \
+         those before them; expected --offset and --size of one volume, or --endian",
+        seen.foreign
+    ))
 }
 
 /// What sampled blocks look like.
@@ -68,7 +72,11 @@ struct Seen {
     nodes: u32,
     /// Places where one node should follow another, or the block end, and something else stands.
     broken: u32,
+    /// Nodes of the other byte order than the block's first.
+    foreign: u32,
     summaries: u32,
+    /// Bytes of a block that are looked at.
+    looked_at: u64,
 }
 
 impl Seen {
@@ -84,7 +92,7 @@ impl Seen {
         let (Some(order), Some(count)) = (Order::ALL.get(place), self.begin.get_mut(place)) else { return };
         *count += 1;
         let size = device.geometry().block_size();
-        bytes.resize(size.min(LOOKED_AT) as usize, 0xFF);
+        bytes.resize(size.min(self.looked_at) as usize, 0xFF);
         if read(device, block, 0, &mut bytes).is_some() {
             self.inside(*order, &bytes, size);
         }
@@ -101,15 +109,17 @@ impl Seen {
                 // Nodes do not cross the ends of blocks, and cleanmarkers stand at their beginnings.
                 let strays = header.node_type == node_type::CLEANMARKER && at > 0;
                 self.broken += u32::from(end > size || strays);
-                let length = header.total_length.max(HEADER_SIZE).checked_next_multiple_of(4).unwrap_or(u32::MAX);
-                at = at.saturating_add(length as usize);
+                at = at.saturating_add(stored_length(&header));
+                continue;
+            }
+            if let Some(header) = any_node(rest) {
+                self.foreign += 1;
+                at = at.saturating_add(stored_length(&header));
                 continue;
             }
             // Nothing but free flash is behind the last node.
-            let next = (at..bytes.len())
-                .step_by(4)
-                .skip(1)
-                .find(|place| bytes.get(*place..).is_some_and(|rest| node(order, rest).is_some()));
+            let mut places = (at..bytes.len()).step_by(4).skip(1);
+            let next = places.find(|place| bytes.get(*place..).is_some_and(|rest| any_node(rest).is_some()));
             self.broken += u32::from(next.is_some() || !is_blank(rest));
             at = next.unwrap_or(bytes.len());
         }
@@ -140,6 +150,16 @@ impl Seen {
         }
         Score { points, evidence, notes, byte_order: Some(order), block_size: None }
     }
+}
+
+fn any_node(bytes: &[u8]) -> Option<Header> {
+    Order::ALL.into_iter().find_map(|order| node(order, bytes))
+}
+
+/// Bytes from a node's beginning to the next one's.
+fn stored_length(header: &Header) -> usize {
+    let length = header.total_length.max(HEADER_SIZE).checked_next_multiple_of(4).unwrap_or(u32::MAX);
+    length as usize
 }
 
 fn is_blank(bytes: &[u8]) -> bool {
