@@ -14,10 +14,16 @@ enum Program {
     Layer(&'static str),
     /// The test of FAT on the block-mapped layer: it cuts at each step of each round, and so takes no seed.
     Fat,
+    /// The test of JFFS2: it cuts at each moment of seeded runs.
+    Jffs2,
 }
 
-const SOAKS: [(&str, Program); 3] =
-    [("block-map", Program::Layer("block-map")), ("fast", Program::Layer("fast")), ("fat", Program::Fat)];
+const SOAKS: [(&str, Program); 4] = [
+    ("block-map", Program::Layer("block-map")),
+    ("fast", Program::Layer("fast")),
+    ("fat", Program::Fat),
+    ("jffs2", Program::Jffs2),
+];
 
 /// The number of cuts that the project's bar asks for.
 const CUTS: u64 = 35_000;
@@ -26,6 +32,11 @@ const CUTS: u64 = 35_000;
 const FAT_ROUNDS: u64 = 40;
 
 const FAT_ROUNDS_VARIABLE: &str = "NANDKIT_FAT_FTL_ROUNDS";
+
+/// Seeds of the JFFS2 test that make about as many cuts.
+const JFFS2_SEEDS: u64 = 6;
+
+const SEEDS_VARIABLE: &str = "NANDKIT_SEEDS";
 
 /// What is run: the words for cargo that build it, those that run it, and a variable of the environment.
 #[derive(Debug, PartialEq)]
@@ -103,6 +114,21 @@ fn plan(name: &str, program: Program, options: &Options) -> Result<Plan> {
                 typed: format!("cargo xtask soak {name} --cuts {cuts}"),
             })
         }
+        Program::Jffs2 => {
+            if let Some(unknown) = ["--seed", "--replay"].into_iter().find(|option| options.text(option).is_some()) {
+                bail!(Unusable(format!(
+                    "{unknown}: the jffs2 soak runs seeds from 0 on and names seed and moment of a failure; only --cuts is understood"
+                )));
+            }
+            let seeds = cuts.saturating_mul(JFFS2_SEEDS).div_ceil(CUTS).max(1);
+            let test = "test --release --locked --package nandkit-jffs2 --test cuts";
+            Ok(Plan {
+                build: words(&format!("{test} --no-run")),
+                run: words(&format!("{test} --quiet cuts_on -- --nocapture")),
+                variable: Some((SEEDS_VARIABLE, seeds.to_string())),
+                typed: format!("cargo xtask soak {name} --cuts {cuts}"),
+            })
+        }
     }
 }
 
@@ -152,7 +178,7 @@ mod tests {
     fn an_unknown_soak_is_refused_with_the_known_ones() {
         let error = run(&["yaffs9".to_owned()]).unwrap_err();
         assert!(error.is::<Unusable>());
-        assert!(error.to_string().contains("block-map, fast, fat"), "{error}");
+        assert!(error.to_string().contains("block-map, fast, fat, jffs2"), "{error}");
         assert!(run(&[]).unwrap_err().is::<Unusable>());
     }
 
@@ -170,6 +196,8 @@ mod tests {
         assert_eq!(planned("fat --cuts 1").unwrap().variable, Some((FAT_ROUNDS_VARIABLE, "1".to_owned())));
         assert!(planned("fat --replay seed:1").unwrap_err().is::<Unusable>());
         assert!(planned("fat --seed 1").unwrap_err().is::<Unusable>());
+        assert_eq!(planned("jffs2").unwrap().variable, Some((SEEDS_VARIABLE, "6".to_owned())));
+        assert!(planned("jffs2 --seed 1").unwrap_err().is::<Unusable>());
     }
 
     #[test]

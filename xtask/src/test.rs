@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::options::Options;
-use crate::{fuzz, judges, process, tidy, toolchain};
+use crate::{fuzz, judges, kernel, process, tidy, toolchain};
 
 /// Runs every step, prints each with its time, and ends with one line that tells the whole.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -26,6 +26,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let mut counts = Counts::default();
     steps.go_on("tests", || cargo_test(quick, &mut counts));
     if !quick {
+        steps.go_on("real Linux", || kernel::test::run(&[]));
         steps.go_on("fuzz targets", fuzz::check);
         steps.go_on("documentation", || {
             let mut doc = process::cargo(&["doc", "--workspace", "--no-deps", "--locked"]);

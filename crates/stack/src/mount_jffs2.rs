@@ -8,6 +8,7 @@ use nandkit_codec::compression::Compression;
 use nandkit_flash::wrap::StatsFlash;
 use nandkit_flash::{Flash, PageProgram, PageRead, Result as FlashResult};
 use nandkit_jffs2::layout::ByteOrder;
+use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_nand_sim::{ContentStore, DescribedStore, NandChip};
@@ -38,7 +39,11 @@ pub(crate) fn mount_jffs2(
         DeviceSpec::Chip { store, chip, file, .. } => (*store, chip, file),
         _ => return Err(StackError::new("stack.device", "JFFS2 works on flash; expected a chip")),
     };
-    let options = mount_options(spec, seed)?;
+    let mut options = mount_options(spec, seed)?;
+    if chip.rules.partial_programs < 2 {
+        // A cleanmarker would be the one program that the part allows for a block's first page. Linux mounts JFFS2 on no such part (its MTD type is MLC); here it does without.
+        options.cleanmarker = Some(Cleanmarker::None);
+    }
     if let Some(file) = file {
         let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed)?;
         frame.clock.advance_to(chip.last_instant());

@@ -132,7 +132,9 @@ pub fn check(entries: &[AclEntry]) -> Result<()> {
     if (owner, owning_group, others) == (1, 1, 1) && is_masked {
         return Ok(());
     }
-    Err(invalid("an access control list needs one entry each for owner, owning group and others, and a mask where it names numbers"))
+    Err(invalid(
+        "an access control list needs one entry each for owner, owning group and others, and a mask where it names numbers",
+    ))
 }
 
 #[cfg(test)]

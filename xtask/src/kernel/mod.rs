@@ -5,7 +5,7 @@ mod guest;
 mod jffs2;
 mod manifest;
 mod ours;
-mod test;
+pub mod test;
 mod wear;
 
 use std::time::Duration;

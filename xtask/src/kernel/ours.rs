@@ -34,21 +34,16 @@ impl Nandkit {
         Ok(Self { binary: process::target_directory()?.join(profile).join("nandkit") })
     }
 
-    /// Whether the program has the commands that the set needs.
-    pub fn has_images(&self) -> bool {
-        ["mkfs", "extract"].iter().all(|command| {
-            let mut help = Command::new(&self.binary);
-            process::output(help.args([command, "--help"])).is_ok()
-        })
-    }
-
-    /// Makes an image of the tree for the device, OOB included where the device has one.
-    pub fn mkfs(&self, tree: &Path, device: Device, to: &Path) -> Result<Image> {
+    /// Makes an image of the tree for the device, without OOB: cleanmarkers are in the image on NOR, and nowhere for NAND.
+    pub fn mkfs(&self, tree: &Path, device: Device, compress: &str, to: &Path) -> Result<Image> {
         let mut mkfs = Command::new(&self.binary);
-        mkfs.args(["mkfs", "jffs2", "--from"]).arg(tree);
-        mkfs.args(geometry(device)).arg(to);
-        process::output(&mut mkfs)?;
-        Ok(Image { path: to.to_owned(), with_oob: device.page_bytes().is_some() })
+        mkfs.args(["mkfs", "jffs2", "--compress", compress, "--from"]).arg(tree);
+        mkfs.args(["--erase-size", &device.erase_bytes().to_string()]);
+        if device.page_bytes().is_some() {
+            mkfs.arg("--no-cleanmarkers");
+        }
+        process::output(mkfs.arg(to))?;
+        Ok(Image { path: to.to_owned(), with_oob: false })
     }
 
     /// Takes an image apart into a directory, which must not be there yet, and lists what came out.
@@ -62,9 +57,9 @@ impl Nandkit {
 
 /// The options that say what the image lies on. The one place that follows nandkit's command line.
 fn geometry(device: Device) -> Vec<String> {
-    let mut words = vec!["--erase-block".to_owned(), device.erase_bytes().to_string()];
+    let mut words = vec!["--erase-size".to_owned(), device.erase_bytes().to_string()];
     if let Some((page, oob)) = device.page_bytes() {
-        words.extend(["--page".to_owned(), page.to_string(), "--oob".to_owned(), oob.to_string()]);
+        words.extend(["--page-size".to_owned(), page.to_string(), "--oob-size".to_owned(), oob.to_string()]);
     }
     words
 }

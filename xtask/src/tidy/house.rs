@@ -75,7 +75,8 @@ pub const HOUSE: &[Room] = &[
     room("report", &["record"], &[]),
     // doors
     room("nandkit", &["units", "flash", "block", "vfs", "workload", "stack", "lab", "record", "report"], &["testkit"]),
-    room("cli", &["units", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"], &["testkit"]).as_door(),
+    room("cli", &["units", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"], &["testkit"])
+        .as_door(),
     // tests: nothing of it is in a product, and a planted race has to wait for its rival
     room("testkit", &["units", "flash", "block", "vfs"], &[]).as_door(),
 ];
@@ -95,8 +96,8 @@ pub const OUTSIDE: &[(&str, &[&str], &str)] = &[
     ("indicatif", &["cli"], "only the doors know a terminal"),
     (
         "rayon",
-        &["lab", "tree", "cli"],
-        "a run is one thread; only grids of runs and the files of a tree go in parallel",
+        &["lab", "tree", "cli", "jffs2"],
+        "a run is one thread; only grids of runs, the files of a tree, and images that are built or scanned go in parallel",
     ),
     ("fatfs", &[], "it is a judge: what is judged does not use it"),
     ("proptest", &["testkit"], "it belongs to tests"),
