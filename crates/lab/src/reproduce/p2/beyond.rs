@@ -1,0 +1,156 @@
+//! P2.F: what the paper left for later, the way of data between regions and JFFS2 beside FAT on a translation layer; and which policy does better than CAT.
+
+use nandkit_cleaning::separation::Separation;
+use serde_json::{Value, json};
+
+use super::super::Claim;
+use super::check::{Check, Stated, claim, in_settings};
+use super::plan::{CAT, LAYERS, PRIMARY, REGIONS, Setting, dac, settings};
+use super::point::{Point, View};
+
+/// P2.F.
+pub fn later_work(points: &[Point<'_>], layers: &[Point<'_>], beyond: &[Point<'_>]) -> Claim {
+    let verdicts = in_settings(settings(&["hcf"]), |setting| {
+        let view = View::new(points, setting);
+        let separation = dac(5);
+        let up = view.figure((CAT, &separation), |point| moves(point).map_or(0.0, |moves| moves.up));
+        let mut checks = vec![Check::new(
+            "five regions: most moves of the collector carry data up, cold ones among them",
+            up,
+            |x| x > 0.5,
+        )];
+        if *setting == PRIMARY {
+            for layer in LAYERS {
+                let slower = View::new(layers, setting).ratio_to(view, (layer, ""), (CAT, "none"), Point::speed);
+                checks.push(Check::new(&format!("JFFS2 with CAT writes faster than {layer}"), slower, |x| x < 1.0));
+            }
+        }
+        checks
+    });
+    let stated = Stated {
+        id: "P2.F",
+        text: "Left for later work: follow data through the regions to explain DAC; compare JFFS2 with a file system over a translation layer on the same flash",
+        paper: Value::Null,
+    };
+    let best = ranking(points, beyond);
+    let shown = json!({"flows": flow_tables(points), "fat": beside_fat(layers), "beyond": best.iter().map(Ranked::to_json).collect::<Vec<_>>()});
+    let causes = format!("{} {}", trace(points), beats_cat(&best));
+    claim(stated, &verdicts, shown, causes.trim())
+}
+
+/// Where the collector's moves went, as shares of all of them.
+struct Moves {
+    up: f64,
+    same: f64,
+    down: f64,
+}
+
+fn moves(point: &Point<'_>) -> Option<Moves> {
+    let regions = usize::from(point.separation.parse::<Separation>().ok()?.regions());
+    let flows = point.flows("clean_flows")?;
+    let (mut up, mut same, mut down) = (0.0, 0.0, 0.0);
+    for (from, row) in flows.chunks(regions).take(regions).enumerate() {
+        for (to, count) in row.iter().enumerate() {
+            match to.cmp(&from) {
+                std::cmp::Ordering::Greater => up += count,
+                std::cmp::Ordering::Equal => same += count,
+                std::cmp::Ordering::Less => down += count,
+            }
+        }
+    }
+    let all = up + same + down;
+    (all > 0.0).then(|| Moves { up: up / all, same: same / all, down: down / all })
+}
+
+/// The trace of the primary setting in words.
+fn trace(points: &[Point<'_>]) -> String {
+    let view = View::new(points, &PRIMARY);
+    let each = REGIONS.into_iter().filter(|regions| *regions > 1).filter_map(|regions| {
+        let separation = dac(regions);
+        let share = |of: fn(&Moves) -> f64| {
+            let spread = view.figure((CAT, &separation), |point| moves(point).as_ref().map_or(0.0, of));
+            spread.map(|spread| spread.mean * 100.0)
+        };
+        Some(format!("R={regions} {:.0}/{:.0}/{:.0}", share(|m| m.up)?, share(|m| m.same)?, share(|m| m.down)?))
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() {
+        String::new()
+    } else {
+        format!("Moves of the collector up/in place/down in per cent, CAT: {}.", each.join(", "))
+    }
+}
+
+/// The flow tables of the primary setting, from the first seed: rows are regions before (the last: first writes), columns regions after.
+fn flow_tables(points: &[Point<'_>]) -> Value {
+    let view = View::new(points, &PRIMARY);
+    let table = |regions: u8| {
+        let separation = dac(regions);
+        let point = view.of((CAT, &separation)).next()?;
+        let rows = |name: &str| {
+            let rows: Vec<Value> = point.flows(name)?.chunks(usize::from(regions)).map(|row| json!(row)).collect();
+            Some(rows)
+        };
+        Some((separation.clone(), json!({"writes": rows("write_flows")?, "cleaning": rows("clean_flows")?})))
+    };
+    Value::Object(REGIONS.into_iter().filter_map(table).collect())
+}
+
+fn beside_fat(layers: &[Point<'_>]) -> Value {
+    let of_pattern = |pattern: &'static str| {
+        let view = View::new(layers, &Setting { pattern, fill: PRIMARY.fill });
+        let rows = LAYERS.iter().filter_map(|layer| Some(((*layer).to_string(), view.row((layer, ""))?)));
+        (format!("{pattern}, {}", PRIMARY.fill.name), Value::Object(rows.collect()))
+    };
+    Value::Object(["hcf", "rnd", "seq"].map(of_pattern).into_iter().collect())
+}
+
+/// A scheme with its figures by CAT's.
+struct Ranked {
+    name: String,
+    speed: f64,
+    erases: f64,
+    least: f64,
+    seeds: usize,
+    row: Value,
+}
+
+impl Ranked {
+    fn to_json(&self) -> Value {
+        let round = |value: f64| (value * 1e4).round() / 1e4;
+        json!({"scheme": self.name, "speed_by_cat": round(self.speed), "erases_by_cat": round(self.erases), "figures": self.row})
+    }
+}
+
+/// Every scheme tried, the fastest first; equal ones by name.
+fn ranking(points: &[Point<'_>], beyond: &[Point<'_>]) -> Vec<Ranked> {
+    let (here, cat) = (View::new(beyond, &PRIMARY), View::new(points, &PRIMARY));
+    let mut schemes: Vec<(&str, &str)> =
+        beyond.iter().map(|point| (point.collector.as_str(), point.separation)).collect();
+    schemes.sort_unstable();
+    schemes.dedup();
+    let ranked = schemes.into_iter().filter_map(|scheme| {
+        let speed = here.ratio_to(cat, scheme, (CAT, "none"), Point::speed)?;
+        let erases = here.ratio_to(cat, scheme, (CAT, "none"), Point::erases)?;
+        let (name, row) = (format!("{} | {}", scheme.0, scheme.1), here.row(scheme)?);
+        Some(Ranked { name, speed: speed.mean, erases: erases.mean, least: speed.min, seeds: speed.seeds, row })
+    });
+    let mut ranked: Vec<Ranked> = ranked.collect();
+    ranked.sort_by(|a, b| b.speed.total_cmp(&a.speed).then_with(|| a.name.cmp(&b.name)));
+    ranked
+}
+
+/// Which scheme beats CAT, and by how much.
+fn beats_cat(ranked: &[Ranked]) -> String {
+    let Some(best) = ranked.first() else { return String::new() };
+    let faster = ranked.iter().filter(|scheme| scheme.least > 1.0).count();
+    format!(
+        "Beyond the paper, {}: of {} schemes {faster} write faster than CAT with every seed; the fastest, {}, {:.2} times as fast with {:.2} of its erases ({} seeds).",
+        PRIMARY.name(),
+        ranked.len(),
+        best.name,
+        best.speed,
+        best.erases,
+        best.seeds
+    )
+}

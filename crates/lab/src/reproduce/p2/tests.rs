@@ -1,0 +1,228 @@
+//! Verdicts on made-up records: sets on which each claim holds, and sets on which it fails.
+
+use std::collections::BTreeMap;
+
+use nandkit_record::{Figures, Latency, LayerValue, RunRecord, SCHEMA};
+use serde_json::json;
+
+use super::plan::{
+    BASELINE, CAT, CAT_OPEN, FILLS, LAYERS, LAYOUTS, PATTERNS, PRIMARY, REGIONS, Scale, dac, grid, separations,
+};
+use super::{CLAIMS, Runs, judge};
+
+/// What a made-up run gives: speed, erases, write amplification, blocks never erased, evaluations, and the share of the collector's moves that go up.
+#[derive(Clone, Copy)]
+struct Given {
+    speed: f64,
+    erases: u64,
+    amplification: f64,
+    never: u64,
+    evaluations: u64,
+    up: f64,
+}
+
+const USUAL: Given = Given { speed: 2.0, erases: 4000, amplification: 2.0, never: 64, evaluations: 4000, up: 0.8 };
+
+fn record(pattern: &str, files: u64, stack: serde_json::Value, seed: u64, given: Given) -> RunRecord {
+    // Seeds differ, the ratios of each do not.
+    let speed = given.speed * (1.0 + seed as f64 / 100.0);
+    let user_bytes: u64 = 1 << 28;
+    let mut figures = Figures {
+        user_bytes_written: user_bytes,
+        erases: given.erases,
+        waf: Some(given.amplification),
+        elapsed_ns: (user_bytes as f64 / speed * 1e3) as u64,
+        write_mb_per_s: Some(speed),
+        ..Figures::default()
+    };
+    figures.erases_per_block.never = given.never;
+    figures.latency_ns.insert("write".into(), Latency { count: 65_536, ..Latency::default() });
+    let mut fs = BTreeMap::from([("policy_evaluations".to_string(), LayerValue::Count(given.evaluations))]);
+    let separation = stack["fs"]["separation"].as_str().unwrap_or("none").to_string();
+    if let Some(regions) = separation.strip_prefix("dac:regions=").and_then(|regions| regions.parse::<usize>().ok()) {
+        let mut flows = vec![0.0; (regions + 1) * regions];
+        (flows[1], flows[0]) = (given.up * 1000.0, (1.0 - given.up) * 1000.0);
+        fs.insert("clean_flows".into(), LayerValue::Series(flows.clone()));
+        fs.insert("write_flows".into(), LayerValue::Series(flows));
+    }
+    let mut stack = stack;
+    stack["device"] = json!({"geometry": {"blocks": 256}});
+    RunRecord {
+        schema: SCHEMA,
+        nandkit: "0".into(),
+        spec: json!({"stack": stack, "workload": {"kind": "overwrite", "pattern": pattern, "files": files}}),
+        seed,
+        stack: String::new(),
+        workload: "overwrite".into(),
+        figures,
+        host_time_ns: 0,
+        host_peak_bytes: 0,
+        layers: BTreeMap::from([("fs".to_string(), fs)]),
+        phases: BTreeMap::new(),
+    }
+}
+
+fn jffs2(collector: &str, separation: &str) -> serde_json::Value {
+    json!({"fs": {"kind": "jffs2", "collector": collector, "separation": separation}, "ftl": {"kind": "none"}})
+}
+
+/// A grid of runs in which each is what `given` says of its pattern, collector and number of regions.
+fn made(collectors: &[&str], given: impl Fn(&str, &str, u8) -> Given) -> Vec<RunRecord> {
+    let mut records = Vec::new();
+    for pattern in PATTERNS {
+        for fill in FILLS {
+            for collector in collectors {
+                for regions in REGIONS {
+                    for seed in [1, 2] {
+                        let stack = jffs2(collector, &dac(regions));
+                        records.push(record(pattern, fill.files, stack, seed, given(pattern, collector, regions)));
+                    }
+                }
+            }
+        }
+    }
+    records
+}
+
+/// What the paper found.
+fn as_the_paper(pattern: &str, collector: &str, regions: u8) -> Given {
+    let loss = 1.0 - 0.02 * f64::from(regions - 1);
+    let is_cat = collector == CAT;
+    match pattern {
+        "rnd" => Given { erases: if is_cat { 3800 } else { 4000 }, amplification: 1.9, ..USUAL },
+        "seq" => Given { speed: 6.0 * if regions == 1 { 1.0 } else { 0.9 }, ..USUAL },
+        _ if is_cat => Given { speed: 6.0 * loss, erases: 1500, ..USUAL },
+        _ => Given { speed: 2.0 * loss, ..USUAL },
+    }
+}
+
+fn paper() -> Runs {
+    let grid = made(&[BASELINE, CAT], as_the_paper);
+    let open = made(&[CAT_OPEN], |_, _, regions| Given { speed: 5.0 + f64::from(regions), ..USUAL });
+    let mut layers = Vec::new();
+    for (layer, seed) in LAYERS.into_iter().zip([1; 4]) {
+        let kind = if layer.contains("fast") { "fast" } else { "block-map" };
+        let cache_sectors = if layer.contains("cached") { 64 } else { 0 };
+        let stack = json!({"fs": {"kind": "fat", "cache_sectors": cache_sectors}, "ftl": {"kind": kind}});
+        layers.push(record("hcf", PRIMARY.fill.files, stack, seed, Given { speed: 0.5, ..USUAL }));
+    }
+    Runs { grid, open, layers, ..Runs::default() }
+}
+
+#[track_caller]
+fn verdict(claim: &str, runs: &Runs) -> (bool, String) {
+    let judged = judge(runs, &|id| id == claim);
+    assert_eq!(judged.len(), 1);
+    assert_eq!(judged[0].claim, claim);
+    (judged[0].holds, judged[0].note.clone())
+}
+
+#[track_caller]
+fn fails(claim: &str, runs: &Runs, because: &str) {
+    let (holds, note) = verdict(claim, runs);
+    assert!(!holds && note.contains(because), "{claim}: {note}");
+}
+
+/// The paper's runs, but for those of one pattern's collector (any, where empty) with at least so many regions.
+#[track_caller]
+fn fails_with(claim: &str, pattern: &str, collector: &str, least_regions: u8, change: fn(&mut Given), because: &str) {
+    let given = |of: &str, with: &str, regions: u8| {
+        let mut given = as_the_paper(of, with, regions);
+        if of == pattern && (collector.is_empty() || with == collector) && regions >= least_regions {
+            change(&mut given);
+        }
+        given
+    };
+    fails(claim, &Runs { grid: made(&[BASELINE, CAT], given), ..paper() }, because);
+}
+
+#[test]
+fn everything_holds_where_runs_are_as_the_paper_says() {
+    for claim in CLAIMS {
+        let (holds, note) = verdict(claim, &paper());
+        assert!(holds, "{claim}: {note}");
+    }
+}
+
+#[test]
+fn nothing_holds_without_records() {
+    for claim in CLAIMS {
+        fails(claim, &Runs::default(), "not measured");
+    }
+}
+
+#[test]
+fn each_check_can_fail() {
+    let primary = PRIMARY.pattern;
+    fails_with("P2.1", primary, CAT, 1, |given| given.speed = 3.0, "CAT writes 2 to 4 times");
+    fails_with("P2.1", primary, CAT, 1, |given| given.speed = 9.0, "CAT writes 2 to 4 times");
+    fails_with("P2.1", primary, CAT, 1, |given| given.erases = 2100, "less than half as often (ours 0.525)");
+    fails_with("P2.2", primary, CAT, 3, |given| given.speed = 7.0, "cat: the best R above 1 adds nothing");
+    fails_with("P2.2", primary, BASELINE, 5, |given| given.speed = 1.0, "p2-baseline: the greatest R loses a little");
+    fails_with("P2.2", primary, CAT, 5, |given| given.speed = 5.95, "cat: the greatest R loses more than R=2");
+    fails_with("P2.3", "rnd", CAT, 1, |given| given.speed = 1.8, "CAT is no slower");
+    fails_with("P2.3", "rnd", CAT, 1, |given| given.erases = 4000, "CAT erases slightly less");
+    fails_with("P2.3", "rnd", CAT, 1, |given| given.erases = 2000, "CAT erases slightly less");
+    fails_with("P2.3", "rnd", BASELINE, 4, |given| given.speed = 2.2, "p2-baseline: DAC has no effect");
+    fails_with("P2.4", "seq", CAT, 1, |given| given.erases = 3000, "CAT erases as often");
+    fails_with("P2.4", "seq", CAT, 1, |given| given.evaluations = 1 << 24, "share of the time is under 1 %");
+    fails_with("P2.4", "seq", CAT, 3, |given| given.speed = 6.0, "cat: R=1 is at least 2 % faster");
+    fails_with("P2.5", primary, CAT, 2, |given| given.speed = 7.0, "clean list closed: DAC's best R");
+    fails_with("P2.5", primary, CAT, 1, |given| given.never = 0, "blocks are never erased");
+    fails_with("P2.6", primary, BASELINE, 1, |given| given.amplification = 1.5, "amplifies writes at least");
+    fails_with("P2.F", primary, CAT, 5, |given| given.up = 0.2, "most moves of the collector");
+}
+
+#[test]
+fn an_open_clean_list_without_gain_and_a_faster_layer_below_fat_are_seen() {
+    let open = made(&[CAT_OPEN], |_, _, _| USUAL);
+    fails("P2.5", &Runs { open, ..paper() }, "clean list open: DAC's best R gains");
+    let mut runs = paper();
+    runs.layers[1].figures.write_mb_per_s = Some(20.0);
+    fails("P2.F", &runs, "faster than fat | fast ");
+}
+
+/// The verdict is the primary setting's; the others stand beside it.
+#[test]
+fn the_note_tells_how_other_layouts_decide() {
+    let given = |pattern: &str, collector: &str, regions| match (pattern, collector) {
+        ("hci", BASELINE) => Given { amplification: 1.0, ..USUAL },
+        _ => as_the_paper(pattern, collector, regions),
+    };
+    let (holds, note) = verdict("P2.6", &Runs { grid: made(&[BASELINE, CAT], given), ..paper() });
+    assert!(holds && note.contains("hci, 81 % full: 0 of 1") && note.contains("hcc, 56 % full: 1 of 1"), "{note}");
+}
+
+#[test]
+fn what_beats_cat_is_named() {
+    let beyond: Vec<RunRecord> = [("greedy", 5.0), ("cost-benefit", 9.0), (CAT, 6.0)]
+        .into_iter()
+        .flat_map(|(policy, speed)| {
+            [1, 2].map(|seed| record(PRIMARY.pattern, 104, jffs2(policy, "none"), seed, Given { speed, ..USUAL }))
+        })
+        .collect();
+    let (_, note) = verdict("P2.F", &Runs { beyond, ..paper() });
+    assert!(note.contains("of 3 schemes 1 write faster") && note.contains("cost-benefit | none, 1.50 times"), "{note}");
+}
+
+/// Every run that is planned is one that the stack takes, and the figures that verdicts look for are among them.
+#[test]
+fn the_plan_can_be_run() {
+    let grids = grid(&Scale::new(false), &LAYOUTS).unwrap();
+    let runs: Vec<usize> = grids.iter().map(|experiment| experiment.runs().len()).collect();
+    assert_eq!(runs, [3 * 11 * 5, 3 * 11 * 2, 3 * 11 * 2]);
+    let scale = Scale::new(false);
+    let others = [super::plan::thresholds(&scale), super::plan::open_clean(&scale), super::plan::layers(&scale)];
+    for experiment in others.into_iter().chain([super::plan::beyond(&scale)]) {
+        experiment.unwrap().runs().iter().for_each(|run| run.check().unwrap());
+    }
+    assert!(grids.iter().flat_map(|experiment| experiment.runs()).all(|run| run.check().is_ok()));
+    assert!(separations().contains(&"sepbit".to_string()));
+}
+
+#[test]
+fn the_shipped_baseline_names_every_claim() {
+    let baseline = super::super::shipped_baseline().unwrap();
+    let named: Vec<&str> = baseline.holds.keys().map(String::as_str).filter(|id| id.starts_with("P2.")).collect();
+    assert_eq!(named, CLAIMS);
+}

@@ -1,0 +1,239 @@
+//! P2.1 to P2.3, P2.5 and P2.6.
+//!
+//! The tolerances stand here, in one place, and were set before the first run: "as fast" and "adds nothing" are within two per cent, "no effect" within three,
+//! "up to about three times" is from two to four times, "slightly fewer" is up to 15 % fewer.
+
+use serde_json::{Value, json};
+
+use super::super::Claim;
+use super::super::p4::point::Spread;
+use super::check::{Check, InSetting, Stated, claim, in_settings};
+use super::plan::{
+    BASELINE, CAT, CAT_OPEN, FILLS, LAYOUTS, LINUX, PRIMARY, REGIONS, Setting, THRESHOLDS, dac, dac_with_threshold,
+    settings,
+};
+use super::point::{Point, Scheme, View};
+
+/// What counts as the same speed.
+pub(super) const SAME: f64 = 0.02;
+/// What counts as no effect.
+const NO_EFFECT: f64 = 0.03;
+
+/// Figures of schemes in settings.
+pub(super) fn figures(points: &[Point<'_>], settings: &[Setting], schemes: &[(String, String)]) -> Value {
+    let of_setting = |setting: &Setting| {
+        let view = View::new(points, setting);
+        let rows = schemes.iter().filter_map(|(collector, separation)| {
+            Some((format!("{collector} | {separation}"), view.row((collector, separation))?))
+        });
+        (setting.name(), Value::Object(rows.collect()))
+    };
+    Value::Object(settings.iter().map(of_setting).collect())
+}
+
+fn alone(collectors: &[&str]) -> Vec<(String, String)> {
+    collectors.iter().map(|collector| ((*collector).to_string(), "none".to_string())).collect()
+}
+
+/// The schemes of a collector by number of regions.
+pub(super) fn by_regions(collectors: &[&str]) -> Vec<(String, String)> {
+    let all = |collector: &&str| REGIONS.map(|regions| ((*collector).to_string(), dac(regions)));
+    collectors.iter().flat_map(all).collect()
+}
+
+/// The speed with each number of regions above one by that of one region: those that were run.
+fn over_one_region(view: View<'_, '_>, collector: &str) -> Vec<(u8, Spread)> {
+    let ratio = |regions: u8| {
+        let separation = dac(regions);
+        let view = View { points: view.points, pattern: view.pattern, fill: view.fill };
+        Some((regions, view.ratio((collector, &separation), (collector, "none"), Point::speed)?))
+    };
+    REGIONS.into_iter().filter(|regions| *regions > 1).filter_map(ratio).collect()
+}
+
+/// The best of these means.
+fn best(ratios: &[(u8, Spread)]) -> Option<Spread> {
+    ratios.iter().map(|(_, spread)| *spread).max_by(|a, b| a.mean.total_cmp(&b.mean))
+}
+
+/// The one farthest from 1.
+fn farthest(ratios: &[(u8, Spread)]) -> Option<Spread> {
+    ratios.iter().map(|(_, spread)| *spread).max_by(|a, b| (a.mean - 1.0).abs().total_cmp(&(b.mean - 1.0).abs()))
+}
+
+const PLAIN: Scheme<'static> = (BASELINE, "none");
+const WITH_CAT: Scheme<'static> = (CAT, "none");
+
+/// How the verdict hangs on layout and fill: one figure for each setting.
+fn by_setting(verdicts: &[InSetting], figure: impl Fn(&Setting) -> Option<Spread>) -> String {
+    let each = verdicts.iter().filter_map(|of| Some(format!("{} {:.2}", of.setting.name(), figure(&of.setting)?.mean)));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// P2.1.
+pub fn cat(points: &[Point<'_>]) -> Claim {
+    let speed = |setting: &Setting| View::new(points, setting).ratio(WITH_CAT, PLAIN, Point::speed);
+    let erases = |setting: &Setting| View::new(points, setting).ratio(WITH_CAT, PLAIN, Point::erases);
+    let verdicts = in_settings(settings(&LAYOUTS), |setting| {
+        vec![
+            Check::new("CAT writes 2 to 4 times as fast as baseline", speed(setting), |x| (2.0..=4.0).contains(&x)),
+            Check::new("CAT erases less than half as often", erases(setting), |x| x < 0.5),
+        ]
+    });
+    let causes = format!(
+        "CAT's speed by baseline's: {}. By Linux's own choice of lists: {}.",
+        by_setting(&verdicts, speed),
+        by_setting(&verdicts, |setting| View::new(points, setting).ratio(WITH_CAT, (LINUX, "none"), Point::speed)),
+    );
+    let stated = Stated {
+        id: "P2.1",
+        text: "640-116: CAT writes up to about three times as fast as baseline JFFS2 and erases less than half as often",
+        paper: json!({"speed_by_baseline": 3.0, "erases_by_baseline": "< 0.5"}),
+    };
+    claim(stated, &verdicts, figures(points, &settings(&LAYOUTS), &alone(&[BASELINE, CAT, LINUX])), &causes)
+}
+
+/// The checks of P2.2.
+fn dac_adds_nothing(points: &[Point<'_>], setting: &Setting) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for collector in [BASELINE, CAT] {
+        let ratios = over_one_region(View::new(points, setting), collector);
+        let most = ratios.iter().max_by_key(|(regions, _)| *regions).filter(|(regions, _)| *regions > 2);
+        let least = ratios.iter().min_by_key(|(regions, _)| *regions).map(|(_, spread)| spread.mean);
+        checks.push(Check::new(&format!("{collector}: the best R above 1 adds nothing"), best(&ratios), |x| {
+            x <= 1.0 + SAME
+        }));
+        let most = most.map(|(_, spread)| *spread);
+        checks.push(Check::new(&format!("{collector}: the greatest R loses a little"), most, |x| {
+            (0.8..1.0).contains(&x)
+        }));
+        checks.push(Check::new(&format!("{collector}: the greatest R loses more than R=2"), most, |x| {
+            least.is_some_and(|least| x < least)
+        }));
+    }
+    checks
+}
+
+/// P2.2, with other thresholds of DAC beside it.
+pub fn dac_claim(points: &[Point<'_>], thresholds: &[Point<'_>]) -> Claim {
+    let verdicts = in_settings(settings(&LAYOUTS), |setting| dac_adds_nothing(points, setting));
+    let schemes: Vec<(String, String)> = [BASELINE, CAT]
+        .iter()
+        .flat_map(|collector| THRESHOLDS.map(|seconds| ((*collector).to_string(), dac_with_threshold(seconds))))
+        .collect();
+    let gains = schemes.iter().filter_map(|(collector, separation)| {
+        let there = View::new(points, &PRIMARY);
+        let gain = View::new(thresholds, &PRIMARY).ratio_to(
+            there,
+            (collector, separation),
+            (collector, "none"),
+            Point::speed,
+        )?;
+        Some(format!("{collector} | {separation} {:.2}", gain.mean))
+    });
+    let gains: Vec<String> = gains.collect();
+    let causes = format!(
+        "P2 names no threshold; 60 s is ours. Speed by that of one region with others, {}: {}.",
+        PRIMARY.name(),
+        gains.join("; ")
+    );
+    let stated = Stated {
+        id: "P2.2",
+        text: "640-116: DAC adds nothing, and loses a little as R grows",
+        paper: json!({"speed_by_one_region": "just under 1, falling with R"}),
+    };
+    let shown = json!({
+        "regions": figures(points, &settings(&LAYOUTS), &by_regions(&[BASELINE, CAT])),
+        "thresholds": figures(thresholds, &[PRIMARY], &schemes),
+    });
+    claim(stated, &verdicts, shown, &causes)
+}
+
+/// P2.3.
+pub fn random(points: &[Point<'_>]) -> Claim {
+    let all = settings(&["rnd"]);
+    let verdicts = in_settings(all.clone(), |setting| {
+        let view = View::new(points, setting);
+        let mut checks = vec![
+            Check::new("CAT is no slower", view.ratio(WITH_CAT, PLAIN, Point::speed), |x| x >= 1.0 - SAME),
+            Check::new("CAT erases slightly less", view.ratio(WITH_CAT, PLAIN, Point::erases), |x| {
+                (0.85..1.0).contains(&x)
+            }),
+        ];
+        for collector in [BASELINE, CAT] {
+            let ratios = over_one_region(view, collector);
+            checks.push(Check::new(&format!("{collector}: DAC has no effect"), farthest(&ratios), |x| {
+                (x - 1.0).abs() <= NO_EFFECT
+            }));
+        }
+        checks
+    });
+    let stated = Stated {
+        id: "P2.3",
+        text: "Random: no loss; slightly fewer erases from CAT; no effect of DAC",
+        paper: json!({"speed_by_baseline": 1.0, "erases_by_baseline": "just under 1", "speed_by_one_region": 1.0}),
+    };
+    let mut schemes = by_regions(&[BASELINE, CAT]);
+    schemes.extend(alone(&[LINUX]));
+    claim(stated, &verdicts, figures(points, &all, &schemes), "")
+}
+
+/// P2.5: with the list closed DAC gains nothing, with it open it gains.
+pub fn clean_list(points: &[Point<'_>], open: &[Point<'_>]) -> Claim {
+    let at_primary_fill = LAYOUTS.map(|pattern| Setting { pattern, fill: FILLS[0] }).to_vec();
+    let verdicts = in_settings(at_primary_fill.clone(), |setting| {
+        let closed = best(&over_one_region(View::new(points, setting), CAT));
+        let opened = best(&over_one_region(View::new(open, setting), CAT_OPEN));
+        let never = View::new(points, setting).figure(WITH_CAT, Point::never);
+        vec![
+            Check::new("clean list closed: DAC's best R adds nothing", closed, |x| x <= 1.0 + SAME),
+            Check::new("clean list open: DAC's best R gains at least 5 %", opened, |x| x >= 1.05),
+            Check::new("clean list closed: blocks are never erased, so cold data lie apart", never, |x| x >= 1.0),
+        ]
+    });
+    let opening = by_setting(&verdicts, |setting| {
+        View::new(open, setting).ratio_to(View::new(points, setting), (CAT_OPEN, "none"), WITH_CAT, Point::speed)
+    });
+    let stated = Stated {
+        id: "P2.5",
+        text: "Conjecture: DAC fails because the clean list already acts as the bottom region",
+        paper: Value::Null,
+    };
+    let shown = json!({
+        "closed": figures(points, &at_primary_fill, &by_regions(&[CAT])),
+        "open": figures(open, &at_primary_fill, &by_regions(&[CAT_OPEN])),
+    });
+    claim(
+        stated,
+        &verdicts,
+        shown,
+        &format!("Speed with the list open by that with it closed, without DAC: {opening}."),
+    )
+}
+
+/// P2.6.
+pub fn baseline(points: &[Point<'_>]) -> Claim {
+    let amplification = |setting: &Setting, scheme| {
+        let random = View::new(points, &Setting { pattern: "rnd", ..*setting }).figure(scheme, Point::amplification)?;
+        let own = View::new(points, setting).figure(scheme, Point::amplification)?;
+        let by = |own: f64| own / random.mean.max(f64::MIN_POSITIVE);
+        Some(Spread { mean: by(own.mean), min: by(own.min), max: by(own.max), seeds: own.seeds })
+    };
+    let verdicts = in_settings(settings(&LAYOUTS), |setting| {
+        vec![Check::new("640-116 amplifies writes at least as much as random", amplification(setting, PLAIN), |x| {
+            x >= 1.0 - SAME
+        })]
+    });
+    let causes = format!(
+        "Write amplification by that of random, baseline: {}. Linux's own choice of lists: {}.",
+        by_setting(&verdicts, |setting| amplification(setting, PLAIN)),
+        by_setting(&verdicts, |setting| amplification(setting, (LINUX, "none"))),
+    );
+    let stated = Stated {
+        id: "P2.6",
+        text: "For baseline JFFS2, 640-116 is only an extreme case of random writing: as bad or worse",
+        paper: json!({"amplification_by_random": ">= 1"}),
+    };
+    let all = settings(&["hcf", "hcc", "hci", "rnd"]);
+    claim(stated, &verdicts, figures(points, &all, &alone(&[BASELINE, LINUX])), &causes)
+}
