@@ -389,11 +389,11 @@ pub mod compression {
     pub const ZERO: u8 = 1;
     /// Runs by the position of each byte's last occurrence.
     pub const RTIME: u8 = 2;
-    /// Arithmetic coding with fixed frequencies; read only.
+    /// By its name arithmetic coding with fixed frequencies; Linux writes and reads it with frequencies in the node. Read only.
     pub const RUBIN_MIPS: u8 = 3;
     /// Never written.
     pub const COPY: u8 = 4;
-    /// Arithmetic coding with frequencies in the node; read only.
+    /// By its name arithmetic coding with frequencies in the node; Linux writes and reads it with fixed ones. Read only.
     pub const DYNAMIC_RUBIN: u8 = 5;
     /// RFC 1950.
     pub const ZLIB: u8 = 6;

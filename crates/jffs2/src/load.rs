@@ -352,8 +352,9 @@ pub(crate) fn decompressed(node: &layout::Inode, data: &[u8]) -> std::result::Re
         compression::NONE => Compression::None,
         compression::ZERO => Compression::Zero,
         compression::RTIME => Compression::Rtime,
-        compression::RUBIN_MIPS => Compression::RubinMips,
-        compression::DYNAMIC_RUBIN => Compression::DynRubin,
+        // Since 2.6 Linux has the two names the other way round than linux/jffs2.h (fs/jffs2/compr_rubin.c, the two `jffs2_compressor`s), and wrote them so.
+        compression::RUBIN_MIPS => Compression::DynRubin,
+        compression::DYNAMIC_RUBIN => Compression::RubinMips,
         compression::ZLIB => Compression::Zlib,
         compression::LZO => Compression::Lzo,
         unknown => return Err(format!("nobody knows compression {unknown}")),
@@ -456,5 +457,21 @@ fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
             }
         };
         body.states.push((piece.at, state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number 3, called RUBINMIPS, holds what Linux decodes with frequencies of the node's own: equal shares make the code the bits themselves.
+    #[test]
+    fn rubin_has_its_numbers_as_linux_has_them() {
+        let mut data = vec![128; 8];
+        data.extend([0b1010_0110, 0b0000_1111, 0, 0]);
+        let node = layout::Inode { compression: compression::RUBIN_MIPS, data_size: 2, ..layout::Inode::default() };
+        assert_eq!(decompressed(&node, &data).unwrap(), [0b0110_0101, 0b1111_0000]);
+        let other = layout::Inode { compression: compression::DYNAMIC_RUBIN, ..node };
+        assert_ne!(decompressed(&other, &data).unwrap_or_default(), [0b0110_0101, 0b1111_0000]);
     }
 }
