@@ -53,8 +53,11 @@ pub const REGIONS: [u8; 5] = [1, 2, 3, 4, 5];
 pub const BASELINE: &str = "p2-baseline";
 /// Its victim choice.
 pub const CAT: &str = "cat";
-/// The same with the clean list open to victims.
+/// The same with the clean list open to victims. A clean block counts as one hundredth invalid then, and never wins: its cost by its gain is a hundred times that of
+/// a block half invalid, and no run is long enough for its age to make up for it.
 pub const CAT_OPEN: &str = "cat:open-clean=yes";
+/// The same with a clean block counting as one fifth invalid, so that old ones are taken.
+pub const CAT_OPEN_WIDE: &str = "cat:open-clean=yes,invalid-floor=200";
 /// JFFS2 as Linux has it.
 pub const LINUX: &str = "linux";
 
@@ -164,11 +167,15 @@ pub fn thresholds(scale: &Scale) -> Result<Experiment, LabError> {
 
 /// P2.5: CAT with the clean list open to victims, by number of regions.
 pub fn open_clean(scale: &Scale) -> Result<Experiment, LabError> {
-    let stacks: Result<Vec<StackSpec>, LabError> =
-        scale.regions().into_iter().map(|regions| jffs2(CAT_OPEN, &dac(regions))).collect();
+    let mut stacks = Vec::new();
+    for collector in [CAT_OPEN, CAT_OPEN_WIDE] {
+        for regions in scale.regions() {
+            stacks.push(jffs2(collector, &dac(regions))?);
+        }
+    }
     let workloads: Result<Vec<WorkloadSpec>, LabError> =
         LAYOUTS.iter().map(|pattern| scale.workload(pattern, PRIMARY.fill)).collect();
-    Ok(Experiment::product(&stacks?, &workloads?, &scale.seeds())?)
+    Ok(Experiment::product(&stacks, &workloads?, &scale.seeds())?)
 }
 
 /// P2.F: FAT on translation layers, at the primary fill level.
