@@ -13,10 +13,10 @@ pub fn later_work(points: &[Point<'_>], layers: &[Point<'_>], beyond: &[Point<'_
     let verdicts = in_settings(settings(&["hcf"]), |setting| {
         let view = View::new(points, setting);
         let separation = dac(5);
-        let up = view.figure((CAT, &separation), |point| moves(point).map_or(0.0, |moves| moves.up));
+        let top = view.figure((CAT, &separation), |point| moves(point).map_or(0.0, |moves| moves.top));
         let mut checks = vec![Check::new(
-            "five regions: most moves of the collector carry data up, cold ones among them",
-            up,
+            "five regions: most moves of the collector end in the top region, which hot and cold data share",
+            top,
             |x| x > 0.5,
         )];
         if *setting == PRIMARY {
@@ -43,14 +43,19 @@ struct Moves {
     up: f64,
     same: f64,
     down: f64,
+    /// Those that end in the top region.
+    top: f64,
 }
 
 fn moves(point: &Point<'_>) -> Option<Moves> {
     let regions = usize::from(point.separation.parse::<Separation>().ok()?.regions());
     let flows = point.flows("clean_flows")?;
-    let (mut up, mut same, mut down) = (0.0, 0.0, 0.0);
+    let (mut up, mut same, mut down, mut top) = (0.0, 0.0, 0.0, 0.0);
     for (from, row) in flows.chunks(regions).take(regions).enumerate() {
         for (to, count) in row.iter().enumerate() {
+            if to + 1 == regions {
+                top += count;
+            }
             match to.cmp(&from) {
                 std::cmp::Ordering::Greater => up += count,
                 std::cmp::Ordering::Equal => same += count,
@@ -59,7 +64,7 @@ fn moves(point: &Point<'_>) -> Option<Moves> {
         }
     }
     let all = up + same + down;
-    (all > 0.0).then(|| Moves { up: up / all, same: same / all, down: down / all })
+    (all > 0.0).then(|| Moves { up: up / all, same: same / all, down: down / all, top: top / all })
 }
 
 /// The trace of the primary setting in words.
@@ -71,13 +76,19 @@ fn trace(points: &[Point<'_>]) -> String {
             let spread = view.figure((CAT, &separation), |point| moves(point).as_ref().map_or(0.0, of));
             spread.map(|spread| spread.mean * 100.0)
         };
-        Some(format!("R={regions} {:.0}/{:.0}/{:.0}", share(|m| m.up)?, share(|m| m.same)?, share(|m| m.down)?))
+        Some(format!(
+            "R={regions} {:.0}/{:.0}/{:.0}/{:.0}",
+            share(|m| m.up)?,
+            share(|m| m.same)?,
+            share(|m| m.down)?,
+            share(|m| m.top)?
+        ))
     });
     let each: Vec<String> = each.collect();
     if each.is_empty() {
         String::new()
     } else {
-        format!("Moves of the collector up/in place/down in per cent, CAT: {}.", each.join(", "))
+        format!("Moves of the collector up/in place/down/into the top region in per cent, CAT: {}.", each.join(", "))
     }
 }
 

@@ -10,7 +10,7 @@ use super::plan::{
 };
 use super::{CLAIMS, Runs, judge};
 
-/// What a made-up run gives: speed, erases, write amplification, blocks never erased, evaluations, and the share of the collector's moves that go up.
+/// What a made-up run gives: speed, erases, write amplification, blocks never erased, evaluations, and the share of the collector's moves that go to the top region.
 #[derive(Clone, Copy)]
 struct Given {
     speed: f64,
@@ -18,10 +18,10 @@ struct Given {
     amplification: f64,
     never: u64,
     evaluations: u64,
-    up: f64,
+    top: f64,
 }
 
-const USUAL: Given = Given { speed: 2.0, erases: 4000, amplification: 2.0, never: 64, evaluations: 4000, up: 0.8 };
+const USUAL: Given = Given { speed: 2.0, erases: 4000, amplification: 2.0, never: 64, evaluations: 4000, top: 0.8 };
 
 fn record(pattern: &str, files: u64, stack: serde_json::Value, seed: u64, given: Given) -> RunRecord {
     // Seeds differ, the ratios of each do not.
@@ -41,7 +41,7 @@ fn record(pattern: &str, files: u64, stack: serde_json::Value, seed: u64, given:
     let separation = stack["fs"]["separation"].as_str().unwrap_or("none").to_string();
     if let Some(regions) = separation.strip_prefix("dac:regions=").and_then(|regions| regions.parse::<usize>().ok()) {
         let mut flows = vec![0.0; (regions + 1) * regions];
-        (flows[1], flows[0]) = (given.up * 1000.0, (1.0 - given.up) * 1000.0);
+        (flows[regions - 1], flows[0]) = (given.top * 1000.0, (1.0 - given.top) * 1000.0);
         fs.insert("clean_flows".into(), LayerValue::Series(flows.clone()));
         fs.insert("write_flows".into(), LayerValue::Series(flows));
     }
@@ -170,7 +170,7 @@ fn each_check_can_fail() {
     fails_with("P2.5", primary, CAT, 2, |given| given.speed = 7.0, "clean list closed: DAC's best R");
     fails_with("P2.5", primary, CAT, 1, |given| given.never = 0, "blocks are never erased");
     fails_with("P2.6", primary, BASELINE, 1, |given| given.amplification = 1.5, "amplifies writes at least");
-    fails_with("P2.F", primary, CAT, 5, |given| given.up = 0.2, "most moves of the collector");
+    fails_with("P2.F", primary, CAT, 5, |given| given.top = 0.2, "most moves of the collector");
 }
 
 #[test]
