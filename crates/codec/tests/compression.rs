@@ -142,7 +142,7 @@ fn lzo_instructions() {
         (
             "version 1, run of 31 and a literal",
             &[17, 1, 18, b'x', 0x1B, 0xFD, 0xFF, 3, b'y'],
-            &[&[b'x'], [0; 31].as_slice(), &[b'y']].concat(),
+            &[b"x".as_slice(), &[0; 31], b"y"].concat(),
         ),
         ("version 1, no run", &[17, 1, 21, b'a', b'b', b'c', b'd', 0x40 | 3 << 2, 0], b"abcdabc"),
         ("literals alone", &abcd, b"abcd"),
