@@ -53,8 +53,8 @@ pub const REGIONS: [u8; 5] = [1, 2, 3, 4, 5];
 pub const BASELINE: &str = "p2-baseline";
 /// Its victim choice.
 pub const CAT: &str = "cat";
-/// The same with the clean list open to victims. A clean block counts as one hundredth invalid then, and never wins: its cost by its gain is a hundred times that of
-/// a block half invalid, and no run is long enough for its age to make up for it.
+/// The same with the clean list open to victims. A clean block counts as one hundredth invalid then: only great age makes up for that, and in short runs
+/// no clean block is taken.
 pub const CAT_OPEN: &str = "cat:open-clean=yes";
 /// The same with a clean block counting as one fifth invalid, so that old ones are taken.
 pub const CAT_OPEN_WIDE: &str = "cat:open-clean=yes,invalid-floor=200";

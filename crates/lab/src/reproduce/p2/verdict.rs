@@ -178,7 +178,7 @@ pub fn random(points: &[Point<'_>]) -> Claim {
     claim(stated, &verdicts, figures(points, &all, &schemes), "")
 }
 
-/// P2.5: with the list closed DAC gains nothing, with it open it gains. Judged with [`CAT_OPEN_WIDE`], since [`CAT_OPEN`] never takes a clean block.
+/// P2.5: with the list closed DAC gains nothing, with it open it gains. Judged with [`CAT_OPEN_WIDE`], since [`CAT_OPEN`] takes hardly any clean block in short runs.
 pub fn clean_list(points: &[Point<'_>], open: &[Point<'_>]) -> Claim {
     let at_primary_fill = LAYOUTS.map(|pattern| Setting { pattern, fill: FILLS[0] }).to_vec();
     let verdicts = in_settings(at_primary_fill.clone(), |setting| {
