@@ -27,7 +27,7 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Compare stacks on workloads; without arguments P4's recycling policies on P4's device.
+    /// Compare stacks on workloads; without arguments FAT on P4's recycling policies beside JFFS2, on P4's device.
     Compare(CompareArguments),
     /// Run an experiment, or a grid of them, from a spec in TOML.
     Run(RunArguments),
@@ -73,11 +73,20 @@ pub struct Format {
     pub csv: bool,
 }
 
+/// More threads than any machine has processors only cost memory.
+const THREADS_MAX: usize = 1024;
+
+/// A number of threads.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number <= THREADS_MAX);
+    number.ok_or_else(|| format!("expected 0 to {THREADS_MAX}, with 0 for one thread for each processor"))
+}
+
 /// How runs are made.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Running {
     /// Threads; without it one for each processor. The results do not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = threads)]
     pub jobs: usize,
     /// Keep the records in DIR/runs.jsonl; runs whose records are there already, made by this build from the same inputs, are not made again. Other records go to DIR/runs-old.jsonl.
     #[arg(long, value_name = "DIR")]
@@ -97,7 +106,7 @@ const COMPARE_EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArguments {
-    /// File systems: fat, model, or none for workloads on blocks.
+    /// File systems: fat, jffs2, model, or none for workloads on blocks.
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
     /// Translation layers: block-map, fast, or none on a device in memory; without it block-map and fast.
@@ -191,10 +200,10 @@ pub struct DevicesArguments {
 /// Arguments of `reproduce`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nandkit reproduce P4\n  nandkit reproduce P4.3 --json\n  nandkit reproduce --quick"
+    after_help = "Examples:\n  nandkit reproduce P2\n  nandkit reproduce P4.3 --json\n  nandkit reproduce --quick"
 )]
 pub struct ReproduceArguments {
-    /// A paper (P4) or one claim of it (P4.3); without it everything.
+    /// A paper (P2, P4) or one claim of it (P4.3); without it everything.
     #[arg(value_name = "CLAIM")]
     pub what: Option<String>,
     /// Fewer seeds and smaller workloads.

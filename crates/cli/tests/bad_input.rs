@@ -309,6 +309,22 @@ fn a_full_disk_is_told_and_what_was_finished_is_kept() {
     assert!(whole.starts_with(&kept) && whole.lines().count() == 9);
 }
 
+/// With --force a device once became a regular file.
+#[test]
+#[cfg(unix)]
+fn what_is_no_file_is_not_replaced_by_one() {
+    use std::os::unix::fs::FileTypeExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let made = std::process::Command::new("mkfifo").arg(path.join("pipe")).status().expect("mkfifo runs");
+    assert!(made.success());
+    fs::create_dir(path.join("tree")).expect("a directory");
+    let outcome = nandkit(path, &["mkfs", "jffs2", "--from", "tree", "--force", "pipe"]);
+    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("expected the path of a regular file"), "{}", outcome.stderr);
+    assert!(fs::metadata(path.join("pipe")).expect("still there").file_type().is_fifo());
+}
+
 #[test]
 fn images_that_cannot_be_made_or_opened_are_refused() {
     let mkfs = |case: &'static [&'static str], expected: &'static [&'static str]| Case {
@@ -330,6 +346,7 @@ fn images_that_cannot_be_made_or_opened_are_refused() {
         mkfs(&["mkfs", "jffs2", "--from", ".", "--device", "nandsim", "i"], &["--device", "nandsim"]),
         mkfs(&["mkfs", "jffs2", "--from", ".", "--size", "100000", "i"], &["100000", "multiple of the erase size"]),
         mkfs(&["mkfs", "jffs2", "--from", ".", "-D", "table", "i"], &["table", "line 1"]),
+        mkfs(&["mkfs", "jffs2", "--from", ".", "--threads", "1000000", "i"], &["1000000", "expected 0 to 1024"]),
         mkfs(&["mkfs", "jffs2", "--from", ".", "no/such/i"], &["no/such/i"]),
         mkfs(&["mkfs", "jffs3", "--from", ".", "i"], &["jffs3", "jffs2"]),
         mkfs(&["ls", "noise.bin"], &["noise.bin", "begins with \"neither", "expected a chip", "JFFS2"]),

@@ -319,7 +319,7 @@ pub struct Jffs2Arguments {
     #[arg(short = 'f', long, help_heading = TREE)]
     pub faketime: bool,
     /// Threads that compress; without it one for each processor. The image does not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = super::threads)]
     pub threads: usize,
     /// Print the report as JSON, and nothing else, on standard output.
     #[arg(long)]

@@ -26,6 +26,11 @@ impl NewFile {
             Ok(found) if found.is_dir() => {
                 Err(Failure::Input(format!("{}: this is a directory; expected the path of a file", path.display())))
             }
+            // It would become a regular file, device or not.
+            Ok(found) if !found.is_file() && !found.is_symlink() => Err(Failure::Input(format!(
+                "{}: this is a device, a pipe or a socket; expected the path of a regular file",
+                path.display()
+            ))),
             Ok(_) if !replace => Err(Failure::Input(format!(
                 "{}: the file exists; expected another path, or {option} to replace it",
                 path.display()
