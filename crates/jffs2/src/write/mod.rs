@@ -1,7 +1,7 @@
 //! The writing side.
 //!
 //! Every change becomes a node at once. Nodes go one behind the other into an open block (one for each region of a separation); what fills no page yet waits in
-//! the block's write buffer. Before each node [`Jffs2::reserve`] makes sure that there is room, and lets the collector work where there is not.
+//! the block's write buffer. Before each node `Jffs2::reserve` makes sure that there is room, and lets the collector work where there is not.
 
 pub(crate) mod allocate;
 mod attributes;
