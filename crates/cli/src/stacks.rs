@@ -1,12 +1,13 @@
 //! From the options of `compare` to stacks.
 
-use std::fs;
+use std::path::Path;
 
 use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, PolicyName, StackSpec, suggest};
 use toml::{Table, Value};
 
 use crate::args::CompareArguments;
 use crate::failure::Failure;
+use crate::run::read_spec;
 
 fn input(option: &str) -> impl Fn(String) -> Failure + '_ {
     move |detail| Failure::Input(format!("{option}: {detail}"))
@@ -36,7 +37,7 @@ fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
     if !name.ends_with(".toml") {
         return DeviceSpec::preset(name).map_err(input("--device"));
     }
-    let text = fs::read_to_string(name).map_err(|error| {
+    let text = read_spec(Path::new(name)).map_err(|error| {
         Failure::Input(format!("--device: cannot read {name}: {error}; expected a chip's spec, as in specs/devices"))
     })?;
     let table: Table = toml::from_str(&text)

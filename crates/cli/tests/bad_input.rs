@@ -47,6 +47,12 @@ fn check(cases: &[Case]) {
 fn names_that_do_not_exist_get_the_nearest_right_one() {
     check(&[
         Case {
+            files: &[("s.toml", "")],
+            arguments: &["run", "s.toml", "--metrics", "waf,write_mb_per_ss"],
+            expected: &["--metrics", "write_mb_per_ss", "did you mean \"write_mb_per_s\""],
+        },
+        Case { files: &[], arguments: &["run", "/dev/zero"], expected: &["/dev/zero", "more than 16777216 bytes"] },
+        Case {
             files: &[],
             arguments: &["compare", "--fs", "vfat"],
             expected: &["--fs", "vfat", "did you mean \"fat\""],
