@@ -231,7 +231,9 @@ impl<F: Flash> Jffs2<F> {
             format::REGULAR => {
                 fragments.clear(node.file_size, u32::MAX, &mut Vec::new());
                 self.fit_size(number, latest, body, &fragments);
-                if fragments.all().is_empty() {
+                // A truncation or a change of mode holds no byte of the file, and yet the newest attributes: it is valid until a newer node is written.
+                let (start, end) = latest.range();
+                if fragments.of_node(latest.at, start, end).next().is_none() {
                     body.metadata = Some(latest.at);
                 }
             }
