@@ -6,21 +6,22 @@ use nandkit_units::{Cause, Context, Done, Nanos};
 
 /// The operations of one request, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chain {
-    context: Context,
+pub(crate) struct Chain<'a> {
+    // Not a copy: it would load at once what the caller has just stored piece by piece, which no processor forwards.
+    context: &'a Context,
     done: Done,
     overriding: Option<Cause>,
 }
 
-impl Chain {
+impl<'a> Chain<'a> {
     /// The beginning of a request.
     #[inline]
-    pub fn new(context: &Context) -> Self {
-        Self { context: *context, done: Done::immediately(context), overriding: None }
+    pub fn new(context: &'a Context) -> Self {
+        Self { context, done: Done::immediately(context), overriding: None }
     }
 
     /// The same with every operation counted under `cause`.
-    pub fn all_for(context: &Context, cause: Cause) -> Self {
+    pub fn all_for(context: &'a Context, cause: Cause) -> Self {
         Self { overriding: Some(cause), ..Self::new(context) }
     }
 
@@ -28,7 +29,7 @@ impl Chain {
     #[inline]
     pub fn next(&self, cause: Option<Cause>) -> Context {
         let device_cause = self.overriding.or(cause).or(self.context.device_cause);
-        Context { issued: self.done.completed, device_cause, ..self.context }
+        Context { issued: self.done.completed, device_cause, ..*self.context }
     }
 
     /// An operation has ended.

@@ -27,7 +27,7 @@ pub(crate) trait Pages {
     /// Whether any page of the logical block holds anything.
     fn is_mapped(&self, lbn: u32) -> bool;
     /// Writes a part of a page, or all of it.
-    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()>;
+    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()>;
     /// Forgets a whole page, and notes it among the unsaved trims (rule 8).
     fn forget(&mut self, lbn: u32, offset: u32);
     /// The trims that a power cut would undo.
@@ -121,27 +121,38 @@ pub(crate) fn write<L: Pages>(layer: &mut L, context: &Context, at: Lba, data: P
     let first = shape.check(Operation::Write, at, total)?;
     layer.base().check_running().map_err(|failure| failure.at(Operation::Write, at))?;
     let mut chain = Chain::new(context);
-    let mut start = 0;
-    while let Some(piece) = layer.base().shape.piece(first, total, start) {
-        let part = if piece.length as usize == total { Some(data) } else { data.part(start, piece.length as usize) };
-        let written = match part {
-            Some(part) => layer.write_piece(&mut chain, &piece, part),
-            None => write_generated(layer, &mut chain, &piece, data),
-        };
-        written.map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece)))?;
-        start += piece.length as usize;
+    match layer.base().shape.piece(first, total, 0) {
+        Some(piece) if piece.length as usize == total => layer
+            .write_piece(&mut chain, &piece, &data)
+            .map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece)))?,
+        _ => write_pieces(layer, &mut chain, (at, first), &data)?,
     }
     layer.counters_mut().host_bytes_written += total as u64;
     Ok(chain.done())
 }
 
+/// The pages of a longer request, one after the other. Apart from [`write`] so that a single page does not pay for taking a payload to pieces.
+#[inline(never)]
+fn write_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u64), data: &Payload<'_>) -> Result<()> {
+    let (total, mut start) = (data.len(), 0);
+    while let Some(piece) = layer.base().shape.piece(first, total, start) {
+        let written = match data.part(start, piece.length as usize) {
+            Some(part) => layer.write_piece(chain, &piece, &part),
+            None => write_generated(layer, chain, &piece, data),
+        };
+        written.map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece)))?;
+        start += piece.length as usize;
+    }
+    Ok(())
+}
+
 /// A part of a description that a description cannot name (its offset would leave 32 bits): as bytes.
 #[cold]
-fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
     let mut whole = vec![0; piece.start + piece.length as usize];
     data.copy_to(&mut whole);
     let part = whole.get(piece.start..).unwrap_or(&[]);
-    layer.write_piece(chain, piece, Payload::Bytes(part))
+    layer.write_piece(chain, piece, &Payload::Bytes(part))
 }
 
 /// Every completed write is durable; trims are not yet, and the flash may hold something back.
@@ -193,7 +204,7 @@ fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> Outc
         return Ok(());
     }
     let zeroes = Payload::Described(Described { description: Description::default(), length: piece.length });
-    layer.write_piece(chain, piece, zeroes)
+    layer.write_piece(chain, piece, &zeroes)
 }
 
 impl Shape {
@@ -265,7 +276,7 @@ impl<F: Flash> Base<F> {
         chain: &mut Chain,
         at: Option<PageAddress>,
         piece: &Piece,
-        data: Payload<'_>,
+        data: &Payload<'_>,
         page: &mut Content,
     ) -> Outcome<()> {
         let size = self.shape.page_size as usize;

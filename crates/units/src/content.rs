@@ -5,8 +5,11 @@
 use std::fmt;
 
 /// Names the rule that makes bytes from a description.
+///
+/// Four bytes wide: a description is copied with every simulated page, and three bytes of padding behind a single byte would be copied by stores
+/// that overlap, whose later load the processor cannot forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
+#[repr(u32)]
 pub enum Generator {
     /// All bytes zero.
     #[default]

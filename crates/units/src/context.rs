@@ -89,7 +89,7 @@ pub enum Priority {
     Urgent,
 }
 
-/// What a device operation carries: when it was issued, why, and for whom. Copied by value; 24 bytes.
+/// What a device operation carries: when it was issued, why, and for whom. Copied by value; 16 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Context {
     /// The instant at which the caller issues the operation. A device starts it then or later, never earlier.

@@ -75,7 +75,7 @@ impl<F: Flash> Base<F> {
         let mut content = std::mem::take(&mut self.scratch);
         let read = self.read_for_copy(chain, cause, from, &mut content);
         let result = match read {
-            Ok(()) => self.program(chain, Some(cause), to, label, self.payload_of(&content)).map(|()| Copied::Whole),
+            Ok(()) => self.program(chain, Some(cause), to, label, &self.payload_of(&content)).map(|()| Copied::Whole),
             Err(Failure::Unreadable) => self.poison(chain, cause, to, label),
             Err(failure) => Err(failure),
         };

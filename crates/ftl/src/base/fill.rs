@@ -46,7 +46,7 @@ impl<F: Flash> Base<F> {
             let Some((from, poisoned)) = source(offset) else {
                 self.finish_copies(chain, cause, &mut lost)?;
                 let label = Label { role: Role::DataCopy, flags: flags | flag::TOMB, block: lbn, offset };
-                self.program(chain, Some(cause), to, label, self.empty_page())?;
+                self.program(chain, Some(cause), to, label, &self.empty_page())?;
                 continue;
             };
             if poisoned {

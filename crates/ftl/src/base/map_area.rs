@@ -39,7 +39,7 @@ impl<F: Flash> Base<F> {
             let Some(area) = self.map_area.block else { continue };
             let at = BlockIndex(area).page(self.map_area.next);
             let label = Label { role, flags: 0, block, offset: 0 };
-            match self.program(chain, Some(cause), at, label, self.empty_page()) {
+            match self.program(chain, Some(cause), at, label, &self.empty_page()) {
                 Ok(()) => {
                     self.map_area.next += 1;
                     self.counters.map_pages += u64::from(role == Role::Map);

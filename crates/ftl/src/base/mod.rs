@@ -96,10 +96,10 @@ impl<F: Flash> Base<F> {
         cause: Option<Cause>,
         at: PageAddress,
         label: Label,
-        data: Payload<'_>,
+        data: &Payload<'_>,
     ) -> Outcome<()> {
         let oob = self.next_oob(label);
-        match self.flash.program(&chain.next(cause), at, PageProgram::new(data, &oob)) {
+        match self.flash.program(&chain.next(cause), at, PageProgram::new(*data, &oob)) {
             Ok(done) => {
                 chain.advance(done);
                 self.confirm(chain)

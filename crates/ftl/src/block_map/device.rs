@@ -41,7 +41,7 @@ impl<F: Flash> Pages for BlockMapFtl<F> {
         self.map.data(lbn).is_some() || self.map.slot_of(lbn).is_some()
     }
     #[inline]
-    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
         Self::write_piece(self, chain, piece, data)
     }
     fn forget(&mut self, lbn: u32, offset: u32) {
@@ -54,7 +54,7 @@ impl<F: Flash> Pages for BlockMapFtl<F> {
     }
     fn write_tomb(&mut self, chain: &mut Chain, lbn: u32, offset: u32) -> Outcome<()> {
         let nothing = self.base.empty_page();
-        self.write_labelled(chain, lbn, offset, flag::TOMB, nothing)
+        self.write_labelled(chain, lbn, offset, flag::TOMB, &nothing)
     }
     fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()> {
         match self.map.slot_of(lbn) {

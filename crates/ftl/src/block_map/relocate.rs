@@ -114,7 +114,7 @@ impl<F: Flash> BlockMapFtl<F> {
             } else {
                 label.flags |= flag::TOMB;
                 self.base.finish_copies(chain, Cause::Cleaning, lost)?;
-                self.base.program(chain, Some(Cause::Cleaning), to, label, self.base.empty_page())?;
+                self.base.program(chain, Some(Cause::Cleaning), to, label, &self.base.empty_page())?;
             }
             page += 1;
             if let Some(place) = self.new_table.get_mut(offset as usize) {

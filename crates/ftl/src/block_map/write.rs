@@ -15,7 +15,7 @@ use crate::tag::{Role, flag};
 impl<F: Flash> BlockMapFtl<F> {
     /// Writes the bytes of a request that fall on one page.
     #[inline]
-    pub(super) fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+    pub(super) fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
         self.counters.host_page_writes += 1;
         if piece.length == self.base.shape.page_size {
             self.write_page(chain, piece.lbn, piece.offset, data)
@@ -25,18 +25,18 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// Reads the page, changes a part of it, and writes it whole.
-    fn write_part(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+    fn write_part(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
         self.counters.read_modify_writes += 1;
         let mut page = std::mem::take(&mut self.read_modify);
         let result = self.compose(chain, piece, data, &mut page).and_then(|()| {
             let payload = if page.is_empty() { self.base.empty_page() } else { page.payload() };
-            self.write_page(chain, piece.lbn, piece.offset, payload)
+            self.write_page(chain, piece.lbn, piece.offset, &payload)
         });
         self.read_modify = page;
         result
     }
 
-    fn compose(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>, page: &mut Content) -> Outcome<()> {
+    fn compose(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>, page: &mut Content) -> Outcome<()> {
         if self.is_poisoned(piece.lbn, piece.offset) {
             return Err(Failure::Unreadable);
         }
@@ -44,7 +44,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     #[inline]
-    pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: Payload<'_>) -> Outcome<()> {
+    pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
         self.write_labelled(chain, lbn, offset, 0, data)
     }
 
@@ -56,7 +56,7 @@ impl<F: Flash> BlockMapFtl<F> {
         lbn: u32,
         offset: u32,
         tomb: u8,
-        data: Payload<'_>,
+        data: &Payload<'_>,
     ) -> Outcome<()> {
         loop {
             let slot = self.log_with_room(chain, lbn)?;

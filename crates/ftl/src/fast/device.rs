@@ -39,7 +39,7 @@ impl<F: Flash> Pages for FastFtl<F> {
     fn is_mapped(&self, lbn: u32) -> bool {
         self.state.present.extent(lbn).0 > 0
     }
-    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
         Self::write_piece(self, chain, piece, data)
     }
     fn forget(&mut self, lbn: u32, offset: u32) {
@@ -56,7 +56,7 @@ impl<F: Flash> Pages for FastFtl<F> {
         if let Some(log) = self.state.sequential.filter(|log| log.lbn == lbn) {
             self.finish_sequential(chain, log)?;
         }
-        while !self.write_random(chain, lbn, offset, flag::TOMB, nothing)? {}
+        while !self.write_random(chain, lbn, offset, flag::TOMB, &nothing)? {}
         Ok(())
     }
     fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()> {

@@ -16,7 +16,7 @@ pub(super) const IN_PLACE: u8 = flag::MIGRATED;
 
 impl<F: Flash> FastFtl<F> {
     /// Writes the bytes of a request that fall on one page; a part of a page is put together with the rest first.
-    pub(super) fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>) -> Outcome<()> {
+    pub(super) fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
         self.counters.host_page_writes += 1;
         if piece.length == self.base.shape.page_size {
             return self.write_page(chain, piece.lbn, piece.offset, data);
@@ -25,20 +25,20 @@ impl<F: Flash> FastFtl<F> {
         let mut page = std::mem::take(&mut self.read_modify);
         let result = self.compose(chain, piece, data, &mut page).and_then(|()| {
             let payload = if page.is_empty() { self.base.empty_page() } else { page.payload() };
-            self.write_page(chain, piece.lbn, piece.offset, payload)
+            self.write_page(chain, piece.lbn, piece.offset, &payload)
         });
         self.read_modify = page;
         result
     }
 
-    fn compose(&mut self, chain: &mut Chain, piece: &Piece, data: Payload<'_>, page: &mut Content) -> Outcome<()> {
+    fn compose(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>, page: &mut Content) -> Outcome<()> {
         if self.state.is_poisoned(piece.lbn, piece.offset) {
             return Err(Failure::Unreadable);
         }
         self.base.compose(chain, self.state.locate(piece.lbn, piece.offset), piece, data, page)
     }
 
-    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: Payload<'_>) -> Outcome<()> {
+    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
         loop {
             let done = if self.fits_in_place(lbn, offset) {
                 self.write_in_place(chain, lbn, offset, data)?
@@ -63,7 +63,7 @@ impl<F: Flash> FastFtl<F> {
     }
 
     /// Writes the next page of the data block itself.
-    fn write_in_place(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: Payload<'_>) -> Outcome<bool> {
+    fn write_in_place(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<bool> {
         let block = match self.state.data(lbn) {
             Some(block) => block,
             None => {
@@ -93,7 +93,7 @@ impl<F: Flash> FastFtl<F> {
     }
 
     /// Writes to the sequential log block, which a first page opens. False where something had to be merged first: the write is tried again.
-    fn write_sequential(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: Payload<'_>) -> Outcome<bool> {
+    fn write_sequential(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<bool> {
         let log = match self.state.sequential {
             Some(log) if log.lbn == lbn && log.next == offset && !log.failed => log,
             Some(log) => {
@@ -176,7 +176,7 @@ impl<F: Flash> FastFtl<F> {
         lbn: u32,
         offset: u32,
         tomb: u8,
-        data: Payload<'_>,
+        data: &Payload<'_>,
     ) -> Outcome<bool> {
         let np = self.state.np as usize;
         let open = self.state.ring.back().filter(|log| !log.failed && log.pages.len() < np);
