@@ -71,6 +71,13 @@ impl Shape {
         };
         let lbns = sectors.div_ceil(sectors_per_block);
         let most = u64::from(chip.blocks.saturating_sub(working));
+        if most == 0 {
+            return unfit(format!(
+                "a chip of {} blocks, of which {working} are needed for logs, targets and the map: expected at least {} blocks, or fewer log blocks",
+                chip.blocks,
+                u64::from(working) + 1
+            ));
+        }
         if lbns == 0 || lbns > most {
             return unfit(format!(
                 "logical capacity of {lbns} blocks on a chip of {}: expected 1 to {most}, since {working} blocks are needed for logs, \

@@ -1,7 +1,9 @@
 //! Chips that exist, each figure with its source.
 
+use nandkit_units::suggest;
+
 use crate::spec::ChipSpec;
-use crate::spec_check::{SpecError, nearest};
+use crate::spec_check::SpecError;
 
 const ALL: [(&str, &str); 7] = [
     ("k9l8g08u0m", include_str!("../../../specs/devices/k9l8g08u0m.toml")),
@@ -24,7 +26,7 @@ pub fn load(name: &str) -> Result<ChipSpec, SpecError> {
         Some((_, text)) => ChipSpec::from_toml(text),
         None => Err(SpecError::UnknownPreset {
             name: name.to_string(),
-            nearest: nearest(name, ALL.iter().map(|(known, _)| *known)),
+            nearest: suggest::nearest(name, ALL.iter().map(|(known, _)| *known)).map(str::to_string),
             known: ALL.map(|(known, _)| known).join(", "),
         }),
     }

@@ -1,9 +1,10 @@
 //! The figures of a spec, each with where it comes from.
 
+use nandkit_units::suggest;
 use toml::{Table, Value};
 
 use crate::spec::ChipSpec;
-use crate::spec_check::{SpecError, nearest};
+use crate::spec_check::SpecError;
 
 /// One figure of a spec.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +53,7 @@ impl ChipSpec {
         match self.sources.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => Err(SpecError::UnknownKey {
                 key: format!("sources.{key}"),
-                nearest: nearest(key, known.iter().copied()),
+                nearest: suggest::nearest(key, known.iter().copied()).map(str::to_string),
             }),
             None => Ok(()),
         }

@@ -1,6 +1,6 @@
 //! Reading a spec and refusing what cannot be.
 
-use nandkit_units::GeometryError;
+use nandkit_units::{GeometryError, suggest};
 use toml::{Table, Value};
 
 use crate::sources;
@@ -52,15 +52,6 @@ pub enum SpecError {
 
 fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|nearest| format!(", did you mean \"{nearest}\"?")).unwrap_or_default()
-}
-
-/// The candidate that is most like `name`, if any is like it at all.
-pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    candidates
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, candidate)| candidate.to_string())
 }
 
 impl From<GeometryError> for SpecError {
@@ -210,7 +201,7 @@ impl ChipSpec {
 fn refuse_unknown_keys(given: &Table, known: &Table, prefix: &str) -> Result<(), SpecError> {
     for (key, value) in given {
         let Some(known_value) = known.get(key) else {
-            let nearest = nearest(key, known.keys().map(String::as_str)).map(|near| format!("{prefix}{near}"));
+            let nearest = nearest_key(key, known).map(|near| format!("{prefix}{near}"));
             return Err(SpecError::UnknownKey { key: format!("{prefix}{key}"), nearest });
         };
         if let (Value::Table(given), Value::Table(known)) = (value, known_value)
@@ -220,6 +211,19 @@ fn refuse_unknown_keys(given: &Table, known: &Table, prefix: &str) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// The nearest key of this table; of tables in it, where none here is as near.
+fn nearest_key(wrong: &str, known: &Table) -> Option<String> {
+    let below = |(section, value): (&String, &Value)| {
+        let keys: Vec<String> = value.as_table()?.keys().map(|key| format!("{section}.{key}")).collect();
+        Some(keys)
+    };
+    let deeper: Vec<String> = known.iter().filter_map(below).flatten().collect();
+    let plain = |path: &'_ str| path.rsplit('.').next().unwrap_or_default().to_string();
+    let names: Vec<(String, &str)> = known.keys().chain(&deeper).map(|path| (plain(path), path.as_str())).collect();
+    let nearest = suggest::nearest(wrong, names.iter().map(|(name, _)| name.as_str()))?;
+    names.iter().find(|(name, _)| name == nearest).map(|(_, path)| (*path).to_string())
 }
 
 #[cfg(test)]
@@ -242,6 +246,8 @@ mod tests {
         );
         let error = ChipSpec::from_toml("[timming]").unwrap_err();
         assert!(error.to_string().contains("did you mean \"timing\""), "{error}");
+        let error = ChipSpec::from_toml("blokcs = 5").unwrap_err();
+        assert!(error.to_string().contains("did you mean \"geometry.blocks\""), "{error}");
         let error = ChipSpec::from_toml("[timing]\nerase_ns = \"slow\"").unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
     }

@@ -3,7 +3,6 @@
 //! The file changes once, at the orderly end of a run: all pages that the run changed, in one atomic flush. A run that fails or is stopped leaves it as it
 //! was; to the chip it is as if the run had never been.
 
-use std::error::Error;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -187,8 +186,7 @@ fn refused(path: &Path, error: &BlockError) -> StackError {
 }
 
 fn unusable(path: &Path, error: &ImageError) -> StackError {
-    let source = error.source().map_or_else(String::new, |source| format!(": {source}"));
-    wrong(path, format!("{error}{source}"))
+    wrong(path, error)
 }
 
 /// The first bytes of a plain file.

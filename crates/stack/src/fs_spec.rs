@@ -4,7 +4,7 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::named::{table_or_name, take};
+use crate::named::{table_or_name, take, whole};
 use crate::{Jffs2Spec, suggest};
 
 /// The file system. In a spec: its kind as a name, or a table with the key `kind` and the options of that kind.
@@ -212,14 +212,12 @@ impl FsSpec {
         };
         match kind.as_str() {
             "fat" => {
-                let wrong = |error: toml::de::Error| format!("in fat: {}", suggest::explain(error.message()));
-                let spec: FatSpec = table.try_into().map_err(wrong)?;
+                let spec: FatSpec = whole(table).map_err(|error| format!("in fat: {error}"))?;
                 spec.check()?;
                 Ok(Self::Fat(spec))
             }
             "jffs2" => {
-                let wrong = |error: toml::de::Error| format!("in jffs2: {}", suggest::explain(error.message()));
-                let spec: Jffs2Spec = table.try_into().map_err(wrong)?;
+                let spec: Jffs2Spec = whole(table).map_err(|error| format!("in jffs2: {error}"))?;
                 spec.check().map_err(|error| format!("in jffs2: {error}"))?;
                 Ok(Self::Jffs2(spec))
             }

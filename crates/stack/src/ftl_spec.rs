@@ -4,7 +4,7 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::named::{table_or_name, take};
+use crate::named::{table_or_name, take, whole};
 use crate::suggest;
 
 /// Which recycling policy a block-mapped translation layer follows (P4).
@@ -282,10 +282,10 @@ impl FtlSpec {
 
     fn from_table(mut table: Table) -> Result<Self, String> {
         let kind: String = take(&mut table, "kind")?.unwrap_or_else(|| "block-map".to_string());
-        let wrong = |error: toml::de::Error| format!("in {kind}: {}", suggest::explain(error.message()));
+        let wrong = |detail: String| format!("in {kind}: {detail}");
         let spec = match kind.as_str() {
-            "block-map" => Self::BlockMap(table.try_into().map_err(wrong)?),
-            "fast" => Self::Fast(table.try_into().map_err(wrong)?),
+            "block-map" => Self::BlockMap(whole(table).map_err(wrong)?),
+            "fast" => Self::Fast(whole(table).map_err(wrong)?),
             "none" => match table.keys().next() {
                 None => Self::None,
                 Some(key) => return Err(format!("unknown key \"{key}\": no translation layer has no options")),
@@ -375,7 +375,9 @@ mod tests {
             ("log_blocks = 0", "log_blocks is 0; expected 1 to 4096"),
             ("kind = 'fast'\nlog_blocks = 1", "expected 2 to 4096"),
             ("kind = 'none'\nlog_blocks = 1", "log_blocks"),
-            ("log_blocks = 'x'", "invalid type"),
+            ("log_blocks = 'x'", "log_blocks is \"x\": invalid type"),
+            ("alpha = -5", "alpha is -5: expected a name in quotes"),
+            ("log_blocks = 8\nalpha = 'orign'", "did you mean `origin`"),
             ("victim = 'lru'", "expected one of `least-recently-written`"),
             ("victim = 'fewest'", "did you mean `fewest-valid`"),
             ("allocation = 'last'", "least-erased"),

@@ -23,6 +23,26 @@ pub(crate) fn take<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<
     Ok(Some(read))
 }
 
+/// Reads all of a table. Where that fails, the message names the key whose value does not fit, which serde's own does not.
+pub(crate) fn whole<T: DeserializeOwned>(table: Table) -> Result<T, String> {
+    let told = |error: toml::de::Error| crate::suggest::explain(error.message());
+    let error = match table.clone().try_into::<T>() {
+        Ok(read) => return Ok(read),
+        Err(error) => error,
+    };
+    for (key, value) in table {
+        let shown = value.to_string();
+        if !value.is_table()
+            && let Err(error) = Table::from_iter([(key.clone(), value)]).try_into::<T>()
+            && !error.message().starts_with("unknown field")
+            && !error.message().starts_with("missing field")
+        {
+            return Err(format!("{key} is {shown}: {}", told(error)));
+        }
+    }
+    Err(told(error))
+}
+
 /// Reads a number of bytes, or a text as "64M".
 pub(crate) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let bytes = match Value::deserialize(deserializer)? {

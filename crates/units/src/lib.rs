@@ -1,4 +1,4 @@
-//! Addresses, sizes, geometry, simulated time, operation contexts, statistics and seeded random streams.
+//! Addresses, sizes, geometry, simulated time, operation contexts, statistics, seeded random streams, and the nearest of several names.
 //!
 //! Everything above and below a device speaks in these terms. The crate depends on nothing of nandkit and does no I/O.
 
@@ -10,6 +10,7 @@ mod geometry;
 pub mod random;
 mod size;
 mod statistics;
+pub mod suggest;
 
 pub use address::{BlockIndex, Lba, PageAddress};
 pub use clock::{Clock, Nanos};

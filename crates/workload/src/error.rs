@@ -28,19 +28,9 @@ pub enum SpecError {
 pub struct Nearest(pub Option<&'static str>);
 
 impl Nearest {
-    /// The candidate that is at least 60 % like `name` and most like it (Jaro-Winkler, Damerau-Levenshtein); the first of equals.
+    /// The candidate that `name` most likely means.
     pub fn of(name: &str, candidates: &[&'static str]) -> Self {
-        let mut best: Option<(f64, &'static str)> = None;
-        for candidate in candidates {
-            let name = name.to_ascii_lowercase();
-            // The one is better for long names, the other sees two letters exchanged in short ones.
-            let likeness =
-                strsim::jaro_winkler(&name, candidate).max(strsim::normalized_damerau_levenshtein(&name, candidate));
-            if likeness >= 0.6 && best.is_none_or(|(most, _)| likeness > most) {
-                best = Some((likeness, candidate));
-            }
-        }
-        Self(best.map(|(_, candidate)| candidate))
+        Self(nandkit_units::suggest::nearest(name, candidates.iter().copied()))
     }
 }
 

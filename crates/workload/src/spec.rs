@@ -277,11 +277,17 @@ impl FromStr for WorkloadSpec {
         let syntax = |detail: String| SpecError::Syntax { text: text.to_string(), detail };
         if let Some(rest) = rest {
             let rest = if rest.is_empty() { None } else { spec.take_positional(rest)? };
+            let mut given = Vec::new();
             for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
                 let Some((key, value)) = part.split_once('=') else {
                     return Err(syntax(format!("\"{part}\" is no key=value")));
                 };
-                spec.set(key.trim(), &Value::Text(value.trim().to_string()))?;
+                let key = key.trim();
+                spec.set(key, &Value::Text(value.trim().to_string()))?;
+                if given.contains(&key) {
+                    return Err(syntax(format!("the key {key} is given twice; expected once")));
+                }
+                given.push(key);
             }
         }
         spec.check()?;

@@ -62,6 +62,7 @@ fn wrong_ones_are_told_with_what_would_be_right() {
         ("overwrite:files=0", &["files = 0", "from 1 to"]),
         ("overwrite:files=-3", &["files = -3", "whole number"]),
         ("overwrite:files", &["\"files\" is no key=value"]),
+        ("overwrite:files=2,files=3", &["the key files is given twice"]),
         ("overwrite:files=12", &["multiple of 8"]),
         ("random:reads=1.5", &["reads = 1.5", "from 0 to 1"]),
         ("random:reads=NaN", &["reads = NaN"]),

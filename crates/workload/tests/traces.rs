@@ -113,7 +113,6 @@ fn malformed_lines_are_named_with_the_grammar() {
     let v2 = "fio version 2 iolog\n";
     let v3 = "fio version 3 iolog\n";
     let cases: Vec<(String, u64, &str)> = vec![
-        (String::new(), 0, "empty"),
         ("hello\n".into(), 1, "begins no known format"),
         ("fio version 1 iolog\n".into(), 1, "fio version 2 iolog"),
         (format!("{v2}a\n"), 2, "no action"),
@@ -139,6 +138,9 @@ fn malformed_lines_are_named_with_the_grammar() {
         ("8,0 1 1 0.0 1\n".into(), 1, "ends before the action"),
         ("8,0 1 1 0.0 1 Q W 8 + 8\nsda 1 1 0.0 1 Q W 8 + 8\n".into(), 2, "no device"),
     ];
+    let nothing = read("", &[]).unwrap_err();
+    assert!(nothing.is_input());
+    assert!(nothing.to_string().contains("the trace is empty; expected fio's iolog"), "{nothing}");
     for (text, at, part) in cases {
         let error = read(text.as_str(), &[]).unwrap_err();
         assert!(error.is_input());

@@ -53,7 +53,7 @@ pub enum ImageError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The device below failed.
-    #[error("the device that holds the chip failed")]
+    #[error("the device that holds the chip failed: {0}")]
     Device(#[from] BlockError),
 }
 

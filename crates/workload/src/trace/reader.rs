@@ -131,10 +131,9 @@ impl TraceReader {
     /// Tells the format by the first line that is not blank.
     fn detect(&mut self) -> Result<Format> {
         if !self.read_line()? {
-            return Err(self.malformed(Malformed {
-                found: "the trace is empty".to_string(),
-                expected: "fio's iolog, the CSV of MSR Cambridge, or blkparse's text",
-            }));
+            let detail =
+                "the trace is empty; expected fio's iolog, the CSV of MSR Cambridge, or blkparse's text".to_string();
+            return Err(WorkloadError::Input { path: self.file.clone(), detail, source: None });
         }
         self.pending = true;
         let line = String::from_utf8_lossy(&self.buffer);
