@@ -2,69 +2,18 @@
 
 #![no_main]
 
+#[path = "../../crates/jffs2/tests/common/ram.rs"]
+mod ram;
+
 use std::ops::ControlFlow;
 
 use libfuzzer_sys::fuzz_target;
-use nandkit_flash::{ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result};
 use nandkit_jffs2::{Jffs2, MountOptions};
-use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
+use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::{FileKind, FileSystem};
+use ram::RamFlash;
 
-/// Bytes as flash: NOR, or NAND with blank OOB.
-struct Image {
-    bytes: Vec<u8>,
-    geometry: FlashGeometry,
-}
-
-impl Image {
-    fn start(&self, at: PageAddress) -> usize {
-        (at.block.index() * self.geometry.pages_per_block as usize + at.page as usize) * self.geometry.page_size as usize
-    }
-}
-
-impl Flash for Image {
-    fn geometry(&self) -> &FlashGeometry {
-        &self.geometry
-    }
-
-    fn read(&self, context: &Context, at: PageAddress, mut read: PageRead<'_>) -> Result<Done> {
-        let start = self.start(at) + read.column as usize;
-        let Some(bytes) = self.bytes.get(start..start + read.data.len()) else {
-            return Err(FlashError::new(ErrorKind::Misuse, Operation::Read, at, "outside the device"));
-        };
-        if let ReadInto::Bytes(into) = &mut read.data {
-            into.copy_from_slice(bytes);
-        }
-        read.oob.fill(0xFF);
-        Ok(Done::immediately(context))
-    }
-
-    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
-        let start = self.start(at) + program.column as usize;
-        program.data.copy_to(&mut self.bytes[start..start + program.data.len()]);
-        Ok(Done::immediately(context))
-    }
-
-    fn erase(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
-        let (start, size) = (self.start(block.page(0)), self.geometry.block_size() as usize);
-        self.bytes[start..start + size].fill(0xFF);
-        Ok(Done::immediately(context))
-    }
-
-    fn is_bad(&self, _: BlockIndex) -> bool {
-        false
-    }
-
-    fn mark_bad(&mut self, context: &Context, _: BlockIndex) -> Result<Done> {
-        Ok(Done::immediately(context))
-    }
-
-    fn sync(&mut self, context: &Context) -> Result<Done> {
-        Ok(Done::immediately(context))
-    }
-}
-
-fn walk(volume: &Jffs2<Image>) {
+fn walk(volume: &Jffs2<RamFlash>) {
     let mut next = vec![volume.root()];
     let mut steps = 0;
     while let Some(directory) = next.pop() {
@@ -96,14 +45,10 @@ fuzz_target!(|data: &[u8]| {
     let nand = choice & 1 == 1;
     let mut bytes = data.to_vec();
     bytes.resize(bytes.len().next_multiple_of(4096).clamp(4096, 16 * 4096), 0xFF);
-    let blocks = (bytes.len() / 4096) as u32;
-    let geometry = if nand {
-        FlashGeometry::nand(512, 16, 8, blocks)
-    } else {
-        FlashGeometry { kind: FlashKind::Nor, write_unit: 1, ..FlashGeometry::nand(4096, 0, 1, blocks) }
-    };
+    let flash = |bytes| if nand { RamFlash::nand(bytes, 4096, 512, 16) } else { RamFlash::nor(bytes, 4096) };
+    let length = bytes.len();
+    let image = flash(bytes);
     let options = || MountOptions { read_only: true, use_summaries: choice & 2 == 0, ..MountOptions::default() };
-    let image = Image { bytes, geometry };
     let _ = nandkit_jffs2::probe::probe(&image);
     let Ok(volume) = Jffs2::mount(image, Clock::default(), options()) else { return };
     assert_eq!(volume.catalogue().recount(), Ok(()), "sums fit their nodes");
@@ -116,6 +61,6 @@ fuzz_target!(|data: &[u8]| {
     }
     volume.deleted().unwrap();
     let plan = volume.repair_plan(&report).unwrap();
-    let mut output = Image { bytes: vec![0xFF; blocks as usize * 4096], geometry };
+    let mut output = flash(vec![0xFF; length]);
     volume.repair_to(&plan, &mut output).unwrap();
 });
