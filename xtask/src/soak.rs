@@ -14,7 +14,7 @@ enum Program {
     Layer(&'static str),
     /// The test of FAT on the block-mapped layer: it cuts at each step of each round, and so takes no seed.
     Fat,
-    /// The test of JFFS2: it cuts at each moment of seeded runs.
+    /// The example of JFFS2, which does the same.
     Jffs2,
 }
 
@@ -32,11 +32,6 @@ const CUTS: u64 = 35_000;
 const FAT_ROUNDS: u64 = 40;
 
 const FAT_ROUNDS_VARIABLE: &str = "NANDKIT_FAT_FTL_ROUNDS";
-
-/// Seeds of the JFFS2 test that make about as many cuts.
-const JFFS2_SEEDS: u64 = 6;
-
-const SEEDS_VARIABLE: &str = "NANDKIT_SEEDS";
 
 /// What is run: the words for cargo that build it, those that run it, and a variable of the environment.
 #[derive(Debug, PartialEq)]
@@ -90,13 +85,7 @@ fn plan(name: &str, program: Program, options: &Options) -> Result<Plan> {
     match program {
         Program::Layer(layer) => {
             let package = "--release --locked --package nandkit-ftl --example soak_block_map";
-            let seed = options.number("--seed", 1)?;
-            let mut run = words(&format!("run --quiet {package} -- --layer {layer} --cuts {cuts} --seed {seed}"));
-            if let Some(replay) = options.text("--replay") {
-                run.extend(["--replay".to_owned(), replay.to_owned()]);
-            }
-            let typed = format!("cargo xtask soak {name} --cuts {cuts} --seed {seed}");
-            Ok(Plan { build: words(&format!("build {package}")), run, variable: None, typed })
+            example(name, package, &format!("--layer {layer} --cuts {cuts}"), options)
         }
         Program::Fat => {
             if let Some(unknown) = ["--seed", "--replay"].into_iter().find(|option| options.text(option).is_some()) {
@@ -115,21 +104,23 @@ fn plan(name: &str, program: Program, options: &Options) -> Result<Plan> {
             })
         }
         Program::Jffs2 => {
-            if let Some(unknown) = ["--seed", "--replay"].into_iter().find(|option| options.text(option).is_some()) {
-                bail!(Unusable(format!(
-                    "{unknown}: the jffs2 soak runs seeds from 0 on and names seed and moment of a failure; only --cuts is understood"
-                )));
-            }
-            let seeds = cuts.saturating_mul(JFFS2_SEEDS).div_ceil(CUTS).max(1);
-            let test = "test --release --locked --package nandkit-jffs2 --test cuts";
-            Ok(Plan {
-                build: words(&format!("{test} --no-run")),
-                run: words(&format!("{test} --quiet cuts_on -- --nocapture")),
-                variable: Some((SEEDS_VARIABLE, seeds.to_string())),
-                typed: format!("cargo xtask soak {name} --cuts {cuts}"),
-            })
+            let package = "--release --locked --package nandkit-jffs2 --example soak";
+            example(name, package, &format!("--cuts {cuts}"), options)
         }
     }
+}
+
+/// An example that takes `--seed` and `--replay`, and more.
+fn example(name: &str, package: &str, more: &str, options: &Options) -> Result<Plan> {
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let cuts = options.number("--cuts", CUTS)?;
+    let seed = options.number("--seed", 1)?;
+    let mut run = words(&format!("run --quiet {package} -- {more} --seed {seed}"));
+    if let Some(replay) = options.text("--replay") {
+        run.extend(["--replay".to_owned(), replay.to_owned()]);
+    }
+    let typed = format!("cargo xtask soak {name} --cuts {cuts} --seed {seed}");
+    Ok(Plan { build: words(&format!("build {package}")), run, variable: None, typed })
 }
 
 fn command(words: &[String]) -> Command {
@@ -188,6 +179,8 @@ mod tests {
         let line = plan.run.join(" ");
         assert!(line.ends_with("-- --layer fast --cuts 70 --seed 3 --replay seed:9/1+2"), "{line}");
         assert_eq!(planned("block-map").unwrap().typed, "cargo xtask soak block-map --cuts 35000 --seed 1");
+        let line = planned("jffs2 --replay seed:9").unwrap().run.join(" ");
+        assert!(line.ends_with("--example soak -- --cuts 35000 --seed 1 --replay seed:9"), "{line}");
     }
 
     #[test]
@@ -196,8 +189,6 @@ mod tests {
         assert_eq!(planned("fat --cuts 1").unwrap().variable, Some((FAT_ROUNDS_VARIABLE, "1".to_owned())));
         assert!(planned("fat --replay seed:1").unwrap_err().is::<Unusable>());
         assert!(planned("fat --seed 1").unwrap_err().is::<Unusable>());
-        assert_eq!(planned("jffs2").unwrap().variable, Some((SEEDS_VARIABLE, "6".to_owned())));
-        assert!(planned("jffs2 --seed 1").unwrap_err().is::<Unusable>());
     }
 
     #[test]

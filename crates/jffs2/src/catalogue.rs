@@ -154,7 +154,7 @@ pub struct Block {
     pub erases: u32,
     /// When its first node was written.
     pub first_written: Nanos,
-    /// When its last node was written.
+    /// When its last one was.
     pub last_written: Nanos,
     /// When it was opened, on the scale of the volume's separation.
     pub opened: u64,
@@ -164,6 +164,8 @@ pub struct Block {
     pub region: u8,
     /// A program failed in it: it is retired where others are erased.
     pub failed: bool,
+    /// The mount found it without a sign that it was erased to the end: erasing it is recovery from what stopped that.
+    pub unclean: bool,
 }
 
 impl Block {
@@ -488,8 +490,7 @@ impl Catalogue {
     /// Compares all sums and lists with the nodes. The error says what differs. For tests: one pass over all nodes.
     pub fn recount(&self) -> Result<(), String> {
         for (number, block) in self.blocks.iter().enumerate() {
-            let listed = self.lists[block.queue as usize].contains(&(block.place, number as u32));
-            if !listed {
+            if !self.lists[block.queue as usize].contains(&(block.place, number as u32)) {
                 return Err(format!("block {number} is not on its list {:?}", block.queue));
             }
             if block.queue == Queue::Bad {
@@ -500,8 +501,10 @@ impl Catalogue {
             };
             let found = (of(&[NodeState::Pristine, NodeState::Normal]), of(&[NodeState::Unchecked]));
             let obsolete = of(&[NodeState::Obsolete]);
-            let counted = (block.used, block.unchecked);
-            if found != counted || obsolete != block.dirty + block.wasted || block.total() != self.erase_size {
+            if found != (block.used, block.unchecked)
+                || obsolete != block.dirty + block.wasted
+                || block.total() != self.erase_size
+            {
                 return Err(format!("block {number}: nodes make {found:?} and {obsolete}, counted are {block:?}"));
             }
             let mut end = 0;

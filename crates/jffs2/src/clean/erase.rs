@@ -22,7 +22,9 @@ impl<F: Flash> Jffs2<F> {
         if self.catalogue.block(number).is_some_and(|block| block.failed) {
             return self.retire(number);
         }
-        match self.medium.erase(number, Cause::Cleaning) {
+        let unclean = self.catalogue.blocks.get_mut(number.index()).map(|block| std::mem::take(&mut block.unclean));
+        let cause = if unclean == Some(true) { Cause::Recovery } else { Cause::Cleaning };
+        match self.medium.erase(number, cause) {
             Ok(()) => {}
             Err(error) if is_failure(error.kind) => return self.retire(number),
             Err(error) => return Err(device(error)),

@@ -13,9 +13,10 @@ use crate::layout::{
     self, DIRENT_SIZE, Dirent, Header, INODE_SIZE, MIN_DATA, PAGE_SIZE, compression, covered, crc, node_type,
 };
 use crate::volume::Jffs2;
-use crate::write::allocate::{Need, Reference};
+use crate::write::allocate::Need;
 use crate::write::device;
 use crate::write::node::key;
+use crate::write::order::{Order, Reference};
 
 /// What stands before or behind a place of a file: a fragment, or a hole between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +98,8 @@ impl<F: Flash> Jffs2<F> {
         bytes: &[u8],
         grant: crate::write::allocate::Grant,
     ) -> Result<()> {
-        let reference =
-            Reference { owner: node.owner(), state: node.state, written: node.written, cause: Cause::Cleaning };
+        let (owner, state, written) = (node.owner(), node.state, node.written);
+        let reference = Reference { owner, state, written, cause: Cause::Cleaning, order: Order::Copy };
         let to = self.place(grant, bytes, reference)?;
         self.moved(at, to, bytes);
         self.writer()?.counters.moved_as_they_were += 1;
@@ -269,8 +270,8 @@ impl<F: Flash> Jffs2<F> {
         inode_node(self.medium.order(), &fields, &Piece::hole(old.offset, old.data_size), &mut bytes);
         let Stamp(stamp) = datum.stamp;
         let (owner, state) = (Owner::Inode(inode), NodeState::Normal);
-        let to =
-            self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp), cause: Cause::Cleaning })?;
+        let (written, cause) = (Nanos(stamp), Cause::Cleaning);
+        let to = self.place(grant, &bytes, Reference { owner, state, written, cause, order: Order::Copy })?;
         self.moved(at, to, &bytes);
         Ok(())
     }

@@ -9,7 +9,8 @@ use crate::NodeAddress;
 use crate::catalogue::NodeRef;
 use crate::encode::{XattrFields, xattr_node, xref_node};
 use crate::volume::Jffs2;
-use crate::write::allocate::{Need, Reference};
+use crate::write::allocate::Need;
+use crate::write::order::{Order, Reference};
 
 impl<F: Flash> Jffs2<F> {
     /// Moves an extended attribute.
@@ -66,8 +67,8 @@ impl<F: Flash> Jffs2<F> {
         let datum = self.separate_moved(0, u32::MAX, at)?;
         let need = Need { region: datum.region, least: bytes.len() as u32, entry };
         let grant = self.reserve_collecting(need)?;
-        let reference =
-            Reference { owner: node.owner(), state: node.state, written: node.written, cause: Cause::Cleaning };
+        let (owner, state, written) = (node.owner(), node.state, node.written);
+        let reference = Reference { owner, state, written, cause: Cause::Cleaning, order: Order::Name };
         self.writer()?.counters.rewritten += 1;
         self.place(grant, bytes, reference)
     }

@@ -18,6 +18,7 @@ pub(super) fn file(shape: &Shape, collected: &mut Collected) -> Result<Catalogue
         // Linux puts each block at the head of its list.
         block.place = -(number as i64);
         block.queue = queue(block, *condition, shape);
+        block.unclean = matches!(condition, Condition::Blank | Condition::Unclean);
     }
     let candidates = blocks.iter().enumerate().filter(|(_, block)| block.queue == Queue::Dirty && block.free > least);
     // The one with the most room, the first among equals.

@@ -4,6 +4,7 @@ use nandkit_flash::{ErrorKind as FlashErrorKind, Flash};
 use nandkit_units::{BlockIndex, Cause};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
+use super::order::{First, Order, Reference};
 use super::summary::{Collector, FRAME};
 use super::{device, read_only};
 use crate::NodeAddress;
@@ -265,6 +266,9 @@ impl<F: Flash> Jffs2<F> {
     /// A region's write buffer was programmed.
     fn flushed(&mut self, region: u8) {
         let Some(writer) = self.writer.as_deref_mut() else { return };
+        if let Some(open) = writer.open.get_mut(usize::from(region)) {
+            open.first = First::default();
+        }
         self.catalogue.flushed(usize::from(region), &mut || writer.leaves());
     }
 
@@ -303,6 +307,7 @@ impl<F: Flash> Jffs2<F> {
         let length = bytes.len() as u32;
         let mut region = grant.region;
         for _ in 0..ATTEMPTS {
+            self.keep_order(region, reference)?;
             let stream = usize::from(region);
             let Some(number) = self.open_block(region) else { return Err(no_space("no block is open")) };
             let Some(block) = self.catalogue.block(number) else { return Err(no_space("no block is open")) };
@@ -318,6 +323,7 @@ impl<F: Flash> Jffs2<F> {
                         self.flushed(region);
                     }
                     self.linked(region, number, offset, &bytes, reference);
+                    self.remember_order(region, reference);
                     return Ok(address);
                 }
                 Err(error) if is_failure(error.kind) => {
@@ -331,10 +337,31 @@ impl<F: Flash> Jffs2<F> {
         Err(FsError::new(ErrorKind::Device, "every program fails"))
     }
 
+    /// Before a node goes into one region's log: what must not be lost while the node is there, and waits in another region's write buffer, is programmed. One log keeps the order by
+    /// itself, several do not: a deletion would be there and the name that the file got before it not, or what a file held before it was cut off would show in a hole.
+    fn keep_order(&mut self, region: u8, reference: Reference) -> Result<()> {
+        let Some(writer) = self.writer.as_deref().filter(|writer| writer.open.len() > 1) else { return Ok(()) };
+        let others = writer.open.iter().enumerate().filter(|(other, _)| *other != usize::from(region));
+        let first: Vec<u8> =
+            others.filter(|(_, open)| open.first.is_before(reference)).map(|(other, _)| other as u8).collect();
+        first.into_iter().try_for_each(|other| self.flush(other))
+    }
+
+    /// A node was written: as long as it waits, others have to come after it.
+    fn remember_order(&mut self, region: u8, reference: Reference) {
+        if self.medium.waiting(usize::from(region)).is_none() {
+            return;
+        }
+        let Some(writer) = self.writer.as_deref_mut().filter(|writer| writer.open.len() > 1) else { return };
+        if let Some(open) = writer.open.get_mut(usize::from(region)) {
+            open.first.add(reference);
+        }
+    }
+
     /// Enters a node that was written.
     fn linked(&mut self, region: u8, number: BlockIndex, offset: u32, bytes: &[u8], reference: Reference) {
         let (order, now, length) = (self.medium.order(), self.medium.now(), bytes.len() as u32);
-        let Reference { owner, state, written, cause } = reference;
+        let Reference { owner, state, written, cause, .. } = reference;
         self.catalogue.link(number, NodeRef::new(offset, length, owner, state, written));
         if let Some(block) = self.catalogue.blocks.get_mut(number.index()) {
             block.last_written = now;
@@ -360,7 +387,7 @@ impl<F: Flash> Jffs2<F> {
         let writer = self.writer.as_deref_mut().ok_or_else(read_only)?;
         writer.counters.program_failures += 1;
         if let Some(open) = writer.open.get_mut(stream) {
-            open.block = None;
+            (open.block, open.first) = (None, First::default());
         }
         let free = self.catalogue.block(number).map_or(0, |block| block.free);
         self.catalogue.waste(number, free, now);
@@ -377,8 +404,8 @@ impl<F: Flash> Jffs2<F> {
             let length = bytes.len() as u32;
             let need = Need { region, least: length, entry: super::summary::bound(length) };
             let grant = self.reserve_collecting(need)?;
-            let reference =
-                Reference { owner: node.owner(), state: node.state, written: node.written, cause: Cause::Recovery };
+            let (owner, state, written) = (node.owner(), node.state, node.written);
+            let reference = Reference { owner, state, written, cause: Cause::Recovery, order: Order::Unknown };
             let to = self.place(grant, &bytes, reference)?;
             self.moved(self.catalogue.address(number, node.offset), to, &bytes);
         }
@@ -403,19 +430,6 @@ impl<F: Flash> Jffs2<F> {
         }
         Ok(lost)
     }
-}
-
-/// What is to be remembered of a node.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reference {
-    /// Whose it is.
-    pub owner: Owner,
-    /// What is known of it.
-    pub state: NodeState,
-    /// When the user wrote its content, on the separation's scale.
-    pub written: nandkit_units::Nanos,
-    /// Why it is written.
-    pub cause: Cause,
 }
 
 /// Whether a block is to be retired.

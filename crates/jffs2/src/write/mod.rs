@@ -13,6 +13,7 @@ mod format;
 mod levels;
 pub(crate) mod node;
 mod options;
+pub(crate) mod order;
 mod summary;
 mod xattr;
 
@@ -62,6 +63,8 @@ pub struct Writer {
 struct OpenBlock {
     block: Option<BlockIndex>,
     summary: Collector,
+    /// What of its write buffer others have to come after.
+    first: order::First,
 }
 
 impl Writer {

@@ -5,14 +5,15 @@ use nandkit_flash::Flash;
 use nandkit_units::{Cause, Nanos};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::allocate::{Grant, Need, Reference};
+use super::allocate::{Grant, Need};
+use super::order::{Order, Reference};
 use super::{corrupt, summary};
 use crate::NodeAddress;
 use crate::catalogue::{NodeState, Owner};
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::fragments::Effect;
 use crate::inode::{Body, Entry, Inode};
-use crate::layout::{self, DIRENT_SIZE, Dirent, Header, INODE_SIZE, PAGE_SIZE, node_type};
+use crate::layout::{self, DIRENT_SIZE, Dirent, Header, INODE_SIZE, PAGE_SIZE, compression, node_type};
 use crate::volume::Jffs2;
 
 /// The number of a page of a file in the keys of a separation; this one stands for the inode's attributes.
@@ -133,8 +134,11 @@ impl<F: Flash> Jffs2<F> {
         // A whole page, or the last one up to the file's end, may be copied as it is (fs/jffs2/write.c).
         let to_the_end = piece.offset.is_multiple_of(PAGE_SIZE) && piece.offset + piece.size == fields.file_size;
         let state = if piece.size >= PAGE_SIZE || to_the_end { NodeState::Pristine } else { NodeState::Normal };
+        let size = self.inodes.get(&fields.inode).and_then(|inode| inode.body.get()).map_or(0, |body| body.size);
+        let longer = fields.file_size > size || piece.compression == compression::ZERO;
+        let order = if longer { Order::Longer } else { Order::Data };
         let owner = Owner::Inode(fields.inode);
-        let at = self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp.0), cause })?;
+        let at = self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp.0), cause, order })?;
         self.inode_mut(fields.inode)?.nodes.push(at);
         Ok(at)
     }
@@ -207,7 +211,8 @@ impl<F: Flash> Jffs2<F> {
         dirent_node(self.medium.order(), fields, name, &mut bytes);
         let state = if fields.inode == 0 { NodeState::Normal } else { NodeState::Pristine };
         let owner = Owner::Inode(fields.parent);
-        let at = self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp.0), cause })?;
+        let order = Order::Name;
+        let at = self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp.0), cause, order })?;
         let directory = self.inode_mut(fields.parent)?;
         directory.nodes.push(at);
         let entry = Entry { inode: fields.inode, kind: fields.kind, version: fields.version, node: at, cookie: 0 };

@@ -6,8 +6,9 @@ use nandkit_flash::Flash;
 use nandkit_units::{Cause, Nanos};
 use nandkit_vfs::{ErrorKind, FsError, Result, acl};
 
-use super::allocate::{Need, Reference as Placed, Urgency};
+use super::allocate::{Need, Urgency};
 use super::directory::DIRECTORY;
+use super::order::{Order, Reference as Placed};
 use super::summary::{XATTR_ENTRY, XREF_ENTRY};
 use crate::NodeAddress;
 use crate::catalogue::{NodeState, Owner};
@@ -136,7 +137,13 @@ impl<F: Flash> Jffs2<F> {
         let need = Need { region: datum.region, least: bytes.len() as u32, entry: XATTR_ENTRY };
         let grant = self.reserve(need, Urgency::Normal)?;
         let written = Nanos(datum.stamp.0);
-        let placed = Placed { owner: Owner::Xattr(id), state: NodeState::Pristine, written, cause: Cause::Metadata };
+        let placed = Placed {
+            owner: Owner::Xattr(id),
+            state: NodeState::Pristine,
+            written,
+            cause: Cause::Metadata,
+            order: Order::Name,
+        };
         let node = self.place(grant, &bytes, placed)?;
         self.xattrs.highest_id = id;
         let content = OnceLock::from(Some(Box::new(content)));
@@ -156,7 +163,13 @@ impl<F: Flash> Jffs2<F> {
         let mut bytes = Vec::new();
         xref_node(self.medium.order(), inode, id, sequence, &mut bytes);
         let written = Nanos(datum.stamp.0);
-        let placed = Placed { owner: Owner::Xref(inode), state: NodeState::Pristine, written, cause: Cause::Metadata };
+        let placed = Placed {
+            owner: Owner::Xref(inode),
+            state: NodeState::Pristine,
+            written,
+            cause: Cause::Metadata,
+            order: Order::Name,
+        };
         let node = self.place(grant, &bytes, placed)?;
         let reference = self.xattrs.references.entry((inode, id)).or_default();
         let old = (!reference.nodes.is_empty()).then_some(reference.node);

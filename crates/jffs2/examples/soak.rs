@@ -1,0 +1,144 @@
+//! Power cuts by the thousand in JFFS2.
+//!
+//! `cargo run --release -p nandkit-jffs2 --example soak -- [--cuts N] [--seed S] [--replay seed:S]`
+//!
+//! Random operations on small NAND and NOR, under Linux's victims and others, in one log and in several, with and without summaries, background collector and failing programs. A run is cut
+//! at some of its programs and erases, before, in every torn form and after; what each third cut left, and each of an erase, is written to and cut again. After each cut the volume is mounted and
+//! compared with the model. Ends with a table of cuts by cause and torn state. At the first failure it says what `--replay` takes, and exits with 1; also where a cause got fewer than one
+//! cut in 35: then the soak no longer reaches what it is for.
+
+#[path = "../tests/cutting/mod.rs"]
+mod cutting;
+#[path = "../tests/strict/mod.rs"]
+mod strict;
+
+use std::process::ExitCode;
+
+use cutting::{Cut, Run};
+use nandkit_cleaning::separation::Separation;
+use nandkit_codec::compression::Compression;
+use nandkit_flash::Operation;
+use nandkit_flash::wrap::CutMoment;
+use nandkit_jffs2::MountOptions;
+use nandkit_jffs2::write::{CompressionMode, WriteOptions};
+use nandkit_units::random::Random;
+use nandkit_units::{Cause, FlashGeometry, Nanos};
+
+/// Each cause has at least one cut in so many: 1,000 of 35,000.
+const CUTS_PER_CAUSE: usize = 35;
+
+/// What is told apart: data and metadata of the user; the collector's moves; erases of what it emptied; recovery, which is erasing what an earlier cut left half erased, and writing elsewhere
+/// what a failed program did not take.
+const KINDS: [(&str, fn(&Cut) -> bool); 5] = [
+    ("user_data", |cut| cut.1 == Cause::UserData),
+    ("metadata", |cut| cut.1 == Cause::Metadata),
+    ("cleaning, moves", |cut| cut.1 == Cause::Cleaning && cut.0 == Operation::Program),
+    ("cleaning, erases", |cut| cut.1 == Cause::Cleaning && cut.0 == Operation::Erase),
+    ("recovery", |cut| cut.1 == Cause::Recovery),
+];
+
+struct Arguments {
+    cuts: usize,
+    seed: u64,
+    replay: Option<u64>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut arguments = Arguments { cuts: 35_000, seed: 1, replay: None };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or(format!("{word}: expected a value after it"))?;
+        let number =
+            value.trim_start_matches("seed:").parse().map_err(|_| format!("{word} \"{value}\": expected a number"))?;
+        match word.as_str() {
+            "--cuts" => arguments.cuts = number as usize,
+            "--seed" => arguments.seed = number,
+            "--replay" => arguments.replay = Some(number),
+            _ => return Err(format!("unknown option {word}: expected --cuts, --seed or --replay")),
+        }
+    }
+    Ok(arguments)
+}
+
+/// The run of a seed.
+fn run(seed: u64) -> Run {
+    let mut random = Random::new(seed, "soak");
+    let mut draw = |bound: usize| random.below(bound as u64) as usize;
+    let geometries = [
+        FlashGeometry::nand(512, 16, 32, 32),
+        FlashGeometry::nand(2048, 64, 8, 32),
+        FlashGeometry::nand(512, 16, 64, 26),
+        strict::nor(16 << 10, 32),
+    ];
+    let compressions = [CompressionMode::None, CompressionMode::Priority, CompressionMode::Only(Compression::Zlib)];
+    let separations = ["none", "none", "dac:regions=2", "dac:regions=3", "dac:regions=3,promote-below=50ms"];
+    // Every other seed has Linux's victims, the others each policy in turn.
+    let names: Vec<&str> = nandkit_cleaning::victim::names().collect();
+    let policy = if draw(2) == 0 { "linux" } else { names[draw(names.len())] };
+    let write = WriteOptions {
+        compression: compressions[draw(4).min(2)],
+        summaries: draw(3) > 0,
+        policy: policy.parse().unwrap_or_default(),
+        separation: separations[draw(5)].parse().unwrap_or(Separation::None),
+        background: (draw(2) == 0).then_some(Nanos::from_millis(50)),
+        seed,
+        ..WriteOptions::default()
+    };
+    let failing =
+        if draw(3) == 0 { (1..4).map(|number| number * (60 + draw(900) as u64)).collect() } else { Vec::new() };
+    let options = MountOptions { write, ..MountOptions::default() };
+    Run { geometry: geometries[draw(4)], options, seed, steps: 300, every: 60, failing }
+}
+
+/// The cuts of a seed; `Err` says how to repeat what went wrong, which the panic has described.
+fn cut(seed: u64) -> Result<Vec<Cut>, String> {
+    std::panic::catch_unwind(|| run(seed).cut()).map_err(|_| format!("replay with: --replay seed:{seed}"))
+}
+
+fn table(cuts: &[Cut]) {
+    print!("{:<18}", "cause");
+    CutMoment::ALL.iter().for_each(|moment| print!("{:>17}", moment.to_string()));
+    println!("{:>10}", "all");
+    for (name, is) in KINDS {
+        print!("{name:<18}");
+        let of_kind: Vec<&Cut> = cuts.iter().filter(|cut| is(cut)).collect();
+        for moment in CutMoment::ALL {
+            print!("{:>17}", of_kind.iter().filter(|cut| cut.2 == moment).count());
+        }
+        println!("{:>10}", of_kind.len());
+    }
+    for operation in [Operation::Program, Operation::Erase] {
+        println!("{:?}: {}", operation, cuts.iter().filter(|cut| cut.0 == operation).count());
+    }
+    println!("{} cuts; what was synced is there, and nothing is torn", cuts.len());
+}
+
+fn soak() -> Result<(), String> {
+    let arguments = arguments()?;
+    if let Some(seed) = arguments.replay {
+        table(&cut(seed)?);
+        return Ok(());
+    }
+    let (mut cuts, mut seed) = (Vec::new(), arguments.seed);
+    while cuts.len() < arguments.cuts {
+        cuts.extend(cut(seed)?);
+        seed += 1;
+    }
+    println!("seeds {} to {}", arguments.seed, seed - 1);
+    table(&cuts);
+    let bar = cuts.len() / CUTS_PER_CAUSE;
+    let of = |is: fn(&Cut) -> bool| cuts.iter().filter(|cut| is(cut)).count();
+    let few = KINDS.iter().filter(|(_, is)| of(*is) < bar);
+    let few: Vec<String> = few.map(|(name, is)| format!("{name}: {} cuts, expected at least {bar}", of(*is))).collect();
+    if few.is_empty() { Ok(()) } else { Err(few.join("\n")) }
+}
+
+fn main() -> ExitCode {
+    match soak() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("{what}");
+            ExitCode::FAILURE
+        }
+    }
+}
