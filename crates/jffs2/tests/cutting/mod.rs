@@ -15,30 +15,30 @@ use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode};
 
-use crate::strict::{self, StrictFlash, clock};
+use crate::strict::{self, clock};
 
 /// A device that keeps what a cut at its programs and erases would have left.
-struct Snapping {
-    inner: StrictFlash,
+struct Snapping<D> {
+    inner: D,
     operation: Arc<AtomicUsize>,
-    cuts: Vec<Left>,
+    cuts: Vec<Left<D>>,
     random: Random,
     /// One program of the user's data in this many is cut.
     every: u64,
 }
 
 /// What a cut left.
-struct Left {
+struct Left<D> {
     /// Number of the volume's operation.
     operation: usize,
     cut: Cut,
-    device: StrictFlash,
+    device: D,
 }
 
 /// A cut: in which operation of the device, why the volume asked for that, and when.
 pub type Cut = (Operation, Cause, CutMoment);
 
-impl Snapping {
+impl<D> Snapping<D> {
     /// When to cut a step: what is rare is cut more often.
     fn moments(&mut self, operation: Operation, cause: Cause) -> Vec<CutMoment> {
         let every = match (operation, cause) {
@@ -53,7 +53,7 @@ impl Snapping {
     }
 }
 
-impl Flash for Snapping {
+impl<D: Flash + Interrupt + Clone> Flash for Snapping<D> {
     fn geometry(&self) -> &FlashGeometry {
         self.inner.geometry()
     }
@@ -68,6 +68,7 @@ impl Flash for Snapping {
                 CutMoment::Inside { page, .. } => left.interrupt_program(context, at, program, page)?,
                 CutMoment::After => drop(left.program(context, at, program)),
             }
+            left.power_on();
             let cut = (Operation::Program, context.cause, moment);
             self.cuts.push(Left { operation: self.operation.load(Ordering::Relaxed), cut, device: left });
         }
@@ -81,6 +82,7 @@ impl Flash for Snapping {
                 CutMoment::Inside { erase, .. } => left.interrupt_erase(context, block, erase)?,
                 CutMoment::After => drop(left.erase(context, block)),
             }
+            left.power_on();
             let cut = (Operation::Erase, context.cause, moment);
             self.cuts.push(Left { operation: self.operation.load(Ordering::Relaxed), cut, device: left });
         }
@@ -320,7 +322,7 @@ fn is_of(bytes: &[u8], versions: &BTreeSet<u32>) -> bool {
     (0..bytes.len()).step_by(4).all(within) && changes <= 2
 }
 
-fn check(fs: &Jffs2<StrictFlash>, history: &History, operation: usize, regions: u8, what: &str) -> State {
+fn check<F: Flash>(fs: &Jffs2<F>, history: &History, operation: usize, regions: u8, what: &str) -> State {
     fs.catalogue().recount().unwrap();
     let found = found(fs);
     let (first, last) = history.operations[operation];
@@ -366,12 +368,17 @@ impl Run {
     pub fn cut(&self) -> Vec<Cut> {
         let mut start = strict::formatted(self.geometry, &self.options).into_flash();
         start.fail_programs(self.failing.iter().copied());
+        self.cut_on(start)
+    }
+
+    /// The same on a device with an empty volume.
+    pub fn cut_on<D: Flash + Interrupt + Clone>(&self, start: D) -> Vec<Cut> {
         let mut cuts = Vec::new();
         self.cut_from(1, (start, State::new()), &mut cuts);
         cuts
     }
 
-    fn cut_from(&self, depth: u32, (start, state): (StrictFlash, State), cuts: &mut Vec<Cut>) {
+    fn cut_from<D: Flash + Interrupt + Clone>(&self, depth: u32, (start, state): (D, State), cuts: &mut Vec<Cut>) {
         let Self { seed, options, .. } = self;
         let operation = Arc::new(AtomicUsize::new(0));
         let random = Random::new(*seed, "where to cut");
