@@ -27,9 +27,12 @@ use nandkit_units::{Cause, FlashGeometry, Nanos};
 /// Each cause has at least one cut in so many: 1,000 of 35,000.
 const CUTS_PER_CAUSE: usize = 35;
 
+/// A name, and which cuts have it.
+type Kind = (&'static str, fn(&Cut) -> bool);
+
 /// What is told apart: data and metadata of the user; the collector's moves; erases of what it emptied; recovery, which is erasing what an earlier cut left half erased, and writing elsewhere
 /// what a failed program did not take.
-const KINDS: [(&str, fn(&Cut) -> bool); 5] = [
+const KINDS: [Kind; 5] = [
     ("user_data", |cut| cut.1 == Cause::UserData),
     ("metadata", |cut| cut.1 == Cause::Metadata),
     ("cleaning, moves", |cut| cut.1 == Cause::Cleaning && cut.0 == Operation::Program),
