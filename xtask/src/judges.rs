@@ -15,7 +15,7 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 13] = [
+pub const JUDGES: [Judge; 17] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
@@ -27,6 +27,10 @@ pub const JUDGES: [Judge; 13] = [
     Judge { tool: "lzop", package: "lzop" },
     Judge { tool: "getfattr", package: "attr" },
     Judge { tool: "setfattr", package: "attr" },
+    Judge { tool: "nbdinfo", package: "libnbd-bin" },
+    Judge { tool: "nbdcopy", package: "libnbd-bin" },
+    Judge { tool: "qemu-img", package: "qemu-utils" },
+    Judge { tool: "qemu-io", package: "qemu-utils" },
     Judge { tool: "xz", package: "xz-utils" },
     Judge { tool: "zstd", package: "zstd" },
 ];

@@ -1,6 +1,7 @@
 //! The commands and their options: help texts, completions and the man page come from here.
 
 mod image;
+mod serve;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,8 @@ pub use image::{
     CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
     MkfsArguments, MkfsFormat,
 };
+
+pub use serve::{LatencyName, ServeArguments};
 
 /// The NAND-flash storage stack in user space: open, make and check flash images; compare file systems, translation layers and cleaning policies on an emulated chip.
 #[derive(Debug, Parser)]
@@ -49,6 +52,8 @@ pub enum Command {
     Check(CheckArguments),
     /// Make an image from a directory or a tar archive.
     Mkfs(MkfsArguments),
+    /// Serve an emulated disk, or a file, over NBD.
+    Serve(ServeArguments),
     /// List the recycling policies.
     Policies(PoliciesArguments),
     /// Print a completion script for a shell.

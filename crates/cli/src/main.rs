@@ -15,6 +15,7 @@ mod policies;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
 mod session;
 mod stacks;
 mod stop;
@@ -53,6 +54,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Extract(arguments) => image::extract(&arguments),
         Command::Check(arguments) => image::check(&arguments),
         Command::Mkfs(arguments) => image::mkfs(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -33,7 +33,7 @@ fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
 }
 
 /// A preset, `ram`, or a chip's spec in a file.
-fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
+pub fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
     if !name.ends_with(".toml") {
         return DeviceSpec::preset(name).map_err(input("--device"));
     }

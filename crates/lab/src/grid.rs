@@ -60,7 +60,7 @@ fn collect_axes(axes: &mut Vec<(String, Vec<Value>)>, prefix: &str, table: Table
 }
 
 /// Sets the value at a dotted key. A name where a table belongs (`ftl = "block-map"`) becomes that table (`ftl = { kind = "block-map" }`).
-pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), SpecError> {
+pub fn set(table: &mut Table, key: &str, value: Value) -> Result<(), SpecError> {
     let Some((head, rest)) = key.split_once('.') else {
         if key.is_empty() {
             return Err(SpecError::new(String::new(), "an empty key; expected one as stack.ftl.policy".to_string()));

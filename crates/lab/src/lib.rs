@@ -19,7 +19,7 @@ mod snapshot;
 pub use error::{LabError, SpecError};
 pub use execute::Options;
 pub use experiment::Experiment;
-pub use grid::parse_setting;
+pub use grid::{parse_setting, set};
 pub use host::{HostMeter, Progress, Unmeasured};
 pub use results::{Results, ResultsError};
 pub use run::RunSpec;

@@ -130,6 +130,11 @@ impl BlockStack {
         with_device!(self, device => *lock(device).geometry())
     }
 
+    /// A handle on the device: requests through it and others follow one another. The stack can be closed when all are gone.
+    pub fn handle(&self) -> Box<dyn BlockDevice> {
+        with_device!(self, device => Box::new(Shared::new(Arc::clone(device))))
+    }
+
     /// A handle on the device, for a file system.
     pub(crate) fn shared(self) -> Box<dyn BlockDevice> {
         with_device!(self, device => Box::new(Shared::new(device)))

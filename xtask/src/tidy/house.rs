@@ -44,6 +44,8 @@ pub const HOUSE: &[Room] = &[
     room("nand-sim", &["units", "flash", "block", "codec"], &["testkit"]),
     room("flash-image", &["units", "codec", "flash", "block"], &["testkit"]).with_system(),
     room("ftl", &["units", "codec", "flash", "block", "cleaning"], &["testkit", "nand-sim"]),
+    // doors for block devices
+    room("nbd", &["units", "block"], &[]).as_door(),
     // file systems
     room("fat", &["units", "codec", "block", "cache", "vfs"], &["testkit"]),
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
@@ -75,8 +77,12 @@ pub const HOUSE: &[Room] = &[
     room("report", &["record"], &[]),
     // doors
     room("nandkit", &["units", "flash", "block", "vfs", "workload", "stack", "lab", "record", "report"], &["testkit"]),
-    room("cli", &["units", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"], &["testkit"])
-        .as_door(),
+    room(
+        "cli",
+        &["units", "block", "nbd", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"],
+        &["testkit"],
+    )
+    .as_door(),
     // tests: nothing of it is in a product, and a planted race has to wait for its rival
     room("testkit", &["units", "flash", "block", "vfs"], &[]).as_door(),
 ];

@@ -1,0 +1,150 @@
+//! `nandkit serve`: a block device over NBD.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use nandkit_block::{Access, BlockDevice, FileDevice};
+use nandkit_nbd::{Ended, Endpoint, Export, Latency, Server, ServerOptions};
+use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackSpec, suggest};
+use nandkit_units::{Nanos, format_bytes};
+use serde_json::json;
+use toml::{Table, Value};
+
+use crate::args::{LatencyName, ServeArguments};
+use crate::failure::Failure;
+use crate::output;
+use crate::stacks::named_device;
+
+/// Bytes of the sectors of a file that is served.
+const FILE_SECTOR: u32 = 512;
+
+/// What is served, and what is left to do with it afterwards.
+struct Served {
+    device: Box<dyn BlockDevice>,
+    title: String,
+    stack: Option<Stack>,
+    started: Nanos,
+}
+
+/// Serves until Ctrl-C or SIGTERM, or with `--once` until the last client went.
+pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
+    let Served { device, title, stack, started } = match &arguments.image {
+        Some(path) => file(path, arguments)?,
+        None => emulated(arguments)?,
+    };
+    let capacity = device.geometry().capacity();
+    let latency = if arguments.latency == LatencyName::Real { Latency::Real } else { Latency::None };
+    let export = Export::new(device, &arguments.name, &title).from_time(started, latency);
+    let export = if arguments.read_only { export.read_only() } else { export };
+    let options = ServerOptions {
+        clients_max: usize::from(arguments.clients),
+        patience: Duration::from_secs(30),
+        latency,
+        once: arguments.once,
+    };
+    let endpoint = match (&arguments.socket, arguments.port) {
+        (Some(path), _) => Endpoint::Unix(path.clone()),
+        (None, port) => Endpoint::Tcp(arguments.address, port.unwrap_or(0)),
+    };
+    let refused = |error| {
+        Failure::Input(format!(
+            "cannot listen on {endpoint}: {error}; expected an address of this machine that is free"
+        ))
+    };
+    let server = Server::bind(&endpoint, options).map_err(refused)?;
+    let shown = server.endpoint().map_err(refused)?.to_string();
+    let stop = stop_on_signal();
+    ready(arguments.json, &shown, &title, capacity)?;
+    let dropped = AtomicU64::new(0);
+    let clients = AtomicU64::new(0);
+    let told = |ended: &Ended| {
+        clients.fetch_add(1, Ordering::Relaxed);
+        if let Ended::Dropped(why) = ended {
+            dropped.fetch_add(1, Ordering::Relaxed);
+            output::message(&format!("a client was dropped: {why}"));
+        }
+    };
+    let flushed = server.run(&export, &stop, &told);
+    let simulated = export.now().since(started);
+    drop(export.into_device());
+    flushed.map_err(|error| Failure::Check(format!("cannot flush the device: {error}")))?;
+    if let Some(stack) = stack {
+        stack.close().map_err(|error| Failure::Check(error.to_string()))?;
+    }
+    if arguments.json {
+        let told = json!({
+            "clients": clients.load(Ordering::Relaxed), "clients_dropped": dropped.load(Ordering::Relaxed),
+            "simulated_ns": simulated.0,
+        });
+        output::text(&format!("{told}\n"))?;
+    }
+    Ok(())
+}
+
+/// Says that clients can connect.
+fn ready(json: bool, shown: &str, title: &str, capacity: u64) -> Result<(), Failure> {
+    if json {
+        return output::text(&format!("{}\n", json!({"listening": shown, "device": title, "bytes": capacity})));
+    }
+    output::text(&format!("{title}, {}, at {shown}\n", format_bytes(capacity)))
+}
+
+fn stop_on_signal() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // Without a handler a signal ends the process at once; what was flushed is safe then, too.
+    let _ = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    stop
+}
+
+fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
+    let access = if arguments.rw { Access::ReadWrite } else { Access::ReadOnly };
+    let device =
+        FileDevice::open(path, FILE_SECTOR, access).map_err(|error| Failure::Input(format!("--image: {error}")))?;
+    let title = path.display().to_string();
+    let device: Box<dyn BlockDevice> =
+        if arguments.rw { Box::new(device) } else { Box::new(nandkit_block::wrap::ReadOnlyDevice::new(device)) };
+    Ok(Served { device, title, stack: None, started: Nanos::ZERO })
+}
+
+fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
+    let spec = spec(arguments)?;
+    let stack = Stack::build(&spec, arguments.seed).map_err(|error| Failure::Input(error.to_string()))?;
+    let Mounted::Blocks(blocks) = &stack.mounted else {
+        return Err(Failure::Input("stack.fs: a file system is no block device; expected none".to_string()));
+    };
+    let (device, started) = (blocks.handle(), stack.started);
+    Ok(Served { device, title: spec.title(), stack: Some(stack), started })
+}
+
+/// The stack that the options describe: a translation layer on a chip, or memory; no file system.
+fn spec(arguments: &ServeArguments) -> Result<StackSpec, Failure> {
+    let device = named_device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE))?;
+    let ftl = match (&arguments.ftl, &device) {
+        (Some(name), _) => FtlSpec::kind(name).map_err(|error| Failure::Input(format!("--ftl: {error}")))?,
+        (None, DeviceSpec::Ram { .. }) => FtlSpec::None,
+        (None, _) => FtlSpec::default(),
+    };
+    let stack = StackSpec { device, ftl, fs: FsSpec::None };
+    let plain = Table::try_from(&stack).map_err(|error| Failure::Input(format!("stack: {error}")))?;
+    let mut whole = Table::from_iter([("stack".to_string(), Value::Table(plain))]);
+    for text in &arguments.settings {
+        let (key, value) =
+            nandkit_lab::parse_setting(text).map_err(|error| Failure::Input(format!("--set: {error}")))?;
+        nandkit_lab::set(&mut whole, &key, value).map_err(|error| Failure::Input(format!("--set: {error}")))?;
+    }
+    let table = match whole.remove("stack") {
+        Some(Value::Table(table)) if whole.is_empty() => table,
+        _ => return Err(Failure::Input("--set: expected keys that begin with stack.".to_string())),
+    };
+    let told = |error: toml::de::Error| Failure::Input(format!("stack: {}", suggest::explain(error.message())));
+    let spec: StackSpec = table.try_into().map_err(told)?;
+    spec.check().map_err(|error| Failure::Input(error.to_string()))?;
+    Ok(spec)
+}

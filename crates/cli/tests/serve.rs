@@ -1,0 +1,156 @@
+//! `nandkit serve`, with qemu-io, qemu-img, nbdinfo, nbdcopy and fio as judges.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A server that is told to end when it goes.
+struct Serving {
+    child: Child,
+    uri: String,
+}
+
+impl Serving {
+    fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nandkit"))
+            .args(["serve", "--socket", "disk.sock"])
+            .args(arguments)
+            .current_dir(directory)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It says where it listens once it does.
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("nbd+unix:///"), "{line}");
+        let uri = format!("nbd+unix:///?socket={}", directory.join("disk.sock").display());
+        Self { child, uri }
+    }
+
+    /// Ends it as an init system does.
+    fn end(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// What a judge says; it must be content.
+fn judge(directory: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(directory).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {arguments:?}: {out}{err}");
+    format!("{out}{err}")
+}
+
+const STACKS: [&[&str]; 3] = [
+    &["--device", "nandsim-32m-128k"],
+    &["--device", "nandsim-32m-16k", "--ftl", "fast", "--set", "stack.ftl.sector_size=512"],
+    &["--device", "ram"],
+];
+
+#[test]
+fn other_peoples_clients_get_back_what_they_wrote() {
+    let content: Vec<u8> = (0..20_000_001u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for stack in STACKS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        std::fs::write(path.join("in.bin"), &content).unwrap();
+        let serving = Serving::start(path, stack);
+        let uri = &*serving.uri;
+        let info = judge(path, "nbdinfo", &["--json", uri]);
+        for part in [
+            "\"structured\": true",
+            "\"can_multi_conn\": true",
+            "\"can_fua\": true",
+            "\"can_trim\": true",
+            "base:allocation",
+        ] {
+            assert!(info.contains(part), "{part}: {info}");
+        }
+        judge(path, "nbdcopy", &["in.bin", uri]);
+        judge(path, "nbdcopy", &[uri, "out.bin"]);
+        let out = std::fs::read(path.join("out.bin")).unwrap();
+        assert!(out[..content.len()] == content, "{stack:?}");
+        // qemu-io compares patterns itself and says so.
+        let patterns = [
+            "write -P 0x5a 1000 70000",
+            "read -P 0x5a 1000 70000",
+            "write -z 5000 20000",
+            "read -P 0 5000 20000",
+            "read -P 0x5a 25000 46000",
+            "discard 1M 2M",
+            "read -P 0 1M 2M",
+            "write -f -P 7 3M 64k",
+            "flush",
+            "aio_write -P 9 4M 128k",
+            "aio_write -P 10 5M 128k",
+            "aio_flush",
+            "read -P 9 4M 128k",
+            "read -P 10 5M 128k",
+        ];
+        let commands: Vec<&str> = patterns.iter().flat_map(|pattern| ["-c", pattern]).collect();
+        let told = judge(path, "qemu-io", &[&["-f", "raw"], &commands[..], &[uri]].concat());
+        assert!(!told.contains("verification failed") && !told.contains("error"), "{told}");
+        judge(path, "qemu-img", &["convert", "-f", "raw", "-O", "qcow2", uri, "copy.qcow2"]);
+        judge(path, "qemu-img", &["compare", "-f", "raw", "-F", "qcow2", uri, "copy.qcow2"]);
+        assert_eq!(serving.end(), Some(0));
+        assert!(!path.join("disk.sock").exists(), "the socket file goes with its server");
+    }
+}
+
+#[test]
+fn fio_verifies_several_clients_on_one_device() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let serving = Serving::start(path, &["--device", "nandsim-32m-128k"]);
+    let uri = format!("--uri={}", serving.uri);
+    let job = |name: &'static str, offset: &'static str| {
+        vec![name, offset, "--size=8m", "--io_size=24m", "--bs=4k", "--rw=randwrite", "--iodepth=16", "--verify=crc32c"]
+    };
+    let (first, second) = (job("--name=a", "--offset=0"), job("--name=b", "--offset=16m"));
+    let common = ["--ioengine=nbd", &uri, "--randseed=7", "--allrandrepeat=1"];
+    let told = judge(path, "fio", &[&common[..], &first, &second].concat());
+    assert!(told.contains("err= 0") && !told.contains("verify:"), "{told}");
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_served_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("odd.img"), [0; 1000]).unwrap();
+    std::fs::write(path.join("file"), "not a socket").unwrap();
+    for (arguments, expected) in [
+        (&["--image", "none.img", "--socket", "s"][..], "none.img"),
+        (&["--image", "odd.img", "--socket", "s"], "whole sectors"),
+        (&["--device", "nandsim", "--socket", "s"], "did you mean"),
+        (&["--device", "ram", "--ftl", "fast", "--socket", "s"], "takes no translation layer"),
+        (&["--device", "ram", "--socket", "file"], "cannot listen"),
+        (&["--device", "ram", "--socket", "no/s"], "cannot listen"),
+        (&["--device", "ram", "--set", "workload.x=1", "--socket", "s"], "stack."),
+    ] {
+        let outcome = common::nandkit(path, &[&["serve"], arguments].concat());
+        assert_eq!(outcome.status, Some(2), "{arguments:?}");
+        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+    }
+    assert_eq!(std::fs::read(path.join("file")).unwrap(), b"not a socket");
+}
+
+#[test]
+fn a_file_is_changed_only_where_that_was_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("disk.img"), vec![3; 1 << 20]).unwrap();
+    let serving = Serving::start(path, &["--image", "disk.img"]);
+    let output = Command::new("qemu-io").args(["-f", "raw", "-c", "write 0 512", &serving.uri]).output().unwrap();
+    assert!(!output.status.success(), "a write to a file that is served unchanged");
+    assert_eq!(serving.end(), Some(0));
+    let serving = Serving::start(path, &["--image", "disk.img", "--rw"]);
+    judge(path, "qemu-io", &["-f", "raw", "-c", "read -P 3 0 1M", "-c", "write -P 4 512 512", &serving.uri]);
+    assert_eq!(serving.end(), Some(0));
+    let changed = std::fs::read(path.join("disk.img")).unwrap();
+    assert!(changed[512..1024].iter().all(|byte| *byte == 4) && changed[1024..].iter().all(|byte| *byte == 3));
+}

@@ -1,0 +1,292 @@
+//! What is served: a block device behind a lock, addressed in bytes, with the clock of its simulated time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+use nandkit_block::{BlockDevice, BlockError, ErrorKind, Result};
+use nandkit_units::{Context, Described, Description, Done, Generator, Lba, Nanos, Payload, ReadInto};
+
+use crate::pace::Latency;
+use crate::protocol::{error, transmission_flag};
+
+/// A device for clients. Whoever has it shares it: a flush of one client makes durable what any client was told is written.
+///
+/// Requests need not be whole sectors: the parts of sectors at their ends are read, changed and written back.
+pub struct Export {
+    device: RwLock<Box<dyn BlockDevice>>,
+    name: String,
+    description: String,
+    sector: u64,
+    size: u64,
+    preferred: u32,
+    trims: bool,
+    read_only: bool,
+    /// Simulated time, where requests follow one another as fast as they can.
+    now: AtomicU64,
+    /// Host time at which simulated time was 0, where requests take the simulated time.
+    began: Option<Instant>,
+}
+
+impl Export {
+    /// Serves `device` under `name`; clients may also ask for the export without a name. `now`: where simulated time goes on from.
+    pub fn new(mut device: Box<dyn BlockDevice>, name: &str, description: &str) -> Self {
+        let geometry = *device.geometry();
+        Self {
+            name: name.to_string(),
+            description: description.to_string(),
+            sector: u64::from(geometry.sector_size),
+            size: geometry.capacity(),
+            preferred: geometry.preferred_size.max(geometry.sector_size).max(4096),
+            trims: device.trim().is_some(),
+            device: RwLock::new(device),
+            read_only: false,
+            now: AtomicU64::new(0),
+            began: None,
+        }
+    }
+
+    /// The same, refusing every change.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// The same from this simulated time on.
+    #[must_use]
+    pub fn from_time(mut self, now: Nanos, latency: Latency) -> Self {
+        self.now = AtomicU64::new(now.0);
+        let past = std::time::Duration::from_nanos(now.0);
+        self.began = (latency == Latency::Real).then(|| Instant::now().checked_sub(past).unwrap_or_else(Instant::now));
+        self
+    }
+
+    /// The name.
+    pub fn name(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
+    /// What it is, in words.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Whether a client means this export.
+    pub fn is_called(&self, name: &[u8]) -> bool {
+        name.is_empty() || name == self.name()
+    }
+
+    /// Bytes.
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The least request: a byte, whatever the sectors are.
+    pub const fn smallest(&self) -> u32 {
+        1
+    }
+
+    /// The request that the device likes: a flash page, and at least 4 KiB.
+    pub const fn preferred(&self) -> u32 {
+        self.preferred
+    }
+
+    /// Whether changes are refused.
+    pub const fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The flags of the transmission phase.
+    pub const fn flags(&self) -> u16 {
+        use transmission_flag as flag;
+        let always = flag::HAS_FLAGS
+            | flag::SEND_FLUSH
+            | flag::SEND_FUA
+            | flag::SEND_DF
+            | flag::CAN_MULTI_CONN
+            | flag::SEND_CACHE;
+        if self.read_only {
+            return always | flag::READ_ONLY;
+        }
+        always | flag::SEND_WRITE_ZEROES | flag::SEND_FAST_ZERO | if self.trims { flag::SEND_TRIM } else { 0 }
+    }
+
+    /// The simulated time of the latest completion.
+    pub fn now(&self) -> Nanos {
+        Nanos(self.now.load(Ordering::Relaxed))
+    }
+
+    /// The host's time of an instant of simulated time, where requests take it.
+    pub fn host_time(&self, instant: Nanos) -> Option<Instant> {
+        self.began?.checked_add(std::time::Duration::from_nanos(instant.0))
+    }
+
+    /// Gives the device back.
+    pub fn into_device(self) -> Box<dyn BlockDevice> {
+        self.device.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reading(&self) -> RwLockReadGuard<'_, Box<dyn BlockDevice>> {
+        self.device.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changing(&self) -> RwLockWriteGuard<'_, Box<dyn BlockDevice>> {
+        self.device.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn context(&self) -> Context {
+        let instant = match self.began {
+            Some(began) => u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            None => self.now.load(Ordering::Relaxed),
+        };
+        Context::at(Nanos(instant))
+    }
+
+    fn completed(&self, done: Done) -> Done {
+        self.now.fetch_max(done.completed.0, Ordering::Relaxed);
+        done
+    }
+
+    fn is_whole(&self, offset: u64, length: u64) -> bool {
+        (offset | length) & (self.sector - 1) == 0
+    }
+
+    /// Reads bytes. Errors: the device's.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<Done> {
+        let device = self.reading();
+        let context = self.context();
+        let first = offset / self.sector;
+        if self.is_whole(offset, into.len() as u64) {
+            return Ok(self.completed(device.read(&context, Lba(first), ReadInto::Bytes(into))?));
+        }
+        let skipped = (offset % self.sector) as usize;
+        let sectors = (skipped as u64 + into.len() as u64).div_ceil(self.sector);
+        let mut covering = vec![0; (sectors * self.sector) as usize];
+        let done = device.read(&context, Lba(first), ReadInto::Bytes(&mut covering))?;
+        let wanted = covering.get(skipped..).unwrap_or_default();
+        into.iter_mut().zip(wanted).for_each(|(into, byte)| *into = *byte);
+        Ok(self.completed(done))
+    }
+
+    /// Writes bytes. Errors: the device's.
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<Done> {
+        let mut device = self.changing();
+        let context = self.context();
+        if self.is_whole(offset, data.len() as u64) {
+            let done = device.write(&context, Lba(offset / self.sector), Payload::Bytes(data))?;
+            return Ok(self.completed(done));
+        }
+        let done = self.write_parts(&mut **device, context, offset, data)?;
+        Ok(self.completed(done))
+    }
+
+    /// A write that is not whole sectors: its ends are read and changed, what is between is written as it is.
+    fn write_parts(
+        &self,
+        device: &mut dyn BlockDevice,
+        context: Context,
+        mut offset: u64,
+        mut data: &[u8],
+    ) -> Result<Done> {
+        let size = self.sector as usize;
+        let mut done = Done::immediately(&context);
+        while !data.is_empty() {
+            let inside = (offset % self.sector) as usize;
+            let whole = if inside == 0 { data.len() / size * size } else { 0 };
+            let length = if whole > 0 { whole } else { data.len().min(size - inside) };
+            let (part, rest) = data.split_at(length);
+            let (at, now) = (Lba(offset / self.sector), context.issued_at(done.completed));
+            if whole > 0 {
+                done = done.and(device.write(&now, at, Payload::Bytes(part))?);
+            } else {
+                let mut sector = vec![0; size];
+                let read = device.read(&now, at, ReadInto::Bytes(&mut sector))?;
+                if let Some(changed) = sector.get_mut(inside..inside + length) {
+                    changed.copy_from_slice(part);
+                }
+                let now = context.issued_at(read.completed);
+                done = done.and(read).and(device.write(&now, at, Payload::Bytes(&sector))?);
+            }
+            (offset, data) = (offset + length as u64, rest);
+        }
+        Ok(done)
+    }
+
+    /// Makes durable whatever any client was told is written. Errors: the device's.
+    pub fn flush(&self) -> Result<Done> {
+        if self.read_only {
+            return Ok(Done::immediately(&self.context()));
+        }
+        let mut device = self.changing();
+        let done = device.flush(&self.context())?;
+        Ok(self.completed(done))
+    }
+
+    /// Forgets whole sectors; parts of sectors stay, as the protocol allows. Errors: the device's.
+    pub fn trim(&self, offset: u64, length: u64) -> Result<Done> {
+        let mut device = self.changing();
+        let context = self.context();
+        let (first, end) = (offset.div_ceil(self.sector), (offset + length) / self.sector);
+        match device.trim() {
+            Some(trim) if end > first => {
+                let done = trim.trim(&context, Lba(first), end - first)?;
+                Ok(self.completed(done))
+            }
+            _ => Ok(Done::immediately(&context)),
+        }
+    }
+
+    /// Makes bytes zero: by forgetting whole sectors where holes are welcome, else by writing. `None`: was to be fast, and cannot.
+    pub fn write_zeroes(&self, offset: u64, length: u64, no_hole: bool, fast: bool) -> Result<Option<Done>> {
+        let end = offset + length;
+        let (inner, inner_end) = (offset.next_multiple_of(self.sector), end / self.sector * self.sector);
+        if no_hole || !self.trims || inner >= inner_end {
+            return if fast { Ok(None) } else { self.write_zero_bytes(offset, end).map(Some) };
+        }
+        let mut done = self.trim(inner, inner_end - inner)?;
+        for (from, to) in [(offset, inner), (inner_end, end)] {
+            if from < to {
+                done = done.and(self.write_zero_bytes(from, to)?);
+            }
+        }
+        Ok(Some(done))
+    }
+
+    fn write_zero_bytes(&self, mut from: u64, to: u64) -> Result<Done> {
+        const PIECE: u64 = 1 << 20;
+        let mut done = Done::immediately(&self.context());
+        while from < to {
+            let length = (PIECE - from % PIECE).min(to - from);
+            done = if self.is_whole(from, length) {
+                let description = Description { generator: Generator::Zero, ..Description::default() };
+                let zeroes = Payload::Described(Described { description, length: length as u32 });
+                let mut device = self.changing();
+                let context = self.context();
+                done.and(self.completed(device.write(&context, Lba(from / self.sector), zeroes)?))
+            } else {
+                done.and(self.write(from, &vec![0; length as usize])?)
+            };
+            from += length;
+        }
+        Ok(done)
+    }
+
+    /// Which parts hold anything, each with its length; the first part only where `one`.
+    pub fn extents(&self, _offset: u64, length: u32, _one: bool) -> Vec<(u32, bool)> {
+        // No block device tells yet; "everything holds data" is always true enough: a client then reads zeroes where it could have skipped them.
+        vec![(length, true)]
+    }
+}
+
+/// The protocol's number for a device's error.
+pub const fn error_number(error: &BlockError) -> u32 {
+    match error.kind {
+        ErrorKind::OutOfRange | ErrorKind::Unmapped | ErrorKind::Overlap => error::EINVAL,
+        ErrorKind::Full => error::ENOSPC,
+        ErrorKind::ReadOnly => error::EPERM,
+        ErrorKind::Unreadable | ErrorKind::NoContent | ErrorKind::PowerLost | ErrorKind::Corrupt | ErrorKind::Io => {
+            error::EIO
+        }
+    }
+}

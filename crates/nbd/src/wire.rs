@@ -1,0 +1,181 @@
+//! Bytes in and out. Requests that came together are read together, and replies go out together: a client with a deep queue costs few system calls.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+/// A connection. Reads give up with `WouldBlock` or `TimedOut` from time to time, so that the server can be stopped.
+pub trait Transport: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Transport for T {}
+
+const INPUT_BYTES: usize = 256 << 10;
+const OUTPUT_BYTES: usize = 256 << 10;
+
+/// A connection with buffers.
+pub struct Wire<T> {
+    transport: T,
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    output: Vec<u8>,
+    /// How long a client may leave something half sent, or half taken.
+    patience: Duration,
+    /// Nothing is sent before it is taken.
+    held: bool,
+}
+
+/// What became of waiting for the next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// There are bytes.
+    Ready,
+    /// The other side has closed.
+    Closed,
+    /// The server is to end.
+    Stopped,
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+impl<T: Transport> Wire<T> {
+    /// A connection whose client has `patience` for each half-finished thing.
+    pub fn new(transport: T, patience: Duration) -> Self {
+        let input = vec![0; INPUT_BYTES];
+        Self { transport, input, start: 0, end: 0, output: Vec::with_capacity(4096), patience, held: false }
+    }
+
+    /// How many bytes are here already.
+    pub fn buffered(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Waits until something can be read, for as long as it takes, unless `stop` says otherwise.
+    pub fn wait(&mut self, stop: &dyn Fn() -> bool) -> io::Result<Waited> {
+        while self.buffered() == 0 {
+            if stop() {
+                return Ok(Waited::Stopped);
+            }
+            match self.fill() {
+                Ok(0) => return Ok(Waited::Closed),
+                Ok(_) => {}
+                Err(error) if is_pause(&error) || error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Waited::Ready)
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.end == self.input.len() {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let space = self.input.get_mut(self.end..).unwrap_or_default();
+        let count = self.transport.read(space)?;
+        self.end += count;
+        Ok(count)
+    }
+
+    /// Reads all of `into`; an error where the client closes or falls silent before.
+    pub fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
+        let here = self.input.get(self.start..self.end).unwrap_or_default();
+        let count = here.len().min(into.len());
+        let (first, mut rest) = into.split_at_mut(count);
+        first.copy_from_slice(here.get(..count).unwrap_or_default());
+        self.start += count;
+        let mut since = None;
+        while !rest.is_empty() {
+            match self.transport.read(rest) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    rest = rest.get_mut(count..).unwrap_or_default();
+                    since = None;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_pause(&error) => self.still_patient(&mut since)?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn still_patient(&self, since: &mut Option<Instant>) -> io::Result<()> {
+        if since.get_or_insert_with(Instant::now).elapsed() < self.patience {
+            return Ok(());
+        }
+        Err(io::Error::new(ErrorKind::TimedOut, "the client left something half sent or half taken"))
+    }
+
+    /// Reads `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.read(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads and forgets.
+    pub fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
+        let mut scratch = [0; 4096];
+        while bytes > 0 {
+            let part = bytes.min(scratch.len() as u64);
+            self.read(scratch.get_mut(..part as usize).unwrap_or_default())?;
+            bytes -= part;
+        }
+        Ok(())
+    }
+
+    /// From now on nothing is sent: what is pushed is kept until [`Wire::take_output`].
+    pub fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// Adds to what goes out with the next [`Wire::send`]; sends by itself where much has come together.
+    pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.output.len() + bytes.len() > OUTPUT_BYTES {
+            self.send()?;
+        }
+        if bytes.len() >= OUTPUT_BYTES && !self.held {
+            return self.write(bytes);
+        }
+        self.output.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// What was pushed, for whoever sends it later.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Sends what was pushed.
+    pub fn send(&mut self) -> io::Result<()> {
+        if self.held {
+            return Ok(());
+        }
+        let output = std::mem::take(&mut self.output);
+        let result = self.write(&output);
+        self.output = output;
+        self.output.clear();
+        result
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let mut since = None;
+        while !bytes.is_empty() {
+            match self.transport.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    bytes = bytes.get(count..).unwrap_or_default();
+                    since = None;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_pause(&error) => self.still_patient(&mut since)?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

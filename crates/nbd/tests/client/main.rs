@@ -1,0 +1,5 @@
+//! The server seen from clients, friendly and hostile.
+
+mod common;
+mod hostile;
+mod protocol;
