@@ -45,6 +45,18 @@ impl FreePool {
         self.heap.pop().map(|Reverse((_, block))| block)
     }
 
+    /// Takes the most worn of the free blocks, by `erases_of`, the lowest index among equals: where cold data go so that they rest there (static wear
+    /// levelling). Cost: `O(n)`.
+    pub fn pop_most_worn(&mut self, erases_of: impl Fn(u32) -> u32) -> Option<u32> {
+        let worn = self
+            .heap
+            .iter()
+            .map(|Reverse((_, block))| *block)
+            .max_by_key(|block| (erases_of(*block), Reverse(*block)))?;
+        self.heap.retain(|Reverse((_, block))| *block != worn);
+        Some(worn)
+    }
+
     /// The number of free blocks.
     pub fn len(&self) -> usize {
         self.heap.len()
@@ -75,6 +87,17 @@ mod tests {
         assert_eq!(order(AllocationRule::LeastErased, &blocks), [9, 2, 7, 1]);
         assert_eq!(order(AllocationRule::Fifo, &blocks), [7, 2, 9, 1]);
         assert!(FreePool::default().is_empty());
+    }
+
+    #[test]
+    fn the_most_worn_is_found_under_either_rule() {
+        for rule in [AllocationRule::LeastErased, AllocationRule::Fifo] {
+            let erases = [4, 9, 2, 9, 0];
+            let mut pool = FreePool::new(rule, 5);
+            (0..5u32).for_each(|block| pool.push(block, erases[block as usize]));
+            let worn: Vec<u32> = std::iter::from_fn(|| pool.pop_most_worn(|block| erases[block as usize])).collect();
+            assert_eq!(worn, [1, 3, 0, 2, 4]);
+        }
     }
 
     #[test]

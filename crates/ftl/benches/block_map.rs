@@ -2,7 +2,7 @@
 //! counting wrapper in the path.
 //!
 //! `cargo bench -p nandkit-ftl --bench block_map`: each line is one workload, of the block-mapped layer or of FAST. The throughput is that of page
-//! operations (host pages, copies and map pages); `sequential_host` counts host pages alone.
+//! operations (pages that the host writes and reads, copies and map pages); `sequential_host` counts host pages alone.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nandkit_block::BlockDevice;
@@ -11,24 +11,33 @@ use nandkit_flash::wrap::StatsFlash;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, FtlCounters};
 use nandkit_nand_sim::{ChipSpec, ShadowChip};
 use nandkit_units::random::Random;
-use nandkit_units::{Context, Described, Description, Generator, Lba, Nanos, Payload};
+use nandkit_units::{Context, Described, Description, Generator, Lba, Nanos, Payload, ReadInto};
 
 type Chip = StatsFlash<ShadowChip>;
 
 /// A translation layer that counts.
 trait Layer: BlockDevice {
     fn counted(&self) -> FtlCounters;
+    fn read_pages(&self) -> u64;
 }
 
 impl Layer for BlockMapFtl<Chip> {
     fn counted(&self) -> FtlCounters {
         self.counters()
     }
+
+    fn read_pages(&self) -> u64 {
+        self.host_page_reads()
+    }
 }
 
 impl Layer for FastFtl<Chip> {
     fn counted(&self) -> FtlCounters {
         self.counters()
+    }
+
+    fn read_pages(&self) -> u64 {
+        self.host_page_reads()
     }
 }
 
@@ -101,9 +110,30 @@ impl<D: Layer> Run<D> {
         }
     }
 
+    /// Random writes with a trim for each five.
+    fn trims(&mut self) {
+        let page = self.random.below(self.pages);
+        if self.random.below(6) == 0 {
+            let trim = self.device.trim().unwrap();
+            self.now = trim.trim(&Context::at(self.now), Lba(page), 1).unwrap().completed;
+        } else {
+            self.write(page);
+        }
+    }
+
+    /// Reads, and a write for each three.
+    fn reads(&mut self) {
+        let page = self.random.below(self.pages);
+        if self.random.below(4) == 0 {
+            return self.write(page);
+        }
+        let into = ReadInto::Nothing { length: 2048 };
+        self.now = self.device.read(&Context::at(self.now), Lba(page), into).unwrap().completed;
+    }
+
     fn operations(&self) -> u64 {
         let counters = self.device.counted();
-        counters.host_page_writes + counters.pages_copied + counters.map_pages
+        counters.host_page_writes + counters.pages_copied + counters.map_pages + self.device.read_pages()
     }
 }
 
@@ -139,6 +169,8 @@ fn bench(criterion: &mut Criterion) {
     measure(criterion, "hot_cold_merge", merge(), Run::hot_cold, 50_000, Operations);
     measure(criterion, "hot_cold_macroscopic", macroscopic(), Run::hot_cold, 50_000, Operations);
     measure(criterion, "mixed_macroscopic", macroscopic(), Run::mixed, 300_000, Operations);
+    measure(criterion, "trims_macroscopic", macroscopic(), Run::trims, 20_000, Operations);
+    measure(criterion, "reads_macroscopic", macroscopic(), Run::reads, 50_000, Operations);
     measure(criterion, "fast_sequential", fast(), Run::sequential, 500_000, Operations);
     measure(criterion, "fast_random", fast(), Run::random, 20_000, Operations);
 }

@@ -1,6 +1,7 @@
 //! A chain of flash operations, each issued when the one before it has completed.
 //!
-//! Translation layers keep exactly one change of the flash in flight: recovery relies on it.
+//! Translation layers keep exactly one change of the flash in flight: recovery relies on it. So a request that the host issues while an earlier one is
+//! still being worked on begins when that one's last operation has completed ([`Chain::after`]).
 
 use nandkit_units::{Cause, Context, Done, Nanos};
 
@@ -18,6 +19,14 @@ impl<'a> Chain<'a> {
     #[inline]
     pub fn new(context: &'a Context) -> Self {
         Self { context, done: Done::immediately(context), overriding: None }
+    }
+
+    /// The beginning of a request that changes the flash: not before `last`, when the change before it has completed.
+    #[inline]
+    pub fn after(last: Nanos, context: &'a Context) -> Self {
+        let mut chain = Self::new(context);
+        chain.done.completed = chain.done.completed.max(last);
+        chain
     }
 
     /// The same with every operation counted under `cause`.

@@ -1,6 +1,6 @@
 //! The host's side of both translation layers: requests cut into pages, ranges checked, errors told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandkit_block::{BlockError, ErrorKind, Operation, Result};
@@ -38,36 +38,43 @@ pub(crate) trait Pages {
     fn rewrite(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<()>;
 }
 
-/// Trimmed pages of which the flash still holds a version: by logical block and offset.
+/// Trimmed pages of which the flash still holds a version: by logical block, the offsets. Costs `O(log n)` in the logical blocks that have any.
 #[derive(Debug, Default)]
 pub(crate) struct UnsavedTrims {
-    pages: BTreeSet<(u32, u32)>,
+    offsets: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 impl UnsavedTrims {
     pub fn insert(&mut self, lbn: u32, offset: u32) {
-        self.pages.insert((lbn, offset));
+        self.offsets.entry(lbn).or_default().insert(offset);
     }
 
     /// The page was written again.
     #[inline]
     pub fn remove(&mut self, lbn: u32, offset: u32) {
-        if !self.pages.is_empty() {
-            self.pages.remove(&(lbn, offset));
+        if !self.offsets.is_empty() {
+            self.remove_one(lbn, offset);
+        }
+    }
+
+    fn remove_one(&mut self, lbn: u32, offset: u32) {
+        if let Some(offsets) = self.offsets.get_mut(&lbn) {
+            offsets.remove(&offset);
+            if offsets.is_empty() {
+                self.offsets.remove(&lbn);
+            }
         }
     }
 
     /// The logical block has a new data block without what was trimmed.
     pub fn clear(&mut self, lbn: u32) {
-        if !self.pages.is_empty() {
-            self.pages.retain(|(owner, _)| *owner != lbn);
-        }
+        self.offsets.remove(&lbn);
     }
 
     /// The first logical block with trims, and their offsets.
     fn first(&self) -> Option<(u32, Vec<u32>)> {
-        let (lbn, _) = *self.pages.first()?;
-        Some((lbn, self.pages.range((lbn, 0)..=(lbn, u32::MAX)).map(|(_, offset)| *offset).collect()))
+        let (lbn, offsets) = self.offsets.first_key_value()?;
+        Some((*lbn, offsets.iter().copied().collect()))
     }
 }
 
@@ -120,13 +127,15 @@ pub(crate) fn write<L: Pages>(layer: &mut L, context: &Context, at: Lba, data: P
     let shape = &layer.base().shape;
     let first = shape.check(Operation::Write, at, total)?;
     layer.base().check_running().map_err(|failure| failure.at(Operation::Write, at))?;
-    let mut chain = Chain::new(context);
-    match layer.base().shape.piece(first, total, 0) {
+    let mut chain = layer.base().begin(context);
+    let written = match layer.base().shape.piece(first, total, 0) {
         Some(piece) if piece.length as usize == total => layer
             .write_piece(&mut chain, &piece, &data)
-            .map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece)))?,
-        _ => write_pieces(layer, &mut chain, (at, first), &data)?,
-    }
+            .map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece))),
+        _ => write_pieces(layer, &mut chain, (at, first), &data),
+    };
+    layer.base_mut().end(&chain);
+    written?;
     layer.counters_mut().host_bytes_written += total as u64;
     Ok(chain.done())
 }
@@ -157,8 +166,10 @@ fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, da
 
 /// Every completed write is durable; trims are not yet, and the flash may hold something back.
 pub(crate) fn flush<L: Pages>(layer: &mut L, context: &Context) -> Result<Done> {
-    let mut chain = Chain::new(context);
-    flush_chain(layer, &mut chain).map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
+    let mut chain = layer.base().begin(context);
+    let flushed = flush_chain(layer, &mut chain);
+    layer.base_mut().end(&chain);
+    flushed.map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
     Ok(chain.done())
 }
 
@@ -179,8 +190,15 @@ pub(crate) fn trim<L: Pages>(layer: &mut L, context: &Context, at: Lba, sectors:
     }
     layer.base().check_running().map_err(|failure| failure.at(Operation::Trim, at))?;
     layer.counters_mut().trims += 1;
+    let mut chain = layer.base().begin(context);
+    let trimmed = trim_pieces(layer, &mut chain, at, sectors);
+    layer.base_mut().end(&chain);
+    trimmed.map(|()| chain.done())
+}
+
+fn trim_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, at: Lba, sectors: u64) -> Result<()> {
+    let geometry = layer.base().shape.block;
     let size = u64::from(geometry.sector_size);
-    let mut chain = Chain::new(context);
     let (mut byte, end) = (at.0 * size, (at.0 + sectors) * size);
     while byte < end {
         let left = usize::try_from(end - byte).unwrap_or(usize::MAX);
@@ -189,10 +207,10 @@ pub(crate) fn trim<L: Pages>(layer: &mut L, context: &Context, at: Lba, sectors:
             byte = (u64::from(piece.lbn) + 1) * geometry.recycling_size;
             continue;
         }
-        trim_piece(layer, &mut chain, &piece).map_err(|failure| failure.at(Operation::Trim, Lba(byte / size)))?;
+        trim_piece(layer, chain, &piece).map_err(|failure| failure.at(Operation::Trim, Lba(byte / size)))?;
         byte += u64::from(piece.length);
     }
-    Ok(chain.done())
+    Ok(())
 }
 
 fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> Outcome<()> {

@@ -105,6 +105,8 @@ const RAW_MASK: u128 = (1 << RAW_BITS) - 1;
 const CHECK_SHIFT: u32 = 96;
 const SEQUENCE_SHIFT: u32 = 48;
 const SEQUENCE_MASK: u64 = (1 << 48) - 1;
+/// A chip whose newest page has a higher number is refused: the numbers behind it would begin anew, and new pages look old.
+pub const SEQUENCE_END: u64 = SEQUENCE_MASK - (1 << 32);
 
 /// 24 bits that depend on all others; a multiplicative hash, since the ECC has the first word and this runs for each page.
 #[inline]
@@ -168,6 +170,26 @@ impl TagFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Behind the last number they would begin anew, and what is written then would look older than all else.
+    #[test]
+    fn a_chip_whose_numbers_end_is_refused() {
+        use nandkit_flash::{Flash, PageProgram};
+        use nandkit_nand_sim::{ChipSpec, ContentChip};
+        use nandkit_units::{BlockIndex, Context};
+
+        let mut spec = ChipSpec::default();
+        spec.geometry.blocks = 64;
+        for (sequence, opens) in [(SEQUENCE_END, true), (SEQUENCE_END + 1, false)] {
+            let mut chip = ContentChip::new(&spec, 1).unwrap();
+            let tag = Tag { role: Role::Open, flags: 0, block: 1, offset: 0, sequence };
+            let oob = TagFormat::new(spec.geometry.page_size).encode(tag);
+            let program = PageProgram { oob: &oob, ..PageProgram::bytes(0, &[]) };
+            chip.program(&Context::default(), BlockIndex(40).page(0), program).unwrap();
+            let attached = crate::BlockMapFtl::attach(chip, crate::BlockMapOptions::default());
+            assert_eq!(attached.is_ok(), opens, "{:?}", attached.err());
+        }
+    }
 
     const TAG: Tag = Tag {
         role: Role::DataCopy,

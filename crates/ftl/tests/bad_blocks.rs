@@ -242,7 +242,7 @@ fn options_that_do_not_fit_are_refused() {
         (BlockMapOptions { sector_size: 300, ..options() }, "sector size"),
         (BlockMapOptions { capacity: LogicalCapacity::SpareBlocks(3), ..options() }, "logical capacity"),
         (BlockMapOptions { capacity: LogicalCapacity::Bytes(0), ..options() }, "logical capacity"),
-        (BlockMapOptions { log_blocks: 60_000, ..options() }, "logical capacity"),
+        (BlockMapOptions { log_blocks: 60_000, ..options() }, "fewer log blocks"),
     ];
     for (options, expected) in cases {
         let error = BlockMapFtl::attach(chip(&spec(512, 16, 8, 14), 1), options).unwrap_err();

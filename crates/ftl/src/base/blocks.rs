@@ -12,17 +12,22 @@ impl<F: Flash> Base<F> {
     /// Takes a free block and erases it: nothing is trusted to be erased (rule 4). Blocks that fail are marked bad and the next is tried.
     pub fn allocate(&mut self, chain: &mut Chain, cause: Cause) -> Outcome<u32> {
         loop {
-            let Some(block) = self.take_free(chain)? else { return Err(Failure::Full) };
+            let Some(block) = self.take_free(chain, cause)? else { return Err(Failure::Full) };
             if self.erase(chain, cause, block)? {
                 return Ok(block);
             }
         }
     }
 
-    fn take_free(&mut self, chain: &mut Chain) -> Outcome<Option<u32>> {
+    fn take_free(&mut self, chain: &mut Chain, cause: Cause) -> Outcome<Option<u32>> {
         if self.pool.is_empty() && !self.quarantine.is_empty() && self.map_area_has_room() {
             // A page of the map stands in for the later program that sets the waiting blocks free.
             self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK)?;
+        }
+        if cause == Cause::WearLevelling {
+            // Cold data rest on the block that has been erased most.
+            let Self { pool, erases, .. } = self;
+            return Ok(pool.pop_most_worn(|block| erases.get(block as usize).copied().unwrap_or(0)));
         }
         Ok(self.pool.pop())
     }

@@ -17,7 +17,7 @@ pub(crate) use scan::{Found, Kind, Mark, erase_all};
 
 use nandkit_cleaning::allocation::{AllocationRule, FreePool};
 use nandkit_flash::{ErrorKind, Flash, PageProgram};
-use nandkit_units::{BlockIndex, Cause, Content, PageAddress, Payload};
+use nandkit_units::{BlockIndex, Cause, Content, Context, Nanos, PageAddress, Payload};
 
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome, is_block_failure};
@@ -57,6 +57,8 @@ pub(crate) struct Base<F> {
     pub sequence: u64,
     pub map_area: MapArea,
     pub counters: BaseCounters,
+    /// When the last change of the flash has completed (rule 2).
+    pub last_change: Nanos,
     /// Set by a failure that leaves the state in memory behind that on flash.
     pub halted: Option<ErrorKind>,
     /// Pages whose content was read once during recovery and must not be read again: it might come back different.
@@ -78,6 +80,7 @@ impl<F: Flash> Base<F> {
             sequence: 0,
             map_area: MapArea::default(),
             counters: BaseCounters::default(),
+            last_change: Nanos::ZERO,
             halted: None,
             held: Vec::new(),
             use_copyback: copyback,
@@ -164,6 +167,18 @@ impl<F: Flash> Base<F> {
     pub fn put_into_pool(&mut self, block: u32) {
         let erases = self.erases.get(block as usize).copied().unwrap_or(u32::MAX);
         self.pool.push(block, erases);
+    }
+
+    /// The operations of one request that changes the flash.
+    #[inline]
+    pub fn begin<'a>(&self, context: &'a Context) -> Chain<'a> {
+        Chain::after(self.last_change, context)
+    }
+
+    /// The request's operations have ended, well or not.
+    #[inline]
+    pub fn end(&mut self, chain: &Chain) {
+        self.last_change = chain.done().completed;
     }
 
     /// Refuses changes once the state in memory is behind that on flash.

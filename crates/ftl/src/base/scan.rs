@@ -6,7 +6,7 @@ use nandkit_units::{BlockIndex, Cause, Content, PageAddress};
 use super::Base;
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
-use crate::tag::{NO_BLOCK, Role, TAG_BYTES, Tag, TagRead, flag};
+use crate::tag::{NO_BLOCK, Role, SEQUENCE_END, TAG_BYTES, Tag, TagRead, flag};
 
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,6 +228,12 @@ impl<F: Flash> Base<F> {
             return Err(Failure::Unfit(format!(
                 "block {} of the chip holds logical block {}: expected a capacity of more than {} logical blocks, or another format",
                 block.block, block.lbn, self.shape.lbns
+            )));
+        }
+        let newest = found.iter().map(|f| f.newest).max().unwrap_or(0);
+        if newest > SEQUENCE_END {
+            return Err(Failure::Unfit(format!(
+                "the newest page has sequence number {newest}: expected at most {SEQUENCE_END}, behind which the numbers end; copy the device to another"
             )));
         }
         self.check_layer(chain, found, layer)

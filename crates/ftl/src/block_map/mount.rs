@@ -75,13 +75,14 @@ impl<F: Flash> BlockMapFtl<F> {
         ftl.counters = FtlCounters::default();
         ftl.histogram.fill(0);
         ftl.events.clear();
+        ftl.base.end(chain);
         ftl.report.done = chain.done();
         Ok(ftl)
     }
 
     /// Writes the record of an orderly end, so that the next attach need not recover, and gives the flash back.
     pub fn close(mut self, context: &Context) -> Result<(F, Done), BlockError> {
-        let mut chain = Chain::new(context);
+        let mut chain = self.base.begin(context);
         flush_chain(&mut self, &mut chain)
             .and_then(|()| self.base.append_record(&mut chain, Cause::Mapping, Role::Close, LAYER))
             .map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;

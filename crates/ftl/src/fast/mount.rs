@@ -100,13 +100,14 @@ impl<F: Flash> FastFtl<F> {
         ftl.recover(chain)?;
         ftl.base.counters = Default::default();
         ftl.counters = FtlCounters::default();
+        ftl.base.end(chain);
         ftl.report.done = chain.done();
         Ok(ftl)
     }
 
     /// Writes the record of an orderly end and gives the flash back.
     pub fn close(mut self, context: &Context) -> Result<(F, Done), BlockError> {
-        let mut chain = Chain::new(context);
+        let mut chain = self.base.begin(context);
         flush_chain(&mut self, &mut chain)
             .and_then(|()| self.base.append_record(&mut chain, Cause::Mapping, Role::Close, LAYER))
             .map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;

@@ -26,7 +26,8 @@ struct Version {
 /// What the tags say of the logical blocks.
 struct Versions {
     np: u32,
-    pages: Vec<Version>,
+    /// By logical block, once it holds anything: its pages.
+    pages: Vec<Option<Box<[Version]>>>,
     /// By logical block: the newest merged block, as its block + 1 and the sequence number of its first copy. All older versions of the
     /// logical block's pages are void, those of pages that the merge found trimmed included.
     merged: Vec<(u32, u64)>,
@@ -34,7 +35,7 @@ struct Versions {
     covering: BTreeMap<u32, (u64, u32)>,
     /// By logical block: it must be merged, because one of its blocks may hold a torn page.
     doubtful: Vec<bool>,
-    poisoned: Vec<(u32, u32)>,
+    poisoned: BTreeSet<(u32, u32)>,
     /// Blocks that hold pages of one logical block, each at its offset: logical block, block.
     in_place: BTreeSet<(u32, u32)>,
 }
@@ -44,11 +45,11 @@ impl Versions {
         let lbns = lbns as usize;
         Self {
             np,
-            pages: vec![Version::default(); lbns * np as usize],
+            pages: vec![None; lbns],
             merged: vec![(0, 0); lbns],
             covering: BTreeMap::new(),
             doubtful: vec![false; lbns],
-            poisoned: Vec::new(),
+            poisoned: BTreeSet::new(),
             in_place: BTreeSet::new(),
         }
     }
@@ -68,14 +69,18 @@ impl Versions {
         if offset >= self.np {
             return;
         }
-        let index = lbn as usize * self.np as usize + offset as usize;
-        let Some(version) = self.pages.get_mut(index).filter(|version| version.sequence < sequence) else { return };
+        let np = self.np as usize;
+        let Some(pages) = self.pages.get_mut(lbn as usize) else { return };
+        let pages = pages.get_or_insert_with(|| vec![Version::default(); np].into_boxed_slice());
+        let newer = |version: &&mut Version| version.sequence < sequence;
+        let Some(version) = pages.get_mut(offset as usize).filter(newer) else { return };
         version.sequence = sequence;
         let place = u64::from(at.block.0) * u64::from(self.np) + u64::from(at.page) + 1;
         (version.place, version.tomb) = (place, flags & flag::TOMB != 0);
-        self.poisoned.retain(|page| *page != (lbn, offset));
         if flags & flag::POISON != 0 {
-            self.poisoned.push((lbn, offset));
+            self.poisoned.insert((lbn, offset));
+        } else {
+            self.poisoned.remove(&(lbn, offset));
         }
     }
 
@@ -96,8 +101,8 @@ impl Versions {
 
     /// The newest version of each page that has any: offset, place, and whether it holds nothing.
     fn of(&self, lbn: u32) -> impl Iterator<Item = (u32, PageAddress, bool)> + '_ {
-        let (np, first) = (self.np, lbn as usize * self.np as usize);
-        let pages = self.pages.get(first..first + np as usize).unwrap_or(&[]);
+        let np = self.np;
+        let pages = self.pages.get(lbn as usize).and_then(Option::as_deref).unwrap_or_default();
         (0u32..).zip(pages).filter_map(move |(offset, version)| {
             let place = version.place.checked_sub(1)?;
             let np = u64::from(np);
