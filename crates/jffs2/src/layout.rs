@@ -383,6 +383,8 @@ on_flash!(
 
 /// How a node's data are compressed.
 pub mod compression {
+    use nandkit_codec::compression::Compression;
+
     /// Not at all.
     pub const NONE: u8 = 0;
     /// All zeroes: no data stand in the node.
@@ -399,6 +401,19 @@ pub mod compression {
     pub const ZLIB: u8 = 6;
     /// LZO1X.
     pub const LZO: u8 = 7;
+
+    /// The number by which a node names a method. The two kinds of rubin have each other's: see [`RUBIN_MIPS`].
+    pub const fn number_of(method: Compression) -> u8 {
+        match method {
+            Compression::Zero => ZERO,
+            Compression::Rtime => RTIME,
+            Compression::DynRubin => RUBIN_MIPS,
+            Compression::RubinMips => DYNAMIC_RUBIN,
+            Compression::Zlib => ZLIB,
+            Compression::Lzo => LZO,
+            _ => NONE,
+        }
+    }
 }
 
 /// Prefixes of the names of extended attributes.

@@ -136,7 +136,9 @@ pub enum DamageKind {
     Cleanmarker,
     /// Bytes where free flash or padding should be.
     FreeSpace,
-    /// A node that names an inode, directory or attribute that is not there.
+    /// An inode that cannot be as its nodes say: no type or an impossible one, a link's target that holds a NUL.
+    Inode,
+    /// A node that names an inode, directory or attribute that is not there, or that is something else.
     Reference,
     /// Bytes of a file that stand in no node, although its other nodes say that they were written.
     Missing,
@@ -144,11 +146,13 @@ pub enum DamageKind {
     Uncorrectable,
     /// The last node of the block that was open when the power went: no loss of anything that was acknowledged as durable.
     Torn,
+    /// A name in a directory of which nothing is left, where directories may have been removed: their nodes are erased in any order.
+    Remains,
 }
 
 impl DamageKind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Header,
         Self::Node,
         Self::Data,
@@ -157,11 +161,18 @@ impl DamageKind {
         Self::Summary,
         Self::Cleanmarker,
         Self::FreeSpace,
+        Self::Inode,
         Self::Reference,
         Self::Missing,
         Self::Uncorrectable,
         Self::Torn,
+        Self::Remains,
     ];
+
+    /// Whether nothing is lost by it that anybody was promised: what a power cut, or the removal of a directory, leaves behind.
+    pub const fn is_harmless(self) -> bool {
+        matches!(self, Self::Torn | Self::Remains)
+    }
 
     /// For people.
     pub const fn name(self) -> &'static str {
@@ -174,10 +185,12 @@ impl DamageKind {
             Self::Summary => "summary",
             Self::Cleanmarker => "cleanmarker",
             Self::FreeSpace => "free space",
+            Self::Inode => "inode",
             Self::Reference => "reference",
             Self::Missing => "missing data",
             Self::Uncorrectable => "uncorrectable",
             Self::Torn => "torn write",
+            Self::Remains => "remains",
         }
     }
 }

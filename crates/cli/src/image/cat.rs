@@ -16,6 +16,8 @@ use crate::output;
 const CHUNK: usize = 1 << 20;
 /// Bytes that are read by themselves where a chunk cannot be read.
 const UNIT: usize = 4096;
+/// Versions that a message lists.
+const LISTED_MAX: usize = 20;
 
 /// Writes a file of an image to standard output.
 pub fn cat(arguments: &CatArguments) -> Result<(), Failure> {
@@ -164,13 +166,43 @@ fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> 
     Ok(())
 }
 
+/// Numbers for a message: all of them where these are few.
+fn listed(numbers: &[u64]) -> String {
+    let shown: Vec<String> = numbers.iter().take(LISTED_MAX).map(u64::to_string).collect();
+    match (shown.as_slice(), numbers.last()) {
+        ([only], _) => only.clone(),
+        (_, Some(last)) if numbers.len() > LISTED_MAX => {
+            format!("one of {}, and {} more up to {last}", shown.join(", "), numbers.len() - LISTED_MAX)
+        }
+        _ => format!("one of {}", shown.join(", ")),
+    }
+}
+
+/// Writes what a file held at one of its versions.
 fn old(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<(), Failure> {
     let place = place(arguments);
     let (inode, is_deleted) = any_inode(arguments, image)?;
+    let versions = image.versions(inode).ok_or_else(|| keeps_none(arguments, image))?;
+    let versions: Vec<u64> = versions
+        .map_err(|error| Failure::Input(format!("{place}: {error}")))?
+        .iter()
+        .map(|version| version.number)
+        .collect();
+    let latest = versions.iter().max() == Some(&number);
+    if !versions.is_empty() && !versions.contains(&number) {
+        let expected = listed(&versions);
+        return Err(Failure::Input(format!(
+            "{place}: --version {number} is not there; expected {expected}; --versions tells more of them"
+        )));
+    }
     let content = image.content_at(inode, number).ok_or_else(|| keeps_none(arguments, image))?;
     let content =
         content.map_err(|error| Failure::Input(format!("{place}: {error}; --versions lists what is there")))?;
-    let what = if is_deleted { "a deleted file's" } else { "not the present, but an earlier" };
+    let what = match (is_deleted, latest) {
+        (true, _) => "a deleted file's",
+        (false, true) => "the present",
+        (false, false) => "not the present, but an earlier",
+    };
     output::message(&format!(
         "{place}: this is {what} content, version {} of {}",
         content.number,

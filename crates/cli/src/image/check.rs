@@ -41,7 +41,11 @@ fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repai
         }
         if let (Some(map), Some(repaired)) = (value.as_object_mut(), repaired) {
             let dropped: Vec<Value> = repaired.dropped.iter().map(finding_json).collect();
-            map.insert("repaired".to_owned(), json!({"nodes_kept": repaired.kept, "dropped": dropped}));
+            let mended: Vec<Value> = repaired.mended.iter().map(finding_json).collect();
+            map.insert(
+                "repaired".to_owned(),
+                json!({"nodes_kept": repaired.kept, "mended": mended, "dropped": dropped}),
+            );
         }
         output::json(&value)?;
     } else {
@@ -53,6 +57,7 @@ fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repai
         text += &format!("; {}\n", rest.join(", "));
         if let Some(repaired) = repaired {
             text += &format!("kept {} nodes, left out {}\n", repaired.kept, repaired.dropped.len());
+            text.extend(repaired.mended.iter().map(|mended| format!("put right: {}\n", finding_line(mended))));
             text.extend(repaired.dropped.iter().map(|dropped| format!("left out: {}\n", finding_line(dropped))));
         }
         output::text(&text)?;

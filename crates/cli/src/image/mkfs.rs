@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use nandkit_stack::image::{BuildSummary, Jffs2Build, build_jffs2, check_jffs2_build};
+use nandkit_stack::image::{BuildReport, Jffs2Build, build_jffs2, check_jffs2_build};
 use nandkit_tree::{
     AdjustedTree, Adjustments, ArchiveOptions, DeviceTable, DirectoryOptions, HostDirectory, TarArchive,
 };
@@ -69,7 +69,7 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
     ))
 }
 
-fn write(tree: &dyn SourceTree, build: &Jffs2Build, file: &mut NewFile, image: &Path) -> Result<BuildSummary, Failure> {
+fn write(tree: &dyn SourceTree, build: &Jffs2Build, file: &mut NewFile, image: &Path) -> Result<BuildReport, Failure> {
     let regular = tree.nodes().iter().filter(|node| node.kind == FileKind::Regular && node.hard_link_of.is_none());
     let total: u64 = regular.map(|node| node.size).sum();
     let bar = Bar::new();
@@ -151,7 +151,7 @@ fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
     time.map(|time| Some(Timestamp(time))).ok_or_else(|| Failure::Input(wrong()))
 }
 
-fn summary_json(summary: &BuildSummary) -> serde_json::Value {
+fn summary_json(summary: &BuildReport) -> serde_json::Value {
     json!({
         "format": "jffs2",
         "inodes": summary.inodes,

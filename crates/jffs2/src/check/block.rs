@@ -7,7 +7,7 @@ use nandkit_units::{BlockIndex, Cause};
 use nandkit_vfs::{FsError, Result};
 
 use super::BlockReport;
-use crate::layout::{DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
+use crate::layout::{ByteOrder, DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
 use crate::load::decompressed;
 use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
 use crate::scan::node::{self, Bad, What};
@@ -33,21 +33,22 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex) -> Result<Bl
     report.damage.extend(scan.damage);
     let mut listed = BTreeMap::new();
     for found in &scan.found {
+        report.nameless.note(volume, shape.address(block, found.offset), found);
         listed.insert(found.offset, found.clone());
     }
     let free_from = scan.found.last().map_or(0, |last| last.offset + last.length);
     for stretch in Walk::new(medium.order(), &bytes) {
         match stretch {
             Stretch::Node { start, end, header } => {
-                let node = Node { block, start, end, header, last: end == free_from && end < shape.erase_size };
-                node.check(volume, &bytes, &listed, &mut report);
+                let last = end == free_from && end < shape.erase_size;
+                Node { volume, bytes: &bytes, listed: &listed, block, start, end, header, last }.check(&mut report);
             }
             Stretch::Blank { start, end } => report.bytes.blank += u64::from(end - start),
             Stretch::Zeroes { start, end } => report.bytes.padding += u64::from(end - start),
             Stretch::Junk { start, end, .. } => report.bytes.damaged += u64::from(end - start),
         }
     }
-    if looks_blank(shape.cleanmarker, &bytes) {
+    if looks_blank(medium.order(), shape.cleanmarker, &bytes) {
         for damage in report.damage.iter_mut().filter(|damage| damage.kind != DamageKind::Uncorrectable) {
             damage.kind = DamageKind::FreeSpace;
         }
@@ -68,10 +69,12 @@ fn device(error: nandkit_flash::FlashError) -> FsError {
 }
 
 /// Whether a mount takes the block for blank and reads no further.
-fn looks_blank(cleanmarker: Cleanmarker, bytes: &[u8]) -> bool {
+fn looks_blank(order: ByteOrder, cleanmarker: Cleanmarker, bytes: &[u8]) -> bool {
     let blank = run_of(bytes, 0xFF) >= LOOKS_BLANK as usize;
     let behind = bytes.get(HEADER_SIZE as usize..32).is_some_and(|bytes| run_of(bytes, 0xFF) == bytes.len());
-    blank || cleanmarker == Cleanmarker::Inline && behind && bytes.first() != Some(&0xFF)
+    // Only one of the usual size: behind a longer one blank bytes say nothing.
+    let marker = Header::new(order, node_type::CLEANMARKER, HEADER_SIZE).encode(order);
+    blank || cleanmarker == Cleanmarker::Inline && behind && bytes.starts_with(&marker)
 }
 
 /// The cleanmarker in the OOB is whole or not there.
@@ -90,8 +93,13 @@ fn check_oob<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, offset: u32, report
     Ok(())
 }
 
-/// A node with a whole header.
-struct Node {
+/// A node with a whole header, and what it stands in.
+struct Node<'a, F> {
+    volume: &'a Jffs2<F>,
+    /// The whole block.
+    bytes: &'a [u8],
+    /// What a mount finds in the block, by offset.
+    listed: &'a BTreeMap<u32, Found>,
     block: BlockIndex,
     start: u32,
     end: u32,
@@ -100,29 +108,26 @@ struct Node {
     last: bool,
 }
 
-impl Node {
-    fn check<F: Flash>(
-        &self,
-        volume: &Jffs2<F>,
-        bytes: &[u8],
-        listed: &BTreeMap<u32, Found>,
-        report: &mut BlockReport,
-    ) {
+impl<F: Flash> Node<'_, F> {
+    fn check(&self, report: &mut BlockReport) {
         let length = self.header.total_length;
-        let all = bytes.get(self.start as usize..self.end as usize).unwrap_or(&[]);
+        let all = self.bytes.get(self.start as usize..self.end as usize).unwrap_or(&[]);
         let (node, alignment) = all.split_at_checked(length as usize).unwrap_or((all, &[]));
         report.bytes.padding += alignment.len() as u64;
-        self.check_padding(volume, alignment, length, report);
+        self.check_padding(alignment, length, report);
         if self.header.is_obsolete() {
             report.bytes.obsolete += u64::from(length);
-            if volume.medium.shape().page_size > 1 {
-                self.add(volume, report, DamageKind::Header, None, MARKED.into());
+            report.nameless.note_mark();
+            if self.volume.medium.shape().page_size > 1 {
+                self.add(report, DamageKind::Header, None, MARKED.into());
             }
             return;
         }
-        let damaged =
-            report.damage.iter().any(|damage| damage.at.0 == volume.medium.shape().address(self.block, self.start).0);
-        match self.contents(volume, node, listed, bytes, report) {
+        let damaged = report
+            .damage
+            .iter()
+            .any(|damage| damage.at.0 == self.volume.medium.shape().address(self.block, self.start).0);
+        match self.contents(node, report) {
             Ok(()) if !damaged => report.nodes += 1,
             Ok(()) => {}
             Err(_) if damaged => {}
@@ -134,43 +139,29 @@ impl Node {
                     bad.detail
                 };
                 let kind = if torn { DamageKind::Torn } else { bad.kind };
-                self.add(volume, report, kind, bad.inode, detail);
+                self.add(report, kind, bad.inode, detail);
             }
         }
     }
 
     /// Bytes from `offset` of the node on hold nothing.
-    fn check_padding<F: Flash>(&self, volume: &Jffs2<F>, padding: &[u8], offset: u32, report: &mut BlockReport) {
+    fn check_padding(&self, padding: &[u8], offset: u32, report: &mut BlockReport) {
         if uniform(padding) {
             return;
         }
-        let at = volume.medium.shape().address(self.block, self.start + offset);
+        let at = self.volume.medium.shape().address(self.block, self.start + offset);
         let detail = format!("{padding:02x?} behind what the node holds, where blank flash or zeroes should be");
         report.damage.push(Damage { at, block: self.block, kind: DamageKind::FreeSpace, inode: None, detail });
     }
 
-    fn add<F: Flash>(
-        &self,
-        volume: &Jffs2<F>,
-        report: &mut BlockReport,
-        kind: DamageKind,
-        inode: Option<u32>,
-        detail: String,
-    ) {
-        let at = volume.medium.shape().address(self.block, self.start);
+    fn add(&self, report: &mut BlockReport, kind: DamageKind, inode: Option<u32>, detail: String) {
+        let at = self.volume.medium.shape().address(self.block, self.start);
         report.damage.push(Damage { at, block: self.block, kind, inode, detail });
     }
 
     /// What stands in the node, all of it.
-    fn contents<F: Flash>(
-        &self,
-        volume: &Jffs2<F>,
-        node: &[u8],
-        listed: &BTreeMap<u32, Found>,
-        bytes: &[u8],
-        report: &mut BlockReport,
-    ) -> std::result::Result<(), Bad> {
-        let (order, length) = (volume.medium.order(), self.header.total_length);
+    fn contents(&self, node: &[u8], report: &mut BlockReport) -> std::result::Result<(), Bad> {
+        let (order, length) = (self.volume.medium.order(), self.header.total_length);
         let mut fixed = |size: u32| {
             report.bytes.fixed += u64::from(size.min(length));
             report.bytes.content += u64::from(length.saturating_sub(size));
@@ -190,10 +181,10 @@ impl Node {
             node_type::XATTR => {
                 fixed(XATTR_SIZE);
                 let xattr = node::xattr(order, node, length)?;
-                let bad = |bad| Bad { inode: volume.user_of(xattr.id), ..bad };
+                let bad = |bad| Bad { inode: self.volume.user_of(xattr.id), ..bad };
                 // The length of such a node counts the padding behind the value.
                 let content = XATTR_SIZE + u32::from(xattr.name_length) + 1 + u32::from(xattr.value_length);
-                self.check_padding(volume, node.get(content as usize..).unwrap_or(&[]), content, report);
+                self.check_padding(node.get(content as usize..).unwrap_or(&[]), content, report);
                 node::xattr_content(&xattr, node).map(|_| ()).map_err(bad)
             }
             node_type::XREF => {
@@ -202,7 +193,7 @@ impl Node {
             }
             node_type::SUMMARY => {
                 report.bytes.summaries += u64::from(length);
-                self.summary(volume, node, listed, bytes, report)
+                self.summary(node, report)
             }
             node_type::CLEANMARKER => {
                 report.bytes.cleanmarkers += u64::from(length);
@@ -224,15 +215,9 @@ impl Node {
     }
 
     /// A summary says what is in its block, all of it and nothing else.
-    fn summary<F: Flash>(
-        &self,
-        volume: &Jffs2<F>,
-        node: &[u8],
-        listed: &BTreeMap<u32, Found>,
-        bytes: &[u8],
-        report: &mut BlockReport,
-    ) -> std::result::Result<(), Bad> {
-        let (order, shape) = (volume.medium.order(), volume.medium.shape());
+    fn summary(&self, node: &[u8], report: &mut BlockReport) -> std::result::Result<(), Bad> {
+        let (bytes, listed) = (self.bytes, self.listed);
+        let (order, shape) = (self.volume.medium.order(), self.volume.medium.shape());
         let bad = |detail: String| Err(Bad { kind: DamageKind::Summary, inode: None, detail });
         if self.end != shape.erase_size {
             return bad(format!("it ends {} bytes before its block", shape.erase_size - self.end));

@@ -3,6 +3,7 @@
 mod block;
 mod paths;
 pub mod repair;
+mod tree;
 
 use std::collections::BTreeMap;
 
@@ -89,11 +90,12 @@ pub(crate) struct BlockReport {
     pub(crate) damage: Vec<Damage>,
     pub(crate) nodes: u64,
     pub(crate) bytes: ByteClasses,
+    pub(crate) nameless: tree::Nameless,
 }
 
 impl<F: Flash> Jffs2<F> {
     /// Reads every byte: checksums of headers, nodes, names, data and values, data decompressed, summaries held against their blocks, cleanmarkers, free flash, references; and
-    /// loads every inode. What waits in write buffers is looked at as if it were on the flash.
+    /// loads every inode, and holds it against its names. What waits in write buffers is looked at as if it were on the flash.
     ///
     /// `parallel` as in [`crate::MountOptions`]; the result does not depend on it. Errors: `Device`. Cost: one pass over the device and one over the inodes' nodes.
     pub fn check(&self, parallel: bool) -> Result<CheckReport> {
@@ -106,10 +108,12 @@ impl<F: Flash> Jffs2<F> {
         };
         let mut report = CheckReport::default();
         let mut found: Vec<Damage> = Vec::new();
+        let mut nameless = tree::Nameless::default();
         for block in reports {
             report.nodes += block.nodes;
             report.bytes.add(&block.bytes);
             found.extend(block.damage);
+            nameless.add(block.nameless);
         }
         for (number, inode) in &self.inodes {
             if inode.links > 0 {
@@ -126,6 +130,8 @@ impl<F: Flash> Jffs2<F> {
         found.extend(
             self.damage().into_iter().filter(|damage| !of_bytes(damage.kind) || !known.contains_key(&damage.at)),
         );
+        found.extend(self.tree_faults()?.into_iter().map(|fault| fault.damage));
+        found.extend(nameless.damage(self));
         found.sort();
         found.dedup();
         let paths = Paths::of(&self.inodes);
@@ -150,5 +156,12 @@ impl<F: Flash> Jffs2<F> {
 
 /// Whether damage of this kind is in the bytes of the node itself.
 pub(crate) const fn of_bytes(kind: DamageKind) -> bool {
-    !matches!(kind, DamageKind::Reference | DamageKind::Missing | DamageKind::Uncorrectable)
+    !matches!(
+        kind,
+        DamageKind::Inode
+            | DamageKind::Reference
+            | DamageKind::Missing
+            | DamageKind::Uncorrectable
+            | DamageKind::Remains
+    )
 }

@@ -6,20 +6,27 @@ use nandkit_flash::{Flash, FlashError, PageProgram};
 use nandkit_units::{BlockIndex, Cause, Context, FlashKind, Nanos};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
+use super::tree::Remedy;
 use super::{CheckReport, of_bytes};
 use crate::NodeAddress;
-use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, Header, XATTR_SIZE, covered, node_type};
+use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, Header, ROOT, XATTR_SIZE, covered, crc, node_type};
 use crate::medium::Cleanmarker;
+use crate::read::kind_of;
 use crate::scan::full::is_unknown;
 use crate::scan::node::{self, FoundName};
 use crate::scan::walk::{Stretch, Walk};
 use crate::volume::{Damage, DamageKind, Jffs2};
+
+/// Where a directory entry says what its inode is (linux/jffs2.h).
+const DIRENT_KIND: usize = 29;
 
 /// What a repair keeps and what it leaves out.
 #[derive(Clone, Debug, Default)]
 pub struct RepairPlan {
     /// Nodes that are kept, in the order of their addresses: where and how many bytes.
     pub kept: Vec<(NodeAddress, u32)>,
+    /// Names that get the type of their inode: which, and `st_mode >> 12`. They are among the kept nodes.
+    pub retyped: BTreeMap<NodeAddress, u8>,
     /// Nodes that are left out, and why, by address. Summaries, padding and nodes that were marked obsolete are not mentioned.
     pub dropped: Vec<Damage>,
 }
@@ -44,22 +51,27 @@ struct Whole {
     /// Address, length, attribute.
     attributes: Vec<(NodeAddress, u32, u32)>,
     others: Vec<(NodeAddress, u32)>,
+    /// Inodes of which nodes without a possible type are left out.
+    typeless: BTreeSet<u32>,
+    /// Such nodes, and their inodes.
+    impossible: Vec<(NodeAddress, u32)>,
 }
 
 impl<F: Flash> Jffs2<F> {
     /// What a repair would keep. Left out is every damaged node; every name of an inode of which nothing is left, with all older entries of that name, lest one of them come back; every
-    /// reference to an attribute that is not there. Superseded nodes stay. Files that lost data keep what is left of them.
+    /// reference to an attribute that is not there; inodes that cannot be as they say; names in files, and in directories of which nothing is left. Superseded nodes stay. Files that
+    /// lost data keep what is left of them; a name of the wrong type gets the right one.
     ///
     /// Errors: `Device`. Cost: one pass over the device.
     pub fn repair_plan(&self, report: &CheckReport) -> Result<RepairPlan> {
-        let bad: BTreeMap<NodeAddress, &Damage> = report
+        let mut bad: BTreeMap<NodeAddress, Damage> = report
             .findings
             .iter()
             .map(|finding| &finding.damage)
             .filter(|damage| of_bytes(damage.kind) && damage.kind != DamageKind::FreeSpace)
-            .map(|damage| (damage.at, damage))
+            .map(|damage| (damage.at, damage.clone()))
             .collect();
-        let refused: BTreeSet<NodeAddress> = report
+        let mut refused: BTreeSet<NodeAddress> = report
             .findings
             .iter()
             .filter(|finding| finding.damage.kind == DamageKind::Reference)
@@ -67,12 +79,15 @@ impl<F: Flash> Jffs2<F> {
             // What the mount did not forget is only strange: a directory's second name.
             .filter(|at| self.catalogue.node(*at).is_none_or(|node| node.is_obsolete()))
             .collect();
-        let mut plan =
-            RepairPlan { dropped: bad.values().map(|damage| (*damage).clone()).collect(), ..RepairPlan::default() };
-        let mut whole = Whole::default();
+        let mut plan = RepairPlan { dropped: bad.values().cloned().collect(), ..RepairPlan::default() };
+        let typeless = self.apply_faults(&mut bad, &mut refused, &mut plan)?;
+        let mut whole = Whole { typeless, ..Whole::default() };
         for block in 0..self.catalogue.blocks.len() as u32 {
             self.whole_nodes(BlockIndex(block), &bad, &mut whole)?;
         }
+        let no_type =
+            |(at, inode): &(NodeAddress, u32)| self.dropped(*at, *inode, "a node of an inode without a possible type");
+        plan.dropped.extend(whole.impossible.iter().map(no_type));
         self.drop_names(&mut whole, &refused, &mut plan);
         let attributes: BTreeSet<u32> = whole.attributes.iter().map(|(_, _, id)| *id).collect();
         whole.references.retain(|(at, _, inode, id)| {
@@ -95,6 +110,29 @@ impl<F: Flash> Jffs2<F> {
         Ok(plan)
     }
 
+    /// What is to be done about inodes and names that contradict each other; returns the inodes whose nodes without a possible type go.
+    fn apply_faults(
+        &self,
+        bad: &mut BTreeMap<NodeAddress, Damage>,
+        refused: &mut BTreeSet<NodeAddress>,
+        plan: &mut RepairPlan,
+    ) -> Result<BTreeSet<u32>> {
+        let mut typeless = BTreeSet::new();
+        for fault in self.tree_faults()? {
+            let at = fault.damage.at;
+            match fault.remedy {
+                Remedy::DropTypeless(inode) => _ = typeless.insert(inode),
+                Remedy::DropNode => {
+                    plan.dropped.push(fault.damage.clone());
+                    bad.insert(at, fault.damage);
+                }
+                Remedy::DropName => _ = refused.insert(at),
+                Remedy::Retype(kind) => _ = plan.retyped.insert(at, kind),
+            }
+        }
+        Ok(typeless)
+    }
+
     fn dropped(&self, at: NodeAddress, inode: u32, detail: &str) -> Damage {
         let block = self.medium.shape().block_of(at);
         Damage { at, block, kind: DamageKind::Reference, inode: Some(inode), detail: detail.into() }
@@ -104,6 +142,7 @@ impl<F: Flash> Jffs2<F> {
     fn drop_names(&self, whole: &mut Whole, refused: &BTreeSet<NodeAddress>, plan: &mut RepairPlan) {
         let own: BTreeSet<u32> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
         loop {
+            let reached = reached(&whole.names);
             let parents: BTreeSet<u32> = whole.names.iter().map(|(name, _)| name.parent).collect();
             let stands = |inode: u32| inode == 0 || own.contains(&inode) || parents.contains(&inode);
             let mut newest: BTreeMap<(u32, &[u8]), (u32, NodeAddress)> = BTreeMap::new();
@@ -115,7 +154,10 @@ impl<F: Flash> Jffs2<F> {
             let gone: BTreeSet<(u32, Box<[u8]>)> = whole
                 .names
                 .iter()
-                .filter(|(name, _)| refused.contains(&name.at) || is_newest(name) && !stands(name.inode))
+                .filter(|(name, _)| {
+                    let is_stray = name.inode != 0 && !own.contains(&name.parent) && !reached.contains(&name.parent);
+                    refused.contains(&name.at) || is_newest(name) && (is_stray || !stands(name.inode))
+                })
                 .map(|(name, _)| (name.parent, name.name.clone()))
                 .collect();
             if gone.is_empty() {
@@ -126,7 +168,7 @@ impl<F: Flash> Jffs2<F> {
                 if !keep {
                     let shown = String::from_utf8_lossy(&name.name);
                     let detail = format!(
-                        "the name {shown:?} of inode {}, or an older one of that name: of the inode nothing is left",
+                        "the name {shown:?} of inode {}, or an older one of that name: the inode or the directory is not there",
                         name.inode
                     );
                     plan.dropped.push(self.dropped(name.at, name.parent, &detail));
@@ -136,7 +178,7 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    fn whole_nodes(&self, block: BlockIndex, bad: &BTreeMap<NodeAddress, &Damage>, whole: &mut Whole) -> Result<()> {
+    fn whole_nodes(&self, block: BlockIndex, bad: &BTreeMap<NodeAddress, Damage>, whole: &mut Whole) -> Result<()> {
         if self.medium.is_bad(block) {
             return Ok(());
         }
@@ -155,7 +197,10 @@ impl<F: Flash> Jffs2<F> {
             let length = header.total_length;
             match header.node_type {
                 node_type::INODE => {
-                    if let Ok(found) = node::inode(order, node, length) {
+                    let Ok(found) = node::inode(order, node, length) else { continue };
+                    if whole.typeless.contains(&found.inode) && kind_of(found.mode).is_none() {
+                        whole.impossible.push((at, found.inode));
+                    } else {
                         whole.inodes.push((at, length, found.inode));
                     }
                 }
@@ -234,6 +279,9 @@ impl<F: Flash> Jffs2<F> {
                         XATTR_SIZE as usize + usize::from(found.name_length) + 1 + usize::from(found.value_length);
                     bytes.get_mut(from + content..).unwrap_or(&mut []).fill(0xFF);
                 }
+                if let Some(kind) = plan.retyped.get(at) {
+                    retype(order, bytes.get_mut(from..).unwrap_or(&mut []), *kind);
+                }
                 let header = Header::decode(order, node);
                 if header.is_some_and(|header| has_no_data(order, &header, node)) {
                     bytes.get_mut(from + covered::INODE..from + covered::INODE + 4).unwrap_or(&mut []).fill(0);
@@ -244,6 +292,32 @@ impl<F: Flash> Jffs2<F> {
                 .map_err(|error| FsError::device("the repaired image", error))?;
         }
         Ok(lost)
+    }
+}
+
+/// The inodes to which the newest names lead from the root.
+fn reached(names: &[(Name, u32)]) -> BTreeSet<u32> {
+    let mut newest: BTreeMap<(u32, &[u8]), (u32, NodeAddress, u32)> = BTreeMap::new();
+    for (name, _) in names {
+        let known = newest.entry((name.parent, &name.name)).or_default();
+        *known = (*known).max((name.version, name.at, name.inode));
+    }
+    let (mut reached, mut next) = (BTreeSet::from([ROOT]), vec![ROOT]);
+    while let Some(parent) = next.pop() {
+        let inside = newest.range((parent, &[][..])..).take_while(|((of, _), _)| *of == parent);
+        next.extend(inside.map(|(_, (_, _, inode))| *inode).filter(|inode| reached.insert(*inode)));
+    }
+    reached
+}
+
+/// Gives a directory entry another type; its checksum with it.
+fn retype(order: ByteOrder, node: &mut [u8], kind: u8) {
+    if let Some(place) = node.get_mut(DIRENT_KIND) {
+        *place = kind;
+    }
+    let sum = crc(node.get(..covered::DIRENT).unwrap_or(&[]));
+    if let Some(place) = node.get_mut(covered::DIRENT..covered::DIRENT + 4) {
+        place.copy_from_slice(&order.bytes32(sum));
     }
 }
 

@@ -6,7 +6,6 @@ use nandkit_vfs::{FileKind, Result};
 use rayon::prelude::*;
 
 use super::BuildOptions;
-use crate::layout::compression;
 
 /// Bytes of content that are compressed at a time: enough for many threads, little enough for memory.
 pub(super) const BATCH: u64 = 8 << 20;
@@ -138,18 +137,5 @@ impl Worker {
             }
         }
         found.map(|method| (method, self.best.clone()))
-    }
-}
-
-/// The number of a compression in a node.
-pub(super) const fn number(method: Compression) -> u8 {
-    match method {
-        Compression::Zero => compression::ZERO,
-        Compression::Rtime => compression::RTIME,
-        Compression::RubinMips => compression::RUBIN_MIPS,
-        Compression::DynRubin => compression::DYNAMIC_RUBIN,
-        Compression::Zlib => compression::ZLIB,
-        Compression::Lzo => compression::LZO,
-        _ => compression::NONE,
     }
 }

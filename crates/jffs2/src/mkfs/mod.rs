@@ -18,7 +18,7 @@ pub use options::BuildOptions;
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::layout::{INODE_SIZE, MIN_DATA, NAME_MAX, ROOT, compression, padded};
 use attributes::{Attributes, fields_of, kind_of};
-use content::{Page, Part, number};
+use content::{Page, Part};
 use place::Placer;
 
 /// What an image holds.
@@ -38,6 +38,8 @@ pub struct BuildReport {
     pub lost_bytes: u64,
     /// Times before 1970 or after 2106, which the format cannot hold: the nearest it can was taken.
     pub times_clamped: u64,
+    /// Bytes of an erase block.
+    pub erase_size: u32,
 }
 
 /// Writes the image of a tree to `sink`. `progress` hears how many bytes of files are done.
@@ -257,7 +259,7 @@ impl<'a> Builder<'a> {
             let rest = &page.bytes[from..];
             let offset = page.offset + from as u32;
             let (method, bytes) = match &packed {
-                Some((method, bytes)) => (number(*method), bytes.as_slice()),
+                Some((method, bytes)) => (compression::number_of(*method), bytes.as_slice()),
                 None => (compression::NONE, rest),
             };
             let whole = INODE_SIZE + bytes.len() as u32;
@@ -307,7 +309,7 @@ impl<'a> Builder<'a> {
             self.piece(index, offset, consumed, compression::NONE, &bytes[..consumed])?;
             return Ok(consumed);
         };
-        self.piece(index, offset, consumed, number(method), &packed[..produced])?;
+        self.piece(index, offset, consumed, compression::number_of(method), &packed[..produced])?;
         Ok(consumed)
     }
 
@@ -327,7 +329,7 @@ impl<'a> Builder<'a> {
             self.end_of_file()?;
         }
         let (image_bytes, lost_bytes) = self.placer.finish()?;
-        Ok(BuildReport { image_bytes, lost_bytes, ..self.report })
+        Ok(BuildReport { image_bytes, lost_bytes, erase_size: self.options.erase_size, ..self.report })
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::inode::is_name;
 use crate::layout::{
     ByteOrder, Compatibility, DIRENT_SIZE, Dirent, HEADER_SIZE, Header, INODE_SIZE, Inode, XATTR_SIZE, XREF_SIZE,
-    Xattr, Xref, covered, crc, node_type, padded,
+    Xattr, Xref, compression, covered, crc, node_type, padded,
 };
+use crate::scan::walk::run_of;
 use crate::volume::DamageKind;
 
 /// What a stretch of a block is. 16 bytes.
@@ -83,10 +84,13 @@ const SHORT: &str = "it is shorter than a node of its type";
 
 /// An inode node whose fixed part is whole. `node` begins with the node; `length` is what its header says.
 pub(crate) fn inode(order: ByteOrder, node: &[u8], length: u32) -> Result<Inode, Bad> {
-    let Some(inode) = Inode::decode(order, node).filter(|_| length >= INODE_SIZE) else {
+    let Some(mut inode) = Inode::decode(order, node).filter(|_| length >= INODE_SIZE) else {
         return bad(DamageKind::Node, None, SHORT);
     };
     fixed(node, covered::INODE, inode.node_crc, DamageKind::Node)?;
+    if is_swapped_hole(&inode, length) {
+        std::mem::swap(&mut inode.compressed_size, &mut inode.data_size);
+    }
     // What Linux looks at when it loads the inode (fs/jffs2/readinode.c, `read_dnode`).
     let ends = INODE_SIZE.checked_add(inode.compressed_size).map(padded);
     if ends != Some(padded(length)) || inode.offset > inode.file_size {
@@ -97,6 +101,15 @@ pub(crate) fn inode(order: ByteOrder, node: &[u8], length: u32) -> Result<Inode,
         return bad(DamageKind::Node, Some(inode.inode), text);
     }
     Ok(inode)
+}
+
+/// Whether it is a hole as kernels of a certain age wrote it, with both sizes swapped: no data follow it. (Linux 6.1 knows of them, but compares the node's length before, and takes only
+/// those that carry as many bytes: fs/jffs2/readinode.c, `read_dnode`.)
+const fn is_swapped_hole(inode: &Inode, length: u32) -> bool {
+    inode.compression == compression::ZERO
+        && inode.data_size == 0
+        && inode.compressed_size > 0
+        && padded(length) == INODE_SIZE
 }
 
 /// The data of an inode node, whole. `node` is at least as long as its header says.
@@ -206,10 +219,11 @@ pub(crate) fn examine(
             let found = xref(order, node, length)?;
             Ok(What::Xref { inode: found.inode, id: found.id, sequence: found.sequence })
         }
-        node_type::CLEANMARKER if length != HEADER_SIZE => {
-            bad(DamageKind::Cleanmarker, None, format!("a cleanmarker of {length} bytes"))
+        node_type::CLEANMARKER if !is_blank(node.get(HEADER_SIZE as usize..length as usize)) => {
+            bad(DamageKind::Cleanmarker, None, format!("a cleanmarker of {length} bytes that holds something"))
         }
-        // A cleanmarker where none belongs is no harm: dirt, as for Linux.
+        // A cleanmarker where none belongs, or one of another size than the flash has, is no harm: dirt, as for Linux (fs/jffs2/scan.c, `jffs2_scan_eraseblock`).
+        // NOR with a write buffer has longer ones: a page of it (wbuf.c, `jffs2_nor_wbuf_flash_setup`).
         node_type::CLEANMARKER => Ok(if first && cleanmarker == length { What::Cleanmarker } else { What::Obsolete }),
         node_type::PADDING | node_type::SUMMARY => Ok(What::Obsolete),
         unknown => Ok(match Compatibility::of(unknown) {
@@ -217,6 +231,10 @@ pub(crate) fn examine(
             _ => What::Obsolete,
         }),
     }
+}
+
+fn is_blank(bytes: Option<&[u8]>) -> bool {
+    bytes.is_some_and(|bytes| run_of(bytes, 0xFF) == bytes.len())
 }
 
 /// Whose a node was whose header is damaged: the header that would be right is put in its place, and the checksum of the fixed part tells whether that was so.

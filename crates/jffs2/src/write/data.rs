@@ -1,6 +1,6 @@
 //! Content of files: page by page, a node for each piece of a page.
 
-use nandkit_codec::compression::{Compression, Compressor, Level};
+use nandkit_codec::compression::{Compressor, Level};
 use nandkit_flash::Flash;
 use nandkit_units::{Cause, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FileSystem, FsError, InodeNumber, Result};
@@ -14,19 +14,6 @@ use nandkit_cleaning::separation::Stamp;
 
 /// Bytes of a file at the most: Linux sets no limit of its own for JFFS2, which leaves the one of system calls without large files.
 pub(super) const FILE_SIZE_MAX: u32 = u32::MAX >> 1;
-
-/// The number by which a node names a method.
-const fn number_of(method: Compression) -> u8 {
-    match method {
-        Compression::Zero => compression::ZERO,
-        Compression::Rtime => compression::RTIME,
-        Compression::RubinMips => compression::RUBIN_MIPS,
-        Compression::DynRubin => compression::DYNAMIC_RUBIN,
-        Compression::Zlib => compression::ZLIB,
-        Compression::Lzo => compression::LZO,
-        _ => compression::NONE,
-    }
-}
 
 /// Data as they go into a node: how, how many of them, into which bytes.
 struct Packed {
@@ -45,7 +32,8 @@ fn pack(compressor: &mut Compressor, mode: CompressionMode, data: &[u8], room: u
         let Some((consumed, produced)) = done.filter(|(consumed, produced)| produced < consumed) else { continue };
         let better = best.as_ref().is_none_or(|best| produced * best.consumed < best.bytes.len() * consumed);
         if better {
-            best = Some(Packed { method: number_of(*method), consumed, bytes: output[..produced].to_vec() });
+            best =
+                Some(Packed { method: compression::number_of(*method), consumed, bytes: output[..produced].to_vec() });
         }
         if mode != CompressionMode::Size {
             break;

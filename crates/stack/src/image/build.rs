@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nandkit_codec::compression::{Compression, Level};
 use nandkit_jffs2::layout::ByteOrder as Order;
-use nandkit_jffs2::mkfs::{self, BuildOptions};
+use nandkit_jffs2::mkfs::{self, BuildOptions, BuildReport};
 use nandkit_vfs::source::SourceTree;
 use nandkit_vfs::{ErrorKind, FsError};
 
@@ -36,27 +36,6 @@ pub struct Jffs2Build {
     pub size: Option<u64>,
     /// Threads that compress; 0 for one for each processor. The image is the same with any number.
     pub threads: usize,
-}
-
-/// What an image holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BuildSummary {
-    /// Inodes of every kind.
-    pub inodes: u64,
-    /// Names.
-    pub names: u64,
-    /// Nodes with data of files.
-    pub data_nodes: u64,
-    /// Bytes of files.
-    pub content_bytes: u64,
-    /// Bytes of the image.
-    pub image_bytes: u64,
-    /// Bytes at the ends of blocks that hold nothing.
-    pub lost_bytes: u64,
-    /// Times that the format cannot hold: the nearest it can was taken.
-    pub times_clamped: u64,
-    /// Bytes of an erase block.
-    pub erase_size: u32,
 }
 
 /// Every compression that an image can be made with.
@@ -113,7 +92,7 @@ pub fn build_jffs2(
     asked: &Jffs2Build,
     sink: &mut (dyn Write + Send),
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<BuildSummary, StackError> {
+) -> Result<BuildReport, StackError> {
     let (options, capacity) = options(asked)?;
     if let Some(capacity) = capacity.filter(|capacity| options.size > *capacity) {
         return Err(wrong("--size", format!("{} bytes, but the device has {capacity}", options.size)));
@@ -124,16 +103,7 @@ pub fn build_jffs2(
             format!("the image has {} bytes, the device {capacity}; expected less to store", report.image_bytes);
         return Err(wrong("--device", detail));
     }
-    Ok(BuildSummary {
-        inodes: report.inodes,
-        names: report.names,
-        data_nodes: report.data_nodes,
-        content_bytes: report.content_bytes,
-        image_bytes: report.image_bytes,
-        lost_bytes: report.lost_bytes,
-        times_clamped: report.times_clamped,
-        erase_size: options.erase_size,
-    })
+    Ok(report)
 }
 
 /// Refuses options that cannot be, before anything is read or written.

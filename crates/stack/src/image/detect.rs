@@ -53,6 +53,8 @@ pub struct RegionInfo {
     pub kind: String,
     /// How it is known.
     pub source: String,
+    /// Whether a table names it, rather than the content showing it.
+    pub in_table: bool,
     /// The format as which it can be opened.
     pub opens_as: Option<&'static str>,
     /// What is doubtful about it.
@@ -222,6 +224,7 @@ pub(super) fn region_list(image: &Image, device: &DumpFlash, options: &OpenOptio
             size: region.size,
             kind: region.kind.clone(),
             source: region.source.to_string(),
+            in_table: is_in_a_table(&region),
             opens_as: best.map(|best| best.format.name()),
             notes: region.notes.clone(),
         };

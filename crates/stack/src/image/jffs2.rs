@@ -6,7 +6,7 @@ use nandkit_flash_image::{DumpFlash, ImageLayout};
 use nandkit_jffs2::check::CheckReport;
 use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, node_type};
 use nandkit_jffs2::probe::probe;
-use nandkit_jffs2::{Damage, DamageKind, Jffs2, MountOptions, versions};
+use nandkit_jffs2::{Damage, Jffs2, MountOptions, versions};
 use nandkit_units::{BlockIndex, Context, PageAddress};
 use nandkit_vfs::path::{Next, Step, walk};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timestamp};
@@ -48,19 +48,43 @@ pub(super) fn evidence(device: &dyn Flash) -> (Vec<String>, Option<u32>) {
 
 /// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
 pub(super) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
-    let mut seen = Seen { looked_at: u64::from(u32::MAX), ..Seen::default() };
-    for block in sample_blocks(device.geometry(), SAMPLED) {
-        seen.block(device, block);
+    let seen = Seen::whole_blocks(device);
+    // How blocks begin costs little to see, and one block of another volume is enough.
+    let (mut begin, mut places) = ([0_u32; 2], [None; 2]);
+    for block in (0..device.geometry().blocks).map(BlockIndex) {
+        let mut bytes = [0xFF; HEADER_SIZE as usize];
+        if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() {
+            continue;
+        }
+        let Some(order) = Order::ALL.into_iter().position(|order| node(order, &bytes).is_some()) else { continue };
+        if let (Some(count), Some(place)) = (begin.get_mut(order), places.get_mut(order)) {
+            *count += 1;
+            place.get_or_insert(u64::from(block.0) * device.geometry().block_size());
+        }
     }
-    let [little, big] = seen.begin;
-    if (little == 0 || big == 0) && seen.foreign < FOREIGN_MIN {
+    let [little, big] = begin;
+    let strange = seen.foreign >= FOREIGN_MIN || seen.foreign.saturating_mul(4) > seen.nodes;
+    if (little == 0 || big == 0) && !strange {
         return Ok(());
     }
+    let at = |place: Option<u64>| place.map_or_else(String::new, |place| format!(" (the first at {place:#x})"));
+    let [first_little, first_big] = places.map(at);
     Err(format!(
-        "mixed byte orders: of the blocks looked at {little} begin with a little-endian node and {big} with a big-endian one, and {} nodes are of the other order than \
-         those before them; expected --offset and --size of one volume, or --endian",
+        "mixed byte orders: {little} blocks begin with a little-endian node{first_little} and {big} with a big-endian one{first_big}, and in the {} blocks looked at {} nodes are of \
+         another order than those before them; expected --offset and --size of one volume, or --endian",
+        seen.blocks(),
         seen.foreign
     ))
+}
+
+/// How well whole blocks of a layout fit: as [`Score::points`].
+pub(super) fn fit(device: &DumpFlash, layout: &ImageLayout) -> u32 {
+    Seen::whole_blocks(device).score(layout).points
+}
+
+/// Whether bytes that are too few for an erase block begin as JFFS2 does.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    any_node(bytes).is_some()
 }
 
 /// What sampled blocks look like.
@@ -80,6 +104,20 @@ struct Seen {
 }
 
 impl Seen {
+    /// All bytes of sampled blocks.
+    fn whole_blocks(device: &DumpFlash) -> Self {
+        let mut seen = Self { looked_at: u64::from(u32::MAX), ..Self::default() };
+        for block in sample_blocks(device.geometry(), SAMPLED) {
+            seen.block(device, block);
+        }
+        seen
+    }
+
+    /// Blocks that are not blank.
+    fn blocks(&self) -> u32 {
+        self.begin.iter().sum::<u32>() + self.other
+    }
+
     fn block(&mut self, device: &dyn Flash, block: BlockIndex) {
         let mut bytes = vec![0xFF; HEADER_SIZE as usize];
         if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() || is_blank(&bytes) {
@@ -217,7 +255,7 @@ fn finding(damage: &Damage, path: Option<&[u8]>) -> Finding {
         offset: Some(damage.at.0.into()),
         paths: path.map(|path| path.strip_prefix(b"/").unwrap_or(path).to_vec()).into_iter().collect(),
         detail: format!("{inode}{} (block {})", damage.detail, damage.block.0),
-        harmless: damage.kind == DamageKind::Torn,
+        harmless: damage.kind.is_harmless(),
     }
 }
 
@@ -259,6 +297,7 @@ pub(super) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Resul
     let report = volume.check(true).map_err(failed)?;
     let plan = volume.repair_plan(&report).map_err(failed)?;
     let lost = volume.repair_to(&plan, output).map_err(failed)?;
+    let retyped: Vec<u64> = plan.retyped.keys().map(|at| at.0.into()).collect();
     let mut dropped: Vec<Finding> = plan.dropped.iter().map(|damage| finding(damage, None)).collect();
     dropped.extend(lost.iter().map(|at| Finding {
         kind: "no room".to_owned(),
@@ -267,7 +306,10 @@ pub(super) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Resul
         detail: "the node is whole, but finds no place in its block of the repaired image".to_owned(),
         harmless: false,
     }));
-    Ok(Repaired { checked: checked(volume, &report), kept: plan.kept.len() as u64, dropped, bytes: Vec::new() })
+    let checked = checked(volume, &report);
+    let is_mended = |found: &&Finding| found.offset.is_some_and(|at| retyped.contains(&at));
+    let mended = checked.findings.iter().filter(is_mended).cloned().collect();
+    Ok(Repaired { checked, kept: plan.kept.len() as u64, mended, dropped, bytes: Vec::new() })
 }
 
 fn inode_of(inode: InodeNumber) -> nandkit_vfs::Result<u32> {

@@ -14,11 +14,12 @@ use std::path::Path;
 
 use nandkit_units::Clock;
 
-pub use build::{BuildSummary, Jffs2Build, build_jffs2, check_jffs2_build};
+pub use build::{Jffs2Build, build_jffs2, check_jffs2_build};
 pub use chip::{ChipInfo, Layer, Volume};
 pub use detect::{Detection, RegionInfo};
 pub use fat::FatInfo;
 pub use history::{DeletedName, FileVersion, OldContent};
+pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
 pub use options::{ByteOrder, OpenOptions};
 
@@ -109,6 +110,8 @@ pub struct Repaired {
     pub checked: Checked,
     /// Nodes that were kept.
     pub kept: u64,
+    /// What was put right in them.
+    pub mended: Vec<Finding>,
     /// What was left out.
     pub dropped: Vec<Finding>,
     /// The whole image, what is outside the part that was opened as it was.

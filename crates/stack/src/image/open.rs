@@ -13,10 +13,16 @@ use super::sectors::DumpSectors;
 use super::{
     BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, chip, clock_at, fat, is_chip, jffs2, wrong,
 };
-use crate::{MountedFileSystem, StackError, chip_file};
+use crate::{MountedFileSystem, StackError, chip_file, suggest};
 
 /// Regions that a message names.
 const NAMED_MAX: usize = 12;
+/// Bytes of the smallest erase block (serial NOR).
+const ERASE_SIZE_MIN: u64 = 4096;
+/// By how many points more another erase size has to fit before the one that was asked for is refused.
+const ERASE_SIZE_MARGIN: u32 = 30;
+/// Files that may be one erase block that is not complete.
+const ONE_BLOCK_MAX: u64 = 1 << 20;
 
 /// An image with its file system mounted for reading.
 pub struct OpenImage {
@@ -150,7 +156,11 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         Some((within, region)) => (within, region),
         None => ((0, None), None),
     };
-    let found = look(&image, within, options);
+    check_length(path, &image, within, options)?;
+    let mut found = look(&image, within, options);
+    if let Some(best) = found.first() {
+        check_one_block(path, &image, options, best)?;
+    }
     let whole = options.region.is_none() && within == (0, None);
     let layout = match found.iter().find(|found| found.detection.erase_size > 0) {
         Some(found) => found.layout.clone(),
@@ -163,6 +173,10 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     };
     if found.is_empty() && regions.is_empty() {
         return Err(unknown(path, &image, within));
+    }
+    if is_divided(&image, &found, &regions) {
+        notes.push("the whole is no single volume: --region says which part is meant".to_owned());
+        found.clear();
     }
     let mut summary = DumpSummary {
         file_bytes: image.bytes().len() as u64,
@@ -186,6 +200,14 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     }
     notes.dedup();
     Ok(DumpSummary { notes, ..summary })
+}
+
+/// Whether a dump is made of regions, so that nothing can be said of the whole as of one volume: a table says so, or what shows is surer than the whole.
+fn is_divided(image: &Image, found: &[Found], regions: &[RegionInfo]) -> bool {
+    let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
+    !regions.is_empty()
+        && !regions.iter().any(covers_all)
+        && (regions.iter().any(|region| region.in_table && region.opens_as.is_some()) || !detect::is_sure(found))
 }
 
 /// Opens the file for reading; the text forms of nanddump are turned back into bytes.
@@ -227,7 +249,11 @@ fn part(path: &Path, image: &Image, options: &OpenOptions) -> Result<Option<(Wit
     if let Some(wanted) = &options.region {
         let list = regions_of(path, image, options)?;
         let plain: Vec<Region> = list.iter().map(|(region, _)| region.clone()).collect();
-        let chosen = select(&plain, wanted).map_err(|error| wrong(path, format!("--region: {error}")))?;
+        let chosen = select(&plain, wanted).map_err(|error| {
+            let near = suggest::nearest(wanted, plain.iter().map(|region| region.name.as_str()));
+            let near = near.map_or_else(String::new, |near| format!(" (did you mean '{near}'?)"));
+            wrong(path, format!("--region: {error}{near}"))
+        })?;
         let info = list.iter().find(|(region, _)| region == chosen).map(|(_, info)| info.clone());
         return Ok(Some(((chosen.offset, Some(chosen.size)), info)));
     }
@@ -252,24 +278,82 @@ fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Vec<(
 
 /// Refuses an erase size that does not fit, where another one does.
 fn check_erase_size(path: &Path, image: &Image, options: &OpenOptions, chosen: &Selected) -> Result<(), StackError> {
-    let Some(asked) = options.erase_size.filter(|_| chosen.found.score < detect::SURE) else { return Ok(()) };
+    let Some(asked) = options.erase_size.filter(|_| chosen.found.format == Format::Jffs2) else { return Ok(()) };
     let free = OpenOptions { erase_size: None, ..options.clone() };
     let within = match (&chosen.region, options.offset, options.size) {
         (Some(region), _, _) => (region.offset, Some(region.size)),
         (None, offset, size) => (offset.unwrap_or(0), size),
     };
-    match look(image, within, &free).into_iter().next().filter(|best| best.score >= detect::SURE) {
-        Some(best) => {
-            let fits = best.detection.erase_size;
+    // What a detection looks at is not enough to see where large blocks end.
+    let fit = |found: &Found| image.view(found.layout.clone()).map_or(0, |device| jffs2::fit(&device, &found.layout));
+    let others = look(image, within, &free).into_iter().filter(|found| found.format == Format::Jffs2);
+    let best = others.map(|found| (fit(&found), found.detection.erase_size)).max_by_key(|(fit, _)| *fit);
+    match best.filter(|(best, size)| {
+        *size != asked && *best >= detect::SURE && *best > fit(&chosen.found).saturating_add(ERASE_SIZE_MARGIN)
+    }) {
+        Some((_, fits)) => {
             Err(wrong(path, format!("--erase-size {asked}: nodes do not fit blocks of this size; expected {fits}")))
         }
         None => Ok(()),
     }
 }
 
+/// Refuses an image, or a part of one, that is shorter than one erase block.
+fn check_length(path: &Path, image: &Image, within: Within, options: &OpenOptions) -> Result<(), StackError> {
+    let length = (image.bytes().len() as u64).saturating_sub(within.0);
+    let length = within.1.map_or(length, |size| size.min(length));
+    let start = usize::try_from(within.0).unwrap_or(usize::MAX);
+    let bytes = image.bytes().get(start..).unwrap_or_default();
+    let what = if within == (0, None) { "the file" } else { "the part" };
+    let refuse = |block: String| {
+        let detail = format!(
+            "{what} has {length} bytes, less than one erase block of {block}; expected whole blocks: the rest of the last one filled up with 0xFF, as mkfs.jffs2 --pad does"
+        );
+        Err(wrong(path, detail))
+    };
+    match options.erase_size {
+        Some(size) if length < u64::from(size) => refuse(format!("{size} bytes (--erase-size)")),
+        None if length < ERASE_SIZE_MIN && jffs2::begins(bytes) => {
+            refuse(format!("{ERASE_SIZE_MIN} bytes, which is the smallest there is"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an image of JFFS2 that is less than the smallest block in which all of its nodes would stand.
+fn check_one_block(path: &Path, image: &Image, options: &OpenOptions, found: &Found) -> Result<(), StackError> {
+    let length = image.bytes().len() as u64;
+    let whole = length.is_multiple_of(u64::from(found.layout.block_size.max(1)));
+    let is_plain = found.format == Format::Jffs2 && found.layout.offset == 0 && found.layout.size.is_none();
+    if options.erase_size.is_some() || !is_plain || whole || length > ONE_BLOCK_MAX {
+        return Ok(());
+    }
+    // As one block that is filled up it would have no fault, cut into smaller ones it has.
+    let Some(size) = length.checked_next_power_of_two().and_then(|size| u32::try_from(size).ok()) else {
+        return Ok(());
+    };
+    let mut bytes = image.bytes().to_vec();
+    bytes.resize(size as usize, 0xFF);
+    let layout = nandkit_flash_image::ImageLayout::nor(size);
+    let filled = Image::from_bytes(bytes, None).and_then(|filled| filled.view(layout.clone()));
+    let as_one = filled.map_or(0, |device| jffs2::fit(&device, &layout));
+    let as_it_is = image.view(found.layout.clone()).map_or(0, |device| jffs2::fit(&device, &found.layout));
+    if as_one <= as_it_is.saturating_add(ERASE_SIZE_MARGIN) {
+        return Ok(());
+    }
+    let detail = format!(
+        "the file has {length} bytes, less than the one erase block in which its nodes stand; expected whole blocks: the rest of the last one filled up with 0xFF, as mkfs.jffs2 \
+         --pad does (erase blocks of {size} bytes or more)"
+    );
+    Err(wrong(path, detail))
+}
+
 /// Chooses the part that is meant, and refuses an erase size that does not fit it.
 fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
+    let within = part(path, image, options)?.map_or((0, None), |(within, _)| within);
+    check_length(path, image, within, options)?;
     let chosen = chosen(path, image, options)?;
+    check_one_block(path, image, options, &chosen.found)?;
     check_erase_size(path, image, options, &chosen)?;
     Ok(chosen)
 }

@@ -31,7 +31,11 @@ impl Work<'_> {
         let file = File::from(opened);
         let mut damage = Damage::default();
         let written = self.copy(&file, index, node.size, buffer, &mut damage);
-        written.map_err(|error| Failure::Host("writing the file", error))?;
+        if let Err(error) = written {
+            // Under its own name half a file would pass for the whole one.
+            self.target.remove(parent, &node.name);
+            return Err(Failure::Host("writing the file", error));
+        }
         if let Some(what) = damage.note(node.size) {
             self.note(List::Damaged, index, what);
         }

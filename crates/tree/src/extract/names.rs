@@ -56,6 +56,13 @@ impl Target {
         Ok(FileType::from_raw_mode(found.map_err(Failure::host("looking at what has the name"))?.st_mode))
     }
 
+    /// Takes away again what was made under a name. Nobody is left to tell where that fails: why the name goes is told already.
+    pub fn remove(&self, parent: BorrowedFd<'_>, name: &[u8]) {
+        if let Ok(name) = single(name) {
+            let _ = rustix::fs::unlinkat(parent, name, AtFlags::empty());
+        }
+    }
+
     /// Makes a directory, or shares one that is there, for the user alone.
     pub fn make_directory(&self, parent: BorrowedFd<'_>, name: &[u8]) -> std::result::Result<(), Failure> {
         let name = single(name)?;

@@ -1,0 +1,180 @@
+//! Inodes and names held against each other: what each checksum lets pass, and still cannot be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nandkit_flash::Flash;
+use nandkit_units::BlockIndex;
+use nandkit_vfs::{FileKind, Result};
+
+use crate::NodeAddress;
+use crate::inode::{Body, Entry};
+use crate::load::format;
+use crate::read::kind_of;
+use crate::scan::Found;
+use crate::scan::node::{FoundName, What};
+use crate::volume::{Damage, DamageKind, Jffs2};
+
+/// What a repair does about a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Leaves out the inode's nodes that have no possible type.
+    DropTypeless(u32),
+    /// Leaves out the node.
+    DropNode,
+    /// Leaves out the name, older entries of it too.
+    DropName,
+    /// Gives the name's node this type.
+    Retype(u8),
+}
+
+/// A node that contradicts another one, or what there can be.
+pub(super) struct Fault {
+    pub(super) damage: Damage,
+    pub(super) remedy: Remedy,
+}
+
+/// What the pass over the blocks finds of inodes that have no name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nameless {
+    /// Names in them.
+    names: Vec<(NodeAddress, FoundName)>,
+    /// Those with a node of their own.
+    with_nodes: Vec<u32>,
+    /// Whether anything was ever taken away from the volume.
+    deletions: bool,
+}
+
+impl Nameless {
+    /// Takes in what stands at an address.
+    pub(super) fn note<F: Flash>(&mut self, volume: &Jffs2<F>, at: NodeAddress, found: &Found) {
+        let dead = |inode: u32| volume.inodes.get(&inode).is_none_or(|inode| inode.links == 0);
+        match &found.what {
+            What::Dirent(name) => {
+                self.deletions |= name.inode == 0;
+                if dead(name.parent) {
+                    self.names.push((at, (**name).clone()));
+                }
+            }
+            What::Inode { inode, .. } if dead(*inode) => self.with_nodes.push(*inode),
+            _ => {}
+        }
+    }
+
+    /// A node was marked obsolete in place.
+    pub(super) const fn note_mark(&mut self) {
+        self.deletions = true;
+    }
+
+    pub(super) fn add(&mut self, mut other: Self) {
+        self.names.append(&mut other.names);
+        self.with_nodes.append(&mut other.with_nodes);
+        self.deletions |= other.deletions;
+    }
+
+    /// Names in directories of which nothing is left. Where something was deleted once, they may be what is left of a directory that was removed: its nodes are erased in any order.
+    pub(super) fn damage<F: Flash>(self, volume: &Jffs2<F>) -> Vec<Damage> {
+        let with_nodes: BTreeSet<u32> = self.with_nodes.into_iter().collect();
+        let mut newest: BTreeMap<(u32, Box<[u8]>), (u32, NodeAddress, u32)> = BTreeMap::new();
+        for (at, name) in self.names.into_iter().filter(|(_, name)| !with_nodes.contains(&name.parent)) {
+            let known = newest.entry((name.parent, name.name)).or_default();
+            *known = (*known).max((name.version, at, name.inode));
+        }
+        let shape = volume.medium.shape();
+        let told = |((parent, name), (_, at, inode)): ((u32, Box<[u8]>), (u32, NodeAddress, u32))| {
+            let name = String::from_utf8_lossy(&name);
+            let mut detail = format!(
+                "the name {name:?} of inode {inode} is in directory {parent}, of which there is neither a node nor a name"
+            );
+            let kind = if self.deletions { DamageKind::Remains } else { DamageKind::Reference };
+            if self.deletions {
+                detail.push_str("; things were deleted in this volume, perhaps the directory, too");
+            }
+            Damage { at, block: shape.block_of(at), kind, inode: Some(inode), detail }
+        };
+        newest.into_iter().filter(|(_, (_, _, inode))| *inode != 0).map(told).collect()
+    }
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// Inodes of no type, links that no system can follow, names where no names can be, and names of another type than their inodes. Errors: `Device`.
+    pub(super) fn tree_faults(&self) -> Result<Vec<Fault>> {
+        let mut faults = Vec::new();
+        let told: BTreeSet<NodeAddress> = self
+            .damage()
+            .into_iter()
+            .filter(|damage| damage.kind == DamageKind::Node)
+            .map(|damage| damage.at)
+            .collect();
+        for (number, inode) in self.inodes.iter().filter(|(_, inode)| inode.links > 0) {
+            let body = self.body(*number)?;
+            if let Some(at) = body.metadata.filter(|at| !told.contains(at)) {
+                faults.extend(self.own_fault(*number, at, body));
+            }
+            let entries = inode.entries.iter().flat_map(|entries| entries.iter());
+            for (name, entry) in entries.filter(|(_, entry)| entry.inode != 0 && !body.dropped.contains(&entry.node)) {
+                faults.extend(self.name_fault(*number, body, name, entry)?);
+            }
+        }
+        Ok(faults)
+    }
+
+    fn fault(&self, at: NodeAddress, kind: DamageKind, inode: u32, detail: String, remedy: Remedy) -> Fault {
+        let block: BlockIndex = self.medium.shape().block_of(at);
+        Fault { damage: Damage { at, block, kind, inode: Some(inode), detail }, remedy }
+    }
+
+    /// What is wrong with an inode by itself. `at` is the node that gives its attributes.
+    fn own_fault(&self, number: u32, at: NodeAddress, body: &Body) -> Option<Fault> {
+        if kind_of(body.mode).is_none() {
+            let what = if body.format() == 0 { "no type" } else { "a type that does not exist" };
+            let detail = format!(
+                "its mode is {:#o}, which has {what}; expected that of a file, directory, link, device, pipe or socket",
+                body.mode
+            );
+            return Some(self.fault(at, DamageKind::Inode, number, detail, Remedy::DropTypeless(number)));
+        }
+        let nul = body.target.iter().position(|byte| *byte == 0).filter(|_| body.format() == format::SYMLINK)?;
+        let detail = format!(
+            "the link's target of {} bytes has a NUL at byte {nul}, where it ends for every system; expected none",
+            body.target.len()
+        );
+        Some(self.fault(at, DamageKind::Inode, number, detail, Remedy::DropNode))
+    }
+
+    /// What is wrong with a name in the inode `parent`.
+    fn name_fault(&self, parent: u32, body: &Body, name: &[u8], entry: &Entry) -> Result<Option<Fault>> {
+        let (name, at) = (String::from_utf8_lossy(name), entry.node);
+        if let Some(kind) = kind_of(body.mode).filter(|kind| *kind != FileKind::Directory) {
+            let detail = format!(
+                "the name {name:?} of inode {} is in inode {parent}, which is {}; expected a directory",
+                entry.inode,
+                kind_text(kind)
+            );
+            return Ok(Some(self.fault(at, DamageKind::Reference, parent, detail, Remedy::DropName)));
+        }
+        let child = self.body(entry.inode)?;
+        let Some(kind) = kind_of(child.mode).filter(|_| child.format() != u32::from(entry.kind) << 12) else {
+            return Ok(None);
+        };
+        let says = kind_of(u32::from(entry.kind) << 12).map_or("of no type", kind_text);
+        let detail = format!(
+            "the name {name:?} says that its inode is {says} ({}), the inode itself that it is {}",
+            entry.kind,
+            kind_text(kind)
+        );
+        let remedy = Remedy::Retype((child.format() >> 12) as u8);
+        Ok(Some(self.fault(at, DamageKind::Reference, entry.inode, detail, remedy)))
+    }
+}
+
+const fn kind_text(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "a file",
+        FileKind::Directory => "a directory",
+        FileKind::Symlink => "a link",
+        FileKind::CharacterDevice => "a character device",
+        FileKind::BlockDevice => "a block device",
+        FileKind::Fifo => "a pipe",
+        FileKind::Socket => "a socket",
+    }
+}

@@ -1,0 +1,166 @@
+//! Inodes and names that no checksum speaks against and that cannot be: a check tells each where it is, and a repaired volume has none.
+
+mod common;
+
+use common::{Listing, RamFlash, listing_of_volume, mount};
+use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
+use nandkit_jffs2::layout::{ByteOrder, Header, node_type};
+use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
+
+const ERASE_SIZE: u32 = 8192;
+const ORDER: ByteOrder = ByteOrder::Little;
+
+/// A volume that grows node by node: `/d/file`, `/link`, `/plain`.
+struct Volume(Vec<u8>);
+
+impl Volume {
+    fn new() -> Self {
+        let mut volume = Self(Header::new(ORDER, node_type::CLEANMARKER, 12).encode(ORDER).to_vec());
+        volume.inode(2, 1, 0o040_755, b"");
+        volume.name(1, 1, 2, 4, b"d");
+        volume.inode(3, 1, 0o100_644, b"content");
+        volume.name(2, 2, 3, 8, b"file");
+        volume.inode(4, 1, 0o120_777, b"d/file");
+        volume.name(1, 2, 4, 10, b"link");
+        volume.inode(5, 1, 0o100_600, b"as it was");
+        volume.name(1, 3, 5, 8, b"plain");
+        volume
+    }
+
+    fn node(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
+        let at = self.0.len();
+        write(&mut self.0);
+        self.0.resize(self.0.len().next_multiple_of(4), 0xFF);
+        at as u32
+    }
+
+    /// Returns where it stands, as all of these do.
+    fn inode(&mut self, inode: u32, version: u32, mode: u32, bytes: &[u8]) -> u32 {
+        let file_size = bytes.len() as u32;
+        let fields = InodeFields { inode, version, mode, file_size, ..InodeFields::default() };
+        let piece = Piece { offset: 0, size: file_size, compression: 0, bytes };
+        self.node(|out| inode_node(ORDER, &fields, &piece, out))
+    }
+
+    fn name(&mut self, parent: u32, version: u32, inode: u32, kind: u8, name: &[u8]) -> u32 {
+        let fields = DirentFields { parent, version, inode, made: 1, kind };
+        self.node(|out| dirent_node(ORDER, &fields, name, out))
+    }
+
+    fn mount(&self) -> Jffs2<RamFlash> {
+        let mut bytes = self.0.clone();
+        bytes.resize(3 * ERASE_SIZE as usize, 0xFF);
+        mount(RamFlash::nor(bytes, ERASE_SIZE), MountOptions::default()).unwrap()
+    }
+
+    fn shown(&self) -> Listing {
+        listing_of_volume(&self.mount(), false)
+    }
+}
+
+/// The one finding is of this kind, at this node, of this path, and says these words; a repair leaves nothing to find, and shows what is expected.
+fn told(volume: &Volume, kind: DamageKind, at: u32, path: Option<&str>, words: &[&str], repaired: &Listing) {
+    let mounted = volume.mount();
+    let report = mounted.check(false).unwrap();
+    let [finding] = report.findings.as_slice() else { panic!("{:#?}", report.findings) };
+    let shown = finding.path.as_deref().map(|path| String::from_utf8_lossy(path).into_owned());
+    assert_eq!((finding.damage.kind, finding.damage.at.0, shown.as_deref()), (kind, at, path), "{finding:?}");
+    for word in words {
+        assert!(finding.damage.detail.contains(word), "{word:?} is not in {:?}", finding.damage.detail);
+    }
+    let plan = mounted.repair_plan(&report).unwrap();
+    let mut output = RamFlash::nor(vec![0; 3 * ERASE_SIZE as usize], ERASE_SIZE);
+    assert_eq!(mounted.repair_to(&plan, &mut output).unwrap(), []);
+    let again = mount(output, MountOptions::default()).unwrap();
+    assert_eq!(again.check(false).unwrap().findings, []);
+    common::assert_same(&listing_of_volume(&again, false), repaired, "repaired");
+}
+
+/// What the sound volume shows, less what is under these paths.
+fn without(paths: &[&str]) -> Listing {
+    let mut shown = Volume::new().shown();
+    shown.retain(|path, _| !paths.iter().any(|top| path.starts_with(top)));
+    shown
+}
+
+#[test]
+fn a_sound_volume_has_no_findings() {
+    let volume = Volume::new();
+    assert_eq!(volume.mount().check(false).unwrap().findings, []);
+    assert_eq!(volume.shown().len(), 4);
+}
+
+#[test]
+fn an_inode_of_no_type_is_told() {
+    let mut volume = Volume::new();
+    let at = volume.inode(6, 1, 0o644, b"x");
+    volume.name(1, 4, 6, 8, b"untyped");
+    told(&volume, DamageKind::Inode, at, Some("/untyped"), &["no type", "0o644", "expected"], &without(&[]));
+}
+
+#[test]
+fn an_inode_of_an_impossible_type_is_told_and_what_it_was_comes_back() {
+    for mode in [0o177_777, 0o030_644, 0o110_000] {
+        let mut volume = Volume::new();
+        // The newest node says nonsense, an older one what the file was.
+        let at = volume.inode(5, 2, mode, b"");
+        told(&volume, DamageKind::Inode, at, Some("/plain"), &["type that does not exist"], &without(&[]));
+    }
+}
+
+#[test]
+fn a_nul_in_the_target_of_a_link_is_told() {
+    let mut volume = Volume::new();
+    let at = volume.inode(6, 1, 0o120_777, b"../etc\0/x");
+    volume.name(2, 3, 6, 10, b"short");
+    told(&volume, DamageKind::Inode, at, Some("/d/short"), &["target of 9 bytes", "NUL at byte 6"], &without(&[]));
+}
+
+#[test]
+fn names_under_a_file_or_a_link_are_told() {
+    for (parent, path, what) in [(3, "/d/file", "a file"), (4, "/link", "a link")] {
+        let mut volume = Volume::new();
+        volume.inode(6, 1, 0o100_644, b"never seen");
+        let at = volume.name(parent, 9, 6, 8, b"below");
+        let words = ["\"below\" of inode 6", what, "expected a directory"];
+        told(&volume, DamageKind::Reference, at, Some(path), &words, &without(&[]));
+    }
+}
+
+#[test]
+fn names_in_a_directory_that_is_not_there_are_told() {
+    let mut volume = Volume::new();
+    volume.inode(6, 1, 0o100_644, b"never seen");
+    let at = volume.name(99, 1, 6, 8, b"stray");
+    told(&volume, DamageKind::Reference, at, None, &["\"stray\" of inode 6", "directory 99"], &without(&[]));
+    // The inode has another name, which tells whose it is.
+    let mut volume = Volume::new();
+    let at = volume.name(99, 1, 5, 8, b"second");
+    let report = volume.mount().check(false).unwrap();
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.damage.at.0, finding.path.clone())).collect();
+    assert_eq!(found, [(at, Some(b"/plain".to_vec()))]);
+}
+
+/// The nodes of a directory that was removed are erased in any order: what is left of it is no damage.
+#[test]
+fn what_a_removed_directory_left_behind_is_told_as_harmless() {
+    let mut volume = Volume::new();
+    volume.name(1, 9, 0, 0, b"removed");
+    let at = volume.name(99, 1, 6, 8, b"stray");
+    assert!(DamageKind::Remains.is_harmless());
+    told(&volume, DamageKind::Remains, at, None, &["directory 99", "deleted"], &without(&[]));
+    // A name that was taken away there as well is nothing at all.
+    volume.name(99, 2, 0, 0, b"stray");
+    assert_eq!(volume.mount().check(false).unwrap().findings, []);
+}
+
+#[test]
+fn a_name_of_another_type_than_its_inode_is_told_and_gets_the_right_one() {
+    for (inode, wrong, path, right) in
+        [(5, 4, "/plain", "a file"), (5, 0, "/plain", "a file"), (2, 8, "/d", "a directory")]
+    {
+        let mut volume = Volume::new();
+        let at = volume.name(1, 9, inode, wrong, path.trim_start_matches('/').as_bytes());
+        told(&volume, DamageKind::Reference, at, Some(path), &["says that its inode is", right], &without(&[]));
+    }
+}
