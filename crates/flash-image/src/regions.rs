@@ -8,6 +8,8 @@ mod tables;
 
 use std::fmt;
 
+use nandkit_units::suggest::nearest;
+
 use crate::dump::DumpFlash;
 use crate::error::{ImageError, ImageErrorKind, Result};
 
@@ -74,14 +76,18 @@ pub fn regions(device: &DumpFlash) -> Vec<Region> {
     found
 }
 
-/// The region that was asked for: by name, or by its number in the list from 0. A name wins over a number. Errors: `NoSuchRegion`, with the names that there are.
+/// The region that was asked for: by name, or by its number in the list from 0. A name wins over a number. Errors: `NoSuchRegion`, with the names that there are, and the nearest one.
 pub fn select<'a>(regions: &'a [Region], wanted: &str) -> Result<&'a Region> {
     let by_number = || wanted.parse::<usize>().ok().and_then(|number| regions.get(number));
     regions.iter().find(|region| region.name == wanted).or_else(by_number).ok_or_else(|| {
         let names: Vec<&str> = regions.iter().map(|region| region.name.as_str()).collect();
         let detail = match names.is_empty() {
             true => format!("no region '{wanted}': the dump has none that is known; say offset and size"),
-            false => format!("no region '{wanted}': expected 0 to {} or one of {}", names.len() - 1, names.join(", ")),
+            false => {
+                let near = nearest(wanted, names.iter().copied());
+                let near = near.map_or_else(String::new, |near| format!(" (did you mean '{near}'?)"));
+                format!("no region '{wanted}'{near}: expected 0 to {} or one of {}", names.len() - 1, names.join(", "))
+            }
         };
         ImageError::new(ImageErrorKind::NoSuchRegion, detail)
     })

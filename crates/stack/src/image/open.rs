@@ -13,7 +13,7 @@ use super::sectors::DumpSectors;
 use super::{
     BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, chip, clock_at, fat, is_chip, jffs2, wrong,
 };
-use crate::{MountedFileSystem, StackError, chip_file, suggest};
+use crate::{MountedFileSystem, StackError, chip_file};
 
 /// Regions that a message names.
 const NAMED_MAX: usize = 12;
@@ -249,11 +249,7 @@ fn part(path: &Path, image: &Image, options: &OpenOptions) -> Result<Option<(Wit
     if let Some(wanted) = &options.region {
         let list = regions_of(path, image, options)?;
         let plain: Vec<Region> = list.iter().map(|(region, _)| region.clone()).collect();
-        let chosen = select(&plain, wanted).map_err(|error| {
-            let near = suggest::nearest(wanted, plain.iter().map(|region| region.name.as_str()));
-            let near = near.map_or_else(String::new, |near| format!(" (did you mean '{near}'?)"));
-            wrong(path, format!("--region: {error}{near}"))
-        })?;
+        let chosen = select(&plain, wanted).map_err(|error| wrong(path, format!("--region: {error}")))?;
         let info = list.iter().find(|(region, _)| region == chosen).map(|(_, info)| info.clone());
         return Ok(Some(((chosen.offset, Some(chosen.size)), info)));
     }
