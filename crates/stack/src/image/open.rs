@@ -202,12 +202,19 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     Ok(DumpSummary { notes, ..summary })
 }
 
-/// Whether a dump is made of regions, so that nothing can be said of the whole as of one volume: a table says so, or what shows is surer than the whole.
+/// Whether a dump is made of regions, so that nothing can be said of the whole as of one volume: a table says so, what shows is surer than the whole, or the file begins with something else.
 fn is_divided(image: &Image, found: &[Found], regions: &[RegionInfo]) -> bool {
     let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
+    let first = image.bytes().get(..BEGINNING as usize).unwrap_or_else(|| image.bytes());
+    let begins_otherwise = found.first().is_some_and(|best| best.format == Format::Jffs2)
+        && !jffs2::begins(first)
+        && first.iter().any(|byte| *byte != 0xFF);
+    let openable = |region: &&RegionInfo| region.opens_as.is_some();
     !regions.is_empty()
         && !regions.iter().any(covers_all)
-        && (regions.iter().any(|region| region.in_table && region.opens_as.is_some()) || !detect::is_sure(found))
+        && (regions.iter().filter(openable).any(|region| region.in_table)
+            || begins_otherwise && regions.iter().any(|region| openable(&region))
+            || !detect::is_sure(found))
 }
 
 /// Opens the file for reading; the text forms of nanddump are turned back into bytes.
@@ -324,10 +331,20 @@ fn check_one_block(path: &Path, image: &Image, options: &OpenOptions, found: &Fo
     if options.erase_size.is_some() || !is_plain || whole || length > ONE_BLOCK_MAX {
         return Ok(());
     }
-    // As one block that is filled up it would have no fault, cut into smaller ones it has.
+    let refuse = |size: u32| {
+        let detail = format!(
+            "the file has {length} bytes, less than the one erase block in which its nodes stand; expected whole blocks: the rest of the last one filled up with 0xFF, as \
+             mkfs.jffs2 --pad does (--erase-size says their size; {size} bytes would hold it)"
+        );
+        Err(wrong(path, detail))
+    };
     let Some(size) = length.checked_next_power_of_two().and_then(|size| u32::try_from(size).ok()) else {
         return Ok(());
     };
+    if u64::from(found.layout.block_size) > length {
+        return refuse(size);
+    }
+    // As one block that is filled up it would have no fault, cut into smaller ones it has.
     let mut bytes = image.bytes().to_vec();
     bytes.resize(size as usize, 0xFF);
     let layout = nandkit_flash_image::ImageLayout::nor(size);
@@ -337,11 +354,7 @@ fn check_one_block(path: &Path, image: &Image, options: &OpenOptions, found: &Fo
     if as_one <= as_it_is.saturating_add(ERASE_SIZE_MARGIN) {
         return Ok(());
     }
-    let detail = format!(
-        "the file has {length} bytes, less than the one erase block in which its nodes stand; expected whole blocks: the rest of the last one filled up with 0xFF, as mkfs.jffs2 \
-         --pad does (erase blocks of {size} bytes or more)"
-    );
-    Err(wrong(path, detail))
+    refuse(size)
 }
 
 /// Chooses the part that is meant, and refuses an erase size that does not fit it.
