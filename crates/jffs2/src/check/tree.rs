@@ -44,6 +44,11 @@ pub(crate) struct Nameless {
     deletions: bool,
 }
 
+/// A directory, and a name in it.
+type Place = (u32, Box<[u8]>);
+/// A name's version, address and inode.
+type Said = (u32, NodeAddress, u32);
+
 impl Nameless {
     /// Takes in what stands at an address.
     pub(super) fn note<F: Flash>(&mut self, volume: &Jffs2<F>, at: NodeAddress, found: &Found) {
@@ -74,13 +79,13 @@ impl Nameless {
     /// Names in directories of which nothing is left. Where something was deleted once, they may be what is left of a directory that was removed: its nodes are erased in any order.
     pub(super) fn damage<F: Flash>(self, volume: &Jffs2<F>) -> Vec<Damage> {
         let with_nodes: BTreeSet<u32> = self.with_nodes.into_iter().collect();
-        let mut newest: BTreeMap<(u32, Box<[u8]>), (u32, NodeAddress, u32)> = BTreeMap::new();
+        let mut newest: BTreeMap<Place, Said> = BTreeMap::new();
         for (at, name) in self.names.into_iter().filter(|(_, name)| !with_nodes.contains(&name.parent)) {
             let known = newest.entry((name.parent, name.name)).or_default();
             *known = (*known).max((name.version, at, name.inode));
         }
         let shape = volume.medium.shape();
-        let told = |((parent, name), (_, at, inode)): ((u32, Box<[u8]>), (u32, NodeAddress, u32))| {
+        let told = |((parent, name), (_, at, inode)): (Place, Said)| {
             let name = String::from_utf8_lossy(&name);
             let mut detail = format!(
                 "the name {name:?} of inode {inode} is in directory {parent}, of which there is neither a node nor a name"
