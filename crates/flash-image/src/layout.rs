@@ -163,7 +163,8 @@ impl ImageLayout {
             Some(size) => u32::try_from(offset.saturating_add(size).div_ceil(block_size)).map_err(|_| too_far())?,
             None => u32::MAX,
         };
-        let stored = |block: u32| u64::from(block) - self.missing_before(block) as u64;
+        // The lists of a layout that no device was made of are not checked yet.
+        let stored = |block: u32| u64::from(block).saturating_sub(self.missing_before(block) as u64);
         let inside = |blocks: &[u32]| -> Vec<u32> {
             blocks.iter().filter(|block| (first..end).contains(block)).map(|block| block - first).collect()
         };

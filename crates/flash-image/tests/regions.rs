@@ -299,3 +299,11 @@ proptest! {
         }
     }
 }
+
+/// Found by the fuzz target `flash-image-layout`: more blocks missing than there are before the region's end.
+#[test]
+fn a_block_that_is_missing_twice_is_refused_and_not_an_overflow() {
+    let layout = ImageLayout { missing: vec![0, 0, 1], ..ImageLayout::nand_oob(4096, 512, 16) };
+    let region = layout.region(0, Some(8192)).unwrap();
+    assert!(DumpFlash::from_bytes(vec![0xFF; 2 * 8 * 528], region).is_err());
+}

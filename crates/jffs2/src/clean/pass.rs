@@ -69,7 +69,7 @@ impl<F: Flash> Jffs2<F> {
             let Some(writer) = self.writer.as_deref_mut() else { return Err(crate::write::read_only()) };
             let all = views(&self.catalogue, with_bad);
             let Some(choice) = policy.choose(all, now, &mut |bound| writer.draw(bound, now)) else {
-                if self.catalogue.count(Queue::ErasableAfterFlush) > 0 {
+                if self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
                     self.flush_all()?;
                     continue;
                 }

@@ -161,7 +161,8 @@ impl<F: Flash> Jffs2<F> {
             if self.catalogue.count(Queue::ErasePending) == 0 {
                 if let Some(erasable) = self.catalogue.head(Queue::Erasable) {
                     self.catalogue.file(erasable, Queue::ErasePending);
-                } else if self.catalogue.count(Queue::ErasableAfterFlush) > 0 {
+                } else if self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
+                    // Where nothing waits, what they wait for is being written elsewhere after a failed program: not there yet.
                     self.flush_all()?;
                     return Ok(false);
                 } else {
