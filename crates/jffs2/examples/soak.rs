@@ -119,6 +119,7 @@ fn table(cuts: &[Cut]) {
 fn soak() -> Result<(), String> {
     let arguments = arguments()?;
     if let Some(seed) = arguments.replay {
+        println!("{:?}", run(seed));
         table(&cut(seed)?);
         return Ok(());
     }

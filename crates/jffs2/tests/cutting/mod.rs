@@ -350,7 +350,7 @@ fn check<F: Flash>(fs: &Jffs2<F>, history: &History, operation: usize, regions: 
 }
 
 /// A run that is cut.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Run {
     pub geometry: FlashGeometry,
     pub options: MountOptions,
