@@ -76,9 +76,9 @@ pub struct Entry {
     pub version: u32,
     /// The node.
     pub node: NodeAddress,
-    /// Its place in listings, which [`Entries`] gives.
-    pub cookie: u64,
 }
+
+const _: () = assert!(size_of::<Entry>() == 16);
 
 /// The names of a directory, deletions included.
 ///
@@ -126,7 +126,6 @@ impl Entries {
                 *cookie = last + 1;
             }
             last = *cookie;
-            named.entry.cookie = last;
         }
         Self { names: list.into_iter().collect() }
     }
@@ -165,25 +164,23 @@ impl Entries {
         self.names.values().map(|named| (&*named.name, &named.entry))
     }
 
-    /// The names whose cookie is greater than `cookie`, by cookie, without deletions.
-    pub fn after(&self, cookie: u64) -> impl Iterator<Item = (&[u8], &Entry)> {
+    /// Cookie, name and entry of those whose cookie is greater than `cookie`, by cookie, without deletions.
+    pub fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &[u8], &Entry)> {
         self.names
             .range(cookie.saturating_add(1)..)
-            .map(|(_, named)| (&*named.name, &named.entry))
-            .filter(|(_, entry)| entry.inode != 0)
+            .map(|(cookie, named)| (*cookie, &*named.name, &named.entry))
+            .filter(|(_, _, entry)| entry.inode != 0)
     }
 
     /// Puts `entry` in the place of what stands for the name, and returns that. A name keeps its cookie.
-    pub fn put(&mut self, name: &[u8], mut entry: Entry) -> Option<Entry> {
+    pub fn put(&mut self, name: &[u8], entry: Entry) -> Option<Entry> {
         if let Some(cookie) = self.cookie_of(name) {
-            entry.cookie = cookie;
             return self.names.get_mut(&cookie).map(|named| std::mem::replace(&mut named.entry, entry));
         }
         let mut cookie = first_cookie(name);
         while self.names.contains_key(&cookie) {
             cookie += 1;
         }
-        entry.cookie = cookie;
         self.names.insert(cookie, Named { name: name.into(), entry });
         None
     }
@@ -231,7 +228,7 @@ mod tests {
     use super::*;
 
     fn entry(inode: u32) -> Entry {
-        Entry { inode, kind: 8, version: 1, node: NodeAddress(0), cookie: 0 }
+        Entry { inode, kind: 8, version: 1, node: NodeAddress(0) }
     }
 
     #[test]
@@ -240,13 +237,13 @@ mod tests {
         for (name, inode) in [("a", 2), ("b", 3), ("c", 4)] {
             entries.put(name.as_bytes(), entry(inode));
         }
-        let head = entries.after(0).next().map(|(name, entry)| (name.to_vec(), entry.cookie));
+        let head = entries.after(0).next().map(|(cookie, name, _)| (name.to_vec(), cookie));
         let first = head.as_ref().unwrap().1;
         let head = head.into_iter();
         entries.put(b"a", entry(0));
         entries.put(b"b", entry(9));
         entries.put(b"d", entry(5));
-        let mut seen: Vec<_> = entries.after(first).map(|(name, entry)| (name.to_vec(), entry.inode)).collect();
+        let mut seen: Vec<_> = entries.after(first).map(|(_, name, entry)| (name.to_vec(), entry.inode)).collect();
         seen.extend(
             head.filter(|(name, _)| name != b"a").map(|(name, _)| (name.clone(), entries.inode(&name).unwrap())),
         );
@@ -272,7 +269,7 @@ mod tests {
         assert_eq!(entries.put(b"a", entry(7)).map(|old| old.inode), Some(4));
         assert_eq!(entries.forget(b"a").map(|old| old.inode), Some(7));
         assert!(entries.put(b"a", entry(9)).is_none());
-        assert_eq!(entries.get(b"a").map(|entry| entry.cookie), Some(start));
+        assert_eq!(entries.cookie_of(b"a"), Some(start));
     }
 
     #[test]

@@ -202,12 +202,12 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let (entries, body) = self.listing(directory)?;
-        for (name, entry) in entries.into_iter().flat_map(|entries| entries.after(cookie)) {
+        for (cookie, name, entry) in entries.into_iter().flat_map(|entries| entries.after(cookie)) {
             if body.dropped.contains(&entry.node) {
                 continue;
             }
             let inode = InodeNumber(u64::from(entry.inode));
-            if sink(DirectoryEntry { name, inode, kind: self.entry_kind(entry), cookie: entry.cookie }).is_break() {
+            if sink(DirectoryEntry { name, inode, kind: self.entry_kind(entry), cookie }).is_break() {
                 break;
             }
         }

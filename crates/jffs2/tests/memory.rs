@@ -5,19 +5,39 @@ mod common;
 use common::{RamFlash, mount, plant, run};
 use nandkit_jffs2::MountOptions;
 
+/// Bytes and nodes of a mount of what mkfs.jffs2 makes of a tree, told.
+fn measured(arguments: &[&str], image: &std::path::Path) -> (usize, usize) {
+    run(
+        "mkfs.jffs2",
+        &[arguments, &["-o", image.to_str().unwrap(), "-e", "131072", "-l", "-q", "--with-xattr"]].concat(),
+    );
+    let volume = mount(RamFlash::nor(std::fs::read(image).unwrap(), 128 << 10), MountOptions::default()).unwrap();
+    let (bytes, nodes) = (volume.memory(), volume.node_count());
+    println!("{bytes} bytes for {nodes} nodes: {:.1} for each", bytes as f64 / nodes as f64);
+    assert!(bytes / nodes > 28, "not less than what the nodes alone take");
+    (bytes, nodes)
+}
+
 #[test]
 fn a_node_takes_less_than_120_bytes() {
     let scratch = tempfile::tempdir().unwrap();
-    let root = scratch.path().join("root");
-    // Most files of one or two pages: many inodes and names for few nodes. (With none longer than a page it would be about 125.)
+    let (root, image) = (scratch.path().join("root"), scratch.path().join("image"));
+    // Most files of one or two pages: many inodes and names for few nodes.
     let table = plant(&root, 800, 5);
-    let image = scratch.path().join("image");
-    let (root, table, output) = (root.to_str().unwrap(), table.to_str().unwrap(), image.to_str().unwrap());
-    run("mkfs.jffs2", &["-r", root, "-D", table, "-o", output, "-e", "131072", "-l", "-q", "--with-xattr"]);
-    let volume = mount(RamFlash::nor(std::fs::read(&image).unwrap(), 128 << 10), MountOptions::default()).unwrap();
-    let (bytes, nodes) = (volume.memory(), volume.node_count());
-    println!("{bytes} bytes for {nodes} nodes: {} for each", bytes / nodes);
-    assert!(nodes > 2000 && bytes / nodes < 120, "{bytes} bytes for {nodes} nodes");
-    // Not less than what the nodes alone take.
-    assert!(bytes / nodes > 28);
+    let (bytes, nodes) = measured(&["-r", root.to_str().unwrap(), "-D", table.to_str().unwrap()], &image);
+    assert!(nodes > 2000 && bytes < 120 * nodes, "{bytes} bytes for {nodes} nodes");
+}
+
+/// The worst that there is: a name and an inode for each node of data.
+#[test]
+fn a_node_takes_little_more_where_no_file_is_longer_than_a_page() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (root, image) = (scratch.path().join("root"), scratch.path().join("image"));
+    for number in 0..3000 {
+        let directory = root.join(format!("directory-{}", number % 100));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(format!("file-{number}.c")), vec![number as u8; number % 4096 + 1]).unwrap();
+    }
+    let (bytes, nodes) = measured(&["-r", root.to_str().unwrap()], &image);
+    assert!(nodes >= 6000 && bytes < 136 * nodes, "{bytes} bytes for {nodes} nodes");
 }

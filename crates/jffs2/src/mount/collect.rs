@@ -137,7 +137,7 @@ impl Collected {
                     continue;
                 }
                 let FoundName { version, inode, kind, name, .. } = name;
-                entries.push((name, Entry { inode, kind, version, node, cookie: 0 }));
+                entries.push((name, Entry { inode, kind, version, node }));
             }
             if let Some(inode) = self.inodes.get_mut(&parent) {
                 inode.entries = Some(Box::new(Entries::of(entries)));

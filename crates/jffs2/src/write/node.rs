@@ -215,7 +215,7 @@ impl<F: Flash> Jffs2<F> {
         let at = self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp.0), cause, order })?;
         let directory = self.inode_mut(fields.parent)?;
         directory.nodes.push(at);
-        let entry = Entry { inode: fields.inode, kind: fields.kind, version: fields.version, node: at, cookie: 0 };
+        let entry = Entry { inode: fields.inode, kind: fields.kind, version: fields.version, node: at };
         let old = directory.entries.get_or_insert_default().put(name, entry);
         if let Some(old) = old {
             self.obsolete(old.node);
