@@ -121,7 +121,7 @@ impl Entries {
         }
         list.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
         let mut last = 0;
-        for (cookie, named) in &mut list {
+        for (cookie, _) in &mut list {
             if *cookie <= last {
                 *cookie = last + 1;
             }

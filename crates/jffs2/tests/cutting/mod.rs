@@ -49,7 +49,8 @@ impl<D> Snapping<D> {
         if self.random.below(every) != 0 {
             return Vec::new();
         }
-        (0..2).map(|_| CutMoment::ALL[self.random.below(CutMoment::ALL.len() as u64) as usize]).collect()
+        let times = if cause == Cause::Recovery { 3 } else { 2 };
+        (0..times).map(|_| CutMoment::ALL[self.random.below(CutMoment::ALL.len() as u64) as usize]).collect()
     }
 }
 
