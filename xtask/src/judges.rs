@@ -15,7 +15,7 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 17] = [
+pub const JUDGES: [Judge; 18] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
@@ -23,6 +23,7 @@ pub const JUDGES: [Judge; 17] = [
     Judge { tool: "fio", package: "fio" },
     Judge { tool: "mkfs.jffs2", package: "mtd-utils" },
     Judge { tool: "jffs2reader", package: "mtd-utils" },
+    Judge { tool: "jffs2dump", package: "mtd-utils" },
     Judge { tool: "sumtool", package: "mtd-utils" },
     Judge { tool: "lzop", package: "lzop" },
     Judge { tool: "getfattr", package: "attr" },

@@ -1,5 +1,6 @@
 //! The commands and their options: help texts, completions and the man page come from here.
 
+mod change;
 mod image;
 mod serve;
 
@@ -8,6 +9,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use change::{
+    ChangeArguments, ChmodArguments, ChownArguments, GetArguments, LnArguments, MkdirArguments, MvArguments,
+    PutArguments, RmArguments, SetfattrArguments,
+};
 pub use image::{
     CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
     MkfsArguments, MkfsFormat,
@@ -54,6 +59,24 @@ pub enum Command {
     Mkfs(MkfsArguments),
     /// Serve an emulated disk, or a file, over NBD.
     Serve(ServeArguments),
+    /// Put a file or a tree into an image.
+    Put(PutArguments),
+    /// Get a file or a directory out of an image.
+    Get(GetArguments),
+    /// Remove files or directories from an image.
+    Rm(RmArguments),
+    /// Rename or move files and directories of an image.
+    Mv(MvArguments),
+    /// Make directories in an image.
+    Mkdir(MkdirArguments),
+    /// Make links in an image.
+    Ln(LnArguments),
+    /// Change permissions of files of an image.
+    Chmod(ChmodArguments),
+    /// Change owners of files of an image.
+    Chown(ChownArguments),
+    /// Set or remove extended attributes of files of an image.
+    Setfattr(SetfattrArguments),
     /// List the recycling policies.
     Policies(PoliciesArguments),
     /// Print a completion script for a shell.

@@ -55,6 +55,15 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Check(arguments) => image::check(&arguments),
         Command::Mkfs(arguments) => image::mkfs(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Put(arguments) => image::put(&arguments),
+        Command::Get(arguments) => image::get(arguments),
+        Command::Rm(arguments) => image::rm(&arguments),
+        Command::Mv(arguments) => image::mv(&arguments),
+        Command::Mkdir(arguments) => image::mkdir(&arguments),
+        Command::Ln(arguments) => image::ln(&arguments),
+        Command::Chmod(arguments) => image::chmod(&arguments),
+        Command::Chown(arguments) => image::chown(&arguments),
+        Command::Setfattr(arguments) => image::setfattr(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

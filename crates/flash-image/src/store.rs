@@ -14,6 +14,9 @@ use crate::image::{DumpOptions, Image};
 use crate::journal::{self, Journal};
 use crate::mmap;
 
+/// How often a file may be replaced between its opening and its lock.
+const REPLACED_MAX: u32 = 16;
+
 /// The open files of an image that may be changed.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -209,8 +212,33 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Opens a file and takes its advisory lock.
+/// Opens a file and takes its advisory lock. A file that another one replaced before the lock was there is left for that one.
 fn open_locked(path: &Path, access: Access) -> Result<File> {
+    for _ in 0..REPLACED_MAX {
+        let file = open_and_lock(path, access)?;
+        if access == Access::ReadOnly || is_at(&file, path) {
+            return Ok(file);
+        }
+    }
+    let detail = format!("{} is in use: other processes replace it all the time", path.display());
+    Err(ImageError::new(ImageErrorKind::InUse, detail))
+}
+
+/// Whether a path still leads to an open file.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let same =
+        |found: std::fs::Metadata, open: std::fs::Metadata| (found.dev(), found.ino()) == (open.dev(), open.ino());
+    std::fs::metadata(path).and_then(|found| Ok(same(found, file.metadata()?))).unwrap_or(false)
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
+fn open_and_lock(path: &Path, access: Access) -> Result<File> {
     let file = OpenOptions::new()
         .read(true)
         .write(access == Access::ReadWrite)

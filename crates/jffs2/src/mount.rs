@@ -56,7 +56,7 @@ impl<F: Flash> Jffs2<F> {
         let mut catalogue = blocks::file(&shape, &mut collected)?;
         let writer = match options.read_only {
             true => None,
-            false => Some(Box::new(Writer::new(&options.write, &mut catalogue, medium.now()))),
+            false => Some(Box::new(Writer::new(&options.write, &mut catalogue, shape.page_size, medium.now()))),
         };
         let highest_inode = collected.inodes.last_key_value().map_or(ROOT, |(number, _)| (*number).max(ROOT));
         let Collected { inodes, xattrs, .. } = collected;

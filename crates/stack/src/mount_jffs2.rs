@@ -128,6 +128,7 @@ fn mount_options(spec: &Jffs2Spec, seed: u64) -> Result<MountOptions, StackError
             separation: spec.separation().map_err(wrong)?,
             seed,
             background: (spec.background_ms > 0).then_some(Nanos::from_millis(spec.background_ms)),
+            ..WriteOptions::default()
         },
         ..MountOptions::default()
     })

@@ -235,7 +235,7 @@ fn identity(found: &Stat) -> Identity {
     (found.st_dev, found.st_ino, u64::try_from(found.st_size).unwrap_or(0), modified.0)
 }
 
-fn kind_of(mode: RawMode) -> Option<FileKind> {
+pub(crate) fn kind_of(mode: RawMode) -> Option<FileKind> {
     Some(match FileType::from_raw_mode(mode) {
         FileType::RegularFile => FileKind::Regular,
         FileType::Directory => FileKind::Directory,
@@ -248,7 +248,7 @@ fn kind_of(mode: RawMode) -> Option<FileKind> {
     })
 }
 
-fn node_of(found: &Stat, kind: FileKind) -> SourceNode {
+pub(crate) fn node_of(found: &Stat, kind: FileKind) -> SourceNode {
     let mut node = SourceNode::new(kind, (found.st_mode & 0o7777) as u16).owned_by(found.st_uid, found.st_gid);
     if matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice) {
         let (major, minor) = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));

@@ -19,7 +19,7 @@ fn bytes32(text: &str) -> Result<u32, String> {
     u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many, expected at most {}", u32::MAX))
 }
 
-fn owner(text: &str) -> Result<(u32, u32), String> {
+pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
     let wrong = || format!("\"{text}\" is no owner; expected UID:GID in numbers, as 0:0");
     let (uid, gid) = text.split_once(':').ok_or_else(wrong)?;
     Ok((uid.parse().map_err(|_| wrong())?, gid.parse().map_err(|_| wrong())?))

@@ -44,7 +44,12 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
     check_jffs2_build(&build).map_err(input)?;
     let table = arguments.device_table.as_deref().map(device_table).transpose()?;
     let adjustments = adjustments(arguments)?;
-    let tree = AdjustedTree::new(source(arguments)?, &adjustments, table.as_ref()).map_err(tree_input)?;
+    let tree = AdjustedTree::new(
+        source(&arguments.from, &arguments.exclude, arguments.no_xattrs, "--from ")?,
+        &adjustments,
+        table.as_ref(),
+    )
+    .map_err(tree_input)?;
     let image = &arguments.image;
     let mut file = NewFile::begin(image)?;
     let summary = write(&tree, &build, &mut file, image)?;
@@ -84,7 +89,7 @@ fn write(tree: &dyn SourceTree, build: &Jffs2Build, file: &mut NewFile, image: &
 
 /// The tree as it comes, but for the times of the last read and of the last change of attributes: these become that of modification. They change when a tree is read or copied,
 /// archives do not hold them, and the same tree is to give the same image.
-struct Source {
+pub struct Source {
     tree: Box<dyn SourceTree + Send>,
     nodes: Vec<SourceNode>,
 }
@@ -107,19 +112,19 @@ impl SourceTree for Source {
     }
 }
 
-fn source(arguments: &Jffs2Arguments) -> Result<Source, Failure> {
-    let from = &arguments.from;
+/// A directory, a tar archive, or with `-` one from standard input. `option` names it in messages.
+pub fn source(from: &Path, exclude: &[String], no_xattrs: bool, option: &str) -> Result<Source, Failure> {
     if from == Path::new("-") {
         let read = TarArchive::read(io::stdin().lock(), &ArchiveOptions::default());
         return read.map(Source::new).map_err(tree_input);
     }
     if from.is_dir() {
-        let exclude = arguments.exclude.iter().map(|path| path.as_bytes().to_vec()).collect();
-        let options = DirectoryOptions { exclude, no_xattrs: arguments.no_xattrs };
+        let exclude = exclude.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let options = DirectoryOptions { exclude, no_xattrs };
         return HostDirectory::open(from, &options).map(Source::new).map_err(tree_input);
     }
     TarArchive::open(from, &ArchiveOptions::default()).map(Source::new).map_err(|error| {
-        Failure::Input(format!("--from {}: {error}; expected a directory or a tar archive", from.display()))
+        Failure::Input(format!("{option}{}: {error}; expected a directory or a tar archive", from.display()))
     })
 }
 
@@ -143,7 +148,7 @@ fn adjustments(arguments: &Jffs2Arguments) -> Result<Adjustments, Failure> {
 }
 
 /// The latest time that an image may hold, where the environment says one (reproducible-builds.org, "SOURCE_DATE_EPOCH specification").
-fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
+pub fn source_date_epoch() -> Result<Option<Timestamp>, Failure> {
     let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else { return Ok(None) };
     let seconds = text.to_str().and_then(|text| text.parse::<i64>().ok());
     let time = seconds.filter(|seconds| *seconds >= 0).and_then(|seconds| seconds.checked_mul(1_000_000_000));

@@ -1,13 +1,16 @@
 //! The commands that open, make and check images.
 
 mod cat;
+mod change;
 mod check;
 mod deleted;
 mod extract;
+mod get;
 mod info;
 mod ls;
 mod mkfs;
 mod new_file;
+mod put;
 mod time;
 
 use std::collections::BTreeMap;
@@ -19,11 +22,14 @@ use nandkit_vfs::InodeNumber;
 use serde_json::{Value, json};
 
 pub use cat::cat;
+pub use change::{chmod, chown, ln, mkdir, mv, rm, setfattr};
 pub use check::check;
 pub use extract::extract;
+pub use get::get;
 pub use info::info;
 pub use ls::ls;
 pub use mkfs::mkfs;
+pub use put::put;
 
 use crate::args::ImageArguments;
 use crate::failure::Failure;

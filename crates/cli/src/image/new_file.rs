@@ -60,6 +60,25 @@ impl NewFile {
         Ok(Self { file, path: path.to_path_buf(), unfinished })
     }
 
+    /// A file that is to replace one that exists, with its owner and permissions.
+    pub fn begin_again(path: &Path) -> Result<Self, Failure> {
+        let new = Self::begin(path)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let found = std::fs::metadata(path).map_err(|error| failed(path, "look at it", error))?;
+            let (file, made) = (new.file.as_file(), new.file.as_file().metadata());
+            let made = made.map_err(|error| failed(path, "look at the new file", error))?;
+            let (uid, gid) = (found.uid(), found.gid());
+            if (uid, gid) != (made.uid(), made.gid()) {
+                let set = std::os::unix::fs::fchown(file, Some(uid), Some(gid));
+                set.map_err(|error| failed(path, &format!("keep its owner {uid}:{gid}"), error))?;
+            }
+            file.set_permissions(found.permissions()).map_err(|error| failed(path, "keep its permissions", error))?;
+        }
+        Ok(new)
+    }
+
     /// The file.
     pub fn file(&mut self) -> &mut File {
         self.file.as_file_mut()

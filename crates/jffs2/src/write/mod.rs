@@ -68,18 +68,26 @@ struct OpenBlock {
 }
 
 impl Writer {
-    /// A writer for a volume that was just mounted. Blocks that the mount left open are closed: a page that a power cut interrupted may look erased, and would
-    /// hold nothing that is written to it. (Linux goes on writing in the block with the most room.)
-    pub(crate) fn new(options: &WriteOptions, catalogue: &mut Catalogue, now: Nanos) -> Self {
+    /// A writer for a volume that was just mounted, on a device with pages of `page_size` bytes. Blocks that the mount left open are closed: a page that a power cut interrupted may
+    /// look erased, and would hold nothing that is written to it. (Linux goes on writing in the block with the most room, and so does this with [`WriteOptions::reopen`].)
+    pub(crate) fn new(options: &WriteOptions, catalogue: &mut Catalogue, page_size: u32, now: Nanos) -> Self {
         let separator = Separator::new(options.separation);
         let regions = separator.regions();
         let bytes = u64::from(catalogue.erase_size) * catalogue.blocks.len() as u64;
         let levels = Levels::new(bytes, catalogue.erase_size, catalogue.blocks.len() as u32, regions);
         let left: Vec<BlockIndex> = catalogue.on(Queue::Open).chain(catalogue.on(Queue::Collecting)).collect();
-        for block in left {
-            let free = catalogue.block(block).map_or(0, |block| block.free);
-            catalogue.waste(block, free, now);
-            catalogue.close(block);
+        let mut open: Vec<OpenBlock> = (0..regions).map(|_| OpenBlock::default()).collect();
+        for number in left {
+            let Some(block) = catalogue.block(number) else { continue };
+            let (free, is_open) = (block.free, block.queue == Queue::Open);
+            if let Some(first) = open.first_mut().filter(|_| options.reopen && is_open) {
+                // A page that holds something already is not programmed again. What the block holds is in no summary.
+                catalogue.waste(number, free % page_size.max(1), now);
+                (first.block, first.summary) = (Some(number), Collector::new(false));
+                continue;
+            }
+            catalogue.waste(number, free, now);
+            catalogue.close(number);
         }
         if options.separation.base() == Base::Writes {
             // The time of the mount is no count of writes: all are long ago.
@@ -90,7 +98,7 @@ impl Writer {
         Self {
             options: *options,
             levels,
-            open: (0..regions).map(|_| OpenBlock::default()).collect(),
+            open,
             compressor: Compressor::new(),
             draws: Random::new(options.seed, "jffs2"),
             phase: Random::new(options.seed, "jffs2 ticks").below(1 << 32),

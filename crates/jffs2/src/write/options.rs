@@ -58,6 +58,9 @@ pub struct WriteOptions {
     /// The least time between two passes of the background collector, which works as long as there are blocks to erase, few free or many very dirty ones; `None`: the
     /// collector works only when space is needed. Linux: 50 ms.
     pub background: Option<Nanos>,
+    /// Whether writing goes on in the block that the mount found with the most room, as in Linux, and not in a new one: for devices on which no power cut can leave a page that looks
+    /// erased and is not, as files are.
+    pub reopen: bool,
 }
 
 impl Default for WriteOptions {
@@ -71,6 +74,7 @@ impl Default for WriteOptions {
             separation: Separation::None,
             seed: 0,
             background: None,
+            reopen: false,
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Images: what is in them, and their file systems for reading. A chip that a file holds, a dump of flash, or a volume as it is. Nothing here changes the file.
+//! Images: what is in them, and their file systems for reading. A chip that a file holds, a dump of flash, or a volume as it is. Nothing here changes the file; [`ChangingImage`] changes a copy.
 
 mod build;
+mod change;
 mod chip;
 mod detect;
 mod fat;
@@ -15,6 +16,7 @@ use std::path::Path;
 use nandkit_units::Clock;
 
 pub use build::{Jffs2Build, build_jffs2, check_jffs2_build};
+pub use change::{ChangeOptions, ChangedImage, ChangingImage};
 pub use chip::{ChipInfo, Layer, Volume};
 pub use detect::{Detection, RegionInfo};
 pub use fat::FatInfo;

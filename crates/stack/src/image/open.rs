@@ -245,10 +245,10 @@ fn dump(path: &Path, image: Image, found: &Found) -> Result<DumpFlash, StackErro
 }
 
 /// What is to be opened.
-struct Selected {
-    found: Found,
-    region: Option<RegionInfo>,
-    notes: Vec<String>,
+pub(super) struct Selected {
+    pub found: Found,
+    pub region: Option<RegionInfo>,
+    pub notes: Vec<String>,
 }
 
 /// The part that the options name; `None` where they name none. Errors: no such region; a part outside the image.
@@ -358,7 +358,7 @@ fn check_one_block(path: &Path, image: &Image, options: &OpenOptions, found: &Fo
 }
 
 /// Chooses the part that is meant, and refuses an erase size that does not fit it.
-fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
+pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
     let within = part(path, image, options)?.map_or((0, None), |(within, _)| within);
     check_length(path, image, within, options)?;
     let chosen = chosen(path, image, options)?;

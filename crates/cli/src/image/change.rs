@@ -1,0 +1,259 @@
+//! The commands that change an image: on a copy in memory, which takes the file's place when all went well.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nandkit_stack::image::{ChangeOptions, ChangedImage, ChangingImage};
+use nandkit_tree::{Edit, Editor, ModeChange, OwnerChange, TreeError, show};
+use nandkit_units::format_bytes;
+use nandkit_vfs::path::read_file;
+use nandkit_vfs::{ErrorKind, FileSystem, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::mkfs::source_date_epoch;
+use super::new_file::NewFile;
+use super::{finding_line, input, path_json, tell};
+use crate::args::{
+    ChangeArguments, ChmodArguments, ChownArguments, LnArguments, MkdirArguments, MvArguments, RmArguments,
+    SetfattrArguments,
+};
+use crate::failure::Failure;
+use crate::output;
+
+/// An argument as the bytes that the shell gave.
+#[cfg(unix)]
+pub fn bytes(argument: &OsString) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(argument.as_os_str())
+}
+
+/// The time of what is made or changed: the present, or `SOURCE_DATE_EPOCH`.
+pub fn now() -> Result<Timestamp, Failure> {
+    if let Some(time) = source_date_epoch()? {
+        return Ok(time);
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)))
+}
+
+/// Opens an image, lets `work` change it, brings it to its place and reports. An error of `work` leaves the file as it was.
+pub fn change(
+    arguments: &ChangeArguments,
+    work: impl FnOnce(&mut Editor<'_>) -> Result<(), TreeError>,
+) -> Result<(), Failure> {
+    let path = &arguments.image.image;
+    let options = ChangeOptions { compression: arguments.compress.clone(), now: now()?, for_good: !arguments.dry_run };
+    let mut image = ChangingImage::open(path, &arguments.image.options(), &options).map_err(input)?;
+    for note in &image.notes {
+        output::message(&format!("{}: {note}", path.display()));
+    }
+    refuse_damaged(arguments, &image)?;
+    let before = free(image.fs());
+    let mut editor = Editor::new(image.changes());
+    let worked = work(&mut editor);
+    let (edits, skipped, asked) = (editor.edits().to_vec(), editor.skipped().to_vec(), editor.bytes());
+    worked.map_err(|error| failed(path, error, asked, before))?;
+    let after = free(image.fs());
+    if !arguments.dry_run && !edits.is_empty() {
+        let changed = image
+            .finish()
+            .map_err(|error| failed(path, TreeError::Node { path: "/".into(), source: error }, asked, before))?;
+        replace(&changed)?;
+    }
+    tell(&skipped.iter().map(|note| format!("skipped {note}")).collect::<Vec<_>>());
+    if arguments.json {
+        let list: Vec<Value> = edits.iter().map(edit_json).collect();
+        let notes: Vec<String> = skipped.iter().map(ToString::to_string).collect();
+        return output::json(&json!({
+            "dry_run": arguments.dry_run,
+            "changes": list,
+            "skipped": notes,
+            "free_bytes_before": before,
+            "free_bytes_after": after,
+        }));
+    }
+    if arguments.dry_run {
+        let line = |edit: &Edit| {
+            let detail = if edit.detail.is_empty() { String::new() } else { format!(": {}", edit.detail) };
+            format!("would {} {}{detail}\n", edit.action, show(&edit.path))
+        };
+        let lines: String = edits.iter().map(line).collect();
+        output::text(&format!("{lines}{} free, {} after\n", format_bytes(before), format_bytes(after)))?;
+    }
+    Ok(())
+}
+
+/// The collector takes damaged nodes away, and with them what could still be had of them.
+fn refuse_damaged(arguments: &ChangeArguments, image: &ChangingImage) -> Result<(), Failure> {
+    let damage: Vec<String> =
+        image.damage().iter().map(|finding| format!("damaged {}", finding_line(finding))).collect();
+    if damage.is_empty() {
+        return Ok(());
+    }
+    tell(&damage);
+    if arguments.even_if_damaged {
+        return Ok(());
+    }
+    Err(Failure::Check(format!(
+        "{}: the image is damaged, and nothing was changed; expected a sound one (check --repair makes one), or --even-if-damaged",
+        arguments.image.image.display()
+    )))
+}
+
+fn free(fs: &dyn FileSystem) -> u64 {
+    fs.volume().map_or(0, |volume| volume.blocks_free.saturating_mul(volume.block_size.into()))
+}
+
+/// A full volume is told with what was asked for and what there is.
+fn failed(path: &Path, error: TreeError, asked: u64, free: u64) -> Failure {
+    let full = matches!(&error, TreeError::Node { source, .. } if source.kind == ErrorKind::NoSpace);
+    let path = path.display();
+    if full {
+        return Failure::Input(format!(
+            "{path}: {error}; {} of files were to be stored (before compression), and {} are free. Nothing was changed. \
+             Expected less to store, or --size where the flash is larger than the file",
+            format_bytes(asked),
+            format_bytes(free)
+        ));
+    }
+    Failure::Input(format!("{path}: {error}. Nothing was changed"))
+}
+
+/// Brings the bytes to the file's place: whole, or not at all.
+fn replace(changed: &ChangedImage) -> Result<(), Failure> {
+    let path = &changed.file;
+    let mut file = NewFile::begin_again(path)?;
+    let wrong =
+        |doing: &str, error: std::io::Error| Failure::Input(format!("{}: cannot {doing}: {error}", path.display()));
+    file.file().write_all(&changed.bytes).map_err(|error| wrong("write", error))?;
+    file.keep(true)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| wrong("make its new name durable", error))
+}
+
+fn edit_json(edit: &Edit) -> Value {
+    let mut map = Map::new();
+    map.insert("action".to_owned(), edit.action.into());
+    path_json(&edit.path, &mut map);
+    map.insert("detail".to_owned(), edit.detail.clone().into());
+    Value::Object(map)
+}
+
+/// Removes files or directories.
+pub fn rm(arguments: &RmArguments) -> Result<(), Failure> {
+    change(&arguments.change, |editor| {
+        arguments.paths.iter().try_for_each(|path| editor.remove(bytes(path), arguments.recursive, arguments.force))
+    })
+}
+
+/// Renames or moves.
+pub fn mv(arguments: &MvArguments) -> Result<(), Failure> {
+    let Some((to, from)) = arguments.paths.split_last() else { return Ok(()) };
+    change(&arguments.change, |editor| {
+        if from.len() > 1 && !editor.is_directory(bytes(to)) {
+            let what = "several things go into a directory, and this is none".to_owned();
+            return Err(TreeError::Target { path: show(bytes(to)), what });
+        }
+        from.iter().try_for_each(|from| editor.rename(bytes(from), bytes(to), arguments.no_replace))
+    })
+}
+
+/// Makes directories.
+pub fn mkdir(arguments: &MkdirArguments) -> Result<(), Failure> {
+    change(&arguments.change, |editor| {
+        let mut paths = arguments.paths.iter();
+        paths.try_for_each(|path| editor.make_directory(bytes(path), arguments.mode, arguments.parents))
+    })
+}
+
+/// Makes a link.
+pub fn ln(arguments: &LnArguments) -> Result<(), Failure> {
+    let (target, path) = (bytes(&arguments.target), bytes(&arguments.path));
+    change(&arguments.change, |editor| match arguments.symbolic {
+        true => editor.symlink(target, path, arguments.force),
+        false => editor.link(target, path, arguments.force),
+    })
+}
+
+/// Changes permissions.
+pub fn chmod(arguments: &ChmodArguments) -> Result<(), Failure> {
+    let mode = ModeChange::parse(&arguments.mode).map_err(Failure::Input)?;
+    change(&arguments.change, |editor| {
+        arguments.paths.iter().try_for_each(|path| editor.change_mode(bytes(path), &mode, arguments.recursive))
+    })
+}
+
+/// Changes owners.
+pub fn chown(arguments: &ChownArguments) -> Result<(), Failure> {
+    change(&arguments.change, |editor| {
+        let owner = owner(editor.fs(), &arguments.owner)
+            .map_err(|what| TreeError::Target { path: arguments.owner.clone(), what })?;
+        arguments.paths.iter().try_for_each(|path| editor.change_owner(bytes(path), owner, arguments.recursive))
+    })
+}
+
+/// Sets or removes an extended attribute.
+pub fn setfattr(arguments: &SetfattrArguments) -> Result<(), Failure> {
+    let value = attribute_value(arguments.value.as_ref().map_or(&[][..], bytes)).map_err(Failure::Input)?;
+    change(&arguments.change, |editor| {
+        arguments.paths.iter().map(bytes).try_for_each(|path| match (&arguments.name, &arguments.remove) {
+            (Some(name), _) => editor.change_xattr(path, bytes(name), Some(&value)),
+            (None, Some(name)) => editor.change_xattr(path, bytes(name), None),
+            (None, None) => Ok(()),
+        })
+    })
+}
+
+/// Text as it is, or bytes in hexadecimal, as setfattr(1) takes them.
+fn attribute_value(text: &[u8]) -> Result<Vec<u8>, String> {
+    let Some(digits) = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) else { return Ok(text.to_vec()) };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    let pairs = digits.chunks(2).map(|pair| match pair {
+        [high, low] => Some(digit(high)? << 4 | digit(low)?),
+        _ => None,
+    });
+    let wrong =
+        || format!("-v {}: expected an even number of hexadecimal digits after 0x", String::from_utf8_lossy(text));
+    pairs.collect::<Option<Vec<u8>>>().ok_or_else(wrong)
+}
+
+/// `USER:GROUP` as numbers.
+fn owner(fs: &dyn FileSystem, text: &str) -> Result<OwnerChange, String> {
+    let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
+    let entry = if user.is_empty() { None } else { Some(find(fs, "etc/passwd", user)?) };
+    let gid = match group {
+        None => None,
+        // As in chown(1), a user with a colon and no group means the user's own.
+        Some("") => match &entry {
+            Some((_, Some(gid))) => Some(*gid),
+            _ => return Err(format!("the group of \"{user}\" is not known; expected USER:GROUP")),
+        },
+        Some(group) => Some(find(fs, "etc/group", group)?.0),
+    };
+    Ok(OwnerChange { uid: entry.map(|(uid, _)| uid), gid })
+}
+
+/// The number of a name and, for users, of the group: as the image's own file says, or this machine's where the image has none (passwd(5), group(5)).
+fn find(fs: &dyn FileSystem, file: &str, name: &str) -> Result<(u32, Option<u32>), String> {
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
+        let number =
+            name.parse().map_err(|_| format!("\"{name}\" is no number of an owner; expected at most {}", u32::MAX))?;
+        return Ok((number, None));
+    }
+    let content = match read_file(fs, file.as_bytes()) {
+        Ok(content) => content,
+        Err(_) => std::fs::read(Path::new("/").join(file)).unwrap_or_default(),
+    };
+    for line in String::from_utf8_lossy(&content).lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        if let [found, _, number, rest @ ..] = fields.as_slice()
+            && *found == name
+            && let Ok(number) = number.parse()
+        {
+            return Ok((number, rest.first().and_then(|gid| gid.parse().ok())));
+        }
+    }
+    Err(format!("\"{name}\" is not in /{file}; expected a name from there, or a number"))
+}

@@ -1,0 +1,238 @@
+//! Images that are changed by commands. The same commands on a directory of the machine, and jffs2dump, are the judges.
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+
+use common::{nandkit, succeeds};
+use serde_json::Value;
+
+fn run(directory: &Path, command: &str) -> String {
+    // jffs2dump is where only root's path leads.
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", command]).env("PATH", path).current_dir(directory).output().expect("sh runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+fn noise(length: u32, seed: u32) -> Vec<u8> {
+    (0..length).map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+/// A directory with a tree to build an image from, and another one to put into it.
+fn with_trees() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    run(path, "mkdir -p tree/etc/init tree/bin tree/var/log over/etc/init over/lib/deep && mkfifo over/lib/pipe");
+    fs::write(path.join("tree/bin/app"), noise(90_000, 1)).expect("a file");
+    fs::write(path.join("tree/etc/passwd"), "root:x:0:0::/:/bin/sh\nweb:x:33:34::/:\n").expect("a file");
+    fs::write(path.join("tree/etc/group"), "adm:x:4:\n").expect("a file");
+    fs::write(path.join("tree/etc/init/rc"), "old").expect("a file");
+    fs::write(path.join("tree/var/log/messages"), "x\n".repeat(9000)).expect("a file");
+    fs::write(path.join("over/etc/init/rc"), "new").expect("a file");
+    fs::write(path.join("over/lib/a"), noise(30_001, 2)).expect("a file");
+    File::create(path.join("over/lib/hole")).and_then(|file| file.set_len(200_000)).expect("a file");
+    run(path, "cd over && ln lib/a lib/deep/b && ln -s ../a lib/deep/c && chmod 4750 lib/a && chmod 2711 lib/deep");
+    run(path, "cd tree && ln -s lib lib64 && ln etc/group etc/group- && setfattr -n user.old -v 1 bin/app");
+    run(path, "setfattr -n user.color -v green over/lib/a");
+    run(
+        path,
+        "find tree over | xargs -d '\\n' touch -h -d @1600000000 && touch -d @1500000000 over/lib/a over/lib/pipe",
+    );
+    fs::write(path.join("big"), noise(60_000, 3)).expect("a file");
+    run(path, "touch -d @1450000000 big && chmod 640 big");
+    directory
+}
+
+/// What changes an image, and what changes a directory in the same way. `@` stands for the image with its options, or for the directory.
+const STEPS: [(&str, &str); 17] = [
+    ("put @ -r over /", "cp -a over/. @/"),
+    ("put @ big /etc", "cp -p big @/etc"),
+    ("put @ big /bin/app", "cp -p big @/bin/app"),
+    ("put @ - /etc/motd < big", "cat big > @/etc/motd && touch -d @1600000000 @/etc/motd"),
+    ("put @ - /etc/group < over/etc/init/rc", "cat over/etc/init/rc > @/etc/group; touch -d @1600000000 @/etc/group"),
+    ("mkdir @ -p /opt/a/b /opt/a/c -m 750", "mkdir -p @/opt/a/b @/opt/a/c && chmod 750 @/opt/a/b @/opt/a/c"),
+    ("mkdir @ /opt/d", "mkdir @/opt/d"),
+    ("mv @ /etc/big /bin/app /opt/d", "mv @/etc/big @/bin/app @/opt/d"),
+    ("mv @ /opt/d/big /etc/passwd", "mv @/opt/d/big @/etc/passwd"),
+    ("ln @ /opt/d/app /bin/other", "ln @/opt/d/app @/bin/other"),
+    ("ln @ -sf ../opt/d/app /bin/other", "ln -sf ../opt/d/app @/bin/other && touch -h -d @1600000000 @/bin/other"),
+    ("ln @ -s /x/y /opt", "ln -s /x/y @/opt && touch -h -d @1600000000 @/opt/y"),
+    ("chmod @ u+x,go-w,o=X /etc/motd", "chmod u+x,go-w,o=X @/etc/motd"),
+    ("chmod @ -R a+rX,g-s /opt /lib", "chmod -R a+rX,g-s @/opt @/lib"),
+    ("setfattr @ -n user.new -v 0x610062 /lib/a", "setfattr -n user.new -v 0x610062 @/lib/a"),
+    ("setfattr @ -x user.color /lib/a", "setfattr -x user.color @/lib/a"),
+    ("rm @ -r /var /etc/group-", "rm -r @/var @/etc/group-"),
+];
+
+/// Everything that find knows of a tree; the times of directories, which commands set to the present, excepted.
+fn listing(directory: &Path, tree: &str) -> String {
+    let format = "%P|%y|%m|%l|%n";
+    let script = format!("find . -type d -printf '{format}\\n' -o -printf '{format}|%s|%Ts\\n' | LC_ALL=C sort");
+    run(&directory.join(tree), &format!("{script}; getfattr -hdR -m ^user . | grep ."))
+}
+
+/// jffs2dump knows every node, and has nothing against any.
+fn judge(directory: &Path, image: &str, options: &str) {
+    let told = run(directory, &format!("jffs2dump -c {options} {image} 2>&1"));
+    assert!(told.matches("Inode").count() > 3 && told.matches("Dirent").count() > 3, "{image}: {told}");
+    let complaints: Vec<&str> = told.lines().filter(|line| line.to_lowercase().contains("wrong")).collect();
+    assert!(complaints.is_empty(), "{image} {options}: {complaints:?}");
+}
+
+#[test]
+fn commands_do_to_an_image_what_they_do_to_a_directory() {
+    let directory = with_trees();
+    let path = directory.path();
+    let binary = env!("CARGO_BIN_EXE_nandkit");
+    run(path, "cp -a tree mirror");
+    for (_, theirs) in STEPS {
+        run(path, &theirs.replace("@/", "mirror/"));
+    }
+    let expected = listing(path, "mirror");
+    assert!(
+        expected.contains("user.new") && expected.contains("etc/motd|f|741|") && !expected.contains("group-"),
+        "{expected}"
+    );
+    let before = noise(3 << 14, 9);
+    for (number, (mkfs, options, judged)) in [
+        ("-e 16K --size 1M", "", "-l"),
+        ("-e 128K --size 2M -n --endian big --compress lzo", "--compress lzo", "-b"),
+        ("-e 64K --compress none", "--size 2M --compress none", "-l"),
+        ("-e 16K -n --size 1M", "--page-size 512 --oob-size 16", "-l -d 512 -o 16"),
+        ("-e 128K -n --size 2M --compress rtime", "--page-size 2048 --oob-size 64 --compress size", "-l -d 2048 -o 64"),
+        ("-e 16K --size 1M", "--offset 48K --size 1M --compress priority", ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let image = format!("i{number}");
+        let words: Vec<&str> = mkfs.split(' ').collect();
+        succeeds(path, &[&["mkfs", "jffs2", "--from", "tree", &image], words.as_slice()].concat());
+        if judged.ends_with(|last: char| last.is_ascii_digit()) {
+            let sizes: Vec<usize> = judged.split(' ').filter_map(|word| word.parse().ok()).collect();
+            let plain = fs::read(path.join(&image)).expect("reads");
+            let pages = plain.chunks(sizes[0]).flat_map(|page| page.iter().copied().chain(vec![0xFF; sizes[1]]));
+            fs::write(path.join(&image), pages.collect::<Vec<u8>>()).expect("writes");
+        }
+        if judged.is_empty() {
+            let plain = fs::read(path.join(&image)).expect("reads");
+            fs::write(path.join(&image), [&before[..], &plain, &before].concat()).expect("writes");
+        }
+        run(path, &format!("chmod 604 {image}"));
+        for (ours, _) in STEPS {
+            let line = ours.replace('@', &format!("{image} {options}"));
+            run(path, &format!("SOURCE_DATE_EPOCH=1600000000 {binary} {line}"));
+        }
+        let opened = options.split_once("--compress").map_or(options, |(opened, _)| opened);
+        run(path, &format!("{binary} check {image} {opened} && {binary} extract {image} out{number} {opened}"));
+        let found = listing(path, &format!("out{number}"));
+        assert_eq!(found, expected, "{mkfs} {options}");
+        run(path, &format!("diff -r --no-dereference -x pipe mirror out{number}"));
+        assert_eq!(fs::metadata(path.join(&image)).expect("there").permissions().mode() & 0o777, 0o604, "{image}");
+        if judged.is_empty() {
+            let now = fs::read(path.join(&image)).expect("reads");
+            assert!(now.starts_with(&before) && now.ends_with(&before), "outside the region nothing changes");
+            assert_eq!(now.len(), 2 * before.len() + (1 << 20));
+        } else {
+            judge(path, &image, judged);
+        }
+    }
+    assert_eq!(
+        fs::read_dir(path).expect("lists").flatten().filter(|entry| entry.path().extension().is_some()).count(),
+        0
+    );
+}
+
+#[test]
+fn jffs2dump_knows_every_node_of_our_images() {
+    let directory = with_trees();
+    let path = directory.path();
+    for order in ["little", "big"] {
+        for compress in ["zlib", "lzo", "rtime", "none", "zlib,lzo,rtime"] {
+            let words = ["mkfs", "jffs2", "--from", "tree", "--force", "i", "--endian", order, "--compress", compress];
+            succeeds(path, &words);
+            judge(path, "i", if order == "big" { "-b" } else { "-l" });
+        }
+    }
+    // The judge has eyes.
+    let mut image = fs::read(path.join("i")).expect("reads");
+    common::jffs2::flip(&mut image, b"passwd");
+    fs::write(path.join("i"), image).expect("writes");
+    assert!(std::panic::catch_unwind(|| judge(path, "i", "-b")).is_err());
+}
+
+#[test]
+fn an_image_is_changed_whole_or_not_at_all() {
+    let directory = with_trees();
+    let path = directory.path();
+    succeeds(path, &["mkfs", "jffs2", "--from", "tree", "-e", "16K", "--size", "512K", "i"]);
+    let good = fs::read(path.join("i")).expect("reads");
+    fs::write(path.join("huge"), noise(600_000, 7)).expect("a file");
+    run(path, "ln -s i link && head -c 100 huge > junk && mkdir folder && mv huge folder");
+    let refused = |arguments: &[&str], status: i32, expected: &[&str]| {
+        let outcome = nandkit(path, arguments);
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(status), ""), "{arguments:?}: {}", outcome.stderr);
+        for part in expected {
+            assert!(outcome.stderr.contains(part), "{part:?} is not in {arguments:?}: {}", outcome.stderr);
+        }
+    };
+    for (arguments, expected) in [
+        (
+            vec!["put", "i", "-r", "folder", "/", "--compress", "none"],
+            vec!["585.9 KiB", "are free", "Nothing was changed", "--size"],
+        ),
+        (vec!["put", "i", "folder", "/"], vec!["-r"]),
+        (vec!["put", "i", "big", "/no/where"], vec!["/no/where", "NotFound"]),
+        (vec!["put", "i", "big", "/lib64"], vec!["/lib64", "Exists"]),
+        (vec!["rm", "i", "/etc/group", "/etc/init"], vec!["/etc/init", "-r"]),
+        (vec!["rm", "i", "-r", "/"], vec!["InvalidArgument"]),
+        (vec!["mv", "i", "/etc", "/etc/init"], vec!["/etc", "InvalidArgument"]),
+        (vec!["mv", "i", "-n", "/etc/passwd", "/etc/group"], vec!["Exists"]),
+        (vec!["mkdir", "i", "/etc"], vec!["/etc", "Exists"]),
+        (vec!["ln", "i", "/etc", "/x"], vec!["IsADirectory"]),
+        (vec!["chmod", "i", "u+q", "/etc"], vec!["u+q", "octal"]),
+        (vec!["chown", "i", "nobody-of-this-name", "/etc"], vec!["/etc/passwd"]),
+        (vec!["chown", "i", "70000", "/etc"], vec!["70000", "65535"]),
+        (vec!["setfattr", "i", "-n", "user.x", "-v", "0x123", "/etc"], vec!["0x123", "even"]),
+        (vec!["setfattr", "i", "-x", "user.none", "/etc"], vec!["NoAttribute"]),
+        (vec!["put", "junk", "big", "/"], vec!["junk"]),
+        (vec!["rm", "i", "/etc/group", "--compress", "lzma"], vec!["lzma", "zlib"]),
+    ] {
+        refused(&arguments, 2, &expected);
+        assert!(fs::read(path.join("i")).expect("reads") == good, "{arguments:?}");
+    }
+    let told = succeeds(path, &["rm", "i", "--dry-run", "/etc/group", "/etc/passwd"]);
+    assert!(told.starts_with("would remove /etc/group\nwould remove /etc/passwd\n"), "{told}");
+    assert!(fs::read(path.join("i")).expect("reads") == good);
+    // One writer at a time, and none while somebody reads.
+    let reader = File::open(path.join("i")).expect("opens");
+    reader.lock_shared().expect("locks");
+    refused(&["rm", "i", "/etc/group"], 2, &["in use"]);
+    drop(reader);
+    let mut damaged = good.clone();
+    common::jffs2::flip(&mut damaged, b"passwd");
+    fs::write(path.join("d"), &damaged).expect("writes");
+    refused(&["rm", "d", "/etc/group"], 1, &["damaged", "--repair"]);
+    assert!(fs::read(path.join("d")).expect("reads") == damaged);
+    succeeds(path, &["rm", "d", "--even-if-damaged", "/etc/group"]);
+    // Through a link, the file that it leads to.
+    let report: Value =
+        serde_json::from_str(&succeeds(path, &["chown", "link", "web:adm", "/bin", "--json"])).expect("JSON");
+    assert_eq!((&report["changes"][0]["detail"], &report["dry_run"]), (&"33:4".into(), &false.into()), "{report}");
+    assert!(path.join("link").is_symlink() && succeeds(path, &["ls", "-l", "i"]).contains(" 33 4 "));
+    // And out again.
+    succeeds(path, &["get", "i", "/etc/passwd"]);
+    succeeds(path, &["get", "i", "-r", "/etc", "out"]);
+    run(path, "cmp passwd tree/etc/passwd && diff -r tree/etc out && [ $(stat -c %Y passwd) = 1600000000 ]");
+    refused(&["get", "i", "/etc/passwd"], 2, &["--force"]);
+    assert_eq!(
+        fs::metadata(path.join("i")).expect("there").uid(),
+        fs::metadata(path.join("big")).expect("there").uid()
+    );
+}

@@ -1,0 +1,215 @@
+//! Images that are changed: in a copy in memory, which whoever opened it brings to its place.
+
+use std::path::{Path, PathBuf};
+
+use nandkit_codec::compression::Compression;
+use nandkit_flash::Flash;
+use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image, text};
+use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, node_type};
+use nandkit_jffs2::medium::Cleanmarker;
+use nandkit_jffs2::write::{CompressionMode, WriteOptions};
+use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_units::{BlockIndex, Clock, FlashKind};
+use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, Timestamp};
+
+use super::detect::{Format, Found};
+use super::open::{Selected, choose};
+use super::{BEGINNING, ByteOrder, Finding, OpenOptions, is_chip, jffs2, wrong};
+use crate::{StackError, chip_file, suggest};
+
+/// How an image is changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeOptions {
+    /// How new data are compressed: `none`, `zlib`, `lzo`, `rtime`, `priority` (Linux's order) or `size` (the smallest). `None` for zlib, which every kernel with JFFS2 reads unless it was configured not to.
+    pub compression: Option<String>,
+    /// The present: the time of what is made or changed.
+    pub now: Timestamp,
+    /// Whether the file is locked and may be replaced; else the changes are only tried.
+    pub for_good: bool,
+}
+
+/// An image with its file system mounted for changes. They happen to a copy; the file stays as it is, and locked.
+pub struct ChangingImage {
+    volume: Volume,
+    file: PathBuf,
+    image: Image,
+    /// The format: `jffs2`.
+    pub format: &'static str,
+    /// What people should know besides: a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The formats that can be changed.
+enum Volume {
+    Jffs2(Box<Jffs2<DumpFlash>>),
+}
+
+/// The bytes of a changed image. The file is locked until this is dropped.
+pub struct ChangedImage {
+    /// The file, whatever link led to it.
+    pub file: PathBuf,
+    /// All its bytes; those outside the part that was opened are as they were.
+    pub bytes: Vec<u8>,
+    _lock: Image,
+}
+
+/// The longest flash for which an image is made longer: the 4 GiB that JFFS2 can address, with as much OOB.
+const SIZE_MAX: u64 = 8 << 30;
+
+/// Every name of a compression of new data.
+const COMPRESSIONS: [(&str, CompressionMode); 6] = [
+    ("none", CompressionMode::None),
+    ("zlib", CompressionMode::Only(Compression::Zlib)),
+    ("lzo", CompressionMode::Only(Compression::Lzo)),
+    ("rtime", CompressionMode::Only(Compression::Rtime)),
+    ("priority", CompressionMode::Priority),
+    ("size", CompressionMode::Size),
+];
+
+fn compression(options: &ChangeOptions) -> Result<CompressionMode, StackError> {
+    let name = options.compression.as_deref().unwrap_or("zlib");
+    let found = COMPRESSIONS.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = COMPRESSIONS.iter().map(|(known, _)| *known).collect();
+        StackError::new("image", format!("--compress: {}", suggest::unknown("compression", name, &known)))
+    })
+}
+
+impl ChangingImage {
+    /// Opens and locks an image, and mounts a copy of it. Errors: those of [`super::open`]; a file that another process has open; a format or a form of file that cannot be changed.
+    pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
+        let compression = compression(how)?;
+        if is_chip(path, options)? {
+            return Err(wrong(path, "the file holds a chip, which runs change; expected an image of JFFS2"));
+        }
+        if chip_file::beginning(path, BEGINNING)?.is_empty() {
+            return Err(wrong(path, "the file is empty; expected an image"));
+        }
+        let failed = |error: nandkit_flash_image::ImageError| wrong(path, error);
+        let file =
+            std::fs::canonicalize(path).map_err(|error| wrong(path, format!("cannot find the file: {error}")))?;
+        let access = if how.for_good { Access::ReadWrite } else { Access::ReadOnly };
+        let image = Image::open(&file, &DumpOptions { access, ..DumpOptions::default() }).map_err(failed)?;
+        if text::is_text_dump(image.bytes()) {
+            return Err(wrong(path, "this is a text dump of nanddump's, which is only read; expected a dump in bytes"));
+        }
+        let Selected { found, notes, .. } = choose(path, &image, options)?;
+        if found.format != Format::Jffs2 {
+            let detail = format!("this is {}, which is only read; expected an image of JFFS2", found.format.name());
+            return Err(wrong(path, detail));
+        }
+        let mut bytes = image.bytes().to_vec();
+        if options.size.is_some() && options.region.is_none() {
+            grow(&mut bytes, found.layout.offset, found.layout.size.unwrap_or(0)).map_err(|what| wrong(path, what))?;
+        }
+        let copy = Image::from_bytes(bytes, None).map_err(failed)?;
+        let device = DumpFlash::new(copy, found.layout.clone()).map_err(failed)?;
+        let volume = mount_jffs2(device, &found, options, compression, how.now).map_err(|error| wrong(path, error))?;
+        Ok(Self { volume: Volume::Jffs2(Box::new(volume)), file, image, format: found.format.name(), notes })
+    }
+
+    /// The file system.
+    pub fn fs(&self) -> &dyn FileSystem {
+        match &self.volume {
+            Volume::Jffs2(volume) => &**volume,
+        }
+    }
+
+    /// The file system's writing side.
+    pub fn changes(&mut self) -> &mut dyn Changes {
+        match &mut self.volume {
+            Volume::Jffs2(volume) => &mut **volume,
+        }
+    }
+
+    /// What mounting and reading found damaged until now, without what is harmless.
+    pub fn damage(&self) -> Vec<Finding> {
+        let Volume::Jffs2(volume) = &self.volume;
+        jffs2::damage(volume).into_iter().map(|(_, finding)| finding).filter(|finding| !finding.harmless).collect()
+    }
+
+    /// The image as it is now. Errors: `NoSpace`, `Device`.
+    pub fn finish(mut self) -> nandkit_vfs::Result<ChangedImage> {
+        self.changes().sync(None)?;
+        let bytes = match self.volume {
+            Volume::Jffs2(volume) => volume.into_flash().into_bytes().0,
+        };
+        if bytes.len() < self.image.bytes().len() {
+            return Err(FsError::new(ErrorKind::Device, "the changed image is shorter than it was"));
+        }
+        Ok(ChangedImage { file: self.file, bytes, _lock: self.image })
+    }
+}
+
+/// Makes an image as long as the flash that it is a part of, by erased bytes.
+fn grow(bytes: &mut Vec<u8>, offset: u64, size: u64) -> Result<(), String> {
+    if size > SIZE_MAX {
+        return Err(format!("--size: {size} bytes with their OOB; expected at most {SIZE_MAX}"));
+    }
+    let end = usize::try_from(offset.saturating_add(size)).map_err(|_| "--size: too far".to_owned())?;
+    if end > bytes.len() {
+        bytes.resize(end, 0xFF);
+    }
+    Ok(())
+}
+
+/// What an image's blocks tell of who wrote it.
+struct Habits {
+    /// Blocks begin with cleanmarkers.
+    cleanmarkers: bool,
+    /// Blocks end in summaries.
+    summaries: bool,
+}
+
+impl Habits {
+    fn of(device: &DumpFlash, order: Order) -> Self {
+        let size = device.geometry().block_size();
+        let mut habits = Self { cleanmarkers: false, summaries: false };
+        let (mut first, mut last) = ([0; HEADER_SIZE as usize], [0; SUMMARY_MARKER_SIZE as usize]);
+        for block in (0..device.geometry().blocks).map(BlockIndex).filter(|block| !device.is_bad(*block)) {
+            let start = u64::from(block.0) * size;
+            device.read_data(start, &mut first);
+            device.read_data(start + size - u64::from(SUMMARY_MARKER_SIZE), &mut last);
+            let header = Header::decode(order, &first).filter(|header| header.check(order).is_ok());
+            habits.cleanmarkers |= header.is_some_and(|header| header.node_type == node_type::CLEANMARKER);
+            habits.summaries |= last.ends_with(&order.bytes32(SUMMARY_MAGIC));
+        }
+        habits
+    }
+}
+
+/// Mounts for changes that leave an image as its writer would: cleanmarkers and summaries where there were some.
+fn mount_jffs2(
+    device: DumpFlash,
+    found: &Found,
+    options: &OpenOptions,
+    compression: CompressionMode,
+    now: Timestamp,
+) -> Result<Jffs2<DumpFlash>, String> {
+    if options.byte_order.is_none() {
+        jffs2::refuse_mixed(&device)?;
+    }
+    let order = match options.byte_order.or(found.detection.byte_order) {
+        Some(ByteOrder::Big) => Order::Big,
+        _ => Order::Little,
+    };
+    let habits = Habits::of(&device, order);
+    // A dump without OOB and pages may be one of NAND as well, which has no cleanmarkers in its blocks.
+    let cleanmarker = match (device.geometry().kind, habits.cleanmarkers) {
+        (FlashKind::Nand, _) => None,
+        (FlashKind::Nor, true) => Some(Cleanmarker::Inline),
+        (FlashKind::Nor, false) => Some(Cleanmarker::None),
+    };
+    // No power fails in the middle of a page here: the open block is gone on with, so that small changes take little room.
+    let write = WriteOptions { compression, summaries: habits.summaries, reopen: true, ..WriteOptions::default() };
+    let mount = MountOptions {
+        order: Some(order),
+        use_summaries: !options.no_summaries,
+        cleanmarker,
+        parallel: true,
+        write,
+        ..MountOptions::default()
+    };
+    let clock = Clock::starting_at(u64::try_from(now.0).unwrap_or(0));
+    Jffs2::mount(device, clock, mount).map_err(|error| error.to_string())
+}

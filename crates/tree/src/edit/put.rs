@@ -1,0 +1,273 @@
+//! Files and trees into a file system.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nandkit_vfs::path::{Follow, make_directories, resolve, resolve_parent, write_inode};
+use nandkit_vfs::source::{SourceNode, SourceTree, path as path_of};
+use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, InodeNumber, NewNode};
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use super::{Editor, at, clean, join};
+use crate::directory::{kind_of, node_of};
+use crate::{Note, Result, TreeError, host};
+
+/// Bytes that are written at once, and skipped at once where they are zeroes.
+const CHUNK: usize = 1 << 15;
+
+/// A single file of the host's.
+#[derive(Debug)]
+pub struct HostFile {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its attributes.
+    pub node: SourceNode,
+    /// Its content.
+    pub file: File,
+}
+
+/// Opens a regular file of the host's; symbolic links are followed. Errors: `Host`; `Target` for what is no regular file.
+pub fn host_file(path: &Path, xattrs: bool) -> Result<HostFile> {
+    let shown = path.display().to_string();
+    let failed = |doing, error: rustix::io::Errno| TreeError::host(&shown, doing, error);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed("opening", error))?;
+    let found = rustix::fs::statat(opened.as_fd(), "", AtFlags::EMPTY_PATH)
+        .map_err(|error| failed("reading attributes", error))?;
+    if kind_of(found.st_mode) != Some(FileKind::Regular) {
+        let what = "this is no regular file; expected one, or -r with a directory".to_owned();
+        return Err(TreeError::Target { path: shown, what });
+    }
+    let mut node = node_of(&found, FileKind::Regular);
+    let real = std::fs::canonicalize(path).map_err(|error| TreeError::host(&shown, "finding", error))?;
+    if let (true, Some(parent), Some(name)) = (xattrs, real.parent(), real.file_name()) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent =
+            rustix::fs::open(parent, flags, Mode::empty()).map_err(|error| failed("opening the folder of", error))?;
+        node.xattrs = host::xattrs(parent.as_fd(), name.as_bytes())
+            .map_err(|error| TreeError::host(&shown, "reading extended attributes", error))?;
+    }
+    let name = path.file_name().unwrap_or(OsStr::new("")).as_bytes().to_vec();
+    Ok(HostFile { name, node, file: File::from(opened) })
+}
+
+/// Reads a content from an offset on: how many bytes there were.
+type Content<'c> = &'c mut dyn FnMut(u64, &mut [u8]) -> Result<usize>;
+
+impl Editor<'_> {
+    /// Puts a file called `name` to `path`, or into it where it is a directory. A file that has the path already keeps its inode and names; `node` gives attributes and times, and with `keep` only to
+    /// a new file. The content is as long as `content` delivers. Errors: `InvalidArgument` where something else than a file has the path; those of the file system; `Host`.
+    pub fn put_file(
+        &mut self,
+        path: &[u8],
+        name: &[u8],
+        node: &SourceNode,
+        keep: bool,
+        content: &mut dyn Read,
+    ) -> Result<()> {
+        let path = if path.ends_with(b"/") || self.is_directory(path) { join(path, name) } else { clean(path) };
+        self.check_owner(&path, node.uid, node.gid)?;
+        self.wanted = self.wanted.saturating_add(node.size);
+        let (inode, existed) = match resolve(self.fs, &path, Follow::Last) {
+            Ok(inode) => {
+                let kind = self.stat(&path, inode)?.kind;
+                if kind != FileKind::Regular {
+                    let error = FsError::new(
+                        ErrorKind::InvalidArgument,
+                        format!("this is a {kind:?}; expected a file, or a new name"),
+                    );
+                    return Err(TreeError::node(&path, error));
+                }
+                let empty = AttributeChange { size: Some(0), ..AttributeChange::default() };
+                self.fs.set_attributes(inode, &empty).map_err(at(&path))?;
+                (inode, true)
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                let (directory, name) = resolve_parent(self.fs, &path).map_err(at(&path))?;
+                (self.fs.create(directory, name, &new_node(node)).map_err(at(&path))?, false)
+            }
+            Err(error) => return Err(TreeError::node(&path, error)),
+        };
+        let mut read = |_: u64, into: &mut [u8]| {
+            let mut filled = 0;
+            while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+                match content.read(rest) {
+                    Ok(0) => break,
+                    Ok(count) => filled += count,
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(TreeError::host(crate::error::escaped(name), "reading", error)),
+                }
+            }
+            Ok(filled)
+        };
+        let length = self.content(&path, inode, &mut read)?;
+        if !(keep && existed) {
+            let modes = if existed { (Some(node.mode), Some(node.uid), Some(node.gid)) } else { (None, None, None) };
+            self.xattrs(&path, inode, node)?;
+            self.finish(&path, inode, node, modes)?;
+        }
+        self.edit(if existed { "write" } else { "create" }, &path, format!("file, {length} bytes"));
+        Ok(())
+    }
+
+    /// Puts what is in a tree into the directory at `path`, which is made where it is missing. Directories of the same name are shared and get the tree's attributes, those at `path` itself excepted; a
+    /// symbolic link to a directory is taken for that directory; anything else of the same name is replaced. Errors: those of the file system and of the tree, with the path.
+    pub fn put_tree(&mut self, tree: &dyn SourceTree, path: &[u8]) -> Result<()> {
+        let nodes = tree.nodes();
+        let Some(root) = nodes.first() else { return Ok(()) };
+        let mut made: Vec<InodeNumber> = Vec::with_capacity(nodes.len());
+        let existed = self.is_directory(path);
+        self.check_owner(path, root.uid, root.gid)?;
+        let files = nodes.iter().filter(|node| node.kind == FileKind::Regular && node.hard_link_of.is_none());
+        self.wanted = files.fold(self.wanted, |sum, node| sum.saturating_add(node.size));
+        let top = make_directories(self.fs, path, &new_node(root)).map_err(at(path))?;
+        if !existed {
+            self.edit("create", path, "directory");
+        }
+        made.push(top);
+        for (index, node) in nodes.iter().enumerate().skip(1) {
+            let inside = join(path, &path_of(nodes, index));
+            let parent = made.get(node.parent).copied().unwrap_or(top);
+            let inode = self.put_node(tree, (index, node), parent, &inside, &made)?;
+            made.push(inode);
+        }
+        // Only now, since each name that is made changes its directory's time.
+        for (index, node) in nodes.iter().enumerate().rev().filter(|(_, node)| node.kind == FileKind::Directory) {
+            let Some(inode) = made.get(index).copied().filter(|_| index > 0 || !existed) else { continue };
+            let inside = join(path, &path_of(nodes, index));
+            self.xattrs(&inside, inode, node)?;
+            let before = self.stat(&inside, inode)?;
+            let differs = |ours: u32, theirs: u32| (ours != theirs).then_some(ours);
+            let mode = (node.mode != before.mode).then_some(node.mode);
+            let owner = (differs(node.uid, before.uid), differs(node.gid, before.gid));
+            self.finish(&inside, inode, node, (mode, owner.0, owner.1))?;
+        }
+        Ok(())
+    }
+
+    fn put_node(
+        &mut self,
+        tree: &dyn SourceTree,
+        (index, node): (usize, &SourceNode),
+        parent: InodeNumber,
+        path: &[u8],
+        made: &[InodeNumber],
+    ) -> Result<InodeNumber> {
+        let old = match self.fs.lookup(parent, &node.name) {
+            Ok(inode) => Some(inode),
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) => return Err(TreeError::node(path, error)),
+        };
+        if let Some(old) = old {
+            let kind = self.stat(path, old)?.kind;
+            if node.kind == FileKind::Directory && self.is_directory(path) {
+                return self.resolve(path, Follow::Last);
+            }
+            if kind == FileKind::Directory {
+                let detail = "this is a directory, and no directory is to be put there; expected rm -r before";
+                return Err(TreeError::node(path, FsError::new(ErrorKind::IsADirectory, detail)));
+            }
+            self.fs.remove(parent, &node.name).map_err(at(path))?;
+        }
+        let action = if old.is_some() { "replace" } else { "create" };
+        if let Some(first) = node.hard_link_of.and_then(|first| made.get(first)).copied() {
+            let missing = || FsError::new(ErrorKind::NotSupported, "this file system holds no hard links");
+            let links = self.fs.links().ok_or_else(|| TreeError::node(path, missing()))?;
+            links.link(first, parent, &node.name).map_err(at(path))?;
+            self.edit(action, path, "another name of a file");
+            return Ok(first);
+        }
+        self.check_owner(path, node.uid, node.gid)?;
+        let inode = self.fs.create(parent, &node.name, &new_node(node)).map_err(at(path))?;
+        let mut detail = kind_word(node.kind).to_owned();
+        if node.kind == FileKind::Regular {
+            let mut read = |offset: u64, into: &mut [u8]| {
+                let left = usize::try_from(node.size.saturating_sub(offset)).unwrap_or(usize::MAX).min(into.len());
+                tree.read(index, offset, into.get_mut(..left).unwrap_or_default()).map_err(at(path))
+            };
+            detail += &format!(", {} bytes", self.content(path, inode, &mut read)?);
+        }
+        if node.kind != FileKind::Directory {
+            self.xattrs(path, inode, node)?;
+            self.finish(path, inode, node, (None, None, None))?;
+        }
+        self.edit(action, path, detail);
+        Ok(inode)
+    }
+
+    /// Fills an empty file; returns how long it became.
+    fn content(&mut self, path: &[u8], inode: InodeNumber, read: Content<'_>) -> Result<u64> {
+        let holes = self.fs.volume().map_err(at(path))?.features.holes;
+        let mut chunk = vec![0; CHUNK];
+        let mut length = 0;
+        loop {
+            let count = read(length, &mut chunk)?.min(CHUNK);
+            let bytes = chunk.get(..count).unwrap_or_default();
+            if bytes.is_empty() {
+                break;
+            }
+            self.bytes += count as u64;
+            if !holes || bytes.iter().any(|byte| *byte != 0) {
+                write_inode(self.fs, inode, length, bytes).map_err(at(path))?;
+            }
+            length += count as u64;
+        }
+        if self.stat(path, inode)?.size != length {
+            let size = AttributeChange { size: Some(length), ..AttributeChange::default() };
+            self.fs.set_attributes(inode, &size).map_err(at(path))?;
+        }
+        Ok(length)
+    }
+
+    /// Sets extended attributes; one that the format does not hold is left out by itself.
+    fn xattrs(&mut self, path: &[u8], inode: InodeNumber, node: &SourceNode) -> Result<()> {
+        for (name, value) in &node.xattrs {
+            let set = match self.fs.xattr_changes() {
+                Some(changes) => changes.set_xattr(inode, name, value),
+                None => Err(FsError::new(ErrorKind::NotSupported, "this file system holds none")),
+            };
+            match set {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::NotSupported => {
+                    let reason = format!("extended attribute {}: {}", crate::error::escaped(name), error.detail);
+                    self.skipped.push(Note { path: clean(path), reason });
+                }
+                Err(error) => return Err(TreeError::node(path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the times, which filling an inode has changed, and with them what else is to be other than it was made.
+    fn finish(
+        &mut self,
+        path: &[u8],
+        inode: InodeNumber,
+        node: &SourceNode,
+        (mode, uid, gid): (Option<u16>, Option<u32>, Option<u32>),
+    ) -> Result<()> {
+        let (accessed, modified) = (Some(node.accessed), Some(node.modified));
+        let change = AttributeChange { size: None, mode, uid, gid, accessed, modified };
+        self.fs.set_attributes(inode, &change).map_err(at(path)).map(drop)
+    }
+}
+
+fn new_node(node: &SourceNode) -> NewNode<'_> {
+    let SourceNode { kind, mode, uid, gid, device, target, .. } = node;
+    NewNode { kind: *kind, mode: *mode, uid: *uid, gid: *gid, device: *device, target }
+}
+
+const fn kind_word(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "link",
+        FileKind::BlockDevice | FileKind::CharacterDevice => "device",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+    }
+}
