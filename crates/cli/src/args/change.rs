@@ -98,7 +98,7 @@ pub struct GetArguments {
 
 /// Arguments of `rm`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nandkit rm dump.bin -r /var/log /tmp/core")]
+#[command(after_help = "Example:\n  nandkit rm dump.bin -r /var/log /var/core")]
 pub struct RmArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
