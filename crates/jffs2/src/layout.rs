@@ -275,6 +275,13 @@ on_flash!(
     }
 );
 
+impl Inode {
+    /// Bytes of the file that the node stands for. Some old kernels wrote holes with both sizes swapped (fs/jffs2/readinode.c, `read_dnode`).
+    pub const fn span(&self) -> u32 {
+        if self.compression == compression::ZERO && self.data_size == 0 { self.compressed_size } else { self.data_size }
+    }
+}
+
 on_flash!(
     /// A name in a directory. The name follows.
     Dirent, RawDirent, DIRENT_SIZE, {

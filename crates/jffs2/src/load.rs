@@ -43,11 +43,9 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Bytes of the file that it holds. Some old kernels wrote holes with both sizes swapped (fs/jffs2/readinode.c, `read_dnode`).
+    /// Bytes of the file that it holds.
     pub(crate) const fn size(&self) -> u32 {
-        let node = &self.node;
-        let swapped = node.compression == compression::ZERO && node.data_size == 0;
-        if swapped { node.compressed_size } else { node.data_size }
+        self.node.span()
     }
 
     const fn range(&self) -> (u32, u32) {

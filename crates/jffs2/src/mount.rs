@@ -12,9 +12,9 @@ use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::layout::{ByteOrder, Compatibility, ROOT};
-use crate::medium::{Medium, Shape};
+use crate::medium::{Cleanmarker, Medium, Shape};
 use crate::probe;
-use crate::scan::Scan;
+use crate::scan::{Condition, Scan};
 use crate::volume::{DamageList, Jffs2, MountOptions};
 use crate::write::Writer;
 use collect::Collected;
@@ -52,6 +52,10 @@ impl<F: Flash> Jffs2<F> {
             }
         }
         collected.finish(shape.erase_size);
+        if shape.cleanmarker == Cleanmarker::None && !options.just_erased && !options.read_only {
+            let ready = collected.conditions.iter_mut().filter(|condition| **condition == Condition::Ready);
+            ready.for_each(|condition| *condition = Condition::Blank);
+        }
         links::count(&mut collected, &damage, &shape);
         let mut catalogue = blocks::file(&shape, &mut collected)?;
         let writer = match options.read_only {

@@ -10,10 +10,11 @@ use crate::catalogue::{NodeRef, NodeState, Owner, Queue, is_dirty};
 use crate::encode::{DirentFields, InodeFields, Piece, inode_node};
 use crate::fragments::{Fragment, Fragments};
 use crate::layout::{
-    self, DIRENT_SIZE, Dirent, Header, INODE_SIZE, MIN_DATA, PAGE_SIZE, compression, covered, crc, node_type,
+    self, ByteOrder, DIRENT_SIZE, Dirent, Header, INODE_SIZE, MIN_DATA, PAGE_SIZE, compression, covered, crc, node_type,
 };
 use crate::volume::Jffs2;
 use crate::write::allocate::Need;
+use crate::write::attributes::attached;
 use crate::write::device;
 use crate::write::node::key;
 use crate::write::order::{Order, Reference};
@@ -67,15 +68,42 @@ impl<F: Flash> Jffs2<F> {
         let Some(node) = self.catalogue.node(at).filter(|node| !node.is_obsolete()).copied() else { return Ok(()) };
         let body = self.inodes.get(&inode).and_then(|found| found.body.get());
         if body.is_some_and(|body| body.metadata == Some(at)) {
-            return self.copy(at, &node, Some(crate::write::INODE_ENTRY));
+            return self.collect_attributes(inode, at, &node);
         }
         if is_directory {
             return self.collect_of_directory(inode, at, &node);
         }
-        if node.state == NodeState::Pristine && self.copy_data(inode, at, &node)? {
-            return Ok(());
+        let mut datum = None;
+        if node.state == NodeState::Pristine {
+            match self.copy_data(inode, at, &node)? {
+                None => return Ok(()),
+                separated => datum = separated,
+            }
         }
-        self.rewrite(inode, at, &node)
+        if self.has_no_version_left(inode) {
+            return self.copy(at, &node, None);
+        }
+        self.rewrite(inode, at, &node, datum)
+    }
+
+    /// Moves the node that alone holds an inode's attributes. Where it has decayed since it was read, what memory holds is written anew.
+    fn collect_attributes(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+        let datum = self.separate_moved(inode, u32::MAX, at)?;
+        let need = Need { region: datum.region, least: node.length, entry: crate::write::INODE_ENTRY };
+        let grant = self.reserve_collecting(need)?;
+        let bytes = self.read_node(at, node)?;
+        if self.is_sound_data(&bytes) || self.has_no_version_left(inode) {
+            return self.place_copy(at, node, &bytes, grant);
+        }
+        let order = self.medium.order();
+        let attached = attached(order, self.body_mut(inode)?);
+        let length = attached.len() as u32;
+        let grant = self.reserve_collecting(Self::need_inode(datum.region, length))?;
+        let fields = self.fields(inode)?;
+        let piece = Piece { offset: 0, size: length, compression: compression::NONE, bytes: &attached };
+        self.write_attributes(grant, &fields, &piece, Cause::Cleaning, datum.stamp)?;
+        self.writer()?.counters.rewritten += 1;
+        Ok(())
     }
 
     fn read_node(&self, at: NodeAddress, node: &NodeRef) -> Result<Vec<u8>> {
@@ -116,8 +144,9 @@ impl<F: Flash> Jffs2<F> {
         self.place_copy(at, node, &bytes, grant)
     }
 
-    /// Copies a node of a file's data that is valid as a whole. `false`: it has to be written anew, since it does not fit the end of the open block or is damaged.
-    fn copy_data(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<bool> {
+    /// Copies a node of a file's data that is valid as a whole. Otherwise it has to be written anew, since it does not fit the end of the open block or is damaged: then where the
+    /// separation wants it.
+    fn copy_data(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<Option<Datum>> {
         // Its place in the file is not known before it is read; the separation goes by the first fragment.
         let start = self.range_of(inode, at).map_or(0, |(start, _)| start);
         let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
@@ -125,14 +154,14 @@ impl<F: Flash> Jffs2<F> {
         let least = node.length.min(INODE_SIZE + MIN_DATA);
         let grant = self.reserve_collecting(Need { region: datum.region, least, entry: node.length })?;
         if grant.room < node.length {
-            return Ok(false);
+            return Ok(Some(datum));
         }
         let bytes = self.read_node(at, node)?;
         if !self.is_sound_data(&bytes) {
-            return Ok(false);
+            return Ok(Some(datum));
         }
         self.place_copy(at, node, &bytes, grant)?;
-        Ok(true)
+        Ok(None)
     }
 
     fn is_sound_data(&self, bytes: &[u8]) -> bool {
@@ -153,8 +182,8 @@ impl<F: Flash> Jffs2<F> {
         Some((first.start, of_node.next_back().unwrap_or(first).end))
     }
 
-    /// Writes anew what is valid of a node of a file's data.
-    fn rewrite(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+    /// Writes anew what is valid of a node of a file's data. `datum`: where the separation wants its first page, if it was asked already; it is asked once for each page that moves.
+    fn rewrite(&mut self, inode: u32, at: NodeAddress, node: &NodeRef, mut datum: Option<Datum>) -> Result<()> {
         let Some((start, end)) = self.range_of(inode, at) else {
             // Nothing refers to it.
             self.obsolete(at);
@@ -167,13 +196,15 @@ impl<F: Flash> Jffs2<F> {
         let header = layout::Inode::decode(self.medium.order(), &bytes);
         let is_hole = header.is_some_and(|header| header.compression == compression::ZERO);
         if start / PAGE_SIZE < (end - 1) / PAGE_SIZE && is_hole {
-            return self.rewrite_hole(inode, at, header.unwrap_or_default(), (start, end));
+            let datum = datum.map_or_else(|| self.separate_moved(inode, start / PAGE_SIZE, at), Ok)?;
+            return self.rewrite_hole(inode, at, header.unwrap_or_default(), (start, end), datum);
         }
         // Other systems' pages may be larger than ours, so that a node fills several of ours.
         let mut from = start;
         while from < end {
             let to = (from - from % PAGE_SIZE).saturating_add(PAGE_SIZE).min(end);
-            match self.rewrite_page(inode, at, (from, to)) {
+            let datum = datum.take().map_or_else(|| self.separate_moved(inode, from / PAGE_SIZE, at), Ok)?;
+            match self.rewrite_page(inode, (from, to), datum) {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::Corrupt => return self.copy(at, node, None),
                 Err(error) => return Err(error),
@@ -188,13 +219,12 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Writes a part of a page anew, joined with its neighbours in the page where that helps.
-    fn rewrite_page(&mut self, inode: u32, at: NodeAddress, range: (u32, u32)) -> Result<()> {
+    fn rewrite_page(&mut self, inode: u32, range: (u32, u32), datum: Datum) -> Result<()> {
         let (start, end) = self.widened(inode, range);
         let mut bytes = vec![0; (end - start) as usize];
         self.content(inode, start, &mut bytes)?;
         let mut done = 0;
         while start + (done as u32) < range.1 {
-            let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
             let grant = self.reserve_collecting(Self::need_inode(datum.region, MIN_DATA))?;
             let from = start + done as u32;
             done += self.write_piece(inode, grant, from, &bytes[done..], (Cause::Cleaning, datum.stamp))?;
@@ -243,8 +273,8 @@ impl<F: Flash> Jffs2<F> {
         at: NodeAddress,
         old: layout::Inode,
         (start, end): (u32, u32),
+        datum: Datum,
     ) -> Result<()> {
-        let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
         let grant = self.reserve_collecting(Self::need_inode(datum.region, 0))?;
         self.writer()?.counters.rewritten += 1;
         let body = self.body_mut(inode)?;
@@ -267,7 +297,7 @@ impl<F: Flash> Jffs2<F> {
             changed: body.changed,
         };
         let mut bytes = Vec::new();
-        inode_node(self.medium.order(), &fields, &Piece::hole(old.offset, old.data_size), &mut bytes);
+        inode_node(self.medium.order(), &fields, &Piece::hole(old.offset, old.span()), &mut bytes);
         let Stamp(stamp) = datum.stamp;
         let (owner, state) = (Owner::Inode(inode), NodeState::Normal);
         let (written, cause) = (Nanos(stamp), Cause::Cleaning);
@@ -277,44 +307,55 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Moves a directory entry, or drops a deletion that hides nothing any more. It gets a version of its own: were an erase of its old block cut short, the copy that is left there
-    /// could be taken for it.
+    /// could be taken for it. It is written from memory, as in Linux: what has decayed on the flash since it was read must not get a valid checksum.
     fn collect_of_directory(&mut self, directory: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let bytes = self.read_node(at, node)?;
-        let order = self.medium.order();
-        let entry = Dirent::decode(order, &bytes).filter(|entry| entry.node_type == node_type::DIRENT);
-        let name = entry.and_then(|entry| bytes.get(DIRENT_SIZE as usize..)?.get(..usize::from(entry.name_length)));
-        let found = self.inodes.get(&directory).and_then(|inode| inode.entries.as_ref()?.get(name?));
-        let Some((name, found)) = name.zip(found.filter(|found| found.node == at)) else {
+        let name = sound_name(self.medium.order(), &bytes);
+        let entries = self.inodes.get(&directory).and_then(|inode| inode.entries.as_deref());
+        let found = entries.and_then(|entries| match name {
+            Some(name) => entries.get(name).filter(|found| found.node == at).map(|found| (name, found)),
+            None => entries.by_node(at),
+        });
+        let Some((name, inode, kind)) = found.map(|(name, found)| (name.to_vec(), found.inode, found.kind)) else {
             // Nothing refers to it: not even the directory that it says it belongs to.
             self.obsolete(at);
             return Ok(());
         };
-        if found.inode == 0 && !self.hides_something(directory, at, name)? {
+        if inode == 0 && !self.hides_something(directory, &name)? {
             if let Some(entries) = self.inodes.get_mut(&directory).and_then(|inode| inode.entries.as_mut()) {
-                entries.forget(name);
+                entries.forget(&name);
             }
             self.obsolete(at);
             self.writer()?.counters.deletions_dropped += 1;
             return Ok(());
         }
-        let Some(entry) = entry else { return Ok(()) };
+        if self.has_no_version_left(directory) {
+            return self.copy(at, node, None);
+        }
         let datum = self.separate_moved(directory, u32::MAX, at)?;
-        let grant = self.reserve_collecting(Self::need_dirent(datum.region, name))?;
+        let grant = self.reserve_collecting(Self::need_dirent(datum.region, &name))?;
+        // A mount takes a directory's times from its newest entry; 0 leaves them as they are, which is right where they were set by hand.
+        let body = self.body_mut(directory)?;
+        let made = if body.modified == body.changed { body.modified } else { 0 };
         let version = self.next_version(directory)?;
-        let Dirent { parent, inode, made, kind, .. } = entry;
-        let fields = DirentFields { parent, version, inode, made, kind };
-        self.write_dirent(grant, &fields, name, Cause::Cleaning, datum.stamp)?;
+        let fields = DirentFields { parent: directory, version, inode, made, kind };
+        self.write_dirent(grant, &fields, &name, Cause::Cleaning, datum.stamp)?;
         self.writer()?.counters.rewritten += 1;
         Ok(())
     }
 
-    /// Whether an older entry of the name is still on the flash, in another block: it would come back without this deletion (fs/jffs2/gc.c,
-    /// `jffs2_garbage_collect_deletion_dirent`).
-    fn hides_something(&self, directory: u32, at: NodeAddress, name: &[u8]) -> Result<bool> {
-        let erase_size = self.catalogue.erase_size;
+    /// Nothing of the inode can be written anew: a hostile image, or 2^32 changes. Its nodes are moved as they are.
+    fn has_no_version_left(&self, inode: u32) -> bool {
+        self.inodes.get(&inode).is_some_and(|inode| inode.highest_version == u32::MAX)
+    }
+
+    /// Whether an older entry of the name is still on the flash: it would come back without this deletion (fs/jffs2/gc.c,
+    /// `jffs2_garbage_collect_deletion_dirent`). Linux leaves out those in the victim itself; but an erase that is cut short may take the deletion and
+    /// leave the entry. Such a deletion is moved once, and dropped when it is collected again.
+    fn hides_something(&self, directory: u32, name: &[u8]) -> Result<bool> {
         let length = (DIRENT_SIZE + name.len() as u32).next_multiple_of(4);
         let Some(inode) = self.inodes.get(&directory) else { return Ok(false) };
-        for other in inode.nodes.iter().filter(|other| other.block(erase_size) != at.block(erase_size)) {
+        for other in &inode.nodes {
             // A node's length here may include padding behind it.
             let Some(node) = self.catalogue.node(*other).filter(|node| node.is_obsolete() && node.length >= length)
             else {
@@ -331,6 +372,17 @@ impl<F: Flash> Jffs2<F> {
         }
         Ok(false)
     }
+}
+
+/// The name in a directory entry's node whose checksums are right.
+fn sound_name(order: ByteOrder, bytes: &[u8]) -> Option<&[u8]> {
+    let entry = Dirent::decode(order, bytes).filter(|entry| entry.node_type == node_type::DIRENT)?;
+    let header = Header::decode(order, bytes)?;
+    let name = bytes.get(DIRENT_SIZE as usize..)?.get(..usize::from(entry.name_length))?;
+    let sound = header.check(order).is_ok()
+        && crc(bytes.get(..covered::DIRENT)?) == entry.node_crc
+        && crc(name) == entry.name_crc;
+    sound.then_some(name)
 }
 
 #[cfg(test)]

@@ -38,11 +38,11 @@ impl<F: Flash> Jffs2<F> {
 
     /// Moves a reference to an extended attribute, or drops a deletion that hides nothing any more.
     pub(super) fn collect_reference(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
-        let erase_size = self.catalogue.erase_size;
         let mut all = self.xattrs.references.range((inode, 0)..=(inode, u32::MAX));
         let found = all.find(|(_, reference)| reference.node == at);
-        let elsewhere = |other: &NodeAddress| other.block(erase_size) != at.block(erase_size);
-        let needed = found.filter(|(_, found)| !found.is_dead() || found.nodes.iter().any(elsewhere));
+        // Also those in the victim: its erase may be cut short.
+        let older = |other: &NodeAddress| *other != at;
+        let needed = found.filter(|(_, found)| !found.is_dead() || found.nodes.iter().any(older));
         let Some(((_, id), reference)) = needed else {
             self.obsolete(at);
             return Ok(());

@@ -85,7 +85,9 @@ impl<F: Flash> Jffs2<F> {
             return Ok(false);
         }
         let (sums, erase_size) = (self.catalogue.sums, u64::from(self.catalogue.erase_size));
-        let pending = u64::from(self.catalogue.count(Queue::ErasePending)) * erase_size;
+        // What a block that waits for its erase holds is won already. One that was blank when the volume was mounted holds nothing: it counts as free.
+        let waiting = self.catalogue.on(Queue::ErasePending).filter_map(|block| self.catalogue.block(block));
+        let pending: u64 = waiting.map(|block| erase_size.saturating_sub(u64::from(block.free))).sum();
         let winnable = (sums.dirty + sums.unchecked).saturating_sub(pending);
         let available = sums.free + sums.dirty + sums.unchecked;
         if winnable < levels.no_space || available / erase_size <= u64::from(levels.write) {

@@ -29,7 +29,7 @@ pub(super) fn device_bytes(order: ByteOrder, device: u64) -> Option<Vec<u8>> {
 }
 
 /// What stands behind the attributes of an inode that is no regular file.
-fn attached(order: ByteOrder, body: &Body) -> Vec<u8> {
+pub(crate) fn attached(order: ByteOrder, body: &Body) -> Vec<u8> {
     match body.format() {
         0o120_000 => body.target.clone(),
         0o060_000 | 0o020_000 => device_bytes(order, body.device).unwrap_or_default(),

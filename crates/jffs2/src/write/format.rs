@@ -25,6 +25,6 @@ impl<F: Flash> Jffs2<F> {
             }
         }
         medium.sync().map_err(device)?;
-        Self::mount(medium.into_flash(), clock, options)
+        Self::mount(medium.into_flash(), clock, MountOptions { just_erased: true, ..options })
     }
 }

@@ -4,7 +4,7 @@
 //! the block's write buffer. Before each node `Jffs2::reserve` makes sure that there is room, and lets the collector work where there is not.
 
 pub(crate) mod allocate;
-mod attributes;
+pub(crate) mod attributes;
 mod changes;
 mod counters;
 mod data;

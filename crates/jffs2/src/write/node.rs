@@ -257,7 +257,7 @@ impl<F: Flash> Jffs2<F> {
                 if body.metadata == Some(from) {
                     body.metadata = Some(to);
                 } else {
-                    body.fragments.moved(from, to, node.offset, node.offset.saturating_add(node.data_size));
+                    body.fragments.moved(from, to, node.offset, node.offset.saturating_add(node.span()));
                 }
             }
             Some(node_type::DIRENT) => {

@@ -84,6 +84,23 @@ impl StrictFlash {
         self.failing_erases = nth.into_iter().map(|n| now + n).collect();
     }
 
+    /// What an erase leaves that is cut when all but one page are gone.
+    pub fn keep_only(&mut self, block: BlockIndex, page: u32) {
+        let pages = self.geometry.pages_per_block;
+        self.clear(block, (0..pages).filter(|other| *other != page));
+    }
+
+    /// What an erase leaves that is cut at its very end.
+    pub fn weaken(&mut self, block: BlockIndex) {
+        self.block(block).weak = true;
+    }
+
+    /// Puts bytes where they are wanted, past all rules: an image that somebody else has made.
+    pub fn poke(&mut self, place: usize, bytes: &[u8]) {
+        let size = self.geometry.block_size() as usize;
+        self.block(BlockIndex((place / size) as u32)).data[place % size..][..bytes.len()].copy_from_slice(bytes);
+    }
+
     pub fn programs(&self) -> u64 {
         self.programs
     }

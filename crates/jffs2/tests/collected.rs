@@ -1,0 +1,286 @@
+//! What the collector moves stays what it was: times, names that decay on the flash, deletions whose erase is cut short, holes of old kernels, inodes without versions left.
+
+mod strict;
+
+use std::sync::{Arc, Mutex};
+
+use nandkit_flash::{Flash, PageProgram, PageRead, Result as Flashed};
+use nandkit_jffs2::write::{CompressionMode, WriteOptions};
+use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress, Payload, ReadInto};
+use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
+use strict::StrictFlash;
+
+const PAGE: usize = 4096;
+const SECOND: u64 = 1_000_000_000;
+
+fn options() -> MountOptions {
+    let write = WriteOptions { compression: CompressionMode::None, ..WriteOptions::default() };
+    MountOptions { write, ..MountOptions::default() }
+}
+
+fn geometry() -> FlashGeometry {
+    FlashGeometry::nand(512, 16, 32, 26)
+}
+
+/// Overwrites a file until each block was erased twice over.
+fn churn<F: Flash>(fs: &mut Jffs2<F>) {
+    let root = fs.root();
+    let file = match fs.lookup(root, b"churned") {
+        Ok(file) => file,
+        Err(_) => fs.create(root, b"churned", &NewNode::FILE).unwrap(),
+    };
+    let before = fs.counters().unwrap().erases;
+    for round in 0..600_u32 {
+        let bytes: Vec<u8> =
+            (0..PAGE as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> (round % 13)) as u8).collect();
+        fs.write(file, u64::from(round % 30) * PAGE as u64, Payload::Bytes(&bytes)).unwrap();
+    }
+    fs.sync(None).unwrap();
+    let erases = fs.counters().unwrap().erases - before;
+    assert!(erases > 52, "{erases} erases");
+}
+
+fn modified<F: Flash>(fs: &Jffs2<F>, path: &[&[u8]]) -> i64 {
+    let inode = path.iter().fold(fs.root(), |at, name| fs.lookup(at, name).unwrap());
+    fs.stat(inode).unwrap().modified.0 / SECOND as i64
+}
+
+/// A mount takes a directory's times from its newest entry. One that was moved used to bring the time back at which its name was made.
+#[test]
+fn a_moved_name_leaves_its_directorys_times() {
+    let clock = Clock::starting_at(1_600_000_000 * SECOND);
+    let mut fs = Jffs2::format(StrictFlash::new(geometry()), clock.clone(), options()).unwrap();
+    let root = fs.root();
+    let names = fs.create(root, b"names", &NewNode::DIRECTORY).unwrap();
+    let by_hand = fs.create(root, b"by hand", &NewNode::DIRECTORY).unwrap();
+    for (name, wait) in [(b"a", 100), (b"b", 100)] {
+        clock.advance_to(Nanos(clock.now().0 + wait * SECOND));
+        fs.create(names, name, &NewNode::FILE).unwrap();
+        fs.create(by_hand, name, &NewNode::FILE).unwrap();
+    }
+    let newest = modified(&fs, &[b"names"]);
+    let change = AttributeChange { modified: Some(Timestamp(1_234 * SECOND as i64)), ..AttributeChange::default() };
+    fs.set_attributes(by_hand, &change).unwrap();
+    churn(&mut fs);
+    let fs = Jffs2::mount(fs.into_flash(), Clock::default(), options()).unwrap();
+    assert_eq!((modified(&fs, &[b"names"]), modified(&fs, &[b"by hand"])), (newest, 1_234));
+}
+
+/// A flash on which bytes decay while the volume is mounted, and whose erases can be looked at.
+struct Watched<W> {
+    inner: StrictFlash,
+    decayed: Arc<Mutex<Vec<(usize, u8)>>>,
+    before_erase: W,
+}
+
+impl<W: FnMut(&StrictFlash, BlockIndex) + Send + Sync> Flash for Watched<W> {
+    fn geometry(&self) -> &FlashGeometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, context: &Context, at: PageAddress, mut read: PageRead<'_>) -> Flashed<Done> {
+        let page = self.inner.geometry().page_size;
+        let from = ((at.block.0 * self.inner.geometry().pages_per_block + at.page) * page + read.column) as usize;
+        let mut bytes = vec![0; read.data.len()];
+        let inner = PageRead { column: read.column, data: ReadInto::Bytes(&mut bytes), oob: &mut *read.oob };
+        let done = self.inner.read(context, at, inner)?;
+        for (place, flip) in self.decayed.lock().unwrap().iter() {
+            if let Some(byte) = place.checked_sub(from).and_then(|place| bytes.get_mut(place)) {
+                *byte ^= flip;
+            }
+        }
+        if let ReadInto::Bytes(into) = &mut read.data {
+            into.copy_from_slice(&bytes);
+        }
+        Ok(done)
+    }
+
+    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Flashed<Done> {
+        self.inner.program(context, at, program)
+    }
+
+    fn erase(&mut self, context: &Context, block: BlockIndex) -> Flashed<Done> {
+        (self.before_erase)(&self.inner, block);
+        let size = self.inner.geometry().block_size() as usize;
+        self.decayed.lock().unwrap().retain(|(place, _)| place / size != block.index());
+        self.inner.erase(context, block)
+    }
+
+    fn is_bad(&self, block: BlockIndex) -> bool {
+        self.inner.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Flashed<Done> {
+        self.inner.mark_bad(context, block)
+    }
+
+    fn sync(&mut self, context: &Context) -> Flashed<Done> {
+        self.inner.sync(context)
+    }
+}
+
+/// All bytes of a flash, as they are.
+fn bytes_of(flash: &StrictFlash) -> Vec<u8> {
+    let geometry = *flash.geometry();
+    let mut all = vec![0; geometry.block_size() as usize * geometry.blocks as usize];
+    for (number, page) in all.chunks_mut(geometry.page_size as usize).enumerate() {
+        let (block, place) = (number as u32 / geometry.pages_per_block, number as u32 % geometry.pages_per_block);
+        let _ = flash.read(&Context::default(), BlockIndex(block).page(place), PageRead::bytes(0, page));
+    }
+    all
+}
+
+fn places(all: &[u8], what: &[u8]) -> Vec<usize> {
+    all.windows(what.len()).enumerate().filter(|(_, found)| *found == what).map(|(at, _)| at).collect()
+}
+
+/// The collector used to make a valid node of what it read, whatever that had become: the wrong inode, or no entry at all.
+#[test]
+fn a_name_and_a_mode_that_decay_on_the_flash_are_moved_from_memory() {
+    let clock = Clock::starting_at(1_600_000_000 * SECOND);
+    let decayed = Arc::new(Mutex::new(Vec::new()));
+    let flash = Watched {
+        inner: StrictFlash::new(geometry()),
+        decayed: Arc::clone(&decayed),
+        before_erase: |_: &StrictFlash, _: BlockIndex| {},
+    };
+    let mut fs = Jffs2::format(flash, clock, options()).unwrap();
+    let root = fs.root();
+    let mut expected = Vec::new();
+    for name in [&b"inode-bits"[..], b"name-bits", b"link", b"directory"] {
+        let node = match name {
+            b"link" => NewNode { kind: nandkit_vfs::FileKind::Symlink, target: b"some/target", ..NewNode::FILE },
+            b"directory" => NewNode { mode: 0o2750, uid: 77, ..NewNode::DIRECTORY },
+            _ => NewNode::FILE,
+        };
+        expected.push((name, fs.create(root, name, &node).unwrap()));
+    }
+    fs.sync(None).unwrap();
+    let watched = fs.into_flash();
+    let all = bytes_of(&watched.inner);
+    let mut fs = Jffs2::mount(watched, Clock::default(), options()).unwrap();
+    // Read, and found to be right, before it decays.
+    expected.iter().map(|(_, inode)| *inode).chain([root]).for_each(|inode| drop(fs.stat(inode).unwrap()));
+    let of = |name: &[u8]| places(&all, name)[0];
+    // 40 bytes of a directory entry stand before its name, the inode at byte 20; an inode node has 68 before its data, the mode at byte 20.
+    let flips = [
+        (of(b"inode-bits") - 20, 0x10),
+        (of(b"name-bits"), 0x01),
+        (of(b"some/target") - 68 + 20, 0x04),
+        (of(b"some/target"), 0x02),
+    ];
+    decayed.lock().unwrap().extend(flips);
+    churn(&mut fs);
+    assert!(decayed.lock().unwrap().is_empty(), "what decayed was collected");
+    let fs = Jffs2::mount(fs.into_flash(), Clock::default(), options()).unwrap();
+    for (name, inode) in expected {
+        assert_eq!(fs.lookup(root, name).unwrap(), inode, "{}", String::from_utf8_lossy(name));
+    }
+    let link = fs.lookup(root, b"link").unwrap();
+    assert_eq!(fs.symlinks().unwrap().read_link(link).unwrap(), b"some/target");
+    let directory = fs.stat(fs.lookup(root, b"directory").unwrap()).unwrap();
+    assert_eq!((directory.mode, directory.uid), (0o2750, 77));
+    assert!(fs.damage().is_empty(), "{:?}", fs.damage());
+}
+
+/// An erase that is cut short may leave any page of the block. Neither a name nor an attribute that was removed, and synced, may come back by it.
+#[test]
+fn what_was_removed_stays_removed_whatever_an_erase_leaves() {
+    let looked = Arc::new(Mutex::new((0, 0)));
+    let counts = Arc::clone(&looked);
+    let before_erase = move |flash: &StrictFlash, block: BlockIndex| {
+        let size = flash.geometry().block_size() as usize;
+        let content = bytes_of(flash)[block.index() * size..][..size].to_vec();
+        let mut counts = counts.lock().unwrap();
+        if places(&content, b"removed").is_empty() && places(&content, b"user.gone").is_empty() {
+            return;
+        }
+        counts.0 += 1;
+        for page in 0..flash.geometry().pages_per_block {
+            let mut torn = flash.clone();
+            torn.keep_only(block, page);
+            let fs = Jffs2::mount(torn, Clock::default(), options()).unwrap();
+            let found = fs.lookup(fs.root(), b"removed");
+            assert_eq!(found.map_err(|error| error.kind), Err(ErrorKind::NotFound), "block {}, page {page}", block.0);
+            let kept = fs.lookup(fs.root(), b"kept").unwrap();
+            assert!(fs.xattrs().unwrap().xattr(kept, b"user.gone").is_err(), "block {}, page {page}", block.0);
+            counts.1 += 1;
+        }
+    };
+    let flash = Watched { inner: StrictFlash::new(geometry()), decayed: Arc::default(), before_erase };
+    let mut fs = Jffs2::format(flash, Clock::default(), options()).unwrap();
+    let root = fs.root();
+    // In one block each: a name and its removal, an attribute and its removal, on pages of their own.
+    let removed = fs.create(root, b"removed", &NewNode::FILE).unwrap();
+    fs.write(removed, 0, Payload::Bytes(&[1; 600])).unwrap();
+    let kept = fs.create(root, b"kept", &NewNode::FILE).unwrap();
+    let changes = fs.changes().unwrap();
+    changes.xattr_changes().unwrap().set_xattr(kept, b"user.gone", &[3; 700]).unwrap();
+    fs.sync(None).unwrap();
+    fs.remove(root, b"removed").unwrap();
+    fs.changes().unwrap().xattr_changes().unwrap().remove_xattr(kept, b"user.gone").unwrap();
+    fs.sync(None).unwrap();
+    churn(&mut fs);
+    let (blocks, mounts) = *looked.lock().unwrap();
+    assert!(blocks >= 1 && mounts >= 32, "{blocks} blocks, {mounts} mounts");
+    assert!(fs.lookup(root, b"removed").is_err());
+}
+
+/// A volume on a part that takes no cleanmarkers: what an erase left half done must not be written on.
+#[test]
+fn without_cleanmarkers_a_blank_block_is_erased_before_use() {
+    let none = MountOptions { cleanmarker: Some(nandkit_jffs2::medium::Cleanmarker::None), ..options() };
+    let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), none.clone()).unwrap();
+    let root = fs.root();
+    fs.create(root, b"first", &NewNode::FILE).unwrap();
+    fs.sync(None).unwrap();
+    let mut flash = fs.into_flash();
+    // Cut in their erases: one still has its last page, one only looks erased.
+    for block in [20, 21] {
+        let data = vec![0x5A; 512];
+        flash.program(&Context::default(), BlockIndex(block).page(31), PageProgram::bytes(0, &data)).unwrap();
+    }
+    flash.weaken(BlockIndex(22));
+    let mut fs = Jffs2::mount(flash, Clock::default(), none.clone()).unwrap();
+    churn(&mut fs);
+    let fs = Jffs2::mount(fs.into_flash(), Clock::default(), none).unwrap();
+    assert!(fs.lookup(root, b"first").is_ok());
+    let churned = fs.lookup(root, b"churned").unwrap();
+    let mut bytes = vec![0; 30 * PAGE];
+    assert_eq!(fs.read(churned, 0, ReadInto::Bytes(&mut bytes)).unwrap(), bytes.len());
+}
+
+/// One node with the last version there is: what belongs to its inode can be written no more, all else can, and the collector goes on.
+#[test]
+fn an_inode_without_versions_left_stops_nobody_else() {
+    let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), options()).unwrap();
+    let root = fs.root();
+    let spent = fs.create(root, b"spent", &NewNode::DIRECTORY).unwrap();
+    let inside = fs.create(spent, b"inside", &NewNode::FILE).unwrap();
+    fs.write(inside, 0, Payload::Bytes(&[9; 3000])).unwrap();
+    fs.write(inside, 1000, Payload::Bytes(&[8; 100])).unwrap();
+    fs.sync(None).unwrap();
+    let mut flash = fs.into_flash();
+    let all = bytes_of(&flash);
+    // The newest node of each gets the last version: the name in the directory, the second write of the file (found by its data).
+    let name = places(&all, b"inside")[0] - 40;
+    let data = places(&all, &[8; 100])[0] - 68;
+    for (node, covered, crc_at) in [(name, 32, 32), (data, 60, 64)] {
+        let mut bytes = all[node..node + 68].to_vec();
+        bytes[16..20].fill(0xFF);
+        let sum = nandkit_jffs2::layout::crc(&bytes[..covered]).to_le_bytes();
+        bytes[crc_at..crc_at + 4].copy_from_slice(&sum);
+        flash.poke(node, &bytes[..crc_at + 4]);
+    }
+    let mut fs = Jffs2::mount(flash, Clock::default(), options()).unwrap();
+    churn(&mut fs);
+    let error = fs.create(spent, b"more", &NewNode::FILE).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NoSpace);
+    let fs = Jffs2::mount(fs.into_flash(), Clock::default(), options()).unwrap();
+    let spent = fs.lookup(root, b"spent").unwrap();
+    let inside: InodeNumber = fs.lookup(spent, b"inside").unwrap();
+    let mut bytes = vec![0; 3000];
+    fs.read(inside, 0, ReadInto::Bytes(&mut bytes)).unwrap();
+    assert!(bytes[..1000].iter().all(|byte| *byte == 9) && bytes[1000..1100].iter().all(|byte| *byte == 8));
+}
