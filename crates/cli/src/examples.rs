@@ -12,7 +12,7 @@ fn command(line: &str) -> Option<Vec<String>> {
     let line = line.trim().trim_start_matches("$ ").trim_start_matches("# ").trim_start();
     let rest = line.strip_prefix("nandkit ")?;
     // A remark stands after a wide gap or a #.
-    let end = ["   ", " #", " > ", " | ", " && ", "\t", " 2>"].iter().filter_map(|mark| rest.find(mark)).min();
+    let end = ["   ", " #", " > ", " < ", " | ", " && ", "\t", " 2>"].iter().filter_map(|mark| rest.find(mark)).min();
     let rest = rest.get(..end.unwrap_or(rest.len()))?;
     let words = rest.split_whitespace().map(|word| word.trim_matches(['\'', '"']).to_string());
     Some(std::iter::once("nandkit".to_string()).chain(words).collect())

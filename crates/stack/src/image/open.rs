@@ -21,8 +21,6 @@ const NAMED_MAX: usize = 12;
 const ERASE_SIZE_MIN: u64 = 4096;
 /// By how many points more another erase size has to fit before the one that was asked for is refused.
 const ERASE_SIZE_MARGIN: u32 = 30;
-/// Files that may be one erase block that is not complete.
-const ONE_BLOCK_MAX: u64 = 1 << 20;
 
 /// An image with its file system mounted for reading.
 pub struct OpenImage {
@@ -158,9 +156,6 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     };
     check_length(path, &image, within, options)?;
     let mut found = look(&image, within, options);
-    if let Some(best) = found.first() {
-        check_one_block(path, &image, options, best)?;
-    }
     let whole = options.region.is_none() && within == (0, None);
     let layout = match found.iter().find(|found| found.detection.erase_size > 0) {
         Some(found) => found.layout.clone(),
@@ -301,7 +296,8 @@ fn check_erase_size(path: &Path, image: &Image, options: &OpenOptions, chosen: &
     }
 }
 
-/// Refuses an image, or a part of one, that is shorter than one erase block.
+/// Refuses an image, or a part of one, that is shorter than one erase block: than the size that was given, or else than the smallest there is. mkfs.jffs2 leaves the
+/// last block as short as its nodes are, so that a longer file may be one block, whatever its size: it is read as if the rest were blank.
 fn check_length(path: &Path, image: &Image, within: Within, options: &OpenOptions) -> Result<(), StackError> {
     let length = (image.bytes().len() as u64).saturating_sub(within.0);
     let length = within.1.map_or(length, |size| size.min(length));
@@ -323,46 +319,11 @@ fn check_length(path: &Path, image: &Image, within: Within, options: &OpenOption
     }
 }
 
-/// Refuses an image of JFFS2 that is less than the smallest block in which all of its nodes would stand.
-fn check_one_block(path: &Path, image: &Image, options: &OpenOptions, found: &Found) -> Result<(), StackError> {
-    let length = image.bytes().len() as u64;
-    let whole = length.is_multiple_of(u64::from(found.layout.block_size.max(1)));
-    let is_plain = found.format == Format::Jffs2 && found.layout.offset == 0 && found.layout.size.is_none();
-    if options.erase_size.is_some() || !is_plain || whole || length > ONE_BLOCK_MAX {
-        return Ok(());
-    }
-    let refuse = |size: u32| {
-        let detail = format!(
-            "the file has {length} bytes, less than the one erase block in which its nodes stand; expected whole blocks: the rest of the last one filled up with 0xFF, as \
-             mkfs.jffs2 --pad does (--erase-size says their size; {size} bytes would hold it)"
-        );
-        Err(wrong(path, detail))
-    };
-    let Some(size) = length.checked_next_power_of_two().and_then(|size| u32::try_from(size).ok()) else {
-        return Ok(());
-    };
-    if u64::from(found.layout.block_size) > length {
-        return refuse(size);
-    }
-    // As one block that is filled up it would have no fault, cut into smaller ones it has.
-    let mut bytes = image.bytes().to_vec();
-    bytes.resize(size as usize, 0xFF);
-    let layout = nandkit_flash_image::ImageLayout::nor(size);
-    let filled = Image::from_bytes(bytes, None).and_then(|filled| filled.view(layout.clone()));
-    let as_one = filled.map_or(0, |device| jffs2::fit(&device, &layout));
-    let as_it_is = image.view(found.layout.clone()).map_or(0, |device| jffs2::fit(&device, &found.layout));
-    if as_one <= as_it_is.saturating_add(ERASE_SIZE_MARGIN) {
-        return Ok(());
-    }
-    refuse(size)
-}
-
 /// Chooses the part that is meant, and refuses an erase size that does not fit it.
 pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
     let within = part(path, image, options)?.map_or((0, None), |(within, _)| within);
     check_length(path, image, within, options)?;
     let chosen = chosen(path, image, options)?;
-    check_one_block(path, image, options, &chosen.found)?;
     check_erase_size(path, image, options, &chosen)?;
     Ok(chosen)
 }
