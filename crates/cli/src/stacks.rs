@@ -40,6 +40,9 @@ pub fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
     let text = read_spec(Path::new(name)).map_err(|error| {
         Failure::Input(format!("--device: cannot read {name}: {error}; expected a chip's spec, as in specs/devices"))
     })?;
+    if nandkit_stack::nests_too_deep(&text) {
+        return Err(Failure::Input(format!("--device: {name}: tables in tables without end; expected a chip's spec")));
+    }
     let table: Table = toml::from_str(&text)
         .map_err(|error| Failure::Input(format!("--device: {name}: {}", error.to_string().trim_end())))?;
     table.try_into().map_err(|error: toml::de::Error| Failure::Input(format!("--device: {name}: {}", error.message())))

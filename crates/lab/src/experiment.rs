@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{self, PathBuf};
 
 use nandkit_record::RunRecord;
-use nandkit_stack::{StackSpec, suggest};
+use nandkit_stack::{StackSpec, nests_too_deep, suggest};
 use nandkit_workload::WorkloadSpec;
 use toml::{Table, Value};
 
@@ -35,6 +35,9 @@ impl Experiment {
         settings: &[(String, Value)],
         seeds: Option<&[u64]>,
     ) -> Result<Self, SpecError> {
+        if nests_too_deep(text) {
+            return Err(SpecError::new(file, "tables in tables without end; expected an experiment"));
+        }
         let table: Table = toml::from_str(text).map_err(|error| {
             SpecError::new(format!("{file}{}", line_of(text, error.span())), error.message().to_string())
         })?;
@@ -60,7 +63,7 @@ impl Experiment {
             None => read_seeds(own_seeds)?,
         };
         let mut runs = Vec::new();
-        for table in grid::expand(table)? {
+        for table in grid::expand(table, seeds.len())? {
             unknown_keys(&table)?;
             let run = RunSpec::from_table(table, 0)?;
             runs.extend(seeds.iter().map(|seed| RunSpec { seed: *seed, ..run.clone() }));
@@ -98,6 +101,7 @@ impl Experiment {
 
     /// Every combination of these stacks, workloads and seeds: all stacks on the first workload first, the seeds of each together.
     pub fn product(stacks: &[StackSpec], workloads: &[WorkloadSpec], seeds: &[u64]) -> Result<Self, SpecError> {
+        grid::check_count([stacks.len(), workloads.len(), seeds.len()])?;
         let mut runs = Vec::with_capacity(stacks.len() * workloads.len() * seeds.len());
         for workload in workloads {
             for stack in stacks {

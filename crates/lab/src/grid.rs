@@ -1,5 +1,6 @@
 //! Grids: dotted keys with the values that they take in turn, and single settings from the command line.
 
+use nandkit_stack::nests_too_deep;
 use nandkit_workload::WorkloadSpec;
 use toml::{Table, Value};
 
@@ -7,9 +8,24 @@ use crate::SpecError;
 
 /// Most runs that one experiment may come to; more is taken for a slip.
 const RUNS_MAX: usize = 1_000_000;
+/// Most segments of a dotted key; no key of an experiment has half as many. What is built from a key nests as deep, and is gone through, and dropped,
+/// by recursion: a longer key must be refused before anything is built from it.
+const SEGMENTS_MAX: usize = 16;
 
-/// Takes `grid` out of the experiment and returns one table for each combination of its values: the first key changes slowest.
-pub(crate) fn expand(mut experiment: Table) -> Result<Vec<Table>, SpecError> {
+/// Refuses factors whose product is more runs than an experiment may have.
+pub(crate) fn check_count(factors: impl IntoIterator<Item = usize>) -> Result<(), SpecError> {
+    match factors.into_iter().fold(1, usize::saturating_mul) {
+        0..=RUNS_MAX => Ok(()),
+        _ => {
+            let detail = format!("more than {RUNS_MAX} runs, each seed counted; expected fewer");
+            Err(SpecError::new("grid", detail))
+        }
+    }
+}
+
+/// Takes `grid` out of the experiment and returns one table for each combination of its values: the first key changes slowest. Each table is to be run
+/// with `seeds` seeds.
+pub(crate) fn expand(mut experiment: Table, seeds: usize) -> Result<Vec<Table>, SpecError> {
     let grid = match experiment.remove("grid") {
         None => return Ok(vec![experiment]),
         Some(Value::Table(grid)) => grid,
@@ -19,14 +35,9 @@ pub(crate) fn expand(mut experiment: Table) -> Result<Vec<Table>, SpecError> {
     };
     let mut axes: Vec<(String, Vec<Value>)> = Vec::new();
     collect_axes(&mut axes, "", grid)?;
+    check_count(axes.iter().map(|(_, values)| values.len()).chain([seeds]))?;
     let mut runs = vec![experiment];
     for (key, values) in axes {
-        if runs.len().saturating_mul(values.len()) > RUNS_MAX {
-            return Err(SpecError::new(
-                format!("grid.{key}"),
-                format!("the grid has more than {RUNS_MAX} runs; expected fewer"),
-            ));
-        }
         let mut next = Vec::with_capacity(runs.len() * values.len());
         for run in &runs {
             for value in &values {
@@ -61,6 +72,16 @@ fn collect_axes(axes: &mut Vec<(String, Vec<Value>)>, prefix: &str, table: Table
 
 /// Sets the value at a dotted key. A name where a table belongs (`ftl = "block-map"`) becomes that table (`ftl = { kind = "block-map" }`).
 pub fn set(table: &mut Table, key: &str, value: Value) -> Result<(), SpecError> {
+    if key.split('.').nth(SEGMENTS_MAX).is_some() {
+        let begin: String = key.chars().take(40).collect();
+        let detail = format!("a key of more than {SEGMENTS_MAX} segments; expected one as stack.ftl.policy");
+        return Err(SpecError::new(format!("{begin}..."), detail));
+    }
+    set_inside(table, key, value)
+}
+
+/// Recurses once for each segment.
+fn set_inside(table: &mut Table, key: &str, value: Value) -> Result<(), SpecError> {
     let Some((head, rest)) = key.split_once('.') else {
         if key.is_empty() {
             return Err(SpecError::new(String::new(), "an empty key; expected one as stack.ftl.policy".to_string()));
@@ -73,7 +94,7 @@ pub fn set(table: &mut Table, key: &str, value: Value) -> Result<(), SpecError> 
         *inner = Value::Table(named(head, std::mem::take(name))?);
     }
     match inner {
-        Value::Table(inner) => set(inner, rest, value).map_err(|error| error.within(head)),
+        Value::Table(inner) => set_inside(inner, rest, value).map_err(|error| error.within(head)),
         other => Err(SpecError::value(head, other, &format!("a table, in which {rest} could be set"))),
     }
 }
@@ -91,6 +112,10 @@ fn named(key: &str, name: String) -> Result<Table, SpecError> {
 
 /// Reads `key=value` as the command line has it: the value as TOML where it is that, else as a text.
 pub fn parse_setting(text: &str) -> Result<(String, Value), SpecError> {
+    if nests_too_deep(text) {
+        let begin: String = text.chars().take(40).collect();
+        return Err(SpecError::new(format!("{begin}..."), "a value of tables in tables without end".to_string()));
+    }
     let (key, value) = text.split_once('=').filter(|(key, _)| !key.trim().is_empty()).ok_or_else(|| {
         SpecError::new(text.to_string(), "no setting; expected KEY=VALUE, as stack.ftl.policy=limit".to_string())
     })?;
@@ -106,7 +131,7 @@ mod tests {
     use super::*;
 
     fn expanded(text: &str) -> Vec<String> {
-        expand(toml::from_str(text).unwrap())
+        expand(toml::from_str(text).unwrap(), 1)
             .unwrap()
             .iter()
             .map(|table| table.to_string().replace('\n', " "))
@@ -150,12 +175,32 @@ mod tests {
             ("[grid]\na = 1", "grid.a is 1; expected a list"),
             ("[grid]\na = []", "grid.a: an empty list"),
         ] {
-            let error = expand(toml::from_str(text).unwrap()).unwrap_err().to_string();
+            let error = expand(toml::from_str(text).unwrap(), 1).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
         let list = format!("[{}]", "1,".repeat(1001));
         let text = format!("[grid]\na = {list}\nb = {list}\n");
-        assert!(expand(toml::from_str(&text).unwrap()).unwrap_err().to_string().contains("more than"));
+        assert!(expand(toml::from_str(&text).unwrap(), 1).unwrap_err().to_string().contains("more than"));
+    }
+
+    #[test]
+    fn seeds_count_among_the_runs_before_any_is_built() {
+        let text = format!("[grid]\na = [{}]\n", "1,".repeat(1000));
+        assert_eq!(expand(toml::from_str(&text).unwrap(), 1000).unwrap().len(), 1000);
+        let error = expand(toml::from_str(&text).unwrap(), 1001).unwrap_err().to_string();
+        assert!(error.contains("more than 1000000 runs"), "{error}");
+    }
+
+    #[test]
+    fn a_key_without_end_is_refused_before_anything_is_built() {
+        let key = "a.".repeat(200_000) + "b";
+        let refused = |result: Result<(), SpecError>| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains("more than 16 segments") && error.len() < 200, "{error}");
+        };
+        refused(set(&mut Table::new(), &key, 1.into()));
+        refused(expand(toml::from_str(&format!("[grid]\n\"{key}\" = [1]")).unwrap(), 1).map(|_| ()));
+        set(&mut Table::new(), &("a.".repeat(15) + "b"), 1.into()).unwrap();
     }
 
     #[test]
