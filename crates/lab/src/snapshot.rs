@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use nandkit_block::wrap::DeviceSnapshot;
 use nandkit_flash::wrap::FlashSnapshot;
 use nandkit_record::{ByCause, ErasesPerBlock, Figures, Latency, LayerValue, Layers};
 use nandkit_stack::{Stack, Watched};
-use nandkit_units::{Area, Cause, Clock, Nanos, StatisticValue};
+use nandkit_units::{Area, Cause, Clock, Nanos, StatisticValue, Statistics};
 use nandkit_workload::{DriverReport, PhaseReport};
 
 /// What can be watched of a stack while its top is in use.
@@ -18,13 +19,20 @@ impl Watch<'_> {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut layers = Vec::with_capacity(self.watched.layers.len());
         for (name, statistics) in &self.watched.layers {
-            let mut values = Vec::new();
-            statistics.collect(&mut |name, value| values.push((name, value)));
-            layers.push((name.clone(), values));
+            layers.push((name.clone(), collected(&**statistics)));
         }
         let flash = self.watched.flash.as_ref().map(|counters| counters.snapshot());
-        Snapshot { now: self.clock.now(), flash, layers }
+        let block = self.watched.block.as_ref().map(|counters| counters.snapshot());
+        Snapshot { now: self.clock.now(), flash, block, layers }
     }
+}
+
+type Values = Vec<(&'static str, StatisticValue)>;
+
+fn collected(statistics: &dyn Statistics) -> Values {
+    let mut values = Vec::new();
+    statistics.collect(&mut |name, value| values.push((name, value)));
+    values
 }
 
 /// The counters of all layers at one moment.
@@ -32,7 +40,8 @@ impl Watch<'_> {
 pub(crate) struct Snapshot {
     now: Nanos,
     flash: Option<FlashSnapshot>,
-    layers: Vec<(String, Vec<(&'static str, StatisticValue)>)>,
+    block: Option<DeviceSnapshot>,
+    layers: Vec<(String, Values)>,
 }
 
 impl Snapshot {
@@ -101,25 +110,36 @@ pub(crate) fn add_report(figures: &mut Figures, report: Option<&PhaseReport>) {
     figures.derive();
 }
 
-/// What each layer counted between two snapshots: counts are subtracted, levels and series are the later ones.
+/// What each layer counted between two snapshots: counts and distributions are subtracted, levels and lists of events are the later ones.
 pub(crate) fn layers(before: &Snapshot, after: &Snapshot) -> Layers {
     let mut layers = Layers::new();
     for ((name, values), (_, earlier)) in after.layers.iter().zip(&before.layers) {
-        let layer = layers.entry(name.clone()).or_default();
-        for (key, value) in values {
-            let earlier = earlier.iter().find(|(earlier_key, _)| earlier_key == key).map(|(_, value)| value);
-            let value = match (value, earlier) {
-                (StatisticValue::Count(now), Some(StatisticValue::Count(earlier))) => {
-                    LayerValue::Count(now.saturating_sub(*earlier))
-                }
-                (StatisticValue::Count(now), _) => LayerValue::Count(*now),
-                (StatisticValue::Level(level), _) => LayerValue::level(*level),
-                (StatisticValue::Series(series), _) => LayerValue::series(series.clone()),
-            };
-            layer.insert((*key).to_string(), value);
-        }
+        layers.insert(name.clone(), between(earlier, values.clone()));
+    }
+    // Quantiles and spreads cannot be subtracted: they are computed from what can.
+    if let (Some(before), Some(after)) = (&before.flash, &after.flash) {
+        layers.insert("flash".to_string(), between(&[], collected(&(after - before))));
+    }
+    if let (Some(before), Some(after)) = (&before.block, &after.block) {
+        layers.insert("block".to_string(), between(&[], collected(&(after - before))));
     }
     layers
+}
+
+fn between(before: &[(&'static str, StatisticValue)], after: Values) -> BTreeMap<String, LayerValue> {
+    let value = |key, value| match (value, before.iter().find(|(earlier, _)| *earlier == key).map(|(_, value)| value)) {
+        (StatisticValue::Count(now), Some(StatisticValue::Count(earlier))) => {
+            LayerValue::Count(now.saturating_sub(*earlier))
+        }
+        (StatisticValue::Series(mut now), Some(StatisticValue::Series(earlier))) => {
+            now.iter_mut().zip(earlier).for_each(|(now, earlier)| *now = (*now - earlier).max(0.0));
+            LayerValue::series(now)
+        }
+        (StatisticValue::Count(count), _) => LayerValue::Count(count),
+        (StatisticValue::Level(level), _) => LayerValue::level(level),
+        (StatisticValue::Series(values) | StatisticValue::Events(values), _) => LayerValue::series(values),
+    };
+    after.into_iter().map(|(key, now)| (key.to_string(), value(key, now))).collect()
 }
 
 /// What was compared with what was written.

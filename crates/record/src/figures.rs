@@ -74,7 +74,7 @@ pub enum LayerValue {
     Count(u64),
     /// A value at the end of the phase.
     Level(f64),
-    /// A distribution or series at the end of the phase.
+    /// A distribution of what happened in the phase, or a value of each event since the stack was started.
     Series(Vec<f64>),
     /// A value that does not exist (a mean of nothing); JSON null.
     Absent,

@@ -41,7 +41,8 @@ pub struct RunRecord {
     pub host_time_ns: u64,
     /// Largest resident memory of the simulating process so far; 0 where the host does not tell. Not reproducible.
     pub host_peak_bytes: u64,
-    /// What each layer counted in the measured phase, by the layer's name.
+    /// What each layer counted in the measured phase, by the layer's name, and its levels at the phase's end. Only the list of a traced block's recyclings
+    /// goes back to the start of the stack.
     pub layers: Layers,
     /// The phases before the measured one, by name: format, fill, age.
     pub phases: BTreeMap<String, Figures>,

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use nandkit_block::wrap::DeviceCounters;
 use nandkit_block::{BlockDevice, BlockGeometry, RamDevice};
 use nandkit_fat::Fat;
 use nandkit_flash::wrap::{FlashCounters, StatsFlash};
@@ -67,7 +68,9 @@ impl MountedFileSystem for ModelFileSystem {
 pub struct Watched {
     /// The flash device's, where there is one.
     pub flash: Option<Arc<FlashCounters>>,
-    /// Each layer's own, with the layer's name.
+    /// Those of the block device under a file system, where there is one.
+    pub block: Option<Arc<DeviceCounters>>,
+    /// Each other layer's own, with the layer's name.
     pub layers: Vec<(String, Arc<dyn Statistics>)>,
 }
 

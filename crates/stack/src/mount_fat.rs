@@ -6,7 +6,7 @@ use nandkit_block::BlockDevice;
 use nandkit_block::wrap::StatsDevice;
 use nandkit_cache::{Replacement, WriteBack};
 use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions};
-use nandkit_units::{Clock, Context, Lba, Nanos, ReadInto, Statistics};
+use nandkit_units::{Clock, Context, Lba, Nanos, ReadInto};
 use nandkit_vfs::FsError;
 
 use crate::build::{Frame, MountedFileSystem};
@@ -25,7 +25,7 @@ pub(crate) fn mount_fat(
 ) -> Result<Box<dyn MountedFileSystem>, StackError> {
     let Frame { clock, watched, keeping, .. } = frame;
     let mut device = StatsDevice::new(device);
-    watched.layers.push(("block".to_string(), Arc::clone(device.counters()) as Arc<dyn Statistics>));
+    watched.block = Some(Arc::clone(device.counters()));
     let is_there = keeping.is_some() && !is_blank(&device, clock)?;
     if !is_there {
         fat::format(&mut device, clock, &format_options(spec)).map_err(wrong)?;

@@ -12,7 +12,7 @@ use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_nand_sim::{ContentStore, DescribedStore, NandChip};
-use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress, Statistics};
+use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress};
 use nandkit_vfs::{FileSystem, FsError};
 
 use crate::build::{Frame, Keeping, MountedFileSystem};
@@ -71,7 +71,6 @@ fn mounted<F: Flash + 'static>(
     let Frame { clock, watched, keeping, .. } = frame;
     let flash = StatsFlash::new(flash);
     watched.flash = Some(Arc::clone(flash.counters()));
-    watched.layers.push(("flash".to_string(), Arc::clone(flash.counters()) as Arc<dyn Statistics>));
     let is_there = keeping.is_some() && !is_blank(&flash, clock)?;
     let fs = match is_there {
         true => Jffs2::mount(flash, clock.clone(), options),

@@ -11,7 +11,7 @@ use nandkit_flash::Flash;
 use nandkit_flash::wrap::StatsFlash;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity};
 use nandkit_nand_sim::{ChipSpec, NandChip, Store};
-use nandkit_units::{Clock, Context, Done, Statistics};
+use nandkit_units::{Clock, Context, Done};
 
 use crate::build::{BlockStack, Chip, ChipInFile, Closing, Frame, Keeping};
 use crate::chip_file::{self, FileChip};
@@ -125,7 +125,6 @@ fn attach<F: Flash + 'static>(
 ) -> Result<BlockStack, StackError> {
     let Frame { clock, watched, .. } = frame;
     watched.flash = Some(Arc::clone(flash.counters()));
-    watched.layers.push(("flash".to_string(), Arc::clone(flash.counters()) as Arc<dyn Statistics>));
     let context = Context::at(clock.now());
     let wrong = |error: nandkit_block::BlockError| StackError::new("stack.ftl", error.to_string());
     match ftl {

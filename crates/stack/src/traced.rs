@@ -25,6 +25,6 @@ impl<F: Flash> Statistics for TracedBlock<F> {
             RecyclingKind::Migration => f64::from(event.p),
             _ => -1.0,
         });
-        sink("traced_p", StatisticValue::Series(pages.collect()));
+        sink("traced_p", StatisticValue::Events(pages.collect()));
     }
 }

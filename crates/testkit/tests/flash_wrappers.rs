@@ -61,6 +61,17 @@ fn stats_count_by_cause_and_area_and_phase() {
 }
 
 #[test]
+fn marking_a_block_bad_takes_time_that_is_counted() {
+    let mut flash = StatsFlash::new(tiny());
+    let context = Context::at(Nanos(5)).for_device_cause(Cause::Recovery);
+    let done = flash.mark_bad(&context, BlockIndex(3)).unwrap();
+    let counted = flash.snapshot();
+    assert!(done.busy > Nanos::ZERO, "the device below takes its time");
+    assert_eq!(counted.cause(Cause::Recovery).busy_ns, done.busy.0);
+    assert_eq!(counted.total().busy_ns, done.busy.0);
+}
+
+#[test]
 fn faults_strike_as_scripted() {
     let at = PageAddress::new(0, 1);
     let carried = FaultEffect::Fail { kind: ErrorKind::EraseFailed, carried_out: true };

@@ -7,11 +7,14 @@ pub enum StatisticValue {
     Count(u64),
     /// A value at this moment.
     Level(f64),
-    /// A distribution or series: element i is the count, or the value, of i.
+    /// A distribution: element i is the count of i, which only grows. Two snapshots may be subtracted element by element; what is missing at the end is zero.
     Series(Vec<f64>),
+    /// A value of each event since the layer was started, in their order.
+    Events(Vec<f64>),
 }
 
-/// A layer that counts. Stacks collect every layer's values before and after a phase; records show the difference of counts.
+/// A layer that counts. Stacks collect every layer's values before and after a phase; records show the difference of counts and
+/// distributions.
 pub trait Statistics: Send + Sync {
     /// Hands each value with its name (snake_case, unit last) to `sink`, in a fixed order. Cost: of the order of the number of values.
     fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue));

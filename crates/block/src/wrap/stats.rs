@@ -199,27 +199,32 @@ const LATENCY_NAMES: [[&str; 4]; KINDS] = [
 
 impl Statistics for DeviceCounters {
     fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
-        let snapshot = self.snapshot();
+        self.snapshot().collect(sink);
+    }
+}
+
+impl Statistics for DeviceSnapshot {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
         for kind in RequestKind::ALL {
             for (cause, (requests, bytes)) in Cause::ALL.into_iter().zip(NAMES[kind as usize]) {
-                let counters = snapshot.of(kind, cause);
+                let counters = self.of(kind, cause);
                 sink(requests, StatisticValue::Count(counters.requests));
                 if kind != RequestKind::Flush {
                     sink(bytes, StatisticValue::Count(counters.bytes));
                 }
             }
             if kind != RequestKind::Flush {
-                let sizes = snapshot.sizes(kind).by_power_of_two().into_iter().map(|count| count as f64).collect();
+                let sizes = self.sizes(kind).by_power_of_two().into_iter().map(|count| count as f64).collect();
                 sink(SIZE_NAMES[kind as usize], StatisticValue::Series(sizes));
             }
-            let latencies = snapshot.latencies_ns(kind);
+            let latencies = self.latencies_ns(kind);
             let values = [0.5, 0.99, 0.999].map(|part| latencies.quantile(part));
             let values = values.into_iter().chain([latencies.max()]);
             for (name, value) in LATENCY_NAMES[kind as usize].into_iter().zip(values) {
                 sink(name, StatisticValue::Level(value as f64));
             }
         }
-        sink("device_failures", StatisticValue::Count(snapshot.failures));
+        sink("device_failures", StatisticValue::Count(self.failures));
     }
 }
 

@@ -212,6 +212,13 @@ impl FlashCounters {
         }
     }
 
+    /// The time of an operation that is none of the others.
+    #[cold]
+    pub(super) fn count_busy(&self, context: &Context, busy_ns: u64) {
+        self.own();
+        add_alone(&self.row(context).busy_ns, busy_ns);
+    }
+
     #[cold]
     pub(super) fn count_failure(&self, context: &Context, error: &FlashError) {
         if let Some(count) = self.failures.get(error.kind as usize) {
@@ -248,7 +255,7 @@ impl FlashCounters {
         FlashSnapshot {
             by_area_and_cause,
             corrected_bits: self.corrected_bits.load(Relaxed),
-            corrected_bits_max: self.corrected_bits_max.load(Relaxed),
+            corrected_bits_max: Some(self.corrected_bits_max.load(Relaxed)),
             failures,
             failed_ns: self.failed_ns.load(Relaxed),
             erases_per_block: self.erases_per_block(),
@@ -262,8 +269,8 @@ pub struct FlashSnapshot {
     by_area_and_cause: [[CauseCounters; Cause::COUNT]; AREAS],
     /// Sum over all reads of [`Done::corrected_bits`].
     pub corrected_bits: u64,
-    /// The largest [`Done::corrected_bits`] since the device was made.
-    pub corrected_bits_max: u64,
+    /// The largest [`Done::corrected_bits`]. Between two snapshots `None` where a read before them reached as much: theirs is then not known.
+    pub corrected_bits_max: Option<u64>,
     failures: [u64; ErrorKind::ALL.len()],
     /// Time from issue to end of operations that failed, in nanoseconds.
     pub failed_ns: u64,
@@ -305,7 +312,7 @@ impl FlashSnapshot {
 
 impl Sub for &FlashSnapshot {
     type Output = FlashSnapshot;
-    /// What was counted since `earlier`. `corrected_bits_max` stays the later one's.
+    /// What was counted since `earlier`.
     fn sub(self, earlier: Self) -> FlashSnapshot {
         let mut difference = self.clone();
         for (areas, earlier) in difference.by_area_and_cause.iter_mut().zip(&earlier.by_area_and_cause) {
@@ -314,6 +321,10 @@ impl Sub for &FlashSnapshot {
             }
         }
         difference.corrected_bits = self.corrected_bits.saturating_sub(earlier.corrected_bits);
+        difference.corrected_bits_max = match difference.corrected_bits {
+            0 => Some(0),
+            _ => self.corrected_bits_max.filter(|max| earlier.corrected_bits_max.is_some_and(|earlier| *max > earlier)),
+        };
         difference.failed_ns = self.failed_ns.saturating_sub(earlier.failed_ns);
         for (count, earlier) in difference.failures.iter_mut().zip(&earlier.failures) {
             *count = count.saturating_sub(*earlier);
@@ -393,9 +404,14 @@ const FAILURE_NAMES: [&str; ErrorKind::ALL.len()] = [
 
 impl Statistics for FlashCounters {
     fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
-        let snapshot = self.snapshot();
+        self.snapshot().collect(sink);
+    }
+}
+
+impl Statistics for FlashSnapshot {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
         for (cause, names) in Cause::ALL.into_iter().zip(NAMES) {
-            let counters = snapshot.cause(cause);
+            let counters = self.cause(cause);
             let values = [
                 counters.reads,
                 counters.programs,
@@ -410,15 +426,17 @@ impl Statistics for FlashCounters {
                 sink(name, StatisticValue::Count(value));
             }
         }
-        let main_bytes = snapshot.area(Area::Main).bytes_programmed;
+        let main_bytes = self.area(Area::Main).bytes_programmed;
         sink("flash_programmed_main_area_bytes", StatisticValue::Count(main_bytes));
-        sink("flash_corrected_bits", StatisticValue::Count(snapshot.corrected_bits));
-        sink("flash_corrected_bits_max", StatisticValue::Level(snapshot.corrected_bits_max as f64));
-        for (name, count) in FAILURE_NAMES.into_iter().zip(snapshot.failures) {
+        sink("flash_corrected_bits", StatisticValue::Count(self.corrected_bits));
+        if let Some(max) = self.corrected_bits_max {
+            sink("flash_corrected_bits_max", StatisticValue::Level(max as f64));
+        }
+        for (name, count) in FAILURE_NAMES.into_iter().zip(self.failures) {
             sink(name, StatisticValue::Count(count));
         }
-        sink("flash_failed_ns", StatisticValue::Count(snapshot.failed_ns));
-        let spread = snapshot.erase_distribution();
+        sink("flash_failed_ns", StatisticValue::Count(self.failed_ns));
+        let spread = self.erase_distribution();
         sink("flash_erases_per_block_min", StatisticValue::Level(f64::from(spread.min)));
         sink("flash_erases_per_block_p10", StatisticValue::Level(f64::from(spread.p10)));
         sink("flash_erases_per_block_p50", StatisticValue::Level(f64::from(spread.p50)));

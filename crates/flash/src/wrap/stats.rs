@@ -98,11 +98,21 @@ impl<F: Flash> Flash for StatsFlash<F> {
     }
 
     fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
-        self.inner.mark_bad(context, block).inspect_err(|error| self.counters.count_failure(context, error))
+        let result = self.inner.mark_bad(context, block);
+        match &result {
+            Ok(done) => self.counters.count_busy(context, done.busy.0),
+            Err(error) => self.counters.count_failure(context, error),
+        }
+        result
     }
 
     fn sync(&mut self, context: &Context) -> Result<Done> {
-        self.inner.sync(context).inspect_err(|error| self.counters.count_failure(context, error))
+        let result = self.inner.sync(context);
+        match &result {
+            Ok(done) => self.counters.count_busy(context, done.busy.0),
+            Err(error) => self.counters.count_failure(context, error),
+        }
+        result
     }
 
     offer_capabilities!();
