@@ -59,17 +59,25 @@ struct Piece {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Reads from a file.
+    /// Reads from a file. Where its chain is too short for its size, the content ends with the chain: a read across that end answers short, one at it
+    /// 0 bytes, and one behind it is `Corrupt`.
     pub fn read_file(&mut self, number: u64, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
         let size = u64::from(self.file(number)?.raw.size.get());
-        let length = size.saturating_sub(offset).min(into.len() as u64) as usize;
+        let mut length = size.saturating_sub(offset).min(into.len() as u64) as usize;
+        if length > 0 {
+            let clusters = self.ensure_chain(number)?.len();
+            let capacity = u64::from(clusters) * u64::from(self.geometry.cluster_size());
+            if offset > capacity {
+                self.locate(number, offset)?;
+            }
+            length = length.min(usize::try_from(capacity.saturating_sub(offset)).unwrap_or(length));
+        }
         if length == 0 {
             if let ReadInto::Content { content, .. } = into {
                 content.set_bytes(0);
             }
             return Ok(0);
         }
-        self.ensure_chain(number)?;
         let mut gathered = Gathered::default();
         let mut at = 0;
         while at < length {

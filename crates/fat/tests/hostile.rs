@@ -207,3 +207,25 @@ fn a_circle_is_named() {
     assert!(error.kind == ErrorKind::Corrupt || error.kind == ErrorKind::NotFound, "{error}");
     assert!(!check(&mut device, &clock()).unwrap().is_clean());
 }
+
+#[test]
+fn a_size_beyond_the_chain_ends_the_content_with_the_chain() {
+    let mut fat = mount(volume(FatKind::Fat16, 512, Some(2048), 16 << 20), WRITE_BACK);
+    let root = fat.root();
+    let file = fat.changes().unwrap().create(root, b"file", &NewNode::FILE).unwrap();
+    write_all(&mut fat, file, 0, &[1; 6 * 2048]);
+    fat.unmount().unwrap();
+    let at = fat.geometry().first_root_sector() * 512;
+    let mut device = fat.into_device();
+    let root = read_sector(&device, at / 512);
+    let slot = root.chunks(32).position(|slot| slot.starts_with(b"FILE")).unwrap() as u64;
+    edit(&mut device, at + slot * 32 + 28, &0xFFFF_FFF0_u32.to_le_bytes());
+    let report = check(&mut device, &clock()).unwrap();
+    assert!(report.findings.iter().any(|found| found.kind == FindingKind::SizeMismatch), "{:?}", report.findings);
+    let fat = mount(device, WRITE_THROUGH);
+    let file = fat.lookup(fat.root(), b"file").unwrap();
+    let read = |offset: u64| fat.read(file, offset, ReadInto::Bytes(&mut [0; 5000]));
+    assert_eq!((read(0).unwrap(), read(10_000).unwrap(), read(6 * 2048).unwrap()), (5000, 2288, 0));
+    let error = read(6 * 2048 + 1).unwrap_err();
+    assert!(error.kind == ErrorKind::Corrupt && error.detail.contains("ends after 6 clusters"), "{error}");
+}

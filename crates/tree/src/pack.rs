@@ -122,11 +122,16 @@ impl Packing<'_> {
     fn content(&mut self, index: usize, node: &SourceNode) -> io::Result<()> {
         let mut buffer = vec![0; 1 << 20];
         let mut damage = Damage::default();
-        let mut offset = 0;
+        // The header has promised the whole size: behind the end of the content come zeroes.
+        let (mut offset, mut end) = (0, node.size);
         while offset < node.size {
             let wanted = (node.size - offset).min(buffer.len() as u64) as usize;
             let chunk = buffer.get_mut(..wanted).unwrap_or_default();
-            salvage::read(self.tree, index, offset, chunk, &mut damage);
+            if offset < end {
+                end = salvage::read(self.tree, index, (offset, node.size), chunk, &mut damage);
+            } else {
+                chunk.fill(0);
+            }
             self.padded(buffer.get(..wanted).unwrap_or_default())?;
             offset += wanted as u64;
         }

@@ -59,7 +59,17 @@ fn content(fs: &dyn FileSystem, inode: InodeNumber, size: u64, place: &str) -> R
     while offset < size {
         let wanted = (size - offset).min(CHUNK as u64) as usize;
         let chunk = buffer.get_mut(..wanted).unwrap_or_default();
-        if !fs.read(inode, offset, ReadInto::Bytes(chunk)).is_ok_and(|count| count == wanted) {
+        let whole = fs.read(inode, offset, ReadInto::Bytes(chunk));
+        if let Ok(count) = whole
+            && count < wanted
+        {
+            let end = offset + count as u64;
+            problems
+                .push(format!("{place}: bytes {end} to {size} are missing: the content ends before the file's size"));
+            output::bytes(chunk.get(..count).unwrap_or_default())?;
+            break;
+        }
+        if whole.is_err() {
             for (number, unit) in chunk.chunks_mut(UNIT).enumerate() {
                 let at = offset + (number * UNIT) as u64;
                 let length = unit.len();

@@ -52,16 +52,16 @@ impl Work<'_> {
         buffer.resize(CHUNK, 0);
         // Up to where the file has been written, or nothing follows but zeroes.
         let mut written = 0;
-        let mut offset = 0;
-        while offset < size {
-            let wanted = (size - offset).min(CHUNK as u64) as usize;
+        let (mut offset, mut end) = (0, size);
+        while offset < end {
+            let wanted = (end - offset).min(CHUNK as u64) as usize;
             let chunk = buffer.get_mut(..wanted).unwrap_or_default();
-            salvage::read(self.tree, index, offset, chunk, damage);
+            end = salvage::read(self.tree, index, (offset, size), chunk, damage);
             write_sparse(file, offset, chunk, &mut written)?;
             offset += wanted as u64;
         }
-        if written < size {
-            file.set_len(size)?;
+        if written != end {
+            file.set_len(end)?;
         }
         Ok(())
     }
