@@ -59,6 +59,14 @@ struct File {
     size: u64,
 }
 
+/// How the names of renamed files begin.
+const RENAMED: &str = "renamed-";
+
+/// The slot of the source's entry with this number.
+const fn slot(number: usize) -> FileSlot {
+    FileSlot(number as u32 + 1)
+}
+
 /// The stream of operations.
 pub struct TreeFiles {
     spec: Tree,
@@ -72,6 +80,8 @@ pub struct TreeFiles {
     files: Vec<File>,
     round: u64,
     renamed: u64,
+    /// The source's own names of the form that renamed files get, in lower case, with their directories.
+    taken: BTreeSet<(FileSlot, Vec<u8>)>,
     /// Files read at the end.
     read: usize,
 }
@@ -88,8 +98,12 @@ impl TreeFiles {
             Names::Keep => source.entries().iter().map(|entry| entry.name.clone()).collect(),
             Names::Portable => portable_names(source.entries()),
         };
+        let parents = source.entries().iter().map(|entry| entry.parent.map_or(FileSlot::ROOT, slot));
+        let lower = names.iter().map(|name| name.to_ascii_lowercase());
+        let taken = parents.zip(lower).filter(|(_, name)| name.starts_with(RENAMED.as_bytes())).collect();
         Ok(Self {
             spec,
+            taken,
             source,
             names,
             random: Random::new(seed, "tree"),
@@ -115,7 +129,6 @@ impl TreeFiles {
             return false;
         };
         self.copied += 1;
-        let slot = |number: usize| FileSlot(number as u32 + 1);
         let parent = entry.parent.map_or(FileSlot::ROOT, slot);
         let Some(size) = entry.size else {
             self.script.make_directory(slot(number), parent, name.clone());
@@ -134,6 +147,17 @@ impl TreeFiles {
             self.script.sync(None);
         }
         true
+    }
+
+    /// A name that no other file of the directory has, now or later.
+    fn free_name(&mut self, parent: FileSlot) -> String {
+        loop {
+            self.renamed += 1;
+            let name = format!("{RENAMED}{:08}", self.renamed);
+            if !self.taken.contains(&(parent, name.as_bytes().to_vec())) {
+                return name;
+            }
+        }
     }
 
     fn change_round(&mut self) {
@@ -160,9 +184,8 @@ impl TreeFiles {
                     }
                 }
                 2 => {
-                    // No real name has this form, so it is free.
-                    self.renamed += 1;
-                    self.script.rename(file.slot, file.parent, format!("renamed-{:08}", self.renamed));
+                    let name = self.free_name(file.parent);
+                    self.script.rename(file.slot, file.parent, name);
                 }
                 _ => {
                     self.script.remove(file.slot);
@@ -243,6 +266,39 @@ impl FileWorkload for TreeFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_renamed_file_gets_no_name_of_another() {
+        struct Given(Vec<TreeEntry>);
+        impl TreeSource for Given {
+            fn entries(&self) -> &[TreeEntry] {
+                &self.0
+            }
+            fn read(&mut self, _: usize, _: u64, into: &mut [u8]) -> Result<()> {
+                into.fill(0);
+                Ok(())
+            }
+            fn identify(&self, _: &mut dyn FnMut(&[u8])) {}
+        }
+        let entry = |parent, name: &str, size| TreeEntry { parent, name: name.as_bytes().to_vec(), size };
+        let mut entries = vec![entry(None, "d", None)];
+        for number in 1..=20 {
+            entries.push(entry(None, &format!("Renamed-{number:08}"), Some(0)));
+            entries.push(entry(Some(0), &format!("renamed-{number:08}"), Some(0)));
+        }
+        let spec = Tree { share: 1.0, rounds: 2, ..Tree::default() };
+        let mut files = TreeFiles::new(spec, Box::new(Given(entries)), 1, 1 << 20).unwrap();
+        let mut targets = Vec::new();
+        for phase in [Phase::Fill, Phase::Measure] {
+            files.begin(phase);
+            while let Some(operation) = files.next_operation().unwrap() {
+                if let FileOperation::Rename { name, .. } = operation {
+                    targets.push(String::from_utf8(name).unwrap());
+                }
+            }
+        }
+        assert!(targets.len() > 5 && targets.iter().all(|name| name.as_str() > "renamed-00000020"), "{targets:?}");
+    }
 
     #[test]
     fn portable_names_are_free_of_what_fat_refuses() {
