@@ -81,10 +81,13 @@ impl Journal {
 const BUFFER_LIMIT: usize = 32 << 20;
 
 impl JournalledFile<File> {
-    /// Makes a new file of zeroes; refuses an existing one.
+    /// Makes a new file of zeroes; refuses an existing one. Where the new file cannot be made whole (no room, larger than a file may be), none is left.
     pub fn create(path: &Path, geometry: BlockGeometry) -> Result<Self> {
         check_geometry(&geometry)?;
-        Self::create_on(create_locked(path)?, geometry)
+        Self::create_on(create_locked(path)?, geometry).inspect_err(|_| {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(path);
+        })
     }
 
     /// Opens an existing file, locked. Errors: `Io` (no such file, in use), `Corrupt` (no such format, another version, damaged).

@@ -89,3 +89,16 @@ fn impossible_files_are_refused_in_words() {
     assert_eq!(FileDevice::create(&fresh, impossible).unwrap_err().kind, ErrorKind::OutOfRange);
     assert!(!fresh.exists(), "nothing half-made is left");
 }
+
+#[test]
+fn a_file_that_cannot_be_made_whole_is_not_left() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("device");
+    // No file system has a file of 2^63 bytes.
+    let endless = BlockGeometry { sectors: 1 << 54, ..geometry() };
+    assert_eq!(JournalledFile::create(&path, endless).unwrap_err().kind, ErrorKind::Io);
+    assert!(!path.exists());
+    std::fs::write(&path, b"somebody's").unwrap();
+    JournalledFile::create(&path, geometry()).unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
+}

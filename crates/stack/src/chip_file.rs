@@ -339,15 +339,6 @@ pub(crate) fn open_or_create(
     }
 }
 
-/// Whether the file's device has no room left.
-fn is_full(error: &BlockError) -> bool {
-    let source = error.source.as_ref().and_then(|source| source.downcast_ref::<std::io::Error>());
-    source.is_some_and(|source| {
-        use std::io::ErrorKind::{QuotaExceeded, StorageFull, WriteZero};
-        matches!(source.kind(), StorageFull | QuotaExceeded | WriteZero)
-    })
-}
-
 fn create(
     path: &Path,
     chip: &ChipSpec,
@@ -365,13 +356,7 @@ fn create(
     let geometry = BlockGeometry { sector_size: SECTOR_SIZE, sectors, preferred_size: SECTOR_SIZE, recycling_size: 0 };
     let temporary = temporary_name(path);
     remove_leftover(&temporary)?;
-    let file = JournalledFile::create(&temporary, geometry).map_err(|error| {
-        if is_full(&error) {
-            // What the device had room for is of no use. A file that somebody else has made meanwhile is not touched.
-            let _ = fs::remove_file(&temporary);
-        }
-        refused(path, &error)
-    })?;
+    let file = JournalledFile::create(&temporary, geometry).map_err(|error| refused(path, &error))?;
     let new = NewFile(Some(Unfinished { temporary, path: path.to_path_buf() }));
     let chip = match store {
         StoreKind::Content => boxed(ChipImage::<ContentStore, _>::create(file, chip, seed, &context)),
