@@ -21,17 +21,26 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     } else {
         output::text(&table(&claims))?;
     }
-    let broken = baseline.broken(&claims);
     // Short workloads have not settled: what they show is no reason to fail.
-    if broken.is_empty() || arguments.quick {
+    if arguments.quick {
         return Ok(());
     }
-    let ids: Vec<&str> = broken.iter().map(|claim| claim.claim.as_str()).collect();
-    Err(Failure::Check(format!("held when the baseline was written and no longer {}: {}", does(&ids), ids.join(", "))))
+    let changes = baseline.changes(&claims);
+    if !changes.mended.is_empty() {
+        output::message(&format!(
+            "did not hold when the baseline was written and now {}",
+            listed(&changes.mended, ["does", "do"])
+        ));
+    }
+    if changes.broken.is_empty() {
+        return Ok(());
+    }
+    let broken = listed(&changes.broken, ["does", "do"]);
+    Err(Failure::Check(format!("held when the baseline was written and no longer {broken}")))
 }
 
-fn does(ids: &[&str]) -> &'static str {
-    if ids.len() == 1 { "does" } else { "do" }
+fn listed(names: &[String], [one, several]: [&str; 2]) -> String {
+    format!("{}: {}", if names.len() == 1 { one } else { several }, names.join("; "))
 }
 
 fn table(claims: &[Claim]) -> String {

@@ -9,12 +9,24 @@ use super::Claim;
 /// The shipped baseline: `specs/experiments/claims.toml`.
 const SHIPPED: &str = include_str!("../../../../specs/experiments/claims.toml");
 
-/// For each claim whether it held.
+/// For each claim, and for each check of a claim, whether it held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
     /// By id.
     pub holds: BTreeMap<String, bool>,
+    /// By id, then by the check's name. A claim of which no whole run is on record has none.
+    #[serde(default)]
+    pub checks: BTreeMap<String, BTreeMap<String, bool>>,
+}
+
+/// What is otherwise than in the baseline: ids of claims, and checks as `P4.3: order on fax: merge < limit`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// What held and no longer does.
+    pub broken: Vec<String>,
+    /// What did not hold and does now.
+    pub mended: Vec<String>,
 }
 
 /// The baseline that ships with nandkit.
@@ -23,10 +35,22 @@ pub fn shipped_baseline() -> Result<Baseline, String> {
 }
 
 impl Baseline {
-    /// The claims that held in the baseline and no longer do.
-    pub fn broken<'a>(&self, claims: &'a [Claim]) -> Vec<&'a Claim> {
-        let held = |claim: &&Claim| self.holds.get(&claim.claim) == Some(&true);
-        claims.iter().filter(|claim| !claim.holds).filter(held).collect()
+    /// How these claims differ from the baseline. What it does not name is no change; a check that it names and the claim no longer has is broken.
+    pub fn changes(&self, claims: &[Claim]) -> Changes {
+        let mut changes = Changes::default();
+        let mut compare = |name: String, held: Option<&bool>, holds: bool| match (held, holds) {
+            (Some(true), false) => changes.broken.push(name),
+            (Some(false), true) => changes.mended.push(name),
+            _ => {}
+        };
+        for claim in claims {
+            compare(claim.claim.clone(), self.holds.get(&claim.claim), claim.holds);
+            for (check, held) in self.checks.get(&claim.claim).into_iter().flatten() {
+                let holds = claim.checks.get(check).copied().unwrap_or(false);
+                compare(format!("{}: {check}", claim.claim), Some(held), holds);
+            }
+        }
+        changes
     }
 }
 
@@ -34,16 +58,51 @@ impl Baseline {
 mod tests {
     use super::*;
 
-    fn claim(id: &str, holds: bool) -> Claim {
-        Claim { claim: id.into(), text: String::new(), paper: 0.into(), measured: 0.into(), holds, note: String::new() }
+    fn claim(id: &str, holds: bool, checks: &[(&str, bool)]) -> Claim {
+        Claim {
+            claim: id.into(),
+            text: String::new(),
+            paper: 0.into(),
+            measured: 0.into(),
+            holds,
+            note: String::new(),
+            checks: checks.iter().map(|(name, holds)| ((*name).to_string(), *holds)).collect(),
+        }
     }
 
     #[test]
-    fn only_claims_that_held_can_break() {
+    fn only_what_held_can_break() {
         let baseline: Baseline = toml::from_str("[holds]\n\"P4.1\" = true\n\"P4.2\" = true\n\"P4.3\" = false").unwrap();
-        let claims = [claim("P4.1", false), claim("P4.2", true), claim("P4.3", false), claim("P4.9", false)];
-        let broken: Vec<&str> = baseline.broken(&claims).iter().map(|claim| claim.claim.as_str()).collect();
-        assert_eq!(broken, ["P4.1"]);
+        let claims = [("P4.1", false), ("P4.2", true), ("P4.3", true), ("P4.9", false)];
+        let changes = baseline.changes(&claims.map(|(id, holds)| claim(id, holds, &[])));
+        assert_eq!((changes.broken, changes.mended), (vec!["P4.1".to_string()], vec!["P4.3".to_string()]));
+    }
+
+    #[test]
+    fn a_check_breaks_where_its_claim_never_held() {
+        let text = "[holds]\n\"P4.3\" = false\n[checks.\"P4.3\"]\na = true\nb = false\nc = true\nd = true";
+        let baseline: Baseline = toml::from_str(text).unwrap();
+        let changes =
+            baseline.changes(&[claim("P4.3", false, &[("a", false), ("b", true), ("c", true), ("e", false)])]);
+        assert_eq!(changes.broken, ["P4.3: a", "P4.3: d"]);
+        assert_eq!(changes.mended, ["P4.3: b"]);
+    }
+
+    #[test]
+    fn the_shipped_baseline_names_every_check_of_its_claims() {
+        let baseline = shipped_baseline().unwrap();
+        let everything = |_: &str| true;
+        let mut claims = super::super::p4::judge(&Default::default(), &everything);
+        claims.extend(super::super::p2::judge(&Default::default(), &everything));
+        let mut seen = 0;
+        for (id, named) in &baseline.checks {
+            let claim = claims.iter().find(|claim| claim.claim == *id).unwrap();
+            assert!(named.keys().eq(claim.checks.keys()), "{id}: {named:?} {:?}", claim.checks.keys());
+            let all_held = named.values().all(|held| *held);
+            assert_eq!(baseline.holds[id], all_held, "{id}");
+            seen += named.len();
+        }
+        assert!(seen > 50, "{seen}");
     }
 
     #[test]

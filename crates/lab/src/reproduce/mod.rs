@@ -7,7 +7,9 @@ mod baseline;
 pub mod p2;
 pub mod p4;
 
-pub use baseline::{Baseline, shipped_baseline};
+pub use baseline::{Baseline, Changes, shipped_baseline};
+
+use std::collections::BTreeMap;
 
 use nandkit_record::RunRecord;
 use nandkit_stack::suggest;
@@ -31,6 +33,9 @@ pub struct Claim {
     pub holds: bool,
     /// What has to be known with it: the reason, where it does not hold and the reason is known.
     pub note: String,
+    /// Its checks in the setting from which the verdict is taken, by name: whether each holds. Not printed.
+    #[serde(skip)]
+    pub checks: BTreeMap<String, bool>,
 }
 
 /// What a reproduction is asked for.
@@ -122,6 +127,7 @@ mod tests {
                 measured: 2.into(),
                 holds: !request.quick,
                 note: String::new(),
+                checks: BTreeMap::new(),
             };
             Ok(self.claims().iter().map(|id| claim(id)).collect())
         }
@@ -161,6 +167,7 @@ mod tests {
             measured: serde_json::json!({"gain": 0.2}),
             holds: true,
             note: "n".into(),
+            checks: BTreeMap::from([("c".into(), true)]),
         };
         let line =
             r#"{"claim":"P4.3","text":"x","paper":{"gain":0.22},"measured":{"gain":0.2},"holds":true,"note":"n"}"#;

@@ -9,6 +9,8 @@ use super::plan::Setting;
 /// One part of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
+    /// What it says, without the figure.
+    pub name: String,
     /// What it says, with the figure.
     pub text: String,
     /// Whether it holds.
@@ -19,7 +21,12 @@ impl Check {
     /// A check of a mean over seeds; what was not measured does not hold.
     pub fn new(text: &str, measured: Option<Spread>, holds: impl FnOnce(f64) -> bool) -> Self {
         let shown = measured.map_or("not measured".to_string(), |measured| format!("{:.3}", measured.mean));
-        Self { text: format!("{text} (ours {shown})"), holds: measured.is_some_and(|measured| holds(measured.mean)) }
+        let name = text.to_string();
+        Self {
+            name,
+            text: format!("{text} (ours {shown})"),
+            holds: measured.is_some_and(|measured| holds(measured.mean)),
+        }
     }
 }
 
@@ -77,7 +84,9 @@ pub fn claim(stated: Stated<'_>, verdicts: &[InSetting], figures: Value, causes:
             note += &format!("In others: {}. ", others.join("; "));
         }
     }
+    let checks = verdicts.first().into_iter().flat_map(|first| &first.checks);
     Claim {
+        checks: checks.map(|check| (check.name.clone(), check.holds)).collect(),
         claim: stated.id.into(),
         text: stated.text.into(),
         paper: stated.paper,

@@ -17,13 +17,23 @@ const EQUAL_TOLERANCE: f64 = 0.03;
 
 /// One part of a claim.
 pub(super) struct Check {
+    /// What it says, without a measured figure: the same in every run.
+    pub name: String,
     pub text: String,
     pub holds: bool,
 }
 
 impl Check {
+    /// A check whose text has its figures behind the first colon or semicolon.
     pub fn new(text: impl Into<String>, holds: bool) -> Self {
-        Self { text: text.into(), holds }
+        let text = text.into();
+        let name = text.find([':', ';']).and_then(|end| text.get(..end)).unwrap_or(&text).to_string();
+        Self { name, text, holds }
+    }
+
+    /// The same under another name.
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
     }
 }
 
@@ -70,6 +80,7 @@ pub(super) fn claim(id: &str, text: &str, paper: Value, measured: Value, checks:
     let holds = failed.is_empty() && !checks.is_empty();
     let why = if failed.is_empty() { String::new() } else { format!("Does not hold: {}. ", failed.join("; ")) };
     Claim {
+        checks: checks.iter().map(|check| (check.name.clone(), check.holds)).collect(),
         claim: id.into(),
         text: text.into(),
         paper,
@@ -115,7 +126,11 @@ impl View<'_, '_> {
             .zip(&means)
             .map(|(policy, mean)| format!("{policy} {}", mean.map_or("not measured".to_string(), percent)));
         let shown: Vec<String> = shown.collect();
-        Check::new(format!("order on {} from slow to fast: {}", self.workload, shown.join(", ")), rises)
+        Check::new(format!("order on {} from slow to fast: {}", self.workload, shown.join(", ")), rises).named(format!(
+            "order on {}: {}",
+            self.workload,
+            policies.join(" < ")
+        ))
     }
 
     /// What recycling did, averaged over seeds: the counters behind the figures.
@@ -221,7 +236,8 @@ pub fn large_files(points: &[Point<'_>]) -> Claim {
         let smaller = |policy: &str| {
             let both = small.mean(policy).zip(large.mean(policy));
             let text = format!("{policy}: gain on large files below that on small files");
-            Check::new(text, both.is_some_and(|(on_small, on_large)| on_large < on_small))
+            let name = text.clone();
+            Check::new(text, both.is_some_and(|(on_small, on_large)| on_large < on_small)).named(name)
         };
         let mut checks = vec![large.order(&["merge", "merge+migration", "limit", "macroscopic"])];
         checks.extend(["merge+migration", "limit", "macroscopic"].map(smaller));
