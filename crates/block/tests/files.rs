@@ -91,12 +91,20 @@ fn impossible_files_are_refused_in_words() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_file_that_cannot_be_made_whole_is_not_left() {
+    const INSIDE: &str = "NANDKIT_TEST_WITH_SHORT_FILES";
+    if std::env::var_os(INSIDE).is_none() {
+        // Once more in a process whose files may have a few hundred bytes, and which is not killed when they would get longer.
+        let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" --exact a_file_that_cannot_be_made_whole_is_not_left";
+        let program = std::env::current_exe().unwrap();
+        let status = std::process::Command::new("sh").args(["-c", script]).arg(program).env(INSIDE, "1").status();
+        assert!(status.unwrap().success());
+        return;
+    }
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("device");
-    // With its header it is longer than any file can be.
-    let endless = BlockGeometry { sectors: i64::MAX as u64 / 512, ..geometry() };
-    assert_eq!(JournalledFile::create(&path, endless).unwrap_err().kind, ErrorKind::Io);
+    assert_eq!(JournalledFile::create(&path, geometry()).unwrap_err().kind, ErrorKind::Io);
     assert!(!path.exists());
     std::fs::write(&path, b"somebody's").unwrap();
     JournalledFile::create(&path, geometry()).unwrap_err();
