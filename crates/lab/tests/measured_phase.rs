@@ -31,8 +31,8 @@ fn layers_tell_the_measured_phase_alone() {
     };
     let counted = |kind: &str| -> f64 {
         let layer = &record.layers["block"];
-        let of_kind = layer.iter().filter(|(name, _)| name.starts_with(kind) && !name.ends_with("_bytes"));
-        of_kind.filter_map(|(name, value)| (!name.contains("sizes")).then(|| value.as_f64().unwrap())).sum()
+        let is_kind = |name: &str| name.starts_with(kind) && !name.ends_with("_bytes") && !name.contains("sizes");
+        layer.iter().filter(|(name, _)| is_kind(name)).map(|(_, value)| value.as_f64().unwrap()).sum()
     };
     assert!((50.0..200.0).contains(&counted("device_writes_")), "{}", counted("device_writes_"));
     for (kind, sizes) in [
