@@ -1,5 +1,6 @@
 //! Reading a spec and refusing what cannot be.
 
+use nandkit_units::toml_depth::nests_too_deep;
 use nandkit_units::{GeometryError, suggest};
 use toml::{Table, Value};
 
@@ -77,6 +78,11 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 impl ChipSpec {
     /// Reads a spec and checks it.
     pub fn from_toml(text: &str) -> Result<Self, SpecError> {
+        // Also the header of a chip's file, which anybody may have written.
+        if nests_too_deep(text) {
+            let what = "brackets and keys stand in each other deeper than any spec needs; expected plain tables";
+            return Err(SpecError::Syntax(what.to_string()));
+        }
         let table: Table = text.parse().map_err(|error: toml::de::Error| SpecError::Syntax(error.to_string()))?;
         refuse_unknown_keys(&table, &sources::table_of(&Self::default())?, "")?;
         let spec: Self = toml::from_str(text).map_err(|error| SpecError::Syntax(error.to_string()))?;
@@ -248,6 +254,9 @@ mod tests {
         assert!(error.to_string().contains("did you mean \"timing\""), "{error}");
         let error = ChipSpec::from_toml("blokcs = 5").unwrap_err();
         assert!(error.to_string().contains("did you mean \"geometry.blocks\""), "{error}");
+        let key = ["a"; 79].join(".");
+        let deep = format!("x = {}1{}", format!("{{{key} = ").repeat(70), "}".repeat(70));
+        assert!(ChipSpec::from_toml(&deep).unwrap_err().to_string().contains("plain tables"));
         let error = ChipSpec::from_toml("[timing]\nerase_ns = \"slow\"").unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
     }

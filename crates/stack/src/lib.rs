@@ -2,7 +2,6 @@
 
 mod build;
 mod chip_file;
-mod depth;
 mod device_spec;
 mod fs_spec;
 mod ftl_spec;
@@ -20,9 +19,9 @@ pub mod suggest;
 mod traced;
 
 pub use build::{BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Watched};
-pub use depth::nests_too_deep;
 pub use device_spec::{DeviceSpec, StoreKind};
 pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, ReplacementName, WriteBackName};
 pub use ftl_spec::{AllocationName, AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName, VictimName};
 pub use jffs2_spec::{CompressionName, DrawsName, EndianName, Jffs2Spec};
+pub use nandkit_units::toml_depth::nests_too_deep;
 pub use spec::{DEFAULT_DEVICE, StackError, StackSpec};

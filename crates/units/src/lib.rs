@@ -11,6 +11,7 @@ pub mod random;
 mod size;
 mod statistics;
 pub mod suggest;
+pub mod toml_depth;
 
 pub use address::{BlockIndex, Lba, PageAddress};
 pub use clock::{Clock, Nanos};
