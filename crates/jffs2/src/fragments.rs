@@ -1,6 +1,9 @@
 //! One file's map from offsets to the nodes that hold the bytes there.
 
+use std::collections::BTreeSet;
+
 use crate::NodeAddress;
+use crate::work;
 
 /// A range of a file whose bytes stand in one node. Holes have no fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,12 @@ pub struct Fragments {
 }
 
 impl Fragments {
+    /// From fragments in any order, no two of which overlap.
+    pub(crate) fn of(mut list: Vec<Fragment>) -> Self {
+        list.sort_unstable_by_key(|fragment| fragment.start);
+        Self { list }
+    }
+
     /// All fragments.
     pub fn all(&self) -> &[Fragment] {
         &self.list
@@ -56,7 +65,8 @@ impl Fragments {
 
     /// The fragments of a node that holds `node_start..node_end`.
     pub fn of_node(&self, node: NodeAddress, node_start: u32, node_end: u32) -> impl Iterator<Item = &Fragment> {
-        self.within(node_start, node_end).iter().filter(move |fragment| fragment.node == node)
+        let all = self.within(node_start, node_end).iter().inspect(|_| work::steps(1));
+        all.filter(move |fragment| fragment.node == node)
     }
 
     /// The node becomes the newest one for `start..end`. What it did to others is added to `effects`, in the order of the file. An empty range changes nothing.
@@ -81,16 +91,31 @@ impl Fragments {
         let before = hit.first().filter(|first| first.start < start).map(|first| Fragment { end: start, ..*first });
         let behind = hit.last().filter(|last| last.end > end).map(|last| Fragment { start: end, ..*last });
         let touched: Vec<Fragment> = hit.to_vec();
+        work::steps(self.list.len() - from);
         self.list.splice(from..to, before.into_iter().chain(new).chain(behind));
-        let mut told: Vec<NodeAddress> = Vec::new();
+        let gone = self.without_fragments(&touched);
+        let mut told = BTreeSet::new();
         for old in touched {
-            if told.contains(&old.node) || new.is_some_and(|new| new.node == old.node) {
+            if new.is_some_and(|new| new.node == old.node) || !told.insert(old.node) {
                 continue;
             }
-            told.push(old.node);
-            let remains = self.of_node(old.node, old.node_start, old.node_end).next().is_some();
-            effects.push(if remains { Effect::Cut(old.node) } else { Effect::Gone(old.node) });
+            effects.push(if gone.contains(&old.node) { Effect::Gone(old.node) } else { Effect::Cut(old.node) });
         }
+    }
+
+    /// The nodes of these fragments that have none any more. Cost: one pass over the ranges of all those nodes at the most, however many nodes share a range.
+    fn without_fragments(&self, touched: &[Fragment]) -> BTreeSet<NodeAddress> {
+        let mut without: BTreeSet<NodeAddress> = touched.iter().map(|old| old.node).collect();
+        let start = touched.iter().map(|old| old.node_start).min().unwrap_or(0);
+        let end = touched.iter().map(|old| old.node_end).max().unwrap_or(0);
+        for fragment in self.within(start, end) {
+            work::steps(1);
+            if without.is_empty() {
+                break;
+            }
+            without.remove(&fragment.node);
+        }
+        without
     }
 
     /// A node was copied as it is: its fragments are in another one now. `node_start` and `node_end` are what it holds.

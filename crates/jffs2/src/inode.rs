@@ -7,6 +7,7 @@ use crate::NodeAddress;
 use crate::catalogue::NodeState;
 use crate::fragments::Fragments;
 use crate::layout;
+use crate::work;
 
 /// An inode. Its nodes and names are known from the mount on, its body from its first use.
 #[derive(Debug, Default)]
@@ -52,8 +53,8 @@ pub struct Body {
     pub target: Vec<u8>,
     /// Device number (major << 32 | minor) of a device.
     pub device: u64,
-    /// Entries of this directory whose nodes turned out damaged when it was loaded, by address: they are not shown.
-    pub dropped: Vec<NodeAddress>,
+    /// Entries of this directory whose nodes turned out damaged when it was loaded, by address, with their cookies: they are not shown.
+    pub dropped: BTreeMap<NodeAddress, u64>,
     /// What loading found out about the inode's nodes, and the catalogue does not know yet.
     pub states: Vec<(NodeAddress, NodeState)>,
 }
@@ -161,7 +162,17 @@ impl Entries {
 
     /// All, by cookie.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Entry)> {
-        self.names.values().map(|named| (&*named.name, &named.entry))
+        self.with_cookies().map(|(_, name, entry)| (name, entry))
+    }
+
+    /// Cookie, name and entry of all, by cookie.
+    pub fn with_cookies(&self) -> impl Iterator<Item = (u64, &[u8], &Entry)> {
+        self.names.iter().inspect(|_| work::steps(1)).map(|(cookie, named)| (*cookie, &*named.name, &named.entry))
+    }
+
+    /// The name whose entry is this node. Cost: a pass over all names.
+    pub fn by_node(&self, node: NodeAddress) -> Option<(&[u8], &Entry)> {
+        self.iter().find(|(_, entry)| entry.node == node)
     }
 
     /// Cookie, name and entry of those whose cookie is greater than `cookie`, by cookie, without deletions.
@@ -197,9 +208,10 @@ impl Entries {
         crate::memory::tree(&self.names, true) + names + size_of::<Self>() + 16
     }
 
-    /// The name whose entry is this node.
-    pub fn by_node(&self, node: NodeAddress) -> Option<(&[u8], &Entry)> {
-        self.iter().find(|(_, entry)| entry.node == node)
+    /// Forgets the name with this cookie if its entry is this node; returns it.
+    pub fn forget_node(&mut self, cookie: u64, node: NodeAddress) -> Option<Box<[u8]>> {
+        self.names.get(&cookie).filter(|named| named.entry.node == node)?;
+        self.names.remove(&cookie).map(|named| named.name)
     }
 
     /// A node was copied as it is.

@@ -9,6 +9,8 @@ pub mod check;
 mod clean;
 pub mod encode;
 pub mod fragments;
+#[cfg(test)]
+mod hostile;
 pub mod inode;
 pub mod layout;
 mod load;
@@ -21,6 +23,7 @@ mod read;
 mod scan;
 pub mod versions;
 mod volume;
+mod work;
 pub mod write;
 pub mod xattr;
 

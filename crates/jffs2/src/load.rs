@@ -4,7 +4,7 @@
 //! attributes, and a file is as long as that one says and its nodes reach. Not its way: the newest node is looked at first, and one that newer ones hide is not read.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use nandkit_codec::compression::{Compression, decompress};
@@ -14,7 +14,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::NodeAddress;
 use crate::catalogue::NodeState;
-use crate::fragments::Fragments;
+use crate::fragments::{Fragment, Fragments};
 use crate::inode::{Body, Inode};
 use crate::layout::{self, Dirent, Header, INODE_SIZE, PAGE_SIZE, compression, node_type};
 use crate::medium::Soundness;
@@ -58,6 +58,23 @@ impl Piece {
 struct Covered(BTreeMap<u32, u32>);
 
 impl Covered {
+    /// The parts of `start..end` that it does not hold, in their order.
+    fn gaps(&self, start: u32, end: u32) -> Vec<(u32, u32)> {
+        let before = self.0.range(..=start).next_back().map_or(start, |(_, last)| *last);
+        let mut from = start.max(before);
+        let mut gaps = Vec::new();
+        for (next, last) in self.0.range(from..end.max(from)) {
+            if *next > from {
+                gaps.push((from, *next));
+            }
+            from = *last;
+        }
+        if from < end {
+            gaps.push((from, end));
+        }
+        gaps
+    }
+
     fn holds(&self, start: u32, end: u32) -> bool {
         self.0.range(..=start).next_back().is_some_and(|(_, last)| *last >= end)
     }
@@ -124,6 +141,7 @@ impl<F: Flash> Jffs2<F> {
         let mut body = Body::default();
         let mut pieces = Vec::new();
         let mut newest_name = (0, 0);
+        let mut bad_nodes = Vec::new();
         for at in &inode.nodes {
             let Some(node) = self.catalogue.node(*at).filter(|node| !node.is_obsolete()) else { continue };
             let length = node.length;
@@ -139,11 +157,15 @@ impl<F: Flash> Jffs2<F> {
                 Err(bad) => {
                     self.note(*at, number, bad.kind, &*bad.detail);
                     body.states.push((*at, NodeState::Obsolete));
-                    if inode.entries.as_ref().is_some_and(|entries| entries.by_node(*at).is_some()) {
-                        body.dropped.push(*at);
-                    }
+                    bad_nodes.push(*at);
                 }
             }
+        }
+        if !bad_nodes.is_empty() {
+            bad_nodes.sort_unstable();
+            let entries = inode.entries.iter().flat_map(|entries| entries.with_cookies());
+            let dropped = entries.filter(|(_, _, entry)| bad_nodes.binary_search(&entry.node).is_ok());
+            body.dropped = dropped.map(|(cookie, _, entry)| (entry.node, cookie)).collect();
         }
         let mut reader = |at: NodeAddress, length: u32| self.bytes_at(at, length, Cause::UserData);
         let chosen = choose(pieces, &mut reader)?;
@@ -424,23 +446,34 @@ pub(crate) fn choose(
     Ok(chosen)
 }
 
-/// The fragments that valid pieces make.
+/// The fragments that valid pieces make: the newest piece has all its bytes, an older one what newer ones leave. Cost: n log n, in whatever order the pieces stand in the file.
 pub(crate) fn fragments_of(chosen: &Chosen) -> Fragments {
-    let mut fragments = Fragments::default();
-    for piece in chosen.valid.iter().rev() {
-        let (start, end) = piece.range();
-        fragments.insert(piece.at, start, end, &mut Vec::new());
+    let mut list = Vec::with_capacity(chosen.valid.len());
+    let mut covered = Covered::default();
+    for piece in &chosen.valid {
+        let (node_start, node_end) = piece.range();
+        let whole = Fragment::whole(piece.at, node_start, node_end);
+        list.extend(covered.gaps(node_start, node_end).into_iter().map(|(start, end)| Fragment {
+            start,
+            end,
+            ..whole
+        }));
+        covered.add(node_start, node_end);
     }
-    fragments
+    Fragments::of(list)
 }
 
 /// What the collector may do with each valid node: copy what stands alone in its pages, write anew what does not (fs/jffs2/nodelist.c).
 fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
     let all = fragments.all();
+    // The first fragment of each node, and whether there are more. Only looked up, never gone through: its order is nobody's concern.
+    let mut own: HashMap<NodeAddress, (&Fragment, bool)> = HashMap::with_capacity(chosen.valid.len());
+    for fragment in all {
+        own.entry(fragment.node).and_modify(|(_, more)| *more = true).or_insert((fragment, false));
+    }
     for piece in &chosen.valid {
         let (start, end) = piece.range();
-        let mut own = fragments.of_node(piece.at, start, end);
-        let (first, more) = (own.next(), own.next().is_some());
+        let (first, more) = own.get(&piece.at).map_or((None, false), |(first, more)| (Some(*first), *more));
         let state = match first {
             None if body.metadata == Some(piece.at) && body.format() != format::REGULAR && piece.size() > 0 => {
                 NodeState::Pristine

@@ -62,8 +62,8 @@ impl<F: Flash> Jffs2<F> {
             true => None,
             false => Some(Box::new(Writer::new(&options.write, &mut catalogue, shape.page_size, medium.now()))),
         };
-        let highest_inode = collected.inodes.last_key_value().map_or(ROOT, |(number, _)| (*number).max(ROOT));
-        let Collected { inodes, xattrs, .. } = collected;
+        let Collected { inodes, xattrs, highest_inode, .. } = collected;
+        let highest_inode = highest_inode.max(ROOT);
         Ok(Self { medium, catalogue, inodes, xattrs, highest_inode, damage, writer })
     }
 }

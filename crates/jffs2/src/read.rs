@@ -158,7 +158,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
             ));
         }
         let entry = entries.and_then(|entries| entries.get(name)).filter(|entry| entry.inode != 0);
-        let entry = entry.filter(|entry| !body.dropped.contains(&entry.node));
+        let entry = entry.filter(|entry| !body.dropped.contains_key(&entry.node));
         let entry = entry.ok_or_else(|| {
             FsError::new(
                 ErrorKind::NotFound,
@@ -203,7 +203,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
     ) -> Result<()> {
         let (entries, body) = self.listing(directory)?;
         for (cookie, name, entry) in entries.into_iter().flat_map(|entries| entries.after(cookie)) {
-            if body.dropped.contains(&entry.node) {
+            if body.dropped.contains_key(&entry.node) {
                 continue;
             }
             let inode = InodeNumber(u64::from(entry.inode));

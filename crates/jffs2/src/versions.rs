@@ -2,7 +2,7 @@
 //!
 //! Nothing of this is part of the volume. It lasts until the collector erases its blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use nandkit_flash::Flash;
@@ -12,7 +12,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::NodeAddress;
 use crate::check::Paths;
 use crate::inode::Body;
-use crate::layout::{Header, INODE_SIZE, PAGE_SIZE, node_type};
+use crate::layout::{Header, INODE_SIZE, PAGE_SIZE, node_type, padded};
 use crate::load::{Piece, choose, format, fragments_of};
 use crate::scan::node;
 use crate::volume::Jffs2;
@@ -188,12 +188,11 @@ impl<F: Flash> Jffs2<F> {
                 said.sort_unstable();
                 let now = inode.entries.as_ref().and_then(|entries| entries.inode(&name));
                 let now = now.filter(|_| inode.links > 0);
-                let mut seen = Vec::new();
+                let mut seen = BTreeSet::new();
                 for (place, (version, at, target, kind, _)) in said.iter().enumerate().rev() {
-                    if *target == 0 || Some(*target) == now || seen.contains(target) {
+                    if *target == 0 || Some(*target) == now || !seen.insert(*target) {
                         continue;
                     }
-                    seen.push(*target);
                     let after = said.get(place + 1).filter(|next| next.4 != 0);
                     deleted.push(DeletedName {
                         parent: *parent,
@@ -221,8 +220,11 @@ impl<F: Flash> Jffs2<F> {
         for at in &found.nodes {
             let bytes = self.bytes_at(*at, INODE_SIZE, Cause::Metadata)?;
             let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
-            let Some(header) = header.filter(|header| header.node_type == node_type::INODE) else { continue };
-            if let Ok(node) = node::inode(order, &bytes, header.total_length).map_err(|_| ()) {
+            // A node that a summary told of may say of itself what it likes: nobody has looked at it since the mount.
+            let length = self.catalogue.node(*at).map_or(0, |node| node.length);
+            let is_it = |header: &Header| header.node_type == node_type::INODE && padded(header.total_length) == length;
+            let Some(header) = header.filter(is_it) else { continue };
+            if let Ok(node) = node::inode(order, &bytes, header.total_length) {
                 pieces.push(Piece { at: *at, node });
             }
         }

@@ -1,5 +1,6 @@
 //! A mounted volume: what all rooms of the crate work on.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -70,29 +71,23 @@ impl Default for MountOptions {
 /// What was found damaged, in any order; may grow while inodes are loaded through a shared reference.
 #[derive(Debug, Default)]
 pub(crate) struct DamageList {
-    found: Mutex<Vec<Damage>>,
+    found: Mutex<BTreeSet<Damage>>,
 }
 
 impl DamageList {
     /// One more; what is known already is not kept twice.
     pub(crate) fn add(&self, damage: Damage) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if !found.contains(&damage) {
-            found.push(damage);
-        }
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(damage);
     }
 
-    /// Many more, none of which is known.
+    /// Many more.
     pub(crate) fn extend(&self, damage: impl IntoIterator<Item = Damage>) {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).extend(damage);
     }
 
     /// All, by address.
     pub(crate) fn sorted(&self) -> Vec<Damage> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        found.sort();
-        found.dedup();
-        found
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
 

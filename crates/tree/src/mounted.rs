@@ -1,10 +1,11 @@
 //! A mounted file system as a tree.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use nandkit_units::ReadInto;
-use nandkit_vfs::source::{SourceNode, SourceTree, TreeBuilder, same_inode};
+use nandkit_vfs::path::{PATH_BYTES_EACH, PATH_BYTES_MAX};
+use nandkit_vfs::source::{SourceNode, SourceTree, same_inode};
 use nandkit_vfs::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber};
 use rayon::prelude::*;
 
@@ -22,11 +23,23 @@ pub struct MountLimits {
     pub names_max: usize,
     /// Directories within each other.
     pub depth_max: usize,
+    /// Bytes of the paths of all names together, and so much more for each name as [`PATH_BYTES_EACH`] says: a directory of n names, 4,096 levels down and each of 250 bytes, has n MiB of paths in
+    /// an image of 100 n bytes.
+    pub path_bytes_max: u64,
 }
+
+/// Bytes of the paths in one list of notes; what is beyond is counted.
+const NOTES_BYTES_MAX: usize = 16 << 20;
 
 impl Default for MountLimits {
     fn default() -> Self {
-        Self { file_bytes_max: 1 << 36, bytes_max: 1 << 40, names_max: 1 << 24, depth_max: 4096 }
+        Self {
+            file_bytes_max: 1 << 36,
+            bytes_max: 1 << 40,
+            names_max: 1 << 24,
+            depth_max: 4096,
+            path_bytes_max: PATH_BYTES_MAX,
+        }
     }
 }
 
@@ -61,7 +74,7 @@ struct Found {
 
 /// One directory's names in order, and why there are no more.
 struct Listing {
-    path: Vec<u8>,
+    directory: usize,
     entries: Vec<Found>,
     error: Option<FsError>,
 }
@@ -75,37 +88,37 @@ impl<'a> MountedTree<'a> {
             return Err(FsError::new(ErrorKind::NotADirectory, detail));
         }
         let (root, damaged) = node(fs, &attributes);
-        let missing = SourceNode::new(FileKind::Directory, 0o755);
         let mut scan = Scan {
-            builder: TreeBuilder::new(root, missing),
             limits,
-            names: 0,
+            taken: vec![Taken { node: root, inode: start, path_bytes: 0 }],
             bytes: 0,
+            path_bytes: 0,
             first: BTreeMap::new(),
             entered: BTreeSet::from([start]),
-            refused: Vec::new(),
-            damaged: Vec::new(),
+            refused: Notes::default(),
+            damaged: Notes::default(),
         };
-        scan.damaged.extend(damaged.into_iter().map(|reason| Note { path: Vec::new(), reason }));
-        let mut level = vec![(Vec::new(), start)];
+        for reason in damaged {
+            scan.damaged.add(&scan.taken, 0, b"", reason);
+        }
+        let mut level = vec![(0, start)];
         for depth in 0.. {
             let listings: Vec<Listing> =
-                level.into_par_iter().map(|(path, inode)| list(fs, path, inode, limits.names_max)).collect();
+                level.into_par_iter().map(|(directory, inode)| list(fs, directory, inode, limits.names_max)).collect();
             level = listings.into_iter().flat_map(|listing| scan.take(listing)).collect();
             if depth >= limits.depth_max {
                 let reason = format!("lies deeper than {} directories", limits.depth_max);
-                scan.refused.extend(level.drain(..).map(|(path, _)| Note { path, reason: reason.clone() }));
+                for (directory, _) in level.drain(..) {
+                    scan.refused.add(&scan.taken, directory, b"", reason.clone());
+                }
             }
             if level.is_empty() {
                 break;
             }
         }
-        let built = scan.builder.finish();
-        let inodes = built.contents.into_iter().map(|inode| inode.unwrap_or(start)).collect();
-        let (mut refused, mut damaged) = (scan.refused, scan.damaged);
-        refused.sort();
-        damaged.sort();
-        Ok(Self { fs, nodes: built.nodes, inodes, refused, damaged })
+        let (refused, damaged) = (scan.refused.sorted(), scan.damaged.sorted());
+        let (nodes, inodes) = depth_first(scan.taken);
+        Ok(Self { fs, nodes, inodes, refused, damaged })
     }
 
     /// What was left out because no tree holds it, by path.
@@ -169,10 +182,10 @@ fn node(fs: &dyn FileSystem, attributes: &Attributes) -> (SourceNode, Vec<String
 }
 
 /// Reads a directory and all inodes that it names. What was listed before an error is kept.
-fn list(fs: &dyn FileSystem, path: Vec<u8>, directory: InodeNumber, names_max: usize) -> Listing {
+fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, names_max: usize) -> Listing {
     let mut names: Vec<(Vec<u8>, InodeNumber)> = Vec::new();
     let mut endless = false;
-    let result = fs.read_dir(directory, 0, &mut |entry| {
+    let result = fs.read_dir(inode, 0, &mut |entry| {
         endless = names.len() >= names_max;
         if endless {
             return ControlFlow::Break(());
@@ -186,7 +199,7 @@ fn list(fs: &dyn FileSystem, path: Vec<u8>, directory: InodeNumber, names_max: u
     }
     names.sort();
     let entries = names.into_par_iter().with_min_len(64).map(|(name, inode)| find(fs, name, inode)).collect();
-    Listing { path, entries, error }
+    Listing { directory, entries, error }
 }
 
 fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> Found {
@@ -206,77 +219,151 @@ fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> Found {
     Found { name, inode, node: Ok(node), links: attributes.links, damaged }
 }
 
+/// A name that was taken: parents come before what is in them, the names of one directory one behind the other and in their order.
+struct Taken {
+    /// `parent` and `hard_link_of` are places in the same list.
+    node: SourceNode,
+    inode: InodeNumber,
+    /// Bytes of its path.
+    path_bytes: usize,
+}
+
+/// Nodes and inodes in the order that a tree promises; of the names of one inode the first one is the inode then.
+fn depth_first(taken: Vec<Taken>) -> (Vec<SourceNode>, Vec<InodeNumber>) {
+    // The names in a directory, as first and behind the last: they were taken at once.
+    let mut within = vec![(0, 0); taken.len()];
+    for (place, found) in taken.iter().enumerate().skip(1) {
+        if let Some((first, end)) = within.get_mut(found.node.parent) {
+            (*first, *end) = (if *end == 0 { place } else { *first }, place + 1);
+        }
+    }
+    let mut taken: Vec<Option<Taken>> = taken.into_iter().map(Some).collect();
+    let (mut nodes, mut inodes): (Vec<SourceNode>, Vec<InodeNumber>) = (Vec::new(), Vec::new());
+    let mut first_names: HashMap<usize, usize> = HashMap::new();
+    let mut next = vec![(0, 0)];
+    while let Some((place, parent)) = next.pop() {
+        let Some(Taken { mut node, inode, .. }) = taken.get_mut(place).and_then(Option::take) else { continue };
+        let index = nodes.len();
+        node.parent = parent;
+        let first = *first_names.entry(node.hard_link_of.unwrap_or(place)).or_insert(index);
+        node.hard_link_of = (first != index).then_some(first);
+        nodes.push(node);
+        inodes.push(inode);
+        let (first, end) = within.get(place).copied().unwrap_or_default();
+        next.extend((first..end).rev().map(|child| (child, index)));
+    }
+    (nodes, inodes)
+}
+
+/// Notes whose paths are bounded: deep paths make many long ones from a small image.
+#[derive(Default)]
+struct Notes {
+    list: Vec<Note>,
+    bytes: usize,
+    beyond: u64,
+}
+
+impl Notes {
+    /// A note on what has `name` in a directory; on the directory itself where that is empty.
+    fn add(&mut self, taken: &[Taken], directory: usize, name: &[u8], reason: String) {
+        let length = taken.get(directory).map_or(0, |found| found.path_bytes) + name.len() + 1;
+        if self.bytes + length > NOTES_BYTES_MAX {
+            self.beyond += 1;
+            return;
+        }
+        self.bytes += length;
+        let mut names = if name.is_empty() { Vec::new() } else { vec![name] };
+        let mut at = directory;
+        while let Some(found) = taken.get(at).filter(|found| at != 0 && found.node.parent < at) {
+            names.push(&found.node.name);
+            at = found.node.parent;
+        }
+        names.reverse();
+        self.list.push(Note { path: names.join(&b'/'), reason });
+    }
+
+    fn sorted(mut self) -> Vec<Note> {
+        self.list.sort();
+        if self.beyond > 0 {
+            let reason =
+                format!("{} more are not named: the paths of the others take {} bytes", self.beyond, self.bytes);
+            self.list.push(Note { path: Vec::new(), reason });
+        }
+        self.list
+    }
+}
+
 /// What has been taken so far.
 struct Scan<'a> {
-    builder: TreeBuilder<InodeNumber>,
     limits: &'a MountLimits,
-    names: usize,
+    /// The root, then what was found, level by level.
+    taken: Vec<Taken>,
     bytes: u64,
-    /// The first path of each inode that says it has several names, or that is no directory.
-    first: BTreeMap<InodeNumber, Vec<u8>>,
+    path_bytes: u64,
+    /// The first name of each inode that says it has several names, or that is no directory.
+    first: BTreeMap<InodeNumber, usize>,
     entered: BTreeSet<InodeNumber>,
-    refused: Vec<Note>,
-    damaged: Vec<Note>,
+    refused: Notes,
+    damaged: Notes,
 }
 
 impl Scan<'_> {
     /// Takes a directory's names; returns the directories among them.
-    fn take(&mut self, listing: Listing) -> Vec<(Vec<u8>, InodeNumber)> {
+    fn take(&mut self, listing: Listing) -> Vec<(usize, InodeNumber)> {
+        let Listing { directory, entries, error } = listing;
+        let above = self.taken.get(directory).map_or(0, |found| found.path_bytes + usize::from(directory != 0));
         let mut directories = Vec::new();
         let mut previous: Option<Vec<u8>> = None;
-        for found in listing.entries {
-            let mut path = listing.path.clone();
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(&found.name);
+        for found in entries {
             let twice = previous.as_ref() == Some(&found.name);
             previous = Some(found.name.clone());
-            if let Some(reason) = self.refusal(&found, twice) {
-                self.refused.push(Note { path, reason });
+            let path_bytes = above + found.name.len();
+            if let Some(reason) = self.refusal(&found, twice, path_bytes) {
+                self.refused.add(&self.taken, directory, &found.name, reason);
                 continue;
             }
-            let (inode, links) = (found.inode, found.links);
-            self.damaged.extend(found.damaged.into_iter().map(|reason| Note { path: path.clone(), reason }));
-            let node = match found.node {
+            let Found { name, inode, node, links, damaged } = found;
+            for reason in damaged {
+                self.damaged.add(&self.taken, directory, &name, reason);
+            }
+            let node = match node {
                 Ok(node) => node,
                 Err(error) => {
-                    self.damaged.push(Note { path, reason: error.to_string() });
+                    self.damaged.add(&self.taken, directory, &name, error.to_string());
                     continue;
                 }
             };
-            let directory = node.kind == FileKind::Directory;
-            let put = match self.first.get(&inode) {
-                Some(first) => self.builder.link(&path, first),
-                None => {
-                    self.bytes = self.bytes.saturating_add(node.size);
-                    if !directory && links > 1 {
-                        self.first.insert(inode, path.clone());
-                    }
-                    self.builder.put(&path, node, Some(inode))
-                }
+            let place = self.taken.len();
+            let is_directory = node.kind == FileKind::Directory;
+            let first = self.first.get(&inode).and_then(|first| Some((*first, self.taken.get(*first)?)));
+            let node = match first {
+                Some((first, found)) => SourceNode { hard_link_of: Some(first), ..found.node.clone() },
+                None => node,
             };
-            self.names += 1;
-            match put {
-                Ok(()) if directory => {
-                    self.entered.insert(inode);
-                    directories.push((path, inode));
-                }
-                Ok(()) => {}
-                Err(error) => self.refused.push(Note { path, reason: error.to_string() }),
+            if node.hard_link_of.is_none() {
+                self.bytes = self.bytes.saturating_add(node.size);
             }
+            if is_directory {
+                self.entered.insert(inode);
+                directories.push((place, inode));
+            } else if links > 1 {
+                self.first.entry(inode).or_insert(place);
+            }
+            self.path_bytes += path_bytes as u64;
+            self.taken.push(Taken { node: SourceNode { parent: directory, name, ..node }, inode, path_bytes });
         }
-        if let Some(error) = listing.error {
-            self.damaged.push(Note { path: listing.path, reason: format!("names of the directory: {error}") });
+        if let Some(error) = error {
+            self.damaged.add(&self.taken, directory, b"", format!("names of the directory: {error}"));
         }
         directories
     }
 
     /// Why no tree holds a name, if none does.
-    fn refusal(&self, found: &Found, twice: bool) -> Option<String> {
+    fn refusal(&self, found: &Found, twice: bool, path_bytes: usize) -> Option<String> {
         let name = found.name.as_slice();
         let size = found.node.as_ref().map_or(0, |node| node.size);
         let directory = found.node.as_ref().is_ok_and(|node| node.kind == FileKind::Directory);
+        let path_bytes_max = self.limits.path_bytes_max.saturating_add(self.taken.len() as u64 * PATH_BYTES_EACH);
         if name.is_empty() || name == b"." || name == b".." {
             Some(format!("no file can have the name \"{}\"", escaped(name)))
         } else if name.contains(&b'/') || name.contains(&0) {
@@ -285,8 +372,10 @@ impl Scan<'_> {
             Some("the directory holds this name twice; the first one is kept".to_owned())
         } else if directory && self.entered.contains(&found.inode) {
             Some(format!("directory {} has another name already, perhaps above this one", found.inode.0))
-        } else if self.names >= self.limits.names_max {
+        } else if self.taken.len() > self.limits.names_max {
             Some(format!("is beyond the {} names that are taken", self.limits.names_max))
+        } else if self.path_bytes + path_bytes as u64 > path_bytes_max {
+            Some(format!("is beyond the {path_bytes_max} bytes that all paths together may take"))
         } else if size > self.limits.file_bytes_max {
             Some(format!("has {size} bytes, more than the {} that are taken", self.limits.file_bytes_max))
         } else if self.bytes.saturating_add(size) > self.limits.bytes_max {

@@ -13,7 +13,7 @@ pub use compare::{CompareOptions, Difference, DifferenceKind, compare_trees};
 pub use copy::{CopyOptions, CopyReport, copy_tree};
 pub use files::{make_directories, read_file, read_inode, remove_tree, write_file, write_inode};
 pub use resolve::{COMPONENTS_MAX, Follow, SYMLINKS_MAX, link_target, resolve, resolve_parent, split};
-pub use walk::{DEPTH_MAX, ENTRIES_MAX, Next, OwnedEntry, Step, sorted_entries, walk};
+pub use walk::{DEPTH_MAX, ENTRIES_MAX, Next, OwnedEntry, PATH_BYTES_EACH, PATH_BYTES_MAX, Step, sorted_entries, walk};
 
 /// A file larger than this is not read whole, copied or compared: a hostile image can claim 2^63 bytes of holes.
 pub const FILE_BYTES_MAX: u64 = 1 << 36;

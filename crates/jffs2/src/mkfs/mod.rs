@@ -158,7 +158,8 @@ impl<'a> Builder<'a> {
             parent: self.numbers[node.parent],
             version: self.version(node.parent),
             inode: self.numbers[index],
-            made: attributes::seconds(node.modified),
+            // The directory's own: its newest name gives a directory its time (fs/jffs2/readinode.c), and what is in a directory may be much newer.
+            made: attributes::seconds(self.nodes[node.parent].modified),
             kind: kind_of(node.kind),
         };
         self.node.clear();

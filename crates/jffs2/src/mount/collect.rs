@@ -24,6 +24,8 @@ pub(super) struct Collected {
     pub(super) is_jffs2: bool,
     /// The sum of all versions, from which Linux takes where its lists begin.
     pub(super) versions: u32,
+    /// The highest inode number that any node gives, names of inodes without nodes and references included: a number that a name still leads to must not be given again.
+    pub(super) highest_inode: u32,
     nodes: Vec<(u32, NodeAddress, u32)>,
     names: Vec<(NodeAddress, FoundName)>,
     attributes: Vec<(u32, u32, NodeAddress)>,
@@ -58,12 +60,14 @@ impl Collected {
             What::Cleanmarker | What::Summary => (Owner::None, NodeState::Normal),
             What::Unknown => (Owner::None, NodeState::Pristine),
             What::Inode { inode, version } => {
+                self.highest_inode = self.highest_inode.max(inode);
                 self.versions = self.versions.wrapping_add(version);
                 self.nodes.push((inode, at, version));
                 (Owner::Inode(inode), NodeState::Unchecked)
             }
             What::Dirent(name) => {
                 let owner = Owner::Inode(name.parent);
+                self.highest_inode = self.highest_inode.max(name.parent).max(name.inode);
                 self.versions = self.versions.wrapping_add(name.version);
                 self.nodes.push((name.parent, at, name.version));
                 self.names.push((at, *name));
@@ -74,6 +78,7 @@ impl Collected {
                 (Owner::Xattr(id), NodeState::Unchecked)
             }
             What::Xref { inode, id, sequence } => {
+                self.highest_inode = self.highest_inode.max(inode);
                 self.references.push(((inode, id), sequence, at));
                 (Owner::Xref(inode), NodeState::Pristine)
             }

@@ -19,22 +19,23 @@ const SECOND_NAMES: usize = 8;
 
 /// Counts the names of all inodes, forgets names of inodes that are not there, and finds the inodes that have no name left.
 pub(super) fn count(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
-    let mut gone: Vec<(u32, NodeAddress, u32)> = Vec::new();
+    let mut gone: Vec<(Named, u32)> = Vec::new();
     let mut links: BTreeMap<u32, u32> = BTreeMap::from([(ROOT, 1)]);
     for (parent, inode) in &collected.inodes {
-        for (_, entry) in inode.entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0)
-        {
+        let entries = inode.entries.iter().flat_map(|entries| entries.with_cookies());
+        for (cookie, _, entry) in entries.filter(|(_, _, entry)| entry.inode != 0) {
             if collected.inodes.contains_key(&entry.inode) {
                 *links.entry(entry.inode).or_default() += 1;
             } else {
-                gone.push((*parent, entry.node, entry.inode));
+                gone.push((Named { parent: *parent, node: entry.node, cookie }, entry.inode));
             }
         }
     }
     let mut dangling = Vec::new();
-    for (parent, node, inode) in gone {
-        let name = forget(collected, parent, node, shape.erase_size);
-        dangling.push((parent, node, format!("the name {name:?} is of inode {inode}, of which nothing is there")));
+    for (named, inode) in gone {
+        let name = forget(collected, named, shape.erase_size);
+        let detail = format!("the name {name:?} is of inode {inode}, of which nothing is there");
+        dangling.push((named.parent, named.node, detail));
     }
     for (number, inode) in &mut collected.inodes {
         inode.links = links.get(number).copied().unwrap_or(0);
@@ -51,14 +52,19 @@ fn reference(shape: &Shape, at: NodeAddress, inode: u32, detail: String) -> Dama
     Damage { at, block: shape.block_of(at), kind: DamageKind::Reference, inode: Some(inode), detail }
 }
 
+/// Where a name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    parent: u32,
+    node: NodeAddress,
+    cookie: u64,
+}
+
 /// Takes a name away from its directory; returns it for people.
-fn forget(collected: &mut Collected, parent: u32, node: NodeAddress, erase_size: u32) -> String {
+fn forget(collected: &mut Collected, Named { parent, node, cookie }: Named, erase_size: u32) -> String {
     collected.set_state(node, erase_size, NodeState::Obsolete);
-    let Some(entries) = collected.inodes.get_mut(&parent).and_then(|inode| inode.entries.as_mut()) else {
-        return String::new();
-    };
-    let name = entries.by_node(node).map(|(name, _)| name.to_vec()).unwrap_or_default();
-    entries.forget(&name);
+    let entries = collected.inodes.get_mut(&parent).and_then(|inode| inode.entries.as_mut());
+    let name = entries.and_then(|entries| entries.forget_node(cookie, node)).unwrap_or_default();
     String::from_utf8_lossy(&name).into_owned()
 }
 
@@ -88,28 +94,32 @@ fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     let mut reached = BTreeSet::from([ROOT]);
     let mut next = vec![ROOT];
     let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut order = Vec::new();
     while let Some(parent) = next.pop() {
-        for (child, node) in directories(&collected.inodes, parent) {
+        order.push(parent);
+        for (child, named) in directories(&collected.inodes, parent) {
             if reached.insert(child) {
                 places.insert(child, parent);
                 next.push(child);
             } else {
-                second.push((parent, node, child));
+                second.push((named, child));
             }
         }
     }
+    let below = Below::of(&order, &places);
     for (number, inode) in &mut collected.inodes {
         inode.parent = places.get(number).copied().unwrap_or(ROOT);
     }
     second.sort_unstable();
     let mut kept: Vec<(u32, u32)> = Vec::new();
-    for (parent, node, child) in second {
+    for (named, child) in second {
+        let Named { parent, node, .. } = named;
         let what = format!("directory {child} is in {} and in {parent}", places.get(&child).copied().unwrap_or(ROOT));
-        if child != ROOT && kept.len() < SECOND_NAMES && !leads_to(&collected.inodes, &places, &kept, child, parent) {
+        if child != ROOT && kept.len() < SECOND_NAMES && !below.leads_to(&kept, child, parent) {
             kept.push((parent, child));
             damage.add(reference(shape, node, child, format!("{what}: a rename that was cut off")));
         } else {
-            let name = forget(collected, parent, node, shape.erase_size);
+            let name = forget(collected, named, shape.erase_size);
             if let Some(inode) = collected.inodes.get_mut(&child) {
                 inode.links = inode.links.saturating_sub(1);
             }
@@ -118,34 +128,54 @@ fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     }
 }
 
-/// The directories in a directory, with the nodes of their names; what holds names counts as one, whatever its own name says.
-fn directories(inodes: &Inodes, parent: u32) -> Vec<(u32, NodeAddress)> {
+/// The directories in a directory, with where their names are; what holds names counts as one, whatever its own name says.
+fn directories(inodes: &Inodes, parent: u32) -> Vec<(u32, Named)> {
     let is_directory = |inode: u32| inodes.get(&inode).is_some_and(|inode| inode.entries.is_some());
     let entries = inodes.get(&parent).and_then(|inode| inode.entries.as_ref());
-    let all = entries.into_iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0);
-    all.filter(|(_, entry)| entry.kind == DIRECTORY || is_directory(entry.inode))
-        .map(|(_, entry)| (entry.inode, entry.node))
+    let all = entries.into_iter().flat_map(|entries| entries.with_cookies()).filter(|(_, _, entry)| entry.inode != 0);
+    all.filter(|(_, _, entry)| entry.kind == DIRECTORY || is_directory(entry.inode))
+        .map(|(cookie, _, entry)| (entry.inode, Named { parent, node: entry.node, cookie }))
         .collect()
 }
 
-/// Whether a way down leads from one directory to another, over first names and the second ones that are kept.
-fn leads_to(inodes: &Inodes, places: &BTreeMap<u32, u32>, kept: &[(u32, u32)], from: u32, to: u32) -> bool {
-    let mut seen = BTreeSet::new();
-    let mut next = vec![from];
-    while let Some(at) = next.pop() {
-        if at == to {
-            return true;
+/// What lies below what, over first names: of each directory its place in depth-first order and the place behind the last one below it.
+struct Below(BTreeMap<u32, (usize, usize)>);
+
+impl Below {
+    /// From all directories in depth-first order, parents before what is in them. Cost: n log n.
+    fn of(order: &[u32], places: &BTreeMap<u32, u32>) -> Self {
+        let mut spans: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+        for (place, directory) in order.iter().enumerate() {
+            spans.insert(*directory, (place, place + 1));
         }
-        if !seen.insert(at) {
-            continue;
-        }
-        for (child, _) in directories(inodes, at) {
-            if places.get(&child) == Some(&at) || kept.contains(&(at, child)) {
-                next.push(child);
+        for directory in order.iter().rev() {
+            let end = spans.get(directory).map_or(0, |(_, end)| *end);
+            if let Some((_, above)) = places.get(directory).and_then(|parent| spans.get_mut(parent)) {
+                *above = end.max(*above);
             }
         }
+        Self(spans)
     }
-    false
+
+    fn holds(&self, above: u32, below: u32) -> bool {
+        let (Some((start, end)), Some((place, _))) = (self.0.get(&above), self.0.get(&below)) else { return false };
+        (*start..*end).contains(place)
+    }
+
+    /// Whether a way down leads from one directory to another, over first names and the second ones that are kept, as parent and child. Cost: that of looking at each kept
+    /// one once for each other.
+    fn leads_to(&self, kept: &[(u32, u32)], from: u32, to: u32) -> bool {
+        let mut seen = BTreeSet::from([from]);
+        let mut next = vec![from];
+        while let Some(at) = next.pop() {
+            if self.holds(at, to) {
+                return true;
+            }
+            let over = kept.iter().filter(|(parent, _)| self.holds(at, *parent));
+            next.extend(over.filter(|(_, child)| seen.insert(*child)).map(|(_, child)| *child));
+        }
+        false
+    }
 }
 
 /// References of dead inodes, and to attributes that are not there, are dead; attributes know how many have them.

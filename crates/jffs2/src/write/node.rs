@@ -43,12 +43,10 @@ impl<F: Flash> Jffs2<F> {
                 other => self.catalogue.set_state(at, other),
             }
         }
-        for at in dropped {
+        for (at, cookie) in dropped {
             self.obsolete(at);
-            let Some(entries) = self.inodes.get_mut(&number).and_then(|inode| inode.entries.as_mut()) else { continue };
-            let name = entries.by_node(at).map(|(name, _)| name.to_vec());
-            if let Some(name) = name {
-                entries.forget(&name);
+            if let Some(entries) = self.inodes.get_mut(&number).and_then(|inode| inode.entries.as_mut()) {
+                entries.forget_node(cookie, at);
             }
         }
         Ok(())

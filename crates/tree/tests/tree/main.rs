@@ -3,6 +3,7 @@
 mod archive;
 mod common;
 mod damage;
+mod deep;
 mod device_table;
 mod directory;
 mod extract;

@@ -11,6 +11,13 @@ pub const DEPTH_MAX: usize = 4096;
 /// Most entries that are taken from one directory.
 pub const ENTRIES_MAX: usize = 1 << 24;
 
+/// Bytes of the paths of all entries together that a walk meets, and [`PATH_BYTES_EACH`] more for each entry: a directory 4,096 levels down whose n names have 250 bytes each would have n MiB
+/// of them in an image of 100 n bytes.
+pub const PATH_BYTES_MAX: u64 = 1 << 26;
+
+/// Bytes of its path that every entry may have without any limit.
+pub const PATH_BYTES_EACH: u64 = 256;
+
 /// One entry of a directory, by itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnedEntry {
@@ -86,7 +93,8 @@ struct Level {
 }
 
 /// Meets everything below `start`, each directory before its entries, entries sorted by name. Symbolic links are met, not followed. A directory that was met before
-/// (a loop, or two names of one directory), a name that cannot be and one name twice are problems of kind `Corrupt`.
+/// (a loop, or two names of one directory), a name that cannot be and one name twice are problems of kind `Corrupt`. Where the paths take more than [`PATH_BYTES_MAX`], that
+/// is the last problem, and the walk ends.
 ///
 /// Errors: those of `visit`, and of reading `start` itself.
 pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<'_>) -> Result<Next>) -> Result<()> {
@@ -94,6 +102,7 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
     let mut entered = BTreeSet::from([start]);
     let mut levels = vec![Level { inode: start, path_length: 0, rest: reversed(sorted_entries(fs, start)?) }];
     let mut previous: Option<Vec<u8>> = None;
+    let mut path_bytes_left = PATH_BYTES_MAX;
     while let Some(level) = levels.last_mut() {
         path.truncate(level.path_length);
         let Some(entry) = level.rest.pop() else {
@@ -108,6 +117,14 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
         };
         let twice = previous.as_deref() == Some(&entry.name) && !entry.name.is_empty();
         append(&mut path, &entry.name);
+        match (path_bytes_left + PATH_BYTES_EACH).checked_sub(path.len() as u64) {
+            Some(left) => path_bytes_left = left,
+            None => {
+                let text = "the walk ends here: the paths so far take all the bytes that they may take";
+                visit(Step::Problem { path: &path, error: &FsError::new(ErrorKind::Corrupt, text) })?;
+                return Ok(());
+            }
+        }
         let next = match check(fs, &entry, twice, &entered, levels.len()) {
             Ok(attributes) => (visit(Step::Entry { path: &path, attributes: &attributes })?, attributes.kind),
             Err(error) => (skip_unless_stop(visit(Step::Problem { path: &path, error: &error })?), entry.kind),

@@ -1,0 +1,29 @@
+//! Work counted in the crate's own tests: that an image, however hostile, costs about what its size is, not the square of it. Elsewhere nothing is counted, and nothing costs.
+
+#[cfg(test)]
+mod counted {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(crate) fn steps(count: usize) {
+        STEPS.with(|steps| steps.set(steps.get() + count as u64));
+    }
+
+    /// The steps that something takes, on this thread.
+    pub(crate) fn steps_of<T>(something: impl FnOnce() -> T) -> (T, u64) {
+        let before = STEPS.with(Cell::get);
+        let result = something();
+        (result, STEPS.with(Cell::get) - before)
+    }
+}
+
+#[cfg(test)]
+pub(crate) use counted::{steps, steps_of};
+
+/// So many steps were taken: names or fragments looked at or moved.
+#[cfg(not(test))]
+#[inline]
+pub(crate) const fn steps(_: usize) {}
