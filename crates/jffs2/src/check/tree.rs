@@ -116,7 +116,9 @@ impl<F: Flash> Jffs2<F> {
                 faults.extend(self.own_fault(*number, at, body));
             }
             let entries = inode.entries.iter().flat_map(|entries| entries.iter());
-            for (name, entry) in entries.filter(|(_, entry)| entry.inode != 0 && !body.dropped.contains(&entry.node)) {
+            for (name, entry) in
+                entries.filter(|(_, entry)| entry.inode != 0 && !body.dropped.contains_key(&entry.node))
+            {
                 faults.extend(self.name_fault(*number, body, name, entry)?);
             }
         }
