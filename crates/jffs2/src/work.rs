@@ -1,5 +1,13 @@
 //! Work counted in the crate's own tests: that an image, however hostile, costs about what its size is, not the square of it. Elsewhere nothing is counted, and nothing costs.
 
+/// So many steps were taken: names or fragments looked at or moved.
+#[cfg(not(test))]
+#[inline]
+pub(crate) const fn steps(_: usize) {}
+
+#[cfg(test)]
+pub(crate) use counted::{steps, steps_of};
+
 #[cfg(test)]
 mod counted {
     use std::cell::Cell;
@@ -19,11 +27,3 @@ mod counted {
         (result, STEPS.with(Cell::get) - before)
     }
 }
-
-#[cfg(test)]
-pub(crate) use counted::{steps, steps_of};
-
-/// So many steps were taken: names or fragments looked at or moved.
-#[cfg(not(test))]
-#[inline]
-pub(crate) const fn steps(_: usize) {}
