@@ -37,7 +37,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
             command.args(shipped.iter().filter(|directory| process::root().join(directory).is_dir()));
         }
         command.arg("--");
-        command.arg(format!("-max_total_time={seconds}")).args(["-timeout=10", "-rss_limit_mb=1024", "-max_len=65536"]);
+        command.arg(format!("-max_total_time={seconds}")).args(["-timeout=60", "-rss_limit_mb=1024", "-max_len=65536"]);
         passed &= process::succeeds(&mut command)?;
     }
     println!(
