@@ -98,8 +98,10 @@ fn a_file_that_cannot_be_made_whole_is_not_left() {
         // Once more in a process whose files may have a few hundred bytes, and which is not killed when they would get longer.
         let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" --exact a_file_that_cannot_be_made_whole_is_not_left";
         let program = std::env::current_exe().unwrap();
-        let status = std::process::Command::new("sh").args(["-c", script]).arg(program).env(INSIDE, "1").status();
-        assert!(status.unwrap().success());
+        // Its output must not go into a file either: that of the outer process may be one, and long.
+        let output = std::process::Command::new("sh").args(["-c", script]).arg(program).env(INSIDE, "1").output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         return;
     }
     let directory = TempDir::new().unwrap();
