@@ -159,13 +159,6 @@ impl<F: Flash> Jffs2<F> {
 
     /// Takes a free block for a region. `Ok(false)`: there was none, and something was done about it. Where nothing can be done the region stays without.
     fn open_next(&mut self, region: u8) -> Result<bool> {
-        // What waits for its erase counts as free, but is not to a later mount, which finds valid copies there: the blocks that the collector needs are kept erased. (In Linux a thread
-        // erases at once.)
-        let deletion = self.writer.as_deref().map_or(0, |writer| writer.levels().deletion);
-        if self.catalogue.count(Queue::Free) <= deletion && self.catalogue.count(Queue::ErasePending) > 0 {
-            self.erase_pending()?;
-            return Ok(false);
-        }
         let Some(number) = self.catalogue.head(Queue::Free) else {
             if self.catalogue.count(Queue::ErasePending) == 0 {
                 if let Some(erasable) = self.catalogue.head(Queue::Erasable) {

@@ -69,8 +69,7 @@ struct OpenBlock {
 
 impl Writer {
     /// A writer for a volume that was just mounted, on a device with pages of `page_size` bytes. Blocks that the mount left open are closed: a page that a power cut interrupted may
-    /// look erased, and would hold nothing that is written to it. (Linux goes on writing in the block with the most room, and so does this with [`WriteOptions::reopen`], and where no
-    /// other block is left to the collector.)
+    /// look erased, and would hold nothing that is written to it. (Linux goes on writing in the block with the most room, and so does this with [`WriteOptions::reopen`].)
     pub(crate) fn new(options: &WriteOptions, catalogue: &mut Catalogue, page_size: u32, now: Nanos) -> Self {
         let separator = Separator::new(options.separation);
         let regions = separator.regions();
@@ -78,14 +77,12 @@ impl Writer {
         let levels = Levels::new(bytes, catalogue.erase_size, catalogue.blocks.len() as u32, regions);
         let left: Vec<BlockIndex> = catalogue.on(Queue::Open).chain(catalogue.on(Queue::Collecting)).collect();
         let mut open: Vec<OpenBlock> = (0..regions).map(|_| OpenBlock::default()).collect();
-        let reopen = options.reopen || catalogue.ready() == 0;
         for number in left {
             let Some(block) = catalogue.block(number) else { continue };
             let (free, is_open) = (block.free, block.queue == Queue::Open);
-            if let Some(first) = open.first_mut().filter(|_| reopen && is_open) {
-                // A page that holds something already is not programmed again, nor one that a power cut may have interrupted. What the block holds is in no summary.
-                let interrupted = if options.reopen { 0 } else { page_size };
-                catalogue.waste(number, (free % page_size.max(1) + interrupted).min(free), now);
+            if let Some(first) = open.first_mut().filter(|_| options.reopen && is_open) {
+                // A page that holds something already is not programmed again. What the block holds is in no summary.
+                catalogue.waste(number, free % page_size.max(1), now);
                 (first.block, first.summary) = (Some(number), Collector::new(false));
                 continue;
             }
