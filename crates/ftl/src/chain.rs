@@ -10,7 +10,10 @@ use nandkit_units::{Cause, Context, Done, Nanos};
 pub(crate) struct Chain<'a> {
     // Not a copy: it would load at once what the caller has just stored piece by piece, which no processor forwards.
     context: &'a Context,
-    done: Done,
+    completed: Nanos,
+    busy: Nanos,
+    /// Of the reads.
+    corrected_bits: u16,
     overriding: Option<Cause>,
 }
 
@@ -18,14 +21,14 @@ impl<'a> Chain<'a> {
     /// The beginning of a request.
     #[inline]
     pub fn new(context: &'a Context) -> Self {
-        Self { context, done: Done::immediately(context), overriding: None }
+        Self { context, completed: context.issued, busy: Nanos::ZERO, corrected_bits: 0, overriding: None }
     }
 
     /// The beginning of a request that changes the flash: not before `last`, when the change before it has completed.
     #[inline]
     pub fn after(last: Nanos, context: &'a Context) -> Self {
         let mut chain = Self::new(context);
-        chain.done.completed = chain.done.completed.max(last);
+        chain.completed = chain.completed.max(last);
         chain
     }
 
@@ -38,29 +41,37 @@ impl<'a> Chain<'a> {
     #[inline]
     pub fn next(&self, cause: Option<Cause>) -> Context {
         let device_cause = self.overriding.or(cause).or(self.context.device_cause);
-        Context { issued: self.done.completed, device_cause, ..*self.context }
+        Context { issued: self.completed, device_cause, ..*self.context }
     }
 
-    /// An operation has ended.
+    /// A program, a copy or an erase has ended: those correct no bits.
     #[inline]
     pub fn advance(&mut self, done: Done) {
-        self.done = self.done.and(done);
+        self.completed = self.completed.max(done.completed);
+        self.busy += done.busy;
+    }
+
+    /// A read has ended.
+    #[inline]
+    pub fn advance_read(&mut self, done: Done) {
+        self.advance(done);
+        self.corrected_bits = self.corrected_bits.max(done.corrected_bits);
     }
 
     /// A failed operation has ended.
     pub fn advance_to(&mut self, instant: Nanos) {
-        self.done.completed = self.done.completed.max(instant);
+        self.completed = self.completed.max(instant);
     }
 
     /// An operation that did its work but answered with an error has ended.
     pub fn advance_busy_to(&mut self, instant: Nanos) {
-        self.done.busy += instant.since(self.done.completed);
+        self.busy += instant.since(self.completed);
         self.advance_to(instant);
     }
 
     /// What the request took so far.
     #[inline]
     pub const fn done(&self) -> Done {
-        self.done
+        Done { completed: self.completed, busy: self.busy, corrected_bits: self.corrected_bits }
     }
 }

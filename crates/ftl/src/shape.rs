@@ -122,11 +122,22 @@ impl Shape {
         let page = byte >> page_shift;
         let column = byte as u32 & (self.page_size - 1);
         let length = (self.page_size - column).min(u32::try_from(left).unwrap_or(u32::MAX));
-        // The capacity is at most 2^50 bytes and pages at least 512: the quotient fits. Short division where it does: this runs for each page.
-        let (lbn, offset) = match u32::try_from(page) {
-            Ok(page) => (page / self.np, page % self.np),
-            Err(_) => ((page / u64::from(self.np)) as u32, (page % u64::from(self.np)) as u32),
-        };
+        let (lbn, offset) = self.place_of(page);
         Some(Piece { lbn, offset, column, length, start })
+    }
+
+    /// The logical block of a page of the host's, and the page's place in it. Runs for each page: no division where there are a power of two pages to a
+    /// block, and a short one where the number fits.
+    #[inline]
+    fn place_of(&self, page: u64) -> (u32, u32) {
+        let np = u64::from(self.np);
+        if np.is_power_of_two() {
+            return ((page >> np.trailing_zeros()) as u32, page as u32 & (self.np - 1));
+        }
+        match u32::try_from(page) {
+            Ok(page) => (page / self.np, page % self.np),
+            // The capacity is at most 2^50 bytes and pages at least 512: the quotient fits.
+            Err(_) => ((page / np) as u32, (page % np) as u32),
+        }
     }
 }

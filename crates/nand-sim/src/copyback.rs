@@ -193,7 +193,8 @@ impl<S: Store> Copyback for NandChip<S> {
         if let Register::Damaged(flaw) = register {
             self.flaw(to, flaw);
         }
-        self.settle(Operation::Copy, to, &target, done)
+        self.settle(Operation::Copy, to, &target, done.completed)?;
+        Ok(done)
     }
 
     fn copy_run(&mut self, context: &Context, from: &[PageAddress], to: PageAddress, oob: &[u8]) -> CopyRun {

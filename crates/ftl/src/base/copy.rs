@@ -118,7 +118,7 @@ impl<F: Flash> Base<F> {
         let data = ReadInto::Content { content, length: self.shape.page_size };
         match self.flash.read(&chain.next(Some(cause)), from, PageRead { column: 0, data, oob: &mut oob }) {
             Ok(done) => {
-                chain.advance(done);
+                chain.advance_read(done);
                 Ok(oob)
             }
             Err(error) if error.kind == ErrorKind::NoContent => {

@@ -119,7 +119,7 @@ impl<F: Flash> Base<F> {
         let mut oob = [0; TAG_BYTES];
         match self.flash.read(&chain.next(Some(Cause::Recovery)), at, PageRead::oob(&mut oob)) {
             Ok(done) => {
-                chain.advance(done);
+                chain.advance_read(done);
                 Ok(self.shape.tag.decode(&oob))
             }
             Err(error) if error.kind == ErrorKind::Uncorrectable => {
