@@ -10,6 +10,7 @@ mod chain;
 mod failure;
 pub mod fast;
 mod host;
+mod layer;
 mod present;
 mod shape;
 mod statistics;

@@ -9,7 +9,8 @@ use super::BlockMapFtl;
 use crate::base::Base;
 use crate::chain::Chain;
 use crate::failure::Outcome;
-use crate::host::{Pages, UnsavedTrims, block_device};
+use crate::host::{Pages, UnsavedTrims};
+use crate::layer::translation_layer;
 use crate::shape::Piece;
 use crate::statistics::{FtlCounters, RecyclingKind};
 use crate::tag::flag;
@@ -67,4 +68,4 @@ impl<F: Flash> Pages for BlockMapFtl<F> {
     }
 }
 
-block_device!(BlockMapFtl);
+translation_layer!(BlockMapFtl, super::BlockMapOptions, super::mount::LAYER);

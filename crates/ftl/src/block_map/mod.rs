@@ -16,8 +16,7 @@ mod write;
 pub use options::BlockMapOptions;
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use nandkit_cleaning::recycling::{AlphaEstimator, Costs};
 use nandkit_flash::Flash;
@@ -54,46 +53,7 @@ pub struct BlockMapFtl<F> {
     new_table: Vec<u16>,
 }
 
-impl<F> fmt::Debug for BlockMapFtl<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockMapFtl")
-            .field("options", &self.options)
-            .field("counters", &self.counters)
-            .finish_non_exhaustive()
-    }
-}
-
 impl<F: Flash> BlockMapFtl<F> {
-    /// The flash below.
-    pub const fn flash(&self) -> &F {
-        &self.base.flash
-    }
-
-    /// Gives the flash back without closing: what a power cut would find.
-    pub fn into_flash(self) -> F {
-        self.base.flash
-    }
-
-    /// The options.
-    pub const fn options(&self) -> &BlockMapOptions {
-        &self.options
-    }
-
-    /// What attaching found and did.
-    pub const fn attach_report(&self) -> &AttachReport {
-        &self.report
-    }
-
-    /// The counts since attaching.
-    pub fn counters(&self) -> FtlCounters {
-        self.counters.clone().with_base(&self.base.counters)
-    }
-
-    /// Pages that the host read, whole or in part.
-    pub fn host_page_reads(&self) -> u64 {
-        self.host_reads.load(Ordering::Relaxed)
-    }
-
     /// How many merges and migrations found `p` pages to migrate, by `p` from 0 to `Np`.
     pub fn recycling_histogram(&self) -> &[u64] {
         &self.histogram

@@ -9,7 +9,8 @@ use super::FastFtl;
 use crate::base::Base;
 use crate::chain::Chain;
 use crate::failure::Outcome;
-use crate::host::{Pages, UnsavedTrims, block_device};
+use crate::host::{Pages, UnsavedTrims};
+use crate::layer::translation_layer;
 use crate::shape::Piece;
 use crate::statistics::FtlCounters;
 use crate::tag::flag;
@@ -64,4 +65,4 @@ impl<F: Flash> Pages for FastFtl<F> {
     }
 }
 
-block_device!(FastFtl);
+translation_layer!(FastFtl, super::FastOptions, super::mount::LAYER);

@@ -16,8 +16,7 @@ mod write;
 
 pub use mount::FastOptions;
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use nandkit_flash::Flash;
 use nandkit_units::{StatisticValue, Statistics};
@@ -39,47 +38,6 @@ pub struct FastFtl<F> {
     host_reads: AtomicU64,
     report: AttachReport,
     read_modify: nandkit_units::Content,
-}
-
-impl<F> fmt::Debug for FastFtl<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FastFtl")
-            .field("options", &self.options)
-            .field("counters", &self.counters)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<F: Flash> FastFtl<F> {
-    /// The flash below.
-    pub const fn flash(&self) -> &F {
-        &self.base.flash
-    }
-
-    /// Gives the flash back without closing: what a power cut would find.
-    pub fn into_flash(self) -> F {
-        self.base.flash
-    }
-
-    /// The options.
-    pub const fn options(&self) -> &FastOptions {
-        &self.options
-    }
-
-    /// What attaching found and did.
-    pub const fn attach_report(&self) -> &AttachReport {
-        &self.report
-    }
-
-    /// The counts since attaching. `forced_merges` are those that emptied RW log blocks; there are no migrations.
-    pub fn counters(&self) -> FtlCounters {
-        self.counters.clone().with_base(&self.base.counters)
-    }
-
-    /// Pages that the host read, whole or in part.
-    pub fn host_page_reads(&self) -> u64 {
-        self.host_reads.load(Ordering::Relaxed)
-    }
 }
 
 impl<F: Flash> Statistics for FastFtl<F> {

@@ -2,20 +2,17 @@
 
 use std::sync::atomic::AtomicU64;
 
-use nandkit_block::{BlockError, Operation};
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_flash::Flash;
-use nandkit_units::{Cause, Content, Context, Done, Lba};
+use nandkit_units::Content;
 
 use super::FastFtl;
 use super::state::State;
 use crate::base::Base;
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
-use crate::host::flush_chain;
 use crate::shape::{LogicalCapacity, Shape};
 use crate::statistics::{AttachReport, FtlCounters};
-use crate::tag::Role;
 
 /// What the block field of opening and closing records says: this layer wrote the chip.
 pub(super) const LAYER: u32 = 2;
@@ -52,34 +49,14 @@ impl Default for FastOptions {
 
 impl FastOptions {
     /// Blocks needed beside those of data: the logs of both kinds, and what rule 20 counts beside them.
-    fn working_blocks(&self) -> u32 {
+    pub(super) fn working_blocks(&self) -> u32 {
         self.log_blocks.saturating_add(5)
     }
 }
 
 impl<F: Flash> FastFtl<F> {
-    /// Opens what is on the chip; an empty chip is an empty device. Merges whatever the logs hold. Errors: as for
-    /// [`crate::BlockMapFtl::attach`].
-    pub fn attach(flash: F, options: FastOptions) -> Result<Self, BlockError> {
-        Self::attach_at(flash, options, &Context::default())
-    }
-
-    /// The same at an instant. All operations count under the cause `Recovery`.
-    pub fn attach_at(flash: F, options: FastOptions, context: &Context) -> Result<Self, BlockError> {
-        Self::open(flash, options, &mut Chain::all_for(context, Cause::Recovery))
-            .map_err(|failure| failure.at(Operation::Open, Lba(0)))
-    }
-
-    /// Erases everything that the chip holds and opens it as an empty device. The erases count under the cause `Format`.
-    pub fn format_at(mut flash: F, options: FastOptions, context: &Context) -> Result<Self, BlockError> {
-        let mut chain = Chain::all_for(context, Cause::Format);
-        Shape::new(&flash, options.capacity, options.sector_size, options.working_blocks())
-            .and_then(|_| crate::base::erase_all(&mut flash, &mut chain))
-            .and_then(|()| Self::open(flash, options, &mut chain))
-            .map_err(|failure| failure.at(Operation::Open, Lba(0)))
-    }
-
-    fn open(flash: F, options: FastOptions, chain: &mut Chain) -> Outcome<Self> {
+    /// Attaches along `chain`, whose cause all operations count under. Merges whatever the logs hold.
+    pub(super) fn open(flash: F, options: FastOptions, chain: &mut Chain) -> Outcome<Self> {
         if options.log_blocks == 0 {
             return Err(Failure::Unfit("0 random log blocks: expected at least 1".into()));
         }
@@ -103,14 +80,5 @@ impl<F: Flash> FastFtl<F> {
         ftl.base.end(chain);
         ftl.report.done = chain.done();
         Ok(ftl)
-    }
-
-    /// Writes the record of an orderly end and gives the flash back.
-    pub fn close(mut self, context: &Context) -> Result<(F, Done), BlockError> {
-        let mut chain = self.base.begin(context);
-        flush_chain(&mut self, &mut chain)
-            .and_then(|()| self.base.append_record(&mut chain, Cause::Mapping, Role::Close, LAYER))
-            .map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
-        Ok((self.base.flash, chain.done()))
     }
 }
