@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nandkit_units::{BlockIndex, Nanos, PageAddress};
+use nandkit_units::{BlockIndex, Done, Nanos, PageAddress};
 
 /// Shorthand for results of flash operations.
 pub type Result<T> = std::result::Result<T, FlashError>;
@@ -68,6 +68,8 @@ pub struct FlashError {
     pub at: PageAddress,
     /// When the failed operation ended: failures take time too. Zero where none passed.
     pub completed: Nanos,
+    /// How long it kept a die or channel busy, as in [`Done::busy`].
+    pub busy: Nanos,
     /// What exactly, in words: the rule that was broken, the value and what would be right.
     pub detail: &'static str,
     /// The operating system's error, for [`ErrorKind::Io`].
@@ -78,7 +80,7 @@ impl FlashError {
     /// An error at a page, with the rule or fact in words.
     #[cold]
     pub fn new(kind: ErrorKind, operation: Operation, at: PageAddress, detail: &'static str) -> Self {
-        Self { kind, operation, at, completed: Nanos::ZERO, detail, source: None }
+        Self { kind, operation, at, completed: Nanos::ZERO, busy: Nanos::ZERO, detail, source: None }
     }
 
     /// An error at a block.
@@ -93,10 +95,9 @@ impl FlashError {
         Self { source: Some(source), ..Self::new(ErrorKind::Io, operation, at, "the operating system refused") }
     }
 
-    /// The same with the instant at which the operation ended.
-    pub fn completed_at(mut self, instant: Nanos) -> Self {
-        self.completed = instant;
-        self
+    /// The same with when the operation ended and how long it kept the device busy.
+    pub fn after(self, done: Done) -> Self {
+        Self { completed: done.completed, busy: done.busy, ..self }
     }
 }
 

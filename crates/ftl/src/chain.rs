@@ -63,12 +63,6 @@ impl<'a> Chain<'a> {
         self.completed = self.completed.max(instant);
     }
 
-    /// An operation that did its work but answered with an error has ended.
-    pub fn advance_busy_to(&mut self, instant: Nanos) {
-        self.busy += instant.since(self.completed);
-        self.advance_to(instant);
-    }
-
     /// What the request took so far.
     #[inline]
     pub const fn done(&self) -> Done {

@@ -26,8 +26,8 @@ pub(crate) trait Pages {
     fn is_poisoned(&self, lbn: u32, offset: u32) -> bool;
     /// Whether any page of the logical block holds anything.
     fn is_mapped(&self, lbn: u32) -> bool;
-    /// Writes a part of a page, or all of it.
-    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()>;
+    /// Writes a whole page.
+    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()>;
     /// Forgets a whole page, and notes it among the unsaved trims (rule 8).
     fn forget(&mut self, lbn: u32, offset: u32);
     /// The trims that a power cut would undo.
@@ -129,8 +129,7 @@ pub(crate) fn write<L: Pages>(layer: &mut L, context: &Context, at: Lba, data: P
     layer.base().check_running().map_err(|failure| failure.at(Operation::Write, at))?;
     let mut chain = layer.base().begin(context);
     let written = match layer.base().shape.piece(first, total, 0) {
-        Some(piece) if piece.length as usize == total => layer
-            .write_piece(&mut chain, &piece, &data)
+        Some(piece) if piece.length as usize == total => write_piece(layer, &mut chain, &piece, &data)
             .map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece))),
         _ => write_pieces(layer, &mut chain, (at, first), &data),
     };
@@ -140,13 +139,40 @@ pub(crate) fn write<L: Pages>(layer: &mut L, context: &Context, at: Lba, data: P
     Ok(chain.done())
 }
 
+/// Writes the bytes of a request that fall on one page.
+#[inline]
+fn write_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
+    layer.counters_mut().host_page_writes += 1;
+    if piece.length == layer.base().shape.page_size {
+        layer.write_page(chain, piece.lbn, piece.offset, data)
+    } else {
+        write_part(layer, chain, piece, data)
+    }
+}
+
+/// Reads the page, changes a part of it, and writes it whole.
+fn write_part<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
+    layer.counters_mut().read_modify_writes += 1;
+    if layer.is_poisoned(piece.lbn, piece.offset) {
+        return Err(Failure::Unreadable);
+    }
+    let at = layer.locate(piece.lbn, piece.offset);
+    let mut page = std::mem::take(&mut layer.base_mut().read_modify);
+    let result = layer.base_mut().compose(chain, at, piece, data, &mut page).and_then(|()| {
+        let payload = if page.is_empty() { layer.base().empty_page() } else { page.payload() };
+        layer.write_page(chain, piece.lbn, piece.offset, &payload)
+    });
+    layer.base_mut().read_modify = page;
+    result
+}
+
 /// The pages of a longer request, one after the other. Apart from [`write`] so that a single page does not pay for taking a payload to pieces.
 #[inline(never)]
 fn write_pieces<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u64), data: &Payload<'_>) -> Result<()> {
     let (total, mut start) = (data.len(), 0);
     while let Some(piece) = layer.base().shape.piece(first, total, start) {
         let written = match data.part(start, piece.length as usize) {
-            Some(part) => layer.write_piece(chain, &piece, &part),
+            Some(part) => write_piece(layer, chain, &piece, &part),
             None => write_generated(layer, chain, &piece, data),
         };
         written.map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece)))?;
@@ -161,7 +187,7 @@ fn write_generated<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece, da
     let mut whole = vec![0; piece.start + piece.length as usize];
     data.copy_to(&mut whole);
     let part = whole.get(piece.start..).unwrap_or(&[]);
-    layer.write_piece(chain, piece, &Payload::Bytes(part))
+    write_piece(layer, chain, piece, &Payload::Bytes(part))
 }
 
 /// Every completed write is durable; trims are not yet, and the flash may hold something back.
@@ -222,7 +248,7 @@ fn trim_piece<L: Pages>(layer: &mut L, chain: &mut Chain, piece: &Piece) -> Outc
         return Ok(());
     }
     let zeroes = Payload::Described(Described { description: Description::default(), length: piece.length });
-    layer.write_piece(chain, piece, &zeroes)
+    write_piece(layer, chain, piece, &zeroes)
 }
 
 impl Shape {

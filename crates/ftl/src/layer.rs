@@ -3,7 +3,7 @@
 //! A macro, because these are methods of each layer's own type: a trait would have to be imported by whoever opens a device.
 
 /// Gives a layer that implements [`crate::host::Pages`] its doors. The layer has the fields `base`, `options`, `host_reads` and `report`, a function
-/// `open` that attaches along a chain, and options with `capacity`, `sector_size` and `working_blocks()`. `$number` is what opening and closing
+/// `open` that attaches along a chain, and options with `capacity`, `sector_size` and `needs()`, as [`crate::shape::Shape::new`] takes them. `$number` is what opening and closing
 /// records hold in their block field: which layer wrote the chip.
 macro_rules! translation_layer {
     ($layer:ident, $options:ty, $number:expr) => {
@@ -34,7 +34,7 @@ macro_rules! translation_layer {
                 context: &nandkit_units::Context,
             ) -> nandkit_block::Result<Self> {
                 let mut chain = $crate::chain::Chain::all_for(context, nandkit_units::Cause::Format);
-                $crate::shape::Shape::new(&flash, options.capacity, options.sector_size, options.working_blocks())
+                $crate::shape::Shape::new(&flash, options.capacity, options.sector_size, options.needs())
                     .and_then(|_| $crate::base::erase_all(&mut flash, &mut chain))
                     .and_then(|()| Self::open(flash, options, &mut chain))
                     .map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))

@@ -49,8 +49,14 @@ fn unfit<T>(detail: String) -> Outcome<T> {
 }
 
 impl Shape {
-    /// Checks the options against the chip. `working` is the number of blocks that the layer needs beside one per logical block.
-    pub fn new<F: Flash>(flash: &F, capacity: LogicalCapacity, sector_size: u32, working: u32) -> Outcome<Self> {
+    /// Checks the options against the chip. `working` is the number of blocks that the layer needs beside one per logical block, `most_pages` what its
+    /// tables are made for.
+    pub fn new<F: Flash>(
+        flash: &F,
+        capacity: LogicalCapacity,
+        sector_size: u32,
+        (working, most_pages): (u32, u32),
+    ) -> Outcome<Self> {
         let chip = *flash.geometry();
         Self::check_chip(&chip)?;
         let sector = if sector_size == 0 { chip.page_size } else { sector_size };
@@ -83,6 +89,12 @@ impl Shape {
                 "logical capacity of {lbns} blocks on a chip of {}: expected 1 to {most}, since {working} blocks are needed for logs, \
                  targets and the map",
                 chip.blocks
+            ));
+        }
+        if lbns * u64::from(chip.pages_per_block) > u64::from(most_pages) {
+            return unfit(format!(
+                "{lbns} logical blocks of {} pages: this layer maps at most {most_pages} pages; expected a smaller capacity",
+                chip.pages_per_block
             ));
         }
         Ok(Self {

@@ -196,19 +196,33 @@ fn open_fraction(draw: u64) -> f64 {
     ((draw >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64)
 }
 
-/// The smallest count whose cumulative Poisson probability reaches `fraction`; above a mean of 50 by the normal approximation, at most `most`.
+/// Up to this mean the Poisson distribution is summed, above it is approximated. `exp(-600)` is still far from the smallest number.
+const SUMMED_MEAN: f64 = 600.0;
+
+/// The smallest count whose cumulative Poisson probability reaches `fraction`, at most `most`. Grows with the mean.
 fn poisson_quantile(mean: f64, fraction: f64, most: u32) -> u32 {
+    if mean <= SUMMED_MEAN {
+        return poisson_sum(mean, fraction, most);
+    }
+    // Cornish and Fisher's expansion with the term for skewness; not below the sum, so that nothing is lost where one takes over from the other.
+    let z = normal_quantile(fraction);
+    let count = mean + mean.sqrt() * z + (z * z - 1.0) / 6.0;
+    let approximated = count.round().clamp(0.0, f64::from(most)) as u32;
+    approximated.max(poisson_sum(SUMMED_MEAN, fraction, most))
+}
+
+fn poisson_sum(mean: f64, fraction: f64, most: u32) -> u32 {
+    // What is left of the distribution behind a term as small as this is less than rounding has made of the sum.
+    const LAST_TERM: f64 = 1e-17;
     if mean <= 0.0 {
         return 0;
     }
-    if mean > 50.0 {
-        let count = mean + mean.sqrt() * normal_quantile(fraction);
-        return count.round().clamp(0.0, f64::from(most)) as u32;
-    }
+    // Closer to 1 the rounding of several hundred terms would decide.
+    let fraction = fraction.min(1.0 - 1e-10);
     let mut probability = (-mean).exp();
     let mut sum = probability;
     let mut count = 0;
-    while sum < fraction && count < most && (probability > 0.0 || f64::from(count) < mean) {
+    while sum < fraction && count < most && (probability > LAST_TERM || f64::from(count) < mean) {
         count += 1;
         probability *= mean / f64::from(count);
         sum += probability;
@@ -231,12 +245,26 @@ mod tests {
 
     #[test]
     fn quantiles_have_the_right_mean() {
-        for mean in [0.01, 0.7, 5.0, 49.0, 51.0, 400.0] {
+        for mean in [0.01, 0.7, 5.0, 49.0, 51.0, 400.0, 599.0, 601.0, 3000.0] {
             let draws = 40_000;
             let sum: u64 =
                 (0..draws).map(|n| u64::from(poisson_quantile(mean, open_fraction(hash(1, n, 0)), 100_000))).sum();
             let found = sum as f64 / draws as f64;
             assert!((found - mean).abs() < 5.0 * (mean / draws as f64).sqrt() + 0.01 * mean, "{mean}: {found}");
+        }
+    }
+
+    /// What has leaked stays leaked, also where the sum ends and the approximation begins.
+    #[test]
+    fn quantiles_grow_with_the_mean() {
+        for fraction in [1e-12, 0.001, 0.4, 0.5, 0.999, 0.99999, 1.0 - 1e-15] {
+            let mut last = 0;
+            for mean in (1..8000).map(|step| f64::from(step) / 10.0) {
+                let count = poisson_quantile(mean, fraction, 100_000);
+                assert!(count >= last, "{mean} at {fraction}: {count} after {last}");
+                assert!(f64::from(count) < mean + 12.0 * mean.sqrt() + 25.0, "{mean} at {fraction}: {count}");
+                last = count;
+            }
         }
     }
 

@@ -186,14 +186,14 @@ impl<S: Store> Copyback for NandChip<S> {
             self.shared_mut().counters.uncorrectable += 1;
             let what = "more bit errors in the source than the part's ECC corrects";
             let error = FlashError::new(ErrorKind::Uncorrectable, Operation::Copy, from, what);
-            return Err(error.completed_at(done.completed));
+            return Err(error.after(done));
         }
         self.counters.copies += 1;
         self.put_copy(context, (from, &source), (to, &target), oob);
         if let Register::Damaged(flaw) = register {
             self.flaw(to, flaw);
         }
-        self.settle(Operation::Copy, to, &target, done.completed)?;
+        self.settle(Operation::Copy, to, &target, (done.completed, done.busy))?;
         Ok(done)
     }
 

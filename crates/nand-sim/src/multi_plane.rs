@@ -24,7 +24,7 @@ impl<S: Store> MultiPlane for NandChip<S> {
             let state = self.state_for_change(at.block);
             self.counters.programs += 1;
             self.put(context, *at, &state, program);
-            if let Err(error) = self.settle(Operation::Program, *at, &state, done.completed) {
+            if let Err(error) = self.settle(Operation::Program, *at, &state, (done.completed, done.busy)) {
                 first_error.get_or_insert(error);
             }
         }

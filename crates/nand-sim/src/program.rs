@@ -60,7 +60,7 @@ impl<S: Store> NandChip<S> {
         let done = self.schedule_write(context, at.block, transfer, array);
         self.counters.programs += 1;
         self.put(context, at, &state, program);
-        self.settle(Operation::Program, at, &state, done.completed)?;
+        self.settle(Operation::Program, at, &state, (done.completed, done.busy))?;
         Ok(done)
     }
 
@@ -96,18 +96,18 @@ impl<S: Store> NandChip<S> {
 
     /// What becomes of a program that was stored: it may have failed, or its block may have been weak.
     ///
-    /// Takes the end alone: a whole [`Done`] handed to the rare path would live in memory on the frequent one too, stored field by field and loaded at
-    /// once, which no processor forwards.
+    /// Takes end and busy time by themselves: a whole [`Done`] handed to the rare path would live in memory on the frequent one too, stored field by field
+    /// and loaded at once, which no processor forwards.
     #[inline(always)]
     pub(crate) fn settle(
         &mut self,
         operation: Operation,
         at: PageAddress,
         state: &BlockState,
-        completed: Nanos,
+        (completed, busy): (Nanos, Nanos),
     ) -> Result<()> {
         if state.has(flag::FAILING | flag::FAILS_THIS_CYCLE | flag::WEAK) || self.scripted {
-            self.settle_slowly(operation, at, state, completed)
+            self.settle_slowly(operation, at, state, (completed, busy))
         } else {
             Ok(())
         }
@@ -119,7 +119,7 @@ impl<S: Store> NandChip<S> {
         operation: Operation,
         at: PageAddress,
         state: &BlockState,
-        completed: Nanos,
+        (completed, busy): (Nanos, Nanos),
     ) -> Result<()> {
         let number = self.counters.programs + self.counters.copies;
         let scripted = self.scripted && self.script.takes_program(number, at);
@@ -129,7 +129,7 @@ impl<S: Store> NandChip<S> {
             self.blocks.set(at.block, flag::FAILING);
             self.counters.program_failures += 1;
             let error = FlashError::new(ErrorKind::ProgramFailed, operation, at, "the part reports a failed program");
-            return Err(error.completed_at(completed));
+            return Err(error.after(Done { completed, busy, corrected_bits: 0 }));
         }
         if state.has(flag::WEAK) {
             self.flaw(at, Flaw::Unreadable);
@@ -181,7 +181,7 @@ impl<S: Store> NandChip<S> {
         self.blocks.set(block, flag::FAILING);
         self.counters.erase_failures += 1;
         let what = "the part reports a failed erase";
-        FlashError::at_block(ErrorKind::EraseFailed, Operation::Erase, block, what).completed_at(done.completed)
+        FlashError::at_block(ErrorKind::EraseFailed, Operation::Erase, block, what).after(done)
     }
 
     /// Makes a block erased.

@@ -38,7 +38,7 @@ impl<S: Store> NandChip<S> {
                 if let Err(NoContent) = self.store.read(place, read.column, &mut read.data, read.oob) {
                     let what = "the store keeps no bytes of this page; read a description or nothing";
                     let error = FlashError::new(ErrorKind::NoContent, Operation::Read, at, what);
-                    return Err(error.completed_at(done.completed));
+                    return Err(error.after(done));
                 }
             }
             _ => {
@@ -117,7 +117,7 @@ impl<S: Store> NandChip<S> {
             shared.counters.uncorrectable += 1;
             let what = "more bit errors in a code word than the part's ECC corrects";
             let error = FlashError::new(ErrorKind::Uncorrectable, Operation::Read, at, what);
-            return Err(error.completed_at(done.completed));
+            return Err(error.after(done));
         }
         if done.corrected_bits > 0 {
             shared.counters.corrected += 1;

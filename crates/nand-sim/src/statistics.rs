@@ -1,8 +1,5 @@
 //! What the chip counts.
 
-use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, StatisticValue, Statistics};
-
 use crate::chip::NandChip;
 use crate::store::Store;
 
@@ -41,26 +38,5 @@ impl<S: Store> NandChip<S> {
     /// Counts of reads.
     pub fn read_counters(&self) -> ReadCounters {
         self.lock().counters
-    }
-}
-
-impl<S: Store> Statistics for NandChip<S> {
-    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
-        let (writes, reads) = (self.write_counters(), self.read_counters());
-        for (name, count) in [
-            ("nand_page_reads", reads.reads),
-            ("nand_page_programs", writes.programs),
-            ("nand_page_copies", writes.copies),
-            ("nand_block_erases", writes.erases),
-            ("nand_corrected_reads", reads.corrected),
-            ("nand_uncorrectable_reads", reads.uncorrectable),
-            ("nand_program_failures", writes.program_failures),
-            ("nand_erase_failures", writes.erase_failures),
-        ] {
-            sink(name, StatisticValue::Count(count));
-        }
-        let bad = (0..self.geometry.blocks).filter(|block| self.is_bad(BlockIndex(*block))).count();
-        sink("nand_bad_blocks", StatisticValue::Level(bad as f64));
-        sink("nand_erases_per_block", StatisticValue::Series(self.erase_counts().map(f64::from).collect()));
     }
 }

@@ -66,6 +66,10 @@ impl Failures {
     }
 
     fn wear(&self, erases: u32) -> f64 {
+        // The exponential may be infinite, and nothing times infinity is no number.
+        if self.spec.wear_probability == 0.0 {
+            return 0.0;
+        }
         let beyond = f64::from(erases) / self.rated_cycles - 1.0;
         (self.spec.wear_probability * (self.spec.wear_growth * beyond).exp()).min(1.0)
     }
@@ -116,6 +120,10 @@ mod tests {
         assert_eq!(rate(&spec, 1000), 0.0);
         assert!(rate(&spec, 250_000) > 0.12, "exp(8 * 1.5) * 1e-6 = 0.16");
         assert_eq!(rate(&spec, 300_000), 1.0, "exp(8 * 2) * 1e-6 > 1");
+        spec.failures.wear_probability = 0.0;
+        spec.endurance.cycles = 1;
+        assert_eq!(rate(&spec, 300_000), 0.0, "worn beyond all numbers, and no part fails by wear");
+        spec.endurance.cycles = 100_000;
         spec.failures.program_probability = 0.01;
         let failures = Failures::new(&spec, 3);
         let cycles = (0..20_000).filter(|block| failures.cycle_fails(BlockIndex(*block), 1)).count();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use nandkit_flash::wrap::StatsFlash;
 use nandkit_flash::{ErrorKind, Flash, FlashError, Interrupt, PageProgram, PageRead, TornErase, TornPage};
 use nandkit_nand_sim::{
     BitErrorSpec, ChipSpec, ContentChip, CopybackReach, DescribedChip, FailureScript, MarkerPages, ShadowChip, Store,
@@ -455,4 +456,23 @@ fn descriptions_survive_in_described_and_shadow_stores() {
     described.description.generate(&mut whole);
     let cut = (0..=2048).rev().find(|cut| bytes[..*cut] == whole[..*cut]).unwrap();
     assert!(cut > 0 && cut < 2048 && bytes[cut..].iter().all(|byte| *byte == 0xFF));
+}
+
+/// Waiting for the die is not the failed operation's time.
+#[test]
+fn a_failed_operation_counts_for_as_long_as_it_kept_the_die_busy() {
+    let spec = ChipSpec::default();
+    let mut chip = ContentChip::new(&spec, 1).unwrap();
+    chip.script_failures(FailureScript { programs: [3].into(), erases: [1].into(), ..FailureScript::default() });
+    let mut flash = StatsFlash::new(chip);
+    let start = Context::default();
+    let programs: Vec<_> =
+        (0..3).map(|page| flash.program(&start, PageAddress::new(0, page), PageProgram::bytes(0, &DATA))).collect();
+    let busy = programs[0].as_ref().unwrap().busy;
+    let failed = programs[2].as_ref().unwrap_err();
+    assert_eq!((failed.completed, failed.busy), (Nanos(busy.0 * 3), busy));
+    assert_eq!(flash.snapshot().failed_ns, busy.0);
+    let erase = flash.erase(&start, BlockIndex(1)).unwrap_err();
+    assert_eq!(flash.snapshot().failed_ns, busy.0 + erase.busy.0);
+    assert_eq!(erase.busy.0, spec.timing.erase_ns + spec.timing.command_ns);
 }

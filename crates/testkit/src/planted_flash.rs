@@ -418,7 +418,7 @@ impl Flash for TinyFlash {
         let done = self.done(context, READ + Nanos(25 * length as u64));
         if page.garbage {
             let error = FlashError::new(ErrorKind::Uncorrectable, Operation::Read, at, "the page is damaged");
-            return Err(error.completed_at(done.completed));
+            return Err(error.after(done));
         }
         Ok(done)
     }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::xorshift;
+
 /// Names the rule that makes bytes from a description.
 ///
 /// Four bytes wide: a description is copied with every simulated page, and three bytes of padding behind a single byte would be copied by stores
@@ -41,7 +43,7 @@ impl Description {
         Some(Self { offset: self.offset.checked_add(bytes)?, ..self })
     }
 
-    /// Writes the described bytes into `into`. Cost: about 1 ns per 8 bytes, plus the same for each 8 bytes of `offset`.
+    /// Writes the described bytes into `into`. Cost: about 1 ns per 8 bytes, and a few microseconds for a large `offset`.
     pub fn generate(&self, into: &mut [u8]) {
         if into.is_empty() {
             return;
@@ -58,27 +60,18 @@ impl Description {
         if state == 0 {
             state = 1;
         }
-        for _ in 0..self.offset / 8 {
-            state = xorshift64(state);
-        }
+        state = xorshift::steps(state, self.offset / 8);
         let skip = (self.offset % 8) as usize;
         let (head, body) = into.split_at_mut(if skip == 0 { 0 } else { (8 - skip).min(into.len()) });
         if !head.is_empty() {
-            state = xorshift64(state);
+            state = xorshift::step(state);
             head.copy_from_slice(&state.to_le_bytes()[skip..skip + head.len()]);
         }
         for chunk in body.chunks_mut(8) {
-            state = xorshift64(state);
+            state = xorshift::step(state);
             chunk.copy_from_slice(&state.to_le_bytes()[..chunk.len()]);
         }
     }
-}
-
-#[inline]
-const fn xorshift64(mut state: u64) -> u64 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^ (state << 17)
 }
 
 /// A description together with how many bytes it stands for.
@@ -321,7 +314,7 @@ mod tests {
         let seed = 0x9E37_79B9_7F4A_7C15u64 ^ 0xD1B5_4A32_D192_ED03;
         let mut first = [0; 8];
         record(0, 0, 0).generate(&mut first);
-        assert_eq!(u64::from_le_bytes(first), xorshift64(seed));
+        assert_eq!(u64::from_le_bytes(first), xorshift::step(seed));
     }
 
     #[test]

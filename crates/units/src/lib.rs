@@ -12,6 +12,7 @@ mod size;
 mod statistics;
 pub mod suggest;
 pub mod toml_depth;
+mod xorshift;
 
 pub use address::{BlockIndex, Lba, PageAddress};
 pub use clock::{Clock, Nanos};

@@ -220,11 +220,11 @@ impl FlashCounters {
     }
 
     #[cold]
-    pub(super) fn count_failure(&self, context: &Context, error: &FlashError) {
+    pub(super) fn count_failure(&self, error: &FlashError) {
         if let Some(count) = self.failures.get(error.kind as usize) {
             count.fetch_add(1, Relaxed);
         }
-        self.failed_ns.fetch_add(error.completed.since(context.issued).0, Relaxed);
+        self.failed_ns.fetch_add(error.busy.0, Relaxed);
     }
 
     /// How often each block was erased. Cost: of the order of the number of blocks.
@@ -272,7 +272,7 @@ pub struct FlashSnapshot {
     /// The largest [`Done::corrected_bits`]. Between two snapshots `None` where a read before them reached as much: theirs is then not known.
     pub corrected_bits_max: Option<u64>,
     failures: [u64; ErrorKind::ALL.len()],
-    /// Time from issue to end of operations that failed, in nanoseconds.
+    /// The time that operations which failed kept the device busy, in nanoseconds.
     pub failed_ns: u64,
     /// Erases of each block.
     pub erases_per_block: Vec<u32>,

@@ -148,8 +148,8 @@ impl<F: Flash> FaultFlash<F> {
         match self.failure(operation, at) {
             None => operate(&mut self.inner),
             Some((kind, carried_out)) => {
-                let end = if carried_out { operate(&mut self.inner)?.completed } else { context.issued };
-                Err(scripted(kind, operation, at).completed_at(end))
+                let done = if carried_out { operate(&mut self.inner)? } else { Done::immediately(context) };
+                Err(scripted(kind, operation, at).after(done))
             }
         }
     }
@@ -189,7 +189,7 @@ impl<F: Flash> Flash for FaultFlash<F> {
         }
         match failure {
             None => Ok(done),
-            Some(kind) => Err(scripted(kind, Operation::Read, at).completed_at(done.completed)),
+            Some(kind) => Err(scripted(kind, Operation::Read, at).after(done)),
         }
     }
 
@@ -265,8 +265,8 @@ fn finish(
     match failure {
         None => operate(),
         Some(failure) => {
-            let end = if some_left { operate()?.completed } else { context.issued };
-            Err(failure.completed_at(end))
+            let done = if some_left { operate()? } else { Done::immediately(context) };
+            Err(failure.after(done))
         }
     }
 }

@@ -30,7 +30,7 @@ impl<F: Flash> ReadOnlyFlash<F> {
 #[cold]
 fn refused(context: &Context, operation: Operation, at: PageAddress) -> FlashError {
     FlashError::new(ErrorKind::ReadOnly, operation, at, "the device is open for reading only")
-        .completed_at(context.issued)
+        .after(Done::immediately(context))
 }
 
 impl<F: Flash> Flash for ReadOnlyFlash<F> {

@@ -66,7 +66,7 @@ impl<F: Flash> Flash for StatsFlash<F> {
         let result = self.inner.read(context, at, read);
         match &result {
             Ok(done) => self.counters.count_read(context, bytes, done),
-            Err(error) => self.counters.count_failure(context, error),
+            Err(error) => self.counters.count_failure(error),
         }
         result
     }
@@ -77,7 +77,7 @@ impl<F: Flash> Flash for StatsFlash<F> {
         let result = self.inner.program(context, at, program);
         match &result {
             Ok(done) => self.counters.count_program(context, bytes, oob_bytes, done.busy.0),
-            Err(error) => self.counters.count_failure(context, error),
+            Err(error) => self.counters.count_failure(error),
         }
         result
     }
@@ -87,7 +87,7 @@ impl<F: Flash> Flash for StatsFlash<F> {
         let result = self.inner.erase(context, block);
         match &result {
             Ok(done) => self.counters.count_erase(context, block, done.busy.0),
-            Err(error) => self.counters.count_failure(context, error),
+            Err(error) => self.counters.count_failure(error),
         }
         result
     }
@@ -101,7 +101,7 @@ impl<F: Flash> Flash for StatsFlash<F> {
         let result = self.inner.mark_bad(context, block);
         match &result {
             Ok(done) => self.counters.count_busy(context, done.busy.0),
-            Err(error) => self.counters.count_failure(context, error),
+            Err(error) => self.counters.count_failure(error),
         }
         result
     }
@@ -110,7 +110,7 @@ impl<F: Flash> Flash for StatsFlash<F> {
         let result = self.inner.sync(context);
         match &result {
             Ok(done) => self.counters.count_busy(context, done.busy.0),
-            Err(error) => self.counters.count_failure(context, error),
+            Err(error) => self.counters.count_failure(error),
         }
         result
     }
@@ -135,7 +135,7 @@ impl<F: Flash> Copyback for StatsFlash<F> {
                 let oob_bytes = oob.map_or(0, |oob| oob.len() as u64);
                 self.counters.count_copies(context, 1, u64::from(self.page_size), oob_bytes, done.busy.0);
             }
-            Err(error) => self.counters.count_failure(context, error),
+            Err(error) => self.counters.count_failure(error),
         }
         result
     }
@@ -154,7 +154,7 @@ impl<F: Flash> Copyback for StatsFlash<F> {
             self.counters.count_copies(context, copies, bytes, copies * oob_bytes, run.done.busy.0);
         }
         if let Some(error) = &run.failed {
-            self.counters.count_failure(&Context { issued: run.done.completed, ..*context }, error);
+            self.counters.count_failure(error);
         }
         run
     }
@@ -175,7 +175,7 @@ impl<F: Flash> MultiPlane for StatsFlash<F> {
                     self.counters.count_program(context, bytes, oob_bytes, std::mem::take(&mut busy_ns));
                 }
             }
-            Err(error) => self.counters.count_failure(context, error),
+            Err(error) => self.counters.count_failure(error),
         }
         result
     }
@@ -193,7 +193,7 @@ impl<F: Flash> MultiPlane for StatsFlash<F> {
                     self.counters.count_erase(context, block, std::mem::take(&mut busy_ns));
                 }
             }
-            Err(error) => self.counters.count_failure(context, error),
+            Err(error) => self.counters.count_failure(error),
         }
         result
     }

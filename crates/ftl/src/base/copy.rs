@@ -1,7 +1,7 @@
 //! Moving a page inside the flash.
 
 use nandkit_flash::{ErrorKind, Flash, PageProgram, PageRead};
-use nandkit_units::{BlockIndex, Cause, Content, PageAddress, Payload, ReadInto};
+use nandkit_units::{BlockIndex, Cause, Content, Done, PageAddress, Payload, ReadInto};
 
 use super::{Base, Label};
 use crate::chain::Chain;
@@ -123,7 +123,7 @@ impl<F: Flash> Base<F> {
             }
             Err(error) if error.kind == ErrorKind::NoContent => {
                 // The read took place; only its content is not there.
-                chain.advance_busy_to(error.completed);
+                chain.advance(Done { completed: error.completed, busy: error.busy, corrected_bits: 0 });
                 content.set_bytes(0);
                 Ok([0; TAG_BYTES])
             }

@@ -26,6 +26,11 @@ impl<F: Flash> Base<F> {
         Payload::Described(Described { description: Description::default(), length: self.shape.page_size })
     }
 
+    /// The map pages that a recycling costs.
+    pub fn append_map_pages(&mut self, chain: &mut Chain, pages: u32) -> Outcome<()> {
+        (0..pages).try_for_each(|_| self.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK))
+    }
+
     /// Appends a record. A full map block makes room for a new one (its erase counts as `Mapping`).
     pub fn append_record(&mut self, chain: &mut Chain, cause: Cause, role: Role, block: u32) -> Outcome<()> {
         loop {

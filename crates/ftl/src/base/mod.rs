@@ -63,6 +63,8 @@ pub(crate) struct Base<F> {
     pub halted: Option<ErrorKind>,
     /// Pages whose content was read once during recovery and must not be read again: it might come back different.
     pub held: Vec<(PageAddress, Content)>,
+    /// A page that is being put together, kept for its memory.
+    pub read_modify: Content,
     use_copyback: bool,
     reach: [(BlockIndex, BlockIndex, bool); 2],
     quarantine: Vec<Waiting>,
@@ -83,6 +85,7 @@ impl<F: Flash> Base<F> {
             last_change: Nanos::ZERO,
             halted: None,
             held: Vec::new(),
+            read_modify: Content::new(),
             use_copyback: copyback,
             reach: [(BlockIndex(u32::MAX), BlockIndex(u32::MAX), false); 2],
             quarantine: Vec::with_capacity(8),

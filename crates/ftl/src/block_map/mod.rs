@@ -49,7 +49,6 @@ pub struct BlockMapFtl<F> {
     victim_cursor: usize,
     next_wear_check: u64,
     report: AttachReport,
-    read_modify: nandkit_units::Content,
     new_table: Vec<u16>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
 use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, Content};
+use nandkit_units::BlockIndex;
 
 use super::map::Map;
 use super::{BlockMapFtl, BlockMapOptions};
@@ -23,7 +23,13 @@ impl<F: Flash> BlockMapFtl<F> {
         if options.log_blocks == 0 || options.log_blocks > u32::from(u16::MAX) - 1 {
             return Err(Failure::Unfit(format!("{} log blocks: expected 1 to 65534", options.log_blocks)));
         }
-        let shape = Shape::new(&flash, options.capacity, options.sector_size, options.working_blocks())?;
+        let shape = Shape::new(&flash, options.capacity, options.sector_size, options.needs())?;
+        // An entry of two bytes for each page of a log block: 512 MiB.
+        if u64::from(options.log_blocks) * u64::from(shape.np) > 1 << 28 {
+            let detail =
+                format!("{} log blocks of {} pages: expected at most 2^28 pages", options.log_blocks, shape.np);
+            return Err(Failure::Unfit(detail));
+        }
         let good = (0..shape.blocks).filter(|block| !flash.is_bad(BlockIndex(*block))).count() as u32;
         // With too few good blocks left the device goes on with fewer logs, down to none, when it can only be read.
         let log_limit = options.log_blocks.min(good.saturating_sub(shape.lbns + 4));
@@ -41,7 +47,6 @@ impl<F: Flash> BlockMapFtl<F> {
             victim_cursor: 0,
             next_wear_check: 0,
             report: AttachReport::default(),
-            read_modify: Content::new(),
             new_table: vec![0; shape.np as usize],
             options,
         };

@@ -59,7 +59,9 @@ impl Default for BlockMapOptions {
 impl BlockMapOptions {
     /// Blocks needed beside those of data: the logs, a target, the map's block and its next one, and one that a recovery cut off before has left unfinished
     /// (rule 20).
-    pub(crate) fn working_blocks(&self) -> u32 {
-        self.log_blocks.saturating_add(4)
+    ///
+    /// And the pages that the map can be made for: a bit each, 512 MiB.
+    pub(crate) fn needs(&self) -> (u32, u32) {
+        (self.log_blocks.saturating_add(4), u32::MAX)
     }
 }

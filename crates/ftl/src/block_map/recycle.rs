@@ -2,13 +2,11 @@
 
 use nandkit_cleaning::recycling::{AlphaEstimator, Recycling, RecyclingState};
 use nandkit_flash::Flash;
-use nandkit_units::Cause;
 
 use super::BlockMapFtl;
 use crate::chain::Chain;
 use crate::failure::Outcome;
 use crate::statistics::{RecyclingEvent, RecyclingKind};
-use crate::tag::{NO_BLOCK, Role};
 
 impl<F: Flash> BlockMapFtl<F> {
     /// Recycles a full log block as the policy says.
@@ -79,14 +77,6 @@ impl<F: Flash> BlockMapFtl<F> {
         }
         self.map.set_data(lbn, block);
         self.map.close_log(slot);
-        self.write_map(chain)
-    }
-
-    /// The map pages that a recycling costs.
-    pub(super) fn write_map(&mut self, chain: &mut Chain) -> Outcome<()> {
-        for _ in 0..self.options.map_pages_per_recycling {
-            self.base.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK)?;
-        }
-        Ok(())
+        self.base.append_map_pages(chain, self.options.map_pages_per_recycling)
     }
 }

@@ -66,7 +66,7 @@ impl<F: Flash> BlockMapFtl<F> {
                 log.history.push(p);
             }
         }
-        if p == 0 { Ok(()) } else { self.write_map(chain) }
+        if p == 0 { Ok(()) } else { self.base.append_map_pages(chain, self.options.map_pages_per_recycling) }
     }
 
     /// Copies what a migration carries into a free block, and leaves the places in `new_table`.
@@ -155,7 +155,7 @@ impl<F: Flash> BlockMapFtl<F> {
         let target = self.new_data_block(chain, cause, lbn)?;
         self.base.release(old);
         self.map.set_data(lbn, target);
-        self.write_map(chain)
+        self.base.append_map_pages(chain, self.options.map_pages_per_recycling)
     }
 }
 

@@ -2,47 +2,16 @@
 
 use nandkit_cleaning::recycling::PeriodHistory;
 use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, Cause, Content, Payload};
+use nandkit_units::{BlockIndex, Cause, Payload};
 
 use super::BlockMapFtl;
 use super::map::Log;
 use crate::base::Label;
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
-use crate::shape::Piece;
 use crate::tag::{Role, flag};
 
 impl<F: Flash> BlockMapFtl<F> {
-    /// Writes the bytes of a request that fall on one page.
-    #[inline]
-    pub(super) fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
-        self.counters.host_page_writes += 1;
-        if piece.length == self.base.shape.page_size {
-            self.write_page(chain, piece.lbn, piece.offset, data)
-        } else {
-            self.write_part(chain, piece, data)
-        }
-    }
-
-    /// Reads the page, changes a part of it, and writes it whole.
-    fn write_part(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
-        self.counters.read_modify_writes += 1;
-        let mut page = std::mem::take(&mut self.read_modify);
-        let result = self.compose(chain, piece, data, &mut page).and_then(|()| {
-            let payload = if page.is_empty() { self.base.empty_page() } else { page.payload() };
-            self.write_page(chain, piece.lbn, piece.offset, &payload)
-        });
-        self.read_modify = page;
-        result
-    }
-
-    fn compose(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>, page: &mut Content) -> Outcome<()> {
-        if self.is_poisoned(piece.lbn, piece.offset) {
-            return Err(Failure::Unreadable);
-        }
-        self.base.compose(chain, self.map.locate(piece.lbn, piece.offset), piece, data, page)
-    }
-
     #[inline]
     pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
         self.write_labelled(chain, lbn, offset, 0, data)

@@ -11,7 +11,6 @@ use crate::chain::Chain;
 use crate::failure::Outcome;
 use crate::host::{Pages, UnsavedTrims};
 use crate::layer::translation_layer;
-use crate::shape::Piece;
 use crate::statistics::FtlCounters;
 use crate::tag::flag;
 
@@ -40,8 +39,8 @@ impl<F: Flash> Pages for FastFtl<F> {
     fn is_mapped(&self, lbn: u32) -> bool {
         self.state.present.extent(lbn).0 > 0
     }
-    fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
-        Self::write_piece(self, chain, piece, data)
+    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
+        Self::write_page(self, chain, lbn, offset, data)
     }
     fn forget(&mut self, lbn: u32, offset: u32) {
         self.state.present.set(lbn, offset, false);

@@ -37,7 +37,6 @@ pub struct FastFtl<F> {
     counters: FtlCounters,
     host_reads: AtomicU64,
     report: AttachReport,
-    read_modify: nandkit_units::Content,
 }
 
 impl<F: Flash> Statistics for FastFtl<F> {

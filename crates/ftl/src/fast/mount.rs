@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicU64;
 
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_flash::Flash;
-use nandkit_units::Content;
 
 use super::FastFtl;
 use super::state::State;
@@ -49,8 +48,9 @@ impl Default for FastOptions {
 
 impl FastOptions {
     /// Blocks needed beside those of data: the logs of both kinds, and what rule 20 counts beside them.
-    pub(super) fn working_blocks(&self) -> u32 {
-        self.log_blocks.saturating_add(5)
+    /// The map has an entry of 8 bytes for each page: 2 GiB of address space.
+    pub(super) fn needs(&self) -> (u32, u32) {
+        (self.log_blocks.saturating_add(5), 1 << 28)
     }
 }
 
@@ -60,10 +60,7 @@ impl<F: Flash> FastFtl<F> {
         if options.log_blocks == 0 {
             return Err(Failure::Unfit("0 random log blocks: expected at least 1".into()));
         }
-        let shape = Shape::new(&flash, options.capacity, options.sector_size, options.working_blocks())?;
-        if u64::from(shape.lbns) * u64::from(shape.np) > u64::from(u32::MAX) {
-            return Err(Failure::Unfit("FAST maps at most 2^32 - 1 pages: expected a smaller capacity".into()));
-        }
+        let shape = Shape::new(&flash, options.capacity, options.sector_size, options.needs())?;
         let mut ftl = Self {
             base: Base::new(flash, shape, options.allocation, options.copyback),
             state: State::new(shape.lbns, shape.np),
@@ -71,7 +68,6 @@ impl<F: Flash> FastFtl<F> {
             counters: FtlCounters::default(),
             host_reads: AtomicU64::new(0),
             report: AttachReport::default(),
-            read_modify: Content::new(),
             options,
         };
         ftl.recover(chain)?;

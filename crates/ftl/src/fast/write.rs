@@ -1,44 +1,20 @@
 //! Writing: in place, to the sequential log block, or to the ring; and the merges that make room.
 
 use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, Cause, Content, Payload};
+use nandkit_units::{BlockIndex, Cause, Payload};
 
 use super::FastFtl;
 use super::state::{Random, Sequential};
 use crate::base::{Filling, Label};
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
-use crate::shape::Piece;
-use crate::tag::{NO_BLOCK, Role, flag};
+use crate::tag::{Role, flag};
 
 /// FAST's meaning of the flag: the page lies at its offset.
 pub(super) const IN_PLACE: u8 = flag::MIGRATED;
 
 impl<F: Flash> FastFtl<F> {
-    /// Writes the bytes of a request that fall on one page; a part of a page is put together with the rest first.
-    pub(super) fn write_piece(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>) -> Outcome<()> {
-        self.counters.host_page_writes += 1;
-        if piece.length == self.base.shape.page_size {
-            return self.write_page(chain, piece.lbn, piece.offset, data);
-        }
-        self.counters.read_modify_writes += 1;
-        let mut page = std::mem::take(&mut self.read_modify);
-        let result = self.compose(chain, piece, data, &mut page).and_then(|()| {
-            let payload = if page.is_empty() { self.base.empty_page() } else { page.payload() };
-            self.write_page(chain, piece.lbn, piece.offset, &payload)
-        });
-        self.read_modify = page;
-        result
-    }
-
-    fn compose(&mut self, chain: &mut Chain, piece: &Piece, data: &Payload<'_>, page: &mut Content) -> Outcome<()> {
-        if self.state.is_poisoned(piece.lbn, piece.offset) {
-            return Err(Failure::Unreadable);
-        }
-        self.base.compose(chain, self.state.locate(piece.lbn, piece.offset), piece, data, page)
-    }
-
-    fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
+    pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
         loop {
             let done = if self.fits_in_place(lbn, offset) {
                 self.write_in_place(chain, lbn, offset, data)?
@@ -166,7 +142,7 @@ impl<F: Flash> FastFtl<F> {
         self.state.set_data(log.lbn, Some(log.block), self.state.np);
         self.state.clear_entries(log.lbn);
         self.state.sequential = None;
-        self.write_map(chain)
+        self.base.append_map_pages(chain, self.options.map_pages_per_recycling)
     }
 
     /// Appends to the ring. False where room had to be made, or a program failed: the write is tried again.
@@ -263,13 +239,6 @@ impl<F: Flash> FastFtl<F> {
         self.state.set_data(lbn, Some(target), self.state.np);
         self.state.clear_entries(lbn);
         self.unsaved.clear(lbn);
-        self.write_map(chain)
-    }
-
-    fn write_map(&mut self, chain: &mut Chain) -> Outcome<()> {
-        for _ in 0..self.options.map_pages_per_recycling {
-            self.base.append_record(chain, Cause::Mapping, Role::Map, NO_BLOCK)?;
-        }
-        Ok(())
+        self.base.append_map_pages(chain, self.options.map_pages_per_recycling)
     }
 }

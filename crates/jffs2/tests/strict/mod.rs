@@ -221,7 +221,7 @@ impl Flash for StrictFlash {
                 }
             }
             let error = FlashError::new(ErrorKind::Uncorrectable, Operation::Read, at, "torn");
-            return Err(error.completed_at(done.completed));
+            return Err(error.after(done));
         }
         Ok(done)
     }
@@ -236,7 +236,7 @@ impl Flash for StrictFlash {
         if self.failing_programs.contains(&self.programs) {
             self.apply(at, &program, program.data.len(), true);
             let error = FlashError::new(ErrorKind::ProgramFailed, Operation::Program, at, "by script");
-            return Err(error.completed_at(done.completed));
+            return Err(error.after(done));
         }
         self.programmed_bytes += program.data.len() as u64;
         self.apply(at, &program, program.data.len(), false);
@@ -251,7 +251,7 @@ impl Flash for StrictFlash {
         let done = self.done(context, 2_000_000);
         if self.failing_erases.contains(&self.erasures) {
             let error = FlashError::at_block(ErrorKind::EraseFailed, Operation::Erase, block, "by script");
-            return Err(error.completed_at(done.completed));
+            return Err(error.after(done));
         }
         self.erases[block.index()] += 1;
         self.clear(block, 0..self.geometry.pages_per_block);

@@ -19,7 +19,7 @@ use nandkit_flash::{
     Copyback, ErrorKind, Flash, FlashError, Interrupt, MultiPlane, Operation, PageProgram, PageRead, Result, TornErase,
     TornPage,
 };
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress, StatisticValue, Statistics};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
 
 use crate::chip::NandChip;
 use crate::spec::ChipSpec;
@@ -249,11 +249,5 @@ impl<S: Store, D: BlockDevice> Interrupt for ChipImage<S, D> {
 
     fn power_on(&mut self) {
         self.chip.power_on();
-    }
-}
-
-impl<S: Store, D: BlockDevice> Statistics for ChipImage<S, D> {
-    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
-        self.chip.collect(sink);
     }
 }
