@@ -37,7 +37,8 @@ impl Collected {
     pub(super) fn add(&mut self, shape: &Shape, number: u32, scan: BlockScan, now: Nanos) {
         let mut block = Block::empty(shape.erase_size);
         (block.first_written, block.last_written) = (now, now);
-        block.nodes.reserve_exact(scan.found.len());
+        // One more, for what is left of a block behind its last node (`waste_free`): a list that has to grow takes twice its length.
+        block.nodes.reserve_exact(scan.found.len() + 1);
         for found in scan.found {
             let at = shape.address(BlockIndex(number), found.offset);
             let (owner, state) = self.note(at, found.what);
