@@ -2,15 +2,24 @@
 
 mod strict;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
-use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
 use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
-use nandkit_testkit::model_compare::{self, Plan};
+use nandkit_testkit::model_compare::{self, Kind, Plan};
 use nandkit_units::{Clock, FlashGeometry};
 use nandkit_vfs::Features;
 use nandkit_vfs::model::ModelOptions;
 use strict::{StrictFlash, formatted, nor};
+
+/// What was checked: nodes, and how many erases the volume had behind it.
+#[derive(Default)]
+struct Checked {
+    nodes: AtomicU64,
+    erases: AtomicU64,
+}
 
 /// Makes volumes of one geometry. A remount finds the volume as it was left, and what was counted must be what the nodes say.
 struct Maker {
@@ -18,6 +27,8 @@ struct Maker {
     geometry: fn(u32) -> FlashGeometry,
     erase_size: u32,
     options: MountOptions,
+    /// Each remount checks the volume: nothing is found but names in directories that are removed.
+    checks: Option<Checked>,
 }
 
 impl FsMaker for Maker {
@@ -37,6 +48,15 @@ impl FsMaker for Maker {
         let clock = self.clock(&fs);
         let fs = Jffs2::mount(fs.into_flash(), clock, self.options.clone()).unwrap();
         fs.catalogue().recount().unwrap();
+        if let Some(checked) = &self.checks {
+            let report = fs.check(false).unwrap();
+            let wrong: Vec<_> =
+                report.findings.iter().filter(|found| found.damage.kind != DamageKind::Remains).collect();
+            assert!(wrong.is_empty(), "{wrong:?}");
+            checked.nodes.fetch_add(report.nodes, Ordering::Relaxed);
+            let erases = fs.flash().erases.iter().copied().map(u64::from).sum();
+            checked.erases.fetch_max(erases, Ordering::Relaxed);
+        }
         fs
     }
 
@@ -49,7 +69,7 @@ fn makers() -> Vec<(&'static str, Maker)> {
     let maker = |geometry: fn(u32) -> FlashGeometry, erase_size, order, compression, use_summaries| {
         let write = WriteOptions { compression, ..WriteOptions::default() };
         let options = MountOptions { order: Some(order), use_summaries, write, ..MountOptions::default() };
-        Maker { geometry, erase_size, options }
+        Maker { geometry, erase_size, options, checks: Option::None }
     };
     use CompressionMode::{None, Priority, Size};
     let (little, big) = (ByteOrder::Little, ByteOrder::Big);
@@ -109,10 +129,33 @@ fn nor_of_64_kib_conforms() {
 fn agrees_with_the_model() {
     let operations = std::env::var("NANDKIT_OPERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(3000);
     for (seed, (name, maker)) in makers().iter().enumerate() {
-        let plan = Plan::new(seed as u64 + 1, operations, MODEL);
+        let mut plan = Plan::new(seed as u64 + 1, operations, MODEL);
+        // Comparisons and remounts cost as much as the volume holds: their number stays about the same in long runs.
+        let rarer = (operations / 10_000).max(1);
+        plan.compare_every *= rarer;
+        for (_, weight) in plan.weights.iter_mut().filter(|(kind, _)| *kind != Kind::Remount) {
+            *weight *= rarer;
+        }
         match model_compare::run(maker, &plan) {
             Ok(summary) => assert_eq!(summary.operations, operations),
             Err(disagreement) => panic!("{name}:\n{disagreement}"),
         }
+    }
+}
+
+/// Thousands of operations with the collector at work on a volume that is nearly full, and a check after each remount.
+#[test]
+fn a_check_of_an_aged_volume_finds_nothing_but_remains() {
+    for (seed, (name, mut maker)) in makers().into_iter().enumerate() {
+        maker.checks = Some(Checked::default());
+        let plan = Plan { volume: Volume::Small, file_bytes_max: 40_000, ..Plan::new(seed as u64 + 7, 10_000, MODEL) };
+        match model_compare::run(&maker, &plan) {
+            Ok(summary) => assert_eq!(summary.operations, 10_000),
+            Err(disagreement) => panic!("{name}:\n{disagreement}"),
+        }
+        let Checked { nodes, erases } = maker.checks.unwrap();
+        let (nodes, erases) = (nodes.into_inner(), erases.into_inner());
+        let blocks = u64::from((2_u32 << 20).max(24 * maker.erase_size) / maker.erase_size);
+        assert!(nodes > 10_000 && erases > 3 * blocks, "{name}: {nodes} nodes checked, {erases} erases");
     }
 }

@@ -375,3 +375,32 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
     }
     assert!(changed > 200);
 }
+
+/// mkfs.jffs2 makes cleanmarkers as long as it is told; a repaired image has them as long as the image had.
+#[test]
+fn a_repair_keeps_the_size_of_cleanmarkers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (root, image) = (scratch.path().join("root"), scratch.path().join("image"));
+    std::fs::create_dir(&root).unwrap();
+    let mut draw = Draw(3);
+    let noise: Vec<u8> = (0..40_000).map(|_| draw.next() as u8).collect();
+    std::fs::write(root.join("noise"), noise).unwrap();
+    let (root, path) = (root.to_str().unwrap(), image.to_str().unwrap());
+    for length in [12_usize, 20, 64] {
+        let size = length.to_string();
+        run("mkfs.jffs2", &["-r", root, "-o", path, "-e", "16384", "-l", "-c", &size, "-p65536", "-q"]);
+        let mut bytes = std::fs::read(&image).unwrap();
+        bytes[5000] ^= 4;
+        let output = RamFlash::nor(vec![0; bytes.len()], 16 << 10);
+        let volume = mount(RamFlash::nor(bytes.clone(), 16 << 10), MountOptions::default()).unwrap();
+        let plan = volume.repair_plan(&volume.check(false).unwrap()).unwrap();
+        assert_eq!(plan.dropped.len(), 1, "{:?}", plan.dropped);
+        let mut repaired = output;
+        assert_eq!(volume.repair_to(&plan, &mut repaired).unwrap(), []);
+        for (before, after) in bytes.chunks(16 << 10).zip(repaired.data.chunks(16 << 10)) {
+            let marker = Header::decode(ByteOrder::Little, after).unwrap();
+            assert!(marker.node_type == node_type::CLEANMARKER && marker.check(ByteOrder::Little).is_ok());
+            assert_eq!((marker.total_length as usize, &before[..length]), (length, &after[..length]));
+        }
+    }
+}

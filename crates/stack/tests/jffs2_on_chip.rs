@@ -3,6 +3,8 @@
 
 #[path = "../../jffs2/tests/cutting/mod.rs"]
 mod cutting;
+#[path = "../../jffs2/tests/filling/mod.rs"]
+mod filling;
 #[path = "../../jffs2/tests/strict/mod.rs"]
 mod strict;
 
@@ -111,4 +113,17 @@ fn what_was_synced_is_there_after_each_cut_of_the_chip() {
         assert!(of_cause >= 8, "{cause:?}: {of_cause} of {} cuts", cuts.len());
     }
     assert!(cuts.len() > 600, "{}", cuts.len());
+}
+
+/// Pages in strict order, so that no mount may leave one out in a block that it goes on with: each closes the block that the last one left open.
+#[test]
+fn a_full_chip_that_is_mounted_anew_for_each_change_never_gets_stuck() {
+    let mut spec = spec();
+    (spec.geometry.blocks, spec.bad_blocks.enabled, spec.bit_errors.enabled) = (32, false, false);
+    let chip = || ContentChip::new(&spec, 1).expect("a chip");
+    for percent in [85, 95] {
+        filling::overwrite(chip(), clock, (percent, 300), false);
+    }
+    filling::empty(chip(), clock, 10, false);
+    filling::empty(chip(), clock, 3000, false);
 }

@@ -9,7 +9,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use super::tree::Remedy;
 use super::{CheckReport, of_bytes};
 use crate::NodeAddress;
-use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, Header, ROOT, XATTR_SIZE, covered, crc, node_type};
+use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, Header, ROOT, XATTR_SIZE, covered, crc, node_type, padded};
 use crate::medium::Cleanmarker;
 use crate::read::kind_of;
 use crate::scan::full::is_unknown;
@@ -230,7 +230,20 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one behind the other, cleanmarkers where the volume has them, no summaries.
+    /// Bytes of the cleanmarker that a block begins with, if it does: whoever made the image may have made it longer than its header (mkfs.jffs2, `--cleanmarker`).
+    fn marker_length(&self, block: BlockIndex) -> Result<Option<u32>> {
+        if self.medium.is_bad(block) {
+            return Ok(None);
+        }
+        let (order, shape) = (self.medium.order(), self.medium.shape());
+        let bytes = self.bytes_at(shape.address(block, 0), HEADER_SIZE, Cause::Recovery)?;
+        let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
+        let length =
+            header.filter(|header| header.node_type == node_type::CLEANMARKER).map(|header| header.total_length);
+        Ok(length.filter(|length| (HEADER_SIZE..=shape.erase_size / 2).contains(length)))
+    }
+
+    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one behind the other, cleanmarkers as long as the volume's where it has them, no summaries.
     /// Blocks that are bad there are left out, which loses their nodes: the addresses are returned.
     ///
     /// Errors: `InvalidArgument` where the shapes differ, `Device`.
@@ -246,6 +259,15 @@ impl<F: Flash> Jffs2<F> {
         }
         let (order, shape) = (self.medium.order(), *self.medium.shape());
         let mut lost = Vec::new();
+        let mut usual = HEADER_SIZE;
+        if shape.cleanmarker == Cleanmarker::Inline {
+            for number in 0..shape.blocks {
+                if let Some(length) = self.marker_length(BlockIndex(number))? {
+                    usual = length;
+                    break;
+                }
+            }
+        }
         for number in 0..shape.blocks {
             let block = BlockIndex(number);
             let start = self.catalogue.address(block, 0);
@@ -258,7 +280,9 @@ impl<F: Flash> Jffs2<F> {
             }
             let mut bytes = Vec::with_capacity(shape.erase_size as usize);
             if shape.cleanmarker == Cleanmarker::Inline {
-                bytes.extend_from_slice(&Header::new(order, node_type::CLEANMARKER, HEADER_SIZE).encode(order));
+                let length = self.marker_length(block)?.unwrap_or(usual);
+                bytes.extend_from_slice(&Header::new(order, node_type::CLEANMARKER, length).encode(order));
+                bytes.resize(padded(length) as usize, 0xFF);
             }
             let source =
                 if kept.is_empty() { Vec::new() } else { self.bytes_at(start, shape.erase_size, Cause::Recovery)? };

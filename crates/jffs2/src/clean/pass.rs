@@ -59,15 +59,26 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Asks the policy for a victim. `None`: there is none, but there are blocks to erase.
+    /// Asks the policy for a victim; with less left than deletions need, the block with the least to move, whatever the policy. `None`: there is none, but there are blocks to erase.
     fn choose(&mut self) -> Result<Option<BlockIndex>> {
         let now = self.medium.now();
         loop {
             let writer = self.writer()?;
-            let (policy, bad) = (writer.options().policy, writer.levels().bad);
+            let (policy, bad, deletion) = (writer.options().policy, writer.levels().bad, writer.levels().deletion);
+            // What is left for moving must not be spent on a block that gives little back, nor before what was emptied already is there to be used.
+            let few = self.catalogue.ready() < deletion;
+            if few && self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
+                self.flush_all()?;
+                if self.catalogue.count(Queue::ErasePending) > 0 {
+                    return Ok(None);
+                }
+            }
             let with_bad = self.catalogue.count(Queue::Free) > bad;
             let Some(writer) = self.writer.as_deref_mut() else { return Err(crate::write::read_only()) };
             let all = views(&self.catalogue, with_bad);
+            let dirty = all.clone().filter(|view| few && view.invalid > 0);
+            let least = dirty.min_by_key(|view| view.valid).map(|view| view.block);
+            let all = all.filter(move |view| least.is_none_or(|least| least == view.block));
             let Some(choice) = policy.choose(all, now, &mut |bound| writer.draw(bound, now)) else {
                 if self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
                     self.flush_all()?;

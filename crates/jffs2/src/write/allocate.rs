@@ -58,7 +58,8 @@ impl<F: Flash> Jffs2<F> {
         // Each pass moves a node or erases a block: more of them than there can be nodes lead nowhere.
         let mut passes = (self.catalogue.blocks.len() as u64 + 1) * u64::from(self.catalogue.erase_size / 32);
         loop {
-            while self.needs_space(urgency)? {
+            self.erase_for_collector()?;
+            while self.needs_space(need, urgency)? {
                 passes = passes.checked_sub(1).ok_or_else(|| no_space("collecting leads nowhere"))?;
                 self.pass()?;
             }
@@ -78,7 +79,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Whether the collector has to work before a write; `NoSpace` where it would be in vain.
-    fn needs_space(&self, urgency: Urgency) -> Result<bool> {
+    fn needs_space(&self, need: Need, urgency: Urgency) -> Result<bool> {
         let levels = *self.writer.as_deref().ok_or_else(read_only)?.levels();
         let ready = self.catalogue.ready();
         if ready >= levels.write {
@@ -93,10 +94,41 @@ impl<F: Flash> Jffs2<F> {
         if winnable < levels.no_space || available / erase_size <= u64::from(levels.write) {
             return match urgency {
                 Urgency::Deletion if ready >= levels.deletion => Ok(false),
+                // Linux gives up here. But it goes on in the block that its last mount left open, and here each mount closes one: what is free in it is won by moving the rest. Nor is a
+                // block left half collected.
+                Urgency::Deletion if ready > 0 && self.has_room(need) => Ok(false),
+                _ if ready < levels.deletion && self.can_compact() => Ok(true),
                 _ => Err(no_space("what is free is kept for deletions and for the collector")),
             };
         }
         Ok(true)
+    }
+
+    /// What waits for its erase counts as ready, but is not to a later mount, which finds valid copies there: the blocks that the collector needs are kept erased. (In Linux a thread
+    /// erases at once.) So whatever the user writes, an erased block is left behind it, and the next mount can collect.
+    fn erase_for_collector(&mut self) -> Result<()> {
+        let deletion = self.writer.as_deref().map_or(0, |writer| writer.levels().deletion);
+        while self.catalogue.count(Queue::Free) <= deletion && self.catalogue.count(Queue::ErasePending) > 0 {
+            self.erase_pending()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a node fits into its region's open block.
+    fn has_room(&self, need: Need) -> bool {
+        let open = self.writer.as_deref().and_then(|writer| writer.open.get(usize::from(need.region)));
+        let Some(open) = open else { return false };
+        let free = open.block.and_then(|block| self.catalogue.block(block)).map_or(0, |block| block.free);
+        free >= padded(need.least) + padded(open.summary.size() + need.entry + FRAME)
+    }
+
+    /// Whether there is a block of which an eighth or more is won where the rest is moved: more than page ends and summaries take.
+    fn can_compact(&self) -> bool {
+        let won = |block: BlockIndex| self.catalogue.block(block).map_or(0, |block| block.dirty + block.wasted);
+        [Queue::Collecting, Queue::Erasable, Queue::ErasableAfterFlush, Queue::VeryDirty, Queue::Dirty]
+            .into_iter()
+            .flat_map(|queue| self.catalogue.on(queue))
+            .any(|block| won(block) >= self.catalogue.erase_size / 8)
     }
 
     /// Room in the region's open block, or in the next one. `None`: something was done about it, ask again.
@@ -159,6 +191,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Takes a free block for a region. `Ok(false)`: there was none, and something was done about it. Where nothing can be done the region stays without.
     fn open_next(&mut self, region: u8) -> Result<bool> {
+        self.erase_for_collector()?;
         let Some(number) = self.catalogue.head(Queue::Free) else {
             if self.catalogue.count(Queue::ErasePending) == 0 {
                 if let Some(erasable) = self.catalogue.head(Queue::Erasable) {
