@@ -236,3 +236,36 @@ fn an_image_is_changed_whole_or_not_at_all() {
         fs::metadata(path.join("big")).expect("there").uid()
     );
 }
+
+/// 32 blocks of 16 KiB, filled so far that the new content has room only where the old one was.
+#[test]
+fn a_nearly_full_image_takes_a_file_again_and_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir(path.join("tree")).expect("a directory");
+    fs::write(path.join("tree/kept"), noise(270_000, 1)).expect("a file");
+    fs::write(path.join("tree/again"), noise(130_000, 2)).expect("a file");
+    succeeds(
+        path,
+        &["mkfs", "jffs2", "--from", "tree", "i", "--erase-size", "16KiB", "--size", "512KiB", "--compress", "none"],
+    );
+    for round in 3..40 {
+        fs::write(path.join("again"), noise(130_000, round)).expect("a file");
+        succeeds(path, &["put", "i", "again", "/again", "--compress", "none"]);
+    }
+    let good = fs::read(path.join("i")).expect("reads");
+    fs::write(path.join("more"), noise(180_000, 1)).expect("a file");
+    for _ in 0..3 {
+        let outcome = nandkit(path, &["put", "i", "more", "/more", "--compress", "none"]);
+        assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+        for part in ["175.8 KiB of files", "are free", "Nothing was changed"] {
+            assert!(outcome.stderr.contains(part), "{part:?} is not in {}", outcome.stderr);
+        }
+        assert!(fs::read(path.join("i")).expect("reads") == good);
+    }
+    succeeds(path, &["get", "i", "-r", "/", "out"]);
+    run(path, "cmp out/kept tree/kept && cmp out/again again");
+    succeeds(path, &["rm", "i", "/again"]);
+    succeeds(path, &["put", "i", "more", "/more", "--compress", "none"]);
+    succeeds(path, &["check", "i"]);
+}

@@ -171,6 +171,7 @@ fn a_full_disk_leaves_no_cut_file_under_its_own_name() {
     let command = format!("trap '' XFSZ; ulimit -f 16; exec '{}' extract i out", env!("CARGO_BIN_EXE_nandkit"));
     let output = std::process::Command::new("sh").args(["-c", &command]).current_dir(path).output().expect("sh runs");
     let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("/b-large") && told.contains("writing the file") && told.contains("too large"), "{told}");
     assert!(!path.join("out/b-large").exists(), "half a file under the name of the whole");
     succeeds(path, &["extract", "i", "out", "--merge"]);

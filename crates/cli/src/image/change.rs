@@ -50,12 +50,12 @@ pub fn change(
         output::message(&format!("{}: {note}", path.display()));
     }
     refuse_damaged(arguments, &image)?;
-    let before = free(image.fs());
+    let before = image.free();
     let mut editor = Editor::new(image.changes());
     let worked = work(&mut editor);
     let (edits, skipped, asked) = (editor.edits().to_vec(), editor.skipped().to_vec(), editor.bytes());
     worked.map_err(|error| failed(path, error, asked, before))?;
-    let after = free(image.fs());
+    let after = image.free();
     if !arguments.dry_run && !edits.is_empty() {
         let changed = image
             .finish()
@@ -100,10 +100,6 @@ fn refuse_damaged(arguments: &ChangeArguments, image: &ChangingImage) -> Result<
         "{}: the image is damaged, and nothing was changed; expected a sound one (check --repair makes one), or --even-if-damaged",
         arguments.image.image.display()
     )))
-}
-
-fn free(fs: &dyn FileSystem) -> u64 {
-    fs.volume().map_or(0, |volume| volume.blocks_free.saturating_mul(volume.block_size.into()))
 }
 
 /// A full volume is told with what was asked for and what there is.

@@ -10,9 +10,9 @@ use nandkit_tree::extract::extract_tree;
 use nandkit_tree::pack::pack_tree;
 use nandkit_tree::{ExtractOptions, ExtractReport, MountLimits, MountedTree, Note, Progress, TreeError};
 use nandkit_units::format_bytes;
-use nandkit_vfs::InodeNumber;
 use nandkit_vfs::path::{Follow, resolve};
-use nandkit_vfs::source::{SourceTree, path as path_of};
+use nandkit_vfs::source::{SourceNode, SourceTree, path as path_of};
+use nandkit_vfs::{FileKind, InodeNumber};
 use serde_json::{Map, Value, json};
 
 use super::new_file::NewFile;
@@ -45,6 +45,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
         (None, Some(directory)) => directory_of(&tree, directory, arguments)?,
         (None, None) => return Err(Failure::Input("expected DIR or --to-tar".to_owned())),
     };
+    let missing = if arguments.directory.is_some() { missing(&tree, &report) } else { 0 };
     report.refused.extend_from_slice(tree.refused());
     report.damaged.extend_from_slice(tree.damaged());
     report.refused.sort();
@@ -65,9 +66,24 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     tell(&wrong);
     verdict(
         &arguments.image,
-        wrong.len(),
+        wrong.len() + missing,
         ("not all of it could be extracted", "things could not be extracted as they were"),
     )
+}
+
+/// How many files, directories and links the host refused, for whatever cause: those are told among what was skipped. Devices and the like, and single attributes, ask for rights that not
+/// everybody has: leaving them out is no failure.
+fn missing(tree: &MountedTree<'_>, report: &ExtractReport) -> usize {
+    let first_names = |kind| {
+        let nodes = tree.nodes().iter().filter(|node| node.kind == kind && node.hard_link_of.is_none());
+        nodes.count() as u64
+    };
+    let expected = first_names(FileKind::Regular) + first_names(FileKind::Directory) + first_names(FileKind::Symlink);
+    let mut missing = expected.saturating_sub(report.files + report.directories + report.symlinks);
+    let further = tree.nodes().iter().filter_map(|node| tree.nodes().get(node.hard_link_of?));
+    let plain = |node: &&SourceNode| matches!(node.kind, FileKind::Regular | FileKind::Symlink);
+    missing += (further.filter(plain).count() as u64).saturating_sub(report.hard_links);
+    (missing as usize).saturating_sub(report.refused.len() + report.damaged.len())
 }
 
 /// What was found damaged in the image, with the paths of the files concerned.

@@ -30,6 +30,14 @@ impl<F: Flash> Jffs2<F> {
         self.step(victim)
     }
 
+    /// Reads the inodes that were not read since the mount, so that [`nandkit_vfs::FileSystem::volume`] counts as free what newer nodes have made obsolete. Cost: that of reading the heads of
+    /// all nodes that are not superseded; nothing from the second time on.
+    ///
+    /// Errors: `ReadOnly`, `Device`.
+    pub fn account(&mut self) -> Result<()> {
+        self.check_all()
+    }
+
     /// Before anything is moved all inodes have to be known: what is obsolete would be copied else, and what is valid could be lost.
     fn check_all(&mut self) -> Result<()> {
         if self.writer()?.all_checked {

@@ -122,6 +122,14 @@ impl ChangingImage {
         }
     }
 
+    /// Bytes that are free, what older contents still take among them. Cost: all inodes are read, once.
+    pub fn free(&mut self) -> u64 {
+        let Volume::Jffs2(volume) = &mut self.volume;
+        // What cannot be read counts as used, and whoever needs it is told.
+        let _ = volume.account();
+        volume.volume().map_or(0, |volume| volume.blocks_free.saturating_mul(volume.block_size.into()))
+    }
+
     /// What mounting and reading found damaged until now, without what is harmless.
     pub fn damage(&self) -> Vec<Finding> {
         let Volume::Jffs2(volume) = &self.volume;
