@@ -1,11 +1,13 @@
 //! `cargo xtask kernel`: real Linux, booted under QEMU, as a judge of images.
 
 mod build;
+mod cuts;
 mod guest;
 mod jffs2;
 mod manifest;
 mod ours;
 pub mod test;
+mod third_leg;
 mod wear;
 
 use std::time::Duration;
@@ -16,7 +18,7 @@ use crate::options::{Options, Unusable};
 use build::Kernel;
 use guest::Guest;
 
-const COMMANDS: &str = "build, boot, run, test, wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -36,6 +38,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         }
         "run" => script(rest),
         "test" => test::run(rest),
+        "cuts" => cuts::run(rest),
         "wear" => wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use super::build::Kernel;
 use super::jffs2::{Device, Image};
@@ -52,6 +53,25 @@ impl Nandkit {
         extract.arg("extract").args(geometry(device)).arg(&image.path).arg(to);
         process::output(&mut extract)?;
         Manifest::of_directory(kernel, to)
+    }
+
+    /// The same for an image in which damage is no surprise: exit status 1 says that there is some.
+    pub fn extract_damaged(&self, kernel: &Kernel, device: Device, image: &Image, to: &Path) -> Result<Manifest> {
+        let mut extract = Command::new(&self.binary);
+        let done = extract.arg("extract").args(geometry(device)).arg(&image.path).arg(to).output()?;
+        if !matches!(done.status.code(), Some(0 | 1)) {
+            bail!("nandkit extract {}: {}", image.path.display(), String::from_utf8_lossy(&done.stderr));
+        }
+        Manifest::of_directory(kernel, to)
+    }
+
+    /// Changes an image in place by a command and the words behind its image; returns the command's report.
+    pub fn change(&self, device: Device, image: &Path, words: &[&str]) -> Result<Value> {
+        let Some((command, rest)) = words.split_first() else { bail!("no command") };
+        let mut change = Command::new(&self.binary);
+        change.arg(command).arg(image).args(rest).args(geometry(device)).arg("--json");
+        let report = process::output(&mut change).with_context(|| words.join(" "))?;
+        serde_json::from_str(&report).context("a report that is no JSON")
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask kernel test`: the short set that shows in both directions that Linux and nandkit mean the same.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,15 @@ use super::build::{self, Kernel};
 use super::jffs2::{self, Churn, Device, Done, Job};
 use super::manifest::Manifest;
 use super::ours::Nandkit;
+use super::{cuts, third_leg};
 use crate::options::Options;
 use crate::process;
 
 /// Far more than anything takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(400);
+
+/// Images after power cuts that are compared with `--all`.
+const CUT_IMAGES: u64 = 50;
 
 /// The devices' images are compressed in turn.
 const COMPRESSIONS: [&str; 4] = ["zlib,rtime", "lzo", "rtime", "none"];
@@ -51,6 +55,9 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     };
     fs::create_dir_all(&set.work)?;
     set.run(nandkit.as_ref()).with_context(|| format!("files in {}", set.work.display()))?;
+    if let Some(nandkit) = nandkit.filter(|_| options.flag("--all")) {
+        cuts::compare(&set.kernel, &nandkit, &set.work.join("cuts"), CUT_IMAGES, set.seed)?;
+    }
     if options.flag("--keep") {
         println!("files in {}", set.work.display());
     } else {
@@ -117,7 +124,10 @@ impl Set {
             }
         }
         match ours {
-            Some(nandkit) => self.read_back(nandkit, &jobs, &changed),
+            Some(nandkit) => {
+                self.read_back(nandkit, &jobs, &changed)?;
+                self.third_leg(nandkit, jobs, &changed, (&tree, &expected))
+            }
             None => self.second_guest(jobs, &changed),
         }
     }
@@ -129,6 +139,38 @@ impl Set {
             let extracted = nandkit.extract(&self.kernel, job.device, &done.image, &to)?;
             let remounted = done.remounted.clone().context("a job without changes")?.without_root();
             remounted.must_equal(&extracted.without_root(), &format!("{}: Linux / nandkit", job.name))?;
+        }
+        Ok(())
+    }
+
+    /// nandkit writes into what Linux wrote, and Linux mounts it once more.
+    fn third_leg(
+        &self,
+        nandkit: &Nandkit,
+        mut jobs: Vec<Job>,
+        changed: &[Done],
+        (tree, expected): (&Path, &Manifest),
+    ) -> Result<()> {
+        let mut listings = Vec::new();
+        for (number, (job, done)) in jobs.iter_mut().zip(changed).enumerate() {
+            let extracted = self.work.join(format!("extracted-{number}"));
+            let written = third_leg::change(nandkit, job.device, &done.image, &extracted, tree)
+                .with_context(|| format!("{}: nandkit changes what Linux left", job.name))?;
+            listings.push(third_leg::listing(nandkit, &self.kernel, job.device, &written, expected)?);
+            println!(
+                "{}: {} commands, {} KiB written again and again into {} KiB",
+                job.name,
+                written.commands,
+                written.put_bytes >> 10,
+                written.free_bytes >> 10
+            );
+            (job.image, job.churn) = (Some(written.image), None);
+        }
+        let again = self.boot("third", &jobs)?;
+        for ((job, ours), done) in jobs.iter().zip(listings).zip(&again) {
+            done.must_be_sound(job)?;
+            let linux = done.mounted.clone().without_root();
+            linux.must_equal(&ours.without_root(), &format!("{}, changed by nandkit: Linux / nandkit", job.name))?;
         }
         Ok(())
     }
