@@ -2,7 +2,7 @@
 
 use crate::layout::{
     ByteOrder, DIRENT_SIZE, Dirent, Header, INODE_SIZE, Inode, XATTR_SIZE, XREF_SIZE, Xattr, Xref, compression,
-    covered, crc, node_type,
+    covered, crc, node_type, padded,
 };
 
 /// What an inode node says of its inode.
@@ -123,11 +123,12 @@ pub struct XattrFields<'a> {
     pub value: &'a [u8],
 }
 
-/// Appends an extended attribute to `out`. The caller promises a name of at most 255 and a value of at most 65,535 bytes.
+/// Appends an extended attribute to `out`, filled up to a multiple of four bytes: the header's length counts these too, other than in nodes of other types. Linux takes an attribute for damaged
+/// where it does not, and then stops at the next node (fs/jffs2/scan.c, `jffs2_scan_xattr_node`). The caller promises a name of at most 255 and a value of at most 65,535 bytes.
 pub fn xattr_node(order: ByteOrder, fields: &XattrFields<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let variable = fields.name.len() + 1 + fields.value.len();
-    let header = Header::new(order, node_type::XATTR, length(XATTR_SIZE, variable));
+    let header = Header::new(order, node_type::XATTR, padded(length(XATTR_SIZE, variable)));
     let mut node = Xattr {
         magic: header.magic,
         node_type: header.node_type,
@@ -149,6 +150,7 @@ pub fn xattr_node(order: ByteOrder, fields: &XattrFields<'_>, out: &mut Vec<u8>)
     node.data_crc = crc(&out[data..]);
     node.node_crc = crc(&node.encode(order)[..covered::XATTR]);
     out[start..data].copy_from_slice(&node.encode(order));
+    out.resize(start + header.total_length as usize, 0xFF);
 }
 
 /// Appends a reference of an inode to an extended attribute to `out`.
@@ -197,7 +199,8 @@ mod tests {
             out.clear();
             xattr_node(order, &XattrFields { id: 1, version: 0, prefix: 1, name: b"k", value: b"v" }, &mut out);
             let node = Xattr::decode(order, &out).unwrap();
-            assert_eq!((out.len(), node.data_crc, node.node_crc), (35, crc(b"k\0v"), crc(&out[..28])));
+            assert_eq!((out.len(), node.total_length, out[35]), (36, 36, 0xFF));
+            assert_eq!((node.data_crc, node.node_crc), (crc(b"k\0v"), crc(&out[..28])));
             out.clear();
             xref_node(order, 5, 1, 2, &mut out);
             assert_eq!(Xref::decode(order, &out).unwrap().node_crc, crc(&out[..24]));

@@ -283,6 +283,13 @@ static void particular(const char *root)
 	snprintf(path, sizeof path, "%s/setuid", root);
 	put(path, O_CREAT, 0, 10);
 	allow(chmod(path, 06755), "chmod", path);
+	/* Attributes whose nodes end at each place of a word, of a file and of a directory, two of them alike. */
+	for (size_t bytes = 0; bytes < 6; bytes++) {
+		snprintf(name, sizeof name, "user.of%zu", bytes);
+		allow(lsetxattr(path, name, "value", bytes, 0), "lsetxattr", path);
+	}
+	snprintf(path, sizeof path, "%s/empty", root);
+	allow(lsetxattr(path, "user.of3", "value", 3, 0), "lsetxattr", path);
 }
 
 int tree(const char *root, uint64_t seed, uint64_t mib)
