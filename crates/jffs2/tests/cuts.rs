@@ -16,8 +16,27 @@ use strict::{StrictFlash, clock, nor};
 
 fn cut_all(geometry: FlashGeometry, write: WriteOptions, (steps, every): (usize, u64)) {
     let options = MountOptions { write, ..MountOptions::default() };
-    let cuts = Run { geometry, options, seed: 0, steps, every, failing: Vec::new() }.cut();
+    let run = Run { geometry, options, seed: 0, steps, every, failing: Vec::new() };
+    hand_out(&run);
+    let cuts = run.cut();
     assert!(cuts.len() > 300, "{}", cuts.len());
+}
+
+/// Leaves images of the kind that `nanddump --oob` makes, for other judges: `NANDKIT_CUT_IMAGES` names a directory, `NANDKIT_CUT_SAMPLE` how many, and the seed by which they are chosen.
+fn hand_out(run: &Run) {
+    let Some(directory) = std::env::var_os("NANDKIT_CUT_IMAGES") else { return };
+    let sample = std::env::var("NANDKIT_CUT_SAMPLE").expect("NANDKIT_CUT_SAMPLE=COUNT:SEED");
+    let (count, seed) = sample.split_once(':').expect("COUNT:SEED");
+    let (count, seed): (usize, u64) = (count.parse().expect("a count"), seed.parse().expect("a seed"));
+    let left = run.left();
+    assert!(count <= left.len(), "{count} of {} images are asked for", left.len());
+    let mut random = Random::new(seed, "which cuts");
+    let mut numbers: Vec<usize> = (0..left.len()).collect();
+    for _ in 0..count {
+        let number = numbers.swap_remove(random.below(numbers.len() as u64) as usize);
+        let path = std::path::Path::new(&directory).join(format!("cut-{number:05}"));
+        std::fs::write(path, left[number].dump()).expect("the image can be written");
+    }
 }
 
 fn compressed(compression: CompressionMode, summaries: bool) -> WriteOptions {

@@ -15,7 +15,7 @@ use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode};
 
-use crate::strict::{self, clock};
+use crate::strict::{self, StrictFlash, clock};
 
 /// A device that keeps what a cut at its programs and erases would have left.
 struct Snapping<D> {
@@ -379,21 +379,32 @@ impl Run {
         cuts
     }
 
-    fn cut_from<D: Flash + Interrupt + Clone>(&self, depth: u32, (start, state): (D, State), cuts: &mut Vec<Cut>) {
-        let Self { seed, options, .. } = self;
+    /// What each cut leaves of the run on an empty volume, in their order.
+    pub fn left(&self) -> Vec<StrictFlash> {
+        let start = strict::formatted(self.geometry, &self.options).into_flash();
+        self.snap(start, State::new()).1.into_iter().map(|left| left.device).collect()
+    }
+
+    fn snap<D: Flash + Interrupt + Clone>(&self, start: D, state: State) -> (History, Vec<Left<D>>) {
         let operation = Arc::new(AtomicUsize::new(0));
-        let random = Random::new(*seed, "where to cut");
+        let random = Random::new(self.seed, "where to cut");
         let device =
             Snapping { inner: start, operation: operation.clone(), cuts: Vec::new(), random, every: self.every };
-        let mut fs = Jffs2::mount(device, clock(), options.clone()).unwrap();
+        let mut fs = Jffs2::mount(device, clock(), self.options.clone()).unwrap();
         let mut history = History::new(state);
-        let mut random = Random::new(*seed, "what to do");
+        let mut random = Random::new(self.seed, "what to do");
         for _ in 0..self.steps {
             step(&mut fs, &mut history, &mut random, &operation);
         }
         fs.catalogue().recount().unwrap();
+        (history, fs.into_flash().cuts)
+    }
+
+    fn cut_from<D: Flash + Interrupt + Clone>(&self, depth: u32, (start, state): (D, State), cuts: &mut Vec<Cut>) {
+        let Self { seed, options, .. } = self;
+        let (history, left) = self.snap(start, state);
         let regions = Separator::new(options.write.separation).regions();
-        for (number, Left { operation, cut, device }) in fs.into_flash().cuts.into_iter().enumerate() {
+        for (number, Left { operation, cut, device }) in left.into_iter().enumerate() {
             let what =
                 format!("seed {seed}, {:?}, {:?}, depth {depth}, cut {number} {cut:?}", self.geometry, options.write);
             let kept = device.clone();

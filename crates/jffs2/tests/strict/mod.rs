@@ -101,6 +101,23 @@ impl StrictFlash {
         self.block(BlockIndex((place / size) as u32)).data[place % size..][..bytes.len()].copy_from_slice(bytes);
     }
 
+    /// All bytes, each page followed by its OOB. What cannot be read sound is there as it reads.
+    pub fn dump(&self) -> Vec<u8> {
+        let (page, oob) = (self.geometry.page_size as usize, self.geometry.oob_size as usize);
+        let mut dump = Vec::with_capacity(self.blocks.len() * self.geometry.pages_per_block as usize * (page + oob));
+        for block in &self.blocks {
+            for (number, garbage) in block.garbage.iter().enumerate() {
+                let start = dump.len();
+                dump.extend_from_slice(&block.data[number * page..][..page]);
+                if *garbage {
+                    spoil(number as u32, &mut dump[start..]);
+                }
+                dump.extend_from_slice(&block.oob[number * oob..][..oob]);
+            }
+        }
+        dump
+    }
+
     pub fn programs(&self) -> u64 {
         self.programs
     }
@@ -190,6 +207,13 @@ impl StrictFlash {
     }
 }
 
+/// What is read of a page that cannot be read sound.
+fn spoil(page: u32, bytes: &mut [u8]) {
+    for (place, byte) in bytes.iter_mut().enumerate().step_by(97) {
+        *byte ^= random::hash(u64::from(page), place as u64, 1) as u8;
+    }
+}
+
 impl Flash for StrictFlash {
     fn geometry(&self) -> &FlashGeometry {
         &self.geometry
@@ -216,9 +240,7 @@ impl Flash for StrictFlash {
         let done = self.done(context, 25_000 + 45 * read.data.len() as u64);
         if block.garbage[at.page as usize] {
             if let ReadInto::Bytes(into) = &mut read.data {
-                for (place, byte) in into.iter_mut().enumerate().step_by(97) {
-                    *byte ^= random::hash(u64::from(at.page), place as u64, 1) as u8;
-                }
+                spoil(at.page, into);
             }
             let error = FlashError::new(ErrorKind::Uncorrectable, Operation::Read, at, "torn");
             return Err(error.after(done));
