@@ -156,8 +156,13 @@ fn jffs2dump_knows_every_node_of_our_images() {
     for order in ["little", "big"] {
         for compress in ["zlib", "lzo", "rtime", "none", "zlib,lzo,rtime"] {
             let words = ["mkfs", "jffs2", "--from", "tree", "--force", "i", "--endian", order, "--compress", compress];
+            let option = if order == "big" { "-b" } else { "-l" };
+            succeeds(path, &[&words[..], &["--summary", "-e", "8K"]].concat());
+            judge(path, "i", option);
+            let info = run(path, &format!("jffs2dump -c {option} i"));
+            assert!(info.matches("Inode Sum").count() > 1, "{info}");
             succeeds(path, &words);
-            judge(path, "i", if order == "big" { "-b" } else { "-l" });
+            judge(path, "i", option);
         }
     }
     // The judge has eyes.

@@ -68,6 +68,9 @@ fn a_tree_comes_back_from_our_images_and_from_those_of_mkfs_jffs2() {
         (true, "--erase-size 0x20000 --no-cleanmarkers --compress none --size 1M"),
         (true, "--device nandsim-32m-128k --compress zlib,lzo,rtime --smallest --level 5"),
         (true, "-e 16K -s 8192 -c 12 -x rtime --threads 1"),
+        (true, "--endian big --erase-size 8K --summary"),
+        (true, "--device nandsim-32m-128k --oob --size 1M --summary -x none"),
+        (true, "--erase-size 16K --oob=512+16"),
         (false, "-l -e 64KiB"),
         (false, "-b -e 128KiB -n --pad=0x100000"),
         (false, "-l -e 16KiB -m size -X lzo"),
@@ -105,9 +108,25 @@ fn the_same_tree_gives_the_same_bytes_and_a_table_adds_nodes() {
         .expect("a file");
     let base = ["mkfs", "jffs2", "--from", "tree", "--squash", "-D", "table"];
     let with = |more: &[&'static str]| base.iter().copied().chain(more.iter().copied()).collect::<Vec<_>>();
-    succeeds(path, &with(&["a.jffs2", "--threads", "1"]));
-    succeeds(path, &with(&["b.jffs2", "--threads", "2"]));
-    assert!(fs::read(path.join("a.jffs2")).expect("reads") == fs::read(path.join("b.jffs2")).expect("reads"));
+    let bytes = |name: &str| fs::read(path.join(name)).expect("reads");
+    for more in [&[][..], &["--summary", "--erase-size", "16K", "--oob=512+16", "--force"]] {
+        succeeds(path, &with(&[more, &["b.jffs2", "--threads", "2"]].concat()));
+        succeeds(path, &with(&[more, &["a.jffs2", "--threads", "1"]].concat()));
+        assert!(bytes("a.jffs2") == bytes("b.jffs2"), "{more:?}");
+    }
+    // Without the OOB, its 16 bytes behind each 512, it is the image that is asked for without.
+    succeeds(path, &with(&["--summary", "--erase-size", "16K", "--no-cleanmarkers", "plain.jffs2"]));
+    let (dump, plain) = (bytes("a.jffs2"), bytes("plain.jffs2"));
+    let data: Vec<u8> = dump.chunks(528).flat_map(|page| &page[..512]).copied().collect();
+    assert!(data == plain);
+    // Cleanmarkers are where Linux has them on pages of 512 bytes: behind the code, in each block's first page.
+    for (number, page) in dump.chunks(528).enumerate() {
+        let mut oob = [0xFF; 16];
+        if number % 32 == 0 {
+            oob[8..].copy_from_slice(&[0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0]);
+        }
+        assert_eq!(page[512..], oob, "page {number}");
+    }
     let long = succeeds(path, &["ls", "-lR", "a.jffs2"]);
     for line in [
         "crw-r----- 1 0 5  90, 4 1970-01-01 00:00:00 dev/mtd2",

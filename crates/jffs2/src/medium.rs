@@ -27,15 +27,30 @@ pub enum Cleanmarker {
 /// Bytes of a cleanmarker in the OOB: a header without its checksum.
 pub const OOB_CLEANMARKER_SIZE: usize = 8;
 
+/// A cleanmarker in the OOB: the first eight bytes of a header whose length is eight (fs/jffs2/wbuf.c).
+pub(crate) fn oob_cleanmarker(order: ByteOrder) -> [u8; OOB_CLEANMARKER_SIZE] {
+    let header = Header::new(order, node_type::CLEANMARKER, OOB_CLEANMARKER_SIZE as u32).encode(order);
+    let mut marker = [0; OOB_CLEANMARKER_SIZE];
+    marker.copy_from_slice(&header[..OOB_CLEANMARKER_SIZE]);
+    marker
+}
+
 impl Cleanmarker {
     /// As Linux places it on flash of this kind: behind the bad-block marker where the software's Hamming code leaves room (large pages: from byte 2 on; 512-byte pages: from byte 8 on;
     /// drivers/mtd/nand/raw/nand_base.c, the layouts of large and small pages).
     pub const fn of(geometry: &FlashGeometry) -> Self {
         match geometry.kind {
             FlashKind::Nor => Self::Inline,
-            FlashKind::Nand if geometry.oob_size < 16 => Self::None,
-            FlashKind::Nand if geometry.page_size <= 512 => Self::Oob { offset: 8 },
-            FlashKind::Nand => Self::Oob { offset: 2 },
+            FlashKind::Nand => Self::of_nand(geometry.page_size, geometry.oob_size),
+        }
+    }
+
+    /// The same on NAND with pages and OOB areas of these sizes in bytes.
+    pub const fn of_nand(page_size: u32, oob_size: u32) -> Self {
+        match (page_size, oob_size) {
+            (_, 0..16) => Self::None,
+            (0..=512, _) => Self::Oob { offset: 8 },
+            _ => Self::Oob { offset: 2 },
         }
     }
 
@@ -280,12 +295,8 @@ impl<F: Flash> Medium<F> {
         Header::new(self.order, node_type::CLEANMARKER, HEADER_SIZE).encode(self.order)
     }
 
-    /// The first eight bytes of a header whose length is eight (fs/jffs2/wbuf.c).
     fn cleanmarker_oob(&self) -> [u8; OOB_CLEANMARKER_SIZE] {
-        let header = Header::new(self.order, node_type::CLEANMARKER, OOB_CLEANMARKER_SIZE as u32).encode(self.order);
-        let mut marker = [0; OOB_CLEANMARKER_SIZE];
-        marker.copy_from_slice(&header[..OOB_CLEANMARKER_SIZE]);
-        marker
+        oob_cleanmarker(self.order)
     }
 
     /// The OOB of a block's first page with its cleanmarker, from offset 0 on; empty where the medium has none there.

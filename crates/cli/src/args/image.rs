@@ -19,6 +19,12 @@ fn bytes32(text: &str) -> Result<u32, String> {
     u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many, expected at most {}", u32::MAX))
 }
 
+fn pages(text: &str) -> Result<(u32, u32), String> {
+    let wrong = || format!("\"{text}\" is no page with its OOB; expected bytes, as 2048+64");
+    let (page, oob) = text.split_once('+').ok_or_else(wrong)?;
+    Ok((bytes32(page)?, bytes32(oob)?))
+}
+
 pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
     let wrong = || format!("\"{text}\" is no owner; expected UID:GID in numbers, as 0:0");
     let (uid, gid) = text.split_once(':').ok_or_else(wrong)?;
@@ -252,6 +258,9 @@ const IMAGE: &str = "What the image is to be";
 Examples:
   nandkit mkfs jffs2 --from rootfs image.jffs2
   nandkit mkfs jffs2 --from rootfs.tar.gz --device nandsim-32m-128k --squash image.jffs2
+  nandkit mkfs jffs2 --from rootfs --device nandsim-32m-128k --oob --summary image.nand
+                                                then: nandwrite --oob /dev/mtd0 image.nand
+  nandkit mkfs jffs2 --from rootfs --erase-size 128K --oob=2048+64 image.nand
   nandkit mkfs jffs2 --from rootfs --endian big --erase-size 64K --compress lzo,zlib --size 8M image.jffs2"
 )]
 pub struct Jffs2Arguments {
@@ -291,7 +300,14 @@ pub struct Jffs2Arguments {
     /// Bytes of a cleanmarker.
     #[arg(short = 'c', long, visible_alias = "cleanmarker", value_name = "BYTES", value_parser = bytes32, help_heading = IMAGE)]
     pub cleanmarker_size: Option<u32>,
-    /// Fill the image up to this many bytes with 0xFF.
+    /// Each page is followed by its OOB, as `nandwrite --oob` takes it and `nanddump --oob` makes it: cleanmarkers where
+    /// Linux has them, all else 0xFF. The page and its OOB in bytes; those of --device without them.
+    #[arg(long, value_name = "PAGE+OOB", value_parser = pages, num_args = 0..=1, require_equals = true, conflicts_with = "cleanmarker_size", help_heading = IMAGE)]
+    pub oob: Option<Option<(u32, u32)>>,
+    /// Each block but the last ends in a summary, by which Linux mounts faster, as sumtool makes them.
+    #[arg(long, help_heading = IMAGE)]
+    pub summary: bool,
+    /// Fill the image up to this many bytes with 0xFF, the OOB not counted.
     #[arg(short = 'p', long, visible_alias = "pad", value_name = "BYTES", value_parser = bytes, help_heading = IMAGE)]
     pub size: Option<u64>,
     /// Leave out extended attributes.
@@ -338,6 +354,7 @@ mod tests {
             assert_eq!(bytes(text).ok(), expected, "{text}");
         }
         assert_eq!(bytes32("8G").unwrap_err(), "8589934592 bytes are too many, expected at most 4294967295");
+        assert_eq!((pages("2K+64"), pages("2048").is_err()), (Ok((2048, 64)), true));
         assert_eq!((owner("0:5"), owner("root:root").is_err(), owner("1").is_err()), (Ok((0, 5)), true, true));
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use nandkit_stack::image::{BuildReport, Jffs2Build, build_jffs2, check_jffs2_build};
+use nandkit_stack::image::{BuildReport, Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
 use nandkit_tree::{
     AdjustedTree, Adjustments, ArchiveOptions, DeviceTable, DirectoryOptions, HostDirectory, TarArchive,
 };
@@ -34,6 +34,11 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
         erase_size: arguments.erase_size,
         page_size: arguments.page_size,
         cleanmarker_size: if arguments.no_cleanmarkers { Some(0) } else { arguments.cleanmarker_size },
+        oob: arguments.oob.map(|pages| match pages {
+            None => OobOf::Device,
+            Some((page_size, oob_size)) => OobOf::Pages { page_size, oob_size },
+        }),
+        summaries: arguments.summary,
         compressions: arguments.compress.clone(),
         level: arguments.level,
         smallest: arguments.smallest,
@@ -63,8 +68,12 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
             summary.times_clamped
         ));
     }
+    let oob = match summary.oob_bytes {
+        0 => String::new(),
+        bytes => format!(", with {} of OOB", format_bytes(bytes)),
+    };
     output::text(&format!(
-        "{}: {} names, {} of files in {}, {} blocks of {}\n",
+        "{}: {} names, {} of files in {}, {} blocks of {}{oob}\n",
         image.display(),
         summary.names,
         format_bytes(summary.content_bytes),
@@ -164,6 +173,8 @@ fn summary_json(summary: &BuildReport) -> serde_json::Value {
         "data_nodes": summary.data_nodes,
         "content_bytes": summary.content_bytes,
         "image_bytes": summary.image_bytes,
+        "oob_bytes": summary.oob_bytes,
+        "summary_blocks": summary.summary_blocks,
         "lost_bytes": summary.lost_bytes,
         "times_clamped": summary.times_clamped,
         "erase_size": summary.erase_size,

@@ -13,10 +13,11 @@ use nandkit_codec::compression::{Compression, Compressor};
 use nandkit_vfs::source::{self, SourceNode, SourceTree};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
-pub use options::BuildOptions;
+pub use options::{BuildOptions, OobPages};
 
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::layout::{INODE_SIZE, MIN_DATA, NAME_MAX, ROOT, compression, padded};
+use crate::write::INODE_ENTRY;
 use attributes::{Attributes, fields_of, kind_of};
 use content::{Page, Part};
 use place::Placer;
@@ -32,8 +33,12 @@ pub struct BuildReport {
     pub data_nodes: u64,
     /// Bytes of files.
     pub content_bytes: u64,
-    /// Bytes of the image.
+    /// Bytes of the image, the OOB not counted.
     pub image_bytes: u64,
+    /// Bytes of the OOB in it.
+    pub oob_bytes: u64,
+    /// Blocks that end in a summary.
+    pub summary_blocks: u64,
     /// Bytes at the ends of blocks that hold nothing.
     pub lost_bytes: u64,
     /// Times before 1970 or after 2106, which the format cannot hold: the nearest it can was taken.
@@ -264,10 +269,11 @@ impl<'a> Builder<'a> {
                 None => (compression::NONE, rest),
             };
             let whole = INODE_SIZE + bytes.len() as u32;
-            if whole > self.placer.room() && self.placer.room() < padded(INODE_SIZE + MIN_DATA) {
+            let room = self.placer.room(INODE_ENTRY);
+            if whole > room && room < padded(INODE_SIZE + MIN_DATA) {
                 self.placer.close_block()?;
             }
-            let room = self.placer.room();
+            let room = self.placer.room(INODE_ENTRY);
             if whole <= room {
                 return self.piece(index, offset, rest.len(), method, bytes);
             }
@@ -329,8 +335,15 @@ impl<'a> Builder<'a> {
             self.names_up_to(self.next)?;
             self.end_of_file()?;
         }
-        let (image_bytes, lost_bytes) = self.placer.finish()?;
-        Ok(BuildReport { image_bytes, lost_bytes, erase_size: self.options.erase_size, ..self.report })
+        let placed = self.placer.finish()?;
+        Ok(BuildReport {
+            image_bytes: placed.bytes,
+            oob_bytes: placed.oob_bytes,
+            summary_blocks: placed.summaries,
+            lost_bytes: placed.lost,
+            erase_size: self.options.erase_size,
+            ..self.report
+        })
     }
 }
 

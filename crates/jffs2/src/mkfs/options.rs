@@ -4,6 +4,16 @@ use nandkit_codec::compression::{Compression, Level};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::layout::{ByteOrder, HEADER_SIZE};
+use crate::medium::Cleanmarker;
+
+/// The pages of a NAND flash whose image holds their OOB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OobPages {
+    /// Data bytes of a page: a power of two from 256 to 64 KiB that divides the erase size.
+    pub page_size: u32,
+    /// Bytes of its OOB: 16 to 64 KiB, so that a cleanmarker and the error-correcting code have room.
+    pub oob_size: u32,
+}
 
 /// How an image is to be. The defaults are those of mkfs.jffs2 on a little-endian host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +26,11 @@ pub struct BuildOptions {
     pub page_size: u32,
     /// Bytes of the cleanmarker at the beginning of each block; 0 for none, as NAND has it (its cleanmarkers are in the OOB).
     pub cleanmarker_size: u32,
+    /// With pages: each page of the image is followed by its OOB, as in the files of `nanddump --oob` that `nandwrite --oob` takes. The first page of each block has the cleanmarker there, where
+    /// Linux has it; all other bytes of the OOB are 0xFF, and `cleanmarker_size` must be 0.
+    pub oob: Option<OobPages>,
+    /// Whether each block but the last ends in a summary, from which Linux knows its nodes without reading all of it. The last block stays open, so that its rest can be written.
+    pub summaries: bool,
     /// Compressions in the order in which they are tried: the first that makes a piece shorter is taken, or with `smallest` the one that makes it shortest.
     pub compressions: Vec<Compression>,
     /// How hard to compress.
@@ -24,7 +39,7 @@ pub struct BuildOptions {
     pub smallest: bool,
     /// Whether extended attributes go into the image.
     pub xattrs: bool,
-    /// Bytes to which the image is filled up with 0xFF: a multiple of the erase size; 0 for the end of the last block that is used.
+    /// Bytes to which the image is filled up with 0xFF, the OOB not counted: a multiple of the erase size; 0 for the end of the last block that is used.
     pub size: u64,
     /// Threads that compress; 0 for as many as there are processors. The image is the same with any number.
     pub threads: usize,
@@ -37,6 +52,8 @@ impl Default for BuildOptions {
             erase_size: 64 << 10,
             page_size: 4096,
             cleanmarker_size: HEADER_SIZE,
+            oob: None,
+            summaries: false,
             compressions: vec![Compression::Zlib, Compression::Rtime],
             level: Level::BEST,
             smallest: false,
@@ -73,6 +90,7 @@ impl BuildOptions {
                 self.erase_size / 8
             ));
         }
+        self.check_oob()?;
         if !self.size.is_multiple_of(u64::from(self.erase_size)) || self.size > 1 << 32 {
             return wrong(format!(
                 "the image is to have {} bytes; expected a multiple of the erase size, {}, up to 4 GiB",
@@ -81,6 +99,27 @@ impl BuildOptions {
         }
         if let Some(method) = self.compressions.iter().find(|method| !method.can_compress()) {
             return wrong(format!("{method:?} is only read; expected zlib, lzo, rtime or none"));
+        }
+        Ok(())
+    }
+
+    fn check_oob(&self) -> Result<()> {
+        let Some(OobPages { page_size, oob_size }) = self.oob else { return Ok(()) };
+        let sizes = (256..=65_536).contains(&page_size) && oob_size <= 65_536;
+        if !sizes || !page_size.is_power_of_two() || !self.erase_size.is_multiple_of(page_size) {
+            return wrong(format!(
+                "the flash has pages of {page_size} bytes with {oob_size} of OOB; expected a power of two from 256 to 65536 that divides the erase size, {}, and at most 65536",
+                self.erase_size
+            ));
+        }
+        if Cleanmarker::of_nand(page_size, oob_size) == Cleanmarker::None {
+            return wrong(format!("an OOB of {oob_size} bytes has no room for a cleanmarker; expected at least 16"));
+        }
+        if self.cleanmarker_size != 0 {
+            return wrong(format!(
+                "a cleanmarker of {} bytes in the pages and another one in the OOB; expected 0 with an OOB",
+                self.cleanmarker_size
+            ));
         }
         Ok(())
     }

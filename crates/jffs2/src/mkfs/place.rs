@@ -5,10 +5,25 @@ use std::io::Write;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::BuildOptions;
-use crate::layout::{HEADER_SIZE, Header, node_type, padded};
+use crate::layout::{DIRENT_SIZE, HEADER_SIZE, Header, node_type, padded};
+use crate::medium::{Cleanmarker, oob_cleanmarker};
+use crate::write::{Collector, DIRENT_ENTRY, FRAME, INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
 
 /// Bytes that are handed to the sink at once.
 const BUFFERED: usize = 1 << 20;
+
+/// What a finished image holds beside its nodes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    /// Bytes of the blocks.
+    pub bytes: u64,
+    /// Bytes of the OOB.
+    pub oob_bytes: u64,
+    /// Blocks that end in a summary.
+    pub summaries: u64,
+    /// Bytes at the ends of blocks that hold nothing.
+    pub lost: u64,
+}
 
 /// Puts nodes into the blocks of an image, in the order in which they come.
 pub(super) struct Placer<'a> {
@@ -16,32 +31,40 @@ pub(super) struct Placer<'a> {
     sink: &'a mut (dyn Write + Send),
     /// Blocks that wait for the sink, the last one open.
     bytes: Vec<u8>,
-    /// Bytes that the sink has taken.
-    written: u64,
+    /// What the sink has taken, and what was lost.
+    totals: Totals,
     /// Bytes of the open block, all nodes with their padding; 0 where none is open.
     offset: u32,
-    /// Bytes at the ends of blocks that hold nothing.
-    pub lost: u64,
+    /// The nodes of the open block, for its summary.
+    summary: Collector,
 }
 
 impl<'a> Placer<'a> {
     pub fn new(options: &'a BuildOptions, sink: &'a mut (dyn Write + Send)) -> Self {
-        Self { options, sink, bytes: Vec::new(), written: 0, offset: 0, lost: 0 }
+        let summary = Collector::new(options.summaries);
+        Self { options, sink, bytes: Vec::new(), totals: Totals::default(), offset: 0, summary }
     }
 
-    /// Bytes that a node may take in the open block; those of an empty block where none is open.
-    pub fn room(&self) -> u32 {
+    /// Bytes that a node may take in the open block, or in an empty one where none is open, if its entry in the summary takes `entry` bytes.
+    pub fn room(&self, entry: u32) -> u32 {
         let offset = if self.offset == 0 { padded(self.options.cleanmarker_size) } else { self.offset };
-        self.options.erase_size - offset
+        let kept = if self.summary.is_disabled() { 0 } else { padded(self.summary.size() + entry + FRAME) };
+        (self.options.erase_size - offset).saturating_sub(kept)
     }
 
     /// Appends a node, in a new block where the open one has no room for it.
     pub fn put(&mut self, node: &[u8]) -> Result<()> {
         let length = u32::try_from(node.len()).unwrap_or(u32::MAX);
-        if length > self.room() && self.offset > 0 {
+        let order = self.options.order;
+        let entry = Header::decode(order, node).map_or(0, |header| entry_of(&header));
+        if length > self.room(entry) && self.offset > 0 {
             self.close_block()?;
         }
-        if length > self.room() {
+        if length > self.room(entry) {
+            // A node that leaves no room for a summary: its block has none.
+            self.summary.disable();
+        }
+        if length > self.room(entry) {
             return Err(FsError::new(
                 ErrorKind::InvalidArgument,
                 format!(
@@ -51,6 +74,7 @@ impl<'a> Placer<'a> {
             ));
         }
         self.open_block()?;
+        self.summary.add(order, node, self.offset);
         self.bytes.extend_from_slice(node);
         let behind = padded(length) - length;
         self.bytes.extend(std::iter::repeat_n(0xFF, behind as usize));
@@ -78,32 +102,71 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Ends the open block.
+    /// Ends the open block, with a summary where blocks have one.
     pub fn close_block(&mut self) -> Result<()> {
+        let left = self.options.erase_size - self.offset;
+        let Self { options, offset, .. } = *self;
+        if offset > 0
+            && let Some(node) = self.summary.node(options.order, options.cleanmarker_size, offset, left)
+        {
+            self.bytes.extend_from_slice(&node);
+            self.offset += left;
+            self.totals.summaries += 1;
+        }
+        self.leave_block()
+    }
+
+    /// Ends the open block as it is.
+    fn leave_block(&mut self) -> Result<()> {
         if self.offset == 0 {
             return Ok(());
         }
         let left = self.options.erase_size - self.offset;
-        self.lost += u64::from(left);
+        self.totals.lost += u64::from(left);
         self.bytes.extend(std::iter::repeat_n(0xFF, left as usize));
         self.offset = 0;
+        self.summary = Collector::new(self.options.summaries);
         if self.bytes.len() >= BUFFERED { self.hand_over() } else { Ok(()) }
     }
 
     fn position(&self) -> u64 {
-        self.written + self.bytes.len() as u64
+        self.totals.bytes + self.bytes.len() as u64
     }
 
+    /// Hands whole blocks to the sink.
     fn hand_over(&mut self) -> Result<()> {
-        self.sink.write_all(&self.bytes).map_err(|error| FsError::device("the image cannot be written", error))?;
-        self.written += self.bytes.len() as u64;
+        let oob_bytes = self.write_out().map_err(|error| FsError::device("the image cannot be written", error))?;
+        self.totals.bytes += self.bytes.len() as u64;
+        self.totals.oob_bytes += oob_bytes;
         self.bytes.clear();
         Ok(())
     }
 
-    /// Ends the image and fills it up; returns its size and what was lost at ends of blocks.
-    pub fn finish(mut self) -> Result<(u64, u64)> {
-        self.close_block()?;
+    fn write_out(&mut self) -> std::io::Result<u64> {
+        let Some(pages) = self.options.oob else {
+            self.sink.write_all(&self.bytes)?;
+            return Ok(0);
+        };
+        let plain = vec![0xFF; pages.oob_size as usize];
+        let mut marked = plain.clone();
+        if let Cleanmarker::Oob { offset } = Cleanmarker::of_nand(pages.page_size, pages.oob_size) {
+            let room = marked.iter_mut().skip(offset as usize);
+            room.zip(oob_cleanmarker(self.options.order)).for_each(|(to, byte)| *to = byte);
+        }
+        let mut taken = 0;
+        for block in self.bytes.chunks(self.options.erase_size as usize) {
+            for (number, page) in block.chunks(pages.page_size as usize).enumerate() {
+                self.sink.write_all(page)?;
+                self.sink.write_all(if number == 0 { &marked } else { &plain })?;
+                taken += u64::from(pages.oob_size);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Ends the image and fills it up. The last block has no summary, so that its rest can be written.
+    pub fn finish(mut self) -> Result<Totals> {
+        self.leave_block()?;
         let wanted = self.options.size;
         if wanted > 0 && self.position() > wanted {
             return Err(FsError::new(
@@ -122,6 +185,16 @@ impl<'a> Placer<'a> {
             }
         }
         self.hand_over()?;
-        Ok((self.written, self.lost))
+        Ok(self.totals)
+    }
+}
+
+/// Bytes of a node's entry in a summary.
+fn entry_of(header: &Header) -> u32 {
+    match header.node_type {
+        node_type::INODE => INODE_ENTRY,
+        node_type::DIRENT => DIRENT_ENTRY + header.total_length.saturating_sub(DIRENT_SIZE),
+        node_type::XATTR => XATTR_ENTRY,
+        _ => XREF_ENTRY,
     }
 }

@@ -100,6 +100,29 @@ fn every_byte_of_every_file_has_a_node() {
     }
 }
 
+/// The nodes of a block as its summary and as a full scan have them.
+#[test]
+fn summaries_list_what_their_blocks_hold() {
+    for (order, erase_size, cleanmarker_size) in [(ByteOrder::Little, 8 << 10, 12), (ByteOrder::Big, 64 << 10, 0)] {
+        let options = BuildOptions { order, erase_size, cleanmarker_size, summaries: true, ..BuildOptions::default() };
+        let (bytes, report) = image(&options);
+        let blocks = bytes.chunks(erase_size as usize);
+        assert_eq!(report.summary_blocks + 1, blocks.len() as u64);
+        assert!(report.lost_bytes < u64::from(erase_size));
+        for (number, block) in blocks.enumerate().take(report.summary_blocks as usize) {
+            let length = crate::scan::summary::length(order, block, erase_size).unwrap();
+            let start = (erase_size - length) as usize;
+            let mut no_xref = |_| unreachable!("the tree has no attributes");
+            let listed =
+                crate::scan::summary::nodes(order, &block[start..], erase_size, cleanmarker_size, &mut no_xref)
+                    .unwrap();
+            let listed: Vec<u32> = listed.iter().map(|found| found.offset).collect();
+            let there: Vec<u32> = nodes(order, erase_size, block).iter().map(|(_, at, _)| *at).collect();
+            assert_eq!(listed, there, "block {number}");
+        }
+    }
+}
+
 #[test]
 fn an_image_is_filled_up_to_its_size_or_refused() {
     let options = BuildOptions { size: 4 << 20, ..BuildOptions::default() };
@@ -133,6 +156,9 @@ fn impossible_options_are_refused() {
         BuildOptions { erase_size: 2048, ..good.clone() },
         BuildOptions { page_size: 3000, ..good.clone() },
         BuildOptions { cleanmarker_size: 8, ..good.clone() },
+        BuildOptions { oob: Some(OobPages { page_size: 2048, oob_size: 64 }), ..good.clone() },
+        BuildOptions { cleanmarker_size: 0, oob: Some(OobPages { page_size: 2048, oob_size: 8 }), ..good.clone() },
+        BuildOptions { cleanmarker_size: 0, oob: Some(OobPages { page_size: 1 << 17, oob_size: 64 }), ..good.clone() },
         BuildOptions { size: 1000, ..good.clone() },
         BuildOptions { compressions: vec![Compression::DynRubin], ..good.clone() },
     ] {

@@ -33,8 +33,7 @@ use nandkit_vfs::{ErrorKind, FsError};
 use crate::catalogue::{Catalogue, Queue};
 use crate::volume::Jffs2;
 use counters::Published;
-use summary::Collector;
-pub(crate) use summary::{INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
+pub(crate) use summary::{Collector, DIRENT_ENTRY, FRAME, INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
 
 /// Everything that only writing needs.
 pub struct Writer {

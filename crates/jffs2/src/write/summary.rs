@@ -20,7 +20,7 @@ const LONGEST: u32 = 65_536;
 
 /// What is known of the nodes of an open block.
 #[derive(Debug, Default)]
-pub(super) struct Collector {
+pub(crate) struct Collector {
     entries: Vec<u8>,
     count: u32,
     /// Nothing is collected: the block will end without a summary.
@@ -29,25 +29,25 @@ pub(super) struct Collector {
 
 impl Collector {
     /// For a new block.
-    pub(super) fn new(enabled: bool) -> Self {
+    pub(crate) fn new(enabled: bool) -> Self {
         Self { disabled: !enabled, ..Self::default() }
     }
 
-    pub(super) const fn is_disabled(&self) -> bool {
+    pub(crate) const fn is_disabled(&self) -> bool {
         self.disabled
     }
 
-    pub(super) fn disable(&mut self) {
+    pub(crate) fn disable(&mut self) {
         *self = Self::new(false);
     }
 
     /// Bytes of the entries so far.
-    pub(super) fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.entries.len() as u32
     }
 
     /// Adds a node that was written at `offset` of the block. One that summaries do not know disables the summary.
-    pub(super) fn add(&mut self, order: ByteOrder, node: &[u8], offset: u32) {
+    pub(crate) fn add(&mut self, order: ByteOrder, node: &[u8], offset: u32) {
         if self.disabled {
             return;
         }
@@ -87,7 +87,7 @@ impl Collector {
     }
 
     /// The summary node for the last `room` bytes of a block, which begins at `offset`; `None` where there is not enough room, or nothing to say.
-    pub(super) fn node(&self, order: ByteOrder, cleanmarker: u32, offset: u32, room: u32) -> Option<Vec<u8>> {
+    pub(crate) fn node(&self, order: ByteOrder, cleanmarker: u32, offset: u32, room: u32) -> Option<Vec<u8>> {
         let padding = room.checked_sub(self.size() + FRAME)?;
         let data = room - SUMMARY_SIZE;
         if self.disabled || self.count == 0 || padding + data > LONGEST {

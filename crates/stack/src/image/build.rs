@@ -4,7 +4,8 @@ use std::io::Write;
 
 use nandkit_codec::compression::{Compression, Level};
 use nandkit_jffs2::layout::ByteOrder as Order;
-use nandkit_jffs2::mkfs::{self, BuildOptions, BuildReport};
+use nandkit_jffs2::mkfs::{self, BuildOptions, BuildReport, OobPages};
+use nandkit_units::FlashKind;
 use nandkit_vfs::source::SourceTree;
 use nandkit_vfs::{ErrorKind, FsError};
 
@@ -24,6 +25,10 @@ pub struct Jffs2Build {
     pub page_size: Option<u32>,
     /// Bytes of the cleanmarker at the beginning of each block, 0 for none; `None` for none on NAND and 12 on all else.
     pub cleanmarker_size: Option<u32>,
+    /// Puts the OOB behind each page, with cleanmarkers where Linux has them.
+    pub oob: Option<OobOf>,
+    /// Ends each block but the last in a summary.
+    pub summaries: bool,
     /// Compressions in the order in which they are tried: none, zlib, lzo, rtime. Empty for zlib and rtime.
     pub compressions: Vec<String>,
     /// How hard to compress, 1 to 9; `None` for 3, by which images are still smaller than those of mkfs.jffs2 at its highest, in a fifteenth of the time of 9.
@@ -32,10 +37,24 @@ pub struct Jffs2Build {
     pub smallest: bool,
     /// Leaves extended attributes out.
     pub no_xattrs: bool,
-    /// Bytes to which the image is filled up; `None` for the end of the last block that is used.
+    /// Bytes to which the image is filled up, the OOB not counted; `None` for the end of the last block that is used.
     pub size: Option<u64>,
     /// Threads that compress; 0 for one for each processor. The image is the same with any number.
     pub threads: usize,
+}
+
+/// Whose pages and OOB areas an image with OOB has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OobOf {
+    /// Those of the device.
+    Device,
+    /// These.
+    Pages {
+        /// Data bytes of a page.
+        page_size: u32,
+        /// Bytes of its OOB.
+        oob_size: u32,
+    },
 }
 
 /// Every compression that an image can be made with.
@@ -54,7 +73,16 @@ fn options(asked: &Jffs2Build) -> Result<(BuildOptions, Option<u64>), StackError
     let plain = BuildOptions::default();
     let chip = asked.device.as_deref().map(presets::chip).transpose().map_err(|error| wrong("--device", error))?;
     let geometry = chip.map(|chip| chip.geometry.build());
-    let is_nand = geometry.is_some_and(|geometry| geometry.kind == nandkit_units::FlashKind::Nand);
+    let nand = geometry.filter(|geometry| geometry.kind == FlashKind::Nand);
+    let oob = match asked.oob {
+        None => None,
+        Some(OobOf::Pages { page_size, oob_size }) => Some(OobPages { page_size, oob_size }),
+        Some(OobOf::Device) => {
+            let pages = nand.map(|geometry| OobPages { page_size: geometry.page_size, oob_size: geometry.oob_size });
+            let missing = || wrong("--oob", "whose pages? Expected a NAND with --device, or bytes as --oob=2048+64");
+            Some(pages.ok_or_else(missing)?)
+        }
+    };
     let mut compressions = Vec::new();
     for name in &asked.compressions {
         let found = COMPRESSIONS.iter().find(|(known, _)| known == name);
@@ -73,7 +101,12 @@ fn options(asked: &Jffs2Build) -> Result<(BuildOptions, Option<u64>), StackError
             .or(geometry.map(|geometry| geometry.page_size.saturating_mul(geometry.pages_per_block)))
             .unwrap_or(plain.erase_size),
         page_size: asked.page_size.unwrap_or(plain.page_size),
-        cleanmarker_size: asked.cleanmarker_size.unwrap_or(if is_nand { 0 } else { plain.cleanmarker_size }),
+        cleanmarker_size: asked.cleanmarker_size.unwrap_or(match (nand, oob) {
+            (None, None) => plain.cleanmarker_size,
+            _ => 0,
+        }),
+        oob,
+        summaries: asked.summaries,
         compressions: if compressions.is_empty() { plain.compressions } else { compressions },
         level: asked.level.map_or(Level::LINUX, Level::new),
         smallest: asked.smallest,

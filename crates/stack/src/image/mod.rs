@@ -15,7 +15,7 @@ use std::path::Path;
 
 use nandkit_units::Clock;
 
-pub use build::{Jffs2Build, build_jffs2, check_jffs2_build};
+pub use build::{Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
 pub use change::{ChangeOptions, ChangedImage, ChangingImage};
 pub use chip::{ChipInfo, Layer, Volume};
 pub use detect::{Detection, RegionInfo};
