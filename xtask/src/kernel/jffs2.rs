@@ -129,6 +129,8 @@ pub struct Done {
     pub mounted: Manifest,
     /// The tree before the last unmount, where there were changes.
     pub churned: Option<Manifest>,
+    /// Blocks erased while it was mounted and listed for the first time: those that Linux does not trust to be erased.
+    pub mount_erases: u64,
     /// The tree after it was mounted again, likewise.
     pub remounted: Option<Manifest>,
     /// Blocks erased during the changes.
@@ -211,6 +213,16 @@ fn make_disk(job: &Job, to: &Path) -> Result<()> {
     Ok(fs::write(to, content)?)
 }
 
+/// The guest counts erases from here on.
+const COUNT_ERASES: &str = "\
+echo 'p:nandkit_erase mtd_erase' >/sys/kernel/tracing/kprobe_events
+echo 1 >/sys/kernel/tracing/events/kprobes/nandkit_erase/enable";
+
+/// Up to here.
+const COUNT_NO_MORE: &str = "\
+echo 0 >/sys/kernel/tracing/events/kprobes/nandkit_erase/enable
+echo >/sys/kernel/tracing/kprobe_events";
+
 fn script_of(number: usize, job: &Job, disk: char) -> String {
     let mut script = format!("echo 'job {number} begins' >/dev/kmsg\nstep 'job {number} begins'\ncd /share/{number}\n");
     let mut line = |text: &str| {
@@ -234,17 +246,18 @@ fn script_of(number: usize, job: &Job, disk: char) -> String {
         _ => {}
     }
     line("step loaded");
+    line(COUNT_ERASES);
     line(&mount);
     line("helper manifest /mnt >mounted");
+    line("cat /sys/kernel/tracing/kprobe_profile >mount-erases");
+    line(COUNT_NO_MORE);
     line("step listed");
     if let Some(churn) = job.churn {
-        line("echo 'p:nandkit_erase mtd_erase' >/sys/kernel/tracing/kprobe_events");
-        line("echo 1 >/sys/kernel/tracing/events/kprobes/nandkit_erase/enable");
+        line(COUNT_ERASES);
         line(&format!("helper churn /mnt {} {} {}", churn.seed, churn.percent, churn.mib));
         line("sync");
         line("cat /sys/kernel/tracing/kprobe_profile >erases");
-        line("echo 0 >/sys/kernel/tracing/events/kprobes/nandkit_erase/enable");
-        line("echo >/sys/kernel/tracing/kprobe_events");
+        line(COUNT_NO_MORE);
         line("helper manifest /mnt >churned");
         line("step changed");
         line("umount /mnt");
@@ -273,9 +286,11 @@ fn collect(place: &Path, number: usize, job: &Job, outcome: &Outcome) -> Result<
         Some(_) => hits(&fs::read_to_string(place.join("erases"))?)?,
         None => 0,
     };
+    let mount_erases = hits(&fs::read_to_string(place.join("mount-erases"))?)?;
     let with_oob = job.dump_oob && job.device.page_bytes().is_some();
     Ok(Done {
         mounted: listing("mounted")?,
+        mount_erases,
         churned,
         remounted,
         erases,

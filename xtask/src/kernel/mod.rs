@@ -1,6 +1,7 @@
 //! `cargo xtask kernel`: real Linux, booted under QEMU, as a judge of images.
 
 mod build;
+mod compare_wear;
 mod cuts;
 mod guest;
 mod jffs2;
@@ -18,7 +19,7 @@ use crate::options::{Options, Unusable};
 use build::Kernel;
 use guest::Guest;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, wear, compare-wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -40,6 +41,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "test" => test::run(rest),
         "cuts" => cuts::run(rest),
         "wear" => wear::run(rest),
+        "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),
     }
 }

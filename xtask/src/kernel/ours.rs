@@ -13,6 +13,17 @@ use super::manifest::Manifest;
 use crate::options::Options;
 use crate::process;
 
+/// How an image is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Made {
+    /// The compressions, as `--compress` takes them.
+    pub compress: &'static str,
+    /// Whether the image holds the OOB of NAND.
+    pub oob: bool,
+    /// Whether blocks end in summaries.
+    pub summaries: bool,
+}
+
 /// The program under test.
 #[derive(Clone, Debug)]
 pub struct Nandkit {
@@ -35,16 +46,33 @@ impl Nandkit {
         Ok(Self { binary: process::target_directory()?.join(profile).join("nandkit") })
     }
 
-    /// Makes an image of the tree for the device, without OOB: cleanmarkers are in the image on NOR, and nowhere for NAND.
-    pub fn mkfs(&self, tree: &Path, device: Device, compress: &str, to: &Path) -> Result<Image> {
+    /// Runs an experiment; its records.
+    pub fn run(&self, spec: &Path) -> Result<Value> {
+        let records = process::output(Command::new(&self.binary).arg("run").arg(spec).arg("--json"))?;
+        serde_json::from_str(&records).context("records that are no JSON")
+    }
+
+    /// Makes an image of the tree for the device. Without OOB cleanmarkers are in the image on NOR, and nowhere for NAND; with OOB the image is as large as the device, so that each block has its
+    /// cleanmarker there.
+    pub fn mkfs(&self, tree: &Path, device: Device, made: Made, to: &Path) -> Result<Image> {
         let mut mkfs = Command::new(&self.binary);
-        mkfs.args(["mkfs", "jffs2", "--compress", compress, "--from"]).arg(tree);
+        mkfs.args(["mkfs", "jffs2", "--compress", made.compress, "--from"]).arg(tree);
         mkfs.args(["--erase-size", &device.erase_bytes().to_string()]);
-        if device.page_bytes().is_some() {
-            mkfs.arg("--no-cleanmarkers");
+        let oob = device.page_bytes().filter(|_| made.oob);
+        match (device.page_bytes(), oob) {
+            (_, Some((page, oob))) => {
+                mkfs.arg(format!("--oob={page}+{oob}")).args(["--size", &device.bytes().to_string()]);
+            }
+            (Some(_), None) => {
+                mkfs.arg("--no-cleanmarkers");
+            }
+            (None, None) => {}
+        }
+        if made.summaries {
+            mkfs.arg("--summary");
         }
         process::output(mkfs.arg(to))?;
-        Ok(Image { path: to.to_owned(), with_oob: false })
+        Ok(Image { path: to.to_owned(), with_oob: oob.is_some() })
     }
 
     /// Takes an image apart into a directory, which must not be there yet, and lists what came out.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::build::{self, Kernel};
 use super::jffs2::{self, Churn, Device, Done, Job};
 use super::manifest::Manifest;
-use super::ours::Nandkit;
+use super::ours::{Made, Nandkit};
 use super::{cuts, third_leg};
 use crate::options::Options;
 use crate::process;
@@ -24,6 +24,9 @@ const CUT_IMAGES: u64 = 50;
 /// The devices' images are compressed in turn.
 const COMPRESSIONS: [&str; 4] = ["zlib,rtime", "lzo", "rtime", "none"];
 
+/// Name, flash, whether nandkit's image for it has the OOB, and whether it has summaries.
+type Variant = (&'static str, Device, bool, bool);
+
 /// What a run of the set is.
 #[derive(Debug)]
 struct Set {
@@ -32,7 +35,7 @@ struct Set {
     work: PathBuf,
     seed: u64,
     churn_mib: u64,
-    devices: Vec<(&'static str, Device)>,
+    devices: Vec<Variant>,
     verbose: bool,
 }
 
@@ -67,18 +70,21 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// The devices of the set, 4 MiB each: NAND and NOR, and with `--all` other geometries of both.
-fn devices(all: bool) -> Vec<(&'static str, Device)> {
-    let mut devices = vec![
-        ("nand-128k", Device::Nand128k { blocks: 32 }),
-        ("nor-64k", Device::Nor { erase_bytes: 64 << 10, blocks: 64 }),
-    ];
+/// The devices of the set, 4 MiB each: NAND and NOR, and with `--all` other geometries of both, and other kinds of images.
+fn devices(all: bool) -> Vec<Variant> {
+    let nand = Device::Nand128k { blocks: 32 };
+    let nor = |kib: u32| Device::Nor { erase_bytes: kib << 10, blocks: 4096 / kib };
+    let small_pages = Device::Nand16k { blocks: 256 };
+    let mut devices = vec![("nand-128k", nand, false, false), ("nor-64k", nor(64), false, false)];
     if all {
         devices.extend([
-            ("nand-16k", Device::Nand16k { blocks: 256 }),
-            ("nor-8k", Device::Nor { erase_bytes: 8 << 10, blocks: 512 }),
-            ("nor-4k", Device::Nor { erase_bytes: 4 << 10, blocks: 1024 }),
-            ("nor-128k", Device::Nor { erase_bytes: 128 << 10, blocks: 32 }),
+            ("nand-16k", small_pages, false, false),
+            ("nor-8k", nor(8), false, false),
+            ("nor-4k", nor(4), false, false),
+            ("nor-128k", nor(128), false, false),
+            ("nand-128k-oob", nand, true, true),
+            ("nand-16k-oob", small_pages, true, false),
+            ("nor-16k-summaries", nor(16), false, true),
         ]);
     }
     devices
@@ -90,11 +96,11 @@ impl Set {
         let tree = self.make_tree()?;
         let expected = Manifest::of_directory(&self.kernel, &tree)?.without_root();
         let mut jobs = Vec::new();
-        for (number, &(name, device)) in self.devices.iter().enumerate() {
-            let compress = COMPRESSIONS[number % COMPRESSIONS.len()];
+        for (number, &(name, device, oob, summaries)) in self.devices.iter().enumerate() {
+            let made = Made { compress: COMPRESSIONS[number % COMPRESSIONS.len()], oob, summaries };
             let (maker, image) = match ours {
                 Some(nandkit) => {
-                    ("nandkit", Some(nandkit.mkfs(&tree, device, compress, &self.work.join(format!("{name}.ours")))?))
+                    ("nandkit", Some(nandkit.mkfs(&tree, device, made, &self.work.join(format!("{name}.ours")))?))
                 }
                 None if device.erase_bytes() < jffs2::MKFS_LEAST_ERASE_BYTES => ("empty", None),
                 None => ("mkfs.jffs2", Some(jffs2::mkfs(&tree, device, &self.work.join(format!("{name}.mkfs")))?)),
@@ -111,8 +117,10 @@ impl Set {
         let changed = self.boot("changed", &jobs)?;
         for (job, done) in jobs.iter().zip(&changed) {
             done.must_be_sound(job)?;
-            if job.image.is_none() {
-                continue;
+            let Some(image) = &job.image else { continue };
+            if job.device.page_bytes().is_some() && image.with_oob != (done.mount_erases == 0) {
+                // Blocks without cleanmarkers are erased once more, and those with them are not.
+                bail!("{}: Linux erased {} blocks when it mounted the image", job.name, done.mount_erases);
             }
             let what = format!("{}: tree / mounted", job.name);
             let mounted = done.mounted.clone().without_root();

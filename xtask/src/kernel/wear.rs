@@ -12,12 +12,29 @@ use crate::options::{Options, Unusable};
 
 const PATTERNS: [&str; 5] = ["seq", "rnd", "hcf", "hcc", "hci"];
 
+/// A device of the measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurable {
+    /// What `--device` calls it.
+    pub name: &'static str,
+    device: Device,
+    /// What nandkit calls the same chip.
+    pub preset: &'static str,
+}
+
 /// The devices of the measurement: 32 MiB each.
-const DEVICES: [(&str, Device); 2] =
-    [("nandsim-128k", Device::Nand128k { blocks: 256 }), ("nandsim-16k", Device::Nand16k { blocks: 2048 })];
+const DEVICES: [Measurable; 2] = [
+    Measurable { name: "nandsim-128k", device: Device::Nand128k { blocks: 256 }, preset: "nandsim-32m-128k" },
+    Measurable { name: "nandsim-16k", device: Device::Nand16k { blocks: 2048 }, preset: "nandsim-32m-16k" },
+];
+
+/// The device of this name.
+pub fn device(name: &str) -> Option<Measurable> {
+    DEVICES.into_iter().find(|device| device.name == name)
+}
 
 /// The bytes of a file of the workload.
-const FILE_BYTES: u64 = 256 << 10;
+pub const FILE_BYTES: u64 = 256 << 10;
 
 /// Every first program and erase of the MTD layer passes these functions; the erase's address is the first field of the structure behind the second
 /// argument (include/linux/mtd/mtd.h), the length of what is programmed the third argument.
@@ -92,8 +109,8 @@ fn plan(options: &Options) -> Result<Plan> {
         bail!(Unusable(format!("--pattern {pattern}: there are {}", PATTERNS.join(", "))));
     }
     let name = options.text("--device").unwrap_or("nandsim-128k");
-    let Some((device_name, device)) = DEVICES.into_iter().find(|(device, _)| *device == name) else {
-        bail!(Unusable(format!("--device {name}: there are {}", DEVICES.map(|(device, _)| device).join(", "))));
+    let Some(Measurable { name: device_name, device, .. }) = device(name) else {
+        bail!(Unusable(format!("--device {name}: there are {}", DEVICES.map(|device| device.name).join(", "))));
     };
     let files = options.number("--files", 104)?;
     // Hot and cold patterns are made of whole eighths.

@@ -1,0 +1,171 @@
+//! `cargo xtask kernel compare-wear`: nandkit's JFFS2 with the collector `linux` against what `kernel wear` measured of Linux's own.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::ours::Nandkit;
+use super::wear::{FILE_BYTES, device};
+use crate::options::{Options, Unusable};
+use crate::process;
+
+/// One run of the kernel a row, as `cargo xtask kernel wear` prints it.
+const FIGURES: &str = include_str!("figures.csv");
+
+/// The share by which the mean over all seeds may differ from the kernel's mean: of write amplification and of erases.
+const WEAR_BOUND: f64 = 0.05;
+
+/// The same of the blocks that were never erased, of which the kernel's own runs differ more.
+const NEVER_BOUND: f64 = 0.10;
+
+/// Bytes of a record of the workload.
+const RECORD_BYTES: u64 = 4096;
+
+/// What was measured: pattern, device, files, MiB overwritten.
+type Setting = (String, String, u64, u64);
+
+/// Write amplification, erases per MiB that was overwritten, and blocks that were never erased.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Wear([f64; 3]);
+
+impl Wear {
+    fn mean(runs: &[Self]) -> Self {
+        Self([0, 1, 2].map(|at| runs.iter().map(|run| run.0[at]).sum::<f64>() / runs.len().max(1) as f64))
+    }
+
+    /// By which share each figure differs from the kernel's; for blocks never erased of which the kernel has none, how many there are.
+    fn differs(&self, kernel: &Self) -> [f64; 3] {
+        [0, 1, 2].map(|at| {
+            let base = if kernel.0[at] > 0.0 { kernel.0[at] } else { 1.0 };
+            (self.0[at] - kernel.0[at]) / base
+        })
+    }
+
+    fn is_near(&self, kernel: &Self) -> bool {
+        let bounds = [WEAR_BOUND, WEAR_BOUND, NEVER_BOUND];
+        self.differs(kernel).iter().zip(bounds).all(|(differs, bound)| differs.abs() <= bound)
+    }
+}
+
+/// Compares, and prints a row of a table for each setting that the kernel's figures have. Passes where each is near enough.
+pub fn run(arguments: &[String]) -> Result<bool> {
+    let options = Options::parse(arguments, &[], &["--seeds", "--pattern", "--device", "--nandkit"], 0)?;
+    let wanted = |option: &str, value: &str| options.text(option).is_none_or(|text| text == value);
+    let figures = figures(FIGURES)?;
+    let chosen: Vec<_> = figures
+        .iter()
+        .filter(|((pattern, device, ..), _)| wanted("--pattern", pattern) && wanted("--device", device))
+        .collect();
+    if chosen.is_empty() {
+        bail!(Unusable(
+            "kernel compare-wear: there are no figures of the kernel for that pattern on that device".into()
+        ));
+    }
+    let seeds = options.number("--seeds", 20)?.max(1);
+    let nandkit = Nandkit::find(&options)?;
+    println!("| pattern | device | data MiB | user MiB | runs of Linux | WA | erases per user MiB | never erased | |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    let mut all_near = true;
+    for (setting, runs) in chosen {
+        let (pattern, device, files, user_mib) = setting;
+        let (linux, ours) = (Wear::mean(runs), Wear::mean(&measure(&nandkit, setting, seeds)?));
+        let near = ours.is_near(&linux);
+        all_near &= near;
+        let [wa, erases, never] = ours.differs(&linux);
+        let share = |at: usize, differs: f64, digits: usize| match linux.0[at] {
+            0.0 => format!("{:.digits$}; {:.digits$}", ours.0[at], linux.0[at]),
+            _ => format!("{:.digits$}; {:.digits$} ({:+.1} %)", ours.0[at], linux.0[at], 100.0 * differs),
+        };
+        println!(
+            "| {pattern} | {device} | {} | {user_mib} | {} | {} | {} | {} | {} |",
+            (files * FILE_BYTES) >> 20,
+            runs.len(),
+            share(0, wa, 3),
+            share(1, erases, 2),
+            share(2, never, 1),
+            if near { "near" } else { "differs" }
+        );
+    }
+    println!(
+        "nandkit, the mean of {seeds} seeds; Linux (nandkit's deviation). Near: at most {:.0} % in WA and erases, {:.0} % in blocks never erased",
+        100.0 * WEAR_BOUND,
+        100.0 * NEVER_BOUND
+    );
+    Ok(all_near)
+}
+
+/// The kernel's runs by setting.
+fn figures(table: &str) -> Result<BTreeMap<Setting, Vec<Wear>>> {
+    let mut runs: BTreeMap<Setting, Vec<Wear>> = BTreeMap::new();
+    for line in table.lines().skip(1) {
+        let read = || -> Option<(Setting, Wear)> {
+            let mut fields = line.split(',');
+            let (pattern, device) = (fields.next()?.to_owned(), fields.next()?.to_owned());
+            let (files, user_mib) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+            let mut figure = || fields.next()?.parse::<f64>().ok();
+            let wear = Wear([figure()?, figure()?, figure()?]);
+            fields.next().is_none().then_some(((pattern, device, files, user_mib), wear))
+        };
+        let (setting, wear) = read().with_context(|| format!("no row of the kernel's figures: {line}"))?;
+        runs.entry(setting).or_default().push(wear);
+    }
+    Ok(runs)
+}
+
+/// Runs the workload that the kernel had, on the preset of the same chip.
+fn measure(nandkit: &Nandkit, (pattern, name, files, user_mib): &Setting, seeds: u64) -> Result<Vec<Wear>> {
+    let preset = device(name).with_context(|| format!("the kernel's figures name the device {name}"))?.preset;
+    let spec = process::target_directory()?.join(format!("compare-wear-{}.toml", std::process::id()));
+    let operations = (user_mib << 20) / RECORD_BYTES;
+    fs::write(
+        &spec,
+        format!(
+            "seeds = {seeds}\n[stack]\ndevice = \"{preset}\"\nfs = {{ kind = \"jffs2\", collector = \"linux\" }}\n\
+             [workload]\nkind = \"overwrite\"\npattern = \"{pattern}\"\nfiles = {files}\nfile_size = {FILE_BYTES}\n\
+             record = {RECORD_BYTES}\noperations = {operations}\n"
+        ),
+    )?;
+    let records = nandkit.run(&spec);
+    fs::remove_file(&spec)?;
+    let records = records?;
+    let records = records.as_array().context("nandkit run prints no list of records")?;
+    ensure!(records.len() as u64 == seeds, "{} records of {seeds} seeds", records.len());
+    records
+        .iter()
+        .map(|record| {
+            let figure = |value: &Value, what: &str| value.as_f64().with_context(|| format!("a record without {what}"));
+            let erases = figure(&record["erases"], "erases")?;
+            let user = figure(&record["user_bytes_written"], "user_bytes_written")?;
+            ensure!(user == (user_mib << 20) as f64, "{user} bytes were overwritten, not {user_mib} MiB");
+            let never = figure(&record["erases_per_block"]["never"], "erases_per_block.never")?;
+            Ok(Wear([figure(&record["waf"], "waf")?, erases / *user_mib as f64, never]))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_figures_are_read_whole_and_are_of_known_devices() {
+        let read = figures(FIGURES).unwrap();
+        assert_eq!(read.values().map(Vec::len).sum::<usize>(), FIGURES.lines().count() - 1);
+        assert!(read.keys().all(|(_, name, ..)| device(name).is_some()));
+        assert!(figures("pattern\nhcf,nandsim-128k,104,256,1.8,14.4").is_err());
+        assert!(figures("pattern\nhcf,nandsim-128k,104,256,1.8,14.4,88,1").is_err());
+    }
+
+    #[test]
+    fn what_is_too_far_from_the_kernel_is_told() {
+        let linux = Wear::mean(&[Wear([1.0, 10.0, 90.0]), Wear([3.0, 30.0, 110.0])]);
+        assert_eq!(linux, Wear([2.0, 20.0, 100.0]));
+        assert!(Wear([2.09, 19.1, 109.0]).is_near(&linux));
+        for far in [[2.11, 20.0, 100.0], [2.0, 18.9, 100.0], [2.0, 20.0, 111.0], [2.0, 20.0, 89.0]] {
+            assert!(!Wear(far).is_near(&linux), "{far:?}");
+        }
+        assert!(!Wear([2.0, 20.0, 1.0]).is_near(&Wear([2.0, 20.0, 0.0])));
+    }
+}
