@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::process;
 
 /// Far more than anything takes on a loaded machine.
-const TIMEOUT: Duration = Duration::from_secs(400);
+const TIMEOUT: Duration = Duration::from_secs(1500);
 
 /// Images after power cuts that are compared with `--all`.
 const CUT_IMAGES: u64 = 50;
