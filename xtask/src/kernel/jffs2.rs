@@ -317,7 +317,8 @@ fn section(log: &str, number: usize) -> &str {
 /// What JFFS2 and the MTD layer said, but for what they say of sound images.
 fn complaints(log: &str) -> Vec<String> {
     const SOURCES: [&str; 4] = ["jffs2", "nandsim] error", "block2mtd: error", "I/O error"];
-    const HARMLESS: [&str; 2] = ["jffs2: version", "complete building xattr subsystem"];
+    // The last is what Linux says of a block that it has filled itself without leaving enough room for the summary: that block has none then (fs/jffs2/summary.c, `jffs2_sum_write_data`).
+    const HARMLESS: [&str; 3] = ["jffs2: version", "complete building xattr subsystem", "Summary too big"];
     log.lines()
         .filter(|line| SOURCES.iter().any(|source| line.contains(source)))
         .filter(|line| !HARMLESS.iter().any(|words| line.contains(words)))

@@ -12,7 +12,7 @@ use super::jffs2::{self, Churn, Device, Done, Job};
 use super::manifest::Manifest;
 use super::ours::{Made, Nandkit};
 use super::{cuts, third_leg};
-use crate::options::Options;
+use crate::options::{Options, Unusable};
 use crate::process;
 
 /// Far more than anything takes on a loaded machine.
@@ -42,7 +42,7 @@ struct Set {
 /// Runs the set and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
     let flags = ["--all", "--keep", "--verbose", "--mkfs-jffs2"];
-    let options = Options::parse(arguments, &flags, &["--seed", "--churn-mib", "--nandkit"], 0)?;
+    let options = Options::parse(arguments, &flags, &["--seed", "--churn-mib", "--nandkit", "--devices"], 0)?;
     let start = Instant::now();
     must_be_root()?;
     let kernel = build::build()?;
@@ -53,7 +53,10 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         kernel,
         seed: options.number("--seed", 1)?,
         churn_mib: options.number("--churn-mib", 12)?,
-        devices: devices(options.flag("--all")),
+        devices: match options.text("--devices") {
+            Some(names) => named(names)?,
+            None => devices(options.flag("--all")),
+        },
         verbose: options.flag("--verbose"),
     };
     fs::create_dir_all(&set.work)?;
@@ -88,6 +91,15 @@ fn devices(all: bool) -> Vec<Variant> {
         ]);
     }
     devices
+}
+
+/// These devices of the whole set.
+fn named(names: &str) -> Result<Vec<Variant>> {
+    let all = devices(true);
+    let find = |name: &str| all.iter().find(|(known, ..)| *known == name).copied();
+    let known: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
+    let missing = |name: &str| Unusable(format!("--devices {name}: there are {}", known.join(", ")));
+    names.split(',').map(|name| Ok(find(name).ok_or_else(|| missing(name))?)).collect()
 }
 
 impl Set {
