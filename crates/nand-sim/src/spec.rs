@@ -290,7 +290,7 @@ impl Default for BadBlockSpec {
 pub struct FailureSpec {
     /// Whether anything fails by chance.
     pub enabled: bool,
-    /// Per program, at any age.
+    /// Per program, at any age. A block sees one failure: after it all its programs fail.
     pub program_probability: f64,
     /// Per erase, at any age.
     pub erase_probability: f64,

@@ -93,10 +93,18 @@ impl Failures {
         }
     }
 
-    /// The page whose program fails in a cycle in which one does.
+    /// The page whose program is the first to fail in a cycle in which one does; those behind it fail as well, since the block then fails for ever.
+    /// Each page is the first with `program_probability` once those before it have not failed; without it, any page as well as any other.
     pub fn failing_page(&self, block: BlockIndex, erases: u32) -> u32 {
         let draw = hash(self.seed ^ DRAW_PAGE, u64::from(block.0), u64::from(erases));
-        (draw % u64::from(self.pages_per_block.max(1))) as u32
+        let pages = self.pages_per_block.max(1);
+        let fraction = (draw >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
+        let success = 1.0 - self.spec.program_probability;
+        if success == 1.0 {
+            return (draw % u64::from(pages)) as u32;
+        }
+        let page = (-fraction * (1.0 - success.powi(pages as i32))).ln_1p() / success.ln();
+        (page as u32).min(pages - 1)
     }
 }
 
@@ -127,7 +135,18 @@ mod tests {
         spec.failures.program_probability = 0.01;
         let failures = Failures::new(&spec, 3);
         let cycles = (0..20_000).filter(|block| failures.cycle_fails(BlockIndex(*block), 1)).count();
+        let first_half =
+            (0..20_000).filter(|block| failures.failing_page(BlockIndex(*block), 1) < 32).count() as f64 / 20_000.0;
+        let share = (1.0 - 0.99f64.powi(32)) / (1.0 - 0.99f64.powi(64));
+        assert!((first_half - share).abs() < 0.02, "{first_half} of {share}");
         let expected = 20_000.0 * (1.0 - 0.99f64.powi(64));
         assert!((cycles as f64 - expected).abs() < 400.0, "{cycles} of {expected}");
+        spec.failures.program_probability = 1.0;
+        let certain = Failures::new(&spec, 3);
+        assert!((0..100).all(|block| certain.failing_page(BlockIndex(block), 1) == 0));
+        spec.failures.program_probability = 1e-12;
+        let rare = Failures::new(&spec, 3);
+        let sum: u32 = (0..20_000).map(|block| rare.failing_page(BlockIndex(block), 1)).sum();
+        assert!((f64::from(sum) / 20_000.0 - 31.5).abs() < 0.7, "{sum}: any page as well as any other");
     }
 }

@@ -325,12 +325,22 @@ impl<'a, M: FsMaker> Pair<'a, M> {
         self.summary.no_space += 1;
         let status = self.fs().fs.volume().map_err(|error| format!("volume: {error}"))?;
         let free = status.blocks_free.saturating_mul(u64::from(status.block_size));
+        // What is written anew, and the hole before it, which FAT fills.
+        let anew = |inode: Result<InodeNumber>, end: u64, length: u64| {
+            let size = inode.and_then(|inode| self.model.fs.stat(inode)).map_or(0, |found| found.size);
+            end.saturating_sub(size).max(length)
+        };
         let wanted = match operation {
-            Operation::Write { offset, length, .. } | Operation::WriteRetained { offset, length, .. } => {
-                offset.saturating_add(u64::from(*length))
+            Operation::Write { path, offset, length, .. } => {
+                anew(self.model.resolve(path), offset.saturating_add(u64::from(*length)), u64::from(*length))
             }
-            Operation::Resize { size, .. } => *size,
-            Operation::Allocate { offset, length, .. } => offset.saturating_add(*length),
+            Operation::WriteRetained { slot, offset, length, .. } => {
+                anew(self.model.retained(*slot), offset.saturating_add(u64::from(*length)), u64::from(*length))
+            }
+            Operation::Resize { path, size } => anew(self.model.resolve(path), *size, 0),
+            Operation::Allocate { path, offset, length, .. } => {
+                anew(self.model.resolve(path), offset.saturating_add(*length), *length)
+            }
             _ => 0,
         };
         if free > wanted.saturating_add(self.plan.space_slack) {
