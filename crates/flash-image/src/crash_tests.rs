@@ -183,6 +183,51 @@ fn a_damaged_journal_never_counts_and_a_foreign_one_is_refused() {
     }
 }
 
+/// A journal with the right checksums that erases more than there is: the samples that tell images apart lie all within what it erases.
+#[test]
+fn a_journal_that_makes_files_grow_beyond_measure_is_refused() {
+    let bench = Bench::new(OobPlacement::Separate);
+    for (file, pieces) in [
+        (0, vec![(0, 1 << 50)]),
+        (1, vec![(0, 1 << 50)]),
+        // A byte far behind the end.
+        (0, vec![(0, bench.old[0].len() as u64), ((1 << 50) - 1, 1)]),
+        // The same again and again.
+        (0, vec![(0, bench.old[0].len() as u64); 1 << 16]),
+        (7, vec![(0, 1)]),
+    ] {
+        let total = 48 + 24 * pieces.len() as u64 + 4;
+        let mut journal = [&b"NANDKDJ1"[..], &1_u32.to_le_bytes(), &(pieces.len() as u32).to_le_bytes()].concat();
+        for length in [total, bench.old[0].len() as u64, bench.old[1].len() as u64] {
+            journal.extend_from_slice(&length.to_le_bytes());
+        }
+        // The samples of what is left alone: those of the other file.
+        let mut samples = crc32fast::Hasher::new();
+        for (_, old) in bench.old.iter().enumerate().filter(|(other, _)| *other != file) {
+            for start in (0..64).map(|sample| sample * (old.len() / 64)) {
+                samples.update(&old[start..(start + 512).min(old.len())]);
+            }
+        }
+        journal.extend_from_slice(&samples.finalize().to_le_bytes());
+        journal.extend_from_slice(&crc32fast::hash(&journal).to_le_bytes());
+        for (offset, length) in pieces {
+            journal.extend_from_slice(&[file as u8, 1, 0, 0, 0, 0, 0, 0]);
+            journal.extend_from_slice(&u64::to_le_bytes(offset));
+            journal.extend_from_slice(&u64::to_le_bytes(length));
+        }
+        journal.extend_from_slice(&crc32fast::hash(&journal).to_le_bytes());
+        bench.put(&bench.old, Some(&journal));
+        for options in [DumpOptions::read_only(), DumpOptions::read_write()] {
+            let error = Image::open(&bench.image_path(), &bench.options(&options)).unwrap_err();
+            assert!(
+                error.kind == ImageErrorKind::Corrupt && error.to_string().contains("remove the journal"),
+                "{error}"
+            );
+            assert_eq!(bench.on_disk(), bench.old);
+        }
+    }
+}
+
 #[test]
 fn what_was_synced_is_in_the_file_and_what_was_not_is_not() {
     for (oob, copy) in

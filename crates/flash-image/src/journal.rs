@@ -19,10 +19,18 @@ const HEADER: usize = 48;
 const PIECE: usize = 24;
 const SAMPLES: u64 = 64;
 const SAMPLE: usize = 512;
+/// Bytes by which an image may grow, however short it is: a block, and larger ones than this are not made.
+const GROWTH: u64 = 64 << 20;
 
 /// Writes the journal of these pieces. `sources`: the image and the OOB file as they are before.
 pub(crate) fn encode(pieces: &[Piece<'_>], sources: [&[u8]; 2], out: &mut impl Write) -> io::Result<()> {
     let count = u32::try_from(pieces.len()).map_err(|_| io::Error::other("too many changes for one sync"))?;
+    if !is_bounded(pieces, lengths_of(sources)) {
+        return Err(io::Error::other(format!(
+            "the changes would make a file of {} bytes grow beyond twice that and {GROWTH} bytes more: is the block size right?",
+            sources.map(<[u8]>::len).into_iter().max().unwrap_or(0)
+        )));
+    }
     let payload = |piece: &Piece<'_>| if matches!(piece.content, PieceContent::Bytes(_)) { piece.len() } else { 0 };
     let length = pieces.iter().map(|piece| PIECE as u64 + payload(piece)).sum::<u64>() + HEADER as u64 + 4;
     let mut header = Vec::with_capacity(HEADER);
@@ -55,6 +63,24 @@ pub(crate) fn encode(pieces: &[Piece<'_>], sources: [&[u8]; 2], out: &mut impl W
 
 fn lengths_of(sources: [&[u8]; 2]) -> [u64; 2] {
     sources.map(|source| source.len() as u64)
+}
+
+/// Whether pieces stay within what files of these lengths may become, and erase no more than that in all: an erased piece takes 24 bytes of a journal, whatever it covers.
+///
+/// An image grows by less than a block, which is less than it has already, or the only one. The OOB of a page has at most as many bytes as the page.
+fn is_bounded(pieces: &[Piece<'_>], lengths: [u64; 2]) -> bool {
+    let [image, oob] = lengths;
+    let image = image.saturating_add(image.max(GROWTH));
+    let limits = [image, oob.saturating_add(image)];
+    let mut erased = [0_u64; 2];
+    pieces.iter().all(|piece| {
+        let file = usize::from(piece.file);
+        let (Some(limit), Some(erased)) = (limits.get(file), erased.get_mut(file)) else { return false };
+        if let PieceContent::Erased(length) = piece.content {
+            *erased = erased.saturating_add(length);
+        }
+        piece.end() <= *limit && *erased <= *limit
+    })
 }
 
 /// Samples of the bytes that the pieces leave alone, as far as they were there before: whether they are the same tells an image from another that took its name.
@@ -120,8 +146,7 @@ impl Journal {
             if kind == 0 {
                 at = at.checked_add(usize::try_from(length).ok()?).filter(|&end| end <= body)?;
             }
-            // A file that a piece would make larger than any dump is not asked for by a journal of ours.
-            offset.checked_add(length).filter(|&end| end <= 1 << 51)?;
+            offset.checked_add(length)?;
             pieces.push(Entry { file, offset, length, payload });
         }
         let (lengths, fingerprint) = ([u64_at(24)?, u64_at(32)?], u32_at(40)?);
@@ -140,7 +165,7 @@ impl Journal {
             .collect()
     }
 
-    /// Whether these files are those that the journal was written for, in whatever state the changes themselves are.
+    /// Whether these files are those that the journal was written for, in whatever state the changes themselves are, and the changes such as a sync makes.
     pub fn belongs_to(&self, sources: [&[u8]; 2]) -> bool {
         let pieces = self.pieces();
         let grown = |file: usize, before: u64| {
@@ -150,6 +175,6 @@ impl Journal {
             let length = source.len() as u64;
             length >= before && length <= grown(file, before)
         });
-        fits && fingerprint(&pieces, sources, self.lengths) == self.fingerprint
+        fits && is_bounded(&pieces, self.lengths) && fingerprint(&pieces, sources, self.lengths) == self.fingerprint
     }
 }

@@ -172,7 +172,8 @@ impl ImageLayout {
         let skipped = stored_first.checked_mul(self.stored_block()).ok_or_else(too_far)?;
         region.offset = self.offset.checked_add(skipped).ok_or_else(too_far)?;
         let pages = u64::from(self.block_size / self.page_size.max(1));
-        region.oob_offset = self.oob_offset.saturating_add(stored_first * pages * u64::from(self.oob_size));
+        let oob_block = pages.saturating_mul(self.oob_size.into());
+        region.oob_offset = self.oob_offset.saturating_add(stored_first.saturating_mul(oob_block));
         let wanted = size.map(|_| (stored(end).saturating_sub(stored_first)).saturating_mul(self.stored_block()));
         region.size = least(wanted, self.size.map(|size| size.saturating_sub(skipped)));
         region.missing = inside(&self.missing);

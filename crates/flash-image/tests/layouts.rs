@@ -289,6 +289,8 @@ fn impossible_layouts_are_refused_with_what_would_be_right() {
         let error = DumpFlash::from_bytes(vec![0; 40_000], layout).unwrap_err().to_string();
         assert!(error.contains(expected), "'{error}' lacks '{expected}'");
     }
+    let far = ImageLayout::new(FlashKind::Nand, 1 << 31, 512, u32::MAX, OobPlacement::Separate);
+    assert_eq!(far.region(1 << 62, None).unwrap().oob_offset, u64::MAX);
     assert!(good.region(100, None).unwrap_err().to_string().contains("multiple of the block size 16384"));
     assert!(DumpFlash::from_bytes(Vec::new(), good).unwrap_err().to_string().contains("empty"));
 }

@@ -151,6 +151,18 @@ fn texts_of_mtd_partitions() {
     }
 }
 
+/// Each text is one that counts by itself; together they name more partitions than any flash has.
+#[test]
+fn many_texts_make_no_more_regions_than_a_flash_has() {
+    let mut data = vec![0; 1 << 20];
+    for text in 0..20 {
+        put(&mut data, text << 15, format!("mtdparts=nand{text}:{}-", "1k,".repeat(200)).as_bytes());
+    }
+    let found = find(data);
+    let in_texts = found.iter().filter(|region| matches!(region.source, RegionSource::MtdParts { .. })).count();
+    assert_eq!(in_texts, 256);
+}
+
 /// A dump with a bootloader's environment at 128 KiB, and its partitions.
 fn with_environment(flags: usize, big: bool) -> (Vec<u8>, Vec<u8>) {
     let mut random = Random::new(3, "regions");

@@ -140,6 +140,8 @@ pub fn find(device: &DumpFlash) -> Vec<Region> {
             seen.push(partitions);
         }
     }
+    // Those of environments come first; a dump of one device has no more.
+    found.truncate(PARTITIONS_MAX);
     found
 }
 

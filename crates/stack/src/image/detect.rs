@@ -1,5 +1,7 @@
 //! What a dump is: formats are asked about plausible layouts, in the whole of it or in one of its regions.
 
+use std::collections::BTreeMap;
+
 use nandkit_flash_image::detect::{self, Candidate, Match, Scorer};
 use nandkit_flash_image::regions::{Region, RegionSource, regions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
@@ -93,10 +95,15 @@ impl Format {
 
 /// Everything that a part of an image may be, the likeliest first.
 pub(super) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<Found> {
+    look_under(image, within, &candidates(image, options))
+}
+
+/// As [`look`], under the layouts that [`candidates`] gave for the whole.
+fn look_under(image: &Image, within: Within, candidates: &[Candidate]) -> Vec<Found> {
     let mut found = Vec::new();
     found.extend(fat(image, within));
     let scorers: [&dyn Scorer; 1] = [&Jffs2Scorer];
-    let candidates = candidates(image, within, options);
+    let candidates = for_part(candidates, within);
     let matches = detect::score(image, &candidates, &scorers);
     found.extend(matches.into_iter().filter_map(from_match));
     found.sort_by_key(|found| std::cmp::Reverse(found.detection.points));
@@ -156,20 +163,25 @@ fn from_match(found: Match) -> Option<Found> {
     Some(Found { format, layout, score: found.score.points, detection })
 }
 
-/// The layouts that the options leave open, each for the part that is meant.
-fn candidates(image: &Image, within: Within, options: &OpenOptions) -> Vec<Candidate> {
+/// The layouts of the whole that the options leave open. Cost: some thousand pages looked at.
+fn candidates(image: &Image, options: &OpenOptions) -> Vec<Candidate> {
     let mut found = detect::candidates(image.bytes());
     found.retain(|candidate| agrees(&candidate.layout, options));
     if let Some(layout) = asked_for(options).filter(|asked| !found.iter().any(|known| known.layout == *asked)) {
         found.insert(0, Candidate { layout, points: 0, evidence: vec!["the layout is the one asked for".to_owned()] });
     }
-    if within != (0, None) {
-        let part = |candidate: Candidate| {
-            Some(Candidate { layout: candidate.layout.region(within.0, within.1).ok()?, ..candidate })
-        };
-        found = found.into_iter().filter_map(part).collect();
-    }
     found
+}
+
+/// The layouts for the part that is meant.
+fn for_part(candidates: &[Candidate], within: Within) -> Vec<Candidate> {
+    if within == (0, None) {
+        return candidates.to_vec();
+    }
+    let part = |candidate: &Candidate| {
+        Some(Candidate { layout: candidate.layout.region(within.0, within.1).ok()?, ..candidate.clone() })
+    };
+    candidates.iter().filter_map(part).collect()
 }
 
 fn agrees(layout: &ImageLayout, options: &OpenOptions) -> bool {
@@ -206,7 +218,7 @@ pub(super) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions)
     if let Some(asked) = asked_for(options) {
         return asked;
     }
-    let candidates = candidates(image, (0, None), options);
+    let candidates = candidates(image, options);
     let with_oob =
         detect::by_layout(&candidates).into_iter().next().filter(|best| best.layout.oob != OobPlacement::None);
     // Without OOB all sizes read the same; 512 bytes divide every length.
@@ -215,8 +227,14 @@ pub(super) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions)
 
 /// The regions of a dump, and what each can be opened as.
 pub(super) fn region_list(image: &Image, device: &DumpFlash, options: &OpenOptions) -> Vec<(Region, RegionInfo)> {
+    let candidates = candidates(image, options);
+    // Several tables, or texts, often name the same part.
+    let mut known: BTreeMap<(u64, u64), Option<&'static str>> = BTreeMap::new();
     let told = |(number, region): (usize, Region)| {
-        let best = look(image, (region.offset, Some(region.size)), options).into_iter().next();
+        let opens_as = *known.entry((region.offset, region.size)).or_insert_with(|| {
+            let best = look_under(image, (region.offset, Some(region.size)), &candidates).into_iter().next();
+            best.map(|best| best.format.name())
+        });
         let info = RegionInfo {
             number,
             name: region.name.clone(),
@@ -225,7 +243,7 @@ pub(super) fn region_list(image: &Image, device: &DumpFlash, options: &OpenOptio
             kind: region.kind.clone(),
             source: region.source.to_string(),
             in_table: is_in_a_table(&region),
-            opens_as: best.map(|best| best.format.name()),
+            opens_as,
             notes: region.notes.clone(),
         };
         (region, info)
