@@ -105,6 +105,36 @@ fn a_walk_is_sorted_and_complete() {
 }
 
 #[test]
+fn what_stands_behind_a_directory_that_cannot_be_listed_is_copied_to_its_place() {
+    use crate::wrap::{Fault, FaultPlan, Method, Wrapped};
+    // The listing of `a`, then that of `a/b`; both have siblings behind them.
+    for (listing, lost, left) in [(1, "a", 8), (2, "a/b", 10)] {
+        let from = Wrapped::new(sample(), Fault::new(FaultPlan::once(Method::ReadDir, listing, ErrorKind::Corrupt)));
+        let mut to = empty();
+        let root = to.root();
+        let report = copy_tree(&from, from.root(), &mut to, root, CopyOptions::default()).unwrap();
+        let skipped: Vec<_> = report.skipped.iter().map(|(path, _)| String::from_utf8_lossy(path)).collect();
+        assert_eq!(skipped, [lost]);
+        let mut met = Vec::new();
+        walk(&to, root, &mut |step| {
+            match step {
+                Step::Entry { path, .. } => met.push(path.to_vec()),
+                Step::Leave { .. } => {}
+                Step::Problem { error, .. } => panic!("{error}"),
+            }
+            Ok(Next::Enter)
+        })
+        .unwrap();
+        assert_eq!(met.len(), left);
+        let same = |path: &Vec<u8>| from.stat(resolve(&from, path, Follow::Never).unwrap()).unwrap();
+        for path in &met {
+            let found = to.stat(resolve(&to, path, Follow::Never).unwrap()).unwrap();
+            assert_eq!((found.kind, found.modified), (same(path).kind, same(path).modified), "{path:?}");
+        }
+    }
+}
+
+#[test]
 fn a_copied_tree_is_the_same_and_each_change_shows() {
     let from = sample();
     let mut to = empty();

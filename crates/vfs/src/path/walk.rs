@@ -39,7 +39,7 @@ pub enum Step<'a> {
         /// What.
         attributes: &'a Attributes,
     },
-    /// All below a directory that was entered has been met.
+    /// All below a directory that was entered has been met, or it could not be listed, which is a problem just before.
     Leave {
         /// Where.
         path: &'a [u8],
@@ -139,7 +139,11 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
                     previous = None;
                 }
                 Err(error) => {
-                    if visit(Step::Problem { path: &path, error: &error })? == Next::Stop {
+                    let stops = |next| next == Next::Stop;
+                    // It was entered all the same, and whoever counts levels has to hear that it is left.
+                    if stops(visit(Step::Problem { path: &path, error: &error })?)
+                        || stops(visit(Step::Leave { path: &path, inode: entry.inode })?)
+                    {
                         return Ok(());
                     }
                 }
