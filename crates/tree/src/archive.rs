@@ -16,6 +16,7 @@ use nandkit_vfs::source::{SourceNode, SourceTree, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FsError};
 
 use crate::{Result, TreeError, host};
+pub(crate) use headers::xattr_key;
 use sparse::Extent;
 
 /// What is taken from an archive.

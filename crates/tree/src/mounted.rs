@@ -28,6 +28,9 @@ pub struct MountLimits {
     pub path_bytes_max: u64,
 }
 
+/// Extended attributes that are taken of one inode: Linux lists no more names than 64 KiB hold (limits.h, `XATTR_LIST_MAX`).
+pub(crate) const XATTRS_MAX: usize = 1 << 16;
+
 /// Bytes of the paths in one list of notes; what is beyond is counted.
 const NOTES_BYTES_MAX: usize = 16 << 20;
 
@@ -165,12 +168,17 @@ fn node(fs: &dyn FileSystem, attributes: &Attributes) -> (SourceNode, Vec<String
         _ => {}
     }
     if let Some(xattrs) = fs.xattrs() {
-        let names = xattrs.xattr_names(attributes.inode).unwrap_or_else(|error| {
+        // All at once: a hostile inode has very many.
+        let mut all = xattrs.all_xattrs(attributes.inode).unwrap_or_else(|error| {
             damaged.push(format!("extended attributes: {error}"));
             Vec::new()
         });
-        for name in names {
-            match xattrs.xattr(attributes.inode, &name) {
+        if all.len() > XATTRS_MAX {
+            damaged.push(format!("extended attributes: {} of them, of which {XATTRS_MAX} are taken", all.len()));
+            all.truncate(XATTRS_MAX);
+        }
+        for (name, value) in all {
+            match value {
                 Ok(value) => node.xattrs.push((name, value)),
                 Err(error) => damaged.push(format!("extended attribute {}: {error}", escaped(&name))),
             }

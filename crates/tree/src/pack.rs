@@ -9,6 +9,7 @@ use nandkit_vfs::source::{SourceNode, SourceTree, path};
 use nandkit_vfs::{FileKind, FileSystem};
 use tar::{EntryType, Header};
 
+use crate::archive::xattr_key;
 use crate::salvage::{self, Damage};
 use crate::{ExtractReport, MountLimits, MountedTree, Note, Result, TreeError};
 
@@ -185,7 +186,7 @@ fn records(node: &SourceNode, name: &[u8], target: &[u8], size: u64) -> Vec<u8> 
     }
     if node.hard_link_of.is_none() {
         for (attribute, value) in &node.xattrs {
-            add(&[b"SCHILY.xattr.", attribute.as_slice()].concat(), value.clone());
+            add(&xattr_key(attribute), value.clone());
         }
     }
     let mut text = Vec::new();

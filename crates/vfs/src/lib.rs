@@ -137,6 +137,9 @@ pub trait Links {
     fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()>;
 }
 
+/// The name of an extended attribute, and its value or why that cannot be read.
+pub type XattrPair = (Vec<u8>, Result<Vec<u8>>);
+
 /// Reading extended attributes. Names carry their prefix (xattr(7)): `user.`, `trusted.` and `security.` with any name behind it, and where
 /// [`Features::posix_acls`] says so the two names of [`acl`].
 pub trait Xattrs {
@@ -144,6 +147,14 @@ pub trait Xattrs {
     fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>>;
     /// All names, in any order.
     fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>>;
+    /// All names, each with its value or why that cannot be read, in any order. For file systems that find one name only by going through all.
+    fn all_xattrs(&self, inode: InodeNumber) -> Result<Vec<XattrPair>> {
+        let pair = |name: Vec<u8>| {
+            let value = self.xattr(inode, &name);
+            (name, value)
+        };
+        Ok(self.xattr_names(inode)?.into_iter().map(pair).collect())
+    }
 }
 
 /// Changing extended attributes.

@@ -17,6 +17,9 @@ const BLOCK: u64 = 512;
 /// Longest extended header, name or target: more is no name.
 const EXTENDED_MAX: u64 = 16 << 20;
 
+/// Most bytes of names and attributes that hold for all entries behind: each of them gets its own.
+const GLOBAL_MAX: usize = 4096;
+
 /// Reads all headers.
 pub fn read(file: &File) -> Result<BuiltTree<Vec<Extent>>> {
     let end = file.metadata().map_err(|error| TreeError::host("archive", "reading attributes", error))?.len();
@@ -133,6 +136,13 @@ impl Reader<'_> {
                 b'K' => extended.link = name(),
                 b'g' => {
                     self.global.take_pax(&bytes).map_err(|what| self.wrong(what))?;
+                    let stored = self.global.stored_bytes();
+                    if stored > GLOBAL_MAX {
+                        let what = format!(
+                            "expected at most {GLOBAL_MAX} bytes of names and attributes for all entries, found {stored}"
+                        );
+                        return Err(self.wrong(what));
+                    }
                     extended.take_pax(&bytes).map_err(|what| self.wrong(what))?;
                 }
                 _ => extended.take_pax(&bytes).map_err(|what| self.wrong(what))?,
@@ -267,7 +277,7 @@ impl Reader<'_> {
         node.modified = extended.modified.map_or_else(seconds, Ok)?;
         node.accessed = extended.accessed.unwrap_or(node.modified);
         node.changed = extended.changed.unwrap_or(node.modified);
-        node.xattrs.clone_from(&extended.xattrs);
+        node.xattrs = extended.xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         Ok(node)
     }
 }

@@ -1,6 +1,46 @@
 //! Extended headers: what they say instead of, and beyond, the header of an entry.
 
+use std::collections::BTreeMap;
+
 use nandkit_vfs::Timestamp;
+
+use crate::mounted::XATTRS_MAX;
+
+/// What the key of an extended attribute begins with (star(5)).
+const XATTR: &[u8] = b"SCHILY.xattr.";
+
+/// How GNU tar codes what would end the name of an attribute early, and its own sign for that (`xattr_encode_keyword`): no other bytes.
+const CODES: [(u8, &[u8]); 2] = [(b'%', b"%25"), (b'=', b"%3D")];
+
+/// The key of the record of an extended attribute.
+pub fn xattr_key(name: &[u8]) -> Vec<u8> {
+    let mut key = XATTR.to_vec();
+    for byte in name {
+        match CODES.iter().find(|(coded, _)| coded == byte) {
+            Some((_, code)) => key.extend_from_slice(code),
+            None => key.push(*byte),
+        }
+    }
+    key
+}
+
+/// The name of an attribute out of its key; a sign that stands for nothing stands for itself.
+fn xattr_name(mut coded: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(coded.len());
+    while let Some((first, rest)) = coded.split_first() {
+        match CODES.iter().find(|(_, code)| coded.starts_with(code)) {
+            Some((byte, code)) => {
+                name.push(*byte);
+                coded = coded.get(code.len()..).unwrap_or_default();
+            }
+            None => {
+                name.push(*first);
+                coded = rest;
+            }
+        }
+    }
+    name
+}
 
 /// What extended headers say of the next entry.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +53,7 @@ pub struct Extended {
     pub modified: Option<Timestamp>,
     pub accessed: Option<Timestamp>,
     pub changed: Option<Timestamp>,
-    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// GNU's sparse files: version, name and size of the whole file, map.
     pub sparse_major: Option<u64>,
     pub sparse_minor: Option<u64>,
@@ -44,10 +84,19 @@ impl Extended {
         Ok(())
     }
 
+    /// Bytes of names, values and maps, with something for each attribute. Cost: the number of attributes.
+    pub fn stored_bytes(&self) -> usize {
+        let texts = [&self.path, &self.link, &self.sparse_path, &self.sparse_map];
+        let texts = texts.into_iter().flatten().map(Vec::len).sum::<usize>();
+        texts + self.xattrs.iter().map(|(name, value)| name.len() + value.len() + 64).sum::<usize>()
+    }
+
     fn take_record(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
-        if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-            self.xattrs.retain(|(known, _)| known != name);
-            self.xattrs.push((name.to_vec(), value.to_vec()));
+        if let Some(name) = key.strip_prefix(XATTR) {
+            self.xattrs.insert(xattr_name(name), value.to_vec());
+            if self.xattrs.len() > XATTRS_MAX {
+                return Err(format!("expected at most {XATTRS_MAX} extended attributes of an entry"));
+            }
             return Ok(());
         }
         let owned = (!value.is_empty()).then(|| value.to_vec());
@@ -130,7 +179,7 @@ mod tests {
         extended.take_pax(b"31 SCHILY.xattr.user.a=x\ny=\0\n12 z\n20\n11 uid=123\n").unwrap_err();
         let mut extended = Extended::default();
         extended.take_pax(b"29 SCHILY.xattr.user.a=x\ny=\0\n11 uid=123\n").unwrap();
-        assert_eq!(extended.xattrs, [(b"user.a".to_vec(), b"x\ny=\0".to_vec())]);
+        assert_eq!(extended.xattrs, BTreeMap::from([(b"user.a".to_vec(), b"x\ny=\0".to_vec())]));
         assert_eq!(extended.uid, Some(123));
         for bad in [&b"5 a=b\n"[..], b"999 a=b\n", b"x", b"7 ab=c", b"6 abc\n"] {
             assert!(Extended::default().take_pax(bad).is_err(), "{bad:?}");

@@ -55,7 +55,7 @@ pub fn numbers(text: &[u8], separator: u8) -> Result<Vec<u64>, String> {
 /// The map at the start of an entry's data (version 1.0 of GNU's PAX sparse files): a line with the count of runs, then a line for each offset and each
 /// length, padded to whole blocks. Returns the numbers and the bytes that the map takes.
 pub fn map_in_data(file: &File, at: u64, length: u64) -> Result<(Vec<u64>, u64), String> {
-    let mut text = Vec::new();
+    let (mut text, mut complete, mut told) = (Vec::new(), 0, None);
     loop {
         let mut block = [0; 512];
         let used = text.len() as u64;
@@ -64,14 +64,21 @@ pub fn map_in_data(file: &File, at: u64, length: u64) -> Result<(Vec<u64>, u64),
             return Err("expected the map of a sparse file, found its end".to_owned());
         }
         text.extend_from_slice(&block);
-        let mut lines = text.split(|byte| *byte == b'\n');
-        let complete = text.iter().filter(|byte| **byte == b'\n').count();
-        let Some(runs) = lines.next().filter(|_| complete > 0) else { continue };
-        let runs = numbers(runs, b'\n')?.first().copied().unwrap_or(0);
-        let runs = usize::try_from(runs).ok().filter(|runs| *runs <= EXTENTS_MAX);
-        let Some(runs) = runs else { return Err(format!("expected at most {EXTENTS_MAX} runs in a sparse file")) };
+        // Of the new block only, and the first line once: a map may have many blocks.
+        complete += block.iter().filter(|byte| **byte == b'\n').count();
+        let runs = match told {
+            Some(runs) => runs,
+            None if complete == 0 => continue,
+            None => {
+                let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                let runs = numbers(first, b'\n')?.first().copied().unwrap_or(0);
+                let runs = usize::try_from(runs).ok().filter(|runs| *runs <= EXTENTS_MAX);
+                runs.ok_or_else(|| format!("expected at most {EXTENTS_MAX} runs in a sparse file"))?
+            }
+        };
+        told = Some(runs);
         if complete > 2 * runs {
-            let lines: Vec<&[u8]> = lines.take(2 * runs).collect();
+            let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').skip(1).take(2 * runs).collect();
             return Ok((numbers(&lines.join(&b'\n'), b'\n')?, text.len() as u64));
         }
     }

@@ -141,6 +141,20 @@ fn the_later_entry_wins_and_missing_directories_are_made() {
 }
 
 #[test]
+fn what_holds_for_all_entries_holds_until_one_says_otherwise() {
+    let tree = read(&[
+        entry(b'g', b"", b"", b"22 SCHILY.xattr.a=all\n11 uid=123\n"),
+        entry(b'x', b"", b"", b"22 SCHILY.xattr.a=own\n"),
+        entry(b'0', b"one", b"", b""),
+        entry(b'0', b"two", b"", b""),
+    ])
+    .unwrap();
+    let found: Vec<_> = tree.nodes()[1..].iter().map(|node| (node.uid, node.xattrs.clone())).collect();
+    let with = |value: &[u8]| (123, vec![(b"a".to_vec(), value.to_vec())]);
+    assert_eq!(found, [with(b"own"), with(b"all")]);
+}
+
+#[test]
 fn what_no_tree_can_be_made_of_is_named() {
     let mut torn = entry(b'0', b"torn", b"", b"data");
     torn[0] = b'T';
@@ -148,7 +162,12 @@ fn what_no_tree_can_be_made_of_is_named() {
         let records = b"22 GNU.sparse.major=1\n25 GNU.sparse.realsize=9\n";
         vec![entry(b'x', b"", b"", records), entry(b'0', b"s", b"", map)]
     };
-    let cases: [(Vec<Vec<u8>>, &str); 11] = [
+    let many: Vec<u8> =
+        (0..=1 << 16).flat_map(|number| format!("27 SCHILY.xattr.a.{number:07}=\n").into_bytes()).collect();
+    let large = [&b"5019 SCHILY.xattr.a="[..], &[b'v'; 4998], b"\n"].concat();
+    let cases: [(Vec<Vec<u8>>, &str); 13] = [
+        (vec![entry(b'x', b"", b"", &many)], "at most 65536 extended attributes"),
+        (vec![entry(b'g', b"", b"", &large)], "for all entries"),
         (vec![entry(b'0', b"../up", b"", b"")], "\"..\""),
         (vec![entry(b'1', b"l", b"../../etc/passwd", b"")], "\"..\""),
         (vec![entry(b'1', b"l", b"nowhere", b"")], "does not exist"),

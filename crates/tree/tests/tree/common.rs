@@ -49,7 +49,10 @@ pub fn sample() -> MemoryTree {
     sparse[200_000..200_005].copy_from_slice(b"alone");
     let long = "n".repeat(120);
     let mut tagged = file(0o640);
-    tagged.xattrs = vec![(b"user.tag".to_vec(), b"line\nwith\0all \xff".to_vec()), (b"user.zero".to_vec(), Vec::new())];
+    // Names in which GNU tar has to code something, and one that looks coded.
+    let coded = (b"user.50%=half%3D%25".to_vec(), b"=%".to_vec());
+    tagged.xattrs =
+        vec![coded, (b"user.tag".to_vec(), b"line\nwith\0all \xff".to_vec()), (b"user.zero".to_vec(), Vec::new())];
     let link = SourceNode { modified: time(-5, 500), ..SourceNode::symlink(b"../b/file").owned_by(uid, gid) };
     let mut builder = MemoryTree::builder();
     let items = [
