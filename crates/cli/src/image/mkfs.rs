@@ -85,7 +85,7 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
 
 fn write(tree: &dyn SourceTree, build: &Jffs2Build, file: &mut NewFile, image: &Path) -> Result<BuildReport, Failure> {
     let regular = tree.nodes().iter().filter(|node| node.kind == FileKind::Regular && node.hard_link_of.is_none());
-    let total: u64 = regular.map(|node| node.size).sum();
+    let total = regular.fold(0_u64, |total, node| total.saturating_add(node.size));
     let bar = Bar::new();
     let show = |done: u64| bar.show_share(done, total, || format!("{} of {}", format_bytes(done), format_bytes(total)));
     let mut out = BufWriter::with_capacity(1 << 20, file.file());

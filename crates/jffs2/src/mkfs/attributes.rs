@@ -8,6 +8,7 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
 use crate::acl;
 use crate::encode::{InodeFields, XattrFields, xattr_node, xref_node};
 use crate::layout::{ByteOrder, xattr_prefix};
+use crate::xattr::split_name;
 
 /// `st_mode >> 12` of a kind (POSIX `S_IFMT`; dirent's `d_type` has the same numbers).
 pub(super) const fn kind_of(kind: FileKind) -> u8 {
@@ -47,16 +48,6 @@ pub(super) fn fields_of(node: &SourceNode, inode: u32, version: u32) -> InodeFie
         accessed: seconds(node.accessed),
         modified: seconds(node.modified),
         changed: seconds(node.changed),
-    }
-}
-
-/// A device number as its node's data: 16 bits where both parts fit a byte, else 32 bits (include/linux/kdev_t.h).
-pub(super) fn device_bytes(order: ByteOrder, device: u64) -> Vec<u8> {
-    let (major, minor) = ((device >> 32) as u32, device as u32);
-    if major < 256 && minor < 256 {
-        order.bytes16((major << 8 | minor) as u16).to_vec()
-    } else {
-        order.bytes32(minor & 0xFF | (major & 0xFFF) << 8 | (minor & 0xFFF00) << 12).to_vec()
     }
 }
 
@@ -101,23 +92,16 @@ impl Attributes {
 /// Prefix, name behind it and value as the format stores them.
 fn stored(order: ByteOrder, name: &[u8], value: &[u8]) -> Result<(u8, Vec<u8>, Vec<u8>)> {
     let shown = || String::from_utf8_lossy(name).into_owned();
-    let acl_names: [(&[u8], u8); 2] = [
-        (b"system.posix_acl_access", xattr_prefix::ACL_ACCESS),
-        (b"system.posix_acl_default", xattr_prefix::ACL_DEFAULT),
-    ];
-    if let Some((_, prefix)) = acl_names.iter().find(|(full, _)| *full == name) {
-        let value = acl::to_stored(order, value).ok_or_else(|| {
-            FsError::new(ErrorKind::InvalidArgument, format!("{} is no access control list of version 2", shown()))
-        })?;
-        return Ok((*prefix, Vec::new(), value));
-    }
-    let prefixes: [(&[u8], u8); 3] =
-        [(b"user.", xattr_prefix::USER), (b"security.", xattr_prefix::SECURITY), (b"trusted.", xattr_prefix::TRUSTED)];
-    let found = prefixes.iter().find_map(|(text, prefix)| Some((*prefix, name.strip_prefix(*text)?)));
-    let Some((prefix, behind)) = found else {
+    let Some((prefix, behind)) = split_name(name) else {
         let text = format!("attribute {}; JFFS2 holds user., security., trusted. and POSIX ACLs", shown());
         return Err(FsError::new(ErrorKind::NotSupported, text));
     };
+    if matches!(prefix, xattr_prefix::ACL_ACCESS | xattr_prefix::ACL_DEFAULT) {
+        let value = acl::to_stored(order, value).ok_or_else(|| {
+            FsError::new(ErrorKind::InvalidArgument, format!("{} is no access control list of version 2", shown()))
+        })?;
+        return Ok((prefix, Vec::new(), value));
+    }
     if behind.is_empty() || behind.len() > 255 || value.len() > usize::from(u16::MAX) {
         let text = format!(
             "attribute {} has a name of {} and a value of {} bytes; JFFS2 holds 255 and 65535",

@@ -17,7 +17,8 @@ pub use options::{BuildOptions, OobPages};
 
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::layout::{INODE_SIZE, MIN_DATA, NAME_MAX, ROOT, compression, padded};
-use crate::write::INODE_ENTRY;
+use crate::write::attributes::attachment;
+use crate::write::{FILE_SIZE_MAX, INODE_ENTRY};
 use attributes::{Attributes, fields_of, kind_of};
 use content::{Page, Part};
 use place::Placer;
@@ -106,7 +107,7 @@ impl<'a> Builder<'a> {
         let mut numbers = Vec::with_capacity(nodes.len());
         let mut last = ROOT - 1;
         for (index, node) in nodes.iter().enumerate() {
-            check_node(nodes, index)?;
+            check_node(options, nodes, index)?;
             numbers.push(match node.hard_link_of {
                 Some(first) => numbers.get(first).copied().unwrap_or(ROOT),
                 None => {
@@ -179,17 +180,9 @@ impl<'a> Builder<'a> {
         self.report.inodes += 1;
         self.report.times_clamped += attributes::clamped(node);
         if node.kind != FileKind::Regular || node.size == 0 {
-            let device;
-            let data: &[u8] = match node.kind {
-                FileKind::Symlink => &node.target,
-                FileKind::BlockDevice | FileKind::CharacterDevice => {
-                    device = attributes::device_bytes(self.options.order, node.device);
-                    &device
-                }
-                _ => &[],
-            };
+            let data = attachment(self.options.order, node.kind, &node.target, node.device)?;
             let size = u32::try_from(data.len()).unwrap_or(u32::MAX);
-            let piece = Piece { offset: 0, size, compression: compression::NONE, bytes: data };
+            let piece = Piece { offset: 0, size, compression: compression::NONE, bytes: &data };
             let file_size = if node.kind == FileKind::Symlink { size } else { 0 };
             let fields = InodeFields { file_size, ..self.fields(index) };
             self.node.clear();
@@ -353,7 +346,7 @@ fn at(nodes: &[SourceNode], index: usize, error: FsError) -> FsError {
 }
 
 /// Refuses what the format cannot hold.
-fn check_node(nodes: &[SourceNode], index: usize) -> Result<()> {
+fn check_node(options: &BuildOptions, nodes: &[SourceNode], index: usize) -> Result<()> {
     let node = &nodes[index];
     let wrong = |kind, text: String| Err(at(nodes, index, FsError::new(kind, text)));
     if node.name.len() > NAME_MAX {
@@ -362,12 +355,13 @@ fn check_node(nodes: &[SourceNode], index: usize) -> Result<()> {
             format!("a name of {} bytes; JFFS2 holds up to {NAME_MAX}", node.name.len()),
         );
     }
-    if node.size > u64::from(u32::MAX) {
+    if node.size > u64::from(FILE_SIZE_MAX) {
         return wrong(
             ErrorKind::FileTooBig,
-            format!("{} bytes; JFFS2 holds files of up to {} bytes", node.size, u32::MAX),
+            format!("{} bytes; JFFS2 holds files of up to {FILE_SIZE_MAX} bytes", node.size),
         );
     }
+    attachment(options.order, node.kind, &node.target, node.device).map_err(|error| at(nodes, index, error))?;
     for (what, number) in [("owner", node.uid), ("group", node.gid)] {
         if number > u32::from(u16::MAX) {
             return wrong(

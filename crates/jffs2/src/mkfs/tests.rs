@@ -134,15 +134,37 @@ fn an_image_is_filled_up_to_its_size_or_refused() {
     assert_eq!(error.kind, ErrorKind::NoSpace);
 }
 
+/// A tree whose one file says that it has so many bytes.
+struct Claims(Vec<SourceNode>);
+
+impl SourceTree for Claims {
+    fn nodes(&self) -> &[SourceNode] {
+        &self.0
+    }
+
+    fn read(&self, _: usize, _: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
+        into.fill(1);
+        Ok(into.len())
+    }
+}
+
 #[test]
 fn what_the_format_cannot_hold_is_refused_by_path() {
     let owner = SourceNode::new(FileKind::Regular, 0o644).owned_by(70_000, 0);
     let name = vec![b'x'; 255];
+    let huge = SourceNode { size: 1 << 31, ..SourceNode::new(FileKind::Regular, 0o644) };
+    let device = |major, minor| SourceNode::device(FileKind::BlockDevice, 0o600, major, minor);
     for (path, node, kind, text) in [
         (b"a".to_vec(), owner, ErrorKind::NotSupported, "/a: the owner is 70000"),
         (name, SourceNode::new(FileKind::Regular, 0o644), ErrorKind::NameTooLong, "a name of 255 bytes"),
+        (b"major".to_vec(), device(5000, 0), ErrorKind::InvalidArgument, "/major: device numbers"),
+        (b"minor".to_vec(), device(0, 1 << 20), ErrorKind::InvalidArgument, "/minor: device numbers"),
+        (b"none".to_vec(), SourceNode::symlink(b""), ErrorKind::InvalidArgument, "/none: a link's target"),
+        (b"nul".to_vec(), SourceNode::symlink(b"a\0b"), ErrorKind::InvalidArgument, "/nul: a link's target"),
+        (b"long".to_vec(), SourceNode::symlink(&[b'x'; 255]), ErrorKind::NameTooLong, "/long: a link's target"),
+        (b"huge".to_vec(), huge, ErrorKind::FileTooBig, "/huge: 2147483648 bytes"),
     ] {
-        let tree = MemoryTree::new([(path, node, Vec::new())]).unwrap();
+        let tree = Claims(vec![SourceNode::new(FileKind::Directory, 0o755), SourceNode { name: path, ..node }]);
         let error = build(&tree, &BuildOptions::default(), &mut Vec::new(), &|_| {}).unwrap_err();
         assert_eq!(error.kind, kind);
         assert!(error.detail.contains(text), "{}", error.detail);

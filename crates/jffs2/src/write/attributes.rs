@@ -2,7 +2,7 @@
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
-use nandkit_vfs::{AttributeChange, ErrorKind, FsError, Result, Timestamp};
+use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, Result, Timestamp};
 
 use super::allocate::Urgency;
 use super::data::FILE_SIZE_MAX;
@@ -17,9 +17,31 @@ pub(super) fn to_seconds(time: Timestamp) -> u32 {
     time.0.div_euclid(1_000_000_000).clamp(0, i64::from(u32::MAX)) as u32
 }
 
+/// The longest target of a symbolic link in bytes (fs/jffs2/dir.c).
+const TARGET_MAX: usize = 254;
+
+/// What is attached to the attributes of a new inode: a link's target, a device's number. Errors: `NameTooLong` and `InvalidArgument` where the format holds no such.
+pub(crate) fn attachment(order: ByteOrder, kind: FileKind, target: &[u8], device: u64) -> Result<Vec<u8>> {
+    let invalid = |what: &str| Err(FsError::new(ErrorKind::InvalidArgument, what));
+    match kind {
+        FileKind::Symlink if target.len() > TARGET_MAX => {
+            Err(FsError::new(ErrorKind::NameTooLong, format!("a link's target has at most {TARGET_MAX} bytes")))
+        }
+        FileKind::Symlink if target.is_empty() || target.contains(&0) => {
+            invalid("a link's target is not empty and holds no NUL")
+        }
+        FileKind::Symlink => Ok(target.to_vec()),
+        FileKind::BlockDevice | FileKind::CharacterDevice => {
+            let bytes = device_bytes(order, device);
+            bytes.map_or_else(|| invalid("device numbers have 12 bits (major) and 20 bits (minor)"), Ok)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// A device's number as a node holds it (fs/jffs2/nodelist.h, `jffs2_encode_dev`): two bytes where major and minor number fit one each, else four as in the kernel's `new_encode_dev`.
 /// `None` where it does not fit.
-pub(super) fn device_bytes(order: ByteOrder, device: u64) -> Option<Vec<u8>> {
+fn device_bytes(order: ByteOrder, device: u64) -> Option<Vec<u8>> {
     let (major, minor) = ((device >> 32) as u32, device as u32);
     match (major, minor) {
         (0..256, 0..256) => Some(order.bytes16((major << 8 | minor) as u16).to_vec()),

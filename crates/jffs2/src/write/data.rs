@@ -13,7 +13,7 @@ use crate::volume::Jffs2;
 use nandkit_cleaning::separation::Stamp;
 
 /// Bytes of a file at the most: Linux sets no limit of its own for JFFS2, which leaves the one of system calls without large files.
-pub(super) const FILE_SIZE_MAX: u32 = u32::MAX >> 1;
+pub(crate) const FILE_SIZE_MAX: u32 = u32::MAX >> 1;
 
 /// Data as they go into a node: how, how many of them, into which bytes.
 struct Packed {

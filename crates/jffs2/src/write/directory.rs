@@ -5,7 +5,7 @@ use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, NewNode, RenameFlags, Result};
 
 use super::allocate::{Need, Urgency};
-use super::attributes::device_bytes;
+use super::attributes::attachment;
 use crate::encode::{DirentFields, InodeFields, Piece};
 use crate::inode::{Body, Entries, Entry, Inode, is_name};
 use crate::layout::{DIRENT_SIZE, INODE_SIZE, NAME_MAX, ROOT, compression};
@@ -16,8 +16,6 @@ use crate::write::summary::{DIRENT_ENTRY, INODE_ENTRY};
 pub(super) const REGULAR: u32 = 0o100_000;
 /// The type bits of a directory's mode.
 pub(super) const DIRECTORY: u32 = 0o040_000;
-/// The longest target of a symbolic link in bytes (fs/jffs2/dir.c).
-const TARGET_MAX: usize = 254;
 
 const fn format_of(kind: FileKind) -> u32 {
     match kind {
@@ -87,21 +85,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// What is attached to a new inode's attributes.
     fn attachment(&self, node: &NewNode<'_>) -> Result<Vec<u8>> {
-        let invalid = |what: &str| Err(FsError::new(ErrorKind::InvalidArgument, what));
-        match node.kind {
-            FileKind::Symlink if node.target.len() > TARGET_MAX => {
-                Err(FsError::new(ErrorKind::NameTooLong, format!("a link's target has at most {TARGET_MAX} bytes")))
-            }
-            FileKind::Symlink if node.target.is_empty() || node.target.contains(&0) => {
-                invalid("a link's target is not empty and holds no NUL")
-            }
-            FileKind::Symlink => Ok(node.target.to_vec()),
-            FileKind::BlockDevice | FileKind::CharacterDevice => {
-                let bytes = device_bytes(self.medium.order(), node.device);
-                bytes.map_or_else(|| invalid("device numbers have 12 bits (major) and 20 bits (minor)"), Ok)
-            }
-            _ => Ok(Vec::new()),
-        }
+        attachment(self.medium.order(), node.kind, node.target, node.device)
     }
 
     /// Makes an inode and its name.
