@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
-use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result, Xattrs, acl};
+use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result, XattrPair, Xattrs, acl};
 
 use crate::NodeAddress;
 use crate::layout::{ByteOrder, Header, node_type, xattr_prefix};
@@ -65,6 +65,8 @@ pub struct XattrTable {
     pub attributes: BTreeMap<u32, Attribute>,
     /// By inode and attribute number; dead ones included as long as nodes of theirs are on the flash.
     pub references: BTreeMap<(u32, u32), Reference>,
+    /// For [`Jffs2::user_of`]: an inode that had each attribute when that was first asked for.
+    pub users: OnceLock<BTreeMap<u32, u32>>,
     /// The highest number of an attribute ever seen.
     pub highest_id: u32,
     /// The highest sequence number of a reference ever seen, without its lowest bit.
@@ -138,10 +140,22 @@ impl<F: Flash> Jffs2<F> {
         Ok(attribute.content.get_or_init(|| content).as_deref())
     }
 
-    /// An inode that has the attribute.
+    /// An inode that has the attribute. Cost: the first time a pass over all references, then none unless the inode was changed meanwhile.
     pub(crate) fn user_of(&self, id: u32) -> Option<u32> {
-        let mut all = self.xattrs.references.iter();
-        all.find(|((_, of), reference)| *of == id && !reference.is_dead()).map(|((inode, _), _)| *inode)
+        let table = &self.xattrs;
+        let mut living = table.references.iter().filter(|(_, reference)| !reference.is_dead()).map(|(key, _)| *key);
+        let users = table.users.get_or_init(|| {
+            let mut users = BTreeMap::new();
+            living.clone().for_each(|(inode, id)| _ = users.entry(id).or_insert(inode));
+            users
+        });
+        let known = users
+            .get(&id)
+            .filter(|inode| table.references.get(&(**inode, id)).is_some_and(|reference| !reference.is_dead()));
+        let changed = || table.attributes.get(&id).is_some_and(|attribute| attribute.users > 0);
+        known
+            .copied()
+            .or_else(|| if changed() { living.find(|(_, of)| *of == id).map(|(inode, _)| inode) } else { None })
     }
 
     fn read_attribute(
@@ -183,6 +197,19 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
+impl<F: Flash> Jffs2<F> {
+    /// A value as programs know it. Errors: `Corrupt` for an access control list that is none.
+    fn value_outside(&self, inode: u32, content: &AttributeContent) -> Result<Vec<u8>> {
+        if !matches!(content.prefix, xattr_prefix::ACL_ACCESS | xattr_prefix::ACL_DEFAULT) {
+            return Ok(content.value.to_vec());
+        }
+        let value = crate::acl::from_stored(self.medium.order(), &content.value);
+        value.ok_or_else(|| {
+            FsError::new(ErrorKind::Corrupt, format!("the access control list of inode {inode} is not well formed"))
+        })
+    }
+}
+
 impl<F: Flash> Xattrs for Jffs2<F> {
     fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
         let number = self.living(inode)?;
@@ -190,20 +217,20 @@ impl<F: Flash> Xattrs for Jffs2<F> {
             FsError::new(ErrorKind::NoAttribute, format!("inode {number} has no {:?}", String::from_utf8_lossy(name)))
         };
         let all = self.attributes_of(number)?;
-        let (prefix, _) = split_name(name).ok_or_else(missing)?;
+        split_name(name).ok_or_else(missing)?;
         let found = all.into_iter().find(|(_, content)| content.full_name().as_deref() == Some(name));
         let (_, content) = found.ok_or_else(missing)?;
-        if !matches!(prefix, xattr_prefix::ACL_ACCESS | xattr_prefix::ACL_DEFAULT) {
-            return Ok(content.value.to_vec());
-        }
-        let value = crate::acl::from_stored(self.medium.order(), &content.value);
-        value.ok_or_else(|| {
-            FsError::new(ErrorKind::Corrupt, format!("the access control list of inode {number} is not well formed"))
-        })
+        self.value_outside(number, content)
     }
 
     fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
         let number = self.living(inode)?;
         Ok(self.attributes_of(number)?.into_iter().filter_map(|(_, content)| content.full_name()).collect())
+    }
+
+    fn all_xattrs(&self, inode: InodeNumber) -> Result<Vec<XattrPair>> {
+        let number = self.living(inode)?;
+        let pair = |content: &AttributeContent| Some((content.full_name()?, self.value_outside(number, content)));
+        Ok(self.attributes_of(number)?.into_iter().filter_map(|(_, content)| pair(content)).collect())
     }
 }

@@ -141,41 +141,19 @@ impl<F: Flash> Jffs2<F> {
     /// Names of inodes of which nothing is left go, and with them what they held.
     fn drop_names(&self, whole: &mut Whole, refused: &BTreeSet<NodeAddress>, plan: &mut RepairPlan) {
         let own: BTreeSet<u32> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
-        loop {
-            let reached = reached(&whole.names);
-            let parents: BTreeSet<u32> = whole.names.iter().map(|(name, _)| name.parent).collect();
-            let stands = |inode: u32| inode == 0 || own.contains(&inode) || parents.contains(&inode);
-            let mut newest: BTreeMap<(u32, &[u8]), (u32, NodeAddress)> = BTreeMap::new();
-            for (name, _) in &whole.names {
-                let known = newest.entry((name.parent, &name.name)).or_default();
-                *known = (*known).max((name.version, name.at));
+        let gone = gone(&whole.names, &own, refused);
+        whole.names.retain(|(name, _)| {
+            let keep = !gone.contains(&(name.parent, name.name.clone()));
+            if !keep {
+                let shown = String::from_utf8_lossy(&name.name);
+                let detail = format!(
+                    "the name {shown:?} of inode {}, or an older one of that name: the inode or the directory is not there",
+                    name.inode
+                );
+                plan.dropped.push(self.dropped(name.at, name.parent, &detail));
             }
-            let is_newest = |name: &Name| newest.get(&(name.parent, &*name.name)).is_some_and(|(_, at)| *at == name.at);
-            let gone: BTreeSet<(u32, Box<[u8]>)> = whole
-                .names
-                .iter()
-                .filter(|(name, _)| {
-                    let is_stray = name.inode != 0 && !own.contains(&name.parent) && !reached.contains(&name.parent);
-                    refused.contains(&name.at) || is_newest(name) && (is_stray || !stands(name.inode))
-                })
-                .map(|(name, _)| (name.parent, name.name.clone()))
-                .collect();
-            if gone.is_empty() {
-                return;
-            }
-            whole.names.retain(|(name, _)| {
-                let keep = !gone.contains(&(name.parent, name.name.clone()));
-                if !keep {
-                    let shown = String::from_utf8_lossy(&name.name);
-                    let detail = format!(
-                        "the name {shown:?} of inode {}, or an older one of that name: the inode or the directory is not there",
-                        name.inode
-                    );
-                    plan.dropped.push(self.dropped(name.at, name.parent, &detail));
-                }
-                keep
-            });
-        }
+            keep
+        });
     }
 
     fn whole_nodes(&self, block: BlockIndex, bad: &BTreeMap<NodeAddress, Damage>, whole: &mut Whole) -> Result<()> {
@@ -319,13 +297,59 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// The inodes to which the newest names lead from the root.
-fn reached(names: &[(Name, u32)]) -> BTreeSet<u32> {
-    let mut newest: BTreeMap<(u32, &[u8]), (u32, NodeAddress, u32)> = BTreeMap::new();
+/// A directory and a name in it, and the newest that is said of it: version, address, inode.
+type Newest<'a> = BTreeMap<(u32, &'a [u8]), (u32, NodeAddress, u32)>;
+
+/// The names that go: those refused; those in directories without nodes of their own that cannot be reached; those of inodes that have neither nodes nor names in them, up the tree.
+/// `own`: inodes with nodes of their own. Cost: each name is looked at a few times, however deep it is.
+fn gone(names: &[(Name, u32)], own: &BTreeSet<u32>, refused: &BTreeSet<NodeAddress>) -> BTreeSet<(u32, Box<[u8]>)> {
+    let mut newest = Newest::new();
     for (name, _) in names {
         let known = newest.entry((name.parent, &name.name)).or_default();
         *known = (*known).max((name.version, name.at, name.inode));
     }
+    let mut gone = BTreeSet::new();
+    for (name, _) in names.iter().filter(|(name, _)| refused.contains(&name.at)) {
+        leave_out(&mut newest, &mut gone, (name.parent, &name.name));
+    }
+    // What goes from here on hides nothing: its directory is not reached, or its inode holds no names.
+    let reached = reached(&newest);
+    let is_stray = |((parent, _), (_, _, inode)): (&(u32, &[u8]), &(u32, NodeAddress, u32))| {
+        *inode != 0 && !own.contains(parent) && !reached.contains(parent)
+    };
+    let stray: Vec<(u32, &[u8])> = newest.iter().filter(|found| is_stray(*found)).map(|(place, _)| *place).collect();
+    stray.into_iter().for_each(|place| leave_out(&mut newest, &mut gone, place));
+    // How many names each inode holds, and which names lead to it.
+    let mut held: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut leading: BTreeMap<u32, Vec<(u32, &[u8])>> = BTreeMap::new();
+    for (place, (_, _, inode)) in newest.iter() {
+        *held.entry(place.0).or_default() += 1;
+        leading.entry(*inode).or_default().push(*place);
+    }
+    let stands = |inode: u32, held: &BTreeMap<u32, usize>| {
+        inode == 0 || own.contains(&inode) || held.get(&inode).is_some_and(|count| *count > 0)
+    };
+    let mut next: Vec<u32> = leading.keys().copied().filter(|inode| !stands(*inode, &held)).collect();
+    while let Some(inode) = next.pop() {
+        for place in leading.remove(&inode).unwrap_or_default() {
+            leave_out(&mut newest, &mut gone, place);
+            let Some(count) = held.get_mut(&place.0) else { continue };
+            *count = count.saturating_sub(1);
+            if !stands(place.0, &held) {
+                next.push(place.0);
+            }
+        }
+    }
+    gone
+}
+
+fn leave_out<'a>(newest: &mut Newest<'a>, gone: &mut BTreeSet<(u32, Box<[u8]>)>, place: (u32, &'a [u8])) {
+    newest.remove(&place);
+    gone.insert((place.0, Box::from(place.1)));
+}
+
+/// The inodes to which the newest names lead from the root.
+fn reached(newest: &Newest<'_>) -> BTreeSet<u32> {
     let (mut reached, mut next) = (BTreeSet::from([ROOT]), vec![ROOT]);
     while let Some(parent) = next.pop() {
         let inside = newest.range((parent, &[][..])..).take_while(|((of, _), _)| *of == parent);
