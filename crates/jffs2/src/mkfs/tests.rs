@@ -142,7 +142,7 @@ impl SourceTree for Claims {
         &self.0
     }
 
-    fn read(&self, _: usize, _: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
+    fn read(&self, _: usize, _: u64, into: &mut [u8]) -> Result<usize> {
         into.fill(1);
         Ok(into.len())
     }
