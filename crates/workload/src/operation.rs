@@ -125,6 +125,20 @@ impl FileData {
             }
         }
     }
+
+    /// The content of one piece of a write, counted from 0: of an original its bytes in their order, else a record of its own, since making a part of a
+    /// record costs as much as making all before it. Records are counted from 0, and pieces are fewer than 2^16.
+    pub(crate) fn piece(self, piece: u32) -> Self {
+        match self {
+            Self::Described(description) => {
+                Self::Described(Description { record: description.record ^ u64::from(piece) << 48, ..description })
+            }
+            Self::Original { number, offset } => {
+                let before = u64::from(piece) * u64::from(crate::PIECE_BYTES_MAX);
+                Self::Original { number, offset: offset.saturating_add(before) }
+            }
+        }
+    }
 }
 
 /// One operation on a file system.

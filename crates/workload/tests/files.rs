@@ -169,6 +169,21 @@ fn a_full_volume_is_an_error_that_says_so() {
 }
 
 #[test]
+fn long_requests_go_to_the_file_system_in_pieces() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.iolog");
+    let lines = "write 0 200000\nf write 70000 65537\nf read 0 536870912\nf read 65536 65536\nf read 300000000 65537\n";
+    std::fs::write(&path, format!("fio version 2 iolog\nf add\nf open\nf {lines}")).unwrap();
+    let (fs, report) = run(&format!("trace:{},fill=false", path.display()), 1);
+    let measured = report.phase(Phase::Measure).unwrap();
+    assert_eq!((measured.operations(OperationKind::Write), measured.operations(OperationKind::Read)), (2, 3));
+    assert_eq!((measured.user_bytes_written, measured.user_bytes_read), (265_537, 265_536));
+    // 200,000 and 65,537 bytes are four pieces and two.
+    assert_eq!(measured.latency(OperationKind::Write).unwrap().max(), Nanos::from_millis(4));
+    assert_eq!(fs.longest.into_inner(), nandkit_workload::PIECE_BYTES_MAX as usize);
+}
+
+#[test]
 fn progress_is_told_and_can_stop_the_run() {
     let spec: WorkloadSpec = "overwrite:files=8,file_size=1M".parse().unwrap();
     let mut fs = SlowFileSystem::new();

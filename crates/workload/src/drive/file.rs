@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use nandkit_units::{Clock, Described, Nanos, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, FsError, InodeNumber, NewNode, RenameFlags};
 
+use super::PIECE_BYTES_MAX;
 use super::expected::ExpectedContent;
 use crate::error::{Result, WorkloadError};
 use crate::operation::{FileData, FileOperation, FileSlot, FileWorkload, OperationKind, Phase};
@@ -29,6 +30,8 @@ pub(super) struct Entry {
 ///
 /// Latencies are differences of the injected clock, which the file system advances. For an operation that arrives at a stated instant (open
 /// loop) the latency counts from its arrival, so that the waiting for the operations before it is in it.
+///
+/// A read or write of more than [`PIECE_BYTES_MAX`] goes to the file system in pieces of that size, one after the other, each with a content of its own.
 #[derive(Debug)]
 pub struct FileDriver {
     pub(super) clock: Clock,
@@ -267,29 +270,39 @@ impl FileDriver {
         fs: &mut dyn FileSystem,
     ) -> Result<()> {
         let inode = self.entry(slot)?.inode;
-        let payload = match data {
-            FileData::Described(description) => Payload::Described(Described { description, length }),
-            FileData::Original { number, offset } => {
-                self.buffer.resize(length as usize, 0);
-                workload.original(number, offset, &mut self.buffer)?;
-                Payload::Bytes(&self.buffer)
+        let what = |driver: &Self| format!("write {length} bytes to {} at {offset}", driver.path(slot));
+        let mut done = 0;
+        // A write of nothing goes to the file system, too.
+        for piece in 0.. {
+            let size = (length - done).min(PIECE_BYTES_MAX);
+            let data = data.piece(piece);
+            let at = offset.saturating_add(u64::from(done));
+            let payload = match data {
+                FileData::Described(description) => Payload::Described(Described { description, length: size }),
+                FileData::Original { number, offset } => {
+                    self.buffer.resize(size as usize, 0);
+                    workload.original(number, offset, &mut self.buffer)?;
+                    Payload::Bytes(&self.buffer)
+                }
+            };
+            let written = changes(fs)
+                .and_then(|fs| fs.write(inode, at, payload))
+                .map_err(|source| self.failed(what(self), source))?;
+            if written != size as usize {
+                let taken = done as usize + written;
+                let detail = format!("took {taken} of {length} bytes; use a smaller workload or a larger device");
+                return Err(self.failed(what(self), FsError::new(ErrorKind::NoSpace, detail)));
             }
-        };
-        let written = changes(fs).and_then(|fs| fs.write(inode, offset, payload)).and_then(|written| {
-            if written == length as usize {
-                return Ok(());
+            let verify = self.verify;
+            let entry = self.entry_mut(slot)?;
+            entry.size = entry.size.max(at.saturating_add(u64::from(size)));
+            if verify {
+                entry.expected.write(at, u64::from(size), data);
             }
-            let detail = format!("took {written} of {length} bytes; use a smaller workload or a larger device");
-            Err(FsError::new(ErrorKind::NoSpace, detail))
-        });
-        if let Err(source) = written {
-            return Err(self.failed(format!("write {length} bytes to {} at {offset}", self.path(slot)), source));
-        }
-        let verify = self.verify;
-        let entry = self.entry_mut(slot)?;
-        entry.size = entry.size.max(offset.saturating_add(u64::from(length)));
-        if verify {
-            entry.expected.write(offset, u64::from(length), data);
+            done += size;
+            if done == length {
+                break;
+            }
         }
         Ok(())
     }
@@ -305,21 +318,31 @@ impl FileDriver {
         let entry = self.entry(slot)?;
         let (inode, there) = (entry.inode, entry.size.saturating_sub(offset).min(u64::from(length)));
         let what = |driver: &Self| format!("read {length} bytes of {} at {offset}", driver.path(slot));
-        if self.verify {
-            self.buffer.resize(length as usize, 0);
+        let mut done = 0;
+        // Up to the first piece that ends short: there the file ends.
+        loop {
+            let size = (length - done).min(PIECE_BYTES_MAX);
+            let at = offset.saturating_add(u64::from(done));
+            if self.verify {
+                self.buffer.resize(size as usize, 0);
+            }
+            let into = if self.verify { ReadInto::Bytes(&mut self.buffer) } else { ReadInto::Nothing { length: size } };
+            let read = fs.read(inode, at, into).map_err(|source| self.failed(what(self), source))?;
+            let expected = there.saturating_sub(u64::from(done)).min(u64::from(size));
+            if read as u64 != expected {
+                return Err(WorkloadError::Mismatch {
+                    place: self.path(slot),
+                    detail: format!("{}: got {} bytes, expected {there}", what(self), u64::from(done) + read as u64),
+                });
+            }
+            if self.verify {
+                self.compare_buffer(slot, at, read, workload)?;
+            }
+            done += size;
+            if expected < u64::from(size) || done == length {
+                return Ok(there);
+            }
         }
-        let into = if self.verify { ReadInto::Bytes(&mut self.buffer) } else { ReadInto::Nothing { length } };
-        let read = fs.read(inode, offset, into).map_err(|source| self.failed(what(self), source))?;
-        if read as u64 != there {
-            return Err(WorkloadError::Mismatch {
-                place: self.path(slot),
-                detail: format!("{}: got {read} bytes, expected {there}", what(self)),
-            });
-        }
-        if self.verify {
-            self.compare_buffer(slot, offset, read, workload)?;
-        }
-        Ok(there)
     }
 
     fn truncate(&mut self, slot: FileSlot, size: u64, fs: &mut dyn FileSystem) -> Result<()> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result, Trim};
 use nandkit_units::{Clock, Content, Context, Done, Lba, Nanos, Payload, ReadInto};
@@ -101,12 +102,19 @@ pub struct SlowFileSystem {
     pub clock: Clock,
     /// Flips a bit of every read that covers byte 0 of a file, when set.
     pub corrupts_reads: bool,
+    /// The longest read or write that it was asked for.
+    pub longest: AtomicUsize,
 }
 
 impl SlowFileSystem {
     pub fn new() -> Self {
         let clock = Clock::default();
-        Self { model: ModelFileSystem::new(ModelOptions::POSIX, clock.clone()), clock, corrupts_reads: false }
+        Self {
+            model: ModelFileSystem::new(ModelOptions::POSIX, clock.clone()),
+            clock,
+            corrupts_reads: false,
+            longest: 0.into(),
+        }
     }
 
     fn pass(&self, span: Nanos) {
@@ -149,6 +157,7 @@ impl FileSystem for SlowFileSystem {
     }
     fn read(&self, inode: InodeNumber, offset: u64, mut into: ReadInto<'_>) -> FsResult<usize> {
         self.pass(Nanos::from_micros(100));
+        self.longest.fetch_max(into.len(), Ordering::Relaxed);
         let length = u32::try_from(into.len()).unwrap();
         let mut content = Content::new();
         let read = self.model.read(inode, offset, ReadInto::Content { content: &mut content, length })?;
@@ -173,6 +182,7 @@ impl Changes for SlowFileSystem {
     }
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> FsResult<usize> {
         self.pass(Nanos::from_millis(1));
+        self.longest.fetch_max(data.len(), Ordering::Relaxed);
         self.model.changes().unwrap().write(inode, offset, data)
     }
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> FsResult<Attributes> {
