@@ -311,7 +311,7 @@ impl FileWorkload for AccessFile {
             Some(Step::Read(block)) => Some(FileOperation::Read { slot: FILE, offset: block * size, length }),
             Some(Step::Sync) => Some(FileOperation::Sync { slot: Some(FILE) }),
             Some(Step::Trim(_)) => return Err(WorkloadError::inconsistent("trims on a file")),
-            // Each phase ends durable, so that a write-back cache owes nothing to the next one.
+            // A sync of this workload's own, counted in its phase. (Others sync as their rules say; after each phase the lab syncs, uncounted.)
             None if std::mem::take(&mut self.end_sync) => Some(FileOperation::Sync { slot: Some(FILE) }),
             None => None,
         })

@@ -130,19 +130,19 @@ impl TreeFiles {
         };
         self.copied += 1;
         let parent = entry.parent.map_or(FileSlot::ROOT, slot);
-        let Some(size) = entry.size else {
+        if let Some(size) = entry.size {
+            self.script.create(slot(number), parent, name.clone());
+            let mut offset = 0;
+            while offset < size {
+                let length = PIECE.min(size - offset);
+                let data = FileData::Original { number: number as u32, offset };
+                self.script.write_data(slot(number), offset, length, data);
+                offset += length;
+            }
+            self.files.push(File { slot: slot(number), parent, size });
+        } else {
             self.script.make_directory(slot(number), parent, name.clone());
-            return true;
-        };
-        self.script.create(slot(number), parent, name.clone());
-        let mut offset = 0;
-        while offset < size {
-            let length = PIECE.min(size - offset);
-            let data = FileData::Original { number: number as u32, offset };
-            self.script.write_data(slot(number), offset, length, data);
-            offset += length;
         }
-        self.files.push(File { slot: slot(number), parent, size });
         if self.copied == self.source.entries().len() {
             self.script.sync(None);
         }
@@ -267,19 +267,35 @@ impl FileWorkload for TreeFiles {
 mod tests {
     use super::*;
 
+    struct Given(Vec<TreeEntry>);
+
+    impl TreeSource for Given {
+        fn entries(&self) -> &[TreeEntry] {
+            &self.0
+        }
+        fn read(&mut self, _: usize, _: u64, into: &mut [u8]) -> Result<()> {
+            into.fill(0);
+            Ok(())
+        }
+        fn identify(&self, _: &mut dyn FnMut(&[u8])) {}
+    }
+
+    #[test]
+    fn the_copying_ends_with_one_sync_whatever_comes_last() {
+        let entry = |name: &str, size| TreeEntry { parent: None, name: name.as_bytes().to_vec(), size };
+        for sizes in [[Some(1), None], [None, Some(1)], [None, None]] {
+            let entries = vec![entry("a", sizes[0]), entry("b", sizes[1])];
+            let mut files = TreeFiles::new(Tree::default(), Box::new(Given(entries)), 1, 1 << 20).unwrap();
+            files.begin(Phase::Fill);
+            let operations: Vec<_> = std::iter::from_fn(|| files.next_operation().unwrap()).collect();
+            let is_sync = |operation: &FileOperation| matches!(operation, FileOperation::Sync { slot: None });
+            assert!(is_sync(operations.last().unwrap()), "{operations:?}");
+            assert_eq!(operations.iter().filter(|operation| is_sync(operation)).count(), 1);
+        }
+    }
+
     #[test]
     fn a_renamed_file_gets_no_name_of_another() {
-        struct Given(Vec<TreeEntry>);
-        impl TreeSource for Given {
-            fn entries(&self) -> &[TreeEntry] {
-                &self.0
-            }
-            fn read(&mut self, _: usize, _: u64, into: &mut [u8]) -> Result<()> {
-                into.fill(0);
-                Ok(())
-            }
-            fn identify(&self, _: &mut dyn FnMut(&[u8])) {}
-        }
         let entry = |parent, name: &str, size| TreeEntry { parent, name: name.as_bytes().to_vec(), size };
         let mut entries = vec![entry(None, "d", None)];
         for number in 1..=20 {
