@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use nandkit_block::BlockDevice;
 use nandkit_stack::{BlockStack, BlockVisitor, Mounted, Stack};
 use nandkit_units::{Clock, Context};
-use nandkit_vfs::{ErrorKind, FileSystem};
+use nandkit_vfs::{ErrorKind, FileSystem, FsError};
 use nandkit_workload::{
     BlockDriver, BlockStream, DriverReport, FileDriver, Inputs, Phase, Progress, ProgressSink, WorkloadError,
 };
@@ -72,7 +72,7 @@ fn on_files(
         if driver.report().phase(phase).is_some() {
             // What a cache still holds belongs to the phase that wrote it.
             let synced = fs.changes().map_or(Ok(()), |changes| changes.sync(None));
-            synced.map_err(|error| LabError::Failed(format!("sync at the end of phase {}: {error}", phase.name())))?;
+            synced.map_err(|error| unsynced(phase, &error))?;
         }
         phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
     }
@@ -141,6 +141,12 @@ impl BlockVisitor for Verify<'_> {
     }
 }
 
+/// Of the sync that ends a phase: as of any operation before it.
+fn unsynced(phase: Phase, error: &FsError) -> LabError {
+    let told = format!("sync at the end of phase {}: {error}", phase.name());
+    if error.kind == ErrorKind::NoSpace { LabError::Input(told) } else { LabError::Failed(told) }
+}
+
 /// Says whose fault it is. A file system that is full is too small for the workload that was asked for.
 fn explain(error: WorkloadError) -> LabError {
     let is_full = matches!(&error, WorkloadError::File { source, .. } if source.kind == ErrorKind::NoSpace);
@@ -148,5 +154,20 @@ fn explain(error: WorkloadError) -> LabError {
         WorkloadError::Cancelled { .. } => LabError::Stopped { finished: 0, total: 1 },
         error if error.is_input() || is_full => LabError::Input(error.to_string()),
         error => LabError::Failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_room_is_the_inputs_fault_in_an_operation_and_in_the_sync_behind_the_last() {
+        for (kind, is_input) in [(ErrorKind::NoSpace, true), (ErrorKind::Device, false)] {
+            let error = || FsError::new(kind, "told");
+            let in_operation = WorkloadError::File { index: 0, operation: "write".to_string(), source: error() };
+            assert_eq!(explain(in_operation).is_input(), is_input, "{kind:?}");
+            assert_eq!(unsynced(Phase::Fill, &error()).is_input(), is_input, "{kind:?}");
+        }
     }
 }

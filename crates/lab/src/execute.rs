@@ -1,11 +1,13 @@
 //! Running many runs on several threads: the records come out in the order of the runs, whatever the threads do.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use nandkit_record::RunRecord;
+use nandkit_workload::tree::source::TreeSource;
 use nandkit_workload::{Inputs, Outside};
 use rayon::prelude::*;
 
@@ -31,6 +33,33 @@ pub struct Options<'a> {
     pub progress: &'a (dyn Fn(&Progress) + Sync),
     /// Set from outside to stop: finished runs are kept.
     pub stop: &'a AtomicBool,
+}
+
+/// The inputs, until somebody stops the experiment.
+pub(crate) struct Stoppable<'a> {
+    inputs: &'a (dyn Inputs + Sync),
+    stop: &'a AtomicBool,
+    failed: &'a AtomicBool,
+}
+
+impl<'a> Stoppable<'a> {
+    pub(crate) fn new(options: &Options<'a>, failed: &'a AtomicBool) -> Self {
+        Self { inputs: options.inputs, stop: options.stop, failed }
+    }
+}
+
+impl Inputs for Stoppable<'_> {
+    fn open(&self, path: &str) -> io::Result<Box<dyn io::Read + Send>> {
+        self.inputs.open(path)
+    }
+
+    fn tree(&self, path: &str) -> nandkit_workload::Result<Box<dyn TreeSource>> {
+        self.inputs.tree(path)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) || self.inputs.is_stopped()
+    }
 }
 
 /// One run, ready to go.
@@ -161,9 +190,9 @@ fn one<J: Job>(job: &J, index: usize, meter: &Meter<'_>, failed: &AtomicBool) ->
             ControlFlow::Continue(())
         }
     };
-    let mut record = job
-        .run(Inside { inputs: meter.options.inputs, progress: &mut progress })
-        .map_err(|error| error.in_run(&job.title()))?;
+    let inputs = Stoppable::new(meter.options, failed);
+    let mut record =
+        job.run(Inside { inputs: &inputs, progress: &mut progress }).map_err(|error| error.in_run(&job.title()))?;
     record.host_time_ns = host.now_ns().saturating_sub(started_ns);
     record.host_peak_bytes = host.peak_bytes();
     meter.share(index, 1.0);

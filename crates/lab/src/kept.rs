@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use nandkit_record::RunRecord;
 
-use crate::execute::Job;
+use crate::execute::{Job, Stoppable};
 use crate::origin::{Origin, Origins};
+use crate::results::DirectoryLock;
 use crate::{LabError, Options, Results};
 
 /// What is kept in a results directory: records that this program made, and nothing else.
 pub(crate) struct Kept {
+    /// Held to the end: the records and their origins are one thing.
+    _lock: DirectoryLock,
     results: Results,
     origins: Origins,
     /// The records that were there, but for those set aside.
@@ -56,6 +60,7 @@ impl Refused {
 impl Kept {
     /// Opens the directory. Records that do not stand for a run of this program are set aside.
     pub(crate) fn open<J: Job>(directory: &Path, jobs: &[J], options: &Options<'_>) -> Result<Self, LabError> {
+        let lock = DirectoryLock::take(directory)?;
         let (mut results, known) = Results::open(directory)?;
         let origins = Origins::open(directory)?;
         let inputs = inputs(jobs, options);
@@ -80,7 +85,7 @@ impl Kept {
             refused.tell(directory, options.notice);
             results = results.set_aside(&aside, &before)?;
         }
-        Ok(Self { results, origins, before, program: options.program.map(str::to_string), inputs })
+        Ok(Self { _lock: lock, results, origins, before, program: options.program.map(str::to_string), inputs })
     }
 
     /// The records that stand for runs, by key.
@@ -109,12 +114,14 @@ impl Kept {
 /// What each job takes from outside. A trace or directory is looked at once, and before it is used: if it changes meanwhile, the record does not match it
 /// later. One that cannot be read has no entry, and the run itself says what is wrong with it.
 fn inputs<J: Job>(jobs: &[J], options: &Options<'_>) -> BTreeMap<String, String> {
+    let never = AtomicBool::new(false);
+    let stoppable = Stoppable::new(options, &never);
     let mut seen = BTreeMap::new();
     let mut inputs = BTreeMap::new();
     for job in jobs {
         let word = match job.outside() {
             None => Some(Origin::NOTHING.to_string()),
-            Some(outside) => seen.entry(outside).or_insert_with(|| outside.fingerprint(options.inputs).ok()).clone(),
+            Some(outside) => seen.entry(outside).or_insert_with(|| outside.fingerprint(&stoppable).ok()).clone(),
         };
         inputs.extend(word.map(|word| (job.key(), word)));
     }
@@ -160,6 +167,46 @@ mod tests {
             assert_eq!((inside.progress)(0.5), ControlFlow::Continue(()));
             // Each making is another record, as the time that it takes makes it.
             Ok(RunRecord { host_peak_bytes: self.made.fetch_add(1, Ordering::Relaxed) as u64, ..record(self.seed) })
+        }
+    }
+
+    #[test]
+    fn a_directory_takes_one_experiment_at_a_time() {
+        struct Second<'a>(&'a Path);
+        impl Job for Second<'_> {
+            fn key(&self) -> String {
+                record(1).key()
+            }
+            fn title(&self) -> String {
+                "second".to_string()
+            }
+            fn run(&self, _: Inside<'_>) -> Result<RunRecord, LabError> {
+                let made = AtomicUsize::new(0);
+                let other = Counted { seed: 2, trace: None, repeatable: true, made: &made };
+                let stop = AtomicBool::new(false);
+                execute(&[other], &options(self.0, &stop)).map(|_| record(1))
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let stop = AtomicBool::new(false);
+        // While the first one runs, a second one begins.
+        let error = execute(&[Second(directory.path())], &options(directory.path(), &stop)).unwrap_err();
+        assert!(error.is_input() && error.to_string().contains("in use"), "{error}");
+        let made = AtomicUsize::new(0);
+        let later = Counted { seed: 2, trace: None, repeatable: true, made: &made };
+        assert_eq!(execute(&[later], &options(directory.path(), &stop)).unwrap().len(), 1);
+    }
+
+    fn options<'a>(directory: &Path, stop: &'a AtomicBool) -> Options<'a> {
+        Options {
+            jobs: 1,
+            directory: Some(directory.to_path_buf()),
+            program: None,
+            notice: &|_| (),
+            inputs: &HostInputs,
+            host: &Unmeasured,
+            progress: &|_| (),
+            stop,
         }
     }
 

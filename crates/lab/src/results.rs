@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,11 @@ pub enum ResultsError {
         path: PathBuf,
         /// Its answer.
         source: io::Error,
+    },
+    /// Another process keeps its records there at present.
+    InUse {
+        /// Which directory.
+        directory: PathBuf,
     },
     /// The file holds something else than records.
     Foreign {
@@ -41,6 +46,11 @@ impl fmt::Display for ResultsError {
                 path.display()
             ),
             Self::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
+            Self::InUse { directory } => write!(
+                f,
+                "{} is in use: another experiment keeps its records there; wait for its end, or name another directory",
+                directory.display()
+            ),
             Self::Foreign { path, detail } => {
                 write!(f, "{}: {detail}; name another directory, or move the file away", path.display())
             }
@@ -52,13 +62,47 @@ impl std::error::Error for ResultsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Foreign { .. } => None,
+            Self::InUse { .. } | Self::Foreign { .. } => None,
         }
     }
 }
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}
+
+/// A directory of results, taken for one experiment as long as this lives: two that append to the same files would lose each other's records.
+#[derive(Debug)]
+pub(crate) struct DirectoryLock {
+    _file: File,
+}
+
+impl DirectoryLock {
+    const FILE_NAME: &'static str = "runs.lock";
+
+    /// Takes the directory, which is made if need be.
+    pub(crate) fn take(directory: &Path) -> Result<Self, ResultsError> {
+        make_directory(directory)?;
+        let path = directory.join(Self::FILE_NAME);
+        // Opened for writing too: on a pipe of this name that does not wait.
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = opened.map_err(|source| ResultsError::Io { action: "open", path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(ResultsError::InUse { directory: directory.to_path_buf() }),
+            // Some network file systems know no locks; that is no reason to refuse.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(Self { _file: file }),
+            Err(TryLockError::Error(source)) => Err(ResultsError::Io { action: "lock", path, source }),
+        }
+    }
+}
+
+fn make_directory(directory: &Path) -> Result<(), ResultsError> {
+    fs::create_dir_all(directory).map_err(|source| ResultsError::Io {
+        action: "make the directory",
+        path: directory.to_path_buf(),
+        source,
+    })
 }
 
 /// Where finished records go.
@@ -77,11 +121,7 @@ impl Results {
 
     /// Opens or makes the results file of `directory`, which is made if need be, and returns it with the records that it holds.
     pub fn open(directory: &Path) -> Result<(Self, Vec<RunRecord>), ResultsError> {
-        fs::create_dir_all(directory).map_err(|source| ResultsError::Io {
-            action: "make the directory",
-            path: directory.to_path_buf(),
-            source,
-        })?;
+        make_directory(directory)?;
         let path = directory.join(Self::FILE_NAME);
         let io = |action| {
             let path = path.clone();

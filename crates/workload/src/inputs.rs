@@ -13,14 +13,23 @@ pub trait Inputs {
 
     /// Reads a directory's structure.
     fn tree(&self, path: &str) -> Result<Box<dyn TreeSource>>;
+
+    /// Whether what is looked through now is no longer wanted; asked between parts of a trace, which may be as large as a disk.
+    fn is_stopped(&self) -> bool {
+        false
+    }
 }
 
-/// The host's file system.
+/// The host's file system. A trace is a plain file: it is read twice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostInputs;
 
 impl Inputs for HostInputs {
     fn open(&self, path: &str) -> io::Result<Box<dyn Read + Send>> {
+        // Asked before the opening, which on a pipe would wait for a writer.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no plain file"));
+        }
         Ok(Box::new(File::open(path)?))
     }
 

@@ -28,7 +28,7 @@ impl WorkloadSpec {
 }
 
 impl Outside<'_> {
-    /// A word that changes with what is outside: for a trace with its bytes, for a directory with the names, sizes and times of change of what is in it.
+    /// A word that changes with what is outside, unless the inputs are stopped meanwhile ([`WorkloadError::Cancelled`]): for a trace with its bytes, for a directory with the names, sizes and times of change of what is in it.
     pub fn fingerprint(&self, inputs: &dyn Inputs) -> Result<String> {
         let (kind, length, crc) = match self {
             Self::Trace(path) => {
@@ -37,7 +37,11 @@ impl Outside<'_> {
                     detail: format!("cannot be read: {source}"),
                     source: Some(source),
                 };
-                let (length, crc) = inputs.open(path).and_then(|mut file| of_bytes(&mut file)).map_err(failed)?;
+                let stop = || inputs.is_stopped();
+                let (length, crc) = match inputs.open(path).and_then(|mut file| of_bytes(&mut file, &stop)) {
+                    Err(_) if stop() => return Err(WorkloadError::Cancelled { operations: 0 }),
+                    outcome => outcome.map_err(failed)?,
+                };
                 ("trace", length, crc)
             }
             Self::Tree(path) => {
@@ -51,10 +55,13 @@ impl Outside<'_> {
     }
 }
 
-/// Length and CRC-32 of everything that can be read.
-fn of_bytes(from: &mut dyn Read) -> io::Result<(u64, u32)> {
+/// Length and CRC-32 of everything that can be read, unless `stop` says so in between.
+fn of_bytes(from: &mut dyn Read, stop: &dyn Fn() -> bool) -> io::Result<(u64, u32)> {
     let (mut hasher, mut length, mut buffer) = (Hasher::new(), 0_u64, vec![0; 1 << 16]);
     loop {
+        if stop() {
+            return Err(io::Error::other("stopped"));
+        }
         match from.read(&mut buffer) {
             Ok(0) => return Ok((length, hasher.finalize())),
             Ok(read) => {

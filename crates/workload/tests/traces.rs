@@ -170,6 +170,48 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn blank_lines_without_end_are_refused() {
+    let line = "fio version 2 iolog\na write 0 512\n";
+    assert_eq!(read(gzip(format!("{}{line}", "\n".repeat(1 << 19)).as_bytes()), &[]).unwrap().len(), 1);
+    for before in ["", line] {
+        let error = read(gzip(format!("{before}{}{line}", " \n".repeat(1 << 20)).as_bytes()), &[]).unwrap_err();
+        assert!(error.is_input() && error.to_string().contains("blank lines"), "{error}");
+    }
+}
+
+#[test]
+fn only_a_plain_file_is_opened() {
+    let error = nandkit_workload::HostInputs.open("/dev/null").err().unwrap();
+    assert!(error.to_string().contains("no plain file"), "{error}");
+}
+
+#[test]
+fn looking_through_a_trace_stops_when_asked() {
+    struct Stopped(One);
+    impl Inputs for Stopped {
+        fn open(&self, path: &str) -> io::Result<Box<dyn Read + Send>> {
+            self.0.open(path)
+        }
+        fn tree(&self, path: &str) -> Result<Box<dyn TreeSource>> {
+            NoInputs.tree(path)
+        }
+        fn is_stopped(&self) -> bool {
+            true
+        }
+    }
+    // The second has no operation between which anything could be asked.
+    for line in ["a write 0 512\n", "a open\n"] {
+        let text = format!("fio version 2 iolog\na add\n{}", line.repeat(5000));
+        let inputs = Stopped(One(text.into_bytes()));
+        let spec: WorkloadSpec = "trace:t".parse().unwrap();
+        let error = spec.file_workload(1 << 30, 1, &inputs).err().unwrap();
+        assert!(matches!(error, WorkloadError::Cancelled { .. }), "{error}");
+        let error = spec.outside().unwrap().fingerprint(&inputs).unwrap_err();
+        assert!(matches!(error, WorkloadError::Cancelled { .. }), "{error}");
+    }
+}
+
+#[test]
 fn compression_is_told_by_the_first_bytes() {
     let plain = read(BLKPARSE, &[]).unwrap();
     assert_eq!(read(gzip(BLKPARSE.as_bytes()), &[]).unwrap(), plain);

@@ -85,8 +85,9 @@ pub(super) fn beyond(
     reader: super::TraceReader,
     available: u64,
     too_large: &TooLarge,
+    stop: &dyn Fn() -> bool,
 ) -> WorkloadError {
-    match first_beyond(summary, reader, available) {
+    match first_beyond(summary, reader, available, stop) {
         Ok(Some((line, end))) => WorkloadError::Trace {
             file: spec.file.clone(),
             line,
@@ -107,7 +108,12 @@ pub(super) fn beyond(
 }
 
 /// The line of the first operation that ends beyond `available`, and that end on the device.
-fn first_beyond(summary: &TraceSummary, mut reader: super::TraceReader, available: u64) -> Result<Option<(u64, u64)>> {
+fn first_beyond(
+    summary: &TraceSummary,
+    mut reader: super::TraceReader,
+    available: u64,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<(u64, u64)>> {
     let mut bases = Vec::with_capacity(summary.names.len());
     let mut base = 0u64;
     for (_, end) in &summary.names {
@@ -115,7 +121,7 @@ fn first_beyond(summary: &TraceSummary, mut reader: super::TraceReader, availabl
         base = base.saturating_add(end.next_multiple_of(ALIGNMENT).max(ALIGNMENT));
     }
     for _ in 0..summary.operations {
-        let Some(operation) = reader.next_operation()? else { break };
+        let Some(operation) = reader.next_unless(stop)? else { break };
         let base = bases.get(operation.name as usize).copied().unwrap_or(0);
         let end = base.saturating_add(operation.offset).saturating_add(operation.length);
         if end > available {

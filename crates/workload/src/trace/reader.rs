@@ -26,6 +26,12 @@ choices! {
 /// Longest line; the formats need a few hundred bytes.
 const LINE_MAX: u64 = 4096;
 
+/// Most bytes of blank lines in a row. No recorder writes any; a small compressed file may hold them by the gigabyte.
+const BLANK_MAX: u64 = 1 << 20;
+
+/// How many lines pass between two questions whether to stop.
+const LINES_PER_QUESTION: u32 = 1024;
+
 /// One operation of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOperation {
@@ -97,6 +103,8 @@ pub struct TraceReader {
     names: Vec<String>,
     last: Nanos,
     over: bool,
+    /// Since `stop` was last asked.
+    lines_unasked: u32,
 }
 
 impl TraceReader {
@@ -115,6 +123,7 @@ impl TraceReader {
             names: Vec::new(),
             last: Nanos::ZERO,
             over: false,
+            lines_unasked: 0,
         };
         let format = match spec.format {
             Format::Auto => reader.detect()?,
@@ -159,6 +168,7 @@ impl TraceReader {
 
     /// Reads the next line that is not blank into the buffer; false at the end.
     fn read_line(&mut self) -> Result<bool> {
+        let mut blank = 0;
         loop {
             self.buffer.clear();
             let mut limited = (&mut self.input).take(LINE_MAX);
@@ -174,12 +184,29 @@ impl TraceReader {
             if !self.buffer.trim_ascii().is_empty() {
                 return Ok(true);
             }
+            blank += read as u64;
+            if blank > BLANK_MAX {
+                let found = format!("more than {BLANK_MAX} bytes of blank lines");
+                return Err(self.malformed(Malformed { found, expected: "operations" }));
+            }
         }
     }
 
     /// The next operation; `None` at the end.
     pub fn next_operation(&mut self) -> Result<Option<TraceOperation>> {
+        self.next_unless(&|| false)
+    }
+
+    /// The same, unless `stop` says so in between: then [`WorkloadError::Cancelled`].
+    pub(super) fn next_unless(&mut self, stop: &dyn Fn() -> bool) -> Result<Option<TraceOperation>> {
         while !self.over {
+            self.lines_unasked += 1;
+            if self.lines_unasked >= LINES_PER_QUESTION {
+                self.lines_unasked = 0;
+                if stop() {
+                    return Err(WorkloadError::Cancelled { operations: 0 });
+                }
+            }
             if !std::mem::take(&mut self.pending) && !self.read_line()? {
                 break;
             }
@@ -230,12 +257,12 @@ pub struct TraceSummary {
 }
 
 impl TraceSummary {
-    /// Looks through a trace.
-    pub fn of(spec: &Trace, mut reader: TraceReader) -> Result<Self> {
+    /// Looks through a trace, unless `stop` says so in between: then [`WorkloadError::Cancelled`].
+    pub fn of(spec: &Trace, mut reader: TraceReader, stop: &dyn Fn() -> bool) -> Result<Self> {
         let mut summary = Self::default();
         let most = if spec.operations == 0 { u64::MAX } else { spec.operations };
         while summary.operations < most {
-            let Some(operation) = reader.next_operation()? else { break };
+            let Some(operation) = reader.next_unless(stop)? else { break };
             summary.operations += 1;
             let index = operation.name as usize;
             if index >= summary.names.len() {

@@ -33,10 +33,12 @@ struct Prepared {
 
 fn prepare(spec: &Trace, inputs: &dyn Inputs, available: u64) -> Result<Prepared> {
     spec.check()?;
-    let summary = TraceSummary::of(spec, open(spec, inputs)?)?;
+    let summary = TraceSummary::of(spec, open(spec, inputs)?, &|| inputs.is_stopped())?;
     match Layout::new(spec.fit, &summary, available) {
         Ok(layout) => Ok(Prepared { reader: open(spec, inputs)?, layout, operations: summary.operations }),
-        Err(too_large) => Err(beyond(spec, &summary, open(spec, inputs)?, available, &too_large)),
+        Err(too_large) => {
+            Err(beyond(spec, &summary, open(spec, inputs)?, available, &too_large, &|| inputs.is_stopped()))
+        }
     }
 }
 
