@@ -4,7 +4,7 @@ use nandkit_lab::{Experiment, RunSpec};
 use nandkit_record::{csv, legend};
 use nandkit_report::{comparison, verdicts, words};
 use nandkit_stack::FsSpec;
-use nandkit_workload::WorkloadSpec;
+use nandkit_workload::{SpecError, Value, WorkloadSpec};
 use serde_json::json;
 
 use crate::args::CompareArguments;
@@ -28,9 +28,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let on_fat = stacks.iter().any(|stack| matches!(stack.fs, FsSpec::Fat(_)));
     let workloads: Vec<WorkloadSpec> = names
         .iter()
-        .map(|name| workload_text(name, on_fat).parse())
+        .map(|text| workload(text, on_fat))
         .collect::<Result<_, _>>()
-        .map_err(|error: nandkit_workload::SpecError| Failure::Input(format!("--workload: {error}")))?;
+        .map_err(|error| Failure::Input(format!("--workload: {error}")))?;
     // A chip in a file takes one run at a time.
     let by_default = if arguments.device_file.is_some() { 1 } else { DEFAULT_SEEDS };
     let seeds: Vec<u64> = (1..=arguments.seeds.unwrap_or(by_default)).collect();
@@ -68,9 +68,30 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
 }
 
 /// A directory that is copied to FAT gets names that FAT can hold, on all stacks of the comparison alike, unless the user says how names are to be.
-fn workload_text(text: &str, on_fat: bool) -> String {
-    if on_fat && text.starts_with("tree:") && !text.contains(",names=") {
-        return format!("{text},names=portable");
+fn workload(text: &str, on_fat: bool) -> Result<WorkloadSpec, SpecError> {
+    let (mut spec, given) = WorkloadSpec::parse_with_keys(text)?;
+    if on_fat && matches!(spec, WorkloadSpec::Tree(_)) && !given.contains(&"names") {
+        spec.set("names", &Value::Text("portable".to_string()))?;
     }
-    text.to_string()
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_on_fat_are_portable_unless_the_user_says_otherwise() {
+        for (text, on_fat, expected) in [
+            ("tree:td", true, "portable"),
+            ("tree:dir=td", true, "portable"),
+            ("tree:names=keep,dir=td", true, "keep"),
+            ("tree:td,names=keep", true, "keep"),
+            ("tree:td", false, "keep"),
+        ] {
+            let values = workload(text, on_fat).unwrap().values();
+            let names = values.iter().find(|(key, _)| *key == "names").unwrap();
+            assert_eq!(names.1.to_string(), expected, "{text}");
+        }
+    }
 }

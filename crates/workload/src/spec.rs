@@ -269,15 +269,22 @@ impl FromStr for WorkloadSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> std::result::Result<Self, SpecError> {
+        Self::parse_with_keys(text).map(|(spec, _)| spec)
+    }
+}
+
+impl WorkloadSpec {
+    /// Reads a text as the command line has it; also says which keys it gives, so that a default of the caller's own can stand for one that it does not.
+    pub fn parse_with_keys(text: &str) -> std::result::Result<(Self, Vec<&str>), SpecError> {
         let (name, rest) = match text.split_once(':') {
             Some((name, rest)) => (name.trim(), Some(rest)),
             None => (text.trim(), None),
         };
         let mut spec = Self::named(name)?;
+        let mut given = Vec::new();
         let syntax = |detail: String| SpecError::Syntax { text: text.to_string(), detail };
         if let Some(rest) = rest {
             let rest = if rest.is_empty() { None } else { spec.take_positional(rest)? };
-            let mut given = Vec::new();
             for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
                 let Some((key, value)) = part.split_once('=') else {
                     return Err(syntax(format!("\"{part}\" is no key=value")));
@@ -291,7 +298,7 @@ impl FromStr for WorkloadSpec {
             }
         }
         spec.check()?;
-        Ok(spec)
+        Ok((spec, given))
     }
 }
 
