@@ -5,9 +5,11 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use nandkit_lab::{Experiment, parse_setting};
-use nandkit_record::{METRICS as DEFINED, RunRecord, csv, metric};
+use nandkit_record::{METRICS as DEFINED, RunRecord, csv, has_path, metric};
 use nandkit_report::listing;
 use nandkit_stack::suggest;
+use nandkit_units::Cause;
+use nandkit_workload::OperationKind;
 
 use crate::args::RunArguments;
 use crate::failure::Failure;
@@ -26,6 +28,11 @@ const GROUPS: [&str; 7] = [
     "phases",
 ];
 
+const AREAS: [&str; 2] = ["main", "metadata"];
+const ERASES: [&str; 6] = ["min", "p10", "p50", "p90", "max", "never"];
+const LATENCIES: [&str; 5] = ["count", "p50", "p99", "p999", "max"];
+const PHASES: [&str; 3] = ["format", "fill", "age"];
+
 /// Bytes of a spec at the most: what is larger is something else.
 const SPEC_MAX: u64 = 16 << 20;
 
@@ -39,14 +46,54 @@ pub fn read_spec(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Refuses metrics that no record has. What stands below a group depends on the stack.
+/// Refuses metrics that no record has, as far as that can be told before a run: what stands below `layers` depends on the stack.
 fn check_metrics(asked: &[String]) -> Result<(), Failure> {
-    let below_group = |name: &str| name.split_once('.').is_some_and(|(group, _)| GROUPS.contains(&group));
-    match asked.iter().find(|name| metric(name).is_none() && !below_group(name)) {
-        Some(name) => {
-            let known: Vec<&str> = DEFINED.iter().map(|metric| metric.name).chain(GROUPS).collect();
-            Err(Failure::Input(format!("--metrics: {}", suggest::unknown("metric", name, &known))))
+    asked.iter().try_for_each(|path| check_path(path, path))
+}
+
+/// Checks the part `rest` of the path `whole` that stands below the record or a phase.
+fn check_path(whole: &str, rest: &str) -> Result<(), Failure> {
+    let unknown = |what: &str, name: &str, known: &[&str]| {
+        let told = suggest::unknown(what, name, known);
+        Err(Failure::Input(format!(
+            "--metrics: {}{told}",
+            if name == whole { String::new() } else { format!("{whole}: ") }
+        )))
+    };
+    if metric(rest).is_some() {
+        return Ok(());
+    }
+    let Some((group, below)) = rest.split_once('.').filter(|(group, _)| GROUPS.contains(group)) else {
+        let known: Vec<&str> = DEFINED.iter().map(|metric| metric.name).chain(GROUPS).collect();
+        return unknown("metric", rest, &known);
+    };
+    let causes = Cause::ALL.map(Cause::name);
+    let leaf = |known: &[&str], name: &str| if known.contains(&name) { Ok(()) } else { unknown("value", name, known) };
+    match group {
+        "bytes_programmed_by_area" => leaf(&AREAS, below),
+        "bytes_programmed_by_cause" | "device_time_ns_by_cause" => leaf(&causes, below),
+        "erases_per_block" => leaf(&ERASES, below),
+        "latency_ns" => {
+            let (kind, part) = below.split_once('.').unwrap_or((below, ""));
+            leaf(&OperationKind::ALL.map(OperationKind::name), kind)?;
+            leaf(&LATENCIES, part)
         }
+        "phases" => {
+            let (phase, below) = below.split_once('.').unwrap_or((below, ""));
+            leaf(&PHASES, phase)?;
+            check_path(whole, below)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what could not be told before: paths below `layers` that none of the records has.
+fn check_layers(asked: &[String], records: &[RunRecord]) -> Result<(), Failure> {
+    let is_open = |path: &str| path.strip_prefix("layers.").is_some();
+    match asked.iter().find(|path| is_open(path) && !records.iter().any(|record| has_path(record, path))) {
+        Some(path) => Err(Failure::Input(format!(
+            "--metrics: no record has a value at {path}; expected a path below layers, see the output of --json"
+        ))),
         None => Ok(()),
     }
 }
@@ -75,10 +122,55 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let asked: Vec<&str> = arguments.metrics.iter().map(String::as_str).collect();
     let metrics = if asked.is_empty() { METRICS.as_slice() } else { &asked };
-    output::text(&listing(&records, metrics, output::style()))
+    output::text(&listing(&records, metrics, output::style()))?;
+    check_layers(&arguments.metrics, &records)
 }
 
 /// Records as a JSON list.
 pub fn to_json(records: &[RunRecord]) -> Result<serde_json::Value, Failure> {
     serde_json::to_value(records).map_err(|error| Failure::Input(format!("cannot print the records: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_that_no_record_has_are_refused_before_the_run() {
+        for good in [
+            "waf",
+            "latency_ns.write.p999",
+            "latency_ns.make_directory.max",
+            "erases_per_block.p90",
+            "bytes_programmed_by_cause.wear_levelling",
+            "bytes_programmed_by_area.metadata",
+            "phases.fill.latency_ns.write.p50",
+            "phases.format.erases",
+            "layers.ftl.merges",
+        ] {
+            assert!(check_metrics(&[good.to_string()]).is_ok(), "{good}");
+        }
+        for (bad, expected) in [
+            ("waff", "did you mean \"waf\""),
+            ("layers", "layers"),
+            ("latency_ns.write.p98", "did you mean \"p99\""),
+            ("latency_ns.wrote.p99", "did you mean \"write\""),
+            ("latency_ns.write", "p999"),
+            ("erases_per_block.p51", "p50"),
+            ("bytes_programmed_by_cause.userdata", "user_data"),
+            ("bytes_programmed_by_area.man", "main"),
+            ("phases.measure.waf", "format"),
+            ("phases.fill.wuf", "waf"),
+        ] {
+            let error = check_metrics(&[bad.to_string()]).unwrap_err();
+            assert!(error.status() == 2 && error.message().unwrap().contains(expected), "{bad}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_layers_value_that_no_record_has_is_refused_after_the_run() {
+        for (path, is_there) in [("waf", true), ("layers.ftl.merges", false)] {
+            assert_eq!(check_layers(&[path.to_string()], &[]).is_ok(), is_there, "{path}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ mod metrics;
 mod read;
 
 pub use figures::{ByCause, ErasesPerBlock, Figures, Latency, LayerValue, Layers};
-pub use metrics::{Better, METRICS, Metric, Reading, csv, csv_field, legend, metric, read_path};
+pub use metrics::{Better, METRICS, Metric, Reading, csv, csv_field, has_path, legend, metric, read_path};
 pub use read::{ReadError, read_lines};
 
 use std::collections::BTreeMap;

@@ -156,6 +156,13 @@ pub fn read_path(record: &RunRecord, path: &str) -> Reading {
     }
 }
 
+/// Whether a path leads to a value of this record, if to one that does not exist (a mean of nothing); a group of values is none.
+pub fn has_path(record: &RunRecord, path: &str) -> bool {
+    let whole = serde_json::to_value(record).unwrap_or(Value::Null);
+    metric(path).is_some()
+        || path.split('.').try_fold(&whole, |value, key| value.get(key)).is_some_and(|value| !value.is_object())
+}
+
 /// The definitions as JSON, for whoever reads records by machine.
 pub fn legend() -> Value {
     METRICS
@@ -239,6 +246,15 @@ mod tests {
         assert_eq!(read_path(&record, "latency_ns.write.p999"), Reading::Count(3));
         assert_eq!(read_path(&record, "layers.ftl.broken"), Reading::Absent);
         assert_eq!(read_path(&record, "layers.none"), Reading::Absent);
+        for (path, there) in [
+            ("layers.ftl.broken", true),
+            ("layers.ftl.p", true),
+            ("waf", true),
+            ("layers.ftl", false),
+            ("layers.ftl.x", false),
+        ] {
+            assert_eq!(has_path(&record, path), there, "{path}");
+        }
     }
 
     #[test]
