@@ -2,6 +2,7 @@
 
 use nandkit_units::Lba;
 
+use crate::medium::Access;
 use crate::{BlockError, BlockGeometry, ErrorKind, Operation, Result};
 
 /// Whether `bytes` bytes from `at` on are whole sectors of the device.
@@ -25,6 +26,16 @@ pub fn sectors_of(geometry: &BlockGeometry, operation: Operation, at: Lba, secto
     }
     let detail = format!("{sectors} sectors reach past the end of the device of {} sectors", geometry.sectors);
     Err(BlockError::new(ErrorKind::OutOfRange, operation, at, detail))
+}
+
+/// Refuses a change of what was opened for reading only.
+pub fn check_writable(access: Access, operation: Operation, at: Lba) -> Result<()> {
+    match access {
+        Access::ReadWrite => Ok(()),
+        Access::ReadOnly => {
+            Err(BlockError::new(ErrorKind::ReadOnly, operation, at, "the file was opened for reading only"))
+        }
+    }
 }
 
 /// The largest device: 1 PiB.

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 
-use crate::check::{check_geometry, check_range, sectors_of};
+use crate::check::{check_geometry, check_range, check_writable, sectors_of};
 use crate::medium::{Access, Medium, corrupt, create_locked, io_error, open_locked};
-use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result, Trim};
+use crate::{BlockDevice, BlockGeometry, Operation, Result, Trim};
 
 /// Bytes that are moved at once where a request is made in pieces.
 const PIECE: usize = 256 << 10;
@@ -21,7 +21,7 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Opens an existing file. Errors: `Io` (no such file, no permission, in use), `Corrupt` (its length is not whole sectors).
+    /// Opens an existing file. Errors: `Io` (no such file, no plain file or block device, no permission, in use), `Corrupt` (its length is not whole sectors).
     pub fn open(path: &Path, sector_size: u32, access: Access) -> Result<Self> {
         let file = open_locked(path, access)?;
         let length = Medium::len(&file).map_err(|error| {
@@ -54,15 +54,6 @@ impl FileDevice {
     fn offset(&self, at: Lba) -> u64 {
         at.0.saturating_mul(u64::from(self.geometry.sector_size))
     }
-
-    fn check_writable(&self, operation: Operation, at: Lba) -> Result<()> {
-        match self.access {
-            Access::ReadWrite => Ok(()),
-            Access::ReadOnly => {
-                Err(BlockError::new(ErrorKind::ReadOnly, operation, at, "the file was opened for reading only"))
-            }
-        }
-    }
 }
 
 impl BlockDevice for FileDevice {
@@ -85,7 +76,7 @@ impl BlockDevice for FileDevice {
 
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check_range(&self.geometry, Operation::Write, at, data.len())?;
-        self.check_writable(Operation::Write, at)?;
+        check_writable(self.access, Operation::Write, at)?;
         let offset = self.offset(at);
         let made;
         let bytes = match data {

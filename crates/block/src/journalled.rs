@@ -12,7 +12,7 @@ use std::path::Path;
 
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 
-use crate::check::{check_geometry, check_range, sectors_of};
+use crate::check::{check_geometry, check_range, check_writable, sectors_of};
 use crate::file::zero;
 use crate::medium::{Access, Medium, corrupt, create_locked, io_error, open_locked};
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result, Trim};
@@ -166,10 +166,7 @@ impl<M: Medium> JournalledFile<M> {
     }
 
     fn check_writable(&self, operation: Operation, at: Lba) -> Result<()> {
-        if self.access == Access::ReadOnly {
-            let detail = "the device file was opened for reading only";
-            return Err(BlockError::new(ErrorKind::ReadOnly, operation, at, detail));
-        }
+        check_writable(self.access, operation, at)?;
         if self.poisoned {
             let detail = "an earlier write to the device file failed; open it again to get the state of a flush";
             return Err(BlockError::new(ErrorKind::Io, operation, at, detail));

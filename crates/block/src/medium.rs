@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 use nandkit_units::Lba;
@@ -74,13 +74,15 @@ pub fn corrupt(path: &Path, detail: impl std::fmt::Display) -> BlockError {
     BlockError::new(ErrorKind::Corrupt, Operation::Open, Lba(0), format!("{}: {detail}", path.display()))
 }
 
-/// Opens an existing file and takes its advisory lock. A second writer is refused, and so is a reader beside a writer.
+/// Opens an existing plain file or block device and takes its advisory lock. A second writer is refused, and so is a reader beside a writer.
 pub fn open_locked(path: &Path, access: Access) -> Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(access == Access::ReadWrite)
-        .open(path)
-        .map_err(|error| io_error(Operation::Open, Lba(0), format!("cannot open {}", path.display()), error))?;
+    let failed = |error| io_error(Operation::Open, Lba(0), format!("cannot open {}", path.display()), error);
+    // Asked before the opening, which on a pipe would wait for its other end.
+    let kind = std::fs::metadata(path).map_err(failed)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "this is no plain file")));
+    }
+    let file = OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path).map_err(failed)?;
     lock(&file, path, access)?;
     Ok(file)
 }

@@ -84,6 +84,11 @@ fn impossible_files_are_refused_in_words() {
         ErrorKind::Io
     );
     assert_eq!(JournalledFile::create(&path, geometry()).unwrap_err().kind, ErrorKind::Io, "an existing file stays");
+    // A character device opens at once; a pipe would wait for its other end.
+    for access in [Access::ReadOnly, Access::ReadWrite] {
+        let error = FileDevice::open("/dev/null".as_ref(), 512, access).unwrap_err();
+        assert!(error.kind == ErrorKind::Io && error.to_string().contains("no plain file"), "{error}");
+    }
     let impossible = BlockGeometry { sectors: u64::MAX, ..geometry() };
     let fresh = directory.path().join("fresh");
     assert_eq!(FileDevice::create(&fresh, impossible).unwrap_err().kind, ErrorKind::OutOfRange);
