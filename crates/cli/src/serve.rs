@@ -1,8 +1,7 @@
 //! `nandkit serve`: a block device over NBD.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nandkit_block::{Access, BlockDevice, FileDevice};
@@ -14,8 +13,8 @@ use toml::{Table, Value};
 
 use crate::args::{LatencyName, ServeArguments};
 use crate::failure::Failure;
-use crate::output;
 use crate::stacks::named_device;
+use crate::{output, stop};
 
 /// Bytes of the sectors of a file that is served.
 const FILE_SECTOR: u32 = 512;
@@ -55,7 +54,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     };
     let server = Server::bind(&endpoint, options).map_err(refused)?;
     let shown = server.endpoint().map_err(refused)?.to_string();
-    let stop = stop_on_signal();
+    let stop = stop::on_signal();
     ready(arguments.json, &shown, &title, capacity)?;
     let dropped = AtomicU64::new(0);
     let clients = AtomicU64::new(0);
@@ -89,18 +88,6 @@ fn ready(json: bool, shown: &str, title: &str, capacity: u64) -> Result<(), Fail
         return output::text(&format!("{}\n", json!({"listening": shown, "device": title, "bytes": capacity})));
     }
     output::text(&format!("{title}, {}, at {shown}\n", format_bytes(capacity)))
-}
-
-fn stop_on_signal() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // Without a handler a signal ends the process at once; what was flushed is safe then, too.
-    let _ = ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
-    stop
 }
 
 fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {

@@ -1,8 +1,5 @@
 //! What the commands that run experiments share: the host's clock, Ctrl-C, the progress bar.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use nandkit_lab::{Experiment, Options, RunSpec};
 use nandkit_record::RunRecord;
 use nandkit_workload::HostInputs;
@@ -32,14 +29,7 @@ fn resolved(experiment: &Experiment) -> Result<Experiment, Failure> {
 
 /// Calls `work` with options for the lab.
 pub fn with_options<T>(running: &Running, work: impl FnOnce(&Options<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // Without a handler Ctrl-C ends the process at once: no less safe, since results are whole after every record.
-    let _ = ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
+    let stop = crate::stop::on_signal();
     let host = Host::start();
     let bar = Bar::new();
     let show = |progress: &nandkit_lab::Progress| bar.show(progress);

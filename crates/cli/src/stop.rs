@@ -1,10 +1,23 @@
-//! Ctrl-C while something is written: what is unfinished goes away again.
+//! Ctrl-C and SIGTERM: what runs ends with what is finished, and what is written unfinished goes away again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::failure::Failure;
+
+/// Becomes true at the first signal; a second one ends the process with exit status 130.
+pub fn on_signal() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // Without a handler a signal ends the process at once: no less safe, since what was flushed is there, and results are whole after every record.
+    let _ = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    stop
+}
 
 /// Takes away what was made.
 pub type Undo = Box<dyn FnOnce() + Send>;
