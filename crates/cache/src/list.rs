@@ -1,9 +1,9 @@
-//! Doubly linked lists whose links stand in an array beside the pages: unlinking costs a few index accesses and no allocation.
+//! A doubly linked list whose links stand in an array beside the pages: unlinking costs a few index accesses and no allocation.
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The neighbours of each slot in one list (or in several lists that share no slot).
+/// The neighbours of each slot in the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
     neighbours: Vec<Neighbours>,
@@ -24,10 +24,6 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub(crate) const EMPTY: Self = Self { first: NONE, last: NONE };
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first == NONE
-    }
 }
 
 impl Links {
@@ -37,25 +33,6 @@ impl Links {
             self.neighbours.resize(index + 1, Neighbours { before: NONE, after: NONE });
         }
         &mut self.neighbours[index]
-    }
-
-    pub(crate) fn before(&self, slot: u32) -> u32 {
-        self.neighbours.get(slot as usize).map_or(NONE, |links| links.before)
-    }
-
-    pub(crate) fn after(&self, slot: u32) -> u32 {
-        self.neighbours.get(slot as usize).map_or(NONE, |links| links.after)
-    }
-
-    /// Adds a slot, which is in no list of these links, behind the last one.
-    pub(crate) fn push_last(&mut self, ends: &mut Ends, slot: u32) {
-        *self.at(slot) = Neighbours { before: ends.last, after: NONE };
-        if ends.last == NONE {
-            ends.first = slot;
-        } else {
-            self.at(ends.last).after = slot;
-        }
-        ends.last = slot;
     }
 
     /// Adds a slot, which is in no list of these links, before the first one.
@@ -93,26 +70,25 @@ mod tests {
     #[test]
     fn slots_leave_and_enter_anywhere() {
         let (mut links, mut ends) = (Links::default(), Ends::EMPTY);
-        for slot in [3, 0, 7] {
-            links.push_last(&mut ends, slot);
+        for slot in [7, 0, 3, 5] {
+            links.push_first(&mut ends, slot);
         }
-        links.push_first(&mut ends, 5);
         links.remove(&mut ends, 0);
         let (mut forward, mut slot) = (Vec::new(), ends.first);
         while slot != NONE {
             forward.push(slot);
-            slot = links.after(slot);
+            slot = links.at(slot).after;
         }
         assert_eq!(forward, [5, 3, 7]);
         let (mut backward, mut slot) = (Vec::new(), ends.last);
         while slot != NONE {
             backward.push(slot);
-            slot = links.before(slot);
+            slot = links.at(slot).before;
         }
         assert_eq!(backward, [7, 3, 5]);
         for slot in [7, 5, 3] {
             links.remove(&mut ends, slot);
         }
-        assert!(ends.is_empty());
+        assert_eq!(ends, Ends::EMPTY);
     }
 }

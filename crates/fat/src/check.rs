@@ -1,14 +1,13 @@
 //! The checker: says what is wrong with a volume, and changes nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::Result;
 
-use crate::inode::Inode;
-use crate::layout::{ShortEntry, attribute, case};
+use crate::layout::case;
 use crate::options::MountOptions;
 use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
@@ -40,6 +39,8 @@ pub enum FindingKind {
     UnfinishedRename,
     /// FSInfo's number of free clusters is not what the FAT says. A hint only, but fsck.vfat reports it.
     FreeCountWrong,
+    /// There are more findings than are told one by one.
+    More,
 }
 
 /// One thing that is wrong.
@@ -60,7 +61,7 @@ impl fmt::Display for Finding {
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Everything that is wrong, in the order of the check.
+    /// What is wrong, in the order of the check: at most 10,000 findings, and one of kind `More` behind them where there are more.
     pub findings: Vec<Finding>,
     /// Files.
     pub files: u64,
@@ -72,7 +73,14 @@ pub struct CheckReport {
     pub clusters_free: u32,
     /// Clusters marked bad.
     pub clusters_bad: u32,
+    left_out: u64,
 }
+
+/// Findings that are told one by one. A volume that has more is a ruin, or made to cost memory: each may name a path of 64 KiB.
+const FINDINGS_MAX: usize = 10_000;
+
+/// Slots of a directory that a finding lists.
+const SLOTS_LISTED: usize = 8;
 
 impl CheckReport {
     /// Whether nothing is wrong.
@@ -80,8 +88,21 @@ impl CheckReport {
         self.findings.is_empty()
     }
 
-    fn found(&mut self, kind: FindingKind, detail: impl Into<String>) {
-        self.findings.push(Finding { kind, detail: detail.into() });
+    /// Notes a finding; one beyond the bound is counted, and its text is not made.
+    fn found(&mut self, kind: FindingKind, detail: impl FnOnce() -> String) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(Finding { kind, detail: detail() });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Says in a last finding how many more there are.
+    fn close(&mut self) {
+        if self.left_out > 0 {
+            let detail = format!("{} findings more are not told one by one", self.left_out);
+            self.findings.push(Finding { kind: FindingKind::More, detail });
+        }
     }
 }
 
@@ -93,47 +114,40 @@ pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<CheckRepor
     let (mut volume, _) = Volume::mount(device, clock.clone(), options)?;
     let mut report = CheckReport::default();
     if volume.is_dirty()? {
-        report.found(FindingKind::NotUnmounted, "the boot sector or FAT entry 1 says that the volume is in use");
+        let detail = || "the boot sector or FAT entry 1 says that the volume is in use".to_string();
+        report.found(FindingKind::NotUnmounted, detail);
     }
     volume.check_copies(&mut report)?;
-    let mut root = ShortEntry { attributes: attribute::DIRECTORY, ..ShortEntry::default() };
-    root.set_cluster(volume.geometry.root_cluster);
-    volume.inodes.insert(ROOT, Inode::new(ROOT, 0, root, None));
+    volume.open_root();
     let mut survey = volume.survey()?;
     volume.check_directories(&survey, &mut report)?;
     let mut taken = std::mem::take(&mut survey.taken);
     volume.check_files(&survey, &mut taken, &mut report)?;
     volume.check_table(&taken, &mut report)?;
+    report.close();
     Ok(report)
+}
+
+/// A directory's slots that are no entry's, the first ones by number.
+fn slots_told(path: &str, slots: &[u32]) -> String {
+    let listed = slots.get(..SLOTS_LISTED).unwrap_or(slots);
+    match slots.len() - listed.len() {
+        0 => format!("directory {path}: slots {listed:?}"),
+        more => format!("directory {path}: slots {listed:?} and {more} more"),
+    }
 }
 
 impl<D: BlockDevice> Volume<D> {
     fn check_copies(&mut self, report: &mut CheckReport) -> Result<()> {
-        if self.geometry.active_fat.is_some() {
-            return Ok(());
-        }
-        let size = u64::from(self.sectors.size());
-        let sectors = self.geometry.fat_bytes() / size;
-        for copy in 1..self.geometry.fats {
-            let mut at = 0;
-            let mut differing = 0u64;
-            while at < sectors {
-                let count = (sectors - at).min(128);
-                let mut main = vec![0; (count * size) as usize];
-                let mut other = main.clone();
-                self.sectors.read_device(self.geometry.fat_start(0) / size + at, false, ReadInto::Bytes(&mut main))?;
-                let lba = self.geometry.fat_start(copy) / size + at;
-                self.sectors.read_device(lba, false, ReadInto::Bytes(&mut other))?;
-                let pairs = main.chunks(size as usize).zip(other.chunks(size as usize));
-                differing += pairs.filter(|(left, right)| left != right).count() as u64;
-                at += count;
-            }
-            if differing > 0 {
-                report.found(
-                    FindingKind::FatCopiesDiffer,
-                    format!("FAT {} differs from FAT 1 in {differing} sectors", copy + 1),
-                );
-            }
+        let mut differing: BTreeMap<u32, u64> = BTreeMap::new();
+        self.differing_fat_sectors(|_, copy, _, _| {
+            *differing.entry(copy).or_default() += 1;
+            Ok(())
+        })?;
+        for (copy, sectors) in differing {
+            report.found(FindingKind::FatCopiesDiffer, || {
+                format!("FAT {} differs from FAT 1 in {sectors} sectors", copy + 1)
+            });
         }
         Ok(())
     }
@@ -143,27 +157,29 @@ impl<D: BlockDevice> Volume<D> {
         for (at, directory) in survey.directories.iter().enumerate() {
             let path = || survey.path(at);
             if !directory.whole {
-                report.found(FindingKind::BrokenChain, format!("directory {}: its chain has no proper end", path()));
+                report.found(FindingKind::BrokenChain, || format!("directory {}: its chain has no proper end", path()));
             }
             if !directory.orphans.is_empty() {
-                report.found(FindingKind::OrphanSlots, format!("directory {}: slots {:?}", path(), directory.orphans));
+                report.found(FindingKind::OrphanSlots, || slots_told(&path(), &directory.orphans));
             }
             if directory.inode != ROOT {
                 let parent = survey.directories.get(directory.parent).map_or(ROOT, |parent| parent.inode);
                 let right = self.parent_cluster(parent)?;
                 match directory.dot_dot {
                     Some((_, raw)) if raw.cluster() == right => {}
-                    _ => report
-                        .found(FindingKind::WrongDots, format!("directory {}: \"..\" is not cluster {right}", path())),
+                    _ => report.found(FindingKind::WrongDots, || {
+                        format!("directory {}: \"..\" is not cluster {right}", path())
+                    }),
                 }
             }
             let mut names = HashSet::new();
             for found in directory.entries.iter().filter_map(|&index| survey.entries.get(index)) {
                 if !names.insert(found.key()) {
-                    report.found(FindingKind::DuplicateName, format!("directory {}: {:?} twice", path(), found.key()));
+                    report
+                        .found(FindingKind::DuplicateName, || format!("directory {}: {:?} twice", path(), found.key()));
                 }
                 if found.raw.case_flags & case::MOVING != 0 {
-                    report.found(FindingKind::UnfinishedRename, format!("directory {}: {:?}", path(), found.key()));
+                    report.found(FindingKind::UnfinishedRename, || format!("directory {}: {:?}", path(), found.key()));
                 }
             }
         }
@@ -177,11 +193,10 @@ impl<D: BlockDevice> Volume<D> {
             let name = || format!("{}{:?}", survey.path(found.directory), found.key());
             if found.raw.is_directory() {
                 match found.below {
-                    None => {
-                        report.found(FindingKind::BrokenChain, format!("directory {}: no cluster of its own", name()))
-                    }
+                    None => report
+                        .found(FindingKind::BrokenChain, || format!("directory {}: no cluster of its own", name())),
                     Some(below) if directories.insert(below, index).is_some() => {
-                        report.found(FindingKind::SharedClusters, format!("directory {} has two entries", name()));
+                        report.found(FindingKind::SharedClusters, || format!("directory {} has two entries", name()));
                     }
                     Some(_) => {}
                 }
@@ -192,23 +207,22 @@ impl<D: BlockDevice> Volume<D> {
             let first = found.raw.cluster();
             if first == 0 {
                 if size != 0 {
-                    report.found(FindingKind::SizeMismatch, format!("{}: {size} bytes without a cluster", name()));
+                    report.found(FindingKind::SizeMismatch, || format!("{}: {size} bytes without a cluster", name()));
                 }
                 continue;
             }
             if taken.has(first) {
-                report.found(
-                    FindingKind::SharedClusters,
-                    format!("{}: cluster {first} belongs to another entry", name()),
-                );
+                report.found(FindingKind::SharedClusters, || {
+                    format!("{}: cluster {first} belongs to another entry", name())
+                });
                 continue;
             }
             let (chain, whole) = self.take_chain(taken, first, u32::MAX)?;
             if !whole {
                 let at = chain.last().unwrap_or(first);
-                report.found(FindingKind::BrokenChain, format!("{}: no proper end after cluster {at}", name()));
+                report.found(FindingKind::BrokenChain, || format!("{}: no proper end after cluster {at}", name()));
             } else if u64::from(chain.len()) != u64::from(size).div_ceil(cluster_size) {
-                let detail = format!("{}: {size} bytes in {} clusters of {cluster_size}", name(), chain.len());
+                let detail = || format!("{}: {size} bytes in {} clusters of {cluster_size}", name(), chain.len());
                 report.found(FindingKind::SizeMismatch, detail);
             }
         }
@@ -230,13 +244,14 @@ impl<D: BlockDevice> Volume<D> {
             }
         })?;
         if let Some(first) = first_lost {
-            report.found(FindingKind::LostClusters, format!("{lost} clusters, the first is {first}"));
+            report.found(FindingKind::LostClusters, || format!("{lost} clusters, the first is {first}"));
         }
         if let Some(info) = self.read_fs_info()? {
             let said = info.free.get();
             if said != u32::MAX && said != report.clusters_free {
-                let detail = format!("FSInfo says {said} free clusters, the FAT {}", report.clusters_free);
-                report.found(FindingKind::FreeCountWrong, detail);
+                let free = report.clusters_free;
+                report
+                    .found(FindingKind::FreeCountWrong, || format!("FSInfo says {said} free clusters, the FAT {free}"));
             }
         }
         Ok(())

@@ -31,5 +31,5 @@ pub use bpb::{FatKind, Geometry};
 pub use check::{CheckReport, Finding, FindingKind, check};
 pub use file_system::Fat;
 pub use format::{Alignment, FormatOptions, format};
-pub use options::{Cache, MountOptions};
+pub use options::{Cache, MountOptions, WriteBack};
 pub use recover::RecoveryReport;

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use nandkit_block::BlockDevice;
-use nandkit_cache::Replacement;
 use nandkit_units::{Cause, Clock, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::{FromBytes, IntoBytes};
@@ -54,10 +53,10 @@ impl<D: BlockDevice> Volume<D> {
     pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<(Self, Option<RecoveryReport>)> {
         let (geometry, _) = read_geometry(&device, &clock)?;
         let (cache, data) = match options.cache {
-            Cache::None => ((1, Replacement::Lru), false),
-            Cache::Sectors { sectors, replacement, data, .. } => ((sectors, replacement), data),
+            Cache::None => (1, false),
+            Cache::Sectors { sectors, data, .. } => (sectors, data),
         };
-        let mut sectors = Sectors::new(device, clock, cache, data, options.barriers)?;
+        let mut sectors = Sectors::new(device, clock, cache, data, options.barriers);
         let active = geometry.active_fat.unwrap_or(0);
         let size = u64::from(sectors.size());
         sectors.set_mirrors(Mirrors {
@@ -94,7 +93,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok((volume, report))
     }
 
-    fn open_root(&mut self) {
+    /// The root's inode, as no entry has it.
+    pub fn open_root(&mut self) {
         let mut raw = ShortEntry { attributes: attribute::DIRECTORY, ..ShortEntry::default() };
         raw.set_cluster(self.geometry.root_cluster);
         self.inodes.insert(ROOT, Inode::new(ROOT, 0, raw, None));
@@ -195,7 +195,7 @@ impl<D: BlockDevice> Volume<D> {
     fn write_fs_info(&mut self) -> Result<()> {
         let Some(lba) = self.fs_info_lba() else { return Ok(()) };
         let Some(mut info) = self.read_fs_info()? else { return Ok(()) };
-        let (free, next) = (self.table_free(), self.free.hint());
+        let (free, next) = (self.free_clusters(), self.free.hint());
         if info.free.get() == free && info.next.get() == next {
             return Ok(());
         }
@@ -206,11 +206,6 @@ impl<D: BlockDevice> Volume<D> {
             place.copy_from_slice(info.as_bytes());
         }
         self.sectors.write_device(lba, false, Payload::Bytes(&bytes))
-    }
-
-    /// Free clusters as the FAT says, those included that are never allocated: only FAT12 has such, and no FSInfo.
-    fn table_free(&self) -> u32 {
-        self.free_clusters()
     }
 
     /// Makes everything durable.

@@ -1,6 +1,21 @@
 //! How a volume is mounted.
 
-use nandkit_cache::{Replacement, WriteBack};
+use nandkit_units::Nanos;
+
+/// When the batch of changes is written, as a whole and in the safe order. At a sync it always is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteBack {
+    /// After each operation.
+    #[default]
+    Through,
+    /// Later.
+    Back {
+        /// When more sectors than this are dirty after an operation.
+        dirty_limit: usize,
+        /// When an operation ends and the batch is this old.
+        age_limit: Nanos,
+    },
+}
 
 /// Where sectors wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,12 +25,9 @@ pub enum Cache {
     None,
     /// In memory.
     Sectors {
-        /// Clean sectors kept. Dirty ones are bounded by the write-back rule, and by what one operation changes.
+        /// Clean sectors kept; the least recently used one goes. Dirty ones are bounded by the write-back rule, and by what one operation changes.
         sectors: usize,
-        /// Which clean sector goes.
-        replacement: Replacement,
-        /// When the batch of changes is written, as a whole and in the safe order: `Through` after each operation; `Back` when more
-        /// sectors are dirty than its limit after an operation, or the batch is as old as its age limit when an operation ends, and at each sync.
+        /// When the batch of changes is written.
         write_back: WriteBack,
         /// Whether file data waits too, or only metadata.
         data: bool,

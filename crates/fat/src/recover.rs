@@ -10,8 +10,7 @@ use nandkit_vfs::Result;
 use zerocopy::little_endian::U32;
 
 use crate::chain::Chain;
-use crate::inode::Inode;
-use crate::layout::{SLOT_FREE, SLOT_SIZE, ShortEntry, attribute, case};
+use crate::layout::{SLOT_FREE, SLOT_SIZE, ShortEntry, case};
 use crate::patch::{Patch, Phase};
 use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
@@ -60,9 +59,7 @@ impl<D: BlockDevice> Volume<D> {
         self.sectors.set_cause(Some(Cause::Recovery));
         self.marked_dirty = true;
         let mut report = RecoveryReport { fat_sectors_copied: self.copy_fats()?, ..RecoveryReport::default() };
-        let mut root = ShortEntry { attributes: attribute::DIRECTORY, ..ShortEntry::default() };
-        root.set_cluster(self.geometry.root_cluster);
-        self.inodes.insert(ROOT, Inode::new(ROOT, 0, root, None));
+        self.open_root();
         let mut survey = self.survey()?;
         survey.resolve();
         survey.taken = self.clusters_of_reachable(&survey)?;
@@ -79,12 +76,25 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Makes every further FAT like the one that is read.
     fn copy_fats(&mut self) -> Result<u32> {
+        let mut copied = 0;
+        self.differing_fat_sectors(|volume, _, lba, right| {
+            copied += 1;
+            volume.sectors.write_device(lba, false, Payload::Bytes(right))
+        })?;
+        Ok(copied)
+    }
+
+    /// Hears of each sector in which a further FAT differs from the one that is read: which FAT, counted from 0, the sector's place, and what the first FAT
+    /// has there. Nothing where only one FAT is in use.
+    pub fn differing_fat_sectors(
+        &mut self,
+        mut visit: impl FnMut(&mut Self, u32, u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         if self.geometry.active_fat.is_some() {
-            return Ok(0);
+            return Ok(());
         }
         let size = u64::from(self.sectors.size());
         let sectors = self.geometry.fat_bytes() / size;
-        let mut copied = 0;
         for copy in 1..self.geometry.fats {
             let mut at = 0;
             while at < sectors {
@@ -96,13 +106,12 @@ impl<D: BlockDevice> Volume<D> {
                 self.sectors.read_device(to, false, ReadInto::Bytes(&mut other))?;
                 let pairs = main.chunks(size as usize).zip(other.chunks(size as usize));
                 for (lba, (right, _)) in (to..).zip(pairs).filter(|(_, (right, wrong))| right != wrong) {
-                    self.sectors.write_device(lba, false, Payload::Bytes(right))?;
-                    copied += 1;
+                    visit(self, copy, lba, right)?;
                 }
                 at += count;
             }
         }
-        Ok(copied)
+        Ok(())
     }
 
     /// Follows a chain as far as it is good and nobody else's, and takes it. Returns it, and whether it ended as a chain should.

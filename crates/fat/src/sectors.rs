@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use nandkit_block::BlockDevice;
-use nandkit_cache::{CacheOptions, PageCache, Replacement};
+use nandkit_cache::PageCache;
 use nandkit_units::{Area, Cause, Clock, Context, Described, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -79,35 +79,6 @@ impl Mirrors {
     }
 }
 
-/// The bounded cache of sectors that are as the medium has them.
-#[derive(Debug)]
-struct Clean {
-    pages: PageCache,
-}
-
-impl Clean {
-    fn get(&mut self, lba: u64) -> Option<&[u8]> {
-        self.pages.read(lba)
-    }
-
-    fn put(&mut self, lba: u64, sector: &[u8]) {
-        self.pages.discard(lba);
-        // No page of this cache is ever dirty, so that there is always one that can go.
-        let _ = self.pages.load(lba, sector);
-    }
-
-    /// Forgets `count` sectors.
-    fn remove_range(&mut self, lba: u64, count: u64) {
-        if count <= self.pages.options().capacity_pages as u64 {
-            for at in lba..lba.saturating_add(count) {
-                self.pages.discard(at);
-            }
-        } else {
-            self.pages.clear();
-        }
-    }
-}
-
 /// The device, the clean cache and the running batch.
 #[derive(Debug)]
 pub struct Sectors<D> {
@@ -115,7 +86,7 @@ pub struct Sectors<D> {
     clock: Clock,
     size: u32,
     mirrors: Mirrors,
-    clean: Clean,
+    clean: PageCache,
     pending: BTreeMap<u64, Pending>,
     data: BTreeMap<u64, Data>,
     keep_data: bool,
@@ -128,30 +99,21 @@ pub struct Sectors<D> {
 
 impl<D: BlockDevice> Sectors<D> {
     /// Over a device, with a cache of `capacity` clean sectors (at least the one last used is kept).
-    pub fn new(
-        device: D,
-        clock: Clock,
-        (capacity, replacement): (usize, Replacement),
-        keep_data: bool,
-        barriers: bool,
-    ) -> Result<Self> {
+    pub fn new(device: D, clock: Clock, capacity: usize, keep_data: bool, barriers: bool) -> Self {
         let size = device.geometry().sector_size;
-        let options = CacheOptions::new(size as usize, capacity.max(1)).replaced_by(replacement);
-        let pages = PageCache::new(options)
-            .map_err(|error| FsError::new(ErrorKind::InvalidArgument, format!("sector cache: {error}")))?;
-        Ok(Self {
+        Self {
             device,
             clock,
             size,
             mirrors: Mirrors::default(),
-            clean: Clean { pages },
+            clean: PageCache::new(size as usize, capacity),
             pending: BTreeMap::new(),
             data: BTreeMap::new(),
             keep_data,
             barriers,
             cause: None,
             data_first: false,
-        })
+        }
     }
 
     /// States where the FATs lie.
@@ -258,7 +220,7 @@ impl<D: BlockDevice> Sectors<D> {
     }
 
     fn fetch(&mut self, lba: u64, data: bool) -> Result<Box<[u8]>> {
-        if let Some(sector) = self.clean.get(lba) {
+        if let Some(sector) = self.clean.read(lba) {
             return Ok(sector.into());
         }
         let mut sector = vec![0; self.size as usize].into_boxed_slice();
@@ -270,7 +232,7 @@ impl<D: BlockDevice> Sectors<D> {
     /// Copies bytes of a metadata sector as the file system sees it; `into` must end within the sector.
     pub fn read(&mut self, lba: u64, offset: u32, into: &mut [u8]) -> Result<()> {
         if !self.pending.contains_key(&lba) {
-            if let Some(sector) = self.clean.get(lba) {
+            if let Some(sector) = self.clean.read(lba) {
                 return copy_out(sector, lba, offset, into);
             }
             let sector = self.fetch(lba, false)?;

@@ -45,6 +45,8 @@ pub struct FoundDirectory {
     pub inode: u64,
     /// The directory in which it was met first, as index.
     pub parent: usize,
+    /// The entry that names it, as index; the first one, where there are several. None for the root.
+    named_by: Option<usize>,
     /// Whether its chain ended as a chain should.
     pub whole: bool,
     /// Slots to be erased: parts of long names without an entry, and what stands behind the end.
@@ -112,7 +114,7 @@ impl<D: BlockDevice> Volume<D> {
                 .adopt_chain(&mut survey, ROOT, cluster)?
                 .ok_or_else(|| FsError::new(ErrorKind::Corrupt, "the root directory's first cluster is not in use"))?,
         };
-        survey.directories.push(FoundDirectory::new(ROOT, 0, whole));
+        survey.directories.push(FoundDirectory::new(ROOT, 0, None, whole));
         let mut at = 0;
         while at < survey.directories.len() {
             self.read_slots(&mut survey, at)?;
@@ -154,7 +156,7 @@ impl<D: BlockDevice> Volume<D> {
                 let number = self.add_inode(Inode::new(parent, 0, raw, None));
                 match self.adopt_chain(survey, number, raw.cluster())? {
                     Some(whole) => {
-                        survey.directories.push(FoundDirectory::new(number, at, whole));
+                        survey.directories.push(FoundDirectory::new(number, at, Some(index), whole));
                         let below = survey.directories.len() - 1;
                         starts.insert(raw.cluster(), below);
                         Some(below)
@@ -258,20 +260,21 @@ impl<D: BlockDevice> Volume<D> {
 }
 
 impl FoundDirectory {
-    fn new(inode: u64, parent: usize, whole: bool) -> Self {
-        Self { inode, parent, whole, orphans: Vec::new(), dot_dot: None, entries: Vec::new() }
+    fn new(inode: u64, parent: usize, named_by: Option<usize>, whole: bool) -> Self {
+        Self { inode, parent, named_by, whole, orphans: Vec::new(), dot_dot: None, entries: Vec::new() }
     }
 }
 
 impl Survey {
-    /// A directory's path, for messages; ends in a slash.
+    /// A directory's path, for messages; ends in a slash. Cost: that of the text, which has at most 256 names.
     pub fn path(&self, directory: usize) -> String {
         let mut names = Vec::new();
         let mut at = directory;
         while at != 0 && names.len() < 256 {
-            let entry = self.entries.iter().find(|found| found.below == Some(at));
+            let directory = self.directories.get(at);
+            let entry = directory.and_then(|directory| self.entries.get(directory.named_by?));
             names.push(entry.map_or("?", |found| found.key()));
-            at = self.directories.get(at).map_or(0, |directory| directory.parent);
+            at = directory.map_or(0, |directory| directory.parent);
         }
         names.reverse();
         if names.is_empty() { "/".into() } else { format!("/{}/", names.join("/")) }

@@ -10,7 +10,7 @@ use crate::allocate::FreeMap;
 use crate::bpb::Geometry;
 use crate::directory::Directory;
 use crate::inode::Inode;
-use crate::options::{Cache, MountOptions};
+use crate::options::{Cache, MountOptions, WriteBack};
 use crate::sectors::Sectors;
 use crate::table::{Link, straddles};
 
@@ -85,9 +85,9 @@ impl<D: BlockDevice> Volume<D> {
         let due = match self.options.cache {
             Cache::None => true,
             Cache::Sectors { write_back, .. } => match write_back {
-                nandkit_cache::WriteBack::Through => true,
-                nandkit_cache::WriteBack::Back { dirty_limit_pages, age_limit } => {
-                    self.sectors.dirty() > dirty_limit_pages || now.since(since) >= age_limit
+                WriteBack::Through => true,
+                WriteBack::Back { dirty_limit, age_limit } => {
+                    self.sectors.dirty() > dirty_limit || now.since(since) >= age_limit
                 }
             },
         };

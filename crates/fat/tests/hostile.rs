@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use common::*;
 use nandkit_block::{BlockDevice, RamDevice};
-use nandkit_fat::{Fat, FatKind, FindingKind, check};
+use nandkit_fat::{Fat, FatKind, FindingKind, FormatOptions, check, format};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber, NewNode};
@@ -40,6 +40,36 @@ fn filled(kind: FatKind) -> RamDevice {
     }
     fat.unmount().unwrap();
     fat.into_device()
+}
+
+#[test]
+fn findings_and_what_they_list_are_bounded() {
+    let mut device = ram(512, 16 << 20);
+    let options = FormatOptions { kind: Some(FatKind::Fat16), root_entries: 12_000, ..FormatOptions::default() };
+    format(&mut device, &clock(), &options).unwrap();
+    let root = mount(&mut device, WRITE_BACK).geometry().root_start();
+    let mut slots = Vec::new();
+    for number in 0..11_100 {
+        let mut slot = [0; 32];
+        if number < 100 {
+            // The only slot of a long name, and no entry behind it.
+            (slot[0], slot[11]) = (0x41, 0x0F);
+        } else {
+            // A file of one byte without a cluster.
+            slot[..11].copy_from_slice(format!("{number:<11}").as_bytes());
+            (slot[11], slot[28]) = (0x20, 1);
+        }
+        slots.extend(slot);
+    }
+    slots.resize(slots.len().next_multiple_of(512), 0);
+    device.write(&Context::default(), Lba(root / 512), Payload::Bytes(&slots)).unwrap();
+    let report = check(&mut device, &clock()).unwrap();
+    assert_eq!((report.files, report.findings.len()), (11_000, 10_001));
+    let orphans = &report.findings[0];
+    assert_eq!(orphans.kind, FindingKind::OrphanSlots);
+    assert!(orphans.detail.ends_with("6, 7] and 92 more"), "{orphans}");
+    let last = &report.findings[10_000];
+    assert!(last.kind == FindingKind::More && last.detail.starts_with("1001 findings"), "{last}");
 }
 
 /// Reads everything that can be reached, to a bounded depth; errors are fine.

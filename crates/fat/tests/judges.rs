@@ -361,9 +361,8 @@ fn creating_and_removing_within_a_batch_costs_almost_nothing() {
     let device = StatsDevice::new(volume(FatKind::Fat16, 512, Some(2048), 20 << 20));
     let cache = Cache::Sectors {
         sectors: 1000,
-        replacement: nandkit_cache::Replacement::Lru,
-        write_back: nandkit_cache::WriteBack::Back {
-            dirty_limit_pages: 1000,
+        write_back: nandkit_fat::WriteBack::Back {
+            dirty_limit: 1000,
             age_limit: nandkit_units::Nanos::from_secs(1000),
         },
         data: true,

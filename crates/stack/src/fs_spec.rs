@@ -32,17 +32,6 @@ pub enum WriteBackName {
     Back,
 }
 
-/// Which clean sector leaves the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReplacementName {
-    /// The least recently used one.
-    #[default]
-    Lru,
-    /// The least recently used clean one of the older half, before any dirty one.
-    CleanFirst,
-}
-
 /// Which FAT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,10 +74,8 @@ pub struct FatSpec {
     pub root_entries: u16,
     /// The volume's label, up to 11 characters; empty for none.
     pub label: String,
-    /// Clean sectors that the cache holds; 0 for no cache.
+    /// Clean sectors that the cache holds, of which the least recently used one leaves it; 0 for no cache.
     pub cache_sectors: u32,
-    /// Which clean sector leaves the cache.
-    pub replacement: ReplacementName,
     /// When the cache writes back.
     pub write_back: WriteBackName,
     /// Dirty sectors that are kept with `write_back = "back"`; 0 stands for half of `cache_sectors`.
@@ -110,7 +97,6 @@ impl Default for FatSpec {
             root_entries: 512,
             label: String::new(),
             cache_sectors: 0,
-            replacement: ReplacementName::default(),
             write_back: WriteBackName::default(),
             dirty_sectors: 0,
             age_ms: 5_000,
@@ -168,9 +154,6 @@ impl FatSpec {
             title += &format!(" | cache of {} sectors", self.cache_sectors);
             if self.cache_data {
                 title += " with data";
-            }
-            if self.replacement == ReplacementName::CleanFirst {
-                title += " | clean first";
             }
         }
         if self.write_back == WriteBackName::Back {
@@ -259,6 +242,8 @@ mod tests {
             ("kind = 'vfat'", "did you mean \"fat\""),
             ("kind = 'btrfs'", "expected one of: fat, jffs2, model, none"),
             ("cache_sectrs = 3", "did you mean `cache_sectors`"),
+            // No sector of the cache is ever dirty: there is nothing to prefer.
+            ("cache_sectors = 3\nreplacement = 'clean-first'", "unknown"),
             ("cluster_size = 1000", "power of two"),
             ("root_entries = 0", "root_entries is 0"),
             ("alignment = 'block'", "erase-block"),

@@ -20,7 +20,7 @@ mod traced;
 
 pub use build::{BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Watched};
 pub use device_spec::{DeviceSpec, StoreKind};
-pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, ReplacementName, WriteBackName};
+pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, WriteBackName};
 pub use ftl_spec::{AllocationName, AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName, VictimName};
 pub use jffs2_spec::{CompressionName, DrawsName, EndianName, Jffs2Spec};
 pub use nandkit_units::toml_depth::nests_too_deep;

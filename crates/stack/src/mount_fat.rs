@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::StatsDevice;
-use nandkit_cache::{Replacement, WriteBack};
-use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions};
+use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions, WriteBack};
 use nandkit_units::{Clock, Context, Lba, Nanos, ReadInto};
 use nandkit_vfs::FsError;
 
 use crate::build::{Frame, MountedFileSystem};
 use crate::in_directory::for_next_run;
-use crate::{AlignmentName, FatSpec, FatTypeName, ReplacementName, StackError, WriteBackName};
+use crate::{AlignmentName, FatSpec, FatTypeName, StackError, WriteBackName};
 
 fn wrong(error: FsError) -> StackError {
     StackError::new("stack.fs", error.to_string())
@@ -96,14 +95,10 @@ fn fat_cache(spec: &FatSpec) -> Cache {
     let dirty = if spec.dirty_sectors > 0 { spec.dirty_sectors } else { spec.cache_sectors / 2 };
     Cache::Sectors {
         sectors,
-        replacement: match spec.replacement {
-            ReplacementName::Lru => Replacement::Lru,
-            ReplacementName::CleanFirst => Replacement::CleanFirst { window_pages: sectors / 2 },
-        },
         write_back: match spec.write_back {
             WriteBackName::Through => WriteBack::Through,
             WriteBackName::Back => {
-                WriteBack::Back { dirty_limit_pages: dirty as usize, age_limit: Nanos::from_millis(spec.age_ms) }
+                WriteBack::Back { dirty_limit: dirty as usize, age_limit: Nanos::from_millis(spec.age_ms) }
             }
         },
         data: spec.cache_data,

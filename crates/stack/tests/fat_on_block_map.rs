@@ -91,9 +91,7 @@ fn what_was_synced_is_there_after_each_cut() {
     // More by `NANDKIT_FAT_FTL_ROUNDS=20 cargo test -p nandkit-stack --test fat_on_block_map`.
     let rounds = std::env::var("NANDKIT_FAT_FTL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
     let metadata_only = match WRITE_BACK.cache {
-        Cache::Sectors { sectors, replacement, write_back, .. } => {
-            Cache::Sectors { sectors, replacement, write_back, data: false }
-        }
+        Cache::Sectors { sectors, write_back, .. } => Cache::Sectors { sectors, write_back, data: false },
         Cache::None => Cache::None,
     };
     let mut cuts = 0;

@@ -60,7 +60,6 @@ pub const HOUSE: &[Room] = &[
             "flash",
             "block",
             "vfs",
-            "cache",
             "cleaning",
             "nand-sim",
             "flash-image",

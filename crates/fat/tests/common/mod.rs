@@ -24,11 +24,7 @@ pub fn clock() -> Clock {
 pub const WRITE_BACK: MountOptions = MountOptions {
     cache: Cache::Sectors {
         sectors: 256,
-        replacement: nandkit_cache::Replacement::Lru,
-        write_back: nandkit_cache::WriteBack::Back {
-            dirty_limit_pages: 64,
-            age_limit: nandkit_units::Nanos::from_secs(5),
-        },
+        write_back: nandkit_fat::WriteBack::Back { dirty_limit: 64, age_limit: nandkit_units::Nanos::from_secs(5) },
         data: true,
     },
     barriers: true,
