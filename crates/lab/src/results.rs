@@ -78,21 +78,16 @@ pub(crate) struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    const FILE_NAME: &'static str = "runs.lock";
-
-    /// Takes the directory, which is made if need be.
+    /// Takes the directory itself, which is made if need be and holds no other file for it.
     pub(crate) fn take(directory: &Path) -> Result<Self, ResultsError> {
         make_directory(directory)?;
-        let path = directory.join(Self::FILE_NAME);
-        // Opened for writing too: on a pipe of this name that does not wait.
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let opened = File::open(directory);
+        let path = directory.to_path_buf();
         let file = opened.map_err(|source| ResultsError::Io { action: "open", path: path.clone(), source })?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(ResultsError::InUse { directory: directory.to_path_buf() }),
-            // Some network file systems know no locks; that is no reason to refuse.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(Self { _file: file }),
-            Err(TryLockError::Error(source)) => Err(ResultsError::Io { action: "lock", path, source }),
+            Err(TryLockError::WouldBlock) => Err(ResultsError::InUse { directory: path }),
+            // Some file systems know no locks, of directories at least; that is no reason to refuse.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { _file: file }),
         }
     }
 }
