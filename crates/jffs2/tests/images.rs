@@ -7,7 +7,11 @@ use std::path::Path;
 
 use common::{RamFlash, assert_same, listing_of_directory, listing_of_volume, mount, plant, run};
 use nandkit_jffs2::MountOptions;
+use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::medium::Cleanmarker;
+use nandkit_jffs2::mkfs::{BuildOptions, build};
+use nandkit_vfs::FileKind;
+use nandkit_vfs::source::{MemoryTree, SourceNode};
 
 /// Options of mkfs.jffs2, erase size, and page size and OOB where the image is for NAND.
 type Image = (&'static str, u32, Option<(u32, u32)>);
@@ -70,6 +74,48 @@ fn images_of_mkfs_are_read_whole_by_scan_and_by_summaries() {
             let again = mount(flash(&bytes, *erase_size, *nand), parallel).unwrap();
             assert_eq!(format!("{:?}", again.catalogue()), format!("{:?}", volume.catalogue()));
         }
+    }
+}
+
+/// Our own images with summaries: a mount that believes them finds what one that reads everything finds.
+#[test]
+fn own_images_are_the_same_by_scan_and_by_summaries() {
+    let entries = (0..300_u32).map(|number| {
+        let content: Vec<u8> = (0..number * 97).map(|byte| (byte * number >> (number % 9)) as u8).collect();
+        let node = if number % 30 == 29 {
+            SourceNode::symlink(b"../there")
+        } else {
+            SourceNode::new(FileKind::Regular, 0o640)
+        };
+        let content = if node.kind == FileKind::Regular { content } else { Vec::new() };
+        (format!("directory-{}/name-{number}", number % 7).into_bytes(), node, content)
+    });
+    let directories = (0..7).map(|number| {
+        (format!("directory-{number}").into_bytes(), SourceNode::new(FileKind::Directory, 0o755), Vec::new())
+    });
+    let tree = MemoryTree::new(directories.chain(entries)).unwrap();
+    for (order, erase_size, nand) in [
+        (ByteOrder::Little, 128 << 10, None),
+        (ByteOrder::Big, 8 << 10, None),
+        (ByteOrder::Little, 16 << 10, Some((512, 16))),
+    ] {
+        let cleanmarker_size = if nand.is_some() { 0 } else { 12 };
+        let options = BuildOptions { order, erase_size, cleanmarker_size, summaries: true, ..BuildOptions::default() };
+        let mut bytes = Vec::new();
+        let report = build(&tree, &options, &mut bytes, &|_| {}).unwrap();
+        assert!(report.summary_blocks > 5);
+        let volume = |use_summaries| {
+            let flash = flash(&bytes, erase_size, nand);
+            mount(flash, MountOptions { use_summaries, ..MountOptions::default() }).unwrap()
+        };
+        let (by_summaries, by_scan) = (volume(true), volume(false));
+        let context = format!("{order:?}, {erase_size}");
+        assert_eq!(by_summaries.node_count(), by_scan.node_count(), "{context}");
+        let expected = listing_of_volume(&by_scan, true);
+        assert_eq!(expected.len(), 307, "{context}");
+        assert_same(&listing_of_volume(&by_summaries, true), &expected, &context);
+        assert_eq!(by_summaries.catalogue().recount(), Ok(()));
+        assert_eq!(by_summaries.check(false).unwrap().findings, [], "{context}");
     }
 }
 
