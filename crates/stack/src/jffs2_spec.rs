@@ -41,7 +41,7 @@ pub enum DrawsName {
     /// From the clock for `linux`, independent for all others.
     #[default]
     Auto,
-    /// From the ticks of the clock, 4 ms each, as Linux has it.
+    /// From the ticks of the clock, as Linux has it.
     Ticks,
     /// Each from a seeded stream.
     Independent,
@@ -57,6 +57,8 @@ pub struct Jffs2Spec {
     pub collector: String,
     /// Where the collector's draws come from.
     pub draws: DrawsName,
+    /// The length of a tick in simulated milliseconds: 4 in Debian's Linux.
+    pub tick_ms: u64,
     /// Which of several open blocks data go to: a separation by name, with its options: `none`, `dac:regions=3`.
     pub separation: String,
     /// Whether full blocks end in a summary.
@@ -73,6 +75,7 @@ impl Default for Jffs2Spec {
             compression: CompressionName::None,
             collector: "linux".to_string(),
             draws: DrawsName::Auto,
+            tick_ms: 4,
             separation: "none".to_string(),
             summaries: true,
             background_ms: 50,
@@ -98,6 +101,9 @@ impl Jffs2Spec {
         if self.background_ms > 3_600_000 {
             return Err(format!("background_ms is {}; expected 0 to 3600000", self.background_ms));
         }
+        if !(1..=10_000).contains(&self.tick_ms) {
+            return Err(format!("tick_ms is {}; expected 1 to 10000", self.tick_ms));
+        }
         Ok(())
     }
 
@@ -111,6 +117,9 @@ impl Jffs2Spec {
             DrawsName::Auto => {}
             DrawsName::Ticks => title += " | draws by ticks",
             DrawsName::Independent => title += " | independent draws",
+        }
+        if self.tick_ms != standard.tick_ms {
+            title += &format!(" | ticks of {} ms", self.tick_ms);
         }
         match self.compression {
             CompressionName::None => {}

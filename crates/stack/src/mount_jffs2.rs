@@ -21,9 +21,6 @@ use crate::in_directory::for_next_run;
 use crate::shared::lock;
 use crate::{CompressionName, DeviceSpec, DrawsName, EndianName, Jffs2Spec, StackError, StackSpec, StoreKind};
 
-/// A tick of Debian's kernels (CONFIG_HZ=250).
-const TICK_MS: u64 = 4;
-
 fn wrong(error: FsError) -> StackError {
     StackError::new("stack.fs", error.to_string())
 }
@@ -121,7 +118,9 @@ fn mount_options(spec: &Jffs2Spec, seed: u64) -> Result<MountOptions, StackError
             summaries: spec.summaries,
             policy,
             draws: match (spec.draws, policy.rule) {
-                (DrawsName::Auto, Rule::Linux) | (DrawsName::Ticks, _) => Draws::Ticks(Nanos::from_millis(TICK_MS)),
+                (DrawsName::Auto, Rule::Linux) | (DrawsName::Ticks, _) => {
+                    Draws::Ticks(Nanos::from_millis(spec.tick_ms))
+                }
                 _ => Draws::Independent,
             },
             separation: spec.separation().map_err(wrong)?,
