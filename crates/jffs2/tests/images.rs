@@ -81,7 +81,7 @@ fn images_of_mkfs_are_read_whole_by_scan_and_by_summaries() {
 #[test]
 fn own_images_are_the_same_by_scan_and_by_summaries() {
     let entries = (0..300_u32).map(|number| {
-        let content: Vec<u8> = (0..number * 97).map(|byte| (byte * number >> (number % 9)) as u8).collect();
+        let content: Vec<u8> = (0..number * 97).map(|byte| ((byte * number) >> (number % 9)) as u8).collect();
         let node = if number % 30 == 29 {
             SourceNode::symlink(b"../there")
         } else {
