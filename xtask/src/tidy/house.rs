@@ -54,19 +54,7 @@ pub const HOUSE: &[Room] = &[
     room("workload", &["units", "vfs", "block"], &["testkit"]).with_system(),
     room(
         "stack",
-        &[
-            "units",
-            "codec",
-            "flash",
-            "block",
-            "vfs",
-            "cleaning",
-            "nand-sim",
-            "flash-image",
-            "ftl",
-            "fat",
-            "jffs2",
-        ],
+        &["units", "codec", "flash", "block", "vfs", "cleaning", "nand-sim", "flash-image", "ftl", "fat", "jffs2"],
         &["testkit"],
     )
     .with_system(),
