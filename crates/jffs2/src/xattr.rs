@@ -65,7 +65,7 @@ pub struct XattrTable {
     pub attributes: BTreeMap<u32, Attribute>,
     /// By inode and attribute number; dead ones included as long as nodes of theirs are on the flash.
     pub references: BTreeMap<(u32, u32), Reference>,
-    /// For [`Jffs2::user_of`]: an inode that had each attribute when that was first asked for.
+    /// For `Jffs2::user_of`: an inode that had each attribute when that was first asked for.
     pub users: OnceLock<BTreeMap<u32, u32>>,
     /// The highest number of an attribute ever seen.
     pub highest_id: u32,
