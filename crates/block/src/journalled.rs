@@ -81,6 +81,9 @@ impl Journal {
 const BUFFER_LIMIT: usize = 32 << 20;
 
 impl JournalledFile<File> {
+    /// Where the first sector lies, in bytes from the start of the file: for messages about what is in the file.
+    pub const SECTORS_AT: u64 = HEADER_SIZE;
+
     /// Makes a new file of zeroes; refuses an existing one. Where the new file cannot be made whole (no room, larger than a file may be), none is left.
     pub fn create(path: &Path, geometry: BlockGeometry) -> Result<Self> {
         check_geometry(&geometry)?;

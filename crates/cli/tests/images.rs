@@ -146,6 +146,25 @@ fn files_that_are_damaged_or_in_use_are_refused() {
         }
         assert_eq!(fs::read(path.join("t.nand")).expect("reads").len(), length, "a look changes nothing");
     }
+    // Records that became zeroes: the first block's with one, and the first page's. Behind 4096 bytes the chip has a header of 65,536, then 256 blocks' records.
+    let (blocks, pages) = (4096 + 65_536, 4096 + 65_536 + 256 * 32);
+    let first = |from: usize| good.iter().skip(from).position(|byte| *byte != 0).expect("a record") + from;
+    for (record, length, message) in [
+        (first(blocks) / 32 * 32, 32, "has lost its record) is"),
+        (first(pages), 64, "(the first without one is page 0) is"),
+    ] {
+        let mut hole = good.clone();
+        hole[record..record + length].fill(0);
+        fs::write(path.join("t.nand"), &hole).expect("writes");
+        for arguments in commands("t.nand") {
+            fails(
+                path,
+                &arguments,
+                &["t.nand", "damaged chip image", message, "expected", &format!("at byte {record} of the file")],
+            );
+        }
+        assert!(fs::read(path.join("t.nand")).expect("reads") == hole);
+    }
     // The lock of whoever has the file open.
     let file = fs::File::open(path.join("c.nand")).expect("opens");
     file.lock().expect("locks");

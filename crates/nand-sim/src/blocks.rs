@@ -2,7 +2,7 @@
 
 use nandkit_units::BlockIndex;
 
-/// Facts about a block, as bits.
+/// Facts about a block, as bits: at most eight, since a saved chip has room for no more.
 pub mod flag {
     /// The factory's verdict has been looked up (see [`super::flag::FACTORY_BAD`]).
     pub const SEEN: u32 = 1;

@@ -214,7 +214,7 @@ fn damaged_and_foreign_images_are_refused_with_found_and_expected() {
     let error = opened(image(), 8, &[9]);
     assert_eq!(
         error.to_string(),
-        "saved chip of format version 9, expected version 1: open it with the nandkit that wrote it, or make it anew"
+        "saved chip of format version 9, expected version 2: open it with the nandkit that wrote it, or make it anew"
     );
     let error = opened(image(), 120, b"#");
     assert!(error.to_string().starts_with("damaged chip image: the header's checksum is 0x"), "{error}");

@@ -186,7 +186,10 @@ fn refused(path: &Path, error: &BlockError) -> StackError {
 }
 
 fn unusable(path: &Path, error: &ImageError) -> StackError {
-    wrong(path, error)
+    match error.damaged_at() {
+        Some(offset) => wrong(path, format!("{error} (at byte {} of the file)", JournalledFile::SECTORS_AT + offset)),
+        None => wrong(path, error),
+    }
 }
 
 /// The first bytes of a plain file.

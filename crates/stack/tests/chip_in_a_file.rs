@@ -177,7 +177,7 @@ fn files_that_do_not_fit_are_refused_and_untouched() {
         (8, 9, "version 9, expected version 1"),
         (40, 0xFF, "expected"),
         (4096, b'X', "expected \"NANDKIT\""),
-        (4096 + 8, 9, "version 9, expected version 1"),
+        (4096 + 8, 9, "version 9, expected version 2"),
         (4096 + 70, 0xFF, "checksum"),
     ] {
         let mut bad = good.clone();

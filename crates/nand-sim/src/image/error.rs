@@ -40,6 +40,8 @@ pub enum ImageError {
         found: String,
         /// What would be right.
         expected: String,
+        /// Where the part begins, in bytes from the start of the device.
+        offset: u64,
     },
     /// The chip does not fit.
     #[error("the device has {found} bytes, expected at least {expected} for this chip")]
@@ -59,6 +61,22 @@ pub enum ImageError {
 
 impl ImageError {
     pub(super) fn damaged(what: impl Into<String>, found: impl ToString, expected: impl ToString) -> Self {
-        Self::Damaged { what: what.into(), found: found.to_string(), expected: expected.to_string() }
+        Self::Damaged { what: what.into(), found: found.to_string(), expected: expected.to_string(), offset: 0 }
+    }
+
+    /// The same damage in a part that begins here.
+    pub(super) fn at(mut self, place: u64) -> Self {
+        if let Self::Damaged { offset, .. } = &mut self {
+            *offset = place;
+        }
+        self
+    }
+
+    /// Where the damaged part begins, in bytes from the start of the device; `None` for other errors.
+    pub const fn damaged_at(&self) -> Option<u64> {
+        match self {
+            Self::Damaged { offset, .. } => Some(*offset),
+            _ => None,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The layout of a saved chip, format version 1. All numbers are little-endian; offsets in bytes from the start of the device.
+//! The layout of a saved chip, format version 2. All numbers are little-endian; offsets in bytes from the start of the device.
 //!
 //! | offset | length | what |
 //! | --- | --- | --- |
@@ -8,6 +8,9 @@
 //!
 //! A page record counts only if its generation is its block's number of erases, so that an erase need not touch the records of its pages; block
 //! and page records count only with the chip's number, so that a new chip need not wipe out an old one's. A device that never held a chip must hold zeroes.
+//!
+//! What does not count looks as if it had never been. So that records cannot vanish without a word, each block's record holds the number of its pages' records, and
+//! the header the number of the blocks' records, with the sum of their numbers: where one is missing, that tells which. Version 1 had no such counts.
 
 use nandkit_units::{Described, Description, FlashGeometry, Generator};
 
@@ -16,7 +19,7 @@ use crate::flaws::Flaw;
 use crate::store::{Kept, StoreKind};
 
 /// Format version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The first bytes of every saved chip.
 pub const MAGIC: [u8; 8] = *b"NANDKIT\0";
 /// Bytes of the header.
@@ -26,6 +29,10 @@ pub const BLOCK_BYTES: usize = 32;
 /// Bytes of a page record before OOB and data.
 pub const PAGE_HEADER_BYTES: usize = 64;
 const FIXED_HEADER_BYTES: usize = 64;
+/// The bits of a block record's third word that hold flags; the others hold the number of recorded pages.
+const FLAG_BITS: u32 = 8;
+/// The numbers of recorded pages that a block record tells apart: more are counted modulo this.
+pub const RECORDED_PAGES: u32 = 1 << (32 - FLAG_BITS);
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
@@ -85,7 +92,7 @@ impl Layout {
 }
 
 /// The header: magic 0..8, version 8..12, CRC-32 of the other bytes up to the spec's end 12..16, spec length 16..20, store kind 20..24, seed 24..32,
-/// last instant 32..40, reads 40..48, chip number 48..52, zero to 64, then the spec as TOML.
+/// last instant 32..40, reads 40..48, chip number 48..52, number of block records 52..56, sum of their blocks' numbers 56..64, then the spec as TOML.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The chip's spec as TOML.
@@ -100,6 +107,8 @@ pub struct Header {
     pub read_number: u64,
     /// Tells this chip's records from those of an older chip on the same device.
     pub chip: u32,
+    /// How many blocks have a record, and the sum of their numbers.
+    pub recorded_blocks: (u32, u64),
 }
 
 const fn kind_number(kind: StoreKind) -> u32 {
@@ -139,7 +148,8 @@ impl Header {
         bytes.extend_from_slice(&self.last_instant.to_le_bytes());
         bytes.extend_from_slice(&self.read_number.to_le_bytes());
         bytes.extend_from_slice(&self.chip.to_le_bytes());
-        bytes.extend_from_slice(&[0; 12]);
+        bytes.extend_from_slice(&self.recorded_blocks.0.to_le_bytes());
+        bytes.extend_from_slice(&self.recorded_blocks.1.to_le_bytes());
         bytes.extend_from_slice(self.spec.as_bytes());
         let crc = header_crc(&bytes, end);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
@@ -188,11 +198,12 @@ impl Header {
             last_instant: u64_at(bytes, 32),
             read_number: u64_at(bytes, 40),
             chip: u32_at(bytes, 48),
+            recorded_blocks: (u32_at(bytes, 52), u64_at(bytes, 56)),
         })
     }
 }
 
-/// A block: erases 0..4, next page 4..8, flags 8..12, reads since the erase 12..16, instant of the first program 16..24, chip number 24..28, CRC-32 of the 28
+/// A block: erases 0..4, next page 4..8, flags 8, number of page records of this generation below the next page 9..12, reads since the erase 12..16, instant of the first program 16..24, chip number 24..28, CRC-32 of the 28
 /// bytes before it 28..32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecord {
@@ -202,6 +213,8 @@ pub struct BlockRecord {
     pub next_page: u32,
     /// See `blocks::flag`.
     pub flags: u32,
+    /// How many pages below `next_page` have a record of this generation, modulo [`RECORDED_PAGES`].
+    pub recorded_pages: u32,
     /// Reads since the erase.
     pub reads: u32,
     /// First program since the erase, in simulated nanoseconds.
@@ -216,7 +229,8 @@ impl BlockRecord {
         let mut bytes = [0; BLOCK_BYTES];
         bytes[0..4].copy_from_slice(&self.erases.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.next_page.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.flags.to_le_bytes());
+        let flags = self.flags % (1 << FLAG_BITS) | self.recorded_pages << FLAG_BITS;
+        bytes[8..12].copy_from_slice(&flags.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.reads.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.programmed_at.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.chip.to_le_bytes());
@@ -243,7 +257,8 @@ impl BlockRecord {
         let record = Self {
             erases: u32_at(bytes, 0),
             next_page: u32_at(bytes, 4),
-            flags: u32_at(bytes, 8),
+            flags: u32_at(bytes, 8) % (1 << FLAG_BITS),
+            recorded_pages: u32_at(bytes, 8) >> FLAG_BITS,
             reads: u32_at(bytes, 12),
             programmed_at: u64_at(bytes, 16),
             chip,
@@ -349,6 +364,8 @@ impl PageRecord {
         let part = |at: usize, length: usize| bytes.get(at..at + length).unwrap_or_default().to_vec();
         let oob = part(PAGE_HEADER_BYTES, oob_length);
         let kept = match kind {
+            // A page that was touched, and holds nothing: a cut erase leaves such pages.
+            1 if data_length == 0 && oob_length == 0 => Kept::Erased,
             1 => Kept::Bytes(part(PAGE_HEADER_BYTES + layout.oob_bytes, data_length), oob),
             2 => {
                 let (column, described) = Self::described(place, bytes, page_size)?;

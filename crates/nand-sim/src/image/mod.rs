@@ -7,6 +7,7 @@ mod bytes;
 mod error;
 pub mod layout;
 mod load;
+mod recorded;
 mod save;
 
 pub use error::ImageError;
@@ -25,6 +26,7 @@ use crate::chip::NandChip;
 use crate::spec::ChipSpec;
 use crate::store::Store;
 use layout::Layout;
+use recorded::Recorded;
 
 /// Records are read and written together up to so many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -39,6 +41,8 @@ pub struct ChipImage<S, D> {
     dirty: BTreeMap<u32, BTreeSet<u32>>,
     /// Blocks whose count of reads has changed; only where bit errors are simulated.
     read: Mutex<BTreeSet<u32>>,
+    /// What has a record on the device, once the next sync has written what it has to.
+    recorded: Recorded,
     last_instant: u64,
     number: u32,
 }
@@ -106,6 +110,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
     /// An erase leaves nothing to be saved but the block's record; one that failed or was cut leaves pages of a new generation.
     fn erased(&mut self, block: BlockIndex) {
         let state = self.chip.blocks.get(block);
+        self.recorded.erase(block.0);
         self.dirty.remove(&block.0);
         self.touch_pages(block, state.next_page);
     }

@@ -7,12 +7,12 @@ use nandkit_block::BlockDevice;
 use nandkit_units::{BlockIndex, Context, PageAddress};
 
 use super::bytes::{read_bytes, write_bytes};
-use super::layout::{BlockRecord, HEADER_BYTES, Header, Layout, PageRecord};
+use super::layout::{BlockRecord, HEADER_BYTES, Header, Layout, PageRecord, RECORDED_PAGES};
 use super::{BATCH_BYTES, ChipImage, ImageError};
 use crate::blocks::{BlockState, flag};
 use crate::chip::NandChip;
 use crate::spec::ChipSpec;
-use crate::store::{Kept, Place, Store};
+use crate::store::{Place, Store};
 
 impl<S: Store, D: BlockDevice> ChipImage<S, D> {
     /// Makes a chip as it comes from the factory on a device, and flushes it. The device must hold zeroes, or an older chip, which is gone then.
@@ -27,14 +27,26 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         let mut header = vec![0; HEADER_BYTES];
         read_bytes(&device, context, 0, &mut header)?;
         let number = Header::next_chip(&header);
-        let mut image =
-            Self { chip, device, layout, dirty: Default::default(), read: Default::default(), last_instant: 0, number };
+        let mut image = Self {
+            chip,
+            device,
+            layout,
+            dirty: Default::default(),
+            read: Default::default(),
+            recorded: Default::default(),
+            last_instant: 0,
+            number,
+        };
         image.save(context)?;
         Ok(image)
     }
 
     /// Writes what changed and flushes the device. After an error everything is still to be written.
     pub(super) fn save(&mut self, context: &Context) -> Result<(), ImageError> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let blocks: BTreeSet<u32> = self.dirty.keys().copied().chain(read).collect();
+        // Should the device refuse, they are still in the set of what is to be written, and their records follow.
+        blocks.iter().for_each(|block| self.recorded.add_block(*block));
         let header = Header {
             spec: self.chip.spec.to_toml()?,
             seed: self.chip.seed,
@@ -42,10 +54,9 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
             last_instant: self.last_instant,
             read_number: self.chip.lock().read_number,
             chip: self.number,
+            recorded_blocks: self.recorded.blocks(),
         };
         write_bytes(&mut self.device, context, 0, &header.encode()?)?;
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let blocks: BTreeSet<u32> = self.dirty.keys().copied().chain(read).collect();
         for block in blocks {
             self.save_block(context, BlockIndex(block))?;
         }
@@ -58,18 +69,20 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
     fn save_block(&mut self, context: &Context, block: BlockIndex) -> Result<(), ImageError> {
         let state = self.chip.blocks.get(block);
         let reads = self.chip.lock().reads_since_erase.get(block.index()).copied().unwrap_or(0);
+        let dirty = self.dirty.get(&block.0).into_iter().flatten().copied();
+        let pages: Vec<u32> = dirty.filter(|page| state.slot().is_some() && *page < state.next_page).collect();
+        pages.iter().for_each(|page| self.recorded.add_page(block.0, *page));
         let record = BlockRecord {
             erases: state.erases,
             next_page: state.next_page,
             flags: state.flags,
+            recorded_pages: self.recorded.pages(block.0, state.next_page) % RECORDED_PAGES,
             reads,
             programmed_at: self.chip.programmed_at.get(block.index()).copied().unwrap_or(0),
             chip: self.number,
         };
         write_bytes(&mut self.device, context, self.layout.block_at(block.0), &record.encode())?;
         let Some(slot) = state.slot() else { return Ok(()) };
-        let pages: Vec<u32> =
-            self.dirty.get(&block.0).into_iter().flatten().copied().filter(|page| *page < state.next_page).collect();
         let page_bytes = self.layout.page_bytes();
         let mut batch: Vec<u8> = Vec::new();
         let mut first = 0;
@@ -92,13 +105,12 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
     }
 
     fn page_record(&self, at: PageAddress, state: &BlockState, slot: usize) -> PageRecord {
-        let kept = self.chip.store.keep(Place { slot, page: at.page });
         PageRecord {
             chip: self.number,
             generation: state.erases,
             rules_word: self.chip.rules.page_word(slot, at.page),
             flaw: if state.has(flag::FLAWED) { self.chip.flaws.get(at) } else { None },
-            kept: if kept == Kept::Erased { Kept::Bytes(Vec::new(), Vec::new()) } else { kept },
+            kept: self.chip.store.keep(Place { slot, page: at.page }),
         }
     }
 }
