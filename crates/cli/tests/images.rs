@@ -146,24 +146,20 @@ fn files_that_are_damaged_or_in_use_are_refused() {
         }
         assert_eq!(fs::read(path.join("t.nand")).expect("reads").len(), length, "a look changes nothing");
     }
-    // Records that became zeroes: the first block's with one, and the first page's. Behind 4096 bytes the chip has a header of 65,536, then 256 blocks' records.
+    // Records that became zeroes: the first block's with one, and all of the pages. Behind 4096 bytes the chip has a header of 65,536, then 256 blocks' records.
     let (blocks, pages) = (4096 + 65_536, 4096 + 65_536 + 256 * 32);
-    let first = |from: usize| good.iter().skip(from).position(|byte| *byte != 0).expect("a record") + from;
-    for (record, length, message) in [
-        (first(blocks) / 32 * 32, 32, "has lost its record) is"),
-        (first(pages), 64, "(the first without one is page 0) is"),
+    let record = good.iter().skip(blocks).position(|byte| *byte != 0).expect("a record") / 32 * 32 + blocks;
+    for (hole, message, place) in [
+        (record..record + 32, "has lost its record) is", format!("at byte {record} of the file")),
+        (pages..good.len(), "(the first without one is page 0) is 0, expected", "at byte ".to_string()),
     ] {
-        let mut hole = good.clone();
-        hole[record..record + length].fill(0);
-        fs::write(path.join("t.nand"), &hole).expect("writes");
+        let mut damaged = good.clone();
+        damaged[hole].fill(0);
+        fs::write(path.join("t.nand"), &damaged).expect("writes");
         for arguments in commands("t.nand") {
-            fails(
-                path,
-                &arguments,
-                &["t.nand", "damaged chip image", message, "expected", &format!("at byte {record} of the file")],
-            );
+            fails(path, &arguments, &["t.nand", "damaged chip image", message, &place]);
         }
-        assert!(fs::read(path.join("t.nand")).expect("reads") == hole);
+        assert!(fs::read(path.join("t.nand")).expect("reads") == damaged);
     }
     // The lock of whoever has the file open.
     let file = fs::File::open(path.join("c.nand")).expect("opens");

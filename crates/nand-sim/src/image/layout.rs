@@ -229,7 +229,7 @@ impl BlockRecord {
         let mut bytes = [0; BLOCK_BYTES];
         bytes[0..4].copy_from_slice(&self.erases.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.next_page.to_le_bytes());
-        let flags = self.flags % (1 << FLAG_BITS) | self.recorded_pages << FLAG_BITS;
+        let flags = (self.flags % (1 << FLAG_BITS)) | (self.recorded_pages << FLAG_BITS);
         bytes[8..12].copy_from_slice(&flags.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.reads.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.programmed_at.to_le_bytes());
