@@ -14,8 +14,17 @@ pub(crate) enum Failure {
     Full,
     /// The content of a page that has to be kept in part is lost.
     Unreadable,
+    /// An earlier failure stopped the layer.
+    Halted(Box<Halt>),
     /// The options, or what is on the chip, do not fit.
     Unfit(String),
+}
+
+/// What stopped a layer: the kind of its failure, and the first cause in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Halt {
+    pub kind: flash::ErrorKind,
+    pub why: String,
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -43,17 +52,21 @@ impl Failure {
                 "the rest of the page is lost: write the whole page to replace it",
             ),
             Self::Unfit(detail) => BlockError::new(ErrorKind::Corrupt, operation, at, detail),
+            Self::Halted(halt) => BlockError::new(kind_for_host(halt.kind), operation, at, halt.why),
             Self::Flash(error) => {
-                let kind = match error.kind {
-                    flash::ErrorKind::Uncorrectable => ErrorKind::Unreadable,
-                    flash::ErrorKind::NoContent => ErrorKind::NoContent,
-                    flash::ErrorKind::PowerLost => ErrorKind::PowerLost,
-                    flash::ErrorKind::ReadOnly => ErrorKind::ReadOnly,
-                    _ => ErrorKind::Io,
-                };
-                BlockError::new(kind, operation, at, "the flash refused").caused_by(*error)
+                BlockError::new(kind_for_host(error.kind), operation, at, "the flash refused").caused_by(*error)
             }
         }
+    }
+}
+
+const fn kind_for_host(kind: flash::ErrorKind) -> ErrorKind {
+    match kind {
+        flash::ErrorKind::Uncorrectable => ErrorKind::Unreadable,
+        flash::ErrorKind::NoContent => ErrorKind::NoContent,
+        flash::ErrorKind::PowerLost => ErrorKind::PowerLost,
+        flash::ErrorKind::ReadOnly => ErrorKind::ReadOnly,
+        _ => ErrorKind::Io,
     }
 }
 

@@ -127,6 +127,28 @@ fn failures_by_chance_until_no_block_is_left() {
     }
 }
 
+/// A chip that takes no program is attached for reading; what a write is told is the part's first failure, not only that there was one.
+#[test]
+fn a_chip_on_which_every_program_fails_says_so() {
+    fn refusal<L: Layer>(options: &L::Options) -> nandkit_block::BlockError {
+        let mut spec = spec(512, 16, 8, 14);
+        spec.failures.enabled = true;
+        spec.failures.program_probability = 1.0;
+        let mut device = L::attach(chip(&spec, 1), options).unwrap();
+        device.write(&Context::default(), Lba(0), Payload::Bytes(&[7; 512])).unwrap_err()
+    }
+    let fast = FastOptions { capacity: LogicalCapacity::Bytes(4 * 8 * 512), log_blocks: 2, ..FastOptions::default() };
+    for error in [refusal::<BlockMap>(&options()), refusal::<Fast>(&fast)] {
+        assert_eq!(error.kind, ErrorKind::ReadOnly);
+        let message = error.to_string();
+        for part in
+            ["no good free block", "programs and 0 erases have failed, first: Program of block", "the part reports"]
+        {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
+
 #[test]
 fn an_unreadable_page_stays_unreadable_until_it_is_written() {
     use nandkit_flash::wrap::FaultEffect;

@@ -20,7 +20,7 @@ use nandkit_flash::{ErrorKind, Flash, PageProgram};
 use nandkit_units::{BlockIndex, Cause, Content, Context, Nanos, PageAddress, Payload};
 
 use crate::chain::Chain;
-use crate::failure::{Failure, Outcome, is_block_failure};
+use crate::failure::{Failure, Halt, Outcome, is_block_failure};
 use crate::shape::Shape;
 use crate::statistics::BaseCounters;
 use crate::tag::{Role, Tag};
@@ -60,7 +60,9 @@ pub(crate) struct Base<F> {
     /// When the last change of the flash has completed (rule 2).
     pub last_change: Nanos,
     /// Set by a failure that leaves the state in memory behind that on flash.
-    pub halted: Option<ErrorKind>,
+    halted: Option<Halt>,
+    /// The first program or erase that failed since the device was attached: where most have failed, the last error alone says little.
+    first_failure: Option<String>,
     /// Pages whose content was read once during recovery and must not be read again: it might come back different.
     pub held: Vec<(PageAddress, Content)>,
     /// A page that is being put together, kept for its memory.
@@ -84,6 +86,7 @@ impl<F: Flash> Base<F> {
             counters: BaseCounters::default(),
             last_change: Nanos::ZERO,
             halted: None,
+            first_failure: None,
             held: Vec::new(),
             read_modify: Content::new(),
             use_copyback: copyback,
@@ -125,14 +128,31 @@ impl<F: Flash> Base<F> {
     #[cold]
     pub fn failed(&mut self, chain: &mut Chain, error: nandkit_flash::FlashError) -> Failure {
         chain.advance_to(error.completed);
+        if is_block_failure(error.kind) && self.first_failure.is_none() {
+            self.first_failure = Some(error.to_string());
+        }
         match error.kind {
             ErrorKind::ProgramFailed => self.counters.program_failures += 1,
             ErrorKind::EraseFailed => self.counters.erase_failures += 1,
             ErrorKind::Uncorrectable | ErrorKind::NoContent => {}
             kind if is_block_failure(kind) => {}
-            kind => self.halted = Some(kind),
+            kind => {
+                let why = format!("an earlier operation failed half-way: {error}; attach the device again to recover");
+                self.halted = Some(Halt { kind, why });
+            }
         }
         error.into()
+    }
+
+    /// Recovery found no block for what it has to write. What is there can still be read.
+    #[cold]
+    pub fn halt_full(&mut self) {
+        let BaseCounters { program_failures, erase_failures, .. } = self.counters;
+        let cause = self.first_failure.as_ref().map_or_else(String::new, |first| {
+            format!(" ({program_failures} programs and {erase_failures} erases have failed, first: {first})")
+        });
+        let why = format!("no good free block was left when the device was attached{cause}: it can only be read");
+        self.halted = Some(Halt { kind: ErrorKind::ReadOnly, why });
     }
 
     /// A block that nothing needs once the next program has completed.
@@ -187,15 +207,9 @@ impl<F: Flash> Base<F> {
     /// Refuses changes once the state in memory is behind that on flash.
     #[inline]
     pub fn check_running(&self) -> Outcome<()> {
-        match self.halted {
+        match &self.halted {
             None => Ok(()),
-            Some(kind) => Err(self.halted_failure(kind)),
+            Some(halt) => Err(Failure::Halted(Box::new(halt.clone()))),
         }
-    }
-
-    #[cold]
-    fn halted_failure(&self, kind: ErrorKind) -> Failure {
-        let what = "an earlier operation failed half-way; attach the device again to recover";
-        nandkit_flash::FlashError::at_block(kind, nandkit_flash::Operation::Program, BlockIndex(0), what).into()
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use nandkit_cleaning::recycling::PeriodHistory;
-use nandkit_flash::{ErrorKind, Flash};
+use nandkit_flash::Flash;
 use nandkit_units::BlockIndex;
 
 use super::BlockMapFtl;
@@ -45,7 +45,7 @@ impl<F: Flash> BlockMapFtl<F> {
         }
         match self.repair(chain, &doubt, &live) {
             // Nothing was changed that was not complete. What is there can still be read.
-            Err(Failure::Full) => self.base.halted = Some(ErrorKind::ReadOnly),
+            Err(Failure::Full) => self.base.halt_full(),
             done => done?,
         }
         Ok(())

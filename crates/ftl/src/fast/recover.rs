@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nandkit_flash::{ErrorKind, Flash};
+use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, PageAddress};
 
 use super::FastFtl;
@@ -126,7 +126,7 @@ impl<F: Flash> FastFtl<F> {
         self.base.fill_pool(&found, &doubt, live.iter().copied());
         match self.repair(chain, &doubt, &versions, &live, &mixed) {
             // Nothing was changed that was not complete. What is there can still be read.
-            Err(Failure::Full) => self.base.halted = Some(ErrorKind::ReadOnly),
+            Err(Failure::Full) => self.base.halt_full(),
             done => done?,
         }
         self.base.held.clear();
