@@ -20,8 +20,9 @@ use extents::{Extent, ExtentMap, Source};
 use layout::{FRAME_SIZE, Frame, FrameKind, HEADER_SIZE, PAYLOAD_MAX, journal_start};
 
 /// A block device in one file (see the format in `layout.rs`). Changes wait in memory, and beyond a limit in the journal, until [`BlockDevice::flush`]: it
-/// appends what changed and a commit frame to the journal, makes that durable, and then brings the sectors to their places. Opening
-/// completes a flush that a crash interrupted after its commit, and forgets one interrupted before. Takes no simulated time.
+/// appends what changed and a commit frame to the journal, makes that durable, and then brings the sectors to their places. A flush that a crash
+/// interrupted after its commit is there when the file is opened, one interrupted before is forgotten. The file itself changes with the first write, trim or
+/// flush, which takes away what stands behind the sectors; opening alone changes nothing. Takes no simulated time.
 ///
 /// A flush costs twice the bytes that changed and two syncs. Memory: the limit and about 100 bytes per changed extent. The journal grows by what
 /// is written between two flushes. After an error of the operating system in a write or flush all further changes are refused, since nobody knows what
@@ -35,7 +36,19 @@ pub struct JournalledFile<M: Medium = File> {
     buffered: usize,
     buffer_limit: usize,
     journal: Journal,
+    leftover: Leftover,
     poisoned: bool,
+}
+
+/// What stood behind the sectors when the file was opened, and is there until the first change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Leftover {
+    #[default]
+    Nothing,
+    /// No complete journal: nothing that counts.
+    Torn,
+    /// A complete journal, whose sectors are in the extents.
+    Complete,
 }
 
 /// Where the journal of the next flush stands.
@@ -133,10 +146,11 @@ impl<M: Medium> JournalledFile<M> {
         let mut device = Self::assemble(medium, geometry, access, found.sequence.wrapping_add(1));
         let complete = found.extents.is_some();
         device.extents = found.extents.unwrap_or(device.extents);
-        if access == Access::ReadWrite && length > expected {
-            let outcome = if complete { device.apply() } else { device.truncate().and_then(|()| device.medium.sync()) };
-            outcome.map_err(|error| io_error(Operation::Open, Lba(0), "cannot complete the last flush", error))?;
-        }
+        device.leftover = match (length > expected, complete) {
+            (false, _) => Leftover::Nothing,
+            (true, false) => Leftover::Torn,
+            (true, true) => Leftover::Complete,
+        };
         Ok(device)
     }
 
@@ -149,6 +163,7 @@ impl<M: Medium> JournalledFile<M> {
             buffered: 0,
             buffer_limit: BUFFER_LIMIT,
             journal: Journal::new(&geometry, sequence),
+            leftover: Leftover::Nothing,
             poisoned: false,
         }
     }
@@ -168,13 +183,22 @@ impl<M: Medium> JournalledFile<M> {
         HEADER_SIZE + sector * u64::from(self.geometry.sector_size)
     }
 
-    fn check_writable(&self, operation: Operation, at: Lba) -> Result<()> {
+    /// What comes before each change: it may be made, and what the file had left behind its sectors is settled.
+    fn begin_change(&mut self, operation: Operation, at: Lba) -> Result<()> {
         check_writable(self.access, operation, at)?;
         if self.poisoned {
             let detail = "an earlier write to the device file failed; open it again to get the state of a flush";
             return Err(BlockError::new(ErrorKind::Io, operation, at, detail));
         }
-        Ok(())
+        let settled = match std::mem::take(&mut self.leftover) {
+            Leftover::Nothing => return Ok(()),
+            Leftover::Complete => self.apply(),
+            Leftover::Torn => self.truncate().and_then(|()| self.medium.sync()),
+        };
+        settled.map_err(|error| {
+            self.poisoned = true;
+            io_error(operation, at, "cannot complete the last flush", error)
+        })
     }
 
     /// Turns a failure of the medium into an error after which nothing more is changed.
@@ -302,7 +326,7 @@ impl<M: Medium> BlockDevice for JournalledFile<M> {
 
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check_range(&self.geometry, Operation::Write, at, data.len())?;
-        self.check_writable(Operation::Write, at)?;
+        self.begin_change(Operation::Write, at)?;
         let mut bytes = vec![0; data.len()];
         data.copy_to(&mut bytes);
         let sectors = data.len() as u64 / u64::from(self.geometry.sector_size);
@@ -320,7 +344,7 @@ impl<M: Medium> BlockDevice for JournalledFile<M> {
         if self.access == Access::ReadOnly {
             return Ok(Done::immediately(context));
         }
-        self.check_writable(Operation::Flush, Lba(0))?;
+        self.begin_change(Operation::Flush, Lba(0))?;
         if !self.extents.is_empty() {
             let flushed = self.commit().and_then(|()| self.apply());
             self.settle(Operation::Flush, Lba(0), flushed)?;
@@ -339,7 +363,7 @@ impl<M: Medium> BlockDevice for JournalledFile<M> {
 impl<M: Medium> Trim for JournalledFile<M> {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         sectors_of(&self.geometry, Operation::Trim, at, sectors)?;
-        self.check_writable(Operation::Trim, at)?;
+        self.begin_change(Operation::Trim, at)?;
         self.extents.insert(at.0, Extent { sectors, source: Source::Zero });
         Ok(Done::immediately(context))
     }

@@ -129,7 +129,7 @@ impl NewFile {
     pub(crate) fn keep(mut self) -> Result<(), StackError> {
         let Some(Unfinished { temporary, path }) = &self.0 else { return Ok(()) };
         // Another process may have made one meanwhile.
-        if path.try_exists().unwrap_or(true) {
+        if is_there(path) {
             return Err(wrong(path, "the file was made by somebody else during the run; expected that there is none"));
         }
         fs::rename(temporary, path)
@@ -146,6 +146,11 @@ impl Drop for NewFile {
             let _ = fs::remove_file(&unfinished.temporary);
         }
     }
+}
+
+/// Whether the name is taken, be it by a link that leads nowhere.
+fn is_there(path: &Path) -> bool {
+    !fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// The name that a file has until it is complete.
@@ -337,6 +342,10 @@ pub(crate) fn open_or_create(
             let file = open_file(path, Access::ReadWrite)?;
             Ok((load(path, file, store)?, NewFile::default()))
         }
+        Ok(false) if is_there(path) => Err(wrong(
+            path,
+            "a symbolic link to a file that does not exist; expected a chip's file, or nothing of this name",
+        )),
         Ok(false) => create(path, chip, store, seed),
         Err(error) => Err(wrong(path, format!("cannot tell whether there is such a file: {error}"))),
     }

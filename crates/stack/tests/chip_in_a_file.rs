@@ -100,10 +100,36 @@ fn a_run_that_does_not_end_well_changes_nothing() {
     put(&mut stack, "lost", &[1; 9000]);
     drop(stack);
     assert!(fs::read(&path).expect("reads") == before);
+    // Nor does it cut off what stands behind the chip.
+    let long = [before.as_slice(), b"somebody else's bytes"].concat();
+    fs::write(&path, &long).expect("writes");
+    let mut stack = Stack::build(&spec(&path, ""), 1).expect("opens");
+    put(&mut stack, "lost", &[1; 9000]);
+    drop(stack);
+    refused(&spec_with(&format!("file = '{}'", path.display()), "ftl = 'fast'"));
+    assert!(fs::read(&path).expect("reads") == long);
+    Stack::build(&spec(&path, ""), 1).expect("opens").close().expect("closes");
+    assert_eq!(fs::read(&path).expect("reads").len(), before.len());
     // A stack that cannot be built leaves no file either.
     let too_small = directory.path().join("small.nand");
     refused(&spec_with(&format!("preset = 'nandsim-32m-16k'\nblocks = 4\nfile = '{}'", too_small.display()), ""));
     assert!(!too_small.exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_that_leads_nowhere_is_not_replaced() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (path, target) = (directory.path().join("chip.nand"), directory.path().join("gone.nand"));
+    std::os::unix::fs::symlink(&target, &path).expect("a link");
+    let error = refused(&spec(&path, "")).to_string();
+    assert!(error.contains("chip.nand: a symbolic link to a file that does not exist"), "{error}");
+    assert!(fs::read_link(&path).expect("still a link") == target && !target.exists());
+    assert_eq!(fs::read_dir(directory.path()).expect("lists").count(), 1);
+    // A link to a chip is followed, and stays.
+    Stack::build(&spec(&target, ""), 1).expect("builds").close().expect("closes");
+    Stack::build(&spec(&path, ""), 1).expect("opens").close().expect("closes");
+    assert!(fs::read_link(&path).is_ok());
 }
 
 struct WriteThenRead;

@@ -166,7 +166,9 @@ fn a_crash_during_recovery_is_recovered_too() {
             content(&JournalledFile::open_on(Recorder::from_bytes(first.clone()), Access::ReadOnly).unwrap());
         let recorder = Recorder::from_bytes(first.clone());
         let recovery = recorder.changes.clone();
-        JournalledFile::open_on(recorder, Access::ReadWrite).unwrap();
+        let mut device = JournalledFile::open_on(recorder, Access::ReadWrite).unwrap();
+        assert!(recovery.lock().unwrap().is_empty(), "opening alone changes nothing");
+        device.flush(&Context::default()).unwrap();
         let recovery = recovery.lock().unwrap().clone();
         for cut in 0..=recovery.len() {
             let mut bytes = first.clone();
@@ -181,6 +183,20 @@ fn a_crash_during_recovery_is_recovered_too() {
             assert_eq!(content(&device), expected, "crash behind {count}, then behind {cut} of the recovery");
         }
     }
+}
+
+/// Somebody else's bytes behind the sectors go with the first change, not with a look at the file.
+#[test]
+fn bytes_behind_the_sectors_stay_until_the_first_change() {
+    let recorder = JournalledFile::create_on(Recorder::default(), geometry()).unwrap().into_medium();
+    let long = [recorder.bytes.as_slice(), &[0xA5; 700]].concat();
+    let device = JournalledFile::open_on(Recorder::from_bytes(long.clone()), Access::ReadWrite).unwrap();
+    assert!(device.into_medium().bytes == long);
+    let mut device = JournalledFile::open_on(Recorder::from_bytes(long), Access::ReadWrite).unwrap();
+    device.write(&Context::default(), Lba(1), Payload::Bytes(&[7; 512])).unwrap();
+    device.flush(&Context::default()).unwrap();
+    let (held, medium) = (content(&device), device.into_medium());
+    assert_eq!((medium.bytes.len(), held[512]), (recorder.bytes.len(), 7));
 }
 
 #[test]
