@@ -25,9 +25,25 @@ pub fn json(value: &serde_json::Value) -> Result<(), Failure> {
     text(&format!("{value:#}\n"))
 }
 
-/// Writes a line to standard error. Where nobody reads it (`2>&1 | head`) there is nobody left to tell.
+/// Writes a message to standard error. Where nobody reads it (`2>&1 | head`) there is nobody left to tell.
+///
+/// Messages quote names and lines of files: what would steer a terminal, or turn the direction of its text, is escaped. Line feeds and tabs are those of our
+/// own messages and of TOML's.
 pub fn message(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "nandkit: {text}");
+    let _ = writeln!(io::stderr().lock(), "nandkit: {}", harmless(text));
+}
+
+fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => shown.extend(character.escape_unicode()),
+            _ if character.is_control() => shown.extend(character.escape_debug()),
+            _ => shown.push(character),
+        }
+    }
+    shown
 }
 
 /// What standard output can show: bars in Unicode on a terminal that speaks UTF-8, emphasis unless `NO_COLOR` (no-color.org) or a dumb terminal

@@ -1,6 +1,5 @@
 //! `nandkit run`
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use nandkit_record::{METRICS as DEFINED, RunRecord, csv, has_path, metric};
 use nandkit_report::listing;
 use nandkit_stack::suggest;
 use nandkit_units::Cause;
-use nandkit_workload::OperationKind;
+use nandkit_workload::{OperationKind, open_plain_file};
 
 use crate::args::RunArguments;
 use crate::failure::Failure;
@@ -36,10 +35,10 @@ const PHASES: [&str; 3] = ["format", "fill", "age"];
 /// Bytes of a spec at the most: what is larger is something else.
 const SPEC_MAX: u64 = 16 << 20;
 
-/// Reads a spec, which is text of a sensible size.
+/// Reads a spec, which is text of a sensible size in a plain file.
 pub fn read_spec(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(SPEC_MAX + 1).read_to_string(&mut text)?;
+    open_plain_file(path)?.take(SPEC_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > SPEC_MAX {
         return Err(io::Error::other(format!("it has more than {SPEC_MAX} bytes")));
     }

@@ -39,7 +39,7 @@ pub fn with_options<T>(running: &Running, work: impl FnOnce(&Options<'_>) -> Res
         jobs: running.jobs,
         directory: running.out.clone(),
         program: program.as_deref(),
-        notice: &|text| eprintln!("nandkit: {text}"),
+        notice: &crate::output::message,
         inputs: &HostInputs,
         host: &host,
         progress: &show,

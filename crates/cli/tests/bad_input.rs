@@ -331,6 +331,46 @@ fn what_is_no_file_is_not_replaced_by_one() {
     assert!(fs::metadata(path.join("pipe")).expect("still there").file_type().is_fifo());
 }
 
+/// What a message quotes of a name or of a line cannot steer the terminal.
+#[test]
+#[cfg(unix)]
+fn control_characters_are_shown_escaped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let name = "\u{1b}]0;mine\u{7}\r\u{9b}2J.toml";
+    fs::write(path.join(name), "workload = 1\n").expect("a file");
+    let line = "128166372003061629,src1,0,Write,4096,512,1\n\u{1b}[2J\u{7f},src1,0,Write,1,1,1\n";
+    fs::write(path.join("t.csv"), line).expect("a file");
+    let trace = ["compare", "--fs", "none", "--device", "ram", "--workload", "trace:t.csv"];
+    for arguments in [&["run", name][..], &["info", name], &["ls", name], &trace] {
+        let outcome = nandkit(path, arguments);
+        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
+        let shown = outcome.stderr.trim_end_matches('\n');
+        assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown:?}");
+        assert!(shown.contains("\\u{1b}"), "{arguments:?}: {shown:?}");
+    }
+}
+
+/// Reading a pipe would wait for somebody to write.
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_no_spec() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir(path.join("tree")).expect("a directory");
+    let made = std::process::Command::new("mkfifo").arg(path.join("pipe.toml")).status().expect("mkfifo runs");
+    assert!(made.success());
+    for (arguments, at) in [
+        (&["run", "pipe.toml"][..], "cannot read pipe.toml: "),
+        (&["compare", "--device", "pipe.toml"], "--device: cannot read pipe.toml: "),
+        (&["mkfs", "jffs2", "--from", "tree", "--device-table", "pipe.toml", "i.jffs2"], "--device-table pipe.toml: "),
+    ] {
+        let outcome = nandkit(path, arguments);
+        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(at) && outcome.stderr.contains("this is no plain file"), "{}", outcome.stderr);
+    }
+}
+
 #[test]
 fn images_that_cannot_be_made_or_opened_are_refused() {
     let mkfs = |case: &'static [&'static str], expected: &'static [&'static str]| Case {

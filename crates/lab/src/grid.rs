@@ -35,6 +35,14 @@ pub(crate) fn expand(mut experiment: Table, seeds: usize) -> Result<Vec<Table>, 
     };
     let mut axes: Vec<(String, Vec<Value>)> = Vec::new();
     collect_axes(&mut axes, "", grid)?;
+    // What is no part of a run. Runs that differ in it alone would be the same.
+    for (key, _) in &axes {
+        if matches!(key.as_str(), "name" | "seeds") {
+            let detail =
+                "this key belongs to the whole experiment and cannot vary; expected one of a run, as stack.ftl.policy";
+            return Err(SpecError::new(format!("grid.{key}"), detail));
+        }
+    }
     check_count(axes.iter().map(|(_, values)| values.len()).chain([seeds]))?;
     let mut runs = vec![experiment];
     for (key, values) in axes {
@@ -174,6 +182,8 @@ mod tests {
             ("grid = 1", "grid is 1; expected a table"),
             ("[grid]\na = 1", "grid.a is 1; expected a list"),
             ("[grid]\na = []", "grid.a: an empty list"),
+            ("[grid]\nname = ['x', 'y']", "grid.name: this key belongs to the whole experiment and cannot vary"),
+            ("[grid]\nseeds = [1, 2]", "grid.seeds: this key belongs to the whole"),
         ] {
             let error = expand(toml::from_str(text).unwrap(), 1).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -27,6 +27,7 @@ pub(crate) struct Kept {
 /// Why records are not reused.
 #[derive(Default)]
 struct Refused {
+    incomplete: usize,
     program: usize,
     inputs: usize,
     not_repeatable: usize,
@@ -36,6 +37,7 @@ impl Refused {
     fn tell(&self, directory: &Path, notice: &dyn Fn(&str)) {
         let mut reasons = Vec::new();
         for (count, reason) in [
+            (self.incomplete, "incomplete: it does not say what made it, as where its writing was broken off"),
             (self.program, "made by another build of nandkit, or by one that is not known"),
             (self.inputs, "made from a trace or directory that has changed since"),
             (self.not_repeatable, "made on a chip in a file, which goes on from run to run"),
@@ -66,10 +68,22 @@ impl Kept {
         let inputs = inputs(jobs, options);
         let repeatable: BTreeMap<String, bool> = jobs.iter().map(|job| (job.key(), job.is_repeatable())).collect();
         let (mut before, mut aside, mut refused) = (Vec::new(), Vec::new(), Refused::default());
+        if results.was_torn() {
+            let file = directory.join(Results::FILE_NAME);
+            (options.notice)(&format!(
+                "{}: the last record is incomplete, its writing was broken off: taken off",
+                file.display()
+            ));
+        }
+        // A record is written before its origin: a stop between the two leaves the last one alone without.
+        let broken_off = known.last().filter(|last| origins.of(last).is_none()).map(RunRecord::key);
+        let broken_off = broken_off.filter(|_| known.iter().rev().skip(1).all(|other| origins.of(other).is_some()));
         for record in known {
             let key = record.key();
             let origin = origins.of(&record);
-            if origin.is_none_or(|origin| options.program != Some(origin.program.as_str())) {
+            if origin.is_none() && options.program.is_some() && broken_off.as_ref() == Some(&key) {
+                refused.incomplete += 1;
+            } else if origin.is_none_or(|origin| options.program != Some(origin.program.as_str())) {
                 refused.program += 1;
             } else if repeatable.get(&key) == Some(&false) {
                 refused.not_repeatable += 1;
@@ -234,7 +248,7 @@ mod tests {
                 stop: &stop,
             };
             assert_eq!(execute(jobs, &options).unwrap().len(), jobs.len());
-            assert_eq!(Results::open(&out).unwrap().1.len(), 3);
+            assert!(Results::open(&out).unwrap().1.len() >= jobs.len());
             (made.load(Ordering::Relaxed) - before, heard.lock().unwrap().clone())
         };
         assert_eq!(run(Some("a"), &jobs), (3, String::new()));
@@ -251,8 +265,27 @@ mod tests {
         // Nothing is lost: 1 + 1 + 4 times 3.
         let old = fs::read_to_string(out.join(Results::OLD_FILE_NAME)).unwrap();
         assert_eq!(old.lines().count(), 14);
+        // A process killed while it wrote: in the middle of the last record, and behind it in the middle of its origin.
+        let cut = |name: &str, bytes: usize| {
+            let whole = fs::read(out.join(name)).unwrap();
+            fs::write(out.join(name), &whole[..whole.len() - bytes]).unwrap();
+        };
+        let jobs = &jobs[..2];
+        assert_eq!(run(Some("a"), jobs).0, 0);
+        for (name, bytes, expected) in [
+            (Origins::FILE_NAME, 9, "1 record incomplete: it does not say what made it"),
+            (Results::FILE_NAME, 20, "runs.jsonl: the last record is incomplete"),
+        ] {
+            // The jobs stand first: with the third record gone the last one is one of theirs.
+            fs::remove_file(out.join(Results::FILE_NAME)).unwrap();
+            fs::remove_file(out.join(Origins::FILE_NAME)).unwrap();
+            run(Some("a"), jobs);
+            cut(name, bytes);
+            let (again, told) = run(Some("a"), jobs);
+            assert!(again == 1 && told.contains(expected) && !told.contains("another build"), "{again} {told}");
+        }
         // A directory of an older nandkit knows no origins.
         fs::remove_file(out.join(Origins::FILE_NAME)).unwrap();
-        assert_eq!(run(Some("a"), &jobs).0, 3);
+        assert_eq!(run(Some("a"), jobs).0, 2);
     }
 }

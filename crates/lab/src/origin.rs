@@ -54,7 +54,9 @@ impl Origins {
             Err(source) => return Err(ResultsError::Io { action: "read", path, source }),
         };
         let torn = bytes.last().is_some_and(|last| *last != b'\n');
-        let text = String::from_utf8_lossy(&bytes);
+        // What was torn may look whole, with a part of its last word.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
         let mut known = BTreeMap::new();
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();

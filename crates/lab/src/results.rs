@@ -106,6 +106,7 @@ pub struct Results {
     path: PathBuf,
     file: File,
     length: u64,
+    torn: bool,
 }
 
 impl Results {
@@ -138,8 +139,8 @@ impl Results {
             let line = records.len() + 1;
             return Err(ResultsError::Foreign { path, detail: format!("line {line}: no run record") });
         }
-        let mut results = Self { path: path.clone(), file, length: whole as u64 };
-        if whole < bytes.len() {
+        let mut results = Self { path: path.clone(), file, length: whole as u64, torn: whole < bytes.len() };
+        if results.torn {
             results.cut_back().map_err(io("take the torn last line off"))?;
         }
         results.file.seek(SeekFrom::Start(results.length)).map_err(io("read"))?;
@@ -199,6 +200,11 @@ impl Results {
             let _ = fs::remove_file(&temporary);
             ResultsError::Io { action: "write results to", path: self.path.clone(), source }
         })
+    }
+
+    /// Whether the file ended in an incomplete record when it was opened, which opening took off.
+    pub(crate) const fn was_torn(&self) -> bool {
+        self.torn
     }
 
     /// The file.
@@ -290,7 +296,7 @@ mod tests {
         let Ok(file) = OpenOptions::new().read(true).write(true).open("/dev/full") else {
             panic!("this test needs /dev/full");
         };
-        let mut results = Results { path: "/dev/full".into(), file, length: 0 };
+        let mut results = Results { path: "/dev/full".into(), file, length: 0, torn: false };
         let error = results.append(&record(1)).unwrap_err().to_string();
         assert!(error.contains("no room is left") && error.contains("/dev/full"), "{error}");
     }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 use crate::error::{Result, WorkloadError};
 use crate::tree::source::{HostTree, TreeSource};
@@ -26,16 +27,21 @@ pub struct HostInputs;
 
 impl Inputs for HostInputs {
     fn open(&self, path: &str) -> io::Result<Box<dyn Read + Send>> {
-        // Asked before the opening, which on a pipe would wait for a writer.
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no plain file"));
-        }
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(open_plain_file(Path::new(path))?))
     }
 
     fn tree(&self, path: &str) -> Result<Box<dyn TreeSource>> {
         Ok(Box::new(HostTree::read(path)?))
     }
+}
+
+/// Opens a plain file, or a link to one, for reading. Errors: those of the operating system, and `InvalidInput` for a pipe, a device or a directory.
+pub fn open_plain_file(path: &Path) -> io::Result<File> {
+    // Asked before the opening, which on a pipe would wait for a writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no plain file"));
+    }
+    File::open(path)
 }
 
 /// No inputs: for callers that run generated workloads only.
