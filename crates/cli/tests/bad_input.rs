@@ -51,7 +51,7 @@ fn names_that_do_not_exist_get_the_nearest_right_one() {
             arguments: &["run", "s.toml", "--metrics", "waf,write_mb_per_ss"],
             expected: &["--metrics", "write_mb_per_ss", "did you mean \"write_mb_per_s\""],
         },
-        Case { files: &[], arguments: &["run", "/dev/zero"], expected: &["/dev/zero", "more than 16777216 bytes"] },
+        Case { files: &[], arguments: &["run", "/dev/zero"], expected: &["/dev/zero", "this is no plain file"] },
         Case {
             files: &[],
             arguments: &["compare", "--fs", "vfat"],
