@@ -339,12 +339,22 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// The bytes of the file that a node holds, checked and decompressed; none where they are zeroes. Errors: `Corrupt` with the address, `Device`.
-    pub(crate) fn node_content(&self, at: NodeAddress, cause: Cause) -> Result<Vec<u8>> {
+    /// The bytes of the file that a fragment's node holds, checked and decompressed; none where they are zeroes. Errors: `Corrupt` with the address, also where the node is not
+    /// the one that was found there when the inode was loaded; `Device`.
+    pub(crate) fn node_content(&self, number: u32, fragment: &Fragment, cause: Cause) -> Result<Vec<u8>> {
+        let at = fragment.node;
         let bytes = self.node_bytes(at, cause)?;
         let order = self.medium.order();
         let length = Header::decode(order, &bytes).map_or(0, |header| header.total_length);
         let node = node::inode(order, &bytes, length).map_err(|bad| corrupt(at, &bad))?;
+        let held = (node.offset, node.offset.saturating_add(node.span()));
+        if (node.inode, held) != (number, (fragment.node_start, fragment.node_end)) {
+            let detail = format!(
+                "it holds bytes {:#x} to {:#x} of inode {}; expected {:#x} to {:#x} of inode {number}",
+                held.0, held.1, node.inode, fragment.node_start, fragment.node_end
+            );
+            return Err(corrupt(at, &Bad { kind: DamageKind::Node, inode: Some(number), detail }));
+        }
         content(&node, &bytes, at)
     }
 }

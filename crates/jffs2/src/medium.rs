@@ -372,7 +372,8 @@ impl<F: Flash> Medium<F> {
             let context = self.context(cause, stream);
             let programmed = self.flash.program(&context, page, PageProgram::bytes(column, piece));
             self.pass(&context, programmed)?;
-            from += length as u32;
+            // The last page of 4 GiB ends where the numbers do.
+            from = from.saturating_add(length as u32);
             left = rest;
         }
         Ok(())

@@ -77,8 +77,8 @@ impl<F: Flash> Jffs2<F> {
         told.or_else(|| self.body(entry.inode).ok().and_then(|body| kind_of(body.mode))).unwrap_or(FileKind::Regular)
     }
 
-    /// Fills `into` with what a file holds from `from` on; behind the end of its nodes with zeroes. Errors: `Corrupt`, `Device`.
-    pub(crate) fn read_range(&self, body: &Body, from: u32, into: &mut [u8], cause: Cause) -> Result<()> {
+    /// Fills `into` with what inode `number`, a file, holds from `from` on; behind the end of its nodes with zeroes. Errors: `Corrupt`, `Device`.
+    pub(crate) fn read_range(&self, number: u32, body: &Body, from: u32, into: &mut [u8], cause: Cause) -> Result<()> {
         let length = u32::try_from(into.len()).unwrap_or(u32::MAX);
         let end = from.saturating_add(length);
         into.fill(0);
@@ -86,7 +86,7 @@ impl<F: Flash> Jffs2<F> {
         for fragment in body.fragments.within(from, end) {
             let content = match last.take() {
                 Some((node, content)) if node == fragment.node => content,
-                _ => self.node_content(fragment.node, cause)?,
+                _ => self.node_content(number, fragment, cause)?,
             };
             let (start, stop) = (fragment.start.max(from), fragment.end.min(end));
             let source = (start - fragment.node_start) as usize..(stop - fragment.node_start) as usize;
@@ -233,11 +233,11 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         match &mut into {
             ReadInto::Bytes(bytes) => {
                 let Some(bytes) = bytes.get_mut(..length) else { return Ok(0) };
-                self.read_range(body, from, bytes, Cause::UserData)?;
+                self.read_range(number, body, from, bytes, Cause::UserData)?;
             }
             other => {
                 let mut bytes = vec![0; length];
-                self.read_range(body, from, &mut bytes, Cause::UserData)?;
+                self.read_range(number, body, from, &mut bytes, Cause::UserData)?;
                 other.deliver(Payload::Bytes(&bytes));
             }
         }

@@ -157,12 +157,16 @@ impl<F: Flash> Jffs2<F> {
         // What no node holds at the end is told, not delivered: a size alone may be anything.
         let size = end.min(size);
         let mut bytes = vec![0; within.end.min(size).saturating_sub(within.start) as usize];
-        for (start, page) in (within.start..).step_by(PAGE_SIZE as usize).zip(bytes.chunks_mut(PAGE_SIZE as usize)) {
-            match self.read_range(&body, start, page, Cause::UserData) {
+        let mut start = within.start;
+        for page in bytes.chunks_mut(PAGE_SIZE as usize) {
+            // The file may end where the numbers do.
+            let next = start.saturating_add(page.len() as u32);
+            match self.read_range(inode, &body, start, page, Cause::UserData) {
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Corrupt => lost.push((start, start + page.len() as u32)),
+                Err(error) if error.kind == ErrorKind::Corrupt => lost.push((start, next)),
                 Err(error) => return Err(error),
             }
+            start = next;
         }
         lost.sort_unstable();
         Ok(OldContent { version: node.version, mode: node.mode, modified: node.modified, size, bytes, lost })

@@ -13,6 +13,7 @@ use crate::NodeAddress;
 use crate::layout::{ByteOrder, Header, node_type, xattr_prefix};
 use crate::scan::node::{self, Bad};
 use crate::volume::{Damage, DamageKind, Jffs2};
+use crate::work;
 
 /// An attribute: a name and a value, which any number of inodes may have.
 #[derive(Debug)]
@@ -128,15 +129,23 @@ impl<F: Flash> Jffs2<F> {
         if let Some(content) = attribute.content.get() {
             return Ok(content.as_deref());
         }
-        let bytes = self.node_bytes(attribute.node, Cause::Metadata)?;
-        let content = match self.read_attribute(id, attribute, &bytes) {
-            Ok(content) => Some(Box::new(content)),
-            Err(bad) => {
-                let (at, block) = (attribute.node, self.medium.shape().block_of(attribute.node));
-                self.damage.add(Damage { at, block, kind: bad.kind, inode: self.user_of(id), detail: bad.detail });
-                None
-            }
+        let (mut content, bad) = match self.attribute_at(id, attribute, attribute.node)? {
+            Ok((_, content)) => (Some(Box::new(content)), None),
+            Err(bad) => (None, Some(bad)),
         };
+        if let Some(bad) = bad {
+            let (at, block) = (attribute.node, self.medium.shape().block_of(attribute.node));
+            self.damage.add(Damage { at, block, kind: bad.kind, inode: self.user_of(id), detail: bad.detail });
+            // A power cut while it was moved may have left the beginning of the copy: the original is there then.
+            let mut newest = 0;
+            for other in attribute.nodes.iter().filter(|other| **other != attribute.node) {
+                if let Ok((version, found)) = self.attribute_at(id, attribute, *other)?
+                    && version >= newest
+                {
+                    (newest, content) = (version, Some(Box::new(found)));
+                }
+            }
+        }
         Ok(attribute.content.get_or_init(|| content).as_deref())
     }
 
@@ -158,12 +167,30 @@ impl<F: Flash> Jffs2<F> {
             .or_else(|| if changed() { living.find(|(_, of)| *of == id).map(|(inode, _)| inode) } else { None })
     }
 
-    fn read_attribute(
+    /// Whether the newest node of an attribute is as it was written. Errors: `Device`.
+    pub(crate) fn is_sound_attribute(&self, id: u32) -> Result<bool> {
+        let Some(attribute) = self.xattrs.attributes.get(&id) else { return Ok(false) };
+        Ok(self.attribute_at(id, attribute, attribute.node)?.is_ok())
+    }
+
+    /// Version and content of one of an attribute's nodes.
+    fn attribute_at(
         &self,
         id: u32,
         attribute: &Attribute,
-        bytes: &[u8],
-    ) -> std::result::Result<AttributeContent, Bad> {
+        at: NodeAddress,
+    ) -> Result<std::result::Result<(u32, AttributeContent), Bad>> {
+        let bytes = self.node_bytes(at, Cause::Metadata)?;
+        Ok(self.read_attribute(id, &bytes).and_then(|(version, content)| {
+            if at == attribute.node && version != attribute.version {
+                let detail = "the summary tells of another version of the attribute".into();
+                return Err(Bad { kind: DamageKind::Summary, inode: None, detail });
+            }
+            Ok((version, content))
+        }))
+    }
+
+    fn read_attribute(&self, id: u32, bytes: &[u8]) -> std::result::Result<(u32, AttributeContent), Bad> {
         let order = self.medium.order();
         let bad = |detail: &str| Bad { kind: DamageKind::Header, inode: None, detail: detail.into() };
         let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok());
@@ -172,35 +199,53 @@ impl<F: Flash> Jffs2<F> {
             return Err(bad("the summary tells of another type of node"));
         }
         let found = node::xattr(order, bytes, header.total_length)?;
-        if (found.id, found.version) != (id, attribute.version) {
+        if found.id != id {
             return Err(Bad { kind: DamageKind::Summary, ..bad("the summary tells of another attribute") });
         }
         let (name, value) = node::xattr_content(&found, bytes)?;
-        Ok(AttributeContent { prefix: found.prefix, name: name.into(), value: value.into() })
+        Ok((found.version, AttributeContent { prefix: found.prefix, name: name.into(), value: value.into() }))
     }
 
     /// An inode's attributes. Of two with one name the one that came last counts (fs/jffs2/xattr.c, `check_xattr_ref_inode`). Errors: `Device`.
     pub(crate) fn attributes_of(&self, inode: u32) -> Result<Vec<(u32, &AttributeContent)>> {
-        let mut found: Vec<(u32, u32, &AttributeContent)> = Vec::new();
+        let mut found: BTreeMap<(u8, &[u8]), (u32, u32, &AttributeContent)> = BTreeMap::new();
         for (id, sequence) in self.xattrs.of_inode(inode) {
             let Some(content) = self.attribute_content(id)? else { continue };
-            let same = |other: &&mut (u32, u32, &AttributeContent)| {
-                (other.2.prefix, &other.2.name) == (content.prefix, &content.name)
-            };
-            match found.iter_mut().find(same) {
-                Some(other) if other.1 < sequence => *other = (id, sequence, content),
-                Some(_) => {}
-                None => found.push((id, sequence, content)),
+            work::steps(1);
+            let newest = found.entry((content.prefix, &content.name)).or_insert((sequence, id, content));
+            if newest.0 < sequence {
+                *newest = (sequence, id, content);
             }
         }
-        Ok(found.into_iter().map(|(id, _, content)| (id, content)).collect())
+        Ok(found.into_values().map(|(_, id, content)| (id, content)).collect())
     }
+
+    /// What an inode has under a name. Errors: `Device`. Cost: a look at each of its attributes.
+    fn attribute_named(&self, inode: u32, name: &[u8]) -> Result<Option<&AttributeContent>> {
+        let Some((prefix, rest)) = split_name(name) else { return Ok(None) };
+        let mut found: Option<(u32, &AttributeContent)> = None;
+        for (id, sequence) in self.xattrs.of_inode(inode) {
+            let Some(content) = self.attribute_content(id)? else { continue };
+            work::steps(1);
+            // The name of an access control list does not count.
+            let same = content.prefix == prefix && (*content.name == *rest || is_list(prefix));
+            if same && found.is_none_or(|(newest, _)| newest < sequence) {
+                found = Some((sequence, content));
+            }
+        }
+        Ok(found.map(|(_, content)| content))
+    }
+}
+
+/// Whether a prefix is that of an access control list.
+const fn is_list(prefix: u8) -> bool {
+    matches!(prefix, xattr_prefix::ACL_ACCESS | xattr_prefix::ACL_DEFAULT)
 }
 
 impl<F: Flash> Jffs2<F> {
     /// A value as programs know it. Errors: `Corrupt` for an access control list that is none.
     fn value_outside(&self, inode: u32, content: &AttributeContent) -> Result<Vec<u8>> {
-        if !matches!(content.prefix, xattr_prefix::ACL_ACCESS | xattr_prefix::ACL_DEFAULT) {
+        if !is_list(content.prefix) {
             return Ok(content.value.to_vec());
         }
         let value = crate::acl::from_stored(self.medium.order(), &content.value);
@@ -216,10 +261,7 @@ impl<F: Flash> Xattrs for Jffs2<F> {
         let missing = || {
             FsError::new(ErrorKind::NoAttribute, format!("inode {number} has no {:?}", String::from_utf8_lossy(name)))
         };
-        let all = self.attributes_of(number)?;
-        split_name(name).ok_or_else(missing)?;
-        let found = all.into_iter().find(|(_, content)| content.full_name().as_deref() == Some(name));
-        let (_, content) = found.ok_or_else(missing)?;
+        let content = self.attribute_named(number, name)?.ok_or_else(missing)?;
         self.value_outside(number, content)
     }
 

@@ -10,7 +10,7 @@ mod strict;
 
 use std::sync::atomic::AtomicUsize;
 
-use cutting::{History, Run, State, found, is, shown, step};
+use cutting::{History, Run, State, found, shown, step};
 use nandkit_flash::Flash;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
@@ -70,7 +70,7 @@ fn programs_and_erases_that_fail_lose_nothing() {
         let erases = (0..3).map(|number| 60 + number * 37 + random.below(30)).collect();
         chip.script_failures(FailureScript { programs, erases, ..FailureScript::default() });
         let mut fs = Jffs2::mount(chip, clock(), options.clone()).expect("mounts");
-        let (mut history, mut random) = (History::new(State::new()), Random::new(seed, "what to do"));
+        let (mut history, mut random) = (History::new(State::empty()), Random::new(seed, "what to do"));
         for number in 0..800 {
             step(&mut fs, &mut history, &mut random, &AtomicUsize::new(0));
             if number % 100 == 99 {
@@ -80,9 +80,7 @@ fn programs_and_erases_that_fail_lose_nothing() {
                 failures.1 += counters.retired;
                 fs = Jffs2::mount(fs.into_flash(), clock(), options.clone()).expect("mounts again");
                 let (state, found) = (history.now(), found(&fs));
-                let same = state.keys().eq(found.keys())
-                    && found.iter().all(|(name, bytes)| is(bytes, &state[name].pages, None));
-                assert!(same, "seed {seed}, {separation}, step {number}: {:?}, expected {state:?}", shown(&found));
+                assert!(state.is(&found), "seed {seed}, {separation}, step {number}: {:?}, expected {state:?}", shown(&found));
                 fs.catalogue().recount().expect("sums fit their nodes");
             }
         }

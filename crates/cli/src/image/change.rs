@@ -49,8 +49,9 @@ pub fn change(
     for note in &image.notes {
         output::message(&format!("{}: {note}", path.display()));
     }
-    refuse_damaged(arguments, &image)?;
+    // Counting what is free reads all inodes, without which damaged data are not known of.
     let before = image.free();
+    refuse_damaged(arguments, &image)?;
     let mut editor = Editor::new(image.changes());
     let worked = work(&mut editor);
     let (edits, skipped, asked) = (editor.edits().to_vec(), editor.skipped().to_vec(), editor.bytes());

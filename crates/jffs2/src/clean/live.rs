@@ -12,6 +12,8 @@ use crate::fragments::{Fragment, Fragments};
 use crate::layout::{
     self, ByteOrder, DIRENT_SIZE, Dirent, Header, INODE_SIZE, MIN_DATA, PAGE_SIZE, compression, covered, crc, node_type,
 };
+use crate::load::format;
+use crate::scan::node;
 use crate::volume::Jffs2;
 use crate::write::allocate::Need;
 use crate::write::attributes::attached;
@@ -58,7 +60,7 @@ impl<F: Flash> Jffs2<F> {
             self.obsolete(at);
             return Ok(());
         };
-        let is_directory = found.entries.is_some();
+        let has_names = found.entries.is_some();
         match self.settle(inode) {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::Device => return Err(error),
@@ -70,7 +72,9 @@ impl<F: Flash> Jffs2<F> {
         if body.is_some_and(|body| body.metadata == Some(at)) {
             return self.collect_attributes(inode, at, &node);
         }
-        if is_directory {
+        // A hostile image has names in a file: its data are those of a file all the same.
+        let is_data = body.is_some_and(|body| body.format() == format::REGULAR) && self.range_of(inode, at).is_some();
+        if has_names && !is_data {
             return self.collect_of_directory(inode, at, &node);
         }
         let mut datum = None;
@@ -174,12 +178,12 @@ impl<F: Flash> Jffs2<F> {
             && data.is_some_and(|data| crc(data) == node.data_crc || node.data_size == 0)
     }
 
-    /// The first and the last byte of a file (and one) that stand in a node.
-    fn range_of(&self, inode: u32, at: NodeAddress) -> Option<(u32, u32)> {
-        let body = self.inodes.get(&inode)?.body.get()?;
-        let mut of_node = body.fragments.all().iter().filter(|fragment| fragment.node == at);
-        let first = of_node.next()?;
-        Some((first.start, of_node.next_back().unwrap_or(first).end))
+    /// The fixed part of a node that is a hole, where its checksums are right: what has decayed to look like one holds data.
+    fn sound_hole(&self, bytes: &[u8]) -> Option<layout::Inode> {
+        let order = self.medium.order();
+        let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok())?;
+        let found = node::inode(order, bytes, header.total_length).ok()?;
+        (header.node_type == node_type::INODE && found.compression == compression::ZERO).then_some(found)
     }
 
     /// Writes anew what is valid of a node of a file's data. `datum`: where the separation wants its first page, if it was asked already; it is asked once for each page that moves.
@@ -193,11 +197,10 @@ impl<F: Flash> Jffs2<F> {
             at,
             &NodeRef::new(node.offset, INODE_SIZE.min(node.length), node.owner(), node.state, node.written),
         )?;
-        let header = layout::Inode::decode(self.medium.order(), &bytes);
-        let is_hole = header.is_some_and(|header| header.compression == compression::ZERO);
-        if start / PAGE_SIZE < (end - 1) / PAGE_SIZE && is_hole {
+        let hole = self.sound_hole(&bytes).filter(|_| start / PAGE_SIZE < (end - 1) / PAGE_SIZE);
+        if let Some(hole) = hole {
             let datum = datum.map_or_else(|| self.separate_moved(inode, start / PAGE_SIZE, at), Ok)?;
-            return self.rewrite_hole(inode, at, header.unwrap_or_default(), (start, end), datum);
+            return self.rewrite_hole(inode, at, hole, (start, end), datum);
         }
         // Other systems' pages may be larger than ours, so that a node fills several of ours.
         let mut from = start;
@@ -206,7 +209,7 @@ impl<F: Flash> Jffs2<F> {
             let datum = datum.take().map_or_else(|| self.separate_moved(inode, from / PAGE_SIZE, at), Ok)?;
             match self.rewrite_page(inode, (from, to), datum) {
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Corrupt => return self.copy(at, node, None),
+                Err(error) if stays_as_it_is(error.kind) => return self.copy(at, node, None),
                 Err(error) => return Err(error),
             }
             from = to;
@@ -372,6 +375,11 @@ impl<F: Flash> Jffs2<F> {
         }
         Ok(false)
     }
+}
+
+/// Whether a node that cannot be written anew for this reason is copied: it is damaged, its inode is no file after all, or has no version left.
+const fn stays_as_it_is(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corrupt | ErrorKind::InvalidArgument | ErrorKind::IsADirectory | ErrorKind::NotSupported)
 }
 
 /// The name in a directory entry's node whose checksums are right.

@@ -31,11 +31,13 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Reads the inodes that were not read since the mount, so that [`nandkit_vfs::FileSystem::volume`] counts as free what newer nodes have made obsolete. Cost: that of reading the heads of
-    /// all nodes that are not superseded; nothing from the second time on.
+    /// all nodes that are not superseded, and of all attributes; nothing from the second time on. [`Jffs2::damage`] tells of what was found damaged by it.
     ///
     /// Errors: `ReadOnly`, `Device`.
     pub fn account(&mut self) -> Result<()> {
-        self.check_all()
+        self.check_all()?;
+        let used = self.xattrs.attributes.iter().filter(|(_, attribute)| attribute.users > 0);
+        used.map(|(id, _)| *id).try_for_each(|id| self.attribute_content(id).map(drop))
     }
 
     /// Before anything is moved all inodes have to be known: what is obsolete would be copied else, and what is valid could be lost.
@@ -43,8 +45,8 @@ impl<F: Flash> Jffs2<F> {
         if self.writer()?.all_checked {
             return Ok(());
         }
-        self.writer()?.all_checked = true;
         if self.catalogue.sums.unchecked == 0 {
+            self.writer()?.all_checked = true;
             return Ok(());
         }
         for inode in self.inodes.keys().copied().collect::<Vec<_>>() {
@@ -64,6 +66,8 @@ impl<F: Flash> Jffs2<F> {
         for at in left {
             self.catalogue.set_state(at, NodeState::Normal);
         }
+        // Not before: a device that fails in between is asked again.
+        self.writer()?.all_checked = true;
         Ok(())
     }
 

@@ -15,8 +15,17 @@ use crate::write::order::{Order, Reference};
 impl<F: Flash> Jffs2<F> {
     /// Moves an extended attribute.
     pub(super) fn collect_attribute(&mut self, id: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
-        let newest = self.xattrs.attributes.get(&id).filter(|attribute| attribute.users > 0 && attribute.node == at);
-        let Some(version) = newest.map(|attribute| attribute.version.saturating_add(1)) else {
+        let used = self.xattrs.attributes.get(&id).filter(|attribute| attribute.users > 0);
+        let newest = used.map(|attribute| (attribute.node == at, attribute.version.saturating_add(1)));
+        // An older one is the only whole one where a power cut tore the newest. What is moved then is the content, as the newest of all.
+        let needed = match newest {
+            Some((false, version)) if !self.is_sound_attribute(id)? && self.attribute_content(id)?.is_some() => {
+                Some(version)
+            }
+            Some((true, version)) => Some(version),
+            _ => None,
+        };
+        let Some(version) = needed else {
             self.obsolete(at);
             return Ok(());
         };

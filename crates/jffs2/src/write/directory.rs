@@ -1,5 +1,7 @@
 //! Names: made, taken away, moved; and the inodes that come and go with them.
 
+use std::collections::BTreeSet;
+
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, NewNode, RenameFlags, Result};
@@ -10,6 +12,7 @@ use crate::encode::{DirentFields, InodeFields, Piece};
 use crate::inode::{Body, Entries, Entry, Inode, is_name};
 use crate::layout::{DIRENT_SIZE, INODE_SIZE, NAME_MAX, ROOT, compression};
 use crate::volume::Jffs2;
+use crate::write::exhausted;
 use crate::write::summary::{DIRENT_ENTRY, INODE_ENTRY};
 
 /// The type bits of a regular file's mode.
@@ -96,7 +99,7 @@ impl<F: Flash> Jffs2<F> {
             return Err(fails(ErrorKind::Exists, name, "exists"));
         }
         let attached = self.attachment(node)?;
-        let full = || FsError::new(ErrorKind::NoSpace, "all inode numbers have been given");
+        let full = || exhausted("all inode numbers have been given");
         let inode = self.highest_inode.checked_add(1).ok_or_else(full)?;
         let datum = self.separate_attributes(directory)?;
         let (data, length) = (attached.len() as u32, name.len() as u32);
@@ -181,7 +184,7 @@ impl<F: Flash> Jffs2<F> {
         let gone = DirentFields { parent: directory, version, inode: 0, made: now, kind: 0 };
         self.write_dirent(grant, &gone, name, Cause::Metadata, datum.stamp)?;
         self.touch(directory, now)?;
-        self.drop_link(entry.inode, now)
+        self.drop_link(entry.inode, directory, now)
     }
 
     /// `NotEmpty` for a directory that is not.
@@ -194,8 +197,8 @@ impl<F: Flash> Jffs2<F> {
         if is_empty { Ok(()) } else { Err(fails(ErrorKind::NotEmpty, name, "is not empty")) }
     }
 
-    /// An inode has one name less.
-    fn drop_link(&mut self, inode: u32, now: u32) -> Result<()> {
+    /// An inode has one name less: one in `directory`.
+    fn drop_link(&mut self, inode: u32, directory: u32, now: u32) -> Result<()> {
         let Some(found) = self.inodes.get_mut(&inode) else { return Ok(()) };
         found.links = found.links.saturating_sub(1);
         if let Some(body) = found.body.get_mut() {
@@ -203,6 +206,15 @@ impl<F: Flash> Jffs2<F> {
         }
         if found.links == 0 && found.retained == 0 {
             self.bury(inode);
+        } else if found.parent == directory && found.entries.is_some() {
+            // A directory with two names, which a rename that was cut off leaves: up leads its other one now.
+            let names =
+                |above: &Inode| above.entries.iter().any(|all| all.iter().any(|(_, entry)| entry.inode == inode));
+            let other =
+                self.inodes.iter().find(|(_, above)| above.links > 0 && names(above)).map(|(number, _)| *number);
+            if let (Some(other), Some(found)) = (other, self.inodes.get_mut(&inode)) {
+                found.parent = other;
+            }
         }
         Ok(())
     }
@@ -262,7 +274,7 @@ impl<F: Flash> Jffs2<F> {
         }
         let Some(moved) = self.entry(from, old) else { return Err(fails(ErrorKind::NotFound, old, "not found")) };
         let replaced = self.entry(to, new);
-        if !self.check_move(&moved, to, replaced.as_ref(), new, flags)? {
+        if !self.check_move(&moved, (from, to), replaced.as_ref(), new, flags)? {
             return Ok(());
         }
         let datum = self.separate_attributes(to)?;
@@ -272,43 +284,62 @@ impl<F: Flash> Jffs2<F> {
             Need { least: first.least.next_multiple_of(4) + second.least, entry: first.entry + second.entry, ..first };
         let grant = self.reserve(both, Urgency::Normal)?;
         let now = self.seconds();
+        // Both before anything is written: a directory may have none left.
         let version = self.next_version(to)?;
         let link = DirentFields { parent: to, version, inode: moved.inode, made: now, kind: moved.kind };
-        self.write_dirent(grant, &link, new, Cause::Metadata, datum.stamp)?;
         let version = self.next_version(from)?;
         let gone = DirentFields { parent: from, version, inode: 0, made: now, kind: 0 };
-        self.write_dirent(grant, &gone, old, Cause::Metadata, datum.stamp)?;
+        self.write_dirent(grant, &link, new, Cause::Metadata, datum.stamp)?;
+        // From here on it has two names, and what it replaced has one less, whether or not the deletion can be written.
         let inode = self.inode_mut(moved.inode)?;
-        inode.parent = to;
+        inode.links = inode.links.saturating_add(1);
+        self.touch(to, now)?;
+        if let Some(replaced) = replaced {
+            self.drop_link(replaced.inode, to, now)?;
+        }
+        self.write_dirent(grant, &gone, old, Cause::Metadata, datum.stamp)?;
+        self.touch(from, now)?;
+        let inode = self.inode_mut(moved.inode)?;
+        (inode.parent, inode.links) = (to, inode.links.saturating_sub(1));
         if let Some(body) = inode.body.get_mut() {
             body.changed = now;
         }
-        self.touch(from, now)?;
-        self.touch(to, now)?;
-        match replaced {
-            Some(replaced) => self.drop_link(replaced.inode, now),
-            None => Ok(()),
+        Ok(())
+    }
+
+    /// Whether a way down leads from one directory to another, or they are one. Over all names, not up over the last ones: renames that were cut off leave directories with two. Cost: a
+    /// pass over the names below the first one.
+    fn leads_to(&self, from: u32, to: u32) -> bool {
+        let mut seen = BTreeSet::from([from]);
+        let mut next = vec![from];
+        while let Some(at) = next.pop() {
+            if at == to {
+                return true;
+            }
+            let entries = self.inodes.get(&at).and_then(|inode| inode.entries.as_ref());
+            for (_, entry) in entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0) {
+                let is_directory = entry.kind == (DIRECTORY >> 12) as u8
+                    || self.inodes.get(&entry.inode).is_some_and(|inode| inode.entries.is_some());
+                if is_directory && seen.insert(entry.inode) {
+                    next.push(entry.inode);
+                }
+            }
         }
+        false
     }
 
     /// Whether there is anything to do (not where both are names of one inode); an error where the move is forbidden.
     fn check_move(
         &mut self,
         moved: &Entry,
-        to: u32,
+        (from, to): (u32, u32),
         replaced: Option<&Entry>,
         new: &[u8],
         flags: RenameFlags,
     ) -> Result<bool> {
         let is_directory = self.body_mut(moved.inode)?.format() == DIRECTORY;
-        // A directory must not come to be below itself. Damaged images may hold circles.
-        let (mut above, mut steps) = (to, self.inodes.len());
-        while is_directory && above != ROOT && steps > 0 {
-            if above == moved.inode {
-                return Err(fails(ErrorKind::InvalidArgument, new, "a directory cannot go into itself"));
-            }
-            above = self.inodes.get(&above).map_or(ROOT, |inode| inode.parent);
-            steps -= 1;
+        if is_directory && from != to && self.leads_to(moved.inode, to) {
+            return Err(fails(ErrorKind::InvalidArgument, new, "a directory cannot go into itself"));
         }
         let Some(replaced) = replaced else { return Ok(true) };
         if flags == RenameFlags::NoReplace {

@@ -163,6 +163,12 @@ pub(crate) fn read_only() -> FsError {
     FsError::new(ErrorKind::ReadOnly, "the volume is mounted for reading only")
 }
 
+/// All numbers of some kind have been given. No `NoSpace`: a larger volume would not help.
+#[cold]
+pub(crate) fn exhausted(what: impl Into<String>) -> FsError {
+    FsError::new(ErrorKind::NotSupported, what)
+}
+
 #[cold]
 pub(crate) fn device(error: FlashError) -> FsError {
     FsError::device("the flash", error)

@@ -7,13 +7,13 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::allocate::{Grant, Need};
 use super::order::{Order, Reference};
-use super::{corrupt, summary};
+use super::{corrupt, exhausted, summary};
 use crate::NodeAddress;
 use crate::catalogue::{NodeState, Owner};
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::fragments::Effect;
 use crate::inode::{Body, Entry, Inode};
-use crate::layout::{self, DIRENT_SIZE, Dirent, Header, INODE_SIZE, PAGE_SIZE, compression, node_type};
+use crate::layout::{DIRENT_SIZE, Dirent, INODE_SIZE, PAGE_SIZE, compression};
 use crate::volume::Jffs2;
 
 /// The number of a page of a file in the keys of a separation; this one stands for the inode's attributes.
@@ -64,12 +64,15 @@ impl<F: Flash> Jffs2<F> {
         u32::try_from(self.medium.clock().unix_ns() / 1_000_000_000).unwrap_or(u32::MAX)
     }
 
-    /// The version of an inode's next node. Errors: `NoSpace` after 2^32 of them.
+    /// The version of an inode's next node. Errors: `NotSupported` after 2^32 of them.
     pub(crate) fn next_version(&mut self, number: u32) -> Result<u32> {
         let inode = self.inode_mut(number)?;
         let next = inode.highest_version.checked_add(1);
-        let next =
-            next.ok_or_else(|| FsError::new(ErrorKind::NoSpace, format!("inode {number} has had all versions")))?;
+        let next = next.ok_or_else(|| {
+            exhausted(format!(
+                "inode {number} has had all 2^32 versions that the format counts: it can be changed no more"
+            ))
+        })?;
         inode.highest_version = next;
         Ok(next)
     }
@@ -237,37 +240,40 @@ impl<F: Flash> Jffs2<F> {
         let owner = self.catalogue.node(from).map(|node| node.owner());
         match owner {
             Some(Owner::Inode(number)) => self.moved_of_inode(number, from, to, bytes),
-            Some(Owner::Xattr(_) | Owner::Xref(_)) => self.moved_of_xattr(from, to, bytes),
+            Some(owner @ (Owner::Xattr(_) | Owner::Xref(_))) => self.moved_of_xattr(owner, from, to),
             Some(Owner::None) | None => {}
         }
         self.obsolete(from);
     }
 
+    /// What refers to the original is found by its address: the bytes may have decayed, and then say what they like.
     fn moved_of_inode(&mut self, number: u32, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
-        let order = self.medium.order();
+        let range = self.range_of(number, from);
         let Some(inode) = self.inodes.get_mut(&number) else { return };
         inode.nodes.push(to);
-        match Header::decode(order, bytes).map(|header| header.node_type) {
-            Some(node_type::INODE) => {
-                let (Some(body), Some(node)) = (inode.body.get_mut(), layout::Inode::decode(order, bytes)) else {
-                    return;
-                };
-                if body.metadata == Some(from) {
-                    body.metadata = Some(to);
-                } else {
-                    body.fragments.moved(from, to, node.offset, node.offset.saturating_add(node.span()));
-                }
+        if let Some(body) = inode.body.get_mut() {
+            if body.metadata == Some(from) {
+                body.metadata = Some(to);
+                return;
             }
-            Some(node_type::DIRENT) => {
-                let Some(node) = Dirent::decode(order, bytes) else { return };
-                let name = bytes.get(DIRENT_SIZE as usize..DIRENT_SIZE as usize + usize::from(node.name_length));
-                if let (Some(entries), Some(name)) = (inode.entries.as_mut(), name)
-                    && entries.get(name).is_some_and(|entry| entry.node == from)
-                {
-                    entries.moved(name, to);
-                }
+            if let Some((start, end)) = range {
+                body.fragments.moved(from, to, start, end);
             }
-            _ => {}
         }
+        let Some(entries) = inode.entries.as_mut() else { return };
+        let length = Dirent::decode(self.medium.order(), bytes).map_or(0, |node| usize::from(node.name_length));
+        let name = bytes.get(DIRENT_SIZE as usize..).and_then(|name| name.get(..length));
+        let told = name.filter(|name| entries.get(name).is_some_and(|entry| entry.node == from)).map(<[u8]>::to_vec);
+        if let Some(name) = told.or_else(|| entries.by_node(from).map(|(name, _)| name.to_vec())) {
+            entries.moved(&name, to);
+        }
+    }
+
+    /// The first byte of a file that stands in a node, and the byte behind the last one.
+    pub(crate) fn range_of(&self, inode: u32, at: NodeAddress) -> Option<(u32, u32)> {
+        let body = self.inodes.get(&inode)?.body.get()?;
+        let mut of_node = body.fragments.all().iter().filter(|fragment| fragment.node == at);
+        let first = of_node.next()?;
+        Some((first.start, of_node.next_back().unwrap_or(first).end))
     }
 }

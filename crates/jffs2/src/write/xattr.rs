@@ -6,14 +6,15 @@ use nandkit_flash::Flash;
 use nandkit_units::{Cause, Nanos};
 use nandkit_vfs::{ErrorKind, FsError, Result, acl};
 
-use super::allocate::{Need, Urgency};
+use super::allocate::{Grant, Need, Urgency};
 use super::directory::DIRECTORY;
+use super::exhausted;
 use super::order::{Order, Reference as Placed};
 use super::summary::{XATTR_ENTRY, XREF_ENTRY};
 use crate::NodeAddress;
 use crate::catalogue::{NodeState, Owner};
 use crate::encode::{XattrFields, xattr_node, xref_node};
-use crate::layout::{Header, XATTR_SIZE, XREF_SIZE, Xattr, Xref, node_type, xattr_prefix};
+use crate::layout::{XATTR_SIZE, XREF_SIZE, xattr_prefix};
 use crate::volume::Jffs2;
 use crate::xattr::{Attribute, AttributeContent, Reference};
 
@@ -63,17 +64,24 @@ impl<F: Flash> Jffs2<F> {
         Ok(AttributeContent { prefix, name: rest.into(), value: value.into() })
     }
 
-    /// The number of the attribute that an inode has under a name.
-    fn attribute_of(&self, inode: u32, prefix: u8, rest: &[u8]) -> Result<Option<u32>> {
-        let mut found: Option<(u32, u32)> = None;
+    /// The number of the attribute that an inode has under a name. Of several, which a change that was cut off leaves, only the newest shows; the others are taken away, since they
+    /// would show once that one is gone.
+    fn only_attribute_of(&mut self, inode: u32, prefix: u8, rest: &[u8]) -> Result<Option<u32>> {
+        let mut found: Vec<(u32, u32)> = Vec::new();
         for (id, sequence) in self.xattrs.of_inode(inode) {
             let Some(content) = self.attribute_content(id)? else { continue };
-            let matches = content.prefix == prefix && *content.name == *rest;
-            if matches && found.is_none_or(|(_, newest)| sequence > newest) {
-                found = Some((id, sequence));
+            if content.prefix == prefix && *content.name == *rest {
+                found.push((sequence, id));
             }
         }
-        Ok(found.map(|(id, _)| id))
+        found.sort_unstable();
+        let newest = found.pop();
+        for (_, id) in found {
+            let grant = self.reserve_references(inode, 1, Urgency::Deletion)?;
+            self.write_reference(grant, inode, id, true)?;
+            self.release_attribute(id);
+        }
+        Ok(newest.map(|(_, id)| id))
     }
 
     /// Sets an attribute, new or instead of an old one.
@@ -81,7 +89,7 @@ impl<F: Flash> Jffs2<F> {
         let now = self.seconds();
         self.body_mut(inode)?;
         let content = self.stored_form(inode, name, value)?;
-        let old = self.attribute_of(inode, content.prefix, &content.name)?;
+        let old = self.only_attribute_of(inode, content.prefix, &content.name)?;
         let same = |id: &u32| self.known_content(*id).is_some_and(|known| *known == content);
         if old.as_ref().is_some_and(same) {
             return Ok(());
@@ -92,17 +100,23 @@ impl<F: Flash> Jffs2<F> {
             Some(id) => id,
             None => self.write_attribute(inode, content)?,
         };
-        let written = self.write_reference(inode, id, false, Urgency::Normal);
-        if let Err(error) = written {
-            self.drop_unused(id);
-            return Err(error);
-        }
+        // Counted before there is a reference: else the collector, which may work for the room, would take it for a dead one.
         if let Some(attribute) = self.xattrs.attributes.get_mut(&id) {
             attribute.users += 1;
         }
+        // One reservation for both: a full volume leaves neither.
+        let granted = self.reserve_references(inode, 1 + u32::from(old.is_some()), Urgency::Normal);
+        let written = granted.and_then(|grant| self.write_reference(grant, inode, id, false).map(|()| grant));
+        let grant = match written {
+            Ok(grant) => grant,
+            Err(error) => {
+                self.release_attribute(id);
+                return Err(error);
+            }
+        };
         if let Some(old) = old {
             // Without this the old value would come back once the new one's reference is deleted.
-            self.write_reference(inode, old, true, Urgency::Deletion)?;
+            self.write_reference(grant, inode, old, true)?;
             self.release_attribute(old);
         }
         self.body_mut(inode)?.changed = now;
@@ -115,8 +129,9 @@ impl<F: Flash> Jffs2<F> {
         let missing =
             || FsError::new(ErrorKind::NoAttribute, format!("no attribute {}", String::from_utf8_lossy(name)));
         let (prefix, rest) = crate::xattr::split_name(name).ok_or_else(missing)?;
-        let id = self.attribute_of(inode, prefix, rest)?.ok_or_else(missing)?;
-        self.write_reference(inode, id, true, Urgency::Deletion)?;
+        let id = self.only_attribute_of(inode, prefix, rest)?.ok_or_else(missing)?;
+        let grant = self.reserve_references(inode, 1, Urgency::Deletion)?;
+        self.write_reference(grant, inode, id, true)?;
         self.release_attribute(id);
         let now = self.seconds();
         self.body_mut(inode)?.changed = now;
@@ -128,7 +143,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     fn write_attribute(&mut self, inode: u32, content: AttributeContent) -> Result<u32> {
-        let full = || FsError::new(ErrorKind::NoSpace, "all numbers of attributes have been given");
+        let full = || exhausted("all numbers of attributes have been given");
         let id = self.xattrs.highest_id.checked_add(1).ok_or_else(full)?;
         let mut bytes = Vec::new();
         let AttributeContent { prefix, name, value } = &content;
@@ -151,18 +166,21 @@ impl<F: Flash> Jffs2<F> {
         Ok(id)
     }
 
-    /// Writes that an inode has an attribute, or has it no more.
-    fn write_reference(&mut self, inode: u32, id: u32, gone: bool, urgency: Urgency) -> Result<()> {
+    /// Room for some references of an inode, and the stamp that they get.
+    fn reserve_references(&mut self, inode: u32, count: u32, urgency: Urgency) -> Result<(Grant, Nanos)> {
         let datum = self.separate_attributes(inode)?;
-        let need = Need { region: datum.region, least: XREF_SIZE, entry: XREF_ENTRY };
-        let grant = self.reserve(need, urgency)?;
-        let full = || FsError::new(ErrorKind::NoSpace, "all sequence numbers of references have been given");
+        let need = Need { region: datum.region, least: count * XREF_SIZE, entry: count * XREF_ENTRY };
+        Ok((self.reserve(need, urgency)?, Nanos(datum.stamp.0)))
+    }
+
+    /// Writes that an inode has an attribute, or has it no more.
+    fn write_reference(&mut self, (grant, written): (Grant, Nanos), inode: u32, id: u32, gone: bool) -> Result<()> {
+        let full = || exhausted("all sequence numbers of references have been given");
         let highest = self.xattrs.highest_sequence.checked_add(2).ok_or_else(full)?;
         self.xattrs.highest_sequence = highest;
         let sequence = highest | u32::from(gone);
         let mut bytes = Vec::new();
         xref_node(self.medium.order(), inode, id, sequence, &mut bytes);
-        let written = Nanos(datum.stamp.0);
         let placed = Placed {
             owner: Owner::Xref(inode),
             state: NodeState::Pristine,
@@ -217,20 +235,19 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// A node of an attribute or a reference was copied.
-    pub(super) fn moved_of_xattr(&mut self, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
-        let order = self.medium.order();
-        let (nodes, node) = match Header::decode(order, bytes).map(|header| header.node_type) {
-            Some(node_type::XATTR) => {
-                let found = Xattr::decode(order, bytes).and_then(|node| self.xattrs.attributes.get_mut(&node.id));
-                let Some(attribute) = found else { return };
+    pub(super) fn moved_of_xattr(&mut self, owner: Owner, from: NodeAddress, to: NodeAddress) {
+        // Not by what the copy says: it may have decayed.
+        let (nodes, node) = match owner {
+            Owner::Xattr(id) => {
+                let Some(attribute) = self.xattrs.attributes.get_mut(&id) else { return };
                 (&mut attribute.nodes, &mut attribute.node)
             }
-            Some(node_type::XREF) => {
-                let key = Xref::decode(order, bytes).map(|node| (node.inode, node.id));
-                let Some(reference) = key.and_then(|key| self.xattrs.references.get_mut(&key)) else { return };
+            Owner::Xref(inode) => {
+                let mut all = self.xattrs.references.range_mut((inode, 0)..=(inode, u32::MAX));
+                let Some((_, reference)) = all.find(|(_, reference)| reference.nodes.contains(&from)) else { return };
                 (&mut reference.nodes, &mut reference.node)
             }
-            _ => return,
+            Owner::Inode(_) | Owner::None => return,
         };
         nodes.push(to);
         if *node == from {

@@ -3,7 +3,9 @@
 //! against each other, but what was synced is there.
 #![allow(dead_code, reason = "not every user uses everything")]
 
-use std::collections::{BTreeMap, BTreeSet};
+mod model;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,10 +14,12 @@ use nandkit_flash::wrap::CutMoment;
 use nandkit_flash::{Flash, Interrupt, Operation, PageProgram, PageRead};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::random::Random;
-use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress, Payload, ReadInto};
-use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode};
+use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress, Payload};
+use nandkit_vfs::{AttributeChange, Changes, ErrorKind, InodeNumber, NewNode, Result};
 
 use crate::strict::{self, StrictFlash, clock};
+use model::{Name, Node, PAGE, ROOT, inodes, mixed, page, value_of, xattr_name};
+pub use model::{State, found, shown};
 
 /// A device that keeps what a cut at its programs and erases would have left.
 struct Snapping<D> {
@@ -100,38 +104,18 @@ impl<D: Flash + Interrupt + Clone> Flash for Snapping<D> {
     }
 }
 
-const PAGE: usize = 4096;
-
-/// A file: which one it is under whatever name, and the version of each page's content; 0 reads as zeroes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct File {
-    id: usize,
-    pub pages: Vec<u32>,
-}
-
-/// Names and files.
-pub type State = BTreeMap<String, File>;
-
-/// What a page of a version holds: the version, again and again.
-fn page(version: u32) -> Vec<u8> {
-    version.to_le_bytes().repeat(PAGE / 4)
-}
-
 /// The states that a volume went through, by operation.
 pub struct History {
     states: Vec<State>,
     /// By operation: the first and the last state that a cut in it may leave. What was before the last sync may not come back.
     operations: Vec<(usize, usize)>,
     synced: usize,
-    version: u32,
-    files: usize,
+    given: (usize, u32),
 }
 
 impl History {
     pub fn new(state: State) -> Self {
-        let version = state.values().flat_map(|file| &file.pages).max().copied().unwrap_or(0);
-        let files = state.values().map(|file| file.id + 1).max().unwrap_or(0);
-        Self { states: vec![state], operations: Vec::new(), synced: 0, version, files }
+        Self { given: state.given, states: vec![state], operations: Vec::new(), synced: 0 }
     }
 
     pub fn now(&self) -> State {
@@ -147,74 +131,58 @@ impl History {
 
 /// One random operation. `false`: the volume is full.
 pub fn step<F: Flash>(fs: &mut Jffs2<F>, history: &mut History, random: &mut Random, operation: &AtomicUsize) -> bool {
-    let (root, before) = (fs.root(), history.now());
-    let name = |random: &mut Random| format!("file-{}", random.below(9));
-    let (chosen, other) = (name(random), name(random));
-    let inode = |fs: &Jffs2<F>, name: &str| fs.lookup(root, name.as_bytes()).unwrap();
-    let (mut after, mut states) = (before.clone(), Vec::new());
-    let kind = random.below(20);
+    let before = history.now();
+    let inodes = inodes(fs);
+    let directories: Vec<usize> =
+        before.nodes.iter().filter(|(_, node)| node.directory).map(|(number, _)| *number).collect();
+    // Half of all happens in the root. A name is of files or of directories.
+    let name = |random: &mut Random, kind: &str| -> Name {
+        let below = random.below(2) == 0;
+        let parent = if below { directories[random.below(directories.len() as u64) as usize] } else { ROOT };
+        let many = if kind == "directory" || parent != ROOT { 2 } else { 7 };
+        (parent, format!("{kind}-{}", random.below(many)))
+    };
+    let kind = random.below(30);
+    let what = if matches!(kind, 4..=7) || random.below(8) == 0 { "directory" } else { "file" };
+    let (chosen, other) = (name(random, what), name(random, what));
     let number = history.operations.len();
     operation.store(number, Ordering::Relaxed);
-    let result = match (kind, before.contains_key(&chosen)) {
+    let result = match (kind, before.names.get(&chosen).copied()) {
         (0, _) => {
             history.begin(Vec::new());
             fs.sync(None).unwrap();
             history.synced = history.states.len() - 1;
             Ok(())
         }
-        (_, false) => {
-            after.insert(chosen.clone(), File { id: history.files, pages: Vec::new() });
-            history.files += 1;
-            history.begin(vec![after]);
-            fs.create(root, chosen.as_bytes(), &NewNode::FILE).map(drop)
+        (_, None) if what == "directory" && directories.len() > 4 => {
+            history.begin(Vec::new());
+            Ok(())
         }
-        (1, true) => {
-            after.remove(&chosen);
-            history.begin(vec![after]);
-            fs.remove(root, chosen.as_bytes())
-        }
-        (2, true) if chosen != other => {
-            let content = after[&chosen].clone();
-            after.insert(other.clone(), content);
-            states.push(after.clone());
-            after.remove(&chosen);
-            states.push(after);
-            history.begin(states);
-            fs.rename((root, chosen.as_bytes()), (root, other.as_bytes()), Default::default())
-        }
-        (3, true) => {
+        (_, None) => create(fs, history, &inodes, &chosen, what == "directory"),
+        (1 | 4, Some(node)) => remove(fs, history, &inodes, &chosen, node),
+        (2 | 3 | 5 | 6, Some(node)) => rename(fs, history, &inodes, (&chosen, node), &other),
+        (8, Some(node)) if what == "file" => {
             let pages = random.below(5) as usize;
-            after.get_mut(&chosen).unwrap().pages.resize(pages, 0);
-            history.begin(vec![after]);
+            history.begin(vec![before.change(node, |node| node.pages.resize(pages, 0))]);
             let change = AttributeChange { size: Some((pages * PAGE) as u64), ..Default::default() };
-            fs.set_attributes(inode(fs, &chosen), &change).map(drop)
+            fs.set_attributes(inodes[&node], &change).map(drop)
         }
-        _ => {
-            let at = random.below(5) as usize;
-            let pages = &mut after.get_mut(&chosen).unwrap().pages;
-            if pages.len() < at {
-                pages.resize(at, 0);
-                states.push(after.clone());
-            }
-            let pages = &mut after.get_mut(&chosen).unwrap().pages;
-            pages.resize(pages.len().max(at + 1), 0);
-            history.version += 1;
-            pages[at] = history.version;
-            states.push(after);
-            history.begin(states);
-            let bytes = page(history.version);
-            let taken = fs.write(inode(fs, &chosen), (at * PAGE) as u64, Payload::Bytes(&bytes));
-            taken.and_then(|taken| {
-                if taken == PAGE {
-                    return Ok(());
-                }
-                // The volume is full, and the page there in part: away with it.
-                let mut after = history.now();
-                after.remove(&chosen);
-                history.begin(vec![after]);
-                operation.store(number + 1, Ordering::Relaxed);
-                fs.remove(root, chosen.as_bytes())
-            })
+        (9, Some(node)) if what == "file" && !before.names.contains_key(&other) => {
+            let mut after = before.clone();
+            after.put(&other, node);
+            history.begin(vec![after]);
+            fs.links().unwrap().link(inodes[&node], inodes[&other.0], other.1.as_bytes())
+        }
+        (7 | 10, Some(node)) => {
+            let mode = 0o600 + random.below(0o100) as u16;
+            history.begin(vec![before.change(node, |node| node.mode = mode)]);
+            fs.set_attributes(inodes[&node], &AttributeChange { mode: Some(mode), ..Default::default() }).map(drop)
+        }
+        (11..=14, Some(node)) => change_xattr(fs, history, random, node, inodes[&node]),
+        (_, Some(node)) if what == "file" => write(fs, history, random, node, (&inodes, operation)),
+        (_, Some(_)) => {
+            history.begin(Vec::new());
+            Ok(())
         }
     };
     match result {
@@ -228,99 +196,132 @@ pub fn step<F: Flash>(fs: &mut Jffs2<F>, history: &mut History, random: &mut Ran
     }
 }
 
-/// What a volume holds: names and bytes.
-pub fn found<F: Flash>(fs: &Jffs2<F>) -> BTreeMap<String, Vec<u8>> {
-    let mut names: Vec<(String, InodeNumber)> = Vec::new();
-    fs.read_dir(fs.root(), 0, &mut |entry| {
-        names.push((String::from_utf8(entry.name.to_vec()).unwrap(), entry.inode));
-        std::ops::ControlFlow::Continue(())
-    })
-    .unwrap();
-    names
-        .into_iter()
-        .map(|(name, inode)| {
-            let mut bytes = vec![0; fs.stat(inode).unwrap().size as usize];
-            assert_eq!(fs.read(inode, 0, ReadInto::Bytes(&mut bytes)).unwrap(), bytes.len());
-            (name, bytes)
-        })
-        .collect()
+fn create<F: Flash>(
+    fs: &mut Jffs2<F>,
+    history: &mut History,
+    inodes: &BTreeMap<usize, InodeNumber>,
+    name: &Name,
+    directory: bool,
+) -> Result<()> {
+    history.given.0 += 1;
+    let mut after = history.now();
+    after.nodes.insert(history.given.0, Node::new(directory));
+    after.put(name, history.given.0);
+    history.begin(vec![after]);
+    let kind = if directory { NewNode::DIRECTORY } else { NewNode::FILE };
+    let node = NewNode { uid: history.given.0 as u32, mode: Node::new(directory).mode, ..kind };
+    fs.create(inodes[&name.0], name.1.as_bytes(), &node).map(drop)
 }
 
-/// Names, sizes, and the versions that pages begin and end with.
-pub fn shown(found: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
-    let ends = |page: &[u8]| {
-        let word = |bytes: Option<&[u8; 4]>| bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        (word(page.first_chunk()), word(page.last_chunk()))
-    };
-    let show = |(name, bytes): (&String, &Vec<u8>)| {
-        format!("{name} {} {:?}", bytes.len(), bytes.chunks(PAGE).map(ends).collect::<Vec<_>>())
-    };
-    found.iter().map(show).collect()
+/// An operation that the contract forbids changes nothing.
+fn refused(result: Result<()>, history: &mut History, expected: ErrorKind) -> Result<()> {
+    history.begin(Vec::new());
+    assert_eq!(result.map_err(|error| error.kind), Err(expected));
+    Ok(())
 }
 
-/// Whether bytes are these pages, the last of which may be new only up to the place where a block ended.
-pub fn is(bytes: &[u8], pages: &[u32], next: Option<&Vec<u32>>) -> bool {
-    let whole = bytes.len() == pages.len() * PAGE
-        && bytes.chunks(PAGE).zip(pages).all(|(bytes, version)| bytes == page(*version));
-    whole || next.is_some_and(|next| is_between(bytes, pages, next))
-}
-
-/// Whether one page of `next` is there in part: its beginning new, its rest as in `pages`.
-fn is_between(bytes: &[u8], pages: &[u32], next: &[u32]) -> bool {
-    bytes.len() <= next.len() * PAGE
-        && bytes.chunks(PAGE).enumerate().all(|(number, bytes)| {
-            let old = pages.get(number).copied().map(page).unwrap_or_default();
-            let new = page(next[number]);
-            let split = bytes.iter().zip(&new).take_while(|(found, new)| found == new).count();
-            bytes[split..] == *old.get(split..bytes.len()).unwrap_or_default()
-                && (split == bytes.len() || bytes.len() == PAGE || old.is_empty())
-        })
-}
-
-/// With several write buffers what was written later may be there without what was written before it. Still each name is there or not as in one of these states and
-/// stands for the file that it stood for in one of them, and each page holds what it held in one of them.
-fn mixed(found: &BTreeMap<String, Vec<u8>>, states: &[State]) -> Result<State, String> {
-    let mut state = State::new();
-    for name in states.iter().flat_map(State::keys).filter(|name| !found.contains_key(*name)) {
-        if states.iter().all(|state| state.contains_key(name)) {
-            return Err(format!("{name} is gone"));
-        }
+fn remove<F: Flash>(
+    fs: &mut Jffs2<F>,
+    history: &mut History,
+    inodes: &BTreeMap<usize, InodeNumber>,
+    name: &Name,
+    node: usize,
+) -> Result<()> {
+    let mut after = history.now();
+    let (directory, name_in) = (inodes[&name.0], name.1.as_bytes());
+    if after.holds_names(node) {
+        return refused(fs.remove(directory, name_in), history, ErrorKind::NotEmpty);
     }
-    for (name, bytes) in found {
-        let ids: BTreeSet<usize> = states.iter().filter_map(|state| Some(state.get(name)?.id)).collect();
-        let of = |id: usize| states.iter().flat_map(State::values).filter(move |file| file.id == id);
-        let fits = |id: &usize| {
-            let most = of(*id).map(|file| file.pages.len()).max().unwrap_or(0) * PAGE;
-            let least = of(*id).map(|file| file.pages.len()).min().unwrap_or(0) * PAGE;
-            // A file that comes to be in these states has no size before.
-            (least..=most).contains(&bytes.len())
-                && bytes.chunks(PAGE).enumerate().all(|(number, bytes)| {
-                    let versions: BTreeSet<u32> =
-                        of(*id).map(|file| file.pages.get(number).copied().unwrap_or(0)).collect();
-                    is_of(bytes, &versions)
-                })
-        };
-        let Some(id) = ids.iter().copied().find(fits) else {
-            return Err(format!("{name} is none of the files {ids:?} as they were in {states:?}"));
-        };
-        let first = |page: &[u8]| page.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-        state.insert(name.clone(), File { id, pages: bytes.chunks(PAGE).map(first).collect() });
-    }
-    Ok(state)
+    after.take(name);
+    history.begin(vec![after]);
+    fs.remove(directory, name_in)
 }
 
-/// Whether a page holds these versions only: several where a piece that ended with its block was lost.
-fn is_of(bytes: &[u8], versions: &BTreeSet<u32>) -> bool {
-    let pages: Vec<Vec<u8>> = versions.iter().map(|version| page(*version)).collect();
-    let within =
-        |at: usize| pages.iter().any(|page| bytes[at..bytes.len().min(at + 4)] == page[at..bytes.len().min(at + 4)]);
-    let changes = bytes
-        .windows(4)
-        .step_by(4)
-        .zip(bytes.windows(4).skip(4).step_by(4))
-        .filter(|(one, other)| one != other)
-        .count();
-    (0..bytes.len()).step_by(4).all(within) && changes <= 2
+fn rename<F: Flash>(
+    fs: &mut Jffs2<F>,
+    history: &mut History,
+    inodes: &BTreeMap<usize, InodeNumber>,
+    (name, node): (&Name, usize),
+    other: &Name,
+) -> Result<()> {
+    let mut after = history.now();
+    let mut go = || {
+        let (from, to) = ((inodes[&name.0], name.1.as_bytes()), (inodes[&other.0], other.1.as_bytes()));
+        fs.rename(from, to, Default::default())
+    };
+    let replaced = after.names.get(other).copied();
+    if after.nodes[&node].directory && after.leads_to(node, other.0) {
+        return refused(go(), history, ErrorKind::InvalidArgument);
+    }
+    if replaced == Some(node) {
+        history.begin(Vec::new());
+        return go();
+    }
+    if replaced.is_some_and(|replaced| after.holds_names(replaced)) {
+        return refused(go(), history, ErrorKind::NotEmpty);
+    }
+    after.put(other, node);
+    let both = after.clone();
+    after.take(name);
+    history.begin(vec![both, after]);
+    go()
+}
+
+fn change_xattr<F: Flash>(
+    fs: &mut Jffs2<F>,
+    history: &mut History,
+    random: &mut Random,
+    node: usize,
+    inode: InodeNumber,
+) -> Result<()> {
+    let (name, value) = (random.below(2), random.below(6) as u32);
+    let before = history.now();
+    let changes = fs.xattr_changes().unwrap();
+    if value > 0 {
+        history.begin(vec![before.change(node, |node| node.xattrs.extend([(name, value)]))]);
+        return changes.set_xattr(inode, xattr_name(name).as_bytes(), &value_of(value));
+    }
+    if !before.nodes[&node].xattrs.contains_key(&name) {
+        return refused(changes.remove_xattr(inode, xattr_name(name).as_bytes()), history, ErrorKind::NoAttribute);
+    }
+    history.begin(vec![before.change(node, |node| node.xattrs.retain(|other, _| *other != name))]);
+    changes.remove_xattr(inode, xattr_name(name).as_bytes())
+}
+
+fn write<F: Flash>(
+    fs: &mut Jffs2<F>,
+    history: &mut History,
+    random: &mut Random,
+    node: usize,
+    (inodes, operation): (&BTreeMap<usize, InodeNumber>, &AtomicUsize),
+) -> Result<()> {
+    let at = random.below(5) as usize;
+    let (mut after, mut states) = (history.now(), Vec::new());
+    if after.nodes[&node].pages.len() < at {
+        after = after.change(node, |node| node.pages.resize(at, 0));
+        states.push(after.clone());
+    }
+    history.given.1 += 1;
+    let version = history.given.1;
+    states.push(after.change(node, |node| {
+        node.pages.resize(node.pages.len().max(at + 1), 0);
+        node.pages[at] = version;
+    }));
+    history.begin(states);
+    let taken = fs.write(inodes[&node], (at * PAGE) as u64, Payload::Bytes(&page(version)))?;
+    if taken == PAGE {
+        return Ok(());
+    }
+    // The volume is full, and the page there in part: away with it.
+    let links = history.now().names.into_iter().filter(|(_, of)| *of == node).map(|(name, _)| name);
+    for link in links.collect::<Vec<_>>() {
+        let mut after = history.now();
+        after.take(&link);
+        operation.store(history.operations.len(), Ordering::Relaxed);
+        history.begin(vec![after]);
+        fs.remove(inodes[&link.0], link.1.as_bytes())?;
+    }
+    Ok(())
 }
 
 fn check<F: Flash>(fs: &Jffs2<F>, history: &History, operation: usize, regions: u8, what: &str) -> State {
@@ -329,20 +330,21 @@ fn check<F: Flash>(fs: &Jffs2<F>, history: &History, operation: usize, regions: 
     let (first, last) = history.operations[operation];
     for at in (first..=last).rev() {
         let (state, next) = (&history.states[at], history.states.get(at + 1).filter(|_| at < last));
-        let same_names = state.keys().eq(found.keys());
-        let pages = |name| next.and_then(|next| next.get(name)).map(|file: &File| &file.pages);
-        if same_names && found.iter().all(|(name, bytes)| is(bytes, &state[name].pages, pages(name))) {
-            return state.clone();
+        if state.fits(&found, next) {
+            return State { given: history.given, ..state.clone() };
         }
     }
     if regions > 1 {
         match mixed(&found, &history.states[first..=last]) {
-            Ok(state) => return state,
-            Err(wrong) => panic!("{what}: operation {operation}: {wrong}\nfound {:?}", shown(&found)),
+            Ok(state) => return State { given: history.given, ..state },
+            Err(wrong) => {
+                let damage = fs.damage();
+                panic!("{what}: operation {operation}: {wrong}\nfound {:#?}\ndamage {damage:?}", shown(&found))
+            }
         }
     }
     panic!(
-        "{what}: operation {operation}: none of the states {first} to {last}\nfound {:?}\nfirst {:?}\nlast {}\ndamage {:?}",
+        "{what}: operation {operation}: none of the states {first} to {last}\nfound {:#?}\nfirst {:?}\nlast {}\ndamage {:?}",
         shown(&found),
         history.states[first],
         history.states[first + 1..=last].iter().map(|state| format!("{state:?}\n")).collect::<String>(),
@@ -375,14 +377,14 @@ impl Run {
     /// The same on a device with an empty volume.
     pub fn cut_on<D: Flash + Interrupt + Clone>(&self, start: D) -> Vec<Cut> {
         let mut cuts = Vec::new();
-        self.cut_from(1, (start, State::new()), &mut cuts);
+        self.cut_from(1, (start, State::empty()), &mut cuts);
         cuts
     }
 
     /// What each cut leaves of the run on an empty volume, in their order.
     pub fn left(&self) -> Vec<StrictFlash> {
         let start = strict::formatted(self.geometry, &self.options).into_flash();
-        self.snap(start, State::new()).1.into_iter().map(|left| left.device).collect()
+        self.snap(start, State::empty()).1.into_iter().map(|left| left.device).collect()
     }
 
     fn snap<D: Flash + Interrupt + Clone>(&self, start: D, state: State) -> (History, Vec<Left<D>>) {
@@ -411,14 +413,9 @@ impl Run {
             let fs = Jffs2::mount(device, clock(), options.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
             let state = check(&fs, &history, operation, regions, &what);
             cuts.push(cut);
-            // A page that is there in part is no state to begin with.
-            let whole = found(&fs).iter().all(|(name, bytes)| is(bytes, &state[name].pages, None));
-            // Neither is a file with two names, which a rename leaves: what one says, the other would.
-            let two_names = found(&fs)
-                .keys()
-                .any(|name| fs.stat(fs.lookup(fs.root(), name.as_bytes()).unwrap()).unwrap().links > 1);
             let again = number % 3 == 0 || cut.0 == Operation::Erase;
-            if depth > 0 && again && whole && !two_names {
+            // A page that is there in part is no state to begin with.
+            if depth > 0 && again && state.is(&found(&fs)) {
                 let shorter = Self { seed: seed ^ number as u64, steps: 16, every: 6, ..self.clone() };
                 shorter.cut_from(depth - 1, (kept, state), cuts);
             }
