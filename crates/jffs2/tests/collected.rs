@@ -73,7 +73,7 @@ const FAILS: usize = usize::MAX;
 /// A flash on which bytes decay while the volume is mounted, and whose erases can be looked at.
 struct Watched<W> {
     inner: StrictFlash,
-    decayed: Arc<Mutex<Vec<(usize, u8)>>>,
+    decayed: Decayed,
     before_erase: W,
 }
 
@@ -191,7 +191,10 @@ fn a_name_and_a_mode_that_decay_on_the_flash_are_moved_from_memory() {
     assert!(fs.damage().is_empty(), "{:?}", fs.damage());
 }
 
-fn watched() -> (Watched<impl FnMut(&StrictFlash, BlockIndex) + Send + Sync>, Arc<Mutex<Vec<(usize, u8)>>>) {
+/// What decays: where, and which bits.
+type Decayed = Arc<Mutex<Vec<(usize, u8)>>>;
+
+fn watched() -> (Watched<impl FnMut(&StrictFlash, BlockIndex) + Send + Sync>, Decayed) {
     let decayed = Arc::new(Mutex::new(Vec::new()));
     let before_erase = |_: &StrictFlash, _: BlockIndex| {};
     (Watched { inner: StrictFlash::new(geometry()), decayed: Arc::clone(&decayed), before_erase }, decayed)
