@@ -63,19 +63,19 @@ pub trait BlockDevice: Send + Sync {
     /// Reads whole sectors from `at` on; `into`'s length says how many.
     ///
     /// Errors: `OutOfRange`, `Unreadable` (the medium lost a sector: its address is in the error), `NoContent`, `PowerLost`, `Io`.
-    /// May run in parallel with other reads.
+    /// May run in parallel with other reads. Cost: the device time of the sectors; whole pages where a sector is part of one.
     fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done>;
 
     /// Writes whole sectors from `at` on. When it has completed, reads see the data; only a flush makes them durable.
     ///
     /// Errors: `OutOfRange`, `Full` (a translation layer has no good block left), `ReadOnly`, `PowerLost`, `Io`. After an error
-    /// each sector of the request is old or new.
+    /// each sector of the request is old or new. Cost: the device time of the sectors, and of the recycling that they force; less than a [`BlockGeometry::preferred_size`] costs a read as well.
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done>;
 
-    /// Makes every completed write durable. Errors: `PowerLost`, `Full`, `Io`.
+    /// Makes every completed write durable. Errors: `PowerLost`, `Full`, `Io`. Cost: what the device holds back: its buffers, and the map where it keeps one.
     fn flush(&mut self, context: &Context) -> Result<Done>;
 
-    /// Telling the device that content is no longer needed, where it listens.
+    /// Telling the device that content is no longer needed, where it listens. Cost: none, as of [`BlockDevice::remap`].
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         None
     }
@@ -89,20 +89,20 @@ pub trait BlockDevice: Send + Sync {
 /// Telling the device that content is no longer needed.
 pub trait Trim {
     /// The content of `sectors` sectors from `at` on is no longer needed. They then read as zeroes; after a power cut without a flush between, as
-    /// zeroes or as before. Errors: `OutOfRange`, `ReadOnly`, `PowerLost`, `Io`.
+    /// zeroes or as before. Errors: `OutOfRange`, `ReadOnly`, `PowerLost`, `Io`. Cost: the update of the map, in memory or on the medium.
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done>;
 }
 
 /// Pointing sectors at others' content without writing (P3).
 pub trait Remap {
-    /// The unit that can be remapped, in bytes: addresses and counts are multiples of it.
+    /// The unit that can be remapped, in bytes: addresses and counts are multiples of it. Cost: none.
     fn unit(&self) -> u32;
 
     /// Makes each target read what its source holds; the sources keep theirs. Atomic per command across a power cut.
-    /// Errors: `OutOfRange`, `Unmapped` (a source without content), `Overlap` (an address is a target twice, or target and source), `Full` (the log), `PowerLost`.
+    /// Errors: `OutOfRange`, `Unmapped` (a source without content), `Overlap` (an address is a target twice, or target and source), `Full` (the log), `PowerLost`. Cost: the update of the map; no data are copied.
     fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done>;
 
-    /// The same, and the sources lose theirs: they read as trimmed.
+    /// The same, and the sources lose theirs: they read as trimmed. Errors and cost: those of [`Remap::share`].
     fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done>;
 }
 

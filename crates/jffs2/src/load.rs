@@ -124,12 +124,18 @@ impl<F: Flash> Jffs2<F> {
 
     /// Bytes of the device; tells of pages that are not correctable.
     pub(crate) fn bytes_at(&self, at: NodeAddress, length: u32, cause: Cause) -> Result<Vec<u8>> {
+        self.bytes_as_read(at, length, cause).map(|(bytes, _)| bytes)
+    }
+
+    /// As [`Jffs2::bytes_at`], with how sound they are.
+    pub(crate) fn bytes_as_read(&self, at: NodeAddress, length: u32, cause: Cause) -> Result<(Vec<u8>, Soundness)> {
         let mut bytes = vec![0; length as usize];
         let read = self.medium.read(at, &mut bytes, cause);
-        if read.map_err(|error| FsError::device("the flash", error))? == Soundness::Uncorrectable {
+        let soundness = read.map_err(|error| FsError::device("the flash", error))?;
+        if soundness == Soundness::Uncorrectable {
             self.damage.add(crate::scan::uncorrectable(self.medium.shape().block_of(at), at));
         }
-        Ok(bytes)
+        Ok((bytes, soundness))
     }
 
     pub(crate) fn note(&self, at: NodeAddress, inode: u32, kind: DamageKind, detail: impl Into<String>) {
@@ -167,7 +173,7 @@ impl<F: Flash> Jffs2<F> {
             let dropped = entries.filter(|(_, _, entry)| bad_nodes.binary_search(&entry.node).is_ok());
             body.dropped = dropped.map(|(cookie, _, entry)| (entry.node, cookie)).collect();
         }
-        let mut reader = |at: NodeAddress, length: u32| self.bytes_at(at, length, Cause::UserData);
+        let mut reader = |at: NodeAddress, length: u32| self.bytes_as_read(at, length, Cause::UserData);
         let chosen = choose(pieces, &mut reader)?;
         for (at, bad) in &chosen.bad {
             self.note(*at, number, bad.kind, bad.detail.clone());
@@ -424,15 +430,16 @@ fn device(order: layout::ByteOrder, content: &[u8]) -> Option<u64> {
 
 /// Chooses the valid pieces: the newest first, and of those that it does not hide, the next. Data are read through `read` where they count.
 ///
-/// Among equal versions the one that stands last counts, as for Linux, whose list of nodes begins with the last.
+/// Among equal versions the one that stands last counts, as for Linux, whose list of nodes begins with the last; but one whose page could not be corrected comes behind a sound copy of it,
+/// or the copy would be erased, and the page read otherwise next time.
 pub(crate) fn choose(
     mut pieces: Vec<Piece>,
-    read: &mut dyn FnMut(NodeAddress, u32) -> Result<Vec<u8>>,
+    read: &mut dyn FnMut(NodeAddress, u32) -> Result<(Vec<u8>, Soundness)>,
 ) -> Result<Chosen> {
     pieces.sort_by_key(|piece| Reverse((piece.node.version, piece.at)));
     let mut chosen = Chosen::default();
     let mut covered = Covered::default();
-    for piece in pieces {
+    for (place, piece) in pieces.iter().enumerate() {
         let (start, end) = piece.range();
         let is_latest = chosen.valid.is_empty();
         if !is_latest && (start == end || covered.holds(start, end)) {
@@ -440,9 +447,20 @@ pub(crate) fn choose(
             continue;
         }
         if piece.node.compressed_size > 0 {
-            let bytes = read(piece.at, INODE_SIZE.saturating_add(piece.node.compressed_size))?;
+            let (bytes, soundness) = read(piece.at, INODE_SIZE.saturating_add(piece.node.compressed_size))?;
             if let Err(bad) = node::data(&piece.node, &bytes) {
                 chosen.bad.push((piece.at, bad));
+                continue;
+            }
+            let copy = pieces.get(place + 1).filter(|next| {
+                soundness == Soundness::Uncorrectable
+                    && (next.node.version, next.range()) == (piece.node.version, piece.range())
+            });
+            if let Some(copy) = copy
+                && let (bytes, Soundness::Sound) = read(copy.at, INODE_SIZE.saturating_add(copy.node.compressed_size))?
+                && node::data(&copy.node, &bytes).is_ok()
+            {
+                chosen.hidden.push(piece.at);
                 continue;
             }
         }
@@ -451,7 +469,7 @@ pub(crate) fn choose(
             // What older nodes hold behind the end of the file does not count.
             covered.add(piece.node.file_size, u32::MAX);
         }
-        chosen.valid.push(piece);
+        chosen.valid.push(*piece);
     }
     Ok(chosen)
 }
@@ -506,6 +524,37 @@ fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The collector's copy at 0, and at 1,000 the original, whose page reads rightly once more.
+    #[test]
+    fn a_sound_copy_goes_before_what_could_not_be_corrected() {
+        let data = [7; 16];
+        let fixed = layout::Inode {
+            version: 5,
+            file_size: 16,
+            compressed_size: 16,
+            data_size: 16,
+            data_crc: layout::crc(&data),
+            ..layout::Inode::default()
+        };
+        let whole = [&[0; INODE_SIZE as usize][..], &data].concat();
+        let chosen = |spoilt: &[u32], decayed: &[u32]| {
+            let pieces = [0, 1000].map(|at| Piece { at: NodeAddress(at), node: fixed }).to_vec();
+            let chosen = choose(pieces, &mut |at, _| {
+                let bytes = if decayed.contains(&at.0) { vec![0; whole.len()] } else { whole.clone() };
+                Ok((bytes, if spoilt.contains(&at.0) { Soundness::Uncorrectable } else { Soundness::Sound }))
+            });
+            let chosen = chosen.unwrap();
+            let places = |list: &[NodeAddress]| list.iter().map(|at| at.0).collect::<Vec<_>>();
+            let valid: Vec<_> = chosen.valid.iter().map(|piece| piece.at).collect();
+            (places(&valid), places(&chosen.hidden), chosen.bad.len())
+        };
+        assert_eq!(chosen(&[], &[]), (vec![1000], vec![0], 0));
+        assert_eq!(chosen(&[1000], &[]), (vec![0], vec![1000], 0));
+        assert_eq!(chosen(&[0, 1000], &[]), (vec![1000], vec![0], 0));
+        assert_eq!(chosen(&[1000], &[0]), (vec![1000], vec![0], 0));
+        assert_eq!(chosen(&[1000], &[1000]), (vec![0], vec![], 1));
+    }
 
     /// Number 3, called RUBINMIPS, holds what Linux decodes with frequencies of the node's own: equal shares make the code the bits themselves.
     #[test]

@@ -5,6 +5,7 @@
 mod blocks;
 mod collect;
 mod links;
+mod names;
 
 use nandkit_cleaning::separation::Separator;
 use nandkit_flash::Flash;
@@ -25,7 +26,7 @@ const BATCH: u32 = 256;
 impl<F: Flash> Jffs2<F> {
     /// Mounts a device. Damage is no error: see [`Jffs2::damage`]. A blank device is an empty volume.
     ///
-    /// Time: with summaries a read of each block's end, else of all blocks that are not blank. Memory: under 120 bytes for each node.
+    /// Time: with summaries a read of each block's end, and of each name that would hide an older entry of its own; else of all blocks that are not blank. Memory: under 120 bytes for each node.
     ///
     /// Errors: `InvalidArgument` where JFFS2 cannot be on such a device; `Corrupt` where the device is not blank and holds no node, or one of a type that forbids mounting;
     /// `ReadOnly` where one forbids mounting for writing; `Device`.
@@ -51,7 +52,7 @@ impl<F: Flash> Jffs2<F> {
                 collected.add(&shape, number, found, medium.now());
             }
         }
-        collected.finish(shape.erase_size);
+        collected.finish(&medium, &damage).map_err(device)?;
         if shape.cleanmarker == Cleanmarker::None && !options.just_erased && !options.read_only {
             let ready = collected.conditions.iter_mut().filter(|condition| **condition == Condition::Ready);
             ready.for_each(|condition| *condition = Condition::Blank);

@@ -121,7 +121,7 @@ impl<F: Flash> Jffs2<F> {
     /// so old is left, `InvalidArgument` where it is neither a file nor a symbolic link, `Device`.
     pub fn content_within(&self, inode: u32, version: u32, within: Range<u32>) -> Result<OldContent> {
         let pieces = self.pieces(inode)?.into_iter().filter(|piece| piece.node.version <= version).collect();
-        let mut read = |at, length| self.bytes_at(at, length, Cause::UserData);
+        let mut read = |at, length| self.bytes_as_read(at, length, Cause::UserData);
         let chosen = choose(pieces, &mut read)?;
         let nothing = || {
             FsError::new(

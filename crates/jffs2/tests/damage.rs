@@ -6,6 +6,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use common::{Draw, Listing, RamFlash, listing_of_volume, mount, run};
 use nandkit_jffs2::catalogue::Owner;
@@ -17,6 +18,10 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 /// Damaged images of each of the two volumes.
 const IMAGES: usize = 10_000;
 const BLANK_BLOCKS: usize = 3;
+
+/// The big-endian cleanmarker in the OOB of pages of 512 bytes, from this byte on.
+const OOB_MARKER: [u8; 8] = [0x19, 0x85, 0x20, 0x03, 0, 0, 0, 8];
+const OOB_MARKER_AT: usize = 8;
 
 /// A node of the image as it was made.
 struct Node {
@@ -43,10 +48,16 @@ struct Made {
 
 impl Made {
     fn flash(&self, bytes: Vec<u8>) -> RamFlash {
-        match self.nand {
-            true => RamFlash::nand(bytes, self.erase_size as u32, 512, 16),
-            false => RamFlash::nor(bytes, self.erase_size as u32),
+        if !self.nand {
+            return RamFlash::nor(bytes, self.erase_size as u32);
         }
+        let mut flash = RamFlash::nand(bytes, self.erase_size as u32, 512, 16);
+        // As `flash_erase -j` leaves each block.
+        let of_block = self.erase_size / 512 * 16;
+        for oob in Arc::make_mut(&mut flash.oob).chunks_mut(of_block) {
+            oob[OOB_MARKER_AT..][..OOB_MARKER.len()].copy_from_slice(&OOB_MARKER);
+        }
+        flash
     }
 
     /// Makes an image of 200 files of every kind there is.
@@ -195,11 +206,25 @@ fn flip(made: &Made, bytes: &mut [u8], draw: &mut Draw, live: bool) -> Harm {
     };
     if at == node.start + made.accurate && (bytes[at] ^ made.bytes[at]) == 0x20 {
         // What marks a node obsolete in place: allowed on NOR, and told where a summary or NAND says otherwise.
-        return Harm { class: "obsolete mark", at, witnessed: vec![], range: at..at + 1 };
+        let block = at / made.erase_size * made.erase_size..(at / made.erase_size + 1) * made.erase_size;
+        let is_listed = made.nodes.iter().any(|node| node.kind == node_type::SUMMARY && block.contains(&node.start));
+        let is_kept = !matches!(node.kind, node_type::SUMMARY | node_type::CLEANMARKER | node_type::PADDING);
+        let is_witnessed = made.nand || is_listed && is_kept;
+        let class = if is_witnessed { "obsolete mark" } else { "obsolete mark, unlisted" };
+        return Harm { class, at, witnessed: Vec::from_iter(is_witnessed.then_some(node.start)), range: at..at + 1 };
     }
     let behind = at - node.start >= node.length;
     let told = node.start + if behind { node.length } else { 0 };
     Harm { class, at, witnessed: vec![told], range: at..at + 1 }
+}
+
+/// A bit of a cleanmarker in the OOB, of blank blocks too.
+fn flip_cleanmarker(made: &Made, flash: &mut RamFlash, draw: &mut Draw) -> Harm {
+    let block = draw.below(made.bytes.len() / made.erase_size);
+    let at = block * (made.erase_size / 512 * 16) + OOB_MARKER_AT + draw.below(OOB_MARKER.len());
+    Arc::make_mut(&mut flash.oob)[at] ^= 1 << draw.below(8);
+    let start = block * made.erase_size;
+    Harm { class: "OOB cleanmarker", at: start, witnessed: vec![start], range: start..start }
 }
 
 fn lose_block(made: &Made, bytes: &mut [u8], draw: &mut Draw) -> Harm {
@@ -294,8 +319,17 @@ fn one(made: &Made, number: usize) -> (&'static str, Outcome) {
         // Half of the flips, 17 in each score, hit a node.
         case => flip(made, &mut bytes, &mut draw, (number / 20 + case).is_multiple_of(2)),
     };
+    let mut flash = made.flash(bytes);
+    let harm = match number % 40 {
+        // Instead of a flip, in every other score.
+        39 if made.nand => {
+            flash = made.flash(made.bytes.clone());
+            flip_cleanmarker(made, &mut flash, &mut draw)
+        }
+        _ => harm,
+    };
     let options = MountOptions { use_summaries: !number.is_multiple_of(3), ..MountOptions::default() };
-    let judged = match mount(made.flash(bytes), options) {
+    let judged = match mount(flash, options) {
         Ok(volume) => {
             let report = volume.check(false).unwrap();
             judge(made, &harm, &volume, &report)
@@ -335,10 +369,14 @@ fn no_witnessed_damage_passes_in_silence_and_the_rest_is_delivered() {
     let silent: Vec<&str> = classes.iter().filter(|(_, counts)| counts[0] > 0).map(|(class, _)| *class).collect();
     // What docs/formats/jffs2.md says: these leave no trace unless a reference dangles.
     assert!(
-        silent.iter().all(|class| ["block blanked", "obsolete mark", "tail cut between nodes"].contains(class)),
+        silent
+            .iter()
+            .all(|class| ["block blanked", "obsolete mark, unlisted", "tail cut between nodes"].contains(class)),
         "{silent:?}"
     );
-    for class in ["header", "node", "name", "data", "summary", "blank", "padding", "tail cut in a node"] {
+    for class in
+        ["header", "node", "name", "data", "summary", "blank", "padding", "tail cut in a node", "OOB cleanmarker"]
+    {
         assert!(classes.get(class).is_some_and(|counts| counts[2] > 20), "{class}: {classes:?}");
     }
 }

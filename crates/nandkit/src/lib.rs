@@ -31,10 +31,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! To use a stack itself, build one with [`Stack::build`] and work through [`FileSystem`] or [`BlockDevice`].
+//! To use a stack itself, build one with [`Stack::build`] and work through [`FileSystem`] or [`BlockDevice`]; [`flash`], [`block`] and [`vfs`] are the contracts with all their types. [`image`] opens
+//! images, [`tree`] takes trees in and out of them.
 
-pub use nandkit_block::BlockDevice;
-pub use nandkit_flash::Flash;
+pub use nandkit_block::{self as block, BlockDevice};
+pub use nandkit_flash::{self as flash, Flash};
 pub use nandkit_lab::{
     Experiment, HostMeter, LabError, Options, Progress, Results, RunSpec, SpecError, Unmeasured, parse_setting,
 };
@@ -44,6 +45,7 @@ pub use nandkit_stack::{
     BlockStack, BlockVisitor, DeviceSpec, FsSpec, FtlSpec, Mounted, MountedFileSystem, Stack, StackError, StackSpec,
     image, presets,
 };
+pub use nandkit_tree as tree;
 pub use nandkit_units as units;
-pub use nandkit_vfs::FileSystem;
+pub use nandkit_vfs::{self as vfs, FileSystem};
 pub use nandkit_workload::{HostInputs, Inputs, NoInputs, WorkloadSpec};

@@ -80,7 +80,11 @@ fn programs_and_erases_that_fail_lose_nothing() {
                 failures.1 += counters.retired;
                 fs = Jffs2::mount(fs.into_flash(), clock(), options.clone()).expect("mounts again");
                 let (state, found) = (history.now(), found(&fs));
-                assert!(state.is(&found), "seed {seed}, {separation}, step {number}: {:?}, expected {state:?}", shown(&found));
+                assert!(
+                    state.is(&found),
+                    "seed {seed}, {separation}, step {number}: {:?}, expected {state:?}",
+                    shown(&found)
+                );
                 fs.catalogue().recount().expect("sums fit their nodes");
             }
         }

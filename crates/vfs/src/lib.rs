@@ -26,21 +26,27 @@ use nandkit_units::{Payload, ReadInto};
 /// are bytes without `/` and NUL, not empty, not `.` or `..`; a name that the format cannot hold is `InvalidName` or `NameTooLong`.
 /// An inode number stays valid until the inode has no name left and nobody retains it; a stale one is `NotFound`. File systems
 /// take the time from the clock they were given and advance it by what their devices took.
+///
+/// **Cost.** What each method says is for an inode and a directory that were used before; the first use adds the reading of the inode's own metadata, in log-structured formats of all its nodes.
+/// Where a method may have to make room, the cleaning of it comes on top. Any method that reads the device may end in `Device`, and in `Corrupt` where what it met is damaged, also where its own
+/// list does not repeat it.
 pub trait FileSystem: Send + Sync {
-    /// The root directory.
+    /// The root directory. Cost: none; no errors.
     fn root(&self) -> InodeNumber;
 
-    /// Space, limits and what the format can hold.
+    /// Space, limits and what the format can hold. Errors: `Corrupt`, `Device`. Cost: from counters that are kept, no device time.
     fn volume(&self) -> Result<VolumeStatus>;
 
     /// The inode with this name in a directory. Errors: `NotFound`, `NotADirectory`, `NameTooLong`, `Corrupt`, `Device`.
+    /// Cost: a search in the directory's index, or a pass over its entries where the format has none (FAT).
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber>;
 
-    /// An inode's attributes.
+    /// An inode's attributes. Errors: `NotFound`, `Corrupt`, `Device`. Cost: constant.
     fn stat(&self, inode: InodeNumber) -> Result<Attributes>;
 
     /// Hands each entry after `cookie` to `sink` until it breaks. Cookie 0 is the start; an entry's own cookie continues after it, even
     /// when entries were added or removed meanwhile (those may show or not; all others show exactly once). `.` and `..` are not delivered.
+    /// Errors: `NotFound`, `NotADirectory`, `Corrupt`, `Device`. Cost: that of the entries delivered.
     fn read_dir(
         &self,
         directory: InodeNumber,
@@ -49,10 +55,11 @@ pub trait FileSystem: Send + Sync {
     ) -> Result<()>;
 
     /// Reads from `offset` on; returns how many bytes there were, fewer than asked only at the end of the file. Holes read as
-    /// zeroes. What lies in `into` behind the returned count is unspecified. Errors: `IsADirectory`, `Corrupt`, `Device`.
+    /// zeroes. What lies in `into` behind the returned count is unspecified. Errors: `NotFound`, `IsADirectory`, `Corrupt`, `Device`.
+    /// Cost: the pages or nodes that hold the range, read whole and decompressed; nothing for holes.
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize>;
 
-    /// The writing side, unless mounted read-only.
+    /// The writing side, unless mounted read-only. Cost: none, as of all methods that ask for a capability.
     fn changes(&mut self) -> Option<&mut dyn Changes>;
 
     /// Symbolic links, where the format holds them.
@@ -70,28 +77,31 @@ pub trait FileSystem: Send + Sync {
 ///
 /// **Promises.** Each method is atomic for the callers: it happens or leaves all as it was (a `write` that meets a full device may have written the
 /// beginning, and says how much). Durable after [`Changes::sync`]; across a power cut before it, each operation happened or did not, in the
-/// order that the format promises. `NoSpace` comes before damage.
+/// order that the format promises. `NoSpace` comes before damage. Each may also end in `NotFound` (a stale inode), `Corrupt` and `Device`.
 pub trait Changes: FileSystem {
     /// Makes an inode with a name. Errors: `Exists`, `NoSpace`, `NotSupported` (the kind, see [`Features`]), `InvalidName`, `NotADirectory`, `NameTooLong`
     /// (also a link's target), `InvalidArgument` (a target that is empty or holds NUL, a device number that the format has no room for).
+    /// Cost: that of a lookup, and of writing an inode and an entry.
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber>;
 
     /// Writes at `offset`, growing the file as needed (a gap reads as zeroes); returns how many bytes were taken: all, or fewer where space ran
-    /// out after some. Errors: `NoSpace` (none taken), `FileTooBig`, `IsADirectory`.
+    /// out after some. Errors: `NoSpace` (none taken), `FileTooBig`, `IsADirectory`. Cost: the pages touched; a page written in part is read first where the format holds whole ones.
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize>;
 
     /// Changes attributes; a size makes the file shorter or longer. What the format cannot hold is silently as the format
-    /// has it, unless nothing at all could be done (`NotSupported`).
+    /// has it, unless nothing at all could be done (`NotSupported`). Errors: also `NoSpace`, `FileTooBig`, `IsADirectory` (a size). Cost: one inode written; of a size, what is freed or filled.
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes>;
 
     /// Takes a name away; the inode goes with its last name when nobody retains it. A directory must be empty. Errors: `NotFound`, `NotEmpty`.
+    /// Cost: one entry written, and what giving back the inode's space takes: a pass over its pieces.
     fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()>;
 
     /// Gives an inode another name or directory. An existing target is replaced as POSIX says, or refused or exchanged as `flags` say.
-    /// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `NotSupported` (an exchange, see [`Features`]).
+    /// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `NoSpace`, `NotSupported` (an exchange, see [`Features`]).
+    /// Cost: two entries written; of a directory also the way up from the target.
     fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()>;
 
-    /// Makes one inode, or with `None` everything, durable.
+    /// Makes one inode, or with `None` everything, durable. Errors: `NoSpace`, `Device`. Cost: what has not reached the device yet, and its flush.
     fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()>;
 
     /// Inodes that live on without a name, where the implementer keeps them.
@@ -117,23 +127,23 @@ pub trait Changes: FileSystem {
 
 /// Symbolic links. They are made by [`Changes::create`].
 pub trait Symlinks {
-    /// The target of a symbolic link. Errors: `NotFound`, `InvalidArgument` where the inode is no link, `Corrupt`, `Device`.
+    /// The target of a symbolic link. Errors: `NotFound`, `InvalidArgument` where the inode is no link, `Corrupt`, `Device`. Cost: one read at most.
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>>;
 }
 
 /// Inodes that are in use although their last name went: what POSIX asks of open files.
 pub trait OpenFiles {
     /// Keeps an inode alive after its last name went, until it is released as often as it was retained, or the volume is mounted again.
-    /// Errors: `NotFound`.
+    /// Errors: `NotFound`. Cost: constant.
     fn retain(&mut self, inode: InodeNumber) -> Result<()>;
 
-    /// Undoes one retain; the last one of an inode without a name frees it. Errors: `NotFound`, `InvalidArgument` where nobody retains it.
+    /// Undoes one retain; the last one of an inode without a name frees it. Errors: `NotFound`, `InvalidArgument` where nobody retains it. Cost: that of a removal at the last one.
     fn release(&mut self, inode: InodeNumber) -> Result<()>;
 }
 
 /// Hard links.
 pub trait Links {
-    /// Gives an inode one more name. Errors: `Exists`, `IsADirectory`, `TooManyLinks`, `NoSpace`.
+    /// Gives an inode one more name. Errors: `Exists`, `IsADirectory`, `TooManyLinks`, `NoSpace`. Cost: one entry written.
     fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()>;
 }
 
@@ -143,9 +153,9 @@ pub type XattrPair = (Vec<u8>, Result<Vec<u8>>);
 /// Reading extended attributes. Names carry their prefix (xattr(7)): `user.`, `trusted.` and `security.` with any name behind it, and where
 /// [`Features::posix_acls`] says so the two names of [`acl`].
 pub trait Xattrs {
-    /// The value. Errors: `NoAttribute`.
+    /// The value. Errors: `NoAttribute`, `Corrupt`, `Device`. Cost: a look at each attribute of the inode.
     fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>>;
-    /// All names, in any order.
+    /// All names, in any order. Errors: `Device`. Cost: that of all attributes of the inode.
     fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>>;
     /// All names, each with its value or why that cannot be read, in any order. For file systems that find one name only by going through all.
     fn all_xattrs(&self, inode: InodeNumber) -> Result<Vec<XattrPair>> {
@@ -162,15 +172,17 @@ pub trait XattrChanges {
     /// Sets a value, new or instead of the old one. An access control list is in the form of [`acl`]; it and the permission bits do not move
     /// each other, which is the caller's to do. Errors: `NoSpace` (also a value that the format has no room for), `NameTooLong`, `NotSupported`
     /// (the prefix; a list for a symbolic link), `InvalidArgument` (no list in that form; a default list for what is no directory).
+    /// Cost: the value written, and a look at each attribute of the inode.
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()>;
-    /// Takes an attribute away. Errors: `NoAttribute`.
+    /// Takes an attribute away. Errors: `NoAttribute`. Cost: as setting one.
     fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()>;
 }
 
 /// Allocating space ahead and punching holes.
 pub trait Allocation {
-    /// Makes sure that writes to the range will not run out of space; grows the file unless `keep_size`.
+    /// Makes sure that writes to the range will not run out of space; grows the file unless `keep_size`. Errors: `NoSpace`, `FileTooBig`, `IsADirectory`.
+    /// Cost: that of the pieces allocated.
     fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()>;
-    /// Makes the range read as zeroes and gives back its space. The size stays.
+    /// Makes the range read as zeroes and gives back its space. The size stays. Errors: `IsADirectory`. Cost: that of the pieces freed.
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()>;
 }

@@ -51,7 +51,7 @@ impl Wear {
 
 /// Compares, and prints a row of a table for each setting that the kernel's figures have. Passes where each is near enough.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &[], &["--seeds", "--pattern", "--device", "--nandkit"], 0)?;
+    let options = Options::parse(arguments, &[], &["--seeds", "--pattern", "--device", "--tick-ms", "--nandkit"], 0)?;
     let wanted = |option: &str, value: &str| options.text(option).is_none_or(|text| text == value);
     let figures = figures(FIGURES)?;
     let chosen: Vec<_> = figures
@@ -64,13 +64,15 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         ));
     }
     let seeds = options.number("--seeds", 20)?.max(1);
+    // What Debian's Linux has. Under emulation a tick passes more work than so much time of the simulated chip.
+    let tick_ms = options.number("--tick-ms", 4)?;
     let nandkit = Nandkit::find(&options)?;
     println!("| pattern | device | data MiB | user MiB | runs of Linux | WA | erases per user MiB | never erased | |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     let mut all_near = true;
     for (setting, runs) in chosen {
         let (pattern, device, files, user_mib) = setting;
-        let (linux, ours) = (Wear::mean(runs), Wear::mean(&measure(&nandkit, setting, seeds)?));
+        let (linux, ours) = (Wear::mean(runs), Wear::mean(&measure(&nandkit, setting, seeds, tick_ms)?));
         let near = ours.is_near(&linux);
         all_near &= near;
         let [wa, erases, never] = ours.differs(&linux);
@@ -115,14 +117,19 @@ fn figures(table: &str) -> Result<BTreeMap<Setting, Vec<Wear>>> {
 }
 
 /// Runs the workload that the kernel had, on the preset of the same chip.
-fn measure(nandkit: &Nandkit, (pattern, name, files, user_mib): &Setting, seeds: u64) -> Result<Vec<Wear>> {
+fn measure(
+    nandkit: &Nandkit,
+    (pattern, name, files, user_mib): &Setting,
+    seeds: u64,
+    tick_ms: u64,
+) -> Result<Vec<Wear>> {
     let preset = device(name).with_context(|| format!("the kernel's figures name the device {name}"))?.preset;
     let spec = process::target_directory()?.join(format!("compare-wear-{}.toml", std::process::id()));
     let operations = (user_mib << 20) / RECORD_BYTES;
     fs::write(
         &spec,
         format!(
-            "seeds = {seeds}\n[stack]\ndevice = \"{preset}\"\nfs = {{ kind = \"jffs2\", collector = \"linux\" }}\n\
+            "seeds = {seeds}\n[stack]\ndevice = \"{preset}\"\nfs = {{ kind = \"jffs2\", collector = \"linux\", tick_ms = {tick_ms} }}\n\
              [workload]\nkind = \"overwrite\"\npattern = \"{pattern}\"\nfiles = {files}\nfile_size = {FILE_BYTES}\n\
              record = {RECORD_BYTES}\noperations = {operations}\n"
         ),

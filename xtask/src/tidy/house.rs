@@ -63,7 +63,11 @@ pub const HOUSE: &[Room] = &[
         .with_system(),
     room("report", &["record"], &[]),
     // doors
-    room("nandkit", &["units", "flash", "block", "vfs", "workload", "stack", "lab", "record", "report"], &["testkit"]),
+    room(
+        "nandkit",
+        &["units", "flash", "block", "vfs", "tree", "workload", "stack", "lab", "record", "report"],
+        &["testkit"],
+    ),
     room(
         "cli",
         &["units", "block", "nbd", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"],

@@ -7,7 +7,7 @@ use nandkit_units::{BlockIndex, Cause};
 use nandkit_vfs::{FsError, Result};
 
 use super::BlockReport;
-use crate::layout::{ByteOrder, DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
+use crate::layout::{ACCURATE, ByteOrder, DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
 use crate::load::decompressed;
 use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
 use crate::scan::node::{self, Bad, What};
@@ -223,8 +223,11 @@ impl<F: Flash> Node<'_, F> {
             return bad(format!("it ends {} bytes before its block", shape.erase_size - self.end));
         }
         let mut xref = |offset: u32| -> Option<What> {
-            let bytes = bytes.get(offset as usize..)?;
-            let found = node::xref(order, bytes, crate::layout::XREF_SIZE).ok()?;
+            let mut bytes = *bytes.get(offset as usize..)?.first_chunk::<{ crate::layout::XREF_SIZE as usize }>()?;
+            // As it was written, if it was marked obsolete since: the mark is under its checksum.
+            let written = Header::decode(order, &bytes)?.node_type | ACCURATE;
+            bytes.get_mut(2..4)?.copy_from_slice(&order.bytes16(written));
+            let found = node::xref(order, &bytes, crate::layout::XREF_SIZE).ok()?;
             Some(What::Xref { inode: found.inode, id: found.id, sequence: found.sequence })
         };
         let told = match summary::nodes(order, node, shape.erase_size, shape.cleanmarker.size(), &mut xref) {

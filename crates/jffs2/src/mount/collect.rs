@@ -1,14 +1,17 @@
 //! Nodes put together by whose they are.
 
+use nandkit_flash::{Flash, FlashError};
 use nandkit_units::{BlockIndex, Nanos};
 
+use super::names;
 use crate::NodeAddress;
 use crate::catalogue::{Block, NodeRef, NodeState, Owner};
-use crate::inode::{Entries, Entry, Inode, Inodes};
+use crate::inode::{Inode, Inodes};
 use crate::layout::ROOT;
-use crate::medium::Shape;
+use crate::medium::{Medium, Shape};
 use crate::scan::node::{FoundName, What};
 use crate::scan::{BlockScan, Condition};
+use crate::volume::DamageList;
 use crate::xattr::{Attribute, Reference, XattrTable};
 
 /// What was found so far.
@@ -27,7 +30,9 @@ pub(super) struct Collected {
     /// The highest inode number that any node gives, names of inodes without nodes and references included: a number that a name still leads to must not be given again.
     pub(super) highest_inode: u32,
     nodes: Vec<(u32, NodeAddress, u32)>,
-    names: Vec<(NodeAddress, FoundName)>,
+    pub(super) names: Vec<(NodeAddress, FoundName)>,
+    /// Inodes and versions of nodes that do not count and may come back.
+    ghosts: Vec<(u32, u32)>,
     attributes: Vec<(u32, u32, NodeAddress)>,
     references: Vec<((u32, u32), u32, NodeAddress)>,
 }
@@ -50,6 +55,7 @@ impl Collected {
                 NodeState::Obsolete => block.dirty += found.length,
             }
         }
+        scan.ghosts.into_iter().for_each(|ghost| self.note_ghost(ghost));
         self.blocks.push(block);
         self.conditions.push(scan.condition);
     }
@@ -86,6 +92,28 @@ impl Collected {
         }
     }
 
+    /// Only the numbers of a node.
+    fn note_ghost(&mut self, what: What) {
+        let mut inode = |number: u32| self.highest_inode = self.highest_inode.max(number);
+        match what {
+            What::Inode { inode: number, version } => {
+                inode(number);
+                self.ghosts.push((number, version));
+            }
+            What::Dirent(name) => {
+                inode(name.parent.max(name.inode));
+                self.ghosts.push((name.parent, name.version));
+            }
+            What::Xattr { id, .. } => self.xattrs.highest_id = self.xattrs.highest_id.max(id),
+            What::Xref { inode: number, id, sequence } => {
+                inode(number);
+                self.xattrs.highest_id = self.xattrs.highest_id.max(id);
+                self.xattrs.highest_sequence = self.xattrs.highest_sequence.max(sequence & !1);
+            }
+            What::Obsolete | What::Cleanmarker | What::Summary | What::Unknown => {}
+        }
+    }
+
     /// Says what is known of a node, and counts its bytes so.
     pub(super) fn set_state(&mut self, at: NodeAddress, erase_size: u32, state: NodeState) {
         let Some(block) = self.blocks.get_mut(at.block(erase_size).index()) else { return };
@@ -102,12 +130,14 @@ impl Collected {
         }
     }
 
-    /// Puts nodes to inodes, names to directories, and attributes together.
-    pub(super) fn finish(&mut self, erase_size: u32) {
+    /// Puts nodes to inodes, names to directories, and attributes together. Errors: those of the device.
+    pub(super) fn finish<F: Flash>(&mut self, medium: &Medium<F>, damage: &DamageList) -> Result<(), FlashError> {
+        let erase_size = medium.shape().erase_size;
         self.finish_inodes();
-        self.finish_names(erase_size);
+        names::finish(self, medium, damage)?;
         self.finish_attributes(erase_size);
         self.finish_references(erase_size);
+        Ok(())
     }
 
     fn finish_inodes(&mut self) {
@@ -123,30 +153,9 @@ impl Collected {
         }
         self.inodes = inodes.into_iter().collect();
         self.inodes.entry(ROOT).or_default();
-    }
-
-    /// Of all entries with one name the one with the highest version counts; among equals the one found last (fs/jffs2/nodelist.c, `jffs2_add_fd_to_list`).
-    fn finish_names(&mut self, erase_size: u32) {
-        let mut names = std::mem::take(&mut self.names);
-        names.sort_unstable_by(|(at, a), (bt, b)| {
-            (a.parent, &a.name, a.version, at).cmp(&(b.parent, &b.name, b.version, bt))
-        });
-        let mut names = names.into_iter().peekable();
-        while let Some(parent) = names.peek().map(|(_, name)| name.parent) {
-            let mut entries: Vec<(Box<[u8]>, Entry)> = Vec::new();
-            while let Some((node, name)) = names.next_if(|(_, name)| name.parent == parent) {
-                if let Some((_, next)) = names.peek()
-                    && next.parent == parent
-                    && next.name == name.name
-                {
-                    self.set_state(node, erase_size, NodeState::Obsolete);
-                    continue;
-                }
-                let FoundName { version, inode, kind, name, .. } = name;
-                entries.push((name, Entry { inode, kind, version, node }));
-            }
-            if let Some(inode) = self.inodes.get_mut(&parent) {
-                inode.entries = Some(Box::new(Entries::of(entries)));
+        for (number, version) in std::mem::take(&mut self.ghosts) {
+            if let Some(inode) = self.inodes.get_mut(&number) {
+                inode.highest_version = inode.highest_version.max(version);
             }
         }
     }

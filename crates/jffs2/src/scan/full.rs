@@ -124,21 +124,6 @@ fn push(found: &mut Vec<Found>, start: u32, end: u32, what: What) {
     found.push(Found { offset: start, length: end - start, what });
 }
 
-/// The last page of a block that was written to, where it cannot be read: what the power cut off. It may read otherwise next time, so nothing that begins in it or reaches into it counts, even if
-/// it looks sound now: what it was to replace is still there.
-pub(crate) fn drop_torn_page(shape: &Shape, block: BlockIndex, bytes: &[u8], scan: &mut BlockScan, damage: &[Damage]) {
-    let last = bytes.iter().rposition(|byte| *byte != 0xFF).unwrap_or(0) as u32;
-    let page = last / shape.page_size.max(1) * shape.page_size.max(1);
-    let at = shape.address(block, page);
-    let is_torn = damage.iter().any(|damage| damage.kind == DamageKind::Uncorrectable && damage.at == at);
-    if shape.page_size <= 1 || !is_torn {
-        return;
-    }
-    for found in scan.found.iter_mut().filter(|found| found.offset + found.length > page) {
-        found.what = What::Obsolete;
-    }
-}
-
 /// Damage in the last thing before free flash is what a power cut leaves.
 fn mark_torn(shape: &Shape, block: BlockIndex, scan: &mut BlockScan) {
     let end = scan.found.last().map_or(0, |found| found.offset + found.length);

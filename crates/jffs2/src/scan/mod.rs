@@ -4,6 +4,7 @@
 //! flash as well.
 
 pub(crate) mod full;
+mod ghosts;
 pub(crate) mod node;
 pub(crate) mod summary;
 pub(crate) mod walk;
@@ -57,13 +58,15 @@ pub(crate) struct BlockScan {
     /// Without gaps from the block's beginning; what is behind the last one is free.
     pub(crate) found: Vec<Found>,
     pub(crate) damage: Vec<Damage>,
+    /// Nodes that do not count, and yet may be found another time: their numbers are not given again, lest they be taken for what has them then.
+    pub(crate) ghosts: Vec<What>,
     /// A node of a type that nobody knows and that forbids something: where, its type.
     pub(crate) forbids: Option<(u32, u16)>,
 }
 
 impl BlockScan {
     fn of(condition: Condition) -> Self {
-        Self { condition, found: Vec::new(), damage: Vec::new(), forbids: None }
+        Self { condition, found: Vec::new(), damage: Vec::new(), ghosts: Vec::new(), forbids: None }
     }
 }
 
@@ -115,7 +118,7 @@ impl<F: Flash> Scan<'_, F> {
         self.read(block, first, shape.erase_size - first, &mut rest, &mut damage)?;
         buffer.extend_from_slice(&rest);
         let mut scan = full::block(self.medium.order(), shape, block, buffer);
-        full::drop_torn_page(shape, block, buffer, &mut scan, &damage);
+        ghosts::lay(shape, block, buffer, &mut scan, &damage);
         scan.damage.append(&mut damage);
         scan.damage.sort();
         Ok(scan)
@@ -239,7 +242,12 @@ impl<F: Flash> Scan<'_, F> {
             return Err(error);
         }
         match nodes {
-            Ok(found) => {
+            Ok(mut found) => {
+                for node in &mut found {
+                    if let What::Dirent(name) = &mut node.what {
+                        name.witness = node::Witness::Summary;
+                    }
+                }
                 unreadable.append(&mut references);
                 Ok(Some(BlockScan { found, damage: unreadable, ..BlockScan::of(Condition::Written) }))
             }

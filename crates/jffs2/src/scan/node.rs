@@ -54,7 +54,27 @@ pub(crate) struct FoundName {
     /// 0: the name was taken away.
     pub(crate) inode: u32,
     pub(crate) kind: u8,
+    pub(crate) witness: Witness,
     pub(crate) name: Box<[u8]>,
+}
+
+impl FoundName {
+    /// Whether both say the same, whatever stands behind it.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        let says = |name: &Self| (name.parent, name.version, name.inode, name.kind);
+        says(self) == says(other) && self.name == other.name
+    }
+}
+
+/// What stands behind a directory entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Witness {
+    /// The node, whose checksums are right, in a page that the device could not correct: it may read otherwise next time.
+    Uncorrectable,
+    /// The summary alone; nobody has looked at the node.
+    Summary,
+    /// The node.
+    Node,
 }
 
 /// What is wrong with a node.
@@ -145,7 +165,7 @@ pub(crate) fn dirent(order: ByteOrder, node: &[u8], length: u32) -> Result<(Dire
         return bad(DamageKind::Name, Some(dirent.parent), format!("{:?} is no name", String::from_utf8_lossy(name)));
     }
     let Dirent { parent, version, inode, kind, .. } = dirent;
-    Ok((dirent, FoundName { parent, version, inode, kind, name: name.into() }))
+    Ok((dirent, FoundName { parent, version, inode, kind, witness: Witness::Node, name: name.into() }))
 }
 
 /// An attribute whose fixed part is whole.

@@ -1,7 +1,7 @@
 //! A block's nodes from the summary at its end.
 
 use super::Found;
-use super::node::{FoundName, What};
+use super::node::{FoundName, What, Witness};
 use crate::inode::is_name;
 use crate::layout::{
     ByteOrder, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, Summary, covered, crc, node_type, padded,
@@ -170,7 +170,10 @@ fn entry(
                 if !is_name(name) {
                     return Some(damaged(format!("{:?} is no name", String::from_utf8_lossy(name))));
                 }
-                (offset, length, What::Dirent(Box::new(FoundName { parent, version, inode, kind, name: name.into() })))
+                // What the summary says is compared with the node; [`super::Scan`] says that nobody has looked.
+                let witness = Witness::Node;
+                let name = FoundName { parent, version, inode, kind, witness, name: name.into() };
+                (offset, length, What::Dirent(Box::new(name)))
             }
             node_type::XATTR => {
                 let (id, version) = (reader.u32()?, reader.u32()?);

@@ -237,8 +237,6 @@ impl<F: Flash> Jffs2<F> {
     /// Gives an inode one more name.
     pub(super) fn add_name(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
         let inode = self.living(inode)?;
-        let directory = self.directory(directory)?;
-        check_name(name)?;
         let mode = self.body_mut(inode)?.mode;
         if mode & 0o170_000 == DIRECTORY {
             return Err(fails(ErrorKind::IsADirectory, name, "a directory has one name"));
@@ -246,6 +244,8 @@ impl<F: Flash> Jffs2<F> {
         if self.inode_mut(inode)?.links == 0 {
             return Err(fails(ErrorKind::NotFound, name, "the file has no name any more"));
         }
+        let directory = self.directory(directory)?;
+        check_name(name)?;
         if self.entry(directory, name).is_some() {
             return Err(fails(ErrorKind::Exists, name, "exists"));
         }

@@ -27,7 +27,7 @@ struct Snapping<D> {
     operation: Arc<AtomicUsize>,
     cuts: Vec<Left<D>>,
     random: Random,
-    /// One program of the user's data in this many is cut.
+    /// One program of the user's data in this many is cut; 0: each step at each moment.
     every: u64,
 }
 
@@ -45,6 +45,9 @@ pub type Cut = (Operation, Cause, CutMoment);
 impl<D> Snapping<D> {
     /// When to cut a step: what is rare is cut more often.
     fn moments(&mut self, operation: Operation, cause: Cause) -> Vec<CutMoment> {
+        if self.every == 0 {
+            return CutMoment::ALL.to_vec();
+        }
         let every = match (operation, cause) {
             (Operation::Erase, _) | (_, Cause::Recovery) => 1,
             (_, Cause::UserData) => self.every,
@@ -53,7 +56,7 @@ impl<D> Snapping<D> {
         if self.random.below(every) != 0 {
             return Vec::new();
         }
-        let times = if cause == Cause::Recovery { 3 } else { 2 };
+        let times = if cause == Cause::Recovery { 4 } else { 2 };
         (0..times).map(|_| CutMoment::ALL[self.random.below(CutMoment::ALL.len() as u64) as usize]).collect()
     }
 }
@@ -352,6 +355,14 @@ fn check<F: Flash>(fs: &Jffs2<F>, history: &History, operation: usize, regions: 
     );
 }
 
+/// Both ways to mount show the same tree.
+fn assert_scan_agrees<D: Flash + Clone>(fs: &Jffs2<D>, device: &D, options: &MountOptions, what: &str) {
+    let other = MountOptions { use_summaries: !options.use_summaries, read_only: true, ..options.clone() };
+    let other = Jffs2::mount(device.clone(), clock(), other).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (one, two) = (found(fs), found(&other));
+    assert!(one == two, "{what}: by the other way {:#?}\n{:#?}", shown(&one), shown(&two));
+}
+
 /// A run that is cut.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -360,7 +371,7 @@ pub struct Run {
     pub seed: u64,
     /// Operations.
     pub steps: usize,
-    /// One program of the user's data in this many is cut at two moments, other programs more often, and every erase.
+    /// One program of the user's data in this many is cut at two moments, other programs more often, and every erase; 0: each at each moment.
     pub every: u64,
     /// Numbers of the programs that fail.
     pub failing: Vec<u64>,
@@ -372,6 +383,14 @@ impl Run {
         let mut start = strict::formatted(self.geometry, &self.options).into_flash();
         start.fail_programs(self.failing.iter().copied());
         self.cut_on(start)
+    }
+
+    /// Cuts the run on an empty volume at each program and erase, before, in each torn form and after.
+    pub fn cut_everywhere(&self) -> Vec<Cut> {
+        let start = strict::formatted(self.geometry, &self.options).into_flash();
+        let mut cuts = Vec::new();
+        Self { every: 0, ..self.clone() }.cut_from(0, (start, State::empty()), &mut cuts);
+        cuts
     }
 
     /// The same on a device with an empty volume.
@@ -412,6 +431,7 @@ impl Run {
             let kept = device.clone();
             let fs = Jffs2::mount(device, clock(), options.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
             let state = check(&fs, &history, operation, regions, &what);
+            assert_scan_agrees(&fs, &kept, options, &what);
             cuts.push(cut);
             let again = number % 3 == 0 || cut.0 == Operation::Erase;
             // A page that is there in part is no state to begin with.

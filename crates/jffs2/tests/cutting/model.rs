@@ -128,7 +128,7 @@ pub fn inodes<F: Flash>(fs: &Jffs2<F>) -> BTreeMap<usize, InodeNumber> {
 }
 
 /// A file or directory as a volume shows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FoundNode {
     pub directory: bool,
     mode: u16,
@@ -137,7 +137,7 @@ pub struct FoundNode {
 }
 
 /// What a volume holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     pub names: BTreeMap<Name, usize>,
     pub nodes: BTreeMap<usize, FoundNode>,

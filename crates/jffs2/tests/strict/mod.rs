@@ -95,6 +95,20 @@ impl StrictFlash {
         self.block(block).weak = true;
     }
 
+    /// Makes a block the same as another.
+    pub fn put_copy(&mut self, of: BlockIndex, at: BlockIndex) {
+        self.blocks[at.index()] = self.blocks[of.index()].clone();
+    }
+
+    /// What is programmed in a block cannot be read sound any more.
+    pub fn decay(&mut self, block: BlockIndex) {
+        let page = self.geometry.page_size as usize;
+        let block = self.block(block);
+        for (garbage, data) in block.garbage.iter_mut().zip(block.data.chunks(page)) {
+            *garbage = data.iter().any(|byte| *byte != 0xFF);
+        }
+    }
+
     /// Puts bytes where they are wanted, past all rules: an image that somebody else has made.
     pub fn poke(&mut self, place: usize, bytes: &[u8]) {
         let size = self.geometry.block_size() as usize;
@@ -116,6 +130,10 @@ impl StrictFlash {
             }
         }
         dump
+    }
+
+    pub fn is_written(&self, block: BlockIndex) -> bool {
+        self.blocks[block.index()].programmed.contains(&true)
     }
 
     pub fn programs(&self) -> u64 {

@@ -1,0 +1,80 @@
+//! Nodes that are on the flash twice: the collector's copy, and the original in a block whose erase was cut off. The original may read sound at the mount and not the next time, so
+//! the copy is what counts, or it would be erased.
+
+mod strict;
+
+use nandkit_jffs2::catalogue::Owner;
+use nandkit_jffs2::write::{CompressionMode, WriteOptions};
+use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_units::{BlockIndex, FlashGeometry, Payload, ReadInto};
+use nandkit_vfs::{Changes, FileSystem, NewNode};
+use strict::{StrictFlash, clock};
+
+const BLOCKS: u32 = 24;
+/// Nodes so small, and so many, that some of them stand between the bytes that the device reads wrong.
+const FILES: u8 = 200;
+
+fn options(summaries: bool) -> MountOptions {
+    let write = WriteOptions { compression: CompressionMode::None, summaries, ..WriteOptions::default() };
+    MountOptions { write, ..MountOptions::default() }
+}
+
+fn content(number: u8) -> Vec<u8> {
+    vec![number + 1; 1 + usize::from(number % 3) * 4]
+}
+
+fn name(number: u8) -> String {
+    format!("{number}")
+}
+
+/// A volume with files in small nodes.
+fn volume(summaries: bool) -> StrictFlash {
+    let mut fs = strict::formatted(FlashGeometry::nand(512, 16, 16, BLOCKS), &options(summaries));
+    let root = fs.root();
+    for number in 0..FILES {
+        let file = fs.create(root, name(number).as_bytes(), &NewNode::FILE).unwrap();
+        fs.write(file, 0, Payload::Bytes(&content(number))).unwrap();
+    }
+    fs.sync(None).unwrap();
+    fs.into_flash()
+}
+
+fn assert_whole(fs: &Jffs2<StrictFlash>, what: &str) {
+    for number in 0..FILES {
+        let file = fs.lookup(fs.root(), name(number).as_bytes());
+        let file = file.unwrap_or_else(|error| panic!("{what}: {}: {error}", name(number)));
+        let expected = content(number);
+        let mut found = vec![0; expected.len() + 1];
+        let length = fs.read(file, 0, ReadInto::Bytes(&mut found));
+        let length = length.unwrap_or_else(|error| panic!("{what}: {}: {error}", name(number)));
+        assert_eq!(length, expected.len(), "{what}: {}", name(number));
+        found.truncate(expected.len());
+        assert!(found == expected, "{what}: {}", name(number));
+    }
+}
+
+/// The original of a whole block stands in front of its copy or behind it.
+#[test]
+fn an_original_that_reads_otherwise_next_time_does_not_hide_its_copy() {
+    for summaries in [false, true] {
+        let flash = volume(summaries);
+        let used: Vec<u32> = (0..BLOCKS).filter(|block| flash.is_written(BlockIndex(*block))).collect();
+        let free = (0..BLOCKS).find(|block| !used.contains(block)).unwrap();
+        assert!(used.len() >= 2 && free < used[0], "{used:?}");
+        for original in used {
+            for (copy, decayed) in [(original, free), (free, original)] {
+                let what = format!("summaries {summaries}, {original} is copied from {decayed} to {copy}");
+                let mut flash = flash.clone();
+                flash.put_copy(BlockIndex(original), BlockIndex(free));
+                flash.decay(BlockIndex(decayed));
+                let mut fs = Jffs2::mount(flash, clock(), options(summaries)).unwrap();
+                assert_whole(&fs, &what);
+                // Nothing in the block counts: it is erased whenever room is needed.
+                fs.account().unwrap();
+                let nodes = &fs.catalogue().blocks[decayed as usize].nodes;
+                let counts = nodes.iter().filter(|node| node.owner() != Owner::None && !node.is_obsolete()).count();
+                assert_eq!(counts, 0, "{what}");
+            }
+        }
+    }
+}
