@@ -190,6 +190,7 @@ impl<F: Flash> Jffs2<F> {
                     self.note(at, number, DamageKind::Missing, "no node with the directory's attributes is left");
                 }
             }
+            None if inode.links == 0 => {}
             None => {
                 let at = inode.nodes.first().copied().unwrap_or_default();
                 self.note(at, number, DamageKind::Missing, "no valid node of it is left");
