@@ -1,5 +1,6 @@
 //! `nandkit run`
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use nandkit_record::{METRICS as DEFINED, RunRecord, csv, has_path, metric};
 use nandkit_report::listing;
 use nandkit_stack::suggest;
 use nandkit_units::Cause;
-use nandkit_workload::{OperationKind, open_plain_file};
+use nandkit_workload::OperationKind;
 
 use crate::args::RunArguments;
 use crate::failure::Failure;
@@ -32,15 +33,20 @@ const ERASES: [&str; 6] = ["min", "p10", "p50", "p90", "max", "never"];
 const LATENCIES: [&str; 5] = ["count", "p50", "p99", "p999", "max"];
 const PHASES: [&str; 3] = ["format", "fill", "age"];
 
-/// Bytes of a spec at the most: what is larger is something else.
-const SPEC_MAX: u64 = 16 << 20;
+/// Bytes of a spec or a table at the most: what is larger is something else.
+const TEXT_MAX: u64 = 16 << 20;
 
-/// Reads a spec, which is text of a sensible size in a plain file.
+/// Reads a spec.
 pub fn read_spec(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    open_plain_file(path)?.take(SPEC_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > SPEC_MAX {
-        return Err(io::Error::other(format!("it has more than {SPEC_MAX} bytes")));
+    String::from_utf8(read_text(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+}
+
+/// Reads a text of a sensible size, from a file or from a pipe: the shell's `<(...)` is one.
+pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(TEXT_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > TEXT_MAX {
+        return Err(io::Error::other(format!("it has more than {TEXT_MAX} bytes")));
     }
     Ok(text)
 }

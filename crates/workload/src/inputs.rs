@@ -36,7 +36,7 @@ impl Inputs for HostInputs {
 }
 
 /// Opens a plain file, or a link to one, for reading. Errors: those of the operating system, and `InvalidInput` for a pipe, a device or a directory.
-pub fn open_plain_file(path: &Path) -> io::Result<File> {
+fn open_plain_file(path: &Path) -> io::Result<File> {
     // Asked before the opening, which on a pipe would wait for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no plain file"));

@@ -52,7 +52,7 @@ pub mod tree;
 pub use access::{AccessBlocks, AccessFile};
 pub use drive::{BlockDriver, FileDriver, PIECE_BYTES_MAX};
 pub use error::{Nearest, Result, SpecError, WorkloadError};
-pub use inputs::{HostInputs, Inputs, NoInputs, open_plain_file};
+pub use inputs::{HostInputs, Inputs, NoInputs};
 pub use latency::LatencyHistogram;
 pub use operation::{
     BlockOperation, BlockOperationKind, BlockWorkload, FileData, FileOperation, FileSlot, FileWorkload, OperationKind,

@@ -1,6 +1,6 @@
 //! `nandkit mkfs`
 
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use nandkit_stack::image::{BuildReport, Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
@@ -10,7 +10,6 @@ use nandkit_tree::{
 use nandkit_units::format_bytes;
 use nandkit_vfs::source::{SourceNode, SourceTree};
 use nandkit_vfs::{FileKind, Timestamp};
-use nandkit_workload::open_plain_file;
 use serde_json::json;
 
 use super::new_file::NewFile;
@@ -140,9 +139,7 @@ pub fn source(from: &Path, exclude: &[String], no_xattrs: bool, option: &str) ->
 
 fn device_table(path: &Path) -> Result<DeviceTable, Failure> {
     let failed = |what: String| Failure::Input(format!("--device-table {}: {what}", path.display()));
-    let mut text = Vec::new();
-    let read = open_plain_file(path).and_then(|mut file| file.read_to_end(&mut text));
-    read.map_err(|error| failed(format!("cannot read the file: {error}")))?;
+    let text = crate::run::read_text(path).map_err(|error| failed(format!("cannot read the file: {error}")))?;
     DeviceTable::parse(&text).map_err(|error| failed(error.to_string()))
 }
 
