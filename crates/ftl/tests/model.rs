@@ -14,22 +14,26 @@ fn operations() -> usize {
     std::env::var("NANDKIT_OPERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000)
 }
 
+/// After as many operations the device is left, or closed, in turns, and opened again.
+const BETWEEN_REOPENINGS: usize = 5_000;
+
 fn check<L: Layer>(spec: &ChipSpec, options: &L::Options, seed: u64) {
     let mut device = L::attach(chip(spec, seed), options).unwrap();
     let mut model = Model::new(&device);
     let sectors = model.sectors.len() as u64;
-    let mut until_reopened = 0;
+    let mut ways = [0; 2];
     for (index, op) in Ops::new(seed, Mix::ALL, sectors).take(operations()).enumerate() {
         model.apply(&mut device, op).unwrap();
-        until_reopened += 1;
-        if until_reopened == 5_000 {
-            until_reopened = 0;
+        if (index + 1) % BETWEEN_REOPENINGS == 0 {
             model.verify(&device);
-            let flash = if index % 2 == 0 { L::into_flash(device) } else { L::close(device).unwrap() };
+            let leave = (index + 1) / BETWEEN_REOPENINGS % 2 == 1;
+            ways[usize::from(leave)] += 1;
+            let flash = if leave { L::into_flash(device) } else { L::close(device).unwrap() };
             device = L::attach(flash, options).unwrap();
             model.settle(&device).unwrap();
         }
     }
+    assert!(ways.iter().all(|&count| count >= operations() / BETWEEN_REOPENINGS / 2), "closed, left: {ways:?}");
     model.verify(&device);
 }
 

@@ -12,7 +12,7 @@ mod bench;
 mod capabilities;
 mod durability;
 
-pub use durability::{Reopen, run as run_durability};
+pub use durability::{DURABILITY, Reopen, run as run_durability};
 
 use nandkit_block::{BlockDevice, BlockGeometry};
 
@@ -83,7 +83,7 @@ pub fn run(
     Violations::or_ok(found)
 }
 
-/// The names of all checks.
+/// The names of the checks of [`run`].
 pub fn check_names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|&(name, _)| name)
 }

@@ -15,7 +15,7 @@ mod interrupts;
 mod misuse;
 mod random;
 
-pub use interrupts::run as run_interrupts;
+pub use interrupts::{CHECKS as INTERRUPT_CHECKS, run as run_interrupts};
 
 use nandkit_flash::Flash;
 use nandkit_units::{FlashGeometry, FlashKind};
@@ -132,7 +132,7 @@ pub fn run(mut make: impl FnMut(&FlashGeometry) -> Box<dyn Flash>, options: &Fla
     Violations::or_ok(found)
 }
 
-/// The names of all checks.
+/// The names of the checks of [`run`].
 pub fn check_names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|&(name, _)| name)
 }

@@ -34,11 +34,14 @@ pub enum BlockBug {
     MoveKeepsSource,
     OverlapTaken,
     FlushNotDurable,
+    EmptyRequestRefused,
+    /// The device forgets a write that comes after many others.
+    FortyFifthWriteLost,
 }
 
 impl BlockBug {
     /// Each bug with the name of the check that finds it.
-    pub const ALL: [(Self, &'static str); 22] = [
+    pub const ALL: [(Self, &'static str); 24] = [
         (Self::GeometryTooSmall, "geometry"),
         (Self::UnwrittenGarbage, "unwritten_reads_zero"),
         (Self::LastSectorLost, "write_and_read_back"),
@@ -61,6 +64,8 @@ impl BlockBug {
         (Self::MoveKeepsSource, "remap"),
         (Self::OverlapTaken, "remap"),
         (Self::FlushNotDurable, "durability"),
+        (Self::EmptyRequestRefused, "silly_arguments"),
+        (Self::FortyFifthWriteLost, "model"),
     ];
 }
 
@@ -73,6 +78,8 @@ pub struct PlantedDevice {
     bug: Option<BlockBug>,
     register: AtomicU64,
     stale: Option<(u64, Vec<u8>)>,
+    /// Writes so far.
+    writes: u64,
 }
 
 impl PlantedDevice {
@@ -80,7 +87,7 @@ impl PlantedDevice {
     pub fn new(geometry: &BlockGeometry) -> Self {
         let inner = RamDevice::new(*geometry).expect("a possible geometry");
         let durable = inner.clone();
-        Self { inner, durable, mapped: BTreeSet::new(), bug: None, register: AtomicU64::new(0), stale: None }
+        Self { inner, durable, mapped: BTreeSet::new(), bug: None, register: AtomicU64::new(0), stale: None, writes: 0 }
     }
 
     /// A device with a bug.
@@ -175,7 +182,12 @@ impl BlockDevice for PlantedDevice {
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         let (size, sectors) = (self.size(), self.inner.geometry().sectors);
         let (mut at, mut data) = (at, data);
+        self.writes += 1;
         match self.bug {
+            Some(BlockBug::EmptyRequestRefused) if data.is_empty() => {
+                return Err(BlockError::new(ErrorKind::OutOfRange, Operation::Write, at, "nothing to write"));
+            }
+            Some(BlockBug::FortyFifthWriteLost) if self.writes == 45 => return Ok(Done::immediately(context)),
             Some(BlockBug::EndWraps) if at.0 == sectors => at = Lba(0),
             Some(BlockBug::PartialSectorTaken) => {
                 data = data.part(0, data.len() / size * size).unwrap_or(data);

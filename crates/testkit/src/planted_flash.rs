@@ -48,43 +48,76 @@ pub enum FlashBug {
     TornNothingPrograms,
     WeakEraseForgotten,
     CutEraseReachesNeighbour,
+    GeometryChanges,
+    ColumnSumWraps,
+    PartialProgramsUncounted,
+    NorSetsBits,
+    OobPaddedWithZeroes,
+    SyncDropsFirstByte,
+    BytesInvented,
+    CopyInsideBlockFromPageZero,
+    TornCopyDoesNothing,
+    TornOutsideAccepted,
+}
+
+/// On what a bug shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// NAND that keeps its bytes.
+    Nand,
+    /// NOR.
+    Nor,
+    /// A store without bytes ([`TinyFlash::without_bytes`]).
+    WithoutBytes,
+    /// The interruption suite.
+    Interrupted,
 }
 
 impl FlashBug {
-    /// Each bug with the name of the check that finds it, and whether that is one of the interruption suite.
-    pub const ALL: [(Self, &'static str, bool); 32] = [
-        (Self::ColumnOffByOne, "partial_reads", false),
-        (Self::ReadIgnoresColumn, "partial_reads", false),
-        (Self::OverwriteAccepted, "no_overwrite", false),
-        (Self::RefusedOverwriteChangesPage, "no_overwrite", false),
-        (Self::EraseLeavesOob, "erase_clears", false),
-        (Self::EraseLeavesLastPage, "erase_clears", false),
-        (Self::ErasedReadsZero, "erase_clears", false),
-        (Self::EraseReachesNeighbour, "isolation", false),
-        (Self::CompletesBeforeIssued, "time", false),
-        (Self::TimeDependsOnChance, "repeatable", false),
-        (Self::BlockRangeByOne, "range", false),
-        (Self::PageRangeByOne, "range", false),
-        (Self::ColumnRangeByOne, "range", false),
-        (Self::OobCut, "program_and_read_back", false),
-        (Self::OobTooLongAccepted, "range", false),
-        (Self::OrderIgnored, "page_order", false),
-        (Self::UnitIgnored, "write_unit", false),
-        (Self::MarkBadForgotten, "bad_blocks", false),
-        (Self::BadBlockProgrammed, "bad_blocks", false),
-        (Self::OutsideIsGood, "bad_blocks", false),
-        (Self::DescriptionOffsetLost, "described", false),
-        (Self::ContentTooShort, "content_reads", false),
-        (Self::HugeColumnPanics, "no_panic", false),
-        (Self::SharedRegister, "parallel_reads", false),
-        (Self::CopyLosesOob, "copyback", false),
-        (Self::CopyAnywhere, "copyback_misuse", false),
-        (Self::FirstPlaneOnly, "multi_plane", false),
-        (Self::SamePlaneAccepted, "multi_plane_misuse", false),
-        (Self::TornWholeDoesNothing, "interrupted_program", true),
-        (Self::TornNothingPrograms, "interrupted_program", true),
-        (Self::WeakEraseForgotten, "interrupted_erase", true),
-        (Self::CutEraseReachesNeighbour, "interrupted_erase", true),
+    /// Each bug with the name of the check that finds it, and on what.
+    pub const ALL: [(Self, &'static str, Shows); 42] = [
+        (Self::ColumnOffByOne, "partial_reads", Shows::Nand),
+        (Self::ReadIgnoresColumn, "partial_reads", Shows::Nand),
+        (Self::OverwriteAccepted, "no_overwrite", Shows::Nand),
+        (Self::RefusedOverwriteChangesPage, "no_overwrite", Shows::Nand),
+        (Self::EraseLeavesOob, "erase_clears", Shows::Nand),
+        (Self::EraseLeavesLastPage, "erase_clears", Shows::Nand),
+        (Self::ErasedReadsZero, "erase_clears", Shows::Nand),
+        (Self::EraseReachesNeighbour, "isolation", Shows::Nand),
+        (Self::CompletesBeforeIssued, "time", Shows::Nand),
+        (Self::TimeDependsOnChance, "repeatable", Shows::Nand),
+        (Self::BlockRangeByOne, "range", Shows::Nand),
+        (Self::PageRangeByOne, "range", Shows::Nand),
+        (Self::ColumnRangeByOne, "range", Shows::Nand),
+        (Self::OobCut, "program_and_read_back", Shows::Nand),
+        (Self::OobTooLongAccepted, "range", Shows::Nand),
+        (Self::OrderIgnored, "page_order", Shows::Nand),
+        (Self::UnitIgnored, "write_unit", Shows::Nand),
+        (Self::MarkBadForgotten, "bad_blocks", Shows::Nand),
+        (Self::BadBlockProgrammed, "bad_blocks", Shows::Nand),
+        (Self::OutsideIsGood, "bad_blocks", Shows::Nand),
+        (Self::DescriptionOffsetLost, "described", Shows::Nand),
+        (Self::ContentTooShort, "content_reads", Shows::Nand),
+        (Self::HugeColumnPanics, "no_panic", Shows::Nand),
+        (Self::SharedRegister, "parallel_reads", Shows::Nand),
+        (Self::CopyLosesOob, "copyback", Shows::Nand),
+        (Self::CopyAnywhere, "copyback_misuse", Shows::Nand),
+        (Self::FirstPlaneOnly, "multi_plane", Shows::Nand),
+        (Self::SamePlaneAccepted, "multi_plane_misuse", Shows::Nand),
+        (Self::TornWholeDoesNothing, "interrupted_program", Shows::Interrupted),
+        (Self::TornNothingPrograms, "interrupted_program", Shows::Interrupted),
+        (Self::WeakEraseForgotten, "interrupted_erase", Shows::Interrupted),
+        (Self::CutEraseReachesNeighbour, "interrupted_erase", Shows::Interrupted),
+        (Self::GeometryChanges, "geometry", Shows::Nand),
+        (Self::ColumnSumWraps, "silly_arguments", Shows::Nand),
+        (Self::PartialProgramsUncounted, "partial_programs", Shows::Nand),
+        (Self::NorSetsBits, "nor_overwrite", Shows::Nor),
+        (Self::OobPaddedWithZeroes, "oob", Shows::Nand),
+        (Self::SyncDropsFirstByte, "sync", Shows::Nand),
+        (Self::BytesInvented, "no_content", Shows::WithoutBytes),
+        (Self::CopyInsideBlockFromPageZero, "model", Shows::Nand),
+        (Self::TornCopyDoesNothing, "interrupted_copy", Shows::Interrupted),
+        (Self::TornOutsideAccepted, "interrupt_misuse", Shows::Interrupted),
     ];
 }
 
@@ -114,6 +147,8 @@ struct TinyBlock {
 pub struct TinyFlash {
     geometry: FlashGeometry,
     blocks: Vec<TinyBlock>,
+    /// Reads of bytes are `NoContent`.
+    without_bytes: bool,
     bug: Option<FlashBug>,
     register: AtomicU64,
 }
@@ -123,6 +158,7 @@ impl Clone for TinyFlash {
         Self {
             geometry: self.geometry,
             blocks: self.blocks.clone(),
+            without_bytes: self.without_bytes,
             bug: self.bug,
             register: AtomicU64::new(self.register.load(Ordering::Relaxed)),
         }
@@ -149,12 +185,20 @@ impl TinyFlash {
         };
         let pages = vec![page; geometry.pages_per_block as usize];
         let block = TinyBlock { pages, next_page: 0, bad: false, weak: false };
-        Self { geometry, blocks: vec![block; geometry.blocks as usize], bug: None, register: AtomicU64::new(0) }
+        let blocks = vec![block; geometry.blocks as usize];
+        Self { geometry, blocks, without_bytes: false, bug: None, register: AtomicU64::new(0) }
     }
 
     /// The same with a bug.
     pub fn with_bug(geometry: FlashGeometry, bug: FlashBug) -> Self {
         Self { bug: Some(bug), ..Self::new(geometry) }
+    }
+
+    /// The same as a store without bytes, which delivers times and OOB only.
+    #[must_use]
+    pub const fn without_bytes(mut self) -> Self {
+        self.without_bytes = true;
+        self
     }
 
     /// The same with blocks that the factory marked bad.
@@ -205,10 +249,10 @@ impl TinyFlash {
         oob_length: usize,
     ) -> Result<()> {
         let limit = u64::from(self.geometry.page_size) + u64::from(self.has(FlashBug::ColumnRangeByOne));
-        let end = if self.has(FlashBug::HugeColumnPanics) {
-            u64::from(column.checked_add(length as u32).expect("a planted panic"))
-        } else {
-            u64::from(column) + length as u64
+        let end = match self.bug {
+            Some(FlashBug::HugeColumnPanics) => u64::from(column.checked_add(length as u32).expect("a planted panic")),
+            Some(FlashBug::ColumnSumWraps) => u64::from(column.wrapping_add(length as u32)),
+            _ => u64::from(column) + length as u64,
         };
         if end > limit {
             return Err(misuse(operation, at, "the data reach past the end of the page"));
@@ -238,13 +282,18 @@ impl TinyFlash {
             let mut new = vec![0; length];
             program.data.copy_to(&mut new);
             let sets = new.iter().zip(&page.data[column..]).any(|(new, old)| new & !old != 0);
-            return if sets { refuse("NOR programs only clear bits") } else { Ok(()) };
+            return if sets && !self.has(FlashBug::NorSetsBits) {
+                refuse("NOR programs only clear bits")
+            } else {
+                Ok(())
+            };
         }
         if at.page + 1 < block.next_page && !self.has(FlashBug::OrderIgnored) {
             return refuse("pages of a block come in ascending order");
         }
         let touched = page.units.iter().skip(column / unit).take(length.div_ceil(unit));
-        let over = touched.into_iter().any(|&programmed| programmed) || page.programs >= Self::PARTIAL_PROGRAMS;
+        let too_many = page.programs >= Self::PARTIAL_PROGRAMS && !self.has(FlashBug::PartialProgramsUncounted);
+        let over = touched.into_iter().any(|&programmed| programmed) || too_many;
         if over && !self.has(FlashBug::OverwriteAccepted) {
             return refuse("this part of the page was programmed since the block's erase");
         }
@@ -269,6 +318,9 @@ impl TinyFlash {
         }
         for (into, byte) in page.data[start..].iter_mut().zip(bytes) {
             *into &= byte;
+        }
+        if self.bug == Some(FlashBug::OobPaddedWithZeroes) && !program.oob.is_empty() {
+            page.oob.iter_mut().skip(program.oob.len()).for_each(|byte| *byte = 0);
         }
         let kept = if self.bug == Some(FlashBug::OobCut) { 8 } else { usize::MAX };
         for (into, byte) in page.oob.iter_mut().zip(program.oob).take(kept) {
@@ -320,7 +372,8 @@ impl TinyFlash {
         if !self.can_copy(from.block, to.block) && !self.has(FlashBug::CopyAnywhere) {
             return Err(misuse(Operation::Copy, to, "copies stay inside a plane"));
         }
-        let source = &self.blocks[from.block.index()].pages[from.page as usize];
+        let inside = from.block == to.block && self.has(FlashBug::CopyInsideBlockFromPageZero);
+        let source = &self.blocks[from.block.index()].pages[if inside { 0 } else { from.page as usize }];
         if source.garbage {
             return Err(FlashError::new(ErrorKind::Uncorrectable, Operation::Copy, from, "the source is damaged"));
         }
@@ -406,6 +459,10 @@ impl Flash for TinyFlash {
             _ => (read.column as usize).min(page.data.len()),
         };
         let bytes = &page.data[start..(start + length).min(page.data.len())];
+        let wants_bytes = !matches!(read.data, ReadInto::Nothing { .. }) && length > 0;
+        if self.without_bytes && wants_bytes && !self.has(FlashBug::BytesInvented) {
+            return Err(FlashError::new(ErrorKind::NoContent, Operation::Read, at, "bytes are not kept"));
+        }
         match (&mut read.data, self.bug) {
             (ReadInto::Content { content, .. }, Some(FlashBug::ContentTooShort)) => {
                 content.set_bytes(bytes.len() / 2).copy_from_slice(&bytes[..bytes.len() / 2]);
@@ -432,6 +489,7 @@ impl Flash for TinyFlash {
             return Err(error);
         }
         self.apply(at, &program);
+        self.geometry.channels += u32::from(self.has(FlashBug::GeometryChanges));
         Ok(self.done(context, PROGRAM))
     }
 
@@ -455,6 +513,9 @@ impl Flash for TinyFlash {
     }
 
     fn sync(&mut self, context: &Context) -> Result<Done> {
+        if self.has(FlashBug::SyncDropsFirstByte) {
+            self.blocks.iter_mut().for_each(|block| block.pages[0].data[0] = 0);
+        }
         Ok(Done::immediately(context))
     }
 
@@ -517,6 +578,9 @@ impl Interrupt for TinyFlash {
         program: PageProgram<'_>,
         torn: TornPage,
     ) -> Result<()> {
+        if self.has(FlashBug::TornOutsideAccepted) && !self.geometry.contains(at) {
+            return Ok(());
+        }
         let at = self.locate(Operation::Program, at)?;
         self.check_program(at, &program)?;
         self.tear(at, &program, torn);
@@ -532,7 +596,9 @@ impl Interrupt for TinyFlash {
         torn: TornPage,
     ) -> Result<()> {
         let (_, to, data, oob) = self.check_copy(from, to, oob)?;
-        self.tear(to, &PageProgram::new(Payload::Bytes(&data), &oob), torn);
+        if !self.has(FlashBug::TornCopyDoesNothing) {
+            self.tear(to, &PageProgram::new(Payload::Bytes(&data), &oob), torn);
+        }
         Ok(())
     }
 

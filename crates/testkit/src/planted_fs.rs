@@ -75,6 +75,54 @@ pub enum FsFault {
     AttributesOfFilesOnly,
     /// Holes are filled.
     HolesFilled,
+    /// An empty file has one byte.
+    EmptyFilesHaveSize,
+    /// A name that exists is made anew.
+    CreateReplaces,
+    /// Blanks and dots at a name's end are left out, as Windows does.
+    TrailingDotsCut,
+    /// A lookup in what is no directory finds nothing, instead of saying so.
+    LookupInFilesFindsNothing,
+    /// A write of more than 64 KiB leaves zeroes behind these.
+    LongWritesCut,
+    /// A write inside a file ends it.
+    OverwriteCutsFile,
+    /// An append that begins on a boundary of 512 bytes loses its first byte.
+    AppendLosesByte,
+    /// Bytes from 4 MiB on are zeroes.
+    FarBytesLost,
+    /// Described content is taken for zeroes.
+    DescribedAsZeroes,
+    /// What no volume could hold is refused for lack of space.
+    TooBigIsNoSpace,
+    /// Space that is allocated behind the end belongs to the file.
+    AllocateGrows,
+    /// A directory that comes into another one loses its first entry.
+    MovedDirectoryLosesEntry,
+    /// A file that was replaced can still be asked for.
+    ReplacedFileLives,
+    /// A file over a directory, or the other way, is refused as a name that exists.
+    KindMismatchExists,
+    /// A rename to the same name takes the name away.
+    RenameToItselfRemoves,
+    /// A rename of what does not exist takes the target away.
+    RenameMissingRemovesTarget,
+    /// A rename over another name of the same file takes the old one away.
+    RenameOverLinkRemoves,
+    /// A name that does not exist can be removed.
+    RemoveMissingSucceeds,
+    /// A file that is replaced is freed, retained or not.
+    ReplacedRetainedFreed,
+    /// Only files can be retained.
+    RetainRefusesDirectories,
+    /// A listing that goes on shows the last entry again.
+    CookieShowsEntryAgain,
+    /// A listing ends after 512 entries.
+    ListingEndsAt512,
+    /// The bits above 0o777 of a mode are forgotten.
+    SetUserForgotten,
+    /// A name that finds no space is refused as an invalid argument.
+    FullIsInvalid,
     PanicsOnStale,
 }
 
@@ -113,6 +161,30 @@ impl FsFault {
         (Self::AccessedForgotten, "times"),
         (Self::AttributesOfFilesOnly, "attributes_of_all_kinds"),
         (Self::HolesFilled, "sparse"),
+        (Self::EmptyFilesHaveSize, "create_and_lookup"),
+        (Self::CreateReplaces, "create_refuses_existing"),
+        (Self::TrailingDotsCut, "names_odd"),
+        (Self::LookupInFilesFindsNothing, "lookup_in_a_file"),
+        (Self::LongWritesCut, "write_and_read"),
+        (Self::OverwriteCutsFile, "overwrite_inside"),
+        (Self::AppendLosesByte, "append"),
+        (Self::FarBytesLost, "big_file"),
+        (Self::DescribedAsZeroes, "described_content"),
+        (Self::TooBigIsNoSpace, "file_too_big"),
+        (Self::AllocateGrows, "allocation"),
+        (Self::MovedDirectoryLosesEntry, "rename_directory"),
+        (Self::ReplacedFileLives, "rename_over_file"),
+        (Self::KindMismatchExists, "rename_kind_mismatch"),
+        (Self::RenameToItselfRemoves, "rename_same_name"),
+        (Self::RenameMissingRemovesTarget, "rename_missing"),
+        (Self::RenameOverLinkRemoves, "rename_over_link"),
+        (Self::RemoveMissingSucceeds, "remove"),
+        (Self::ReplacedRetainedFreed, "retained_replaced"),
+        (Self::RetainRefusesDirectories, "retained_directory"),
+        (Self::CookieShowsEntryAgain, "cookies"),
+        (Self::ListingEndsAt512, "many_entries"),
+        (Self::SetUserForgotten, "modes_and_owners"),
+        (Self::FullIsInvalid, "full_of_names"),
         (Self::PanicsOnStale, crate::violation::NO_PANIC),
     ];
 }
@@ -170,6 +242,11 @@ impl FileSystem for PlantedFs {
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
         let found = self.model.lookup(directory, &self.name(name));
         match found {
+            Err(error)
+                if error.kind == ErrorKind::NotADirectory && self.fault == FsFault::LookupInFilesFindsNothing =>
+            {
+                Err(FsError::new(ErrorKind::NotFound, "nothing of this name"))
+            }
             Err(error) if error.kind == ErrorKind::NotFound && self.fault == FsFault::CaseIgnored => {
                 let mut found = Err(error);
                 self.model.read_dir(directory, 0, &mut |entry| {
@@ -191,8 +268,12 @@ impl FileSystem for PlantedFs {
         let found = self.model.stat(inode);
         assert!(found.is_ok() || self.fault != FsFault::PanicsOnStale, "stat of inode {}", inode.0);
         let mut attributes = found?;
-        if self.fault == FsFault::LinksAlwaysOne {
-            attributes.links = 1;
+        match self.fault {
+            FsFault::LinksAlwaysOne => attributes.links = 1,
+            FsFault::EmptyFilesHaveSize if attributes.kind == FileKind::Regular => {
+                attributes.size = attributes.size.max(1);
+            }
+            _ => {}
         }
         Ok(attributes)
     }
@@ -209,18 +290,23 @@ impl FileSystem for PlantedFs {
                 return Ok(());
             }
         }
-        if self.fault != FsFault::CookiesArePositions {
-            return self.model.read_dir(directory, cookie, sink);
-        }
         let mut position = 0;
-        self.model.read_dir(directory, 0, &mut |entry| {
-            position += 1;
-            if position <= cookie {
-                ControlFlow::Continue(())
-            } else {
-                sink(DirectoryEntry { cookie: position, ..entry })
-            }
-        })
+        match self.fault {
+            FsFault::CookieShowsEntryAgain => self.model.read_dir(directory, cookie.saturating_sub(1), sink),
+            FsFault::ListingEndsAt512 => self.model.read_dir(directory, cookie, &mut |entry| {
+                position += 1;
+                if position > 512 { ControlFlow::Break(()) } else { sink(entry) }
+            }),
+            FsFault::CookiesArePositions => self.model.read_dir(directory, 0, &mut |entry| {
+                position += 1;
+                if position <= cookie {
+                    ControlFlow::Continue(())
+                } else {
+                    sink(DirectoryEntry { cookie: position, ..entry })
+                }
+            }),
+            _ => self.model.read_dir(directory, cookie, sink),
+        }
     }
 
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
@@ -255,6 +341,10 @@ impl PlantedFs {
     /// The name under which the faulty system keeps this one.
     fn name(&self, name: &[u8]) -> Vec<u8> {
         match self.fault {
+            FsFault::TrailingDotsCut => {
+                let kept = name.iter().rposition(|byte| !b". ".contains(byte)).map_or(0, |last| last + 1);
+                name[..kept].to_vec()
+            }
             FsFault::LongNamesCut => name.get(..200).unwrap_or(name).to_vec(),
             FsFault::SlashBecomesUnderscore => name.iter().map(|b| if *b == b'/' { b'_' } else { *b }).collect(),
             _ => name.to_vec(),
@@ -351,6 +441,17 @@ mod tests {
         for options in [ModelOptions::POSIX, ModelOptions::FAT] {
             fs_suite::run(&WrappedMaker(ModelMaker(options))).unwrap();
         }
+    }
+
+    /// Checks for which no fault is planted, each with the reason. This list only ever becomes shorter.
+    const WITHOUT_FAULT: [&str; 0] = [];
+
+    #[test]
+    fn every_check_has_a_planted_fault() {
+        assert_eq!(
+            crate::violation::without_fault(fs_suite::check_names(), FsFault::ALL.iter().map(|fault| fault.1)),
+            WITHOUT_FAULT
+        );
     }
 
     #[test]

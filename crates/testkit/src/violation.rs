@@ -54,6 +54,15 @@ impl std::error::Error for Violations {}
 /// The name under which a panic in any check is reported.
 pub const NO_PANIC: &str = "no_panic";
 
+/// The checks of a suite for which none of the planted faults is meant, in the suite's order.
+pub fn without_fault<'a>(
+    checks: impl IntoIterator<Item = &'static str>,
+    planted_for: impl IntoIterator<Item = &'a str>,
+) -> Vec<&'static str> {
+    let planted_for: Vec<&str> = planted_for.into_iter().collect();
+    checks.into_iter().filter(|check| !planted_for.contains(check)).collect()
+}
+
 /// Runs one check; a panic is a violation of its own.
 pub fn guarded(check: &'static str, place: &str, run: impl FnOnce() -> Result<(), String>) -> Option<Violation> {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {

@@ -9,6 +9,7 @@ use nandkit_block::wrap::{
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice, JournalledFile, RamDevice};
 use nandkit_testkit::block_suite::{self, BlockOptions, Reopen};
 use nandkit_testkit::planted_block::{BlockBug, PlantedDevice};
+use nandkit_testkit::violation::{NO_PANIC, without_fault};
 use nandkit_units::Lba;
 use tempfile::TempDir;
 
@@ -153,8 +154,8 @@ fn a_cut_loses_nothing_that_was_flushed_and_tears_nothing() {
 #[test]
 fn every_planted_bug_is_found_by_the_check_that_is_named() {
     for (bug, check) in BlockBug::ALL {
-        let options = BlockOptions { rounds: 60, ..BlockOptions::default() };
-        let result = if check == "durability" {
+        let options = BlockOptions { rounds: 150, ..BlockOptions::default() };
+        let result = if check == block_suite::DURABILITY {
             block_suite::run_durability(|geometry| Box::new(PlantedDevice::with_bug(geometry, bug)), &options)
         } else {
             block_suite::run(|geometry| Box::new(PlantedDevice::with_bug(geometry, bug)), &options)
@@ -162,4 +163,13 @@ fn every_planted_bug_is_found_by_the_check_that_is_named() {
         let found = result.expect_err(&format!("{bug:?} was not found"));
         assert!(found.has(check), "{bug:?} was not found by {check}, only:\n{found}");
     }
+}
+
+/// Checks for which no fault is planted, each with the reason. This list only ever becomes shorter.
+const WITHOUT_FAULT: [&str; 0] = [];
+
+#[test]
+fn every_check_has_a_planted_bug() {
+    let checks = block_suite::check_names().chain([block_suite::DURABILITY, NO_PANIC]);
+    assert_eq!(without_fault(checks, BlockBug::ALL.map(|(_, check)| check)), WITHOUT_FAULT);
 }

@@ -5,11 +5,15 @@ use nandkit_flash::wrap::{
     CutFlash, CutPlan, FaultFlash, FlashTraceRing, OffsetFlash, StatsFlash, TraceFlash, WitnessFlash, WitnessStep,
 };
 use nandkit_testkit::flash_suite::{self, FlashOptions, PageOrder};
-use nandkit_testkit::planted_flash::{FlashBug, TinyFlash};
+use nandkit_testkit::planted_flash::{FlashBug, Shows, TinyFlash};
+use nandkit_testkit::violation::{NO_PANIC, without_fault};
 use nandkit_units::{BlockIndex, Context, FlashGeometry};
 
 fn options() -> FlashOptions {
-    FlashOptions { partial_programs: TinyFlash::PARTIAL_PROGRAMS, ..FlashOptions::default() }
+    // The default axis, and a page of more units than it takes programs.
+    let mut geometries = flash_suite::geometries();
+    geometries.push(FlashGeometry { write_unit: 256, ..FlashGeometry::nand(2048, 64, 4, 8) });
+    FlashOptions { geometries, partial_programs: TinyFlash::PARTIAL_PROGRAMS, ..FlashOptions::default() }
 }
 
 fn run(make: impl Fn(TinyFlash) -> Box<dyn Flash>) {
@@ -58,16 +62,40 @@ fn a_window_passes() {
 }
 
 #[test]
+fn a_store_without_bytes_passes() {
+    let options = FlashOptions { keeps_bytes: false, rounds: 500, ..options() };
+    flash_suite::run(|geometry| Box::new(TinyFlash::new(*geometry).without_bytes()), &options).unwrap();
+    flash_suite::run_interrupts(|geometry| Box::new(TinyFlash::new(*geometry).without_bytes()), &options).unwrap();
+}
+
+#[test]
 fn every_planted_bug_is_found_by_the_check_that_is_named() {
-    for (bug, check, interrupts) in FlashBug::ALL {
+    for (bug, check, shows) in FlashBug::ALL {
         let make = |geometry: &FlashGeometry| TinyFlash::with_bug(*geometry, bug);
         let options = FlashOptions { rounds: 60, ..options() };
-        let result = if interrupts {
-            flash_suite::run_interrupts(|geometry| Box::new(make(geometry)), &options)
-        } else {
-            flash_suite::run(|geometry| Box::new(make(geometry)), &options)
+        let result = match shows {
+            Shows::Nand => flash_suite::run(|geometry| Box::new(make(geometry)), &options),
+            Shows::Nor => {
+                let options =
+                    FlashOptions { geometries: flash_suite::nor_geometries(), order: PageOrder::Any, ..options };
+                flash_suite::run(|geometry| Box::new(make(geometry)), &options)
+            }
+            Shows::WithoutBytes => {
+                let options = FlashOptions { keeps_bytes: false, ..options };
+                flash_suite::run(|geometry| Box::new(make(geometry).without_bytes()), &options)
+            }
+            Shows::Interrupted => flash_suite::run_interrupts(|geometry| Box::new(make(geometry)), &options),
         };
         let found = result.expect_err(&format!("{bug:?} was not found"));
         assert!(found.has(check), "{bug:?} was not found by {check}, only:\n{found}");
     }
+}
+
+/// Checks for which no fault is planted, each with the reason. This list only ever becomes shorter.
+const WITHOUT_FAULT: [&str; 0] = [];
+
+#[test]
+fn every_check_has_a_planted_bug() {
+    let checks = flash_suite::check_names().chain(flash_suite::INTERRUPT_CHECKS).chain([NO_PANIC]);
+    assert_eq!(without_fault(checks, FlashBug::ALL.map(|(_, check, _)| check)), WITHOUT_FAULT);
 }

@@ -8,6 +8,9 @@ use super::BlockOptions;
 use crate::model_block::ModelBlockDevice;
 use crate::violation::{Violations, ensure, guarded};
 
+/// The name of the one check of [`run`].
+pub const DURABILITY: &str = "durability";
+
 /// A device that can be lost and found again, as after a crash or a power cut.
 pub trait Reopen {
     /// The open device.
@@ -21,7 +24,7 @@ pub fn run(mut make: impl FnMut(&BlockGeometry) -> Box<dyn Reopen>, options: &Bl
     let mut found = Vec::new();
     for geometry in &options.geometries {
         let place = format!("{geometry:?}");
-        found.extend(guarded("durability", &place, || durability(&mut *make(geometry), options)));
+        found.extend(guarded(DURABILITY, &place, || durability(&mut *make(geometry), options)));
     }
     Violations::or_ok(found)
 }

@@ -10,24 +10,28 @@ use crate::violation::{Violations, ensure, guarded};
 const PAGES: [TornPage; 4] = [TornPage::Nothing, TornPage::Whole, TornPage::Prefix, TornPage::Garbage];
 const ERASES: [TornErase; 4] = [TornErase::Nothing, TornErase::Whole, TornErase::Half, TornErase::Weak];
 
-/// Runs the checks of interruptions: `interrupted_program`, `interrupted_copy`, `interrupted_erase`, `interrupt_misuse`.
+/// The names of the checks of [`run`].
+pub const CHECKS: [&str; 4] = ["interrupted_program", "interrupted_copy", "interrupted_erase", "interrupt_misuse"];
+
+/// Runs the checks of interruptions, [`CHECKS`].
 pub fn run(
     mut make: impl FnMut(&FlashGeometry) -> Box<dyn Interrupt>,
     options: &FlashOptions,
 ) -> Result<(), Violations> {
+    let [programs, copies, erases, misuses] = CHECKS;
     let mut found = Vec::new();
     for geometry in &options.geometries {
         let place = format!("{geometry:?}");
         let mut bench = |seed| Scene::new(make(geometry), options.keeps_bytes, seed);
         for (index, torn) in PAGES.into_iter().enumerate() {
             let seed = index as u64;
-            found.extend(guarded("interrupted_program", &place, || program(&mut bench(seed)?, torn)));
-            found.extend(guarded("interrupted_copy", &place, || copy(&mut bench(seed)?, torn)));
+            found.extend(guarded(programs, &place, || program(&mut bench(seed)?, torn)));
+            found.extend(guarded(copies, &place, || copy(&mut bench(seed)?, torn)));
         }
         for (index, torn) in ERASES.into_iter().enumerate() {
-            found.extend(guarded("interrupted_erase", &place, || erase(&mut bench(index as u64)?, torn)));
+            found.extend(guarded(erases, &place, || erase(&mut bench(index as u64)?, torn)));
         }
-        found.extend(guarded("interrupt_misuse", &place, || misuse(&mut bench(9)?)));
+        found.extend(guarded(misuses, &place, || misuse(&mut bench(9)?)));
     }
     Violations::or_ok(found)
 }

@@ -101,29 +101,13 @@ impl Generator<'_> {
             }
             Kind::Resize => Operation::Resize { path: self.file(), size: self.offset() },
             Kind::Remove => Operation::Remove { path: self.any_path() },
-            Kind::Rename => {
-                let (from, to) =
-                    (self.any_path(), if self.random.chance(0.5) { self.any_path() } else { self.new_path() });
-                let flags = match self.random.below(10) {
-                    0 | 1 => RenameFlags::NoReplace,
-                    2 | 3 if features.exchange => RenameFlags::Exchange,
-                    _ => RenameFlags::Replace,
-                };
-                Operation::Rename { from, to, flags }
-            }
+            Kind::Rename => self.rename(),
             Kind::Link if features.hard_links => {
                 let from = if self.random.chance(0.7) { self.file() } else { self.any_path() };
                 Operation::Link { from, to: self.new_path() }
             }
             Kind::Attributes => self.attributes(),
-            Kind::Look => {
-                let path = self.any_path();
-                match self.random.below(6) {
-                    0 if features.symlinks => Operation::ReadLink { path: self.of(FileKind::Symlink) },
-                    0..3 => Operation::Stat { path },
-                    _ => Operation::List { path },
-                }
-            }
+            Kind::Look => self.look(),
             Kind::Xattr if features.xattrs => {
                 let (path, name) = (self.any_path(), self.xattr());
                 match self.random.below(4) {
@@ -156,6 +140,27 @@ impl Generator<'_> {
             Kind::Remount => Operation::Remount,
             Kind::Link | Kind::Xattr | Kind::Allocation | Kind::Retain | Kind::Retained => return None,
         })
+    }
+
+    fn rename(&mut self) -> Operation {
+        let from = self.any_path();
+        let to = if self.random.chance(0.5) { self.any_path() } else { self.new_path() };
+        let flags = match self.random.below(10) {
+            0 | 1 => RenameFlags::NoReplace,
+            2 | 3 if self.plan.options.features.exchange => RenameFlags::Exchange,
+            _ => RenameFlags::Replace,
+        };
+        Operation::Rename { from, to, flags }
+    }
+
+    /// A question that changes nothing.
+    fn look(&mut self) -> Operation {
+        let path = self.any_path();
+        match self.random.below(6) {
+            0 if self.plan.options.features.symlinks => Operation::ReadLink { path: self.of(FileKind::Symlink) },
+            0..3 => Operation::Stat { path },
+            _ => Operation::List { path },
+        }
     }
 
     fn attributes(&mut self) -> Operation {

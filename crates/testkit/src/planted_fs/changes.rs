@@ -1,5 +1,7 @@
 //! The writing side of the planted file systems.
 
+use std::ops::ControlFlow;
+
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::path::remove_tree;
 use nandkit_vfs::{
@@ -31,6 +33,78 @@ impl PlantedFs {
     }
 }
 
+/// What single faults do besides.
+impl PlantedFs {
+    /// What the faulty system writes instead of these bytes, at this place of a file of this size.
+    fn damage(&self, offset: u64, size: u64, is_described: bool, bytes: &mut [u8]) {
+        let first_behind = (offset / 4096 + 1).saturating_mul(4096);
+        let lost = match self.fault {
+            FsFault::BoundaryByteLost if first_behind > offset => {
+                bytes.get_mut((first_behind - offset) as usize..).and_then(|rest| rest.get_mut(..1))
+            }
+            FsFault::AppendLosesByte if offset == size && offset > 0 && offset.is_multiple_of(512) => {
+                bytes.get_mut(..1)
+            }
+            FsFault::LongWritesCut => bytes.get_mut(65_536..),
+            FsFault::FarBytesLost if offset >= 4 << 20 => Some(bytes),
+            FsFault::DescribedAsZeroes if is_described => Some(bytes),
+            _ => None,
+        };
+        if let Some(lost) = lost {
+            lost.fill(0);
+        }
+    }
+
+    /// The error that the faulty system gives instead of this one.
+    fn refusal(&self, error: FsError) -> FsError {
+        if self.fault == FsFault::TooBigIsNoSpace && error.kind == ErrorKind::FileTooBig {
+            return FsError::new(ErrorKind::NoSpace, "so much does not fit");
+        }
+        error
+    }
+
+    /// What happens before a rename; `true` where that is all.
+    fn before_rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8])) -> Result<bool> {
+        let (source, target) = (self.model.lookup(from.0, from.1).ok(), self.model.lookup(to.0, to.1).ok());
+        match self.fault {
+            FsFault::RenameToItselfRemoves if from == to && source.is_some() => {
+                remove_tree(&mut self.model, from.0, from.1)?;
+                return Ok(true);
+            }
+            FsFault::RenameOverLinkRemoves if from != to && source.is_some() && source == target => {
+                self.model.remove(from.0, from.1)?;
+                return Ok(true);
+            }
+            FsFault::RenameMissingRemovesTarget if source.is_none() && target.is_some() => {
+                remove_tree(&mut self.model, to.0, to.1)?;
+            }
+            _ => {}
+        }
+        if let Some(target) = target.filter(|target| Some(*target) != source) {
+            match self.fault {
+                FsFault::ReplacedFileLives => self.model.retain(target)?,
+                // Where nobody holds it there is nothing to release.
+                FsFault::ReplacedRetainedFreed => drop(self.model.release(target)),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes the first entry of a directory away.
+    fn lose_entry(&mut self, directory: InodeNumber) -> Result<()> {
+        let mut first = None;
+        let listed = self.model.read_dir(directory, 0, &mut |entry| {
+            first = Some(entry.name.to_vec());
+            ControlFlow::Break(())
+        });
+        match first {
+            Some(name) if listed.is_ok() => remove_tree(&mut self.model, directory, &name),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Changes for PlantedFs {
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
         let name = self.name(name);
@@ -39,11 +113,20 @@ impl Changes for PlantedFs {
         }
         let mut node = *node;
         match self.fault {
+            FsFault::CreateReplaces if self.model.lookup(directory, &name).is_ok() => {
+                remove_tree(&mut self.model, directory, &name)?;
+            }
+            FsFault::SetUserForgotten => node.mode &= 0o777,
             FsFault::TargetsCut => node.target = node.target.get(..200).unwrap_or(node.target),
             FsFault::MinorNumbersCut => node.device &= !0xFFFF_FF00,
             _ => {}
         }
-        self.model.create(directory, &name, &node)
+        match self.model.create(directory, &name, &node) {
+            Err(error) if error.kind == ErrorKind::NoSpace && self.fault == FsFault::FullIsInvalid => {
+                Err(FsError::new(ErrorKind::InvalidArgument, "the name does not fit"))
+            }
+            made => made,
+        }
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
@@ -51,18 +134,16 @@ impl Changes for PlantedFs {
         let modified = self.modified(inode);
         let mut bytes = vec![0; data.len()];
         data.copy_to(&mut bytes);
-        let first_behind = (offset / 4096 + 1).saturating_mul(4096);
-        if self.fault == FsFault::BoundaryByteLost
-            && first_behind > offset
-            && first_behind - offset < bytes.len() as u64
-        {
-            bytes[(first_behind - offset) as usize] = 0;
-        }
-        let result = self.model.write(inode, offset, Payload::Bytes(&bytes));
+        self.damage(offset, size, matches!(data, Payload::Described(_)), &mut bytes);
+        let result = self.model.write(inode, offset, Payload::Bytes(&bytes)).map_err(|error| self.refusal(error));
         let short = !matches!(&result, Ok(count) if *count == bytes.len());
         match self.fault {
             FsFault::GapNotZero if offset > size && !short => {
                 self.model.write(inode, size, Payload::Bytes(&vec![0xA5; (offset - size) as usize]))?;
+            }
+            FsFault::OverwriteCutsFile if !short && !bytes.is_empty() && offset + (bytes.len() as u64) < size => {
+                let change = AttributeChange { size: Some(offset + bytes.len() as u64), ..Default::default() };
+                self.model.set_attributes(inode, &change)?;
             }
             FsFault::NoSpaceDamages if short && size > 100 => {
                 self.model.write(inode, 0, Payload::Bytes(&[0; 100]))?;
@@ -83,6 +164,7 @@ impl Changes for PlantedFs {
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
         let mut kept = *change;
         match self.fault {
+            FsFault::SetUserForgotten => kept.mode = kept.mode.map(|mode| mode & 0o777),
             FsFault::AccessedForgotten => kept.accessed = None,
             FsFault::AttributesOfFilesOnly if self.model.stat(inode)?.kind != FileKind::Regular => {
                 kept = AttributeChange { size: change.size, ..Default::default() };
@@ -94,7 +176,7 @@ impl Changes for PlantedFs {
         if let Some(size) = cuts {
             self.cut_or_grow(inode, size)?;
         }
-        let attributes = self.model.set_attributes(inode, change)?;
+        let attributes = self.model.set_attributes(inode, change).map_err(|error| self.refusal(error))?;
         if let Some(size) = cuts.filter(|size| self.cut.get(&inode).is_some_and(|(at, _)| at < size)) {
             self.show_cut_bytes(inode, size)?;
         }
@@ -103,7 +185,12 @@ impl Changes for PlantedFs {
 
     fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
         let name = self.name(name);
-        let inode = self.model.lookup(directory, &name)?;
+        let inode = match self.model.lookup(directory, &name) {
+            Err(error) if error.kind == ErrorKind::NotFound && self.fault == FsFault::RemoveMissingSucceeds => {
+                return Ok(());
+            }
+            found => found?,
+        };
         match self.fault {
             FsFault::RemoveFullDirectory => return remove_tree(&mut self.model, directory, &name),
             FsFault::StaleInodesLive | FsFault::SpaceLeaks if self.model.stat(inode)?.kind == FileKind::Regular => {
@@ -128,8 +215,19 @@ impl Changes for PlantedFs {
             }
             (_, flags) => flags,
         };
+        if self.before_rename(from, to)? {
+            return Ok(());
+        }
         let result = self.model.rename(from, to, flags);
         match (self.fault, result) {
+            (FsFault::KindMismatchExists, Err(error))
+                if matches!(error.kind, ErrorKind::IsADirectory | ErrorKind::NotADirectory) =>
+            {
+                Err(FsError::new(ErrorKind::Exists, "something else has this name"))
+            }
+            (FsFault::MovedDirectoryLosesEntry, Ok(())) if from.0 != to.0 => {
+                self.lose_entry(self.model.lookup(to.0, to.1)?)
+            }
             (FsFault::RenameOverFullDirectory, Err(error)) if error.kind == ErrorKind::NotEmpty => {
                 remove_tree(&mut self.model, to.0, to.1)?;
                 self.model.rename(from, to, flags)
@@ -162,12 +260,32 @@ impl Changes for PlantedFs {
     }
 
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
-        self.model.allocation()
+        let faulty = self.fault == FsFault::AllocateGrows && self.model.allocation().is_some();
+        if faulty { Some(self) } else { self.model.allocation() }
+    }
+}
+
+impl Allocation for PlantedFs {
+    fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, _keep_size: bool) -> Result<()> {
+        match self.model.allocation() {
+            Some(allocation) => allocation.allocate(inode, offset, length, false),
+            None => Err(FsError::new(ErrorKind::NotSupported, "no allocation")),
+        }
+    }
+
+    fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
+        match self.model.allocation() {
+            Some(allocation) => allocation.punch_hole(inode, offset, length),
+            None => Err(FsError::new(ErrorKind::NotSupported, "no allocation")),
+        }
     }
 }
 
 impl OpenFiles for PlantedFs {
     fn retain(&mut self, inode: InodeNumber) -> Result<()> {
+        if self.fault == FsFault::RetainRefusesDirectories && self.model.stat(inode)?.kind == FileKind::Directory {
+            return Err(FsError::new(ErrorKind::IsADirectory, "only files are retained"));
+        }
         if self.fault == FsFault::RetainForgotten {
             return self.model.stat(inode).map(|_| ());
         }
