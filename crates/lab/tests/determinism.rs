@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use nandkit_lab::{Experiment, Options, Unmeasured};
 use nandkit_record::RunRecord;
-use nandkit_workload::NoInputs;
+use nandkit_workload::HostInputs;
 
 const SPEC: &str = r#"
 seeds = 2
@@ -38,6 +38,55 @@ fs = "none"
 stack.ftl.policy = ["merge", "limit"]
 "#;
 
+/// Both sorts of collection, with summaries and without; with data separated by age, the logs of several regions.
+const JFFS2: &str = r#"
+seeds = 2
+workload = "overwrite:files=8,file_size=128K,operations=3000"
+[stack]
+device = { preset = "nandsim-32m-16k", blocks = 256, bad_blocks.enabled = true }
+[grid]
+stack.fs = [
+    { kind = "jffs2", summaries = true },
+    { kind = "jffs2", summaries = false, collector = "cat", separation = "dac:regions=3" },
+    { kind = "jffs2", summaries = true, compression = "priority", separation = "dac:regions=3", background_ms = 0 },
+]
+"#;
+
+const FAST: &str = r#"
+seeds = 2
+workload = "phone:days=2"
+[stack]
+device = { preset = "nandsim-32m-128k", bad_blocks.enabled = true }
+fs = "fat"
+[grid]
+stack.ftl = ["fast", { kind = "fast", log_blocks = 3 }]
+"#;
+
+/// A directory of the project itself, as it stands while the test runs.
+const TREE: &str = r#"
+seeds = 2
+workload = "tree:../../specs/devices,names=portable"
+[stack]
+device = "nandsim-32m-128k"
+[grid]
+stack.fs = ["fat", "jffs2"]
+"#;
+
+const TRACE: &str = r#"
+verify = false
+[workload]
+kind = "trace"
+file = "../../specs/experiments/small.iolog"
+[stack]
+device = "nandsim-32m-128k"
+fs = "none"
+[grid]
+stack.ftl = ["block-map", "fast"]
+"#;
+
+/// Each specification with the number of its runs.
+const ALL: [(&str, usize); 7] = [(SPEC, 12), (REAL, 8), (BLOCKS, 2), (JFFS2, 6), (FAST, 4), (TREE, 4), (TRACE, 2)];
+
 fn run(spec: &str, jobs: usize) -> Vec<RunRecord> {
     let experiment = Experiment::parse(spec, "spec", &[], None).unwrap();
     let options = Options {
@@ -45,7 +94,7 @@ fn run(spec: &str, jobs: usize) -> Vec<RunRecord> {
         directory: None,
         program: Some("test"),
         notice: &|_| (),
-        inputs: &NoInputs,
+        inputs: &HostInputs,
         host: &Unmeasured,
         progress: &|_| (),
         stop: &AtomicBool::new(false),
@@ -59,9 +108,9 @@ fn lines(records: &[RunRecord]) -> Vec<String> {
 
 #[test]
 fn records_do_not_depend_on_the_number_of_threads() {
-    for (spec, runs) in [(SPEC, 12), (REAL, 8), (BLOCKS, 2)] {
+    for (spec, runs) in ALL {
         let one = lines(&run(spec, 1));
-        assert_eq!(one.len(), runs);
+        assert_eq!(one.len(), runs, "{spec}");
         assert_eq!(lines(&run(spec, 2)), one);
         assert_eq!(lines(&run(spec, 3)), one);
     }
@@ -69,7 +118,7 @@ fn records_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn the_sums_over_causes_are_the_totals() {
-    for record in run(REAL, 2).iter().chain(&run(BLOCKS, 2)) {
+    for record in [REAL, BLOCKS, JFFS2, FAST, TRACE].iter().flat_map(|spec| run(spec, 2)) {
         let figures = &record.figures;
         assert!(figures.user_bytes_written > 0 && figures.erases_per_block.max > 0, "{}", record.stack);
         for figures in record.phases.values().chain([figures]) {
@@ -83,7 +132,7 @@ fn the_sums_over_causes_are_the_totals() {
 
 #[test]
 fn a_record_alone_is_enough_to_run_it_again() {
-    let records = [run(SPEC, 2), run(REAL, 2), run(BLOCKS, 2)];
+    let records = ALL.map(|(spec, _)| run(spec, 2));
     for record in records.iter().flat_map(|records| records.iter().take(2)) {
         let spec = toml::to_string(&record.spec).unwrap();
         let experiment = Experiment::parse(&spec, "record", &[], Some(&[record.seed])).unwrap();
@@ -92,7 +141,7 @@ fn a_record_alone_is_enough_to_run_it_again() {
             directory: None,
             program: Some("test"),
             notice: &|_| (),
-            inputs: &NoInputs,
+            inputs: &HostInputs,
             host: &Unmeasured,
             progress: &|_| (),
             stop: &AtomicBool::new(false),
