@@ -7,38 +7,36 @@ use anyhow::{Result, bail};
 use crate::options::{Options, Unusable};
 use crate::process;
 
-/// What does a soak.
+/// What does a soak: an example that counts cuts by cause and fails where a cause got too few.
 #[derive(Clone, Copy)]
-enum Program {
-    /// The example of the translation layers, with the name of the layer. It counts cuts by cause and fails where a cause got too few.
-    Layer(&'static str),
-    /// The test of FAT on the block-mapped layer: it cuts at each step of each round, and so takes no seed.
-    Fat,
-    /// The example of JFFS2, which does the same.
-    Jffs2,
+struct Program {
+    /// The name of the soak.
+    name: &'static str,
+    package: &'static str,
+    example: &'static str,
+    /// What it takes besides `--cuts`, `--seed` and `--replay`.
+    words: &'static str,
 }
 
-const SOAKS: [(&str, Program); 4] = [
-    ("block-map", Program::Layer("block-map")),
-    ("fast", Program::Layer("fast")),
-    ("fat", Program::Fat),
-    ("jffs2", Program::Jffs2),
+const fn program(name: &'static str, package: &'static str, example: &'static str, words: &'static str) -> Program {
+    Program { name, package, example, words }
+}
+
+const SOAKS: [Program; 4] = [
+    program("block-map", "nandkit-ftl", "soak_block_map", "--layer block-map "),
+    program("fast", "nandkit-ftl", "soak_block_map", "--layer fast "),
+    program("fat", "nandkit-stack", "soak_fat", ""),
+    program("jffs2", "nandkit-jffs2", "soak", ""),
 ];
 
 /// The number of cuts that the project's bar asks for.
 const CUTS: u64 = 35_000;
 
-/// Rounds of the FAT test that make about as many cuts.
-const FAT_ROUNDS: u64 = 40;
-
-const FAT_ROUNDS_VARIABLE: &str = "NANDKIT_FAT_FTL_ROUNDS";
-
-/// What is run: the words for cargo that build it, those that run it, and a variable of the environment.
+/// What is run: the words for cargo that build it, and those that run it.
 #[derive(Debug, PartialEq)]
 struct Plan {
     build: Vec<String>,
     run: Vec<String>,
-    variable: Option<(&'static str, String)>,
     /// The run as one types it.
     typed: String,
 }
@@ -46,20 +44,19 @@ struct Plan {
 /// Builds and runs the soak, and says how to record what it printed.
 pub fn run(arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments, &[], &["--cuts", "--seed", "--replay"], 1)?;
-    let names = SOAKS.map(|(name, _)| name).join(", ");
+    let names = SOAKS.map(|soak| soak.name).join(", ");
     let Some(name) = options.words().first() else {
         bail!(Unusable(format!("name a soak: {names}")));
     };
-    let Some((_, program)) = SOAKS.iter().find(|(soak, _)| soak == name) else {
+    let Some(program) = SOAKS.iter().find(|soak| soak.name == *name) else {
         bail!(Unusable(format!("no soak is called '{name}'; there are: {names}")));
     };
-    let plan = plan(name, *program, &options)?;
+    let plan = plan(program, &options)?;
     if !process::succeeds(&mut command(&plan.build))? {
         bail!("soak {name} does not compile");
     }
     let before = children_cpu_seconds();
-    let mut soak = command(&plan.run);
-    let passed = process::succeeds(soak.envs(plan.variable.clone()))?;
+    let passed = process::succeeds(&mut command(&plan.run))?;
     let cpu = match (before, children_cpu_seconds()) {
         (Some(before), Some(after)) => format!("{:.1} s of CPU time", after - before),
         _ => "CPU time not known on this system".into(),
@@ -79,48 +76,18 @@ pub fn run(arguments: &[String]) -> Result<bool> {
 }
 
 /// What the command line asks of a soak.
-fn plan(name: &str, program: Program, options: &Options) -> Result<Plan> {
-    let cuts = options.number("--cuts", CUTS)?;
-    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    match program {
-        Program::Layer(layer) => {
-            let package = "--release --locked --package nandkit-ftl --example soak_block_map";
-            example(name, package, &format!("--layer {layer} --cuts {cuts}"), options)
-        }
-        Program::Fat => {
-            if let Some(unknown) = ["--seed", "--replay"].into_iter().find(|option| options.text(option).is_some()) {
-                bail!(Unusable(format!(
-                    "{unknown}: the fat soak cuts at each step of fixed rounds and repeats itself; only --cuts is understood"
-                )));
-            }
-            let rounds = cuts.saturating_mul(FAT_ROUNDS).div_ceil(CUTS).max(1);
-            let test = "test --release --locked --package nandkit-stack --test fat_on_block_map";
-            let one = "what_was_synced_is_there_after_each_cut";
-            Ok(Plan {
-                build: words(&format!("{test} --no-run")),
-                run: words(&format!("{test} --quiet {one} -- --exact --nocapture")),
-                variable: Some((FAT_ROUNDS_VARIABLE, rounds.to_string())),
-                typed: format!("cargo xtask soak {name} --cuts {cuts}"),
-            })
-        }
-        Program::Jffs2 => {
-            let package = "--release --locked --package nandkit-jffs2 --example soak";
-            example(name, package, &format!("--cuts {cuts}"), options)
-        }
-    }
-}
-
-/// An example that takes `--seed` and `--replay`, and more.
-fn example(name: &str, package: &str, more: &str, options: &Options) -> Result<Plan> {
+fn plan(program: &Program, options: &Options) -> Result<Plan> {
+    let Program { name, package, example, words: more } = program;
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let cuts = options.number("--cuts", CUTS)?;
     let seed = options.number("--seed", 1)?;
-    let mut run = words(&format!("run --quiet {package} -- {more} --seed {seed}"));
+    let what = format!("--release --locked --package {package} --example {example}");
+    let mut run = words(&format!("run --quiet {what} -- {more}--cuts {cuts} --seed {seed}"));
     if let Some(replay) = options.text("--replay") {
         run.extend(["--replay".to_owned(), replay.to_owned()]);
     }
     let typed = format!("cargo xtask soak {name} --cuts {cuts} --seed {seed}");
-    Ok(Plan { build: words(&format!("build {package}")), run, variable: None, typed })
+    Ok(Plan { build: words(&format!("build {what}")), run, typed })
 }
 
 fn command(words: &[String]) -> Command {
@@ -161,8 +128,7 @@ mod tests {
     fn planned(line: &str) -> Result<Plan> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let options = Options::parse(&arguments, &[], &["--cuts", "--seed", "--replay"], 1)?;
-        let (name, program) = SOAKS.iter().find(|(name, _)| *name == options.words()[0]).unwrap();
-        plan(name, *program, &options)
+        plan(SOAKS.iter().find(|soak| soak.name == options.words()[0]).unwrap(), &options)
     }
 
     #[test]
@@ -184,11 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn the_fat_soak_is_counted_in_rounds() {
-        assert_eq!(planned("fat").unwrap().variable, Some((FAT_ROUNDS_VARIABLE, "40".to_owned())));
-        assert_eq!(planned("fat --cuts 1").unwrap().variable, Some((FAT_ROUNDS_VARIABLE, "1".to_owned())));
-        assert!(planned("fat --replay seed:1").unwrap_err().is::<Unusable>());
-        assert!(planned("fat --seed 1").unwrap_err().is::<Unusable>());
+    fn the_fat_soak_takes_the_same_options() {
+        let line = planned("fat").unwrap().run.join(" ");
+        assert!(line.ends_with("--package nandkit-stack --example soak_fat -- --cuts 35000 --seed 1"), "{line}");
+        let line = planned("fat --replay seed:9").unwrap().run.join(" ");
+        assert!(line.ends_with("--cuts 35000 --seed 1 --replay seed:9"), "{line}");
     }
 
     #[test]

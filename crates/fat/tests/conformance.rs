@@ -2,6 +2,8 @@
 
 mod common;
 
+use common::judges::{Judges, judge_image};
+use common::workload::tree;
 use common::*;
 use nandkit_block::BlockDevice;
 use nandkit_block::RamDevice;
@@ -11,7 +13,7 @@ use nandkit_testkit::model_compare::{self, Plan};
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::model::ModelOptions;
 
-/// Makes volumes of one type; a remount is clean (unmounted, and judged by fsck.vfat), or finds the volume as a crash after a sync leaves it.
+/// Makes volumes of one type; a remount is clean (unmounted, and its image judged), or finds the volume as a crash after a sync leaves it.
 struct Maker {
     kind: FatKind,
     options: MountOptions,
@@ -58,12 +60,13 @@ impl FsMaker for Maker {
 
     fn remount(&self, mut fs: Self::Fs) -> Self::Fs {
         let clock = fs.clock();
+        let found = self.clean.then(|| tree(&fs));
         if self.clean {
             fs.unmount().unwrap();
         }
-        let device = fs.into_device();
-        if self.clean {
-            assert_clean(&device, "after an unmount");
+        let mut device = fs.into_device();
+        if let Some(found) = found {
+            judge_image(&mut device, &found, Judges::ALL, "after an unmount");
         }
         let fs = Fat::mount(device, clock, self.options).unwrap();
         if let Some(report) = fs.recovery() {

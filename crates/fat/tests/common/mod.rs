@@ -1,6 +1,7 @@
-//! Volumes in memory, and the outside judges: fsck.vfat and mkfs.vfat (Debian package dosfstools), mtools.
+//! Volumes in memory, and programs that judge them: fsck.vfat and mkfs.vfat (Debian package dosfstools), mtools.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod judges;
 pub mod workload;
 
 use std::fs::File;
@@ -52,7 +53,9 @@ pub fn mount<D: BlockDevice>(device: D, options: MountOptions) -> Fat<D> {
 /// Runs a program; one that is not installed fails the test with its Debian package.
 pub fn run(package: &str, program: &str, arguments: &[&str]) -> Output {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new(program).args(arguments).env("PATH", path).env("MTOOLS_SKIP_CHECK", "1").output();
+    // mtools takes names by the locale.
+    let environment = [("PATH", path.as_str()), ("MTOOLS_SKIP_CHECK", "1"), ("LC_ALL", "C.UTF-8")];
+    let output = Command::new(program).args(arguments).envs(environment).output();
     output.unwrap_or_else(|error| panic!("{program}: {error}; install the Debian package {package}"))
 }
 
@@ -66,14 +69,15 @@ pub fn to_file<D: BlockDevice>(device: &D) -> NamedTempFile {
     let shape = *device.geometry();
     file.as_file().set_len(shape.capacity()).unwrap();
     let step = 128u64;
-    let mut at = 0;
+    let (mut at, zeroes) = (0, vec![0; step as usize * shape.sector_size as usize]);
+    let mut buffer = zeroes.clone();
     while at < shape.sectors {
         let count = step.min(shape.sectors - at);
-        let mut bytes = vec![0; (count * u64::from(shape.sector_size)) as usize];
-        device.read(&Context::default(), Lba(at), ReadInto::Bytes(&mut bytes)).unwrap();
-        if bytes.iter().any(|&byte| byte != 0) {
+        let bytes = &mut buffer[..(count * u64::from(shape.sector_size)) as usize];
+        device.read(&Context::default(), Lba(at), ReadInto::Bytes(bytes)).unwrap();
+        if *bytes != zeroes[..bytes.len()] {
             file.seek(SeekFrom::Start(at * u64::from(shape.sector_size))).unwrap();
-            file.write_all(&bytes).unwrap();
+            file.write_all(bytes).unwrap();
         }
         at += count;
     }
@@ -91,24 +95,6 @@ pub fn from_file(path: &Path, sector_size: u32) -> RamDevice {
         }
     }
     device
-}
-
-/// Whether fsck.vfat finds nothing; else what it says.
-pub fn fsck(path: &Path) -> Result<(), String> {
-    let output = run("dosfstools", "fsck.vfat", &["-n", "-v", path.to_str().unwrap()]);
-    let said = text(&output);
-    // Everything that fsck reports about a file or the volume comes on lines of its own after the geometry; a clean run ends in one line.
-    if output.status.success() { Ok(()) } else { Err(said) }
-}
-
-/// Asserts that fsck.vfat finds nothing on the device.
-pub fn assert_clean<D: BlockDevice>(device: &D, what: &str) {
-    let file = to_file(device);
-    if let Err(said) = fsck(file.path()) {
-        let keep = std::env::temp_dir().join("nandkit-fat-failed.img");
-        let _ = file.persist(&keep);
-        panic!("{what}: fsck.vfat:\n{said}\nimage: {}", keep.display());
-    }
 }
 
 pub fn bytes_of(length: usize, seed: u64) -> Vec<u8> {

@@ -1,0 +1,149 @@
+//! Images before the judges: our checker, fsck.vfat, mtools and the fatfs crate.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::path::Path;
+
+use nandkit_block::BlockDevice;
+use nandkit_fat::{FindingKind, check};
+use tempfile::NamedTempFile;
+
+use super::workload::Tree;
+use super::{clock, run, text, to_file};
+
+/// Who looks at an image besides our own checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judges {
+    pub fsck: bool,
+    /// Reads the whole tree.
+    pub mtools: bool,
+    /// Reads the whole tree.
+    pub fatfs: bool,
+}
+
+impl Judges {
+    pub const ALL: Self = Self { fsck: true, mtools: true, fatfs: true };
+    pub const OURS: Self = Self { fsck: false, mtools: false, fatfs: false };
+
+    /// For what the `number`th power cut left and the mount after it repaired: fsck.vfat sees each 20th, all see each 100th.
+    pub const fn after_cut(number: u64) -> Self {
+        let all = number.is_multiple_of(100);
+        Self { fsck: number.is_multiple_of(20), mtools: all, fatfs: all }
+    }
+}
+
+/// The judges look at a volume that is not mounted and holds this tree.
+pub fn judge_image<D: BlockDevice>(device: &mut D, expected: &Tree, judges: Judges, what: &str) {
+    let report = check(device, &clock()).unwrap();
+    // Where fsck.vfat cannot judge, it is because another program wrote "." and ".." as it should not.
+    let counts = |kind| judges.fsck || judges == Judges::OURS || kind != FindingKind::WrongDots;
+    let findings: Vec<_> = report.findings.iter().filter(|found| counts(found.kind)).collect();
+    assert!(findings.is_empty(), "{what}: {findings:?}");
+    assert_eq!(report.files, expected.values().flatten().count() as u64, "{what}: files");
+    if judges == Judges::OURS {
+        return;
+    }
+    let image = to_file(device);
+    let said = outside(image.path(), expected, judges);
+    if let Err(said) = said {
+        panic!("{what}: {said}\nimage: {}", keep(image));
+    }
+}
+
+fn keep(image: NamedTempFile) -> String {
+    let place = std::env::temp_dir().join("nandkit-fat-failed.img");
+    let _ = image.persist(&place);
+    place.display().to_string()
+}
+
+fn outside(image: &Path, expected: &Tree, judges: Judges) -> Result<(), String> {
+    if judges.fsck {
+        fsck(image).map_err(|said| format!("fsck.vfat:\n{said}"))?;
+    }
+    if judges.mtools {
+        compare(&mtools_tree(image)?, &as_mtools_names(expected)).map_err(|said| format!("mtools: {said}"))?;
+    }
+    if judges.fatfs {
+        compare(&fatfs_tree(image), expected).map_err(|said| format!("fatfs: {said}"))?;
+    }
+    Ok(())
+}
+
+fn compare(found: &Tree, expected: &Tree) -> Result<(), String> {
+    let names = |tree: &Tree, other: &Tree| -> Vec<String> {
+        tree.keys().filter(|path| !other.contains_key(*path)).cloned().collect()
+    };
+    let (more, less) = (names(found, expected), names(expected, found));
+    if !(more.is_empty() && less.is_empty()) {
+        return Err(format!("shows {more:?} besides, and not {less:?}"));
+    }
+    match expected.iter().find(|(path, node)| found.get(*path) != Some(node)) {
+        Some((path, _)) => Err(format!("reads {path} differently")),
+        None => Ok(()),
+    }
+}
+
+/// Whether fsck.vfat finds nothing; else what it says.
+fn fsck(path: &Path) -> Result<(), String> {
+    let output = run("dosfstools", "fsck.vfat", &["-n", "-v", path.to_str().unwrap()]);
+    // Everything that fsck reports about a file or the volume comes on lines of its own after the geometry; a clean run ends in one line.
+    if output.status.success() { Ok(()) } else { Err(text(&output)) }
+}
+
+/// mtools shows `_` for each half of a character outside the basic plane.
+fn as_mtools_names(tree: &Tree) -> Tree {
+    let shown = |c: char| if c.len_utf16() == 2 { "__".to_owned() } else { c.to_string() };
+    tree.iter().map(|(path, node)| (path.chars().map(shown).collect(), node.clone())).collect()
+}
+
+/// What mtools copies out.
+fn mtools_tree(image: &Path) -> Result<Tree, String> {
+    let target = tempfile::tempdir().unwrap();
+    let arguments = ["-s", "-n", "-i", image.to_str().unwrap(), "::/", target.path().to_str().unwrap()];
+    let copied = run("mtools", "mcopy", &arguments);
+    if !copied.status.success() {
+        return Err(format!("mcopy: {}", text(&copied)));
+    }
+    let (mut tree, mut queue) = (Tree::new(), vec![(target.path().to_path_buf(), String::new())]);
+    while let Some((directory, prefix)) = queue.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());
+            if entry.file_type().unwrap().is_dir() {
+                queue.push((entry.path(), format!("{path}/")));
+                tree.insert(path, None);
+            } else {
+                tree.insert(path, Some(fs::read(entry.path()).unwrap()));
+            }
+        }
+    }
+    Ok(tree)
+}
+
+/// What the crate fatfs reads. It asks for write access, and takes sectors of 512 bytes only where the file is a device of such sectors; it reads all.
+fn fatfs_tree(image: &Path) -> Tree {
+    fn walk(directory: fatfs::Dir<'_, fs::File>, prefix: &str, into: &mut BTreeMap<String, Option<Vec<u8>>>) {
+        for entry in directory.iter() {
+            let entry = entry.unwrap();
+            let name = entry.file_name();
+            if name == "." || name == ".." {
+                continue;
+            }
+            let path = format!("{prefix}{name}");
+            if entry.is_dir() {
+                walk(entry.to_dir(), &format!("{path}/"), into);
+                into.insert(path, None);
+            } else {
+                let mut content = Vec::new();
+                entry.to_file().read_to_end(&mut content).unwrap();
+                into.insert(path, Some(content));
+            }
+        }
+    }
+    let file = OpenOptions::new().read(true).write(true).open(image).unwrap();
+    let fs = fatfs::FileSystem::new(file, fatfs::FsOptions::new()).unwrap();
+    let mut tree = Tree::new();
+    walk(fs.root_dir(), "", &mut tree);
+    tree
+}
