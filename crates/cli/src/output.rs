@@ -27,8 +27,8 @@ pub fn json(value: &serde_json::Value) -> Result<(), Failure> {
 
 /// Writes a message to standard error. Where nobody reads it (`2>&1 | head`) there is nobody left to tell.
 ///
-/// Messages quote names and lines of files: what would steer a terminal, or turn the direction of its text, is escaped. Line feeds and tabs are those of our
-/// own messages and of TOML's.
+/// Messages quote names and lines of files: what would steer a terminal, or turn the direction of its text, is escaped. Line feeds and tabs are left, since
+/// our own messages and TOML's have them: a name with a line feed makes two lines.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr().lock(), "nandkit: {}", harmless(text));
 }
@@ -38,7 +38,9 @@ fn harmless(text: &str) -> String {
     for character in text.chars() {
         match character {
             '\n' | '\t' => shown.push(character),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => shown.extend(character.escape_unicode()),
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                shown.extend(character.escape_unicode())
+            }
             _ if character.is_control() => shown.extend(character.escape_debug()),
             _ => shown.push(character),
         }

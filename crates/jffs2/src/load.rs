@@ -4,7 +4,7 @@
 //! attributes, and a file is as long as that one says and its nodes reach. Not its way: the newest node is looked at first, and one that newer ones hide is not read.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use nandkit_codec::compression::{Compression, decompress};
@@ -40,6 +40,8 @@ pub(crate) mod format {
 pub(crate) struct Piece {
     pub(crate) at: NodeAddress,
     pub(crate) node: layout::Inode,
+    /// How its fixed part was read.
+    pub(crate) soundness: Soundness,
 }
 
 impl Piece {
@@ -170,8 +172,19 @@ impl<F: Flash> Jffs2<F> {
         if !bad_nodes.is_empty() {
             bad_nodes.sort_unstable();
             let entries = inode.entries.iter().flat_map(|entries| entries.with_cookies());
-            let dropped = entries.filter(|(_, _, entry)| bad_nodes.binary_search(&entry.node).is_ok());
-            body.dropped = dropped.map(|(cookie, _, entry)| (entry.node, cookie)).collect();
+            let mut kept = BTreeSet::new();
+            for (cookie, _, entry) in entries.filter(|(_, _, entry)| bad_nodes.binary_search(&entry.node).is_ok()) {
+                if entry.inode == 0 {
+                    // A deletion stands, and is moved from memory: without it what was deleted would come back.
+                    kept.insert(entry.node);
+                } else {
+                    body.dropped.insert(entry.node, cookie);
+                }
+            }
+            body.states
+                .iter_mut()
+                .filter(|(at, _)| kept.contains(at))
+                .for_each(|(_, state)| *state = NodeState::Normal);
         }
         let mut reader = |at: NodeAddress, length: u32| self.bytes_as_read(at, length, Cause::UserData);
         let chosen = choose(pieces, &mut reader)?;
@@ -205,7 +218,7 @@ impl<F: Flash> Jffs2<F> {
         let page = self.medium.shape().page_size.max(1);
         let fixed = length.min(INODE_SIZE.max(layout::DIRENT_SIZE + 255));
         let first = if page > 1 { (at.0 % page + INODE_SIZE).next_multiple_of(page) - at.0 % page } else { INODE_SIZE };
-        let mut bytes = self.bytes_at(at, first.min(length), Cause::UserData)?;
+        let (mut bytes, soundness) = self.bytes_as_read(at, first.min(length), Cause::UserData)?;
         let order = self.medium.order();
         let bad = |detail: &str| Ok(Err(Bad { kind: DamageKind::Header, inode: Some(number), detail: detail.into() }));
         let Some(header) = Header::decode(order, &bytes) else { return bad("too short for a node") };
@@ -215,7 +228,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(match header.node_type {
             node_type::INODE => node::inode(order, &bytes, header.total_length).and_then(|found| {
                 if found.inode == number {
-                    return Ok(Loaded::Piece(Piece { at, node: found }));
+                    return Ok(Loaded::Piece(Piece { at, node: found, soundness }));
                 }
                 let detail = format!("the summary says that it is inode {number}'s");
                 Err(Bad { kind: DamageKind::Summary, inode: Some(found.inode), detail })
@@ -437,9 +450,11 @@ pub(crate) fn choose(
     mut pieces: Vec<Piece>,
     read: &mut dyn FnMut(NodeAddress, u32) -> Result<(Vec<u8>, Soundness)>,
 ) -> Result<Chosen> {
-    pieces.sort_by_key(|piece| Reverse((piece.node.version, piece.at)));
+    pieces.sort_by_key(|piece| Reverse((piece.node.version, piece.soundness == Soundness::Sound, piece.at)));
     let mut chosen = Chosen::default();
     let mut covered = Covered::default();
+    // What was looked at in vain, so that each is looked at once.
+    let mut alone = None;
     for (place, piece) in pieces.iter().enumerate() {
         let (start, end) = piece.range();
         let is_latest = chosen.valid.is_empty();
@@ -453,16 +468,12 @@ pub(crate) fn choose(
                 chosen.bad.push((piece.at, bad));
                 continue;
             }
-            let copy = pieces.get(place + 1).filter(|next| {
-                soundness == Soundness::Uncorrectable
-                    && (next.node.version, next.range()) == (piece.node.version, piece.range())
-            });
-            if let Some(copy) = copy
-                && let (bytes, Soundness::Sound) = read(copy.at, INODE_SIZE.saturating_add(copy.node.compressed_size))?
-                && node::data(&copy.node, &bytes).is_ok()
-            {
-                chosen.hidden.push(piece.at);
-                continue;
+            if soundness == Soundness::Uncorrectable && alone != Some((piece.node.version, piece.range())) {
+                if has_sound_copy(piece, pieces.get(place + 1..).unwrap_or(&[]), read)? {
+                    chosen.hidden.push(piece.at);
+                    continue;
+                }
+                alone = Some((piece.node.version, piece.range()));
             }
         }
         covered.add(start, end);
@@ -473,6 +484,22 @@ pub(crate) fn choose(
         chosen.valid.push(*piece);
     }
     Ok(chosen)
+}
+
+/// Whether one of the pieces behind a piece is the same, and its data are sound.
+fn has_sound_copy(
+    piece: &Piece,
+    behind: &[Piece],
+    read: &mut dyn FnMut(NodeAddress, u32) -> Result<(Vec<u8>, Soundness)>,
+) -> Result<bool> {
+    let same = |next: &&Piece| (next.node.version, next.range()) == (piece.node.version, piece.range());
+    for copy in behind.iter().take_while(same) {
+        let (bytes, soundness) = read(copy.at, INODE_SIZE.saturating_add(copy.node.compressed_size))?;
+        if soundness == Soundness::Sound && node::data(&copy.node, &bytes).is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The fragments that valid pieces make: the newest piece has all its bytes, an older one what newer ones leave. Cost: n log n, in whatever order the pieces stand in the file.
@@ -526,7 +553,7 @@ fn states(chosen: &Chosen, fragments: &Fragments, body: &mut Body) {
 mod tests {
     use super::*;
 
-    /// The collector's copy at 0, and at 1,000 the original, whose page reads rightly once more.
+    /// Three copies of one node: of those whose pages read rightly once more none goes before a sound one.
     #[test]
     fn a_sound_copy_goes_before_what_could_not_be_corrected() {
         let data = [7; 16];
@@ -540,7 +567,8 @@ mod tests {
         };
         let whole = [&[0; INODE_SIZE as usize][..], &data].concat();
         let chosen = |spoilt: &[u32], decayed: &[u32]| {
-            let pieces = [0, 1000].map(|at| Piece { at: NodeAddress(at), node: fixed }).to_vec();
+            let soundness = Soundness::Sound;
+            let pieces = [0, 500, 1000].map(|at| Piece { at: NodeAddress(at), node: fixed, soundness }).to_vec();
             let chosen = choose(pieces, &mut |at, _| {
                 let bytes = if decayed.contains(&at.0) { vec![0; whole.len()] } else { whole.clone() };
                 Ok((bytes, if spoilt.contains(&at.0) { Soundness::Uncorrectable } else { Soundness::Sound }))
@@ -550,11 +578,25 @@ mod tests {
             let valid: Vec<_> = chosen.valid.iter().map(|piece| piece.at).collect();
             (places(&valid), places(&chosen.hidden), chosen.bad.len())
         };
-        assert_eq!(chosen(&[], &[]), (vec![1000], vec![0], 0));
-        assert_eq!(chosen(&[1000], &[]), (vec![0], vec![1000], 0));
-        assert_eq!(chosen(&[0, 1000], &[]), (vec![1000], vec![0], 0));
-        assert_eq!(chosen(&[1000], &[0]), (vec![1000], vec![0], 0));
-        assert_eq!(chosen(&[1000], &[1000]), (vec![0], vec![], 1));
+        assert_eq!(chosen(&[], &[]), (vec![1000], vec![500, 0], 0));
+        assert_eq!(chosen(&[1000], &[]), (vec![500], vec![1000, 0], 0));
+        assert_eq!(chosen(&[500, 1000], &[]), (vec![0], vec![1000, 500], 0));
+        assert_eq!(chosen(&[0, 500, 1000], &[]), (vec![1000], vec![500, 0], 0));
+        assert_eq!(chosen(&[500, 1000], &[0]), (vec![1000], vec![500, 0], 0));
+        assert_eq!(chosen(&[1000], &[1000]), (vec![500], vec![0], 1));
+    }
+
+    /// Directories, empty files and truncations have no data: it is the fixed part that counts.
+    #[test]
+    fn of_nodes_without_data_the_sound_copy_goes_first() {
+        let fixed = layout::Inode { version: 5, ..layout::Inode::default() };
+        let pieces = [(0, Soundness::Sound), (1000, Soundness::Uncorrectable)].map(|(at, soundness)| Piece {
+            at: NodeAddress(at),
+            node: fixed,
+            soundness,
+        });
+        let chosen = choose(pieces.to_vec(), &mut |_, _| unreachable!("there are no data")).unwrap();
+        assert_eq!((chosen.valid[0].at, &*chosen.hidden), (NodeAddress(0), &[NodeAddress(1000)][..]));
     }
 
     /// Number 3, called RUBINMIPS, holds what Linux decodes with frequencies of the node's own: equal shares make the code the bits themselves.

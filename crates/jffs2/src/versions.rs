@@ -222,14 +222,14 @@ impl<F: Flash> Jffs2<F> {
         let order = self.medium.order();
         let mut pieces = Vec::new();
         for at in &found.nodes {
-            let bytes = self.bytes_at(*at, INODE_SIZE, Cause::Metadata)?;
+            let (bytes, soundness) = self.bytes_as_read(*at, INODE_SIZE, Cause::Metadata)?;
             let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
             // A node that a summary told of may say of itself what it likes: nobody has looked at it since the mount.
             let length = self.catalogue.node(*at).map_or(0, |node| node.length);
             let is_it = |header: &Header| header.node_type == node_type::INODE && padded(header.total_length) == length;
             let Some(header) = header.filter(is_it) else { continue };
             if let Ok(node) = node::inode(order, &bytes, header.total_length) {
-                pieces.push(Piece { at: *at, node });
+                pieces.push(Piece { at: *at, node, soundness });
             }
         }
         Ok(pieces)

@@ -212,7 +212,8 @@ impl<F: Flash> Jffs2<F> {
         for (id, sequence) in self.xattrs.of_inode(inode) {
             let Some(content) = self.attribute_content(id)? else { continue };
             work::steps(1);
-            let newest = found.entry((content.prefix, &content.name)).or_insert((sequence, id, content));
+            let name: &[u8] = if is_list(content.prefix) { b"" } else { &content.name };
+            let newest = found.entry((content.prefix, name)).or_insert((sequence, id, content));
             if newest.0 < sequence {
                 *newest = (sequence, id, content);
             }
@@ -238,7 +239,7 @@ impl<F: Flash> Jffs2<F> {
 }
 
 /// Whether a prefix is that of an access control list.
-const fn is_list(prefix: u8) -> bool {
+pub(crate) const fn is_list(prefix: u8) -> bool {
     matches!(prefix, xattr_prefix::ACL_ACCESS | xattr_prefix::ACL_DEFAULT)
 }
 

@@ -355,6 +355,35 @@ fn what_was_removed_stays_removed_whatever_an_erase_leaves() {
     assert!(fs.lookup(root, b"removed").is_err());
 }
 
+/// The summary tells of the deletion; its node used to be looked at, found damaged, and the name was back.
+#[test]
+fn a_deletion_whose_node_decays_stays_one() {
+    let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), options()).unwrap();
+    let root = fs.root();
+    let removed = fs.create(root, b"removed", &NewNode::FILE).unwrap();
+    fs.write(removed, 0, Payload::Bytes(&[1; 600])).unwrap();
+    fs.sync(None).unwrap();
+    fs.remove(root, b"removed").unwrap();
+    let filler = fs.create(root, b"filler", &NewNode::FILE).unwrap();
+    for page in 0..8 {
+        fs.write(filler, page * PAGE as u64, Payload::Bytes(&[2; PAGE])).unwrap();
+    }
+    fs.sync(None).unwrap();
+    let mut flash = fs.into_flash();
+    let all = bytes_of(&flash);
+    let deletion = places(&all, b"removed").into_iter().find(|at| all[at - 20..at - 16] == [0; 4]);
+    let deletion = deletion.expect("40 bytes stand before the name, the inode at byte 20");
+    flash.poke(deletion, b"R");
+    let gone = |fs: &Jffs2<StrictFlash>| fs.lookup(root, b"removed").map_err(|error| error.kind);
+    let mut fs = Jffs2::mount(flash, Clock::default(), options()).unwrap();
+    assert_eq!(gone(&fs), Err(ErrorKind::NotFound));
+    fs.account().unwrap();
+    assert_eq!((gone(&fs), fs.damage().is_empty()), (Err(ErrorKind::NotFound), false));
+    churn(&mut fs);
+    let fs = Jffs2::mount(fs.into_flash(), Clock::default(), options()).unwrap();
+    assert_eq!(gone(&fs), Err(ErrorKind::NotFound));
+}
+
 /// A volume on a part that takes no cleanmarkers: what an erase left half done must not be written on.
 #[test]
 fn without_cleanmarkers_a_blank_block_is_erased_before_use() {

@@ -7,7 +7,7 @@ use nandkit_jffs2::catalogue::Owner;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, FlashGeometry, Payload, ReadInto};
-use nandkit_vfs::{Changes, FileSystem, NewNode};
+use nandkit_vfs::{AttributeChange, Changes, FileSystem, NewNode};
 use strict::{StrictFlash, clock};
 
 const BLOCKS: u32 = 24;
@@ -35,6 +35,13 @@ fn volume(summaries: bool) -> StrictFlash {
         let file = fs.create(root, name(number).as_bytes(), &NewNode::FILE).unwrap();
         fs.write(file, 0, Payload::Bytes(&content(number))).unwrap();
     }
+    // Nodes without data: directories, empty files, a mode that was changed.
+    for number in 0..FILES / 4 {
+        let directory = fs.create(root, format!("d{number}").as_bytes(), &NewNode::DIRECTORY).unwrap();
+        let empty = fs.create(directory, b"empty", &NewNode::FILE).unwrap();
+        let mode = Some(0o600 + u16::from(number));
+        fs.set_attributes(empty, &AttributeChange { mode, ..Default::default() }).unwrap();
+    }
     fs.sync(None).unwrap();
     fs.into_flash()
 }
@@ -50,6 +57,11 @@ fn assert_whole(fs: &Jffs2<StrictFlash>, what: &str) {
         assert_eq!(length, expected.len(), "{what}: {}", name(number));
         found.truncate(expected.len());
         assert!(found == expected, "{what}: {}", name(number));
+    }
+    for number in 0..FILES / 4 {
+        let directory = fs.lookup(fs.root(), format!("d{number}").as_bytes()).unwrap();
+        let empty = fs.stat(fs.lookup(directory, b"empty").unwrap()).unwrap();
+        assert_eq!((empty.mode, empty.size), (0o600 + u16::from(number), 0), "{what}: d{number}/empty");
     }
 }
 

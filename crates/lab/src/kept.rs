@@ -77,7 +77,9 @@ impl Kept {
         }
         // A record is written before its origin: a stop between the two leaves the last one alone without.
         let broken_off = known.last().filter(|last| origins.of(last).is_none()).map(RunRecord::key);
-        let broken_off = broken_off.filter(|_| known.iter().rev().skip(1).all(|other| origins.of(other).is_some()));
+        // Where none has one, the records are those of a program that kept none.
+        let broken_off = broken_off
+            .filter(|_| known.len() > 1 && known.iter().rev().skip(1).all(|other| origins.of(other).is_some()));
         for record in known {
             let key = record.key();
             let origin = origins.of(&record);

@@ -98,7 +98,7 @@ pub trait Changes: FileSystem {
 
     /// Gives an inode another name or directory. An existing target is replaced as POSIX says, or refused or exchanged as `flags` say.
     /// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `NoSpace`, `NotSupported` (an exchange, see [`Features`]).
-    /// Cost: two entries written; of a directory also the way up from the target.
+    /// Cost: two entries written; of a directory that comes into another one also the way up from there, or a pass over what is below it.
     fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()>;
 
     /// Makes one inode, or with `None` everything, durable. Errors: `NoSpace`, `Device`. Cost: what has not reached the device yet, and its flush.

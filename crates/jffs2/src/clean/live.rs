@@ -73,8 +73,8 @@ impl<F: Flash> Jffs2<F> {
             return self.collect_attributes(inode, at, &node);
         }
         // A hostile image has names in a file: its data are those of a file all the same.
-        let is_data = body.is_some_and(|body| body.format() == format::REGULAR) && self.range_of(inode, at).is_some();
-        if has_names && !is_data {
+        let is_file = body.is_some_and(|body| body.format() == format::REGULAR);
+        if has_names && !(is_file && self.range_of(inode, at).is_some()) {
             return self.collect_of_directory(inode, at, &node);
         }
         let mut datum = None;

@@ -31,8 +31,8 @@ pub(super) struct Collected {
     pub(super) highest_inode: u32,
     nodes: Vec<(u32, NodeAddress, u32)>,
     pub(super) names: Vec<(NodeAddress, FoundName)>,
-    /// Inodes and versions of nodes that do not count and may come back.
-    ghosts: Vec<(u32, u32)>,
+    /// Nodes that do not count and may come back: whose, the version (of a reference the attribute), where.
+    ghosts: Vec<(Owner, u32, NodeAddress)>,
     attributes: Vec<(u32, u32, NodeAddress)>,
     references: Vec<((u32, u32), u32, NodeAddress)>,
 }
@@ -55,7 +55,6 @@ impl Collected {
                 NodeState::Obsolete => block.dirty += found.length,
             }
         }
-        scan.ghosts.into_iter().for_each(|ghost| self.note_ghost(ghost));
         self.blocks.push(block);
         self.conditions.push(scan.condition);
     }
@@ -64,6 +63,7 @@ impl Collected {
         self.is_jffs2 |= what != What::Obsolete;
         match what {
             What::Obsolete => (Owner::None, NodeState::Obsolete),
+            What::Ghost(sound) => (self.note_ghost(at, *sound), NodeState::Obsolete),
             What::Cleanmarker | What::Summary => (Owner::None, NodeState::Normal),
             What::Unknown => (Owner::None, NodeState::Pristine),
             What::Inode { inode, version } => {
@@ -92,25 +92,52 @@ impl Collected {
         }
     }
 
-    /// Only the numbers of a node.
-    fn note_ghost(&mut self, what: What) {
-        let mut inode = |number: u32| self.highest_inode = self.highest_inode.max(number);
+    /// Of a ghost only the numbers count: what has them must not be taken for it, and it is remembered as one of the nodes that may come back.
+    fn note_ghost(&mut self, at: NodeAddress, what: What) -> Owner {
         match what {
-            What::Inode { inode: number, version } => {
-                inode(number);
-                self.ghosts.push((number, version));
+            What::Inode { inode, version } => {
+                self.highest_inode = self.highest_inode.max(inode);
+                self.ghosts.push((Owner::Inode(inode), version, at));
+                Owner::Inode(inode)
             }
             What::Dirent(name) => {
-                inode(name.parent.max(name.inode));
-                self.ghosts.push((name.parent, name.version));
+                self.highest_inode = self.highest_inode.max(name.parent).max(name.inode);
+                self.ghosts.push((Owner::Inode(name.parent), name.version, at));
+                Owner::Inode(name.parent)
             }
-            What::Xattr { id, .. } => self.xattrs.highest_id = self.xattrs.highest_id.max(id),
-            What::Xref { inode: number, id, sequence } => {
-                inode(number);
+            What::Xattr { id, .. } => {
+                self.xattrs.highest_id = self.xattrs.highest_id.max(id);
+                self.ghosts.push((Owner::Xattr(id), 0, at));
+                Owner::Xattr(id)
+            }
+            What::Xref { inode, id, sequence } => {
+                self.highest_inode = self.highest_inode.max(inode);
                 self.xattrs.highest_id = self.xattrs.highest_id.max(id);
                 self.xattrs.highest_sequence = self.xattrs.highest_sequence.max(sequence & !1);
+                self.ghosts.push((Owner::Xref(inode), id, at));
+                Owner::Xref(inode)
             }
-            What::Obsolete | What::Cleanmarker | What::Summary | What::Unknown => {}
+            What::Obsolete | What::Cleanmarker | What::Summary | What::Unknown | What::Ghost(_) => Owner::None,
+        }
+    }
+
+    /// Puts ghosts to what they belong to, where that is there.
+    fn finish_ghosts(&mut self) {
+        for (owner, number, at) in std::mem::take(&mut self.ghosts) {
+            let nodes = match owner {
+                Owner::Inode(inode) => self.inodes.get_mut(&inode).map(|inode| {
+                    inode.highest_version = inode.highest_version.max(number);
+                    &mut inode.nodes
+                }),
+                Owner::Xattr(id) => self.xattrs.attributes.get_mut(&id).map(|attribute| &mut attribute.nodes),
+                Owner::Xref(inode) => {
+                    self.xattrs.references.get_mut(&(inode, number)).map(|reference| &mut reference.nodes)
+                }
+                Owner::None => None,
+            };
+            if let Some(nodes) = nodes {
+                nodes.push(at);
+            }
         }
     }
 
@@ -137,6 +164,7 @@ impl Collected {
         names::finish(self, medium, damage)?;
         self.finish_attributes(erase_size);
         self.finish_references(erase_size);
+        self.finish_ghosts();
         Ok(())
     }
 
@@ -153,11 +181,6 @@ impl Collected {
         }
         self.inodes = inodes.into_iter().collect();
         self.inodes.entry(ROOT).or_default();
-        for (number, version) in std::mem::take(&mut self.ghosts) {
-            if let Some(inode) = self.inodes.get_mut(&number) {
-                inode.highest_version = inode.highest_version.max(version);
-            }
-        }
     }
 
     fn finish_attributes(&mut self, erase_size: u32) {

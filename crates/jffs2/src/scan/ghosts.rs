@@ -6,17 +6,26 @@ use nandkit_units::BlockIndex;
 
 use super::BlockScan;
 use super::node::{What, Witness};
+use super::walk::{Stretch, Walk};
+use crate::layout::{ByteOrder, node_type};
 use crate::medium::Shape;
 use crate::volume::{Damage, DamageKind};
 
-/// Takes out what must not count although it looks sound now, and marks the names that count only where no other does.
+/// Makes ghosts of what must not count although it looks sound now, and marks the names that count only where no other does.
 ///
 /// * The last page of a block that was written to: it is what the power cut off, and what it was to replace is still there.
 /// * All such pages of a block that was erased in part: whatever counts of it was moved before. Pages are programmed in order, so that a blank page in front of a written one, and in no
 ///   node, tells of such an erase.
 ///
-/// What is taken out is kept in [`BlockScan::ghosts`]. `bytes` is the block, `damage` what its reading met with.
-pub(crate) fn lay(shape: &Shape, block: BlockIndex, bytes: &[u8], scan: &mut BlockScan, damage: &[Damage]) {
+/// `bytes` is the block, `damage` what its reading met with.
+pub(crate) fn lay(
+    order: ByteOrder,
+    shape: &Shape,
+    block: BlockIndex,
+    bytes: &[u8],
+    scan: &mut BlockScan,
+    damage: &[Damage],
+) {
     let page = shape.read_size.max(1);
     let of_block = damage.iter().filter(|damage| damage.kind == DamageKind::Uncorrectable && damage.block == block);
     let spoilt: BTreeSet<u32> = of_block.map(|damage| damage.at.offset(shape.erase_size) / page).collect();
@@ -26,13 +35,14 @@ pub(crate) fn lay(shape: &Shape, block: BlockIndex, bytes: &[u8], scan: &mut Blo
     let has_pages = shape.page_size > 1;
     let last = bytes.iter().rposition(|byte| *byte != 0xFF).unwrap_or(0) as u32 / page;
     let is_torn = has_pages && spoilt.contains(&last);
-    let is_erased = has_pages && is_erased_in_part(page, last, bytes, scan);
-    let BlockScan { found, ghosts, .. } = scan;
-    for found in found {
+    let is_erased = has_pages && is_erased_in_part(order, page, last, bytes, scan);
+    for found in &mut scan.found {
         let pages = found.offset / page..=(found.offset + found.length.max(1) - 1) / page;
         if is_torn && *pages.end() >= last || is_erased && spoilt.range(pages.clone()).next().is_some() {
-            let ghost = std::mem::replace(&mut found.what, What::Obsolete);
-            ghosts.extend((ghost != What::Obsolete).then_some(ghost));
+            match std::mem::replace(&mut found.what, What::Obsolete) {
+                What::Obsolete => {}
+                sound => found.what = What::Ghost(Box::new(sound)),
+            }
         } else if let What::Dirent(name) = &mut found.what
             && spoilt.range(pages).next().is_some()
         {
@@ -41,14 +51,31 @@ pub(crate) fn lay(shape: &Shape, block: BlockIndex, bytes: &[u8], scan: &mut Blo
     }
 }
 
-/// Whether a page in front of the last written one is blank, and no part of a node.
-fn is_erased_in_part(page: u32, last: u32, bytes: &[u8], scan: &BlockScan) -> bool {
-    let mut nodes = scan.found.iter().filter(|found| found.what != What::Obsolete).peekable();
-    bytes.chunks(page as usize).zip(0..last).any(|(bytes, number)| {
-        let (start, end) = (number * page, (number + 1) * page);
-        while nodes.next_if(|found| found.offset + found.length <= start).is_some() {}
-        bytes.iter().all(|byte| *byte == 0xFF) && nodes.peek().is_none_or(|found| found.offset >= end)
-    })
+/// Whether a page in front of the last written one is blank, and no part of a node: sound ones, and what has a sound header and holds blank pages by right, which are summaries (kernels before
+/// 2.6.19 left some in front of them, too), padding, and nodes that are marked obsolete.
+fn is_erased_in_part(order: ByteOrder, page: u32, last: u32, bytes: &[u8], scan: &BlockScan) -> bool {
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    let sound = scan.found.iter().filter(|found| found.what != What::Obsolete);
+    spans.extend(sound.map(|found| (found.offset, found.offset + found.length)));
+    let mut blank_from = None;
+    for stretch in Walk::new(order, bytes) {
+        if let Stretch::Node { start, end, header } = &stretch {
+            let is_summary = header.node_type == node_type::SUMMARY;
+            if is_summary || header.node_type == node_type::PADDING || header.is_obsolete() {
+                spans.push((blank_from.filter(|_| is_summary).unwrap_or(*start), *end));
+            }
+        }
+        blank_from = if let Stretch::Blank { start, .. } = stretch { Some(start) } else { None };
+    }
+    let mut held = vec![false; last as usize];
+    for (start, end) in spans {
+        let pages = (start / page) as usize..(end.div_ceil(page) as usize).min(held.len());
+        if let Some(held) = held.get_mut(pages) {
+            held.fill(true);
+        }
+    }
+    let blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
+    bytes.chunks(page as usize).zip(held).any(|(bytes, held)| !held && blank(bytes))
 }
 
 #[cfg(test)]
@@ -86,12 +113,15 @@ mod tests {
             .iter()
             .map(|page| super::super::uncorrectable(block, NodeAddress(shape.erase_size + page * PAGE)))
             .collect();
-        lay(&shape, block, &bytes, &mut scan, &damage);
-        let of = |what: &What| match what {
-            What::Inode { version, .. } => *version,
-            _ => u32::MAX,
+        lay(ByteOrder::Little, &shape, block, &bytes, &mut scan, &damage);
+        let of = |found: &Found| match &found.what {
+            What::Ghost(ghost) => match **ghost {
+                What::Inode { version, .. } => Some(version),
+                _ => Some(u32::MAX),
+            },
+            _ => None,
         };
-        scan.ghosts.iter().map(of).collect()
+        scan.found.iter().filter_map(of).collect()
     }
 
     #[test]

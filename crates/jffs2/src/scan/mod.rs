@@ -58,15 +58,13 @@ pub(crate) struct BlockScan {
     /// Without gaps from the block's beginning; what is behind the last one is free.
     pub(crate) found: Vec<Found>,
     pub(crate) damage: Vec<Damage>,
-    /// Nodes that do not count, and yet may be found another time: their numbers are not given again, lest they be taken for what has them then.
-    pub(crate) ghosts: Vec<What>,
     /// A node of a type that nobody knows and that forbids something: where, its type.
     pub(crate) forbids: Option<(u32, u16)>,
 }
 
 impl BlockScan {
     fn of(condition: Condition) -> Self {
-        Self { condition, found: Vec::new(), damage: Vec::new(), ghosts: Vec::new(), forbids: None }
+        Self { condition, found: Vec::new(), damage: Vec::new(), forbids: None }
     }
 }
 
@@ -118,7 +116,7 @@ impl<F: Flash> Scan<'_, F> {
         self.read(block, first, shape.erase_size - first, &mut rest, &mut damage)?;
         buffer.extend_from_slice(&rest);
         let mut scan = full::block(self.medium.order(), shape, block, buffer);
-        ghosts::lay(shape, block, buffer, &mut scan, &damage);
+        ghosts::lay(self.medium.order(), shape, block, buffer, &mut scan, &damage);
         scan.damage.append(&mut damage);
         scan.damage.sort();
         Ok(scan)

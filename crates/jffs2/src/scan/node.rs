@@ -19,6 +19,8 @@ pub(crate) enum What {
     Summary,
     /// A node of unknown type that is kept.
     Unknown,
+    /// A node that is sound now and yet does not count: its page may read otherwise next time. It is kept like an obsolete one, which may come back as long as it is on the flash.
+    Ghost(Box<What>),
     /// An inode node.
     Inode {
         /// Whose.

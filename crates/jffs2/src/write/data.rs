@@ -74,9 +74,9 @@ impl<F: Flash> Jffs2<F> {
             let part = part.ok_or_else(|| FsError::new(ErrorKind::InvalidArgument, "data shorter than they say"))?;
             match self.write_in_page(number, from, part) {
                 Ok(count) => written += count,
-                Err(error) if error.kind == ErrorKind::NoSpace && written > 0 => break,
+                Err(error) if runs_out(error.kind) && written > 0 => break,
                 Err(error) => {
-                    if error.kind == ErrorKind::NoSpace && start > old_size {
+                    if runs_out(error.kind) && start > old_size {
                         // All as it was: without the hole, too.
                         self.resize(number, old_size, Urgency::Deletion)?;
                     }
@@ -101,7 +101,7 @@ impl<F: Flash> Jffs2<F> {
             let at = begin + done as u32;
             match self.write_user_piece(number, at, &bytes[done..]) {
                 Ok(consumed) => done += consumed,
-                Err(error) if error.kind == ErrorKind::NoSpace && done > before => break,
+                Err(error) if runs_out(error.kind) && done > before => break,
                 Err(error) => return Err(error),
             }
         }
@@ -174,4 +174,9 @@ impl<F: Flash> Jffs2<F> {
         }
         Ok(())
     }
+}
+
+/// Whether what was written before counts: there is no room for more, or the inode has no version left.
+const fn runs_out(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NoSpace | ErrorKind::NotSupported)
 }

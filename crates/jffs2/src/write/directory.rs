@@ -206,7 +206,7 @@ impl<F: Flash> Jffs2<F> {
         }
         if found.links == 0 && found.retained == 0 {
             self.bury(inode);
-        } else if found.parent == directory && found.entries.is_some() {
+        } else if found.links > 0 && found.parent == directory && found.entries.is_some() {
             // A directory with two names, which a rename that was cut off leaves: up leads its other one now.
             let names =
                 |above: &Inode| above.entries.iter().any(|all| all.iter().any(|(_, entry)| entry.inode == inode));

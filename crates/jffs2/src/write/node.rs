@@ -258,6 +258,7 @@ impl<F: Flash> Jffs2<F> {
             }
             if let Some((start, end)) = range {
                 body.fragments.moved(from, to, start, end);
+                return;
             }
         }
         let Some(entries) = inode.entries.as_mut() else { return };

@@ -16,7 +16,7 @@ use crate::catalogue::{NodeState, Owner};
 use crate::encode::{XattrFields, xattr_node, xref_node};
 use crate::layout::{XATTR_SIZE, XREF_SIZE, xattr_prefix};
 use crate::volume::Jffs2;
-use crate::xattr::{Attribute, AttributeContent, Reference};
+use crate::xattr::{Attribute, AttributeContent, Reference, is_list};
 
 /// The longest name with its prefix (Linux's `XATTR_NAME_MAX`).
 const NAME_MAX: usize = 255;
@@ -70,7 +70,8 @@ impl<F: Flash> Jffs2<F> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for (id, sequence) in self.xattrs.of_inode(inode) {
             let Some(content) = self.attribute_content(id)? else { continue };
-            if content.prefix == prefix && *content.name == *rest {
+            // As for reading: an access control list has no name of its own.
+            if content.prefix == prefix && (*content.name == *rest || is_list(prefix)) {
                 found.push((sequence, id));
             }
         }
