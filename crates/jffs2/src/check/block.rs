@@ -20,16 +20,16 @@ const LOOKS_BLANK: u32 = 256;
 
 const MARKED: &str = "the node is marked obsolete in place, which whoever wrote the block does not do";
 
-/// One block.
-pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex) -> Result<BlockReport> {
+/// One block. `bytes` is working memory.
+pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut Vec<u8>) -> Result<BlockReport> {
     let (medium, shape) = (&volume.medium, volume.medium.shape());
     let mut report = BlockReport::default();
-    let mut bytes = vec![0; shape.erase_size as usize];
+    bytes.resize(shape.erase_size as usize, 0);
     let mut note = |at| report.damage.push(uncorrectable(block, at));
-    let read = medium.read_noting(shape.address(block, 0), &mut bytes, Cause::Recovery, &mut note);
+    let read = medium.read_noting(shape.address(block, 0), bytes, Cause::Recovery, &mut note);
     read.map_err(device)?;
     // Nodes, as a mount finds them; then what a mount does not look at.
-    let scan = full::block(medium.order(), shape, block, &bytes);
+    let scan = full::block(medium.order(), shape, block, bytes);
     report.damage.extend(scan.damage);
     let mut listed = BTreeMap::new();
     for found in &scan.found {
@@ -37,18 +37,18 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex) -> Result<Bl
         listed.insert(found.offset, found.clone());
     }
     let free_from = scan.found.last().map_or(0, |last| last.offset + last.length);
-    for stretch in Walk::new(medium.order(), &bytes) {
+    for stretch in Walk::new(medium.order(), bytes) {
         match stretch {
             Stretch::Node { start, end, header } => {
                 let last = end == free_from && end < shape.erase_size;
-                Node { volume, bytes: &bytes, listed: &listed, block, start, end, header, last }.check(&mut report);
+                Node { volume, bytes, listed: &listed, block, start, end, header, last }.check(&mut report);
             }
             Stretch::Blank { start, end } => report.bytes.blank += u64::from(end - start),
             Stretch::Zeroes { start, end } => report.bytes.padding += u64::from(end - start),
             Stretch::Junk { start, end, .. } => report.bytes.damaged += u64::from(end - start),
         }
     }
-    if looks_blank(medium.order(), shape.cleanmarker, &bytes) {
+    if looks_blank(medium.order(), shape.cleanmarker, bytes) {
         for damage in report.damage.iter_mut().filter(|damage| damage.kind != DamageKind::Uncorrectable) {
             damage.kind = DamageKind::FreeSpace;
         }

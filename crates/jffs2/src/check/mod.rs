@@ -100,11 +100,12 @@ impl<F: Flash> Jffs2<F> {
     /// `parallel` as in [`crate::MountOptions`]; the result does not depend on it. Errors: `Device`. Cost: one pass over the device and one over the inodes' nodes.
     pub fn check(&self, parallel: bool) -> Result<CheckReport> {
         let blocks = self.catalogue.blocks.len() as u32;
-        let check = |block| self.check_block(BlockIndex(block));
+        let check = |buffer: &mut Vec<u8>, block| self.check_block(BlockIndex(block), buffer);
         let reports: Vec<BlockReport> = if parallel {
-            (0..blocks).into_par_iter().map(check).collect::<Result<_>>()?
+            (0..blocks).into_par_iter().map_init(Vec::new, check).collect::<Result<_>>()?
         } else {
-            (0..blocks).map(check).collect::<Result<_>>()?
+            let mut buffer = Vec::new();
+            (0..blocks).map(|block| check(&mut buffer, block)).collect::<Result<_>>()?
         };
         let mut report = CheckReport::default();
         let mut found: Vec<Damage> = Vec::new();
@@ -145,12 +146,12 @@ impl<F: Flash> Jffs2<F> {
         Paths::of(&self.inodes).path(inode)
     }
 
-    fn check_block(&self, block: BlockIndex) -> Result<BlockReport> {
+    fn check_block(&self, block: BlockIndex, buffer: &mut Vec<u8>) -> Result<BlockReport> {
         let bad = self.catalogue.block(block).is_some_and(|block| block.queue == Queue::Bad);
         if bad || self.medium.is_bad(block) {
             return Ok(BlockReport::default());
         }
-        block::check(self, block)
+        block::check(self, block, buffer)
     }
 }
 

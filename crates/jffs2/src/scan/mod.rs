@@ -89,7 +89,7 @@ impl<F: Flash> Scan<'_, F> {
         }
     }
 
-    /// One block. `buffer` is working memory.
+    /// One block. `buffer` is working memory, which holds a block: what is read of it stands where it stands in the block.
     pub(crate) fn block(&self, block: BlockIndex, buffer: &mut Vec<u8>) -> Result<BlockScan, FlashError> {
         if self.medium.is_bad(block) {
             return Ok(BlockScan::of(Condition::Bad));
@@ -98,23 +98,23 @@ impl<F: Flash> Scan<'_, F> {
         let in_oob = matches!(shape.cleanmarker, Cleanmarker::Oob { .. });
         let has_marker = in_oob && self.medium.has_cleanmarker(block, MOUNT)?;
         let mut damage = Vec::new();
+        buffer.resize(shape.erase_size as usize, 0);
         if self.summaries
             && let Some(scan) = self.by_summary(block, buffer, &mut damage)?
         {
             return Ok(scan);
         }
         let first = EMPTY.next_multiple_of(shape.page_size.max(1)).min(shape.erase_size);
-        self.read(block, 0, first, buffer, &mut damage)?;
-        if let Some(condition) = self.looks_blank(block, buffer, has_marker)? {
+        let (begin, rest) = buffer.split_at_mut(first as usize);
+        self.read(block, 0, begin, &mut damage)?;
+        if let Some(condition) = self.looks_blank(block, begin, has_marker)? {
             let mut scan = BlockScan { damage, ..BlockScan::of(condition) };
             if condition == Condition::Ready && shape.cleanmarker == Cleanmarker::Inline {
                 scan.found.push(Found { offset: 0, length: HEADER_SIZE, what: What::Cleanmarker });
             }
             return Ok(scan);
         }
-        let mut rest = Vec::new();
-        self.read(block, first, shape.erase_size - first, &mut rest, &mut damage)?;
-        buffer.extend_from_slice(&rest);
+        self.read(block, first, rest, &mut damage)?;
         let mut scan = full::block(self.medium.order(), shape, block, buffer);
         ghosts::lay(self.medium.order(), shape, block, buffer, &mut scan, &damage);
         scan.damage.append(&mut damage);
@@ -126,12 +126,9 @@ impl<F: Flash> Scan<'_, F> {
         &self,
         block: BlockIndex,
         offset: u32,
-        length: u32,
-        into: &mut Vec<u8>,
+        into: &mut [u8],
         damage: &mut Vec<Damage>,
     ) -> Result<(), FlashError> {
-        into.clear();
-        into.resize(length as usize, 0);
         let at = self.medium.shape().address(block, offset);
         self.medium.read_noting(at, into, MOUNT, &mut |at| damage.push(uncorrectable(block, at)))
     }
@@ -180,18 +177,19 @@ impl<F: Flash> Scan<'_, F> {
     fn by_summary(
         &self,
         block: BlockIndex,
-        buffer: &mut Vec<u8>,
+        buffer: &mut [u8],
         damage: &mut Vec<Damage>,
     ) -> Result<Option<BlockScan>, FlashError> {
         let (shape, order) = (self.medium.shape(), self.medium.order());
         let tail = shape.page_size.max(crate::layout::SUMMARY_MARKER_SIZE).min(shape.erase_size);
         let mut unreadable = Vec::new();
-        self.read(block, shape.erase_size - tail, tail, buffer, &mut unreadable)?;
-        if !unreadable.is_empty() || !summary::is_marked(order, buffer) {
+        let (before, end) = buffer.split_at_mut((shape.erase_size - tail) as usize);
+        self.read(block, shape.erase_size - tail, end, &mut unreadable)?;
+        if !unreadable.is_empty() || !summary::is_marked(order, end) {
             // What could not be read is found, and told, by the full scan.
             return Ok(None);
         }
-        let Some(length) = summary::length(order, buffer, shape.erase_size) else {
+        let Some(length) = summary::length(order, end, shape.erase_size) else {
             damage.push(useless(
                 block,
                 shape.address(block, shape.erase_size - 8).0,
@@ -200,13 +198,10 @@ impl<F: Flash> Scan<'_, F> {
             return Ok(None);
         };
         let start = shape.erase_size - length;
-        if length > tail {
-            let mut before = Vec::new();
-            self.read(block, start, length - tail, &mut before, &mut unreadable)?;
-            before.extend_from_slice(buffer);
-            *buffer = before;
+        if let Some(before) = before.get_mut(start as usize..) {
+            self.read(block, start, before, &mut unreadable)?;
         }
-        let bytes = buffer.get(buffer.len() - length as usize..).unwrap_or(buffer);
+        let bytes = buffer.get(start as usize..).unwrap_or(&[]);
         let mut failed = None;
         let mut references = Vec::new();
         let mut xref = |offset: u32| -> Option<What> {
