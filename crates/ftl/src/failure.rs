@@ -17,8 +17,12 @@ pub(crate) enum Failure {
     /// An earlier failure stopped the layer.
     Halted(Box<Halt>),
     /// The options, or what is on the chip, do not fit.
-    Unfit(String),
+    Unfit(Box<Misfit>),
 }
+
+/// What does not fit, and what would.
+#[derive(Clone, Debug)]
+pub(crate) struct Misfit(String);
 
 /// What stopped a layer: the kind of its failure, and the first cause in words.
 #[derive(Clone, Debug)]
@@ -30,6 +34,11 @@ pub(crate) struct Halt {
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
+    #[cold]
+    pub fn unfit(detail: impl Into<String>) -> Self {
+        Self::Unfit(Box::new(Misfit(detail.into())))
+    }
+
     /// Whether the block is at fault and another one may do.
     pub fn is_bad_block(&self) -> bool {
         matches!(self, Self::Flash(error) if is_block_failure(error.kind))
@@ -51,7 +60,7 @@ impl Failure {
                 at,
                 "the rest of the page is lost: write the whole page to replace it",
             ),
-            Self::Unfit(detail) => BlockError::new(ErrorKind::Corrupt, operation, at, detail),
+            Self::Unfit(misfit) => BlockError::new(ErrorKind::Corrupt, operation, at, misfit.0),
             Self::Halted(halt) => BlockError::new(kind_for_host(halt.kind), operation, at, halt.why),
             Self::Flash(error) => {
                 BlockError::new(kind_for_host(error.kind), operation, at, "the flash refused").caused_by(*error)

@@ -45,7 +45,7 @@ pub(crate) struct Piece {
 }
 
 fn unfit<T>(detail: String) -> Outcome<T> {
-    Err(Failure::Unfit(detail))
+    Err(Failure::unfit(detail))
 }
 
 impl Shape {

@@ -117,23 +117,42 @@ const fn check(low: u64, sequence: u64) -> u64 {
     mixed >> 40
 }
 
+/// The fields but for the sequence number: bits 0..48.
+#[inline]
+pub(crate) const fn pack(role: Role, flags: u8, block: u32, offset: u32) -> u64 {
+    (role as u8 | flags) as u64 | (block as u64) << 8 | ((offset & 0xFFFF) as u64) << 32
+}
+
+/// What [`pack`] has packed.
+pub(crate) const fn unpack(packed: u64) -> (Role, u8, u32, u32) {
+    let first = packed as u8;
+    // In range: three bits, eight roles.
+    let role = Role::ALL[(first & 7) as usize];
+    (role, first & !7, (packed >> 8) as u32 & NO_BLOCK, (packed >> 32) as u32 & 0xFFFF)
+}
+
+#[cold]
+const fn small_page_head(first: u64) -> u64 {
+    first & 0xFF_FFFF_FFFF | 0xFF << 40 | first >> 40 << 48
+}
+
 impl TagFormat {
     pub const fn new(page_size: u32) -> Self {
         Self { small_page: page_size <= 512 }
     }
 
-    /// The OOB image of a tag.
+    /// The OOB image of a tag: of its packed fields and a sequence number. Runs for each page.
     #[inline]
-    pub fn encode(self, tag: Tag) -> [u8; TAG_BYTES] {
-        let low =
-            u64::from(tag.role as u8 | tag.flags) | u64::from(tag.block) << 8 | u64::from(tag.offset & 0xFFFF) << 32;
-        let sequence = tag.sequence & SEQUENCE_MASK;
-        let check = check(low, sequence);
+    pub fn image(self, packed: u64, sequence: u64) -> [u8; TAG_BYTES] {
+        let sequence = sequence & SEQUENCE_MASK;
+        let check = check(packed, sequence);
         // The 120 bits as two words, moved around the marker.
-        let (first, second) = (low | sequence << SEQUENCE_SHIFT, sequence >> 16 | check << 32);
+        let (first, second) = (packed | sequence << SEQUENCE_SHIFT, sequence >> 16 | check << 32);
         let tail = first >> 56 | second << 8;
-        let head =
-            if self.small_page { first & 0xFF_FFFF_FFFF | 0xFF << 40 | first >> 40 << 48 } else { first << 8 | 0xFF };
+        let mut head = first << 8 | 0xFF;
+        if self.small_page {
+            head = small_page_head(first);
+        }
         let mut image = [0; TAG_BYTES];
         let (low_half, high_half) = image.split_at_mut(8);
         low_half.copy_from_slice(&head.to_le_bytes());
@@ -153,17 +172,8 @@ impl TagFormat {
         if (raw >> CHECK_SHIFT) as u64 != check(low, sequence) {
             return TagRead::Bad;
         }
-        let first = low as u8;
-        match Role::ALL.get(usize::from(first & 7)) {
-            Some(&role) => TagRead::Valid(Tag {
-                role,
-                flags: first & !7,
-                block: (low >> 8) as u32 & NO_BLOCK,
-                offset: (low >> 32) as u32 & 0xFFFF,
-                sequence,
-            }),
-            None => TagRead::Bad,
-        }
+        let (role, flags, block, offset) = unpack(low);
+        TagRead::Valid(Tag { role, flags, block, offset, sequence })
     }
 }
 
@@ -183,12 +193,16 @@ mod tests {
         for (sequence, opens) in [(SEQUENCE_END, true), (SEQUENCE_END + 1, false)] {
             let mut chip = ContentChip::new(&spec, 1).unwrap();
             let tag = Tag { role: Role::Open, flags: 0, block: 1, offset: 0, sequence };
-            let oob = TagFormat::new(spec.geometry.page_size).encode(tag);
+            let oob = encode(TagFormat::new(spec.geometry.page_size), tag);
             let program = PageProgram { oob: &oob, ..PageProgram::bytes(0, &[]) };
             chip.program(&Context::default(), BlockIndex(40).page(0), program).unwrap();
             let attached = crate::BlockMapFtl::attach(chip, crate::BlockMapOptions::default());
             assert_eq!(attached.is_ok(), opens, "{:?}", attached.err());
         }
+    }
+
+    fn encode(format: TagFormat, tag: Tag) -> [u8; TAG_BYTES] {
+        format.image(pack(tag.role, tag.flags, tag.block, tag.offset), tag.sequence)
     }
 
     const TAG: Tag = Tag {
@@ -206,7 +220,7 @@ mod tests {
             for role in Role::ALL {
                 for flags in [0, flag::MIGRATED, flag::LAST | flag::FULL, flag::POISON, flag::TOMB] {
                     let tag = Tag { role, flags, ..TAG };
-                    let image = format.encode(tag);
+                    let image = encode(format, tag);
                     assert_eq!(image[marker], 0xFF);
                     assert_eq!(format.decode(&image), TagRead::Valid(tag));
                 }
@@ -218,7 +232,7 @@ mod tests {
     #[test]
     fn damage_is_noticed() {
         let format = TagFormat::new(2048);
-        let image = format.encode(TAG);
+        let image = encode(format, TAG);
         for bit in 8..128 {
             let mut damaged = image;
             damaged[bit / 8] ^= 1 << (bit % 8);

@@ -153,12 +153,7 @@ impl<S: Store> NandChip<S> {
         let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(block) = from.first().map(|at| at.block) else { return Done::immediately(context) };
         let units = (shared.schedule.unit(block), shared.schedule.unit(to.block));
-        let mut done = Done::immediately(context);
-        for (page, from) in (to.page..).zip(from) {
-            let context = Context { issued: done.completed, ..*context };
-            let array = self.times.copy(from.page, page);
-            done = done.and(shared.schedule.copy(&self.times, units, &context, run.transfer, array));
-        }
+        let done = shared.schedule.copies(&self.times, units, context, run.transfer, (from, to.page));
         self.counters.copies += from.len() as u64;
         self.store.copy_run(slot, from, Place { slot: run.slot, page: to.page }, oob);
         let end = to.page + from.len() as u32;

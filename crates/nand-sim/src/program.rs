@@ -20,12 +20,16 @@ impl<S: Store> NandChip<S> {
     }
 
     /// Whether the program may happen at all; nothing has changed if not.
-    #[inline(always)]
     pub(crate) fn admit_program(&mut self, at: PageAddress, program: &PageProgram<'_>) -> Result<BlockState> {
-        if let Err(rule) = self.rules.check_shape(at, program) {
+        self.admit_sizes(at, program.column, program.data.len(), program.oob.len())
+    }
+
+    #[inline(always)]
+    fn admit_sizes(&mut self, at: PageAddress, column: u32, length: usize, oob_length: usize) -> Result<BlockState> {
+        if let Err(rule) = self.rules.check_shape(at, column, length, oob_length) {
             return Err(misuse(Operation::Program, at, rule));
         }
-        self.admit_target(Operation::Program, at, program.column, program.data.len() as u32)
+        self.admit_target(Operation::Program, at, column, length as u32)
     }
 
     /// The same for any operation that programs a page of the device.
@@ -54,18 +58,20 @@ impl<S: Store> NandChip<S> {
         at: PageAddress,
         program: &PageProgram<'_>,
     ) -> Result<Done> {
-        let state = self.admit_program(at, program)?;
-        let transfer = self.times.transfer(program.data.len() + program.oob.len());
+        // Looked at once: the layers above and below have them in memory, and writes in between would let them be loaded again and again.
+        let (column, length, oob_length) = (program.column, program.data.len(), program.oob.len());
+        let state = self.admit_sizes(at, column, length, oob_length)?;
+        let transfer = self.times.transfer(length + oob_length);
         let array = self.times.program(at.page);
         let done = self.schedule_write(context, at.block, transfer, array);
         self.counters.programs += 1;
-        self.put(context, at, &state, program);
+        let place = self.land(context, at, &state, column, length as u32);
+        self.store.program(place, program);
         self.settle(Operation::Program, at, &state, (done.completed, done.busy))?;
         Ok(done)
     }
 
     /// Stores a program that was admitted.
-    #[inline(always)]
     pub(crate) fn put(&mut self, context: &Context, at: PageAddress, state: &BlockState, program: &PageProgram<'_>) {
         let place = self.land(context, at, state, program.column, program.data.len() as u32);
         self.store.program(place, program);

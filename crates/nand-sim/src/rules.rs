@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use nandkit_flash::PageProgram;
 use nandkit_units::{BlockIndex, FlashGeometry, PageAddress};
 
 use crate::blocks::BlockState;
@@ -28,7 +27,7 @@ pub struct Rules {
     copyback: CopybackReach,
     multi_plane: PlaneRule,
     /// A word per page: programs in the top byte, programmed units below. Only where [`BlockState::next_page`] does not tell all.
-    pages: Option<WordTables>,
+    pages: Option<WordTables<1>>,
 }
 
 impl Rules {
@@ -46,27 +45,32 @@ impl Rules {
         }
     }
 
-    /// Whether a program has a shape that the chip takes, wherever it goes.
+    /// Whether a program of `length` data bytes from `column` on and so many OOB bytes has a shape that the chip takes, wherever it goes.
     #[inline]
-    pub fn check_shape(&self, at: PageAddress, program: &PageProgram<'_>) -> Result<(), Broken> {
+    pub fn check_shape(&self, at: PageAddress, column: u32, length: usize, oob_length: usize) -> Result<(), Broken> {
         let geometry = &self.geometry;
         if !geometry.contains(at) {
             return Err("the page is outside the device");
         }
-        let length = program.data.len();
-        if program.column == 0 && length == geometry.page_size as usize {
-            // The whole page: what nearly every program is.
-        } else if length as u64 + u64::from(program.column) > u64::from(geometry.page_size) {
-            return Err("the data reach past the end of the page");
-        } else if !program.column.is_multiple_of(geometry.write_unit)
-            || !length.is_multiple_of(geometry.write_unit as usize)
-        {
-            return Err("column and length must be multiples of the write unit");
-        }
-        if program.oob.len() > geometry.oob_size as usize {
+        if oob_length > geometry.oob_size as usize {
             return Err("the OOB bytes are more than the page has");
         }
-        if length == 0 && program.oob.is_empty() {
+        if column == 0 && length == geometry.page_size as usize {
+            // The whole page: what nearly every program is.
+            return Ok(());
+        }
+        self.check_part(column, length, oob_length)
+    }
+
+    fn check_part(&self, column: u32, length: usize, oob_length: usize) -> Result<(), Broken> {
+        let geometry = &self.geometry;
+        if length as u64 + u64::from(column) > u64::from(geometry.page_size) {
+            return Err("the data reach past the end of the page");
+        }
+        if !column.is_multiple_of(geometry.write_unit) || !length.is_multiple_of(geometry.write_unit as usize) {
+            return Err("column and length must be multiples of the write unit");
+        }
+        if length == 0 && oob_length == 0 {
             return Err("a program needs data or OOB bytes");
         }
         Ok(())
@@ -92,7 +96,7 @@ impl Rules {
         let word = state
             .slot()
             .and_then(|slot| pages.words(slot).get(page as usize))
-            .map_or(0, |word| word.load(Ordering::Relaxed));
+            .map_or(0, |[word]| word.load(Ordering::Relaxed));
         if word >> COUNT_SHIFT >= self.partial_programs {
             return Err("the page was programmed as often as the part allows since its block's erase");
         }
@@ -120,7 +124,7 @@ impl Rules {
             return;
         }
         let units = self.units(column, length);
-        if let Some(word) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
+        if let Some([word]) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
             let old = word.load(Ordering::Relaxed);
             word.store((old | units) + (1 << COUNT_SHIFT), Ordering::Relaxed);
         }
@@ -157,12 +161,12 @@ impl Rules {
     /// What is remembered of a page, to be saved; 0 where nothing is.
     pub fn page_word(&self, slot: usize, page: u32) -> u64 {
         let word = self.pages.as_ref().and_then(|pages| pages.words(slot).get(page as usize));
-        word.map_or(0, |word| word.load(Ordering::Relaxed))
+        word.map_or(0, |[word]| word.load(Ordering::Relaxed))
     }
 
     /// Puts back what was saved.
     pub fn set_page_word(&mut self, slot: usize, page: u32, saved: u64) {
-        if let Some(word) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
+        if let Some([word]) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
             word.store(saved, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,6 @@
 //! When every operation starts and ends: one queue per die and per channel.
 
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
 
 use crate::spec::{ChipSpec, PageTimes};
 
@@ -61,6 +61,16 @@ impl Times {
         if self.copy == 0 { self.read(from) + self.program(to) } else { self.copy }
     }
 
+    /// A copyback, where it takes the same time for all pages.
+    #[inline]
+    fn any_copy(&self) -> Option<u64> {
+        match (self.copy, self.read.as_slice(), self.program.as_slice()) {
+            (0, [read], [program]) => Some(read + program),
+            (0, ..) => None,
+            (copy, ..) => Some(copy),
+        }
+    }
+
     /// The bus transfer of so many bytes, rounded up to whole nanoseconds.
     #[inline]
     pub fn transfer(&self, bytes: usize) -> u64 {
@@ -84,6 +94,19 @@ pub struct Schedule {
 pub struct Unit {
     die: usize,
     channel: usize,
+}
+
+/// Occupies the channel for a transfer that can begin at `ready`; returns its end.
+#[inline]
+fn occupy(channel_free: &mut [u64], unit: Unit, ready: u64, time: u64) -> u64 {
+    match channel_free.get_mut(unit.channel) {
+        Some(free) => {
+            let end = ready.max(*free).saturating_add(time);
+            *free = end;
+            end
+        }
+        None => ready,
+    }
 }
 
 impl Schedule {
@@ -122,36 +145,30 @@ impl Schedule {
         self.die_free.get(unit.die).copied().unwrap_or(0).max(context.issued.0)
     }
 
-    /// Occupies the channel for a transfer that can begin at `ready`; returns its end.
-    #[inline]
-    fn transfer(&mut self, unit: Unit, ready: u64, time: u64) -> u64 {
-        if time == 0 {
-            return ready;
-        }
-        match self.channel_free.get_mut(unit.channel) {
-            Some(free) => {
-                let end = ready.max(*free).saturating_add(time);
-                *free = end;
-                end
-            }
-            None => ready,
-        }
-    }
-
     /// A transfer to the die, then array time: program, and erase with no transfer.
     #[inline]
     pub fn write(&mut self, times: &Times, unit: Unit, context: &Context, transfer: u64, array: u64) -> Done {
-        let ready = self.die_start(unit, context).saturating_add(times.command);
-        let end = self.transfer(unit, ready, transfer).saturating_add(array);
-        self.end(unit, end);
-        Done { completed: Nanos(end), busy: Nanos(times.command + transfer + array), corrected_bits: 0 }
+        // Times and transfers of a checked spec are far from the end of 64 bits.
+        let busy = times.command + transfer + array;
+        let Self { die_free, channel_free, .. } = self;
+        let mut end = context.issued.0;
+        if let Some(free) = die_free.get_mut(unit.die) {
+            let start = end.max(*free);
+            end = start.saturating_add(busy);
+            if transfer != 0 {
+                let ready = start.saturating_add(times.command);
+                end = occupy(channel_free, unit, ready, transfer).saturating_add(array);
+            }
+            *free = end;
+        }
+        Done { completed: Nanos(end), busy: Nanos(busy), corrected_bits: 0 }
     }
 
     /// Array time, then a transfer from the die.
     #[inline]
     pub fn read(&mut self, times: &Times, unit: Unit, context: &Context, array: u64, transfer: u64) -> Done {
         let ready = self.die_start(unit, context).saturating_add(times.command).saturating_add(array);
-        let end = self.transfer(unit, ready, transfer);
+        let end = if transfer == 0 { ready } else { occupy(&mut self.channel_free, unit, ready, transfer) };
         self.end(unit, end);
         Done { completed: Nanos(end), busy: Nanos(times.command + transfer + array), corrected_bits: 0 }
     }
@@ -173,6 +190,38 @@ impl Schedule {
         }
         let done = self.write(times, to, context, transfer, array);
         self.end(from, done.completed.0);
+        done
+    }
+
+    /// Copies to the pages of a block from `to_page` on, each issued when the one before it has ended: the same as [`Schedule::copy`] for each. Behind the
+    /// first nothing can be in the way: both dies and the channel were its own.
+    #[inline]
+    pub fn copies(
+        &mut self,
+        times: &Times,
+        (from_unit, to_unit): (Unit, Unit),
+        context: &Context,
+        transfer: u64,
+        (from, to_page): (&[PageAddress], u32),
+    ) -> Done {
+        let Some((first, rest)) = from.split_first() else { return Done::immediately(context) };
+        let mut done = self.copy(times, (from_unit, to_unit), context, transfer, times.copy(first.page, to_page));
+        let Some(last) = rest.last() else { return done };
+        let last_page = to_page + rest.len() as u32;
+        let arrays = match times.any_copy() {
+            Some(copy) => copy * rest.len() as u64,
+            None => rest.iter().zip(to_page + 1..).map(|(from, to)| times.copy(from.page, to)).sum(),
+        };
+        let busy = (times.command + transfer) * rest.len() as u64 + arrays;
+        done.busy += Nanos(busy);
+        done.completed = Nanos(done.completed.0.saturating_add(busy));
+        self.end(to_unit, done.completed.0);
+        self.end(from_unit, done.completed.0);
+        if transfer != 0
+            && let Some(free) = self.channel_free.get_mut(to_unit.channel)
+        {
+            *free = done.completed.0.saturating_sub(times.copy(last.page, last_page));
+        }
         done
     }
 }
@@ -235,6 +284,38 @@ mod tests {
         assert_eq!((done.completed.0, done.busy.0), (130, 100));
         assert_eq!(schedule.write(&times, a, &at(0), 0, 1).completed.0, 131);
         assert_eq!(schedule.write(&times, b, &at(0), 0, 1).completed.0, 131);
+    }
+
+    /// Of copies inside a die and between dies, on idle and busy units, with and without a transfer, with times by page type.
+    #[test]
+    fn a_run_of_copies_takes_the_time_of_its_copies() {
+        let geometry = FlashGeometry { dies: 4, channels: 2, ..FlashGeometry::default() };
+        let from: Vec<PageAddress> = [3, 9, 4, 0, 6].map(|page| BlockIndex(0).page(page)).to_vec();
+        for case in 0..48u64 {
+            let mut spec = spec(1000, case % 2 * 7);
+            if case % 3 == 0 {
+                spec.timing.program_ns = PageTimes::ByType(vec![10, 20, 40]);
+            }
+            spec.timing.copy_ns = if case % 3 == 1 { 500 } else { 0 };
+            let times = Times::new(&spec);
+            let mut one = Schedule::new(&geometry, case % 4 != 0);
+            let units = (one.unit(BlockIndex(0)), one.unit(BlockIndex(case as u32 % 5)));
+            one.write(&times, units.1, &at(5), case % 7 * 100, 300);
+            one.read(&times, one.unit(BlockIndex(2)), &at(case * 20), 90, 1000);
+            let mut other = one.clone();
+            let transfer = case % 5 * 16;
+            for length in 0..=from.len() {
+                let from = &from[..length];
+                let run = one.copies(&times, units, &at(case * 30), transfer, (from, 2));
+                let mut each = Done::immediately(&at(case * 30));
+                for (source, page) in from.iter().zip(2..) {
+                    let array = times.copy(source.page, page);
+                    each = each.and(other.copy(&times, units, &at(each.completed.0), transfer, array));
+                }
+                assert_eq!(run, each, "case {case}, {length} copies");
+                assert_eq!((&one.die_free, &one.channel_free), (&other.die_free, &other.channel_free), "case {case}");
+            }
+        }
     }
 
     #[test]

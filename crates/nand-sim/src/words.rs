@@ -7,33 +7,36 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// For each slot a table of the same number of words, copy-on-write.
+/// The words of one page.
+pub type PageWords<const WORDS: usize> = [AtomicU64; WORDS];
+
+/// For each slot a table of the same number of pages with `WORDS` words each, copy-on-write.
 #[derive(Clone, Debug)]
-pub struct WordTables {
-    tables: Vec<Arc<[AtomicU64]>>,
-    words: usize,
+pub struct WordTables<const WORDS: usize> {
+    tables: Vec<Arc<[PageWords<WORDS>]>>,
+    pages: usize,
 }
 
-impl WordTables {
-    /// No slots yet; each will have `words` words.
-    pub const fn new(words: usize) -> Self {
-        Self { tables: Vec::new(), words }
+impl<const WORDS: usize> WordTables<WORDS> {
+    /// No slots yet; each will have `pages` pages.
+    pub const fn new(pages: usize) -> Self {
+        Self { tables: Vec::new(), pages }
     }
 
     /// Adds a slot whose words are 0.
     pub fn add(&mut self) {
-        self.tables.push((0..self.words).map(|_| AtomicU64::new(0)).collect());
+        self.tables.push((0..self.pages).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect());
     }
 
-    /// The slot's words, for reading. Empty for a slot that does not exist.
+    /// The slot's words by page, for reading. Empty for a slot that does not exist.
     #[inline]
-    pub fn words(&self, slot: usize) -> &[AtomicU64] {
+    pub fn words(&self, slot: usize) -> &[PageWords<WORDS>] {
         self.tables.get(slot).map_or(&[], |table| table)
     }
 
-    /// The slot's words, for writing: nobody else sees what is written. Empty for a slot that does not exist.
-    #[inline]
-    pub fn words_mut(&mut self, slot: usize) -> &[AtomicU64] {
+    /// The slot's words by page, for writing: nobody else sees what is written. Empty for a slot that does not exist.
+    #[inline(always)]
+    pub fn words_mut(&mut self, slot: usize) -> &[PageWords<WORDS>] {
         let Some(table) = self.tables.get_mut(slot) else { return &[] };
         if Arc::strong_count(table) != 1 {
             *table = copy(table);
@@ -45,15 +48,15 @@ impl WordTables {
 
     /// Sets every word of the slot to 0.
     pub fn clear(&mut self, slot: usize) {
-        for word in self.words_mut(slot) {
+        for word in self.words_mut(slot).as_flattened() {
             word.store(0, Ordering::Relaxed);
         }
     }
 }
 
 #[cold]
-fn copy(table: &[AtomicU64]) -> Arc<[AtomicU64]> {
-    table.iter().map(|word| AtomicU64::new(word.load(Ordering::Relaxed))).collect()
+fn copy<const WORDS: usize>(table: &[PageWords<WORDS>]) -> Arc<[PageWords<WORDS>]> {
+    table.iter().map(|words| words.each_ref().map(|word| AtomicU64::new(word.load(Ordering::Relaxed)))).collect()
 }
 
 #[cfg(test)]
@@ -62,17 +65,17 @@ mod tests {
 
     #[test]
     fn snapshots_do_not_see_later_writes() {
-        let mut tables = WordTables::new(2);
+        let mut tables = WordTables::<1>::new(2);
         tables.add();
-        tables.words_mut(0)[1].store(7, Ordering::Relaxed);
+        tables.words_mut(0)[1][0].store(7, Ordering::Relaxed);
         let snapshot = tables.clone();
-        tables.words_mut(0)[1].store(8, Ordering::Relaxed);
-        assert_eq!(snapshot.words(0)[1].load(Ordering::Relaxed), 7);
-        assert_eq!(tables.words(0)[1].load(Ordering::Relaxed), 8);
+        tables.words_mut(0)[1][0].store(8, Ordering::Relaxed);
+        assert_eq!(snapshot.words(0)[1][0].load(Ordering::Relaxed), 7);
+        assert_eq!(tables.words(0)[1][0].load(Ordering::Relaxed), 8);
         let mut other = snapshot.clone();
         drop(snapshot);
         other.clear(0);
-        assert_eq!(other.words(0)[1].load(Ordering::Relaxed), 0);
+        assert_eq!(other.words(0)[1][0].load(Ordering::Relaxed), 0);
         assert!(tables.words(3).is_empty());
     }
 }

@@ -24,14 +24,18 @@ pub enum Generator {
 }
 
 /// Which bytes: what `generator` makes for (`record`, `version`), from byte `offset` on.
+///
+/// The order in memory is fixed so that in a [`Payload`] the record lies where a slice has its length: [`Payload::len`] loads that word before it knows which of
+/// the two it has, and two halves stored one by one would make it wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub struct Description {
-    /// The record's number; its meaning is the workload's.
-    pub record: u64,
     /// How often the record was written before.
     pub version: u32,
     /// The first byte within the record's endless stream.
     pub offset: u32,
+    /// The record's number; its meaning is the workload's.
+    pub record: u64,
     /// The rule.
     pub generator: Generator,
 }

@@ -32,31 +32,46 @@ impl<F: Flash> Base<F> {
         source: impl Fn(u32) -> Option<(PageAddress, bool)>,
     ) -> Outcome<Vec<u32>> {
         let Filling { cause, lbn, target, first, full, .. } = filling;
-        let end = filling.end.max(first + 1);
+        let last = filling.end.max(first + 1) - 1;
         let mut lost = Vec::new();
         self.begin_copies();
-        for offset in first..end {
-            let mut flags = 0;
-            if offset + 1 == end {
-                // Whether the block is full is known when all other pages are in it.
-                self.finish_copies(chain, cause, &mut lost)?;
-                flags = if full && lost.is_empty() { flag::LAST | flag::FULL } else { flag::LAST };
+        for offset in first..last {
+            let from = source(offset);
+            let label = Label { role: Role::DataCopy, flags: 0, block: lbn, offset };
+            match from {
+                Some((from, false)) if self.run.join(from, label) => {}
+                from => self.place(chain, cause, target, label, (from, &mut lost))?,
             }
-            let to = BlockIndex(target).page(offset);
-            let Some((from, poisoned)) = source(offset) else {
-                self.finish_copies(chain, cause, &mut lost)?;
-                let label = Label { role: Role::DataCopy, flags: flags | flag::TOMB, block: lbn, offset };
-                self.program(chain, Some(cause), to, label, &self.empty_page())?;
-                continue;
-            };
-            if poisoned {
-                flags |= flag::POISON;
-            }
-            let label = Label { role: Role::DataCopy, flags, block: lbn, offset };
-            self.copy_later(chain, cause, (from, to), label, &mut lost)?;
         }
+        // Whether the block is full is known when all other pages are in it.
+        self.finish_copies(chain, cause, &mut lost)?;
+        let flags = if full && lost.is_empty() { flag::LAST | flag::FULL } else { flag::LAST };
+        let label = Label { role: Role::DataCopy, flags, block: lbn, offset: last };
+        self.place(chain, cause, target, label, (source(last), &mut lost))?;
         self.finish_copies(chain, cause, &mut lost)?;
         Ok(lost)
+    }
+
+    /// Puts a page, or that it holds nothing, where it belongs.
+    #[inline(never)]
+    fn place(
+        &mut self,
+        chain: &mut Chain,
+        cause: Cause,
+        target: u32,
+        mut label: Label,
+        (from, lost): (Option<(PageAddress, bool)>, &mut Vec<u32>),
+    ) -> Outcome<()> {
+        let to = BlockIndex(target).page(label.offset);
+        let Some((from, poisoned)) = from else {
+            self.finish_copies(chain, cause, lost)?;
+            label.flags |= flag::TOMB;
+            return self.program(chain, Some(cause), to, label, &self.empty_page());
+        };
+        if poisoned {
+            label.flags |= flag::POISON;
+        }
+        self.copy_later(chain, cause, (from, to), label, lost)
     }
 
     /// Takes blocks until one could be filled. A target in which a program fails is marked bad at once: no unfinished target outlives the next

@@ -23,7 +23,7 @@ use crate::chain::Chain;
 use crate::failure::{Failure, Halt, Outcome, is_block_failure};
 use crate::shape::Shape;
 use crate::statistics::BaseCounters;
-use crate::tag::{Role, Tag};
+use crate::tag::{self, Role};
 
 /// What a page is programmed as.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,19 @@ pub(crate) struct Label {
     pub flags: u8,
     pub block: u32,
     pub offset: u32,
+}
+
+impl Label {
+    /// As bits of a tag.
+    #[inline]
+    pub const fn packed(self) -> u64 {
+        tag::pack(self.role, self.flags, self.block, self.offset)
+    }
+
+    pub const fn unpacked(packed: u64) -> Self {
+        let (role, flags, block, offset) = tag::unpack(packed);
+        Self { role, flags, block, offset }
+    }
 }
 
 /// Where the map's pages go: an append-only block.
@@ -118,10 +131,9 @@ impl<F: Flash> Base<F> {
     }
 
     #[inline]
-    fn next_oob(&mut self, label: Label) -> [u8; crate::tag::TAG_BYTES] {
+    fn next_oob(&mut self, label: Label) -> [u8; tag::TAG_BYTES] {
         self.sequence += 1;
-        let Label { role, flags, block, offset } = label;
-        self.shape.tag.encode(Tag { role, flags, block, offset, sequence: self.sequence })
+        self.shape.tag.image(label.packed(), self.sequence)
     }
 
     /// Notes a failure of the flash; whatever is not the fault of one block stops the layer.

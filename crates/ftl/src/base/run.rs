@@ -3,34 +3,68 @@
 //! The outcome is that of [`Base::copy`] for each page, in the same order, with the same sequence numbers.
 
 use nandkit_flash::{ErrorKind, Flash};
-use nandkit_units::{Cause, PageAddress};
+use nandkit_units::{BlockIndex, Cause, PageAddress};
 
 use super::{Base, Copied, Label};
 use crate::chain::Chain;
 use crate::failure::Outcome;
-use crate::tag::{TAG_BYTES, TagRead};
+use crate::tag::TAG_BYTES;
 
 /// Copies that wait to be issued: to consecutive pages of one block.
 #[derive(Debug, Default)]
 pub(crate) struct CopyList {
     to: PageAddress,
     from: Vec<PageAddress>,
+    /// What the copies are programmed as: [`Label::packed`].
+    labels: Vec<u64>,
+    /// The blocks whose pages may join without another look: a merge takes turns between log block and data block.
+    open: [Option<BlockIndex>; 2],
+    /// Kept for its memory.
     images: Vec<[u8; TAG_BYTES]>,
-    /// The sequence number before that of the first image.
-    sequence: u64,
+}
+
+impl CopyList {
+    fn clear(&mut self) {
+        self.from.clear();
+        self.labels.clear();
+        self.open = [None; 2];
+    }
+
+    /// Adds a copy to the next page, where its source's block is known to be fit for the run. Runs for each page of a merge.
+    #[inline(always)]
+    pub fn join(&mut self, from: PageAddress, label: Label) -> bool {
+        let fits = self.open.contains(&Some(from.block));
+        if fits {
+            self.from.push(from);
+            self.labels.push(label.packed());
+        }
+        fits
+    }
 }
 
 impl<F: Flash> Base<F> {
     /// Forgets what an attempt that failed has left.
     pub fn begin_copies(&mut self) {
-        self.run.from.clear();
-        self.run.images.clear();
+        self.run.clear();
     }
 
     /// Copies a page under a new tag, now or with the next [`Base::finish_copies`]. The targets are the pages of a block one after the other. Offsets of
     /// pages that were found lost are added to `lost`.
     #[inline]
     pub fn copy_later(
+        &mut self,
+        chain: &mut Chain,
+        cause: Cause,
+        (from, to): (PageAddress, PageAddress),
+        label: Label,
+        lost: &mut Vec<u32>,
+    ) -> Outcome<()> {
+        if self.run.join(from, label) { Ok(()) } else { self.open_run(chain, cause, (from, to), label, lost) }
+    }
+
+    /// The same for a page of a block that is not in the run yet.
+    #[inline(never)]
+    fn open_run(
         &mut self,
         chain: &mut Chain,
         cause: Cause,
@@ -45,11 +79,10 @@ impl<F: Flash> Base<F> {
             return self.copy_now(chain, cause, (from, to), label, lost);
         }
         if self.run.from.is_empty() {
-            (self.run.to, self.run.sequence) = (to, self.sequence);
+            self.run.to = to;
         }
-        let image = self.next_oob(label);
-        self.run.from.push(from);
-        self.run.images.push(image);
+        self.run.open = [Some(from.block), self.run.open[0]];
+        self.run.join(from, label);
         Ok(())
     }
 
@@ -74,32 +107,32 @@ impl<F: Flash> Base<F> {
             return Ok(());
         }
         let mut list = std::mem::take(&mut self.run);
-        let result = self.issue(chain, cause, &list, lost);
-        list.from.clear();
-        list.images.clear();
+        let result = self.issue(chain, cause, &mut list, lost);
+        list.clear();
         self.run = list;
         result
     }
 
-    fn issue(&mut self, chain: &mut Chain, cause: Cause, list: &CopyList, lost: &mut Vec<u32>) -> Outcome<()> {
-        let CopyList { to, from, images, sequence } = list;
-        let Some(copyback) = self.flash.copyback() else {
-            self.sequence = *sequence;
-            return self.copy_rest(chain, cause, list, 0, lost);
-        };
-        let run = copyback.copy_run(&chain.next(Some(cause)), from, *to, images.as_flattened());
+    fn issue(&mut self, chain: &mut Chain, cause: Cause, list: &mut CopyList, lost: &mut Vec<u32>) -> Outcome<()> {
+        let CopyList { to, from, labels, images, .. } = list;
+        let (to, before, format) = (*to, self.sequence, self.shape.tag);
+        let Some(copyback) = self.flash.copyback() else { return self.copy_rest(chain, cause, list, 0, lost) };
+        images.clear();
+        images.extend(labels.iter().zip(before + 1..).map(|(label, sequence)| format.image(*label, sequence)));
+        let run = copyback.copy_run(&chain.next(Some(cause)), from, to, images.as_flattened());
         chain.advance(run.done);
+        self.sequence += run.copied as u64;
         self.counters.copies += run.copied as u64;
         self.counters.count_copies(run.copied as u64, run.done.busy);
         let Some(error) = run.failed else { return Ok(()) };
         // The number of the copy that failed is spent, those behind it are not.
         self.counters.copies += 1;
-        self.sequence = sequence + run.copied as u64 + 1;
+        self.sequence += 1;
         if error.kind != ErrorKind::Uncorrectable {
             return Err(self.failed(chain, error));
         }
         chain.advance_to(error.completed);
-        if let Some(label) = images.get(run.copied).and_then(|image| self.label_of(image)) {
+        if let Some(label) = labels.get(run.copied).map(|packed| Label::unpacked(*packed)) {
             self.poison(chain, cause, to.block.page(to.page + run.copied as u32), label)?;
             lost.push(label.offset);
         }
@@ -116,22 +149,10 @@ impl<F: Flash> Base<F> {
         first: usize,
         lost: &mut Vec<u32>,
     ) -> Outcome<()> {
-        for (index, (from, image)) in list.from.iter().zip(&list.images).enumerate().skip(first) {
-            if let Some(label) = self.label_of(image) {
-                let to = list.to.block.page(list.to.page + index as u32);
-                self.copy_now(chain, cause, (*from, to), label, lost)?;
-            }
+        for (index, (from, packed)) in list.from.iter().zip(&list.labels).enumerate().skip(first) {
+            let to = list.to.block.page(list.to.page + index as u32);
+            self.copy_now(chain, cause, (*from, to), Label::unpacked(*packed), lost)?;
         }
         Ok(())
-    }
-
-    /// What the layer wrote into a tag.
-    fn label_of(&self, image: &[u8; TAG_BYTES]) -> Option<Label> {
-        match self.shape.tag.decode(image) {
-            TagRead::Valid(tag) => {
-                Some(Label { role: tag.role, flags: tag.flags, block: tag.block, offset: tag.offset })
-            }
-            TagRead::Blank | TagRead::Bad => None,
-        }
     }
 }

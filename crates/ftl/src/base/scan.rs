@@ -225,14 +225,14 @@ impl<F: Flash> Base<F> {
     pub fn check_owner(&mut self, chain: &mut Chain, found: &[Found], layer: u32) -> Outcome<()> {
         let beyond = found.iter().find(|f| f.kind == Kind::Member && f.lbn >= self.shape.lbns);
         if let Some(block) = beyond {
-            return Err(Failure::Unfit(format!(
+            return Err(Failure::unfit(format!(
                 "block {} of the chip holds logical block {}: expected a capacity of more than {} logical blocks, or another format",
                 block.block, block.lbn, self.shape.lbns
             )));
         }
         let newest = found.iter().map(|f| f.newest).max().unwrap_or(0);
         if newest > SEQUENCE_END {
-            return Err(Failure::Unfit(format!(
+            return Err(Failure::unfit(format!(
                 "the newest page has sequence number {newest}: expected at most {SEQUENCE_END}, behind which the numbers end; copy the device to another"
             )));
         }
@@ -252,7 +252,7 @@ impl<F: Flash> Base<F> {
             }
         }
         match owner {
-            Some(owner) if owner.block != layer => Err(Failure::Unfit(format!(
+            Some(owner) if owner.block != layer => Err(Failure::unfit(format!(
                 "the chip was written by translation layer {} (1: block map, 2: FAST), expected {layer}; format it to start anew",
                 owner.block
             ))),

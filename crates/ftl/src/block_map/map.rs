@@ -7,10 +7,14 @@ use nandkit_units::{BlockIndex, PageAddress};
 use crate::present::Present;
 
 /// A log block.
+///
+/// The order in memory is fixed: `next` changes with each page, and must not be loaded together with its neighbours right after it was stored alone.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct Log {
     pub lbn: u32,
     pub block: u32,
+    pub last_write: u64,
     /// The next free page.
     pub next: u32,
     /// Pages 0, 1, 2 ... were written in this order and nothing else.
@@ -18,7 +22,6 @@ pub(super) struct Log {
     /// It took the place of another log block.
     pub migrated: bool,
     pub opened: u64,
-    pub last_write: u64,
     pub migrations: u64,
     pub history: PeriodHistory,
 }
@@ -114,6 +117,14 @@ impl Map {
     #[inline]
     pub fn table_mut(&mut self, slot: usize) -> &mut [u16] {
         self.tables.get_mut(slot * self.np..(slot + 1) * self.np).unwrap_or(&mut [])
+    }
+
+    /// Notes that the newest version of a page lies at `page` of the log block.
+    #[inline]
+    pub fn set_place(&mut self, slot: usize, offset: u32, page: u32) {
+        if let Some(entry) = self.tables.get_mut(slot * self.np + offset as usize) {
+            *entry = page as u16 + 1;
+        }
     }
 
     pub fn free_slots(&self) -> usize {

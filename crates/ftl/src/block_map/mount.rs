@@ -21,14 +21,14 @@ impl<F: Flash> BlockMapFtl<F> {
     /// Attaches along `chain`, whose cause all operations count under.
     pub(super) fn open(flash: F, options: BlockMapOptions, chain: &mut Chain) -> Outcome<Self> {
         if options.log_blocks == 0 || options.log_blocks > u32::from(u16::MAX) - 1 {
-            return Err(Failure::Unfit(format!("{} log blocks: expected 1 to 65534", options.log_blocks)));
+            return Err(Failure::unfit(format!("{} log blocks: expected 1 to 65534", options.log_blocks)));
         }
         let shape = Shape::new(&flash, options.capacity, options.sector_size, options.needs())?;
         // An entry of two bytes for each page of a log block: 512 MiB.
         if u64::from(options.log_blocks) * u64::from(shape.np) > 1 << 28 {
             let detail =
                 format!("{} log blocks of {} pages: expected at most 2^28 pages", options.log_blocks, shape.np);
-            return Err(Failure::Unfit(detail));
+            return Err(Failure::unfit(detail));
         }
         let good = (0..shape.blocks).filter(|block| !flash.is_bad(BlockIndex(*block))).count() as u32;
         // With too few good blocks left the device goes on with fewer logs, down to none, when it can only be read.

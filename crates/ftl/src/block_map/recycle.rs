@@ -63,6 +63,7 @@ impl<F: Flash> BlockMapFtl<F> {
     }
 
     /// A log block that holds every page in order becomes the data block (rule 6).
+    #[inline(never)]
     pub(super) fn swap(&mut self, chain: &mut Chain, slot: usize) -> Outcome<()> {
         let Some(log) = self.map.log(slot).copied() else { return Ok(()) };
         self.note(slot, self.base.shape.np, RecyclingKind::Swap, false);

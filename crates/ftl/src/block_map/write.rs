@@ -11,6 +11,15 @@ use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
 use crate::tag::{Role, flag};
 
+/// The page that a host's page goes to.
+#[derive(Clone, Copy)]
+struct Room {
+    slot: usize,
+    page: u32,
+    block: u32,
+    migrated: bool,
+}
+
 impl<F: Flash> BlockMapFtl<F> {
     #[inline]
     pub(super) fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
@@ -27,21 +36,54 @@ impl<F: Flash> BlockMapFtl<F> {
         tomb: u8,
         data: &Payload<'_>,
     ) -> Outcome<()> {
-        loop {
-            let slot = self.log_with_room(chain, lbn)?;
-            let Some(log) = self.map.log(slot) else { continue };
-            let (page, block, migrated) = (log.next, log.block, log.migrated);
-            let label =
-                Label { role: Role::Host, flags: tomb | if migrated { flag::MIGRATED } else { 0 }, block: lbn, offset };
-            match self.base.program(chain, None, BlockIndex(block).page(page), label, data) {
-                Ok(()) => return self.written(chain, slot, (lbn, offset), tomb == 0, page),
-                Err(failure) if failure.is_bad_block() => self.replace_failed_log(chain, slot)?,
-                Err(failure) => return Err(failure),
+        if let Some(room) = self.map.slot_of(lbn).and_then(|slot| self.room_in(slot)) {
+            if self.write_into(chain, room, (lbn, offset), tomb, data)? {
+                return Ok(());
             }
+            self.replace_failed_log(chain, room.slot)?;
+        }
+        self.write_otherwise(chain, (lbn, offset), tomb, data)
+    }
+
+    /// Writes a page whose logical block has no room in its log, or where a program has failed. Apart, so that the way of nearly all pages has neither a
+    /// loop nor a second way in.
+    #[inline(never)]
+    fn write_otherwise(
+        &mut self,
+        chain: &mut Chain,
+        (lbn, offset): (u32, u32),
+        tomb: u8,
+        data: &Payload<'_>,
+    ) -> Outcome<()> {
+        loop {
+            let room = self.make_room(chain, lbn)?;
+            if self.write_into(chain, room, (lbn, offset), tomb, data)? {
+                return Ok(());
+            }
+            self.replace_failed_log(chain, room.slot)?;
         }
     }
 
-    #[inline]
+    /// False where the program failed.
+    #[inline(always)]
+    fn write_into(
+        &mut self,
+        chain: &mut Chain,
+        room: Room,
+        (lbn, offset): (u32, u32),
+        tomb: u8,
+        data: &Payload<'_>,
+    ) -> Outcome<bool> {
+        let migrated = if room.migrated { flag::MIGRATED } else { 0 };
+        let label = Label { role: Role::Host, flags: tomb | migrated, block: lbn, offset };
+        match self.base.program(chain, None, BlockIndex(room.block).page(room.page), label, data) {
+            Ok(()) => self.written(chain, room.slot, (lbn, offset), tomb == 0, room.page).map(|()| true),
+            Err(failure) if failure.is_bad_block() => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    #[inline(always)]
     fn written(
         &mut self,
         chain: &mut Chain,
@@ -52,9 +94,7 @@ impl<F: Flash> BlockMapFtl<F> {
     ) -> Outcome<()> {
         self.stamp += 1;
         let stamp = self.stamp;
-        if let Some(entry) = self.map.table_mut(slot).get_mut(offset as usize) {
-            *entry = page as u16 + 1;
-        }
+        self.map.set_place(slot, offset, page);
         self.map.set_present(lbn, offset, present);
         self.unsaved.remove(lbn, offset);
         if !self.poisoned.is_empty() {
@@ -68,19 +108,26 @@ impl<F: Flash> BlockMapFtl<F> {
         if log.next == np && log.in_order { self.swap(chain, slot) } else { Ok(()) }
     }
 
-    /// The logical block's log block, with at least one free page.
+    /// The next free page of a log block.
     #[inline]
-    fn log_with_room(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<usize> {
-        if let Some(slot) = self.map.slot_of(lbn) {
-            if self.map.log(slot).is_some_and(|log| log.next < self.base.shape.np) {
-                return Ok(slot);
+    fn room_in(&self, slot: usize) -> Option<Room> {
+        let log = self.map.log(slot)?;
+        let room = Room { slot, page: log.next, block: log.block, migrated: log.migrated };
+        (log.next < self.base.shape.np).then_some(room)
+    }
+
+    /// Recycles the logical block's full log block, and gives it a new one where it has none. A migration, too, makes room: it carries less than half of the pages.
+    fn make_room(&mut self, chain: &mut Chain, lbn: u32) -> Outcome<Room> {
+        loop {
+            let slot = match self.map.slot_of(lbn) {
+                Some(slot) => slot,
+                None => self.open_log(chain, lbn)?,
+            };
+            if let Some(room) = self.room_in(slot) {
+                return Ok(room);
             }
             self.recycle(chain, slot)?;
-            if let Some(slot) = self.map.slot_of(lbn) {
-                return Ok(slot);
-            }
         }
-        self.open_log(chain, lbn)
     }
 
     /// Gives a logical block a log block, if need be another's.

@@ -58,7 +58,7 @@ impl<F: Flash> FastFtl<F> {
     /// Attaches along `chain`, whose cause all operations count under. Merges whatever the logs hold.
     pub(super) fn open(flash: F, options: FastOptions, chain: &mut Chain) -> Outcome<Self> {
         if options.log_blocks == 0 {
-            return Err(Failure::Unfit("0 random log blocks: expected at least 1".into()));
+            return Err(Failure::unfit("0 random log blocks: expected at least 1"));
         }
         let shape = Shape::new(&flash, options.capacity, options.sector_size, options.needs())?;
         let mut ftl = Self {

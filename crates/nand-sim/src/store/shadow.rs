@@ -11,7 +11,7 @@ use nandkit_units::{Described, Description, FlashGeometry, Generator, PageAddres
 
 use super::pages::fill_oob;
 use super::{Kept, NoContent, Place, Store, StoreKind, deliver_described};
-use crate::words::WordTables;
+use crate::words::{PageWords, WordTables};
 
 /// OOB bytes that are kept.
 const OOB_KEPT: usize = 16;
@@ -31,9 +31,11 @@ const HASH: u64 = !KIND;
 const GENERATOR_SHIFT: u32 = 61;
 const OFFSET_SHIFT: u32 = 51;
 const VERSION_SHIFT: u32 = 31;
-const OFFSET_LIMIT: u32 = 1 << 10;
-const VERSION_LIMIT: u32 = 1 << 20;
-const RECORD_LIMIT: u64 = 1 << 31;
+const RECORD_BITS: u32 = 31;
+const VERSION_BITS: u32 = 20;
+/// Offsets are multiples of 512, below 512 KiB.
+const SECTOR_SHIFT: u32 = 9;
+const OFFSET_MASK: u32 = 0x3FF << SECTOR_SHIFT;
 const WIDE: u64 = KIND_DESCRIBED | HASH;
 
 /// A description that does not fit into a tag: where it starts in the page, and what it is.
@@ -42,18 +44,18 @@ type Wide = (u32, Described);
 /// Keeps tags. Descriptions are kept exactly: packed into the tag where they fit, else in a table of their own.
 #[derive(Clone, Debug)]
 pub struct ShadowStore {
-    words: WordTables,
+    words: WordTables<WORDS>,
     page_size: u32,
     wide: Arc<BTreeMap<(usize, u32), Wide>>,
 }
 
-#[inline]
+#[inline(always)]
 fn pack(description: &Description) -> Option<u64> {
-    let fits = description.record < RECORD_LIMIT
-        && description.version < VERSION_LIMIT
-        && description.offset.is_multiple_of(512)
-        && description.offset / 512 < OFFSET_LIMIT;
-    if !fits {
+    // Bits that have no place in a tag. Runs for each program: one comparison for the three fields.
+    let left_over = description.record >> RECORD_BITS
+        | u64::from(description.version >> VERSION_BITS)
+        | u64::from(description.offset & !OFFSET_MASK);
+    if left_over != 0 {
         return None;
     }
     let generator = match description.generator {
@@ -62,7 +64,7 @@ fn pack(description: &Description) -> Option<u64> {
     };
     let tag = KIND_DESCRIBED
         | generator << GENERATOR_SHIFT
-        | u64::from(description.offset / 512) << OFFSET_SHIFT
+        | u64::from(description.offset) << (OFFSET_SHIFT - SECTOR_SHIFT)
         | u64::from(description.version) << VERSION_SHIFT
         | description.record;
     (tag != WIDE).then_some(tag)
@@ -70,9 +72,9 @@ fn pack(description: &Description) -> Option<u64> {
 
 fn unpack(tag: u64) -> Description {
     Description {
-        record: tag & (RECORD_LIMIT - 1),
-        version: (tag >> VERSION_SHIFT) as u32 & (VERSION_LIMIT - 1),
-        offset: ((tag >> OFFSET_SHIFT) as u32 & (OFFSET_LIMIT - 1)) * 512,
+        record: tag & ((1 << RECORD_BITS) - 1),
+        version: (tag >> VERSION_SHIFT) as u32 & ((1 << VERSION_BITS) - 1),
+        offset: (tag >> (OFFSET_SHIFT - SECTOR_SHIFT)) as u32 & OFFSET_MASK,
         generator: if tag >> GENERATOR_SHIFT & 1 == 0 { Generator::Zero } else { Generator::Record },
     }
 }
@@ -93,7 +95,15 @@ fn fingerprint(bytes: &[u8]) -> u64 {
     lanes.into_iter().fold(rest, |sum, lane| nandkit_units::random::hash(sum, lane, 0))
 }
 
-#[inline]
+#[inline(always)]
+fn store_entry(words: &PageWords<WORDS>, entry: [u64; WORDS]) {
+    let [tag, low, high] = words;
+    tag.store(entry[0], Relaxed);
+    low.store(entry[1], Relaxed);
+    high.store(entry[2], Relaxed);
+}
+
+#[inline(always)]
 fn oob_words(oob: &[u8]) -> [u64; 2] {
     let mut bytes = [0xFF; OOB_KEPT];
     match oob.first_chunk::<OOB_KEPT>() {
@@ -107,26 +117,19 @@ fn oob_words(oob: &[u8]) -> [u64; 2] {
 impl ShadowStore {
     /// The tag of a page: 0 for an erased one, different for different contents. Equal runs leave equal tags.
     pub fn tag(&self, place: Place) -> u64 {
-        self.words.words(place.slot).get(place.page as usize * WORDS).map_or(0, |word| word.load(Relaxed))
+        self.words.words(place.slot).get(place.page as usize).map_or(0, |[tag, ..]| tag.load(Relaxed))
     }
 
     #[inline]
     fn entry(&self, place: Place) -> Option<[u64; WORDS]> {
-        let first = place.page as usize * WORDS;
-        let words = self.words.words(place.slot).get(first..first + WORDS)?;
-        match words {
-            [tag, low, high] => Some([tag.load(Relaxed), low.load(Relaxed), high.load(Relaxed)]),
-            _ => None,
-        }
+        let [tag, low, high] = self.words.words(place.slot).get(place.page as usize)?;
+        Some([tag.load(Relaxed), low.load(Relaxed), high.load(Relaxed)])
     }
 
     #[inline]
     fn set_entry(&mut self, place: Place, entry: [u64; WORDS]) {
-        let first = place.page as usize * WORDS;
-        if let Some([tag, low, high]) = self.words.words_mut(place.slot).get(first..first + WORDS) {
-            tag.store(entry[0], Relaxed);
-            low.store(entry[1], Relaxed);
-            high.store(entry[2], Relaxed);
+        if let Some(words) = self.words.words_mut(place.slot).get(place.page as usize) {
+            store_entry(words, entry);
         }
     }
 
@@ -151,6 +154,19 @@ impl ShadowStore {
     fn tag_of_wide(&mut self, place: Place, column: u32, described: Described) -> u64 {
         Arc::make_mut(&mut self.wide).insert((place.slot, place.page), (column, described));
         WIDE
+    }
+
+    /// A program of any kind.
+    #[inline(never)]
+    fn program_otherwise(&mut self, place: Place, program: PageProgram<'_>) {
+        let old = self.entry(place).unwrap_or_default();
+        if old[0] != 0 {
+            return self.program_again(place, old, &program);
+        }
+        let tag =
+            if program.data.is_empty() { KIND_OOB_ONLY } else { self.tag_of(place, program.column, program.data) };
+        let [low, high] = oob_words(program.oob);
+        self.set_entry(place, [tag, low, high]);
     }
 
     /// A program of a page that already holds something: OOB bits are cleared, data become a fingerprint of both parts.
@@ -217,7 +233,7 @@ impl Store for ShadowStore {
 
     fn new(geometry: &FlashGeometry) -> Self {
         Self {
-            words: WordTables::new(geometry.pages_per_block as usize * WORDS),
+            words: WordTables::new(geometry.pages_per_block as usize),
             page_size: geometry.page_size,
             wide: Arc::default(),
         }
@@ -229,14 +245,19 @@ impl Store for ShadowStore {
 
     #[inline(always)]
     fn program(&mut self, place: Place, program: &PageProgram<'_>) {
-        let old = self.entry(place).unwrap_or_default();
-        if old[0] != 0 {
-            return self.program_again(place, old, program);
+        // What nearly every program is: a whole described page, into an erased one.
+        if let Payload::Described(described) = program.data
+            && described.length == self.page_size
+            && program.column == 0
+            && let Some(packed) = pack(&described.description)
+            && let Some(words) = self.words.words_mut(place.slot).get(place.page as usize)
+            && words[0].load(Relaxed) == 0
+        {
+            let [low, high] = oob_words(program.oob);
+            return store_entry(words, [packed, low, high]);
         }
-        let tag =
-            if program.data.is_empty() { KIND_OOB_ONLY } else { self.tag_of(place, program.column, program.data) };
-        let [low, high] = oob_words(program.oob);
-        self.set_entry(place, [tag, low, high]);
+        // By value: whoever calls this with a program in registers shall not have to store it for the sake of the rare path.
+        self.program_otherwise(place, *program);
     }
 
     #[inline]
@@ -268,8 +289,8 @@ impl Store for ShadowStore {
     #[inline]
     fn copy_run(&mut self, slot: usize, from: &[PageAddress], to: Place, oob: &[u8]) {
         let (images, _) = oob.as_chunks::<OOB_KEPT>();
-        let first = to.page as usize * WORDS;
-        let end = first + from.len() * WORDS;
+        let first = to.page as usize;
+        let end = first + from.len();
         let plain = self.wide.is_empty() && oob.len() == from.len() * OOB_KEPT;
         // From here on the target's table is this store's alone.
         self.words.words_mut(to.slot);
@@ -277,24 +298,21 @@ impl Store for ShadowStore {
         let (true, Some(target)) = (plain, target.get(first..end)) else {
             return super::copy_each(self, slot, from, to, oob);
         };
-        let (target, _) = target.as_chunks::<WORDS>();
         for ((into, from), image) in target.iter().zip(from).zip(images) {
-            let mut tag = source.get(from.page as usize * WORDS).map_or(0, |word| word.load(Relaxed));
+            let mut tag = source.get(from.page as usize).map_or(0, |[tag, ..]| tag.load(Relaxed));
             if tag & KIND == 0 {
                 tag |= KIND_OOB_ONLY;
             }
             let [low, high] = oob_words(image);
-            into[0].store(tag, Relaxed);
-            into[1].store(low, Relaxed);
-            into[2].store(high, Relaxed);
+            store_entry(into, [tag, low, high]);
         }
     }
 
     #[inline]
     fn erase(&mut self, slot: usize) {
         // Only tags: the OOB of a page without a tag is not looked at.
-        for word in self.words.words_mut(slot).iter().step_by(WORDS) {
-            word.store(0, Relaxed);
+        for [tag, ..] in self.words.words_mut(slot) {
+            tag.store(0, Relaxed);
         }
         if !self.wide.is_empty() {
             self.forget_wide_slot(slot);
