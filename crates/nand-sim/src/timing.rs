@@ -286,36 +286,58 @@ mod tests {
         assert_eq!(schedule.write(&times, b, &at(0), 0, 1).completed.0, 131);
     }
 
-    /// Of copies inside a die and between dies, on idle and busy units, with and without a transfer, with times by page type.
+    /// Times of a whole copy, of reads and programs, and of programs by page type; with and without command overhead.
+    fn copy_times() -> Vec<Times> {
+        let mut all = Vec::new();
+        for command_ns in [0, 7] {
+            for copy_ns in [0, 500] {
+                for by_type in [vec![], vec![10, 20, 40]] {
+                    let mut spec = spec(1000, command_ns);
+                    spec.timing.copy_ns = copy_ns;
+                    if !by_type.is_empty() {
+                        spec.timing.program_ns = PageTimes::ByType(by_type.clone());
+                        all.push(Times::new(&spec));
+                        spec.timing.read_ns = PageTimes::ByType(by_type);
+                    }
+                    all.push(Times::new(&spec));
+                }
+            }
+        }
+        all
+    }
+
+    /// Inside a die, and between dies of one channel and of two; with and without a transfer; the units idle or busy before; with and without overlap.
     #[test]
     fn a_run_of_copies_takes_the_time_of_its_copies() {
         let geometry = FlashGeometry { dies: 4, channels: 2, ..FlashGeometry::default() };
         let from: Vec<PageAddress> = [3, 9, 4, 0, 6].map(|page| BlockIndex(0).page(page)).to_vec();
-        for case in 0..48u64 {
-            let mut spec = spec(1000, case % 2 * 7);
-            if case % 3 == 0 {
-                spec.timing.program_ns = PageTimes::ByType(vec![10, 20, 40]);
-            }
-            spec.timing.copy_ns = if case % 3 == 1 { 500 } else { 0 };
-            let times = Times::new(&spec);
-            let mut one = Schedule::new(&geometry, case % 4 != 0);
-            let units = (one.unit(BlockIndex(0)), one.unit(BlockIndex(case as u32 % 5)));
-            one.write(&times, units.1, &at(5), case % 7 * 100, 300);
-            one.read(&times, one.unit(BlockIndex(2)), &at(case * 20), 90, 1000);
-            let mut other = one.clone();
-            let transfer = case % 5 * 16;
-            for length in 0..=from.len() {
-                let from = &from[..length];
-                let run = one.copies(&times, units, &at(case * 30), transfer, (from, 2));
-                let mut each = Done::immediately(&at(case * 30));
-                for (source, page) in from.iter().zip(2..) {
-                    let array = times.copy(source.page, page);
-                    each = each.and(other.copy(&times, units, &at(each.completed.0), transfer, array));
+        let mut cases = 0;
+        for (times, target, transfer) in copy_times()
+            .iter()
+            .flat_map(|times| (0..4).flat_map(move |target| [0, 16, 48].map(|transfer| (times, target, transfer))))
+        {
+            for (overlap, busy) in [(true, 0), (true, 400), (false, 0), (false, 400)] {
+                let mut one = Schedule::new(&geometry, overlap);
+                let units = (one.unit(BlockIndex(0)), one.unit(BlockIndex(target)));
+                one.write(times, units.1, &at(5), busy, 300);
+                one.read(times, one.unit(BlockIndex(2)), &at(busy * 3), 90, 1000);
+                let mut other = one.clone();
+                for length in 0..=from.len() {
+                    let (from, start) = (&from[..length], at(u64::from(target) * 600));
+                    let run = one.copies(times, units, &start, transfer, (from, 2));
+                    let mut each = Done::immediately(&start);
+                    for (source, page) in from.iter().zip(2..) {
+                        let array = times.copy(source.page, page);
+                        each = each.and(other.copy(times, units, &at(each.completed.0), transfer, array));
+                    }
+                    let what = format!("{times:?}, to {target}, transfer {transfer}, {busy}, {length} copies");
+                    assert_eq!(run, each, "{what}");
+                    assert_eq!((&one.die_free, &one.channel_free), (&other.die_free, &other.channel_free), "{what}");
+                    cases += 1;
                 }
-                assert_eq!(run, each, "case {case}, {length} copies");
-                assert_eq!((&one.die_free, &one.channel_free), (&other.die_free, &other.channel_free), "case {case}");
             }
         }
+        assert_eq!(cases, 12 * 4 * 3 * 4 * 6);
     }
 
     #[test]

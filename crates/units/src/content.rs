@@ -25,8 +25,8 @@ pub enum Generator {
 
 /// Which bytes: what `generator` makes for (`record`, `version`), from byte `offset` on.
 ///
-/// The order in memory is fixed so that in a [`Payload`] the record lies where a slice has its length: [`Payload::len`] loads that word before it knows which of
-/// the two it has, and two halves stored one by one would make it wait.
+/// The order in memory is fixed so that in a [`Payload`], as compilers lay it out, the record lies where a slice has its length: [`Payload::len`] loads that word
+/// before it knows which of the two it has, and two halves stored one by one would make it wait. Of this only speed depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Description {
@@ -86,6 +86,9 @@ pub struct Described {
     /// How many.
     pub length: u32,
 }
+
+// See [`Description`].
+const _: () = assert!(std::mem::offset_of!(Description, record) == 8 && size_of::<Payload<'_>>() == 32);
 
 /// What a write carries.
 #[derive(Clone, Copy, Debug)]

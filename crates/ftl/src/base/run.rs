@@ -62,7 +62,7 @@ impl<F: Flash> Base<F> {
         if self.run.join(from, label) { Ok(()) } else { self.open_run(chain, cause, (from, to), label, lost) }
     }
 
-    /// The same for a page of a block that is not in the run yet.
+    /// The same for a page that cannot join: its block has not been looked at, or not lately, or pages go one by one.
     #[inline(never)]
     fn open_run(
         &mut self,

@@ -8,7 +8,7 @@ use crate::present::Present;
 
 /// A log block.
 ///
-/// The order in memory is fixed: `next` changes with each page, and must not be loaded together with its neighbours right after it was stored alone.
+/// The order in memory is fixed: `next` changes with each page, and a load of it together with `block`, right after it was stored alone, would have to wait.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Log {
@@ -122,6 +122,7 @@ impl Map {
     /// Notes that the newest version of a page lies at `page` of the log block.
     #[inline]
     pub fn set_place(&mut self, slot: usize, offset: u32, page: u32) {
+        debug_assert!((offset as usize) < self.np, "offset {offset} in a block of {} pages", self.np);
         if let Some(entry) = self.tables.get_mut(slot * self.np + offset as usize) {
             *entry = page as u16 + 1;
         }
