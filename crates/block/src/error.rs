@@ -28,6 +28,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// A file that holds a device is damaged, of another version, or no such file.
     Corrupt,
+    /// What was asked for cannot be had on this device, or what it holds is of another kind. Nothing has changed; the detail says what would fit.
+    Unfit,
     /// The operating system or the flash below refused: the source tells.
     Io,
 }
@@ -76,7 +78,10 @@ impl BlockError {
 
 impl fmt::Display for BlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} at {} failed ({:?}): {}", self.operation, self.at, self.kind, self.detail)?;
+        match self.kind {
+            ErrorKind::Unfit => f.write_str(&self.detail)?,
+            kind => write!(f, "{:?} at {} failed ({kind:?}): {}", self.operation, self.at, self.detail)?,
+        }
         match &self.source {
             Some(source) => write!(f, ": {source}"),
             None => Ok(()),

@@ -174,7 +174,7 @@ const RUN_EXAMPLES: &str = "Examples:
   nandkit run spec.toml --set stack.ftl.policy=limit --set stack.ftl.limit=32 --seed 7
   nandkit run specs/experiments/wear.toml --set stack.device.failures.enabled=true
   nandkit run spec.toml --device-file card.nand
-  nandkit run spec.toml --metrics write_mb_per_s,waf,latency_ns.write.p99,layers.ftl.merges
+  nandkit run spec.toml --metrics write_mb_per_s,waf,latency_ns.write.p99,layers.ftl.ftl_full_merges
 
 An experiment:
   seeds = 3

@@ -60,7 +60,7 @@ impl Failure {
                 at,
                 "the rest of the page is lost: write the whole page to replace it",
             ),
-            Self::Unfit(misfit) => BlockError::new(ErrorKind::Corrupt, operation, at, misfit.0),
+            Self::Unfit(misfit) => BlockError::new(ErrorKind::Unfit, operation, at, misfit.0),
             Self::Halted(halt) => BlockError::new(kind_for_host(halt.kind), operation, at, halt.why),
             Self::Flash(error) => {
                 BlockError::new(kind_for_host(error.kind), operation, at, "the flash refused").caused_by(*error)

@@ -10,7 +10,7 @@ macro_rules! translation_layer {
         impl<F: nandkit_flash::Flash> $layer<F> {
             /// Opens what is on the chip; an empty chip is an empty device. After a power cut this recovers, which changes the flash.
             ///
-            /// Errors: `Corrupt` (options or content do not fit the chip: the message says what would), `Full` (too few good blocks), `PowerLost`,
+            /// Errors: `Unfit` (options or content do not fit the chip: the message says what would), `Full` (too few good blocks), `PowerLost`,
             /// `Io`. `flash` may be a `&mut`, to have it back after an error. The time that it took is in the attach report.
             pub fn attach(flash: F, options: $options) -> nandkit_block::Result<Self> {
                 Self::attach_at(flash, options, &nandkit_units::Context::default())

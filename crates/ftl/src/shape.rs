@@ -84,6 +84,13 @@ impl Shape {
                 u64::from(working) + 1
             ));
         }
+        if lbns == 0 && capacity == LogicalCapacity::Automatic {
+            return unfit(format!(
+                "a chip of {} blocks: {working} are needed for logs, targets and the map, and some are kept for blocks that go bad; expected more blocks, \
+                 fewer log blocks, or a capacity of 1 to {most} blocks that is asked for",
+                chip.blocks
+            ));
+        }
         if lbns == 0 || lbns > most {
             return unfit(format!(
                 "logical capacity of {lbns} blocks on a chip of {}: expected 1 to {most}, since {working} blocks are needed for logs, \

@@ -144,15 +144,35 @@ impl BlockVisitor for Verify<'_> {
 /// Of the sync that ends a phase: as of any operation before it.
 fn unsynced(phase: Phase, error: &FsError) -> LabError {
     let told = format!("sync at the end of phase {}: {error}", phase.name());
-    if error.kind == ErrorKind::NoSpace { LabError::Input(told) } else { LabError::Failed(told) }
+    if is_limit(error.kind) { LabError::Input(told) } else { LabError::Failed(told) }
+}
+
+/// Whether a file system says that it cannot hold what the workload wants of it: too much, or what its format does not have.
+const fn is_limit(kind: ErrorKind) -> bool {
+    use ErrorKind::{Exists, FileTooBig, InvalidName, NameTooLong, NoSpace, NotSupported, TooManyLinks};
+    matches!(kind, NoSpace | FileTooBig | NameTooLong | InvalidName | Exists | NotSupported | TooManyLinks)
+}
+
+/// What would help; only trees bring names of their own. Two of theirs may be one to a file system that ignores case.
+const fn advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidName | ErrorKind::NameTooLong | ErrorKind::Exists => {
+            "; expected names that the file system can hold: give the tree names=portable"
+        }
+        _ => "",
+    }
 }
 
 /// Says whose fault it is. A file system that is full is too small for the workload that was asked for.
 fn explain(error: WorkloadError) -> LabError {
-    let is_full = matches!(&error, WorkloadError::File { source, .. } if source.kind == ErrorKind::NoSpace);
+    if let WorkloadError::File { source, .. } = &error
+        && is_limit(source.kind)
+    {
+        return LabError::Input(format!("{error}{}", advice(source.kind)));
+    }
     match error {
         WorkloadError::Cancelled { .. } => LabError::Stopped { finished: 0, total: 1 },
-        error if error.is_input() || is_full => LabError::Input(error.to_string()),
+        error if error.is_input() => LabError::Input(error.to_string()),
         error => LabError::Failed(error.to_string()),
     }
 }
@@ -163,7 +183,10 @@ mod tests {
 
     #[test]
     fn no_room_is_the_inputs_fault_in_an_operation_and_in_the_sync_behind_the_last() {
-        for (kind, is_input) in [(ErrorKind::NoSpace, true), (ErrorKind::Device, false)] {
+        use ErrorKind::{Corrupt, Device, InvalidName, NoSpace, NotFound};
+        for (kind, is_input) in
+            [(NoSpace, true), (InvalidName, true), (Device, false), (Corrupt, false), (NotFound, false)]
+        {
             let error = || FsError::new(kind, "told");
             let in_operation = WorkloadError::File { index: 0, operation: "write".to_string(), source: error() };
             assert_eq!(explain(in_operation).is_input(), is_input, "{kind:?}");

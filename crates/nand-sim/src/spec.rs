@@ -162,7 +162,7 @@ impl Default for RuleSpec {
 
 /// One time for all pages, or one for each page type (lower, middle, upper): page p is of type `p % types`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a whole number of nanoseconds, or a list of them by page type")]
 pub enum PageTimes {
     /// The same for every page.
     All(u64),

@@ -13,6 +13,18 @@ pub enum SpecError {
     /// The text is no TOML, or a value has the wrong type. The message shows line and column.
     #[error("unreadable chip spec: {0}")]
     Syntax(String),
+    /// A value of another type than the key's, or out of its range.
+    #[error("unreadable chip spec: {}{key} is {value}, expected {expected}", line_of(.line))]
+    WrongType {
+        /// Where, in a text.
+        line: Option<usize>,
+        /// The key with its section.
+        key: String,
+        /// What it was.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
     /// A key that no chip has.
     #[error("unknown key \"{key}\" in the chip spec{}", suggestion(.nearest))]
     UnknownKey {
@@ -55,6 +67,42 @@ fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|nearest| format!(", did you mean \"{nearest}\"?")).unwrap_or_default()
 }
 
+fn line_of(line: &Option<usize>) -> String {
+    line.map(|line| format!("line {line}: ")).unwrap_or_default()
+}
+
+/// Finds the value that the types refuse: every key has a default, so each can be tried by itself.
+fn wrong_type(table: &Table, error: &toml::de::Error) -> SpecError {
+    for (section, entries) in table {
+        let Value::Table(entries) = entries else {
+            let (key, value) = (section.clone(), entries.to_string());
+            return SpecError::WrongType { line: None, key, value, expected: "a table of keys".to_string() };
+        };
+        for (name, value) in entries {
+            let alone = Table::from_iter([(section.clone(), Table::from_iter([(name.clone(), value.clone())]).into())]);
+            if let Err(error) = alone.try_into::<ChipSpec>() {
+                let (key, value) = (format!("{section}.{name}"), value.to_string());
+                return SpecError::WrongType { line: None, key, value, expected: expected(error.message()) };
+            }
+        }
+    }
+    SpecError::Syntax(error.to_string())
+}
+
+/// What a message of serde expects, in words for people.
+fn expected(message: &str) -> String {
+    let what = message.rsplit_once("expected ").map_or(message, |(_, what)| what).trim();
+    match what {
+        "u8" => "a whole number from 0 to 255".to_string(),
+        "u16" => format!("a whole number from 0 to {}", u16::MAX),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
+        "u64" => "a whole number, 0 or more".to_string(),
+        "f32" | "f64" => "a number".to_string(),
+        "a boolean" => "true or false".to_string(),
+        what => what.to_string(),
+    }
+}
+
 impl From<GeometryError> for SpecError {
     fn from(error: GeometryError) -> Self {
         impossible(&format!("geometry.{}", error.field), error.value, error.expected)
@@ -84,8 +132,21 @@ impl ChipSpec {
             return Err(SpecError::Syntax(what.to_string()));
         }
         let table: Table = text.parse().map_err(|error: toml::de::Error| SpecError::Syntax(error.to_string()))?;
-        refuse_unknown_keys(&table, &sources::table_of(&Self::default())?, "")?;
-        let spec: Self = toml::from_str(text).map_err(|error| SpecError::Syntax(error.to_string()))?;
+        Self::from_table(&table).map_err(|error| match (error, toml::from_str::<Self>(text)) {
+            (SpecError::WrongType { key, value, expected, .. }, Err(error)) => {
+                let line = error
+                    .span()
+                    .map(|span| text.get(..span.start).map_or(0, |before| before.matches('\n').count()) + 1);
+                SpecError::WrongType { line, key, value, expected }
+            }
+            (error, _) => error,
+        })
+    }
+
+    /// The same for what stands in a larger spec.
+    pub fn from_table(table: &Table) -> Result<Self, SpecError> {
+        refuse_unknown_keys(table, &sources::table_of(&Self::default())?, "")?;
+        let spec: Self = table.clone().try_into().map_err(|error| wrong_type(table, &error))?;
         spec.check()?;
         Ok(spec)
     }
@@ -257,8 +318,25 @@ mod tests {
         let key = ["a"; 79].join(".");
         let deep = format!("x = {}1{}", format!("{{{key} = ").repeat(70), "}".repeat(70));
         assert!(ChipSpec::from_toml(&deep).unwrap_err().to_string().contains("plain tables"));
-        let error = ChipSpec::from_toml("[timing]\nerase_ns = \"slow\"").unwrap_err();
-        assert!(error.to_string().contains("line 2"), "{error}");
+        for (text, told) in [
+            (
+                "[timing]\nerase_ns = \"slow\"",
+                "line 2: timing.erase_ns is \"slow\", expected a whole number, 0 or more",
+            ),
+            (
+                "[timing]\ncommand_ns = 1\nread_ns = -1",
+                "line 3: timing.read_ns is -1, expected a whole number of nanoseconds, or a list",
+            ),
+            (
+                "[geometry]\npage_size = 1000000000000",
+                "geometry.page_size is 1000000000000, expected a whole number from 0 to 4294967295",
+            ),
+            ("rules = 3", "rules is 3, expected a table of keys"),
+            ("[rules]\norder = \"upwards\"", "rules.order is \"upwards\", expected "),
+        ] {
+            let error = ChipSpec::from_toml(text).unwrap_err();
+            assert!(error.to_string().contains(told), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -282,7 +282,7 @@ impl Export {
 /// The protocol's number for a device's error.
 pub const fn error_number(error: &BlockError) -> u32 {
     match error.kind {
-        ErrorKind::OutOfRange | ErrorKind::Unmapped | ErrorKind::Overlap => error::EINVAL,
+        ErrorKind::OutOfRange | ErrorKind::Unmapped | ErrorKind::Overlap | ErrorKind::Unfit => error::EINVAL,
         ErrorKind::Full => error::ENOSPC,
         ErrorKind::ReadOnly => error::EPERM,
         ErrorKind::Unreadable | ErrorKind::NoContent | ErrorKind::PowerLost | ErrorKind::Corrupt | ErrorKind::Io => {

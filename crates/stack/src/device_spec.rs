@@ -103,7 +103,7 @@ impl DeviceSpec {
             let over = resized(&base, blocks);
             overlay(&mut base, over);
         }
-        let mut chip = ChipSpec::from_toml(&base.to_string()).map_err(|error| error.to_string())?;
+        let mut chip = ChipSpec::from_table(&base).map_err(|error| error.to_string())?;
         chip.sources.clear();
         Ok(Self::Chip { preset, store, chip: Box::new(chip), file })
     }

@@ -241,11 +241,12 @@ impl BlockWorkload for AccessBlocks {
             Step::Trim(block) => (BlockOperationKind::Trim, block),
             Step::Sync => {
                 let kind = BlockOperationKind::Flush;
-                return Ok(Some(BlockOperation { kind, at: Lba(0), sectors: 0, arrival: None }));
+                return Ok(Some(BlockOperation { kind, at: Lba(0), sectors: 0, bytes: 0, arrival: None }));
             }
         };
         let at = Lba(block * u64::from(self.block_sectors));
-        Ok(Some(BlockOperation { kind, at, sectors: self.block_sectors, arrival: None }))
+        let bytes = self.steps.plan.block_size;
+        Ok(Some(BlockOperation { kind, at, sectors: self.block_sectors, bytes, arrival: None }))
     }
 
     fn queue_depth(&self) -> u32 {

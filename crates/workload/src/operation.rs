@@ -262,6 +262,8 @@ pub struct BlockOperation {
     pub at: Lba,
     /// How many; 0 for a flush.
     pub sectors: u32,
+    /// What was asked for, in bytes: less than the sectors where these are larger than what a trace wrote or read.
+    pub bytes: u64,
     /// When it arrives after the start of the phase (open loop); `None`: as soon as the queue has room (closed loop).
     pub arrival: Option<Nanos>,
 }

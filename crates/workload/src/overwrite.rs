@@ -303,7 +303,7 @@ impl BlockWorkload for OverwriteBlocks {
     fn next_operation(&mut self) -> Result<Option<BlockOperation>> {
         if self.syncs.due() {
             let kind = BlockOperationKind::Flush;
-            return Ok(Some(BlockOperation { kind, at: Lba(0), sectors: 0, arrival: None }));
+            return Ok(Some(BlockOperation { kind, at: Lba(0), sectors: 0, bytes: 0, arrival: None }));
         }
         let record = match self.phase {
             Phase::Fill if self.done < self.sequence.records => self.done,
@@ -313,7 +313,8 @@ impl BlockWorkload for OverwriteBlocks {
         self.done += 1;
         self.syncs.since += 1;
         let at = Lba(record * u64::from(self.record_sectors));
-        Ok(Some(BlockOperation { kind: BlockOperationKind::Write, at, sectors: self.record_sectors, arrival: None }))
+        let (kind, bytes) = (BlockOperationKind::Write, self.spec.record);
+        Ok(Some(BlockOperation { kind, at, sectors: self.record_sectors, bytes, arrival: None }))
     }
 
     fn unit_sectors(&self) -> Option<u32> {

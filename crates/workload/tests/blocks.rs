@@ -106,7 +106,7 @@ fn run_fixed(operations: Vec<BlockOperation>, servers: usize) -> (DriverReport, 
 }
 
 fn write(at: u64, arrival: Option<Nanos>) -> BlockOperation {
-    BlockOperation { kind: BlockOperationKind::Write, at: Lba(at), sectors: 1, arrival }
+    BlockOperation { kind: BlockOperationKind::Write, at: Lba(at), sectors: 1, bytes: 512, arrival }
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn open_loop_latency_counts_from_the_arrival() {
 
 #[test]
 fn a_flush_waits_for_what_is_outstanding() {
-    let flush = BlockOperation { kind: BlockOperationKind::Flush, at: Lba(0), sectors: 0, arrival: None };
+    let flush = BlockOperation { kind: BlockOperationKind::Flush, at: Lba(0), sectors: 0, bytes: 0, arrival: None };
     let (report, _) = run_fixed(vec![write(0, None), write(1, None), flush, write(2, None)], 8);
     let measured = report.phase(Phase::Measure).unwrap();
     assert_eq!(measured.elapsed(), SERVICE.times(3));
@@ -162,7 +162,7 @@ fn planted_corruptions_are_found_and_named() {
 #[test]
 fn a_lost_trim_and_an_old_version_are_told_apart() {
     let mut ram = device(512, 1);
-    let trim = BlockOperation { kind: BlockOperationKind::Trim, at: Lba(4), sectors: 2, arrival: None };
+    let trim = BlockOperation { kind: BlockOperationKind::Trim, at: Lba(4), sectors: 2, bytes: 1024, arrival: None };
     let mut driver = BlockDriver::new(ram.geometry, Clock::default(), true);
     let mut workload = Fixed(vec![write(4, None), write(5, None), trim].into_iter());
     driver.run_phase(Phase::Measure, &mut workload, &mut ram, &mut keep_going).unwrap();

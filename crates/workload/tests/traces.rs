@@ -262,6 +262,28 @@ fn fitting_is_done_only_when_asked_for() {
 }
 
 #[test]
+fn the_users_bytes_are_the_traces_also_where_sectors_are_larger() {
+    let text = "fio version 2 iolog\na write 0 512\na write 6144 4096\na write 12288 8192\n";
+    let spec: WorkloadSpec = "trace:t,fill=false".parse().unwrap();
+    let geometry = BlockGeometry { sector_size: 4096, sectors: 64, preferred_size: 4096, recycling_size: 0 };
+    let mut workload = spec.block_workload(&geometry, 1, &One(text.as_bytes().to_vec())).unwrap();
+    workload.begin(Phase::Measure);
+    let sizes: Vec<_> =
+        std::iter::from_fn(|| workload.next_operation().unwrap()).map(|o| (o.sectors, o.bytes)).collect();
+    assert_eq!(sizes, [(1, 512), (2, 4096), (2, 8192)]);
+}
+
+#[test]
+fn a_mark_before_the_text_is_skipped_and_time_stamps_of_another_clock_are_told() {
+    let text = "\u{feff}fio version 3 iolog\n0 a write 0 4096\n4000000000000000 a write 0 4096\n";
+    let error = blocks(text, "", 512, 1 << 20).unwrap_err().to_string();
+    for part in ["t, line 3", "4000000000000000", "a century", "one clock"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert_eq!(blocks(&text[..text.len() - 32], "", 512, 1 << 20).unwrap().len(), 1);
+}
+
+#[test]
 fn several_names_lie_one_behind_the_other() {
     let text = "fio version 2 iolog\na write 0 512\nb write 0 512\na write 5000 512\n";
     let at: Vec<_> = blocks(text, "", 512, 1 << 20).unwrap().iter().map(|o| (o.1, o.2)).collect();

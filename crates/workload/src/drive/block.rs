@@ -214,7 +214,7 @@ impl Core {
             let Some(operation) = workload.next_operation()? else { return Ok(count) };
             let (issued, since) = queue.issue(&operation);
             let context = Context::at(issued);
-            let bytes = u64::from(operation.sectors) * u64::from(self.geometry.sector_size);
+            let bytes = operation.bytes;
             let done = match operation.kind {
                 BlockOperationKind::Write => {
                     report.user_bytes_written += bytes;
@@ -398,7 +398,7 @@ impl Core {
                 continue;
             }
             let operation =
-                BlockOperation { kind: BlockOperationKind::Read, at: Lba(next), sectors: run, arrival: None };
+                BlockOperation { kind: BlockOperationKind::Read, at: Lba(next), sectors: run, bytes: 0, arrival: None };
             let done = self.read::<D, L>(&Context::at(clock.now()), &operation, device, ledger)?;
             clock.advance_to(done.completed);
             checked += u64::from(run);

@@ -70,11 +70,48 @@ impl Layout {
             Fit::Wrap => offset % region.size.max(1),
             Fit::Scale => {
                 let scaled = u128::from(offset) * u128::from(region.size) / u128::from(region.extent.max(1));
-                // The step of a sector, the least that traces have.
-                scaled as u64 / 512 * 512
+                scaled as u64 / step_of(offset, length) * step_of(offset, length)
             }
         };
         Some((region, offset.min(region.size - length), length))
+    }
+}
+
+/// What an operation's beginning and end are multiples of, from a sector to [`ALIGNMENT`]: they are to be so in its new place as well, or a device with large
+/// sectors would be asked for more than the trace asks for.
+fn step_of(offset: u64, length: u64) -> u64 {
+    (1 << (offset | length | ALIGNMENT).trailing_zeros()).max(512)
+}
+
+/// What a trace is brought onto.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ground {
+    /// All of a block device.
+    Blocks,
+    /// A part of what is free on a file system.
+    Files { free_bytes: u64 },
+}
+
+impl Ground {
+    fn found(self, available: u64) -> String {
+        match self {
+            Self::Blocks => format!("the {available} bytes that the block device offers"),
+            Self::Files { free_bytes } => {
+                format!("{available} bytes, four fifths of the {free_bytes} that are free on the file system")
+            }
+        }
+    }
+
+    fn expected(self, needed: u64) -> String {
+        match self {
+            Self::Blocks => {
+                format!("a device that offers at least {needed} bytes (a translation layer keeps some of its chip)")
+            }
+            Self::Files { .. } => format!(
+                "a file system with at least {} bytes free",
+                needed.saturating_add(needed / 4).saturating_add(8)
+            ),
+        }
     }
 }
 
@@ -83,7 +120,7 @@ pub(super) fn beyond(
     spec: &Trace,
     summary: &TraceSummary,
     reader: super::TraceReader,
-    available: u64,
+    (ground, available): (Ground, u64),
     too_large: &TooLarge,
     stop: &dyn Fn() -> bool,
 ) -> WorkloadError {
@@ -91,17 +128,17 @@ pub(super) fn beyond(
         Ok(Some((line, end))) => WorkloadError::Trace {
             file: spec.file.clone(),
             line,
-            found: format!("the operation ends at byte {end}, beyond the {available} bytes there are"),
+            found: format!("the operation ends at byte {end}, beyond {}", ground.found(available)),
             expected: format!(
-                "operations within it: use fit=wrap or fit=scale, or a device of at least {} bytes",
-                too_large.needed
+                "operations within it: use fit=wrap or fit=scale, or {}",
+                ground.expected(too_large.needed)
             ),
         },
         Ok(None) => WorkloadError::DoesNotFit {
             workload: "trace",
             needed: too_large.needed,
             available,
-            advice: "use a larger device".to_string(),
+            advice: format!("use {}", ground.expected(too_large.needed)),
         },
         Err(error) => error,
     }
@@ -165,6 +202,17 @@ mod tests {
         let layout = Layout::new(Fit::Wrap, &summary(&[5000]), 5120).unwrap();
         assert_eq!(layout.place(0, 4608, 392).unwrap().1, 4608);
         assert_eq!(Layout::new(Fit::None, &summary(&[5000]), 4999), Err(TooLarge { needed: 5000 }));
+    }
+
+    #[test]
+    fn scaling_leaves_the_amount_of_data_as_it_is() {
+        let layout = Layout::new(Fit::Scale, &summary(&[1 << 30]), 300 * 131_072).unwrap();
+        for operation in 0..2000u64 {
+            for (step, length) in [(4096, 4096), (2048, 6144), (512, 512), (65_536, 16_384)] {
+                let (_, at, _) = layout.place(0, operation * 7 % 1000 * step, length).unwrap();
+                assert_eq!(at % step.min(length & length.wrapping_neg()).min(4096), 0, "{operation} {step} {length}");
+            }
+        }
     }
 
     #[test]

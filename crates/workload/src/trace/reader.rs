@@ -91,6 +91,22 @@ pub(super) fn checked_range(offset: u64, length: u64, expected: &'static str) ->
     Err(Malformed { found: format!("offset {offset} and length {length} are too large"), expected })
 }
 
+/// Latest instant of an operation, counted from the first: a century. Behind it simulated time would end.
+const LATEST: Nanos = Nanos(100 * 366 * 86_400 * 1_000_000_000);
+
+/// What some editors put before a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+fn checked_time<'a>(line: Line<'a>, text: &str) -> std::result::Result<Line<'a>, Malformed> {
+    match line {
+        Line::Operation(Parsed { time, .. }) if time > LATEST => {
+            let found = format!("\"{}\" is more than a century after the first operation", shortened(text));
+            Err(Malformed { found, expected: "time stamps of one clock" })
+        }
+        line => Ok(line),
+    }
+}
+
 /// A trace being read.
 pub struct TraceReader {
     file: String,
@@ -177,6 +193,9 @@ impl TraceReader {
                 return Ok(false);
             }
             self.line += 1;
+            if self.line == 1 && self.buffer.starts_with(BYTE_ORDER_MARK) {
+                self.buffer.drain(..BYTE_ORDER_MARK.len());
+            }
             if read as u64 == LINE_MAX && self.buffer.last() != Some(&b'\n') {
                 let found = format!("\"{}\" goes on", shortened(&String::from_utf8_lossy(&self.buffer)));
                 return Err(self.malformed(Malformed { found, expected: "lines of less than 4096 bytes" }));
@@ -211,7 +230,7 @@ impl TraceReader {
                 break;
             }
             let text = String::from_utf8_lossy(&self.buffer);
-            let outcome = self.parser.parse(text.trim());
+            let outcome = self.parser.parse(text.trim()).and_then(|line| checked_time(line, &text));
             let parsed = match outcome {
                 Ok(Line::Nothing) => continue,
                 Ok(Line::End) => break,

@@ -3,7 +3,7 @@
 use nandkit_block::BlockGeometry;
 use nandkit_units::{Description, Generator, Lba, Nanos};
 
-use super::fit::{Layout, beyond};
+use super::fit::{Ground, Layout, beyond};
 use super::reader::{TraceOperation, TraceReader, TraceSummary};
 use super::{Timing, Trace};
 use crate::error::{Result, SpecError, WorkloadError};
@@ -31,13 +31,13 @@ struct Prepared {
     operations: u64,
 }
 
-fn prepare(spec: &Trace, inputs: &dyn Inputs, available: u64) -> Result<Prepared> {
+fn prepare(spec: &Trace, inputs: &dyn Inputs, ground: Ground, available: u64) -> Result<Prepared> {
     spec.check()?;
     let summary = TraceSummary::of(spec, open(spec, inputs)?, &|| inputs.is_stopped())?;
     match Layout::new(spec.fit, &summary, available) {
         Ok(layout) => Ok(Prepared { reader: open(spec, inputs)?, layout, operations: summary.operations }),
         Err(too_large) => {
-            Err(beyond(spec, &summary, open(spec, inputs)?, available, &too_large, &|| inputs.is_stopped()))
+            Err(beyond(spec, &summary, open(spec, inputs)?, (ground, available), &too_large, &|| inputs.is_stopped()))
         }
     }
 }
@@ -67,7 +67,7 @@ pub struct TraceBlocks {
 impl TraceBlocks {
     /// Looks through the trace and lays it out on the device.
     pub fn new(spec: Trace, inputs: &dyn Inputs, geometry: &BlockGeometry) -> Result<Self> {
-        let prepared = prepare(&spec, inputs, geometry.capacity())?;
+        let prepared = prepare(&spec, inputs, Ground::Blocks, geometry.capacity())?;
         let fill_end = prepared.layout.regions.last().map_or(0, |region| region.base + region.size);
         Ok(Self { spec, prepared, geometry: *geometry, phase: Phase::Fill, left: 0, filled: 0, fill_end })
     }
@@ -94,7 +94,9 @@ impl TraceBlocks {
         let first = at / sector_size;
         let end = at.saturating_add(length).div_ceil(sector_size).min(self.geometry.sectors);
         let sectors = u32::try_from(end.saturating_sub(first)).ok()?;
-        Some(BlockOperation { kind, at: Lba(first), sectors, arrival })
+        // What the trace asks for, cut where the operation was.
+        let bytes = length.min(u64::from(sectors) * sector_size);
+        Some(BlockOperation { kind, at: Lba(first), sectors, bytes, arrival })
     }
 }
 
@@ -117,7 +119,7 @@ impl BlockWorkload for TraceBlocks {
         while let Some(traced) = self.prepared.next(&mut self.left)? {
             let arrival = (self.spec.timing == Timing::Recorded).then_some(traced.time);
             if traced.kind == BlockOperationKind::Flush {
-                return Ok(Some(BlockOperation { kind: traced.kind, at: Lba(0), sectors: 0, arrival }));
+                return Ok(Some(BlockOperation { kind: traced.kind, at: Lba(0), sectors: 0, bytes: 0, arrival }));
             }
             let Some((region, offset, length)) = self.prepared.layout.place(traced.name, traced.offset, traced.length)
             else {
@@ -152,7 +154,7 @@ pub struct TraceFiles {
     synced: bool,
 }
 
-/// Part of a volume's free space that a bent trace's files take: the rest is for the file system's own needs.
+/// Part of a volume's free space that a trace's files may take: the rest is for the file system's own needs.
 const SHARE_OF_FREE: (u64, u64) = (4, 5);
 
 impl TraceFiles {
@@ -163,7 +165,7 @@ impl TraceFiles {
             return Err(SpecError::Conflict { workload: "trace", detail: detail.to_string() }.into());
         }
         let available = free_bytes / SHARE_OF_FREE.1 * SHARE_OF_FREE.0;
-        let prepared = prepare(&spec, inputs, available)?;
+        let prepared = prepare(&spec, inputs, Ground::Files { free_bytes }, available)?;
         Ok(Self {
             spec,
             prepared,
