@@ -7,7 +7,8 @@ use nandkit_stack::{BlockStack, BlockVisitor, Mounted, Stack};
 use nandkit_units::{Clock, Context};
 use nandkit_vfs::{ErrorKind, FileSystem, FsError};
 use nandkit_workload::{
-    BlockDriver, BlockStream, DriverReport, FileDriver, Inputs, Phase, Progress, ProgressSink, WorkloadError,
+    BlockDriver, BlockStream, DriverReport, FileDriver, FileWorkload, Inputs, Phase, Progress, ProgressSink,
+    WorkloadError,
 };
 
 use crate::snapshot::{Snapshot, Watch};
@@ -54,15 +55,33 @@ pub(crate) fn drive(spec: &RunSpec, stack: &mut Stack, inside: Inside<'_>) -> Re
     }
 }
 
+/// Whether the workload can be had on the stack; runs nothing.
+pub(crate) fn fits(spec: &RunSpec, stack: &mut Stack, inputs: &dyn Inputs) -> Result<(), LabError> {
+    match &mut stack.mounted {
+        Mounted::Files(fs) => files_workload(spec, &mut **fs, inputs).map(|_| ()),
+        Mounted::Blocks(blocks) => {
+            spec.workload.block_workload(&blocks.geometry(), spec.seed, inputs).map(|_| ()).map_err(explain)
+        }
+    }
+}
+
+fn files_workload(
+    spec: &RunSpec,
+    fs: &mut dyn FileSystem,
+    inputs: &dyn Inputs,
+) -> Result<Box<dyn FileWorkload>, LabError> {
+    let volume = fs.volume().map_err(|error| LabError::Failed(error.to_string()))?;
+    let free_bytes = volume.blocks_free.saturating_mul(u64::from(volume.block_size));
+    spec.workload.file_workload(free_bytes, spec.seed, inputs).map_err(explain)
+}
+
 fn on_files(
     spec: &RunSpec,
     fs: &mut dyn FileSystem,
     watch: &Watch<'_>,
     inside: Inside<'_>,
 ) -> Result<Driven, LabError> {
-    let volume = fs.volume().map_err(|error| LabError::Failed(error.to_string()))?;
-    let free_bytes = volume.blocks_free.saturating_mul(u64::from(volume.block_size));
-    let mut workload = spec.workload.file_workload(free_bytes, spec.seed, inside.inputs).map_err(explain)?;
+    let mut workload = files_workload(spec, fs, inside.inputs)?;
     let mut driver = FileDriver::new(watch.clock.clone(), spec.verify);
     let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
     let mut phases = Vec::with_capacity(Phase::ALL.len());

@@ -1,5 +1,6 @@
 //! Running many runs on several threads: the records come out in the order of the runs, whatever the threads do.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -76,6 +77,14 @@ pub(crate) trait Job: Sync {
     }
     /// What it is, for messages.
     fn title(&self) -> String;
+    /// What of it stands for all runs that are built alike, for [`Job::try_out`]; `None` where trying would touch the world outside.
+    fn built_as(&self) -> Option<String> {
+        None
+    }
+    /// Builds what it runs on, and runs nothing: a point of a grid that cannot be is told before the hours that others take.
+    fn try_out(&self, _inputs: &dyn Inputs) -> Result<(), LabError> {
+        Ok(())
+    }
     /// Runs.
     fn run(&self, inside: Inside<'_>) -> Result<RunRecord, LabError>;
 }
@@ -137,6 +146,7 @@ pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<R
         .build()
         .map_err(|error| LabError::Input(format!("cannot start {} threads: {error}", options.jobs)))?;
     let failed = AtomicBool::new(false);
+    pool.install(|| try_out(&fresh, options, &failed))?;
     let outcomes: Vec<Option<Result<RunRecord, LabError>>> = pool.install(|| {
         // One job at a time from the front: neighbours in a grid take unequal time, and results come in about the order of the spec.
         fresh
@@ -177,6 +187,24 @@ pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<R
         kept.put_in_order(&records)?;
     }
     Ok(records)
+}
+
+/// Tries whatever is not built as an earlier one. A single run needs no trial.
+fn try_out<J: Job>(fresh: &[&J], options: &Options<'_>, failed: &AtomicBool) -> Result<(), LabError> {
+    if fresh.len() < 2 {
+        return Ok(());
+    }
+    let mut seen = BTreeSet::new();
+    let different: Vec<&J> =
+        fresh.iter().copied().filter(|job| job.built_as().is_some_and(|built| seen.insert(built))).collect();
+    let misfit = different.par_iter().with_max_len(1).find_map_first(|job| {
+        let inputs = Stoppable::new(options, failed);
+        if inputs.is_stopped() {
+            return None;
+        }
+        job.try_out(&inputs).map_err(|error| error.in_run(&job.title())).err()
+    });
+    misfit.map_or(Ok(()), Err)
 }
 
 fn one<J: Job>(job: &J, index: usize, meter: &Meter<'_>, failed: &AtomicBool) -> Result<RunRecord, LabError> {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use nandkit_record::{Figures, RunRecord, SCHEMA, run_key};
 use nandkit_stack::{Stack, StackSpec};
-use nandkit_workload::{Outside, Phase, WorkloadSpec};
+use nandkit_workload::{Inputs, Outside, Phase, WorkloadSpec};
 use serde_json::{Value as Json, json};
 
-use crate::drive::{Inside, drive};
+use crate::drive::{Inside, drive, fits};
 use crate::execute::Job;
 use crate::snapshot::{Snapshot, add_report, layers, verification};
 use crate::{LabError, SpecError};
@@ -42,6 +42,10 @@ impl RunSpec {
     /// The whole resolved spec.
     pub fn to_json(&self) -> Json {
         json!({"stack": self.stack, "workload": self.workload, "verify": self.verify})
+    }
+
+    fn build(&self) -> Result<Stack, LabError> {
+        Stack::build(&self.stack, self.seed).map_err(|error| LabError::Input(error.to_string()))
     }
 
     /// Refuses parts that do not fit together.
@@ -80,8 +84,18 @@ impl Job for RunSpec {
         format!("{} on {}, seed {}", self.workload, self.stack.title(), self.seed)
     }
 
+    /// Of all seeds the first. What stands in files is left alone: a chip would be changed, and a large directory or trace read twice.
+    fn built_as(&self) -> Option<String> {
+        let stands_alone = self.stack.device_file().is_none() && self.workload.outside().is_none();
+        stands_alone.then(|| json!([self.stack, self.workload]).to_string())
+    }
+
+    fn try_out(&self, inputs: &dyn Inputs) -> Result<(), LabError> {
+        fits(self, &mut self.build()?, inputs)
+    }
+
     fn run(&self, inside: Inside<'_>) -> Result<RunRecord, LabError> {
-        let mut stack = Stack::build(&self.stack, self.seed).map_err(|error| LabError::Input(error.to_string()))?;
+        let mut stack = self.build()?;
         let formatted = Snapshot::take(&stack);
         let mut phases = BTreeMap::from([("format".to_string(), formatted.since_the_start(stack.started))]);
         let driven = drive(self, &mut stack, inside)?;
