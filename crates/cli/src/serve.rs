@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nandkit_block::{Access, BlockDevice, FileDevice};
 use nandkit_nbd::{Ended, Endpoint, Export, Latency, Server, ServerOptions};
-use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackSpec, suggest};
+use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, Keep, Mounted, Stack, StackSpec, suggest};
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::json;
 use toml::{Table, Value};
@@ -102,7 +102,8 @@ fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
 
 fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
     let spec = spec(arguments)?;
-    let stack = Stack::build(&spec, arguments.seed).map_err(|error| Failure::Input(error.to_string()))?;
+    let stack =
+        Stack::build_keeping(&spec, arguments.seed, Keep::AtSync).map_err(|error| Failure::Input(error.to_string()))?;
     let Mounted::Blocks(blocks) = &stack.mounted else {
         return Err(Failure::Input("stack.fs: a file system is no block device; expected none".to_string()));
     };
@@ -110,9 +111,28 @@ fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
     Ok(Served { device, title: spec.title(), stack: Some(stack), started })
 }
 
+/// The device: with `--state` alone whatever chip is in the file, or the usual one where there is no file.
+fn device(arguments: &ServeArguments) -> Result<DeviceSpec, Failure> {
+    let Some(state) = &arguments.state else {
+        return named_device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE));
+    };
+    if arguments.device.is_none() && Path::new(state).exists() {
+        return Ok(DeviceSpec::Kept { file: state.clone() });
+    }
+    match named_device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE))? {
+        DeviceSpec::Chip { preset, store, chip, .. } => {
+            Ok(DeviceSpec::Chip { preset, store, chip, file: Some(state.clone()) })
+        }
+        _ => Err(Failure::Input(
+            "--state: a device in memory has no state to keep; expected a chip as --device, or --image FILE --rw"
+                .to_string(),
+        )),
+    }
+}
+
 /// The stack that the options describe: a translation layer on a chip, or memory; no file system.
 fn spec(arguments: &ServeArguments) -> Result<StackSpec, Failure> {
-    let device = named_device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE))?;
+    let device = device(arguments)?;
     let ftl = match (&arguments.ftl, &device) {
         (Some(name), _) => FtlSpec::kind(name).map_err(|error| Failure::Input(format!("--ftl: {error}")))?,
         (None, DeviceSpec::Ram { .. }) => FtlSpec::None,

@@ -29,6 +29,12 @@ impl Serving {
         Self { child, uri }
     }
 
+    /// Ends it as a power cut of the host does.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Ends it as an init system does.
     fn end(mut self) -> Option<i32> {
         let id = self.child.id().to_string();
@@ -131,6 +137,8 @@ fn what_cannot_be_served_is_refused() {
         (&["--device", "ram", "--socket", "file"], "cannot listen"),
         (&["--device", "ram", "--socket", "no/s"], "cannot listen"),
         (&["--device", "ram", "--set", "workload.x=1", "--socket", "s"], "stack."),
+        (&["--device", "ram", "--state", "ram.nand", "--socket", "s"], "no state to keep"),
+        (&["--state", "odd.img", "--socket", "s"], "NANDKJRN"),
     ] {
         let outcome = common::nandkit(path, &[&["serve"], arguments].concat());
         assert_eq!(outcome.status, Some(2), "{arguments:?}");
@@ -153,4 +161,40 @@ fn a_file_is_changed_only_where_that_was_asked_for() {
     assert_eq!(serving.end(), Some(0));
     let changed = std::fs::read(path.join("disk.img")).unwrap();
     assert!(changed[512..1024].iter().all(|byte| *byte == 4) && changed[1024..].iter().all(|byte| *byte == 3));
+}
+
+#[test]
+fn a_killed_server_has_kept_what_was_flushed() {
+    for ftl in [&["--ftl", "block-map"][..], &["--ftl", "fast"]] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let io = |serving: &Serving, commands: &[&str]| {
+            let commands: Vec<&str> = commands.iter().flat_map(|command| ["-c", command]).collect();
+            let told =
+                judge(path, "qemu-io", &[&["-f", "raw", "-t", "writeback"], &commands[..], &[&serving.uri]].concat());
+            assert!(!told.contains("verification failed"), "{ftl:?}: {told}");
+        };
+        let state = [&["--state", "card.nand"], ftl].concat();
+        let serving = Serving::start(path, &[&["--device", "nandsim-32m-16k"], &state[..]].concat());
+        assert!(path.join("card.nand").exists(), "the file has its name from the start");
+        let second = common::nandkit(path, &[&["serve", "--socket", "other.sock"], &state[..]].concat());
+        assert_eq!(second.status, Some(2), "{}", second.stderr);
+        io(&serving, &["write -P 1 0 1M", "write -P 2 4097 70000", "discard 512k 64k", "flush"]);
+        serving.kill();
+        // The chip's own spec is in the file.
+        let serving = Serving::start(path, &state);
+        let flushed = ["read -P 1 0 4097", "read -P 2 4097 70000", "read -P 0 512k 64k", "read -P 1 576k 448k"];
+        io(&serving, &flushed);
+        io(&serving, &["write -f -P 3 4M 4k"]);
+        serving.kill();
+        let serving = Serving::start(path, &state);
+        io(&serving, &[&flushed[..], &["read -P 3 4M 4k", "write -P 4 5M 4k"]].concat());
+        assert_eq!(serving.end(), Some(0));
+        let serving = Serving::start(path, &state);
+        io(&serving, &[&flushed[..], &["read -P 3 4M 4k", "read -P 4 5M 4k"]].concat());
+        assert_eq!(serving.end(), Some(0));
+        let other =
+            common::nandkit(path, &[&["serve", "--socket", "s", "--device", "nandsim-32m-128k"], &state[..]].concat());
+        assert!(other.status == Some(2) && other.stderr.contains("another chip"), "{}", other.stderr);
+    }
 }

@@ -12,7 +12,7 @@ use nandkit_units::{Clock, Nanos, Statistics};
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
-use crate::chip_file::{FileChip, NewFile};
+use crate::chip_file::{FileChip, Keep, NewFile};
 use crate::mount_fat::mount_fat;
 use crate::mount_jffs2::mount_jffs2;
 use crate::on_chip::block_stack;
@@ -158,6 +158,7 @@ pub(crate) struct Frame {
     pub clock: Clock,
     pub started: Nanos,
     pub watched: Watched,
+    pub keep: Keep,
     pub keeping: Option<Keeping>,
 }
 
@@ -168,12 +169,18 @@ impl Stack {
     /// A device in a file is opened where there is one: the translation layer recovers from what is there, and a volume that is there is mounted. See
     /// [`Stack::close`].
     pub fn build(spec: &StackSpec, seed: u64) -> Result<Self, StackError> {
+        Self::build_keeping(spec, seed, Keep::AtEnd)
+    }
+
+    /// The same, with a chip's file that follows the chip as `keep` says; without such a file as [`Stack::build`].
+    pub fn build_keeping(spec: &StackSpec, seed: u64, keep: Keep) -> Result<Self, StackError> {
         let spec = &spec.resolved()?;
         spec.check()?;
         let mut frame = Frame {
             clock: Clock::starting_at(EPOCH_UNIX_NS),
             started: Nanos::ZERO,
             watched: Watched::default(),
+            keep,
             keeping: None,
         };
         let mounted = match &spec.fs {
@@ -185,12 +192,15 @@ impl Stack {
             }
             FsSpec::Jffs2(jffs2) => Mounted::Files(mount_jffs2(spec, jffs2, seed, &mut frame)?),
         };
-        let Frame { clock, started, watched, keeping } = frame;
+        let Frame { clock, started, watched, keep, mut keeping } = frame;
+        if let Some(Keeping { new_file, .. }) = &mut keeping {
+            *new_file = std::mem::take(new_file).named(keep)?;
+        }
         Ok(Self { clock, started, mounted, watched, keeping })
     }
 
     /// Ends in good order: unmounts, closes the translation layer, and keeps the chip where it has a file. A stack that is dropped instead leaves
-    /// the file as it was before, and one that it made is gone: as if it had never been built.
+    /// the file as it was before, and one that it made is gone: as if it had never been built. At [`Keep::AtSync`] it leaves what the last sync brought there.
     pub fn close(self) -> Result<(), StackError> {
         let Self { clock, mounted, watched, keeping, .. } = self;
         let Some(Keeping { closing, new_file }) = keeping else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! A chip that is kept in a file between runs.
 //!
-//! The file changes once, at the orderly end of a run: all pages that the run changed, in one atomic flush. A run that fails or is stopped leaves it as it
-//! was; to the chip it is as if the run had never been.
+//! The file of an experiment changes once, at the orderly end of a run: all pages that the run changed, in one atomic flush. A run that fails or is stopped
+//! leaves it as it was; to the chip it is as if the run had never been. What is served to others changes with each of their flushes ([`Keep`]).
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -39,23 +39,37 @@ pub trait FileChip: Flash {
     fn programmed_pages(&self) -> u64;
 }
 
-struct Kept<S>(ChipImage<S, JournalledFile>);
+/// When a chip's file follows the chip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// At the orderly end of the stack, in one step: whatever fails before leaves the file as it was, and a new one is not made. For experiments.
+    #[default]
+    AtEnd,
+    /// With each sync of the layers above, in a time that what changed decides and not the size of the chip; a new file has its name from the start. For
+    /// devices whose users trust in flushes.
+    AtSync,
+}
+
+struct Kept<S> {
+    chip: ChipImage<S, JournalledFile>,
+    keep: Keep,
+}
 
 impl<S: Store> FileChip for Kept<S> {
     fn save(&mut self) -> FlashResult<Done> {
-        self.0.sync(&Context::default())
+        self.chip.sync(&Context::default())
     }
 
     fn last_instant(&self) -> Nanos {
-        self.0.last_instant()
+        self.chip.last_instant()
     }
 
     fn seed(&self) -> u64 {
-        self.0.chip().seed()
+        self.chip.chip().seed()
     }
 
     fn erase_counts(&self) -> Vec<u32> {
-        self.0.chip().erase_counts().collect()
+        self.chip.chip().erase_counts().collect()
     }
 
     fn bad_blocks(&self) -> u32 {
@@ -63,7 +77,7 @@ impl<S: Store> FileChip for Kept<S> {
     }
 
     fn programmed_pages(&self) -> u64 {
-        let chip: &NandChip<S> = self.0.chip();
+        let chip: &NandChip<S> = self.chip.chip();
         let geometry = *chip.geometry();
         let of_block = |block: u32| {
             let pages = (0..geometry.pages_per_block).map(move |page| BlockIndex(block).page(page));
@@ -75,41 +89,44 @@ impl<S: Store> FileChip for Kept<S> {
 
 impl<S: Store> Flash for Kept<S> {
     fn geometry(&self) -> &FlashGeometry {
-        self.0.geometry()
+        self.chip.geometry()
     }
 
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> FlashResult<Done> {
-        self.0.read(context, at, read)
+        self.chip.read(context, at, read)
     }
 
     fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> FlashResult<Done> {
-        self.0.program(context, at, program)
+        self.chip.program(context, at, program)
     }
 
     fn erase(&mut self, context: &Context, block: BlockIndex) -> FlashResult<Done> {
-        self.0.erase(context, block)
+        self.chip.erase(context, block)
     }
 
     fn is_bad(&self, block: BlockIndex) -> bool {
-        self.0.is_bad(block)
+        self.chip.is_bad(block)
     }
 
     fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> FlashResult<Done> {
-        self.0.mark_bad(context, block)
+        self.chip.mark_bad(context, block)
     }
 
-    /// Nothing: to the layers above the chip is the medium, and the file follows with [`FileChip::save`]. A file system syncs thousands of times in a run,
-    /// and each would cost the host two flushes of its disk.
+    /// At [`Keep::AtEnd`] nothing: to the layers above the chip is the medium, and the file follows with [`FileChip::save`]. A file system syncs thousands of
+    /// times in a run, and each would cost the host two flushes of its disk.
     fn sync(&mut self, context: &Context) -> FlashResult<Done> {
-        Ok(Done::immediately(context))
+        match self.keep {
+            Keep::AtEnd => Ok(Done::immediately(context)),
+            Keep::AtSync => self.chip.sync(context),
+        }
     }
 
     fn copyback(&mut self) -> Option<&mut dyn Copyback> {
-        self.0.copyback()
+        self.chip.copyback()
     }
 
     fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
-        self.0.multi_plane()
+        self.chip.multi_plane()
     }
 }
 
@@ -125,6 +142,14 @@ struct Unfinished {
 }
 
 impl NewFile {
+    /// Gives the file its name now where it is not to wait for the end.
+    pub(crate) fn named(self, keep: Keep) -> Result<Self, StackError> {
+        match keep {
+            Keep::AtEnd => Ok(self),
+            Keep::AtSync => self.keep().map(|()| Self::default()),
+        }
+    }
+
     /// Gives the file its name.
     pub(crate) fn keep(mut self) -> Result<(), StackError> {
         let Some(Unfinished { temporary, path }) = &self.0 else { return Ok(()) };
@@ -305,16 +330,17 @@ fn check_same(path: &Path, found: (&ChipSpec, StoreKind), asked: (&ChipSpec, Sto
 
 fn boxed<S: Store + 'static>(
     image: Result<ChipImage<S, JournalledFile>, ImageError>,
+    keep: Keep,
 ) -> Result<Box<dyn FileChip>, ImageError> {
-    image.map(|image| Box::new(Kept(image)) as Box<dyn FileChip>)
+    image.map(|chip| Box::new(Kept { chip, keep }) as Box<dyn FileChip>)
 }
 
-fn load(path: &Path, file: JournalledFile, store: StoreKind) -> Result<Box<dyn FileChip>, StackError> {
+fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Result<Box<dyn FileChip>, StackError> {
     let context = Context::default();
     let chip = match store {
-        StoreKind::Content => boxed(ChipImage::<ContentStore, _>::open(file, &context)),
-        StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::open(file, &context)),
-        StoreKind::Shadow => boxed(ChipImage::<ShadowStore, _>::open(file, &context)),
+        StoreKind::Content => boxed(ChipImage::<ContentStore, _>::open(file, &context), keep),
+        StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::open(file, &context), keep),
+        StoreKind::Shadow => boxed(ChipImage::<ShadowStore, _>::open(file, &context), keep),
     };
     chip.map_err(|error| unusable(path, &error))
 }
@@ -324,7 +350,7 @@ pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn FileChip
     let file = open_file(path, Access::ReadOnly)?;
     let header = header(path, &file)?;
     let (spec, store) = (spec_in(path, &header)?, store_of(&header));
-    Ok((spec, store, load(path, file, store)?))
+    Ok((spec, store, load(path, file, store, Keep::AtEnd)?))
 }
 
 /// Opens the chip of a file, which must be this one, or makes it with this seed where there is no such file.
@@ -333,6 +359,7 @@ pub(crate) fn open_or_create(
     chip: &ChipSpec,
     store: StoreKind,
     seed: u64,
+    keep: Keep,
 ) -> Result<(Box<dyn FileChip>, NewFile), StackError> {
     match path.try_exists() {
         Ok(true) => {
@@ -340,13 +367,13 @@ pub(crate) fn open_or_create(
             let (found, found_store) = spec_of(path)?;
             check_same(path, (&found, found_store), (chip, store))?;
             let file = open_file(path, Access::ReadWrite)?;
-            Ok((load(path, file, store)?, NewFile::default()))
+            Ok((load(path, file, store, keep)?, NewFile::default()))
         }
         Ok(false) if is_there(path) => Err(wrong(
             path,
             "a symbolic link to a file that does not exist; expected a chip's file, or nothing of this name",
         )),
-        Ok(false) => create(path, chip, store, seed),
+        Ok(false) => create(path, chip, store, seed, keep),
         Err(error) => Err(wrong(path, format!("cannot tell whether there is such a file: {error}"))),
     }
 }
@@ -356,6 +383,7 @@ fn create(
     chip: &ChipSpec,
     store: StoreKind,
     seed: u64,
+    keep: Keep,
 ) -> Result<(Box<dyn FileChip>, NewFile), StackError> {
     let context = Context::default();
     let bytes = match store {
@@ -371,9 +399,9 @@ fn create(
     let file = JournalledFile::create(&temporary, geometry).map_err(|error| refused(path, &error))?;
     let new = NewFile(Some(Unfinished { temporary, path: path.to_path_buf() }));
     let chip = match store {
-        StoreKind::Content => boxed(ChipImage::<ContentStore, _>::create(file, chip, seed, &context)),
-        StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::create(file, chip, seed, &context)),
-        StoreKind::Shadow => boxed(ChipImage::<ShadowStore, _>::create(file, chip, seed, &context)),
+        StoreKind::Content => boxed(ChipImage::<ContentStore, _>::create(file, chip, seed, &context), keep),
+        StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::create(file, chip, seed, &context), keep),
+        StoreKind::Shadow => boxed(ChipImage::<ShadowStore, _>::create(file, chip, seed, &context), keep),
     };
     Ok((chip.map_err(|error| unusable(path, &error))?, new))
 }

@@ -19,6 +19,7 @@ pub mod suggest;
 mod traced;
 
 pub use build::{BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Watched};
+pub use chip_file::Keep;
 pub use device_spec::{DeviceSpec, StoreKind};
 pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, WriteBackName};
 pub use ftl_spec::{AllocationName, AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName, VictimName};

@@ -42,7 +42,7 @@ pub(crate) fn mount_jffs2(
         options.cleanmarker = Some(Cleanmarker::None);
     }
     if let Some(file) = file {
-        let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed)?;
+        let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed, frame.keep)?;
         frame.clock.advance_to(chip.last_instant());
         frame.started = frame.clock.now();
         let chip = Handle::new(chip);
@@ -187,6 +187,6 @@ impl Flash for Handle {
     }
 
     fn sync(&mut self, context: &Context) -> FlashResult<Done> {
-        Ok(Done::immediately(context))
+        lock(&self.chip).sync(context)
     }
 }

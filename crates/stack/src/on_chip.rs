@@ -47,7 +47,7 @@ pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Res
         _ => 0,
     };
     if let Some(file) = file {
-        let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed)?;
+        let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed, frame.keep)?;
         return in_file(&spec.ftl, sector_size, chip, new_file, frame);
     }
     let memory = InMemory { chip, seed, ftl: &spec.ftl, sector_size };

@@ -9,6 +9,7 @@ const EXAMPLES: &str = "Examples:
   nandkit serve --socket disk.sock                                 an emulated 1 GiB card until Ctrl-C
   nandkit serve --device slc-256m --ftl fast --port 10809          on TCP port 10809 of this machine
   nandkit serve --device ram --socket disk.sock                    a disk in memory
+  nandkit serve --state card.nand --socket disk.sock               a card that outlives the server, and its being killed
   nandkit serve --image card.img --rw --socket disk.sock           a file of sectors
   nandkit serve --latency real --socket disk.sock                  requests take the simulated time
 
@@ -42,6 +43,9 @@ pub struct ServeArguments {
     /// Decides the device's faults.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "image")]
     pub seed: u64,
+    /// Keep the chip in this file: it is made, or goes on as it was left. A client's flush is durable; what was not flushed may be lost if the server is killed.
+    #[arg(long, value_name = "FILE", conflicts_with = "image")]
+    pub state: Option<String>,
     /// Serve this file, or block device, instead of an emulated one; unchanged, unless --rw is given.
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
