@@ -102,10 +102,14 @@ fn commands_do_to_an_image_what_they_do_to_a_directory() {
     let before = noise(3 << 14, 9);
     for (number, (mkfs, options, judged)) in [
         ("-e 16K --size 1M", "", "-l"),
-        ("-e 128K --size 2M -n --endian big --compress lzo", "--compress lzo", "-b"),
+        ("-e 128K --size 2M -n --endian big --compress lzo", "--erase-size 128K --compress lzo", "-b"),
         ("-e 64K --compress none", "--size 2M --compress none", "-l"),
         ("-e 16K -n --size 1M", "--page-size 512 --oob-size 16", "-l -d 512 -o 16"),
-        ("-e 128K -n --size 2M --compress rtime", "--page-size 2048 --oob-size 64 --compress size", "-l -d 2048 -o 64"),
+        (
+            "-e 128K -n --size 2M --compress rtime",
+            "--erase-size 128K --page-size 2048 --oob-size 64 --compress size",
+            "-l -d 2048 -o 64",
+        ),
         ("-e 16K --size 1M", "--offset 48K --size 1M --compress priority", ""),
     ]
     .into_iter()

@@ -87,21 +87,26 @@ const SAMPLED_PAGES: u64 = 256;
 /// The plausible layouts of an image, the commonest first: without OOB for every erase size from 4 KiB to 1 MiB, NAND without OOB for the usual pages, and with each
 /// page's OOB after it. Cost: at most 256 pages looked at for each of some forty layouts, whatever the size of the image.
 pub fn candidates(bytes: &[u8]) -> Vec<Candidate> {
-    let mut found: Vec<Candidate> =
-        PLAIN_BLOCKS.iter().map(|&block| candidate(bytes, ImageLayout::nor(block))).collect();
+    let mut found: Vec<Candidate> = PLAIN_BLOCKS.iter().map(|&block| judge(bytes, ImageLayout::nor(block))).collect();
     for (page, _, blocks) in NAND_PAGES {
-        found.extend(blocks.iter().map(|&block| candidate(bytes, ImageLayout::nand(block, page))));
+        found.extend(blocks.iter().map(|&block| judge(bytes, ImageLayout::nand(block, page))));
     }
     for (page, oobs, blocks) in NAND_PAGES {
         for &oob in oobs {
-            found.extend(blocks.iter().map(|&block| candidate(bytes, ImageLayout::nand_oob(block, page, oob))));
+            found.extend(blocks.iter().map(|&block| judge(bytes, ImageLayout::nand_oob(block, page, oob))));
         }
     }
     found.retain(|candidate| bytes.len() as u64 >= candidate.layout.stored_page());
     found
 }
 
-fn candidate(bytes: &[u8], layout: ImageLayout) -> Candidate {
+/// Pages in use, by data and OOB bytes.
+pub fn pages() -> impl Iterator<Item = (u32, u32)> {
+    NAND_PAGES.into_iter().flat_map(|(page, oobs, _)| oobs.iter().map(move |oob| (page, *oob)))
+}
+
+/// A layout as a candidate: how well the length of an image, and its marks, fit. Cost: at most 256 pages looked at.
+pub fn judge(bytes: &[u8], layout: ImageLayout) -> Candidate {
     let (mut points, mut evidence) = (0, Vec::new());
     let length = bytes.len() as u64;
     if length.is_multiple_of(layout.stored_block()) {

@@ -7,7 +7,7 @@ use nandkit_stack::image::{
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::{Value, json};
 
-use super::input;
+use super::{input, shown};
 use crate::args::InfoArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -26,7 +26,9 @@ pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
         Image::Dump(dump) => dump_lines(dump),
     };
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let text: String = lines.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect();
+    // Names of regions come from the image.
+    let text: String =
+        lines.iter().map(|(name, value)| format!("{name:width$}  {}\n", shown(value.as_bytes()))).collect();
     output::text(&text)
 }
 
@@ -112,6 +114,7 @@ fn detection_json(found: &Detection) -> Value {
         "notes": found.notes,
         "layout": found.layout,
         "erase_size": found.erase_size,
+        "erase_sizes_that_fit": found.erase_sizes,
         "page_size": found.page_size,
         "oob_size": found.oob_size,
         "endian": order,

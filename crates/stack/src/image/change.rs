@@ -9,12 +9,13 @@ use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, SUMMARY_MAG
 use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
-use nandkit_units::{BlockIndex, Clock, FlashKind};
+use nandkit_units::{BlockIndex, Clock, FlashKind, format_bytes};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, Timestamp};
 
 use super::detect::{Format, Found};
+use super::erase_size::Fit;
 use super::open::{Selected, choose};
-use super::{BEGINNING, ByteOrder, Finding, OpenOptions, is_chip, jffs2, wrong};
+use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, is_chip, jffs2, wrong};
 use crate::{StackError, chip_file, suggest};
 
 /// How an image is changed.
@@ -37,6 +38,8 @@ pub struct ChangingImage {
     pub format: &'static str,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,
+    /// Blocks that are marked bad and hold nodes.
+    bad: Vec<Finding>,
 }
 
 /// The formats that can be changed.
@@ -98,14 +101,17 @@ impl ChangingImage {
             let detail = format!("this is {}, which is only read; expected an image of JFFS2", found.format.name());
             return Err(wrong(path, detail));
         }
+        refuse_unproven(options, &found).map_err(|what| wrong(path, what))?;
         let mut bytes = image.bytes().to_vec();
         if options.size.is_some() && options.region.is_none() {
             grow(&mut bytes, found.layout.offset, found.layout.size.unwrap_or(0)).map_err(|what| wrong(path, what))?;
         }
         let copy = Image::from_bytes(bytes, None).map_err(failed)?;
         let device = DumpFlash::new(copy, found.layout.clone()).map_err(failed)?;
+        let mut bad = bad_blocks::findings(&device);
+        bad.retain(|finding| !finding.harmless);
         let volume = mount_jffs2(device, &found, options, compression, how.now).map_err(|error| wrong(path, error))?;
-        Ok(Self { volume: Volume::Jffs2(Box::new(volume)), file, image, format: found.format.name(), notes })
+        Ok(Self { volume: Volume::Jffs2(Box::new(volume)), file, image, format: found.format.name(), notes, bad })
     }
 
     /// The file system.
@@ -133,7 +139,8 @@ impl ChangingImage {
     /// What mounting and reading found damaged until now, without what is harmless.
     pub fn damage(&self) -> Vec<Finding> {
         let Volume::Jffs2(volume) = &self.volume;
-        jffs2::damage(volume).into_iter().map(|(_, finding)| finding).filter(|finding| !finding.harmless).collect()
+        let damage = jffs2::damage(volume).into_iter().map(|(_, finding)| finding).filter(|finding| !finding.harmless);
+        self.bad.iter().cloned().chain(damage).collect()
     }
 
     /// The image as it is now. Errors: `NoSpace`, `Device`.
@@ -147,6 +154,18 @@ impl ChangingImage {
         }
         Ok(ChangedImage { file: self.file, bytes, _lock: self.image })
     }
+}
+
+/// Refuses an image that does not tell its erase size: by a wrong one it can be read, but what is written by it does not fit the flash.
+fn refuse_unproven(options: &OpenOptions, found: &Found) -> Result<(), String> {
+    if options.erase_size.is_some() || found.fit == Fit::Proven {
+        return Ok(());
+    }
+    let sizes: Vec<String> = found.detection.erase_sizes.iter().map(|size| format_bytes((*size).into())).collect();
+    Err(format!(
+        "nothing in the image proves its erase size: blocks of {} fit. What is written by a wrong one does not fit the flash, so nothing was changed; expected --erase-size",
+        sizes.join(", ")
+    ))
 }
 
 /// Makes an image as long as the flash that it is a part of, by erased bytes.

@@ -2,20 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_flash_image::detect::{self, Candidate, Match, Scorer};
+use nandkit_flash_image::detect::{self, Candidate};
 use nandkit_flash_image::regions::{Region, RegionSource, regions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
-use nandkit_units::FlashKind;
+use nandkit_units::{FlashKind, format_bytes};
 
+use super::erase_size::{Fit, Verdict};
 use super::fat::looks_like_fat;
-use super::jffs2::{self, Jffs2Scorer};
+use super::placement::{self, Seen};
 use super::sectors::DumpSectors;
+use super::survey::{Depth, Survey};
 use super::{ByteOrder, OpenOptions};
 
 /// Points of the format itself from which a dump is taken for one volume, whatever else shows in it.
 pub(super) const SURE: u32 = 500;
-/// Detections that are told.
+/// Detections that are told, beside those that differ from the first in the erase size alone.
 const TOLD_MAX: usize = 4;
+/// Points that a layout with OOB has of its length alone.
+const OOB_POINTS: u32 = 60;
+/// What is taken off where no cleanmarker and no bad-block mark shows that there is an OOB.
+const OOB_DOUBT: u32 = 30;
+/// What is taken off for an erase size that fits, but is not proven; each further one has a point less.
+const UNPROVEN: u32 = 12;
+/// What is taken off for one that would fit if no other were proven.
+const UNLIKELY: u32 = 200;
 
 /// What an image, or a region of one, may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,12 +42,21 @@ pub struct Detection {
     pub layout: String,
     /// Data bytes of an erase block; 0 where the format knows none.
     pub erase_size: u32,
+    /// All erase sizes that the content fits, the likeliest first: one where the content proves it.
+    pub erase_sizes: Vec<u32>,
     /// Data bytes of a NAND page; 0 where there are none.
     pub page_size: u32,
     /// OOB bytes of a page in the dump.
     pub oob_size: u32,
     /// The order of bytes in numbers, where the format has two.
     pub byte_order: Option<ByteOrder>,
+}
+
+impl Detection {
+    /// What tells placements apart.
+    fn describes(&self) -> (&'static str, u32, u32, bool) {
+        (self.format, self.page_size, self.oob_size, self.layout.ends_with("after each block"))
+    }
 }
 
 /// A region of a dump.
@@ -74,6 +93,8 @@ pub(super) struct Found {
     pub layout: ImageLayout,
     /// The format's own points.
     pub score: u32,
+    /// How its erase size fits.
+    pub fit: Fit,
     pub detection: Detection,
 }
 
@@ -95,33 +116,110 @@ impl Format {
 
 /// Everything that a part of an image may be, the likeliest first.
 pub(super) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<Found> {
-    look_under(image, within, &candidates(image, options))
+    look_at(image, within, options, Depth::Thorough)
 }
 
-/// As [`look`], under the layouts that [`candidates`] gave for the whole.
-fn look_under(image: &Image, within: Within, candidates: &[Candidate]) -> Vec<Found> {
-    let mut found = Vec::new();
-    found.extend(fat(image, within));
-    let scorers: [&dyn Scorer; 1] = [&Jffs2Scorer];
-    let candidates = for_part(candidates, within);
-    let matches = detect::score(image, &candidates, &scorers);
-    found.extend(matches.into_iter().filter_map(from_match));
+fn look_at(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Found> {
+    let mut found: Vec<Found> = fat(image, within).into_iter().collect();
+    for seen in placement::seen(image, within, options, depth) {
+        found.extend(by_size(image, within, options, &seen));
+    }
     found.sort_by_key(|found| std::cmp::Reverse(found.detection.points));
-    found.truncate(TOLD_MAX);
-    if let Some(best) = found.first_mut() {
-        look_closer(image, best);
+    // Of the placements only the likeliest are told, but all sizes of the likeliest one.
+    let first = found.first().map(|found| found.detection.describes());
+    let mut others = 0;
+    found.retain(|found| {
+        others += usize::from(Some(found.detection.describes()) != first);
+        Some(found.detection.describes()) == first || others < TOLD_MAX
+    });
+    found
+}
+
+/// A placement with each erase size that fits, or with the one that was asked for.
+fn by_size(image: &Image, within: Within, options: &OpenOptions, seen: &Seen) -> Vec<Found> {
+    let (survey, verdict) = (&seen.survey, &seen.verdict);
+    let mut sizes = options.erase_size.map_or_else(|| verdict.fitting.clone(), |asked| vec![asked]);
+    if seen.layout.oob != OobPlacement::None {
+        sizes.retain(|size| size.is_multiple_of(seen.layout.page_size.max(1)));
+    }
+    let Some(first) = sizes.first() else { return Vec::new() };
+    let judged = detect::judge(image.bytes(), sized(&seen.layout, *first));
+    let marked = judged.points > OOB_POINTS || !survey.oob_markers.is_empty();
+    // OOB of which nothing shows is less likely than none.
+    let doubt = if seen.layout.oob == OobPlacement::None || marked { 0 } else { OOB_DOUBT };
+    let mut found = Vec::new();
+    for (place, size) in (0_u32..).zip(&sizes) {
+        let fit = verdict.fit(survey, *size);
+        let less = match fit {
+            Fit::Proven => 0,
+            Fit::Fits => UNPROVEN + place,
+            Fit::Unlikely => UNLIKELY,
+            Fit::Refuted => survey.quality() / 2,
+        };
+        let score = survey.quality().saturating_sub(less + doubt).max(1);
+        let layout = sized(&seen.layout, *size);
+        let part = if within == (0, None) { Ok(layout) } else { layout.region(within.0, within.1) };
+        let Ok(layout) = part else { continue };
+        let mut why = survey_evidence(survey);
+        why.extend(size_evidence(verdict, fit));
+        why.extend(judged.evidence.iter().cloned());
+        let (order, name) = match survey.nodes {
+            [little, big] if big > little => (ByteOrder::Big, "big"),
+            _ => (ByteOrder::Little, "little"),
+        };
+        let mut notes = vec![format!("{name}-endian")];
+        if survey.summaries > 0 {
+            notes.push("holds summaries".to_owned());
+        }
+        let is_nand = layout.kind == FlashKind::Nand;
+        let detection = Detection {
+            format: Format::Jffs2.name(),
+            points: score.saturating_add(judged.points),
+            why,
+            notes,
+            layout: layout.describe(),
+            erase_size: layout.block_size,
+            erase_sizes: verdict.fitting.clone(),
+            page_size: if is_nand { layout.page_size } else { 0 },
+            oob_size: layout.oob_size,
+            byte_order: Some(order),
+        };
+        found.push(Found { format: Format::Jffs2, layout, score, fit, detection });
     }
     found
 }
 
-/// Adds what a format knows of itself when more of it is read.
-fn look_closer(image: &Image, best: &mut Found) {
-    let (Format::Jffs2, Ok(device)) = (best.format, image.view(best.layout.clone())) else { return };
-    let (why, erase_size) = jffs2::evidence(&device);
-    best.detection.why.extend(why);
-    if let Some(size) = erase_size.filter(|size| *size != best.layout.block_size) {
-        let note = format!("its nodes speak for erase blocks of {size} bytes: --erase-size {size} may be right");
-        best.detection.notes.push(note);
+/// What speaks for an erase size, or against it.
+fn size_evidence(verdict: &Verdict, fit: Fit) -> Option<String> {
+    match (&verdict.proven, fit) {
+        (Some((_, proof)), Fit::Proven) => Some(proof.clone()),
+        (Some((_, proof)), _) => Some(format!("against it: {proof}")),
+        (None, _) if verdict.fitting.len() > 1 => {
+            let sizes: Vec<String> = verdict.fitting.iter().map(|size| format_bytes((*size).into())).collect();
+            Some(format!("nothing proves the erase size: blocks of {} fit", sizes.join(", ")))
+        }
+        _ => None,
+    }
+}
+
+fn survey_evidence(survey: &Survey) -> Vec<String> {
+    let nodes: u32 = survey.nodes.iter().sum();
+    let looked = if survey.whole { "" } else { " where it was looked at" };
+    vec![match survey.breaks {
+        0 => format!("{nodes} nodes with right checksums follow one another without a gap{looked}"),
+        breaks => format!(
+            "{nodes} nodes with right checksums; against it: at {breaks} places something else stands, {} bytes{looked}",
+            survey.junk_bytes
+        ),
+    }]
+}
+
+/// The same placement with blocks of another size.
+fn sized(layout: &ImageLayout, size: u32) -> ImageLayout {
+    match (layout.kind, layout.oob) {
+        (FlashKind::Nor, _) => ImageLayout::nor(size),
+        (_, OobPlacement::AfterBlock) => layout.clone(),
+        _ => ImageLayout { block_size: size, ..layout.clone() },
     }
 }
 
@@ -138,29 +236,12 @@ fn fat(image: &Image, within: Within) -> Option<Found> {
         notes: Vec::new(),
         layout: "sectors".to_owned(),
         erase_size: 0,
+        erase_sizes: Vec::new(),
         page_size: 0,
         oob_size: 0,
         byte_order: None,
     };
-    Some(Found { format: Format::Fat, layout, score: 1000, detection })
-}
-
-fn from_match(found: Match) -> Option<Found> {
-    let format = [Format::Jffs2].into_iter().find(|format| format.name() == found.format)?;
-    let layout = found.layout;
-    let is_nand = layout.kind == FlashKind::Nand;
-    let detection = Detection {
-        format: format.name(),
-        points: found.points,
-        why: found.why,
-        notes: found.score.notes,
-        layout: layout.describe(),
-        erase_size: layout.block_size,
-        page_size: if is_nand { layout.page_size } else { 0 },
-        oob_size: layout.oob_size,
-        byte_order: found.score.byte_order,
-    };
-    Some(Found { format, layout, score: found.score.points, detection })
+    Some(Found { format: Format::Fat, layout, score: 1000, fit: Fit::Proven, detection })
 }
 
 /// The layouts of the whole that the options leave open. Cost: some thousand pages looked at.
@@ -173,17 +254,6 @@ fn candidates(image: &Image, options: &OpenOptions) -> Vec<Candidate> {
     found
 }
 
-/// The layouts for the part that is meant.
-fn for_part(candidates: &[Candidate], within: Within) -> Vec<Candidate> {
-    if within == (0, None) {
-        return candidates.to_vec();
-    }
-    let part = |candidate: &Candidate| {
-        Some(Candidate { layout: candidate.layout.region(within.0, within.1).ok()?, ..candidate.clone() })
-    };
-    candidates.iter().filter_map(part).collect()
-}
-
 fn agrees(layout: &ImageLayout, options: &OpenOptions) -> bool {
     options.erase_size.is_none_or(|size| size == layout.block_size)
         && options.page_size.is_none_or(|size| layout.kind == FlashKind::Nand && size == layout.page_size)
@@ -191,7 +261,7 @@ fn agrees(layout: &ImageLayout, options: &OpenOptions) -> bool {
 }
 
 /// The layout that the options name, with what they leave out as is usual; `None` where they name nothing.
-fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
+pub(super) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
     let oob = options.oob_size.filter(|size| *size > 0);
     let page = match (options.page_size, oob) {
         (Some(page), _) => Some(page),
@@ -227,12 +297,11 @@ pub(super) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions)
 
 /// The regions of a dump, and what each can be opened as.
 pub(super) fn region_list(image: &Image, device: &DumpFlash, options: &OpenOptions) -> Vec<(Region, RegionInfo)> {
-    let candidates = candidates(image, options);
     // Several tables, or texts, often name the same part.
     let mut known: BTreeMap<(u64, u64), Option<&'static str>> = BTreeMap::new();
     let told = |(number, region): (usize, Region)| {
         let opens_as = *known.entry((region.offset, region.size)).or_insert_with(|| {
-            let best = look_under(image, (region.offset, Some(region.size)), &candidates).into_iter().next();
+            let best = look_at(image, (region.offset, Some(region.size)), options, Depth::Glance).into_iter().next();
             best.map(|best| best.format.name())
         });
         let info = RegionInfo {

@@ -1,11 +1,10 @@
-//! JFFS2 in images: how much one looks like it, mounting, and what is damaged.
+//! JFFS2 in images: mounting, and what is damaged.
 
 use nandkit_flash::{Flash, PageRead};
-use nandkit_flash_image::detect::{Score, Scorer, sample_blocks};
-use nandkit_flash_image::{DumpFlash, ImageLayout};
+use nandkit_flash_image::DumpFlash;
+use nandkit_flash_image::detect::sample_blocks;
 use nandkit_jffs2::check::CheckReport;
-use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, node_type};
-use nandkit_jffs2::probe::probe;
+use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header};
 use nandkit_jffs2::{Damage, Jffs2, MountOptions, versions};
 use nandkit_units::{BlockIndex, Context, PageAddress};
 use nandkit_vfs::path::{Next, Step, walk};
@@ -14,37 +13,10 @@ use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timesta
 use super::history::{DeletedName, FileVersion, OldContent};
 use super::{ByteOrder, Checked, Finding, OpenOptions, Repaired, clock_at};
 
-/// Blocks that are looked at for one layout.
+/// Blocks that are looked at for nodes of both byte orders.
 const SAMPLED: u32 = 16;
-/// Bytes of a block that are looked at to score a layout.
-const LOOKED_AT: u64 = 64 << 10;
 /// Nodes of the other byte order from which they are no accident: what damage lays bare of a file's content may hold a few.
 const FOREIGN_MIN: u32 = 8;
-
-/// Nodes with right checksums where blocks begin, one after the other up to free flash or the block's end.
-pub(super) struct Jffs2Scorer;
-
-impl Scorer for Jffs2Scorer {
-    fn name(&self) -> &'static str {
-        "jffs2"
-    }
-
-    fn score(&self, device: &dyn Flash, layout: &ImageLayout) -> Score {
-        let mut seen = Seen { looked_at: LOOKED_AT, ..Seen::default() };
-        for block in sample_blocks(device.geometry(), SAMPLED) {
-            seen.block(device, block);
-        }
-        seen.score(layout)
-    }
-}
-
-/// What a closer look at a few blocks says for JFFS2, a sentence each; and the erase size that it speaks for, if any.
-pub(super) fn evidence(device: &dyn Flash) -> (Vec<String>, Option<u32>) {
-    match probe(device) {
-        Some(found) => (found.why, found.erase_sizes.first().map(|(size, _)| *size)),
-        None => (Vec::new(), None),
-    }
-}
 
 /// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
 pub(super) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
@@ -77,11 +49,6 @@ pub(super) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
     ))
 }
 
-/// How well whole blocks of a layout fit: as [`Score::points`].
-pub(super) fn fit(device: &DumpFlash, layout: &ImageLayout) -> u32 {
-    Seen::whole_blocks(device).score(layout).points
-}
-
 /// Whether bytes that are too few for an erase block begin as JFFS2 does.
 pub(super) fn begins(bytes: &[u8]) -> bool {
     any_node(bytes).is_some()
@@ -94,19 +61,14 @@ struct Seen {
     begin: [u32; 2],
     other: u32,
     nodes: u32,
-    /// Places where one node should follow another, or the block end, and something else stands.
-    broken: u32,
     /// Nodes of the other byte order than the block's first.
     foreign: u32,
-    summaries: u32,
-    /// Bytes of a block that are looked at.
-    looked_at: u64,
 }
 
 impl Seen {
     /// All bytes of sampled blocks.
     fn whole_blocks(device: &DumpFlash) -> Self {
-        let mut seen = Self { looked_at: u64::from(u32::MAX), ..Self::default() };
+        let mut seen = Self::default();
         for block in sample_blocks(device.geometry(), SAMPLED) {
             seen.block(device, block);
         }
@@ -130,23 +92,18 @@ impl Seen {
         let (Some(order), Some(count)) = (Order::ALL.get(place), self.begin.get_mut(place)) else { return };
         *count += 1;
         let size = device.geometry().block_size();
-        bytes.resize(size.min(self.looked_at) as usize, 0xFF);
+        bytes.resize(size as usize, 0xFF);
         if read(device, block, 0, &mut bytes).is_some() {
-            self.inside(*order, &bytes, size);
+            self.inside(*order, &bytes);
         }
     }
 
-    /// Goes from node to node through the beginning of a block of `size` bytes.
-    fn inside(&mut self, order: Order, bytes: &[u8], size: u64) {
+    /// Goes from node to node through a block.
+    fn inside(&mut self, order: Order, bytes: &[u8]) {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             if let Some(header) = node(order, rest) {
                 self.nodes += 1;
-                self.summaries += u32::from(header.node_type == node_type::SUMMARY);
-                let end = (at as u64).saturating_add(u64::from(header.total_length));
-                // Nodes do not cross the ends of blocks, and cleanmarkers stand at their beginnings.
-                let strays = header.node_type == node_type::CLEANMARKER && at > 0;
-                self.broken += u32::from(end > size || strays);
                 at = at.saturating_add(stored_length(&header));
                 continue;
             }
@@ -155,38 +112,10 @@ impl Seen {
                 at = at.saturating_add(stored_length(&header));
                 continue;
             }
-            // Nothing but free flash is behind the last node.
             let mut places = (at..bytes.len()).step_by(4).skip(1);
             let next = places.find(|place| bytes.get(*place..).is_some_and(|rest| any_node(rest).is_some()));
-            self.broken += u32::from(next.is_some() || !is_blank(rest));
             at = next.unwrap_or(bytes.len());
         }
-    }
-
-    fn score(&self, layout: &ImageLayout) -> Score {
-        let [little, big] = self.begin;
-        let found = little.max(big);
-        let looked = little + big + self.other;
-        if found == 0 || looked == 0 {
-            return Score::default();
-        }
-        // In a wrong layout the way from node to node breaks off at the end of every page or block.
-        let chain = 1000 * u64::from(self.nodes) / u64::from(self.nodes + 8 * self.broken).max(1);
-        let points = (chain * u64::from(found) / u64::from(looked)) as u32;
-        // Of two erase sizes that both fit the smaller one is right.
-        let points = points.saturating_sub(layout.block_size.max(1).ilog2()).max(1);
-        let (order, name) = if big > little { (ByteOrder::Big, "big") } else { (ByteOrder::Little, "little") };
-        let mut evidence =
-            vec![format!("{found} of {looked} sampled blocks in use begin with a node with a right checksum")];
-        evidence.push(match self.broken {
-            0 => format!("{} nodes in them follow one another without a gap", self.nodes),
-            broken => format!("against it: at {broken} places between {} nodes something else stands", self.nodes),
-        });
-        let mut notes = vec![format!("{name}-endian")];
-        if self.summaries > 0 {
-            notes.push("holds summaries".to_owned());
-        }
-        Score { points, evidence, notes, byte_order: Some(order), block_size: None }
     }
 }
 

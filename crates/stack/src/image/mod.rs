@@ -1,15 +1,19 @@
 //! Images: what is in them, and their file systems for reading. A chip that a file holds, a dump of flash, or a volume as it is. Nothing here changes the file; [`ChangingImage`] changes a copy.
 
+mod bad_blocks;
 mod build;
 mod change;
 mod chip;
 mod detect;
+mod erase_size;
 mod fat;
 mod history;
 mod jffs2;
 mod open;
 mod options;
+mod placement;
 mod sectors;
+mod survey;
 
 use std::path::Path;
 

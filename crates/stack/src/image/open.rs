@@ -8,10 +8,12 @@ use nandkit_jffs2::Jffs2;
 use nandkit_vfs::{FileSystem, InodeNumber};
 
 use super::detect::{self, Detection, Format, Found, RegionInfo, Within, base_layout, look, region_list};
+use super::erase_size::Fit;
 use super::history::{DeletedName, FileVersion, OldContent};
 use super::sectors::DumpSectors;
 use super::{
-    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, chip, clock_at, fat, is_chip, jffs2, wrong,
+    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, bad_blocks, chip, clock_at, fat, is_chip, jffs2,
+    wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
 
@@ -19,8 +21,6 @@ use crate::{MountedFileSystem, StackError, chip_file};
 const NAMED_MAX: usize = 12;
 /// Bytes of the smallest erase block (serial NOR).
 const ERASE_SIZE_MIN: u64 = 4096;
-/// By how many points more another erase size has to fit before the one that was asked for is refused.
-const ERASE_SIZE_MARGIN: u32 = 30;
 
 /// An image with its file system mounted for reading.
 pub struct OpenImage {
@@ -99,7 +99,10 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
             let fat = fat::mount(DumpSectors::new(device), &clock_at(0)).map_err(|error| wrong(path, error))?;
             Volume::Plain(Box::new(fat))
         }
-        Format::Jffs2 => Volume::Jffs2(Box::new(mount_jffs2(path, device, &found, options)?)),
+        Format::Jffs2 => {
+            notes.extend(bad_blocks::notes(&bad_blocks::findings(&device)));
+            Volume::Jffs2(Box::new(mount_jffs2(path, device, &found, options)?))
+        }
     };
     Ok(OpenImage { volume, format: found.format.name(), detection: Some(found.detection), region, notes })
 }
@@ -114,7 +117,9 @@ pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, Stack
         Format::Jffs2 => {
             // Every node is to be looked at, not only what summaries say of them.
             let options = OpenOptions { no_summaries: true, ..options.clone() };
-            jffs2::check(&mount_jffs2(path, device, &found, &options)?).map_err(|error| wrong(path, error))
+            let bad = bad_blocks::findings(&device);
+            let checked = jffs2::check(&mount_jffs2(path, device, &found, &options)?);
+            checked.map(|checked| with_bad_blocks(checked, bad)).map_err(|error| wrong(path, error))
         }
     }
 }
@@ -130,9 +135,19 @@ pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, Sta
     let copy = Image::from_bytes(image.bytes().to_vec(), None).map_err(|error| wrong(path, error))?;
     let mut output = DumpFlash::new(copy, found.layout.clone()).map_err(|error| wrong(path, error))?;
     let options = OpenOptions { no_summaries: true, ..options.clone() };
-    let volume = mount_jffs2(path, dump(path, image, &found)?, &found, &options)?;
+    let device = dump(path, image, &found)?;
+    let bad = bad_blocks::findings(&device);
+    let volume = mount_jffs2(path, device, &found, &options)?;
     let repaired = jffs2::repair(&volume, &mut output).map_err(|error| wrong(path, error))?;
-    Ok(Repaired { bytes: output.into_bytes().0, ..repaired })
+    let checked = with_bad_blocks(repaired.checked, bad);
+    Ok(Repaired { checked, bytes: output.into_bytes().0, ..repaired })
+}
+
+fn with_bad_blocks(checked: Checked, mut bad: Vec<Finding>) -> Checked {
+    let mut counts = checked.counts;
+    counts.push(("bad_blocks", bad.len() as u64));
+    bad.extend(checked.findings);
+    Checked { findings: bad, counts, ..checked }
 }
 
 fn mount_jffs2(
@@ -275,25 +290,14 @@ fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Vec<(
 }
 
 /// Refuses an erase size that does not fit, where another one does.
-fn check_erase_size(path: &Path, image: &Image, options: &OpenOptions, chosen: &Selected) -> Result<(), StackError> {
-    let Some(asked) = options.erase_size.filter(|_| chosen.found.format == Format::Jffs2) else { return Ok(()) };
-    let free = OpenOptions { erase_size: None, ..options.clone() };
-    let within = match (&chosen.region, options.offset, options.size) {
-        (Some(region), _, _) => (region.offset, Some(region.size)),
-        (None, offset, size) => (offset.unwrap_or(0), size),
-    };
-    // What a detection looks at is not enough to see where large blocks end.
-    let fit = |found: &Found| image.view(found.layout.clone()).map_or(0, |device| jffs2::fit(&device, &found.layout));
-    let others = look(image, within, &free).into_iter().filter(|found| found.format == Format::Jffs2);
-    let best = others.map(|found| (fit(&found), found.detection.erase_size)).max_by_key(|(fit, _)| *fit);
-    match best.filter(|(best, size)| {
-        *size != asked && *best >= detect::SURE && *best > fit(&chosen.found).saturating_add(ERASE_SIZE_MARGIN)
-    }) {
-        Some((_, fits)) => {
-            Err(wrong(path, format!("--erase-size {asked}: nodes do not fit blocks of this size; expected {fits}")))
-        }
-        None => Ok(()),
+fn check_erase_size(path: &Path, options: &OpenOptions, chosen: &Selected) -> Result<(), StackError> {
+    let Some(asked) = options.erase_size.filter(|_| chosen.found.fit == Fit::Refuted) else { return Ok(()) };
+    let sizes: Vec<String> = chosen.found.detection.erase_sizes.iter().map(ToString::to_string).collect();
+    if sizes.is_empty() {
+        return Ok(());
     }
+    let sizes = sizes.join(" or ");
+    Err(wrong(path, format!("--erase-size {asked}: nodes do not fit blocks of this size; expected {sizes}")))
 }
 
 /// Refuses an image, or a part of one, that is shorter than one erase block: than the size that was given, or else than the smallest there is. mkfs.jffs2 leaves the
@@ -324,7 +328,7 @@ pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Resul
     let within = part(path, image, options)?.map_or((0, None), |(within, _)| within);
     check_length(path, image, within, options)?;
     let chosen = chosen(path, image, options)?;
-    check_erase_size(path, image, options, &chosen)?;
+    check_erase_size(path, options, &chosen)?;
     Ok(chosen)
 }
 

@@ -1,0 +1,68 @@
+//! Blocks that are marked bad: Linux leaves them out whatever they hold, and so do we, but not in silence.
+//!
+//! One bit of the mark is enough: Linux takes a block for good only where all eight are set (`badblockbits` is 8 unless a driver says otherwise,
+//! drivers/mtd/nand/raw/nand_base.c, `nand_block_bad`).
+
+use nandkit_flash::{Flash, PageRead};
+use nandkit_flash_image::DumpFlash;
+use nandkit_units::{BlockIndex, Context};
+
+use super::Finding;
+use super::survey::any_node;
+
+/// What an open image says of its bad blocks: the ones that hold nodes first told as loss, the others as harmless.
+pub(super) fn findings(device: &DumpFlash) -> Vec<Finding> {
+    device.info().bad_blocks.into_iter().map(|block| finding(device, BlockIndex(block))).collect()
+}
+
+/// The same as a sentence each, for the blocks that hold nodes.
+pub(super) fn notes(findings: &[Finding]) -> Vec<String> {
+    findings.iter().filter(|finding| !finding.harmless).map(|finding| finding.detail.clone()).collect()
+}
+
+fn finding(device: &DumpFlash, block: BlockIndex) -> Finding {
+    let size = device.geometry().block_size();
+    let start = u64::from(block.0) * size;
+    let mut bytes = vec![0xFF; usize::try_from(size).unwrap_or(0)];
+    device.read_data(start, &mut bytes);
+    let nodes = whole_nodes(&bytes);
+    let mark = mark(device, block);
+    let detail = match nodes {
+        0 => format!("block {} is marked bad{mark}, and is left out", block.0),
+        1 => format!("block {} is marked bad{mark} and holds 1 whole node, which is left out, as Linux does", block.0),
+        _ => format!(
+            "block {} is marked bad{mark} and holds {nodes} whole nodes, which are left out, as Linux does",
+            block.0
+        ),
+    };
+    Finding { kind: "bad block".to_owned(), offset: Some(start), paths: Vec::new(), detail, harmless: nodes == 0 }
+}
+
+/// Nodes with right headers that end in the block.
+fn whole_nodes(bytes: &[u8]) -> u32 {
+    let (mut at, mut nodes) = (0, 0);
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let length = any_node(rest).map(|(_, header)| header.total_length as usize);
+        match length.filter(|length| *length <= rest.len()) {
+            Some(length) => {
+                nodes += 1;
+                at += length.next_multiple_of(4);
+            }
+            None => at += 4,
+        }
+    }
+    nodes
+}
+
+/// The mark that is not 0xFF, where one says so.
+fn mark(device: &DumpFlash, block: BlockIndex) -> String {
+    let place = device.layout().marker_byte();
+    for page in 0..2 {
+        let mut oob = vec![0xFF; device.geometry().oob_size as usize];
+        let read = device.read(&Context::default(), block.page(page), PageRead::oob(&mut oob));
+        if let (Ok(_), Some(byte)) = (read, oob.get(place as usize).filter(|byte| **byte != 0xFF)) {
+            return format!(" (OOB byte {place} of page {page} is {byte:#04x})");
+        }
+    }
+    String::new()
+}

@@ -1,0 +1,135 @@
+//! Which erase sizes fit what a survey found, and whether one of them is proven.
+
+use std::collections::BTreeMap;
+
+use super::survey::{SIZE_MIN, Survey};
+
+/// The largest erase size for which no proof of its own is needed.
+const USUAL_MAX: u32 = 1 << 20;
+
+/// So many ends of nodes at one distance are no accident: each would be one time in twenty, with short nodes.
+const SEAMS_MIN: u32 = 3;
+
+/// How an erase size fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// Nodes, cleanmarkers or summaries stand where they cannot be.
+    Refuted,
+    /// Nothing speaks against it, but another one is proven.
+    Unlikely,
+    /// As good as any other.
+    Fits,
+    /// The image leaves no other one.
+    Proven,
+}
+
+/// What an image says of its erase size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// The size that is proven, and by what.
+    pub proven: Option<(u32, String)>,
+    /// All that fit, the likeliest first; only the proven one, where there is one.
+    pub fitting: Vec<u32>,
+    /// The largest weight of what may speak against a size that fits.
+    tolerated: u64,
+}
+
+impl Verdict {
+    /// For blocks that are a whole number of pages of `page` bytes.
+    pub fn of(survey: &Survey, page: u32) -> Self {
+        let weight = |size: u32| weight(survey, size);
+        let possible = |size: &u32| *size <= USUAL_MAX.max(page) && size.is_multiple_of(page.max(1));
+        let usual: Vec<u32> = survey.sizes.iter().map(|(size, _)| *size).filter(possible).collect();
+        let least = usual.iter().map(|size| weight(*size)).min().unwrap_or(0);
+        // An odd gap refutes nothing; of what is damaged, a little more than what speaks against the best.
+        let tolerated = least + 1 + least / 2;
+        let mut fitting: Vec<u32> = usual.into_iter().filter(|size| weight(*size) <= tolerated).collect();
+        let broken = |size: u32| !survey.length.is_multiple_of(u64::from(size.max(1)));
+        fitting.sort_by_key(|size| (weight(*size), broken(*size), *size));
+        let verdict = Self { proven: None, fitting, tolerated };
+        let by_content = [by_summaries(survey), by_markers(survey)].into_iter().flatten();
+        // What is proven by one thing and refuted by others is not.
+        let by_content = by_content.filter(|(size, _)| size.is_multiple_of(page.max(1)));
+        let proven = by_content.filter(|(size, _)| weight(*size) <= tolerated).min_by_key(|(size, _)| weight(*size));
+        let proven = proven.or_else(|| match verdict.fitting.as_slice() {
+            [only] => Some((*only, format!("nodes and free flash fit no other size than {only} bytes"))),
+            several => by_seams(survey, several.iter().copied().min()?),
+        });
+        match proven {
+            Some((size, why)) => verdict.proven_by(size, why),
+            None => verdict,
+        }
+    }
+
+    /// The same with one size that is known.
+    pub fn proven_by(self, size: u32, why: String) -> Self {
+        Self { proven: Some((size, why)), fitting: vec![size], ..self }
+    }
+
+    /// How a size fits of which the survey knows.
+    pub fn fit(&self, survey: &Survey, size: u32) -> Fit {
+        match &self.proven {
+            Some((proven, _)) if *proven == size => Fit::Proven,
+            _ if weight(survey, size) > self.tolerated => Fit::Refuted,
+            // Where one is proven, the least that speaks against another one is enough.
+            Some(_) if weight(survey, size) > 0 => Fit::Refuted,
+            Some(_) => Fit::Unlikely,
+            None => Fit::Fits,
+        }
+    }
+}
+
+fn weight(survey: &Survey, size: u32) -> u64 {
+    survey.sizes.iter().find(|(known, _)| *known == size).map_or(0, |(_, against)| against.weight())
+}
+
+/// The size that most summaries tell.
+fn by_summaries(survey: &Survey) -> Option<(u32, String)> {
+    let mut told: BTreeMap<u32, usize> = BTreeMap::new();
+    for size in &survey.told {
+        *told.entry(*size).or_default() += 1;
+    }
+    let (size, count) = told.into_iter().max_by_key(|(_, count)| *count)?;
+    (2 * count > survey.told.len())
+        .then(|| (size, format!("{count} summaries end blocks of {size} bytes, as they tell themselves")))
+}
+
+/// The distance of cleanmarkers, where every block that is not free has one.
+fn by_markers(survey: &Survey) -> Option<(u32, String)> {
+    let (places, what) = match (survey.markers.as_slice(), survey.oob_markers.as_slice()) {
+        ([], []) => return None,
+        ([], in_oob) => (in_oob, "cleanmarkers in the OOB"),
+        (inline, _) => (inline, "cleanmarkers"),
+    };
+    let mut distance = places.iter().fold(0, |common, place| greatest_common_divisor(common, *place));
+    let count = places.len();
+    let one = distance == 0 && survey.markers.is_empty() && survey.whole;
+    if one && survey.length <= USUAL_MAX.into() && survey.length.is_power_of_two() {
+        // A dump with OOB is one of whole blocks: one with one cleanmarker is one block.
+        distance = survey.length;
+    }
+    let size = u32::try_from(distance).ok().filter(|size| (SIZE_MIN..=1 << 26).contains(size))?;
+    survey.all_begin_at(places, size).then(|| {
+        (size, format!("{count} {what} stand at multiples of {size} bytes, one at the beginning of each block in use"))
+    })
+}
+
+/// The smallest size that fits, where nodes end at its multiples again and again: in larger blocks they would cross some of these.
+fn by_seams(survey: &Survey, size: u32) -> Option<(u32, String)> {
+    let seams = survey.sizes.iter().find(|(known, _)| *known == size).map_or(0, |(_, against)| against.seams);
+    (weight(survey, size) == 0 && seams >= SEAMS_MIN).then(|| {
+        (
+            size,
+            format!(
+                "no node crosses a multiple of {size} bytes, and at {seams} of the odd ones one ends and one begins"
+            ),
+        )
+    })
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,198 @@
+//! Which ways of lying in a file are tried for JFFS2: without OOB, with each page's OOB behind it, with a block's OOB behind the block.
+
+use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement, detect};
+use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE};
+
+use super::OpenOptions;
+use super::detect::{SURE, Within, asked_for};
+use super::erase_size::Verdict;
+use super::survey::{Depth, SIZE_MIN, Survey, any_node, oob_marker};
+
+/// The largest erase size that is tried for OOB behind blocks.
+const AFTER_BLOCK_MAX: u32 = 1 << 20;
+/// Blocks of such a dump that have to begin with a node or free flash.
+const BEGINNINGS: u64 = 16;
+/// Bytes of a dump in which the first cleanmarker in an OOB is looked for.
+const FIRST_MARKER: usize = 8 << 20;
+/// The largest OOB of which a dump is tried without its being in use.
+const OOB_MAX: u32 = 4096;
+/// By so many points of quality a placement with an OOB of which nothing shows has to be better than none.
+const OOB_MARGIN: u32 = 60;
+/// Placements that are looked through to the end.
+const THOROUGH_MAX: usize = 4;
+
+/// A way of lying in the file, and what is found if a dump is read by it.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// A layout of this placement for the whole file; its erase size says nothing but with the OOB behind blocks.
+    pub layout: ImageLayout,
+    pub survey: Survey,
+    pub verdict: Verdict,
+    /// Whether the file ends with a whole page and its OOB.
+    whole_pages: bool,
+}
+
+impl Seen {
+    fn of(image: &Image, within: Within, layout: ImageLayout, depth: Depth, options: &OpenOptions) -> Option<Self> {
+        let device = view(image, within, &layout)?;
+        let fixed = (layout.oob == OobPlacement::AfterBlock).then_some(layout.block_size);
+        let mut more: Vec<u32> = options.erase_size.into_iter().chain(fixed).collect();
+        let page = if layout.oob == OobPlacement::None { options.page_size.unwrap_or(1) } else { layout.page_size };
+        let mut survey = Survey::of(&device, depth, &more);
+        let mut verdict = Verdict::of(&survey, page);
+        if let Some((size, _)) = verdict.proven.clone()
+            && !survey.sizes.iter().any(|(known, _)| *known == size)
+        {
+            // A size that is no power of two is judged by a look of its own.
+            more.push(size);
+            survey = Survey::of(&device, depth, &more);
+            verdict = Verdict::of(&survey, page);
+        }
+        if let Some(size) = fixed {
+            // Where the OOB stands tells the size.
+            let why = format!("the OOB stands behind every {size} bytes of data");
+            verdict = verdict.proven_by(size, why);
+        }
+        let whole_pages = within != (0, None) || (image.bytes().len() as u64).is_multiple_of(layout.stored_page());
+        (survey.quality() > 0).then_some(Self { layout, survey, verdict, whole_pages })
+    }
+
+    fn is_clean(&self) -> bool {
+        self.survey.breaks == 0
+            && self.survey.unsound == 0
+            && self.survey.whole
+            && (self.layout.oob == OobPlacement::None || self.whole_pages)
+    }
+}
+
+/// The part of an image as a device.
+pub(super) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Option<DumpFlash> {
+    let part = if within == (0, None) { layout.clone() } else { layout.region(within.0, within.1).ok()? };
+    image.view(part).ok()
+}
+
+/// Everything that shows nodes of JFFS2. Cost: a glance by every placement, and all of the part, up to some 64 MiB, by the few that show most.
+pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
+    let mut found = look(image, within, usual(options), options, depth);
+    // An OOB of which nothing shows has to make the way from node to node better.
+    let plain = found.iter().find(|seen| seen.layout.oob == OobPlacement::None).map(|seen| seen.survey.quality());
+    found.retain(|seen| {
+        seen.layout.oob == OobPlacement::None
+            || !seen.survey.oob_markers.is_empty()
+            || plain.is_none_or(|plain| seen.survey.quality() > (plain + OOB_MARGIN).max(SURE))
+    });
+    if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
+        found.extend(look(image, within, after_blocks(image.bytes(), options), options, depth));
+    }
+    // The OOB behind a block of small pages looks like that of one large page.
+    if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
+        let marked = look(image, within, by_marker(image.bytes(), options), options, depth);
+        found.extend(marked.into_iter().filter(|seen| !seen.survey.oob_markers.is_empty()));
+    }
+    found
+}
+
+fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
+    let length = image.bytes().len() as u64;
+    let glanced = layouts.into_iter().filter(|layout| length >= layout.stored_page()).filter_map(|layout| {
+        let plain = layout.oob == OobPlacement::None && depth == Depth::Thorough;
+        let seen = Seen::of(image, within, layout.clone(), if plain { depth } else { Depth::Glance }, options)?;
+        Some((seen.survey.quality(), seen))
+    });
+    let mut glanced: Vec<(u32, Seen)> = glanced.collect();
+    glanced.sort_by_key(|(quality, _)| std::cmp::Reverse(*quality));
+    if depth == Depth::Glance {
+        return glanced.into_iter().map(|(_, seen)| seen).collect();
+    }
+    let best = glanced.first().map_or(0, |(quality, _)| *quality);
+    glanced.retain(|(quality, _)| *quality >= best / 2);
+    glanced.truncate(THOROUGH_MAX);
+    let thorough = |(_, seen): (u32, Seen)| match seen.layout.oob {
+        OobPlacement::None => Some(seen),
+        _ => Seen::of(image, within, seen.layout, depth, options),
+    };
+    glanced.into_iter().filter_map(thorough).collect()
+}
+
+/// The smallest block of whole pages: sizes are found out later.
+fn block_of(page: u32) -> u32 {
+    page.max(SIZE_MIN)
+}
+
+fn allowed(options: &OpenOptions, page: u32, oob: u32) -> bool {
+    options.page_size.is_none_or(|size| size == page) && options.oob_size.is_none_or(|size| size == oob)
+}
+
+/// Without OOB, and with that of the pages in use behind each page; or as the options have it.
+fn usual(options: &OpenOptions) -> Vec<ImageLayout> {
+    let mut layouts = Vec::new();
+    if options.oob_size.is_none_or(|size| size == 0) {
+        layouts.push(match options.page_size {
+            Some(page) => ImageLayout::nand(block_of(page), page),
+            None => ImageLayout::nor(SIZE_MIN),
+        });
+    }
+    let pages = detect::pages().filter(|(page, oob)| allowed(options, *page, *oob));
+    layouts.extend(pages.map(|(page, oob)| ImageLayout::nand_oob(block_of(page), page, oob)));
+    if let Some(asked) = asked_for(options).filter(|asked| asked.oob != OobPlacement::None) {
+        let known = |layout: &ImageLayout| (layout.page_size, layout.oob_size) == (asked.page_size, asked.oob_size);
+        if !layouts.iter().any(known) {
+            layouts.push(ImageLayout::nand_oob(block_of(asked.page_size), asked.page_size, asked.oob_size));
+        }
+    }
+    layouts
+}
+
+/// Pages that nobody is known to make: the first cleanmarker in an OOB tells where the first page of data ends, and the length of the file what a page with its OOB may have.
+fn by_marker(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
+    let beginning = bytes.get(..FIRST_MARKER).unwrap_or(bytes);
+    let markers = Order::ALL.map(oob_marker);
+    let Some(first) = beginning.windows(8).position(|window| markers.iter().any(|marker| window == marker)) else {
+        return Vec::new();
+    };
+    let first = u32::try_from(first).unwrap_or(u32::MAX);
+    let mut layouts = Vec::new();
+    for page in (8..=16).map(|power| 1_u32 << power) {
+        let Some(room) = first.checked_sub(page).map(|inside| inside + 8) else { continue };
+        for oob in (room.max(16)..=OOB_MAX.min(page.saturating_mul(2))).filter(|oob| allowed(options, page, *oob)) {
+            if (bytes.len() as u64).is_multiple_of(u64::from(page) + u64::from(oob)) {
+                layouts.push(ImageLayout::nand_oob(block_of(page), page, oob));
+            }
+        }
+    }
+    layouts
+}
+
+/// With the OOB of a block's pages behind the block: where the file is whole blocks of that, and they begin with nodes or free flash.
+fn after_blocks(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
+    let mut layouts = Vec::new();
+    for (page, oob) in detect::pages().filter(|(page, oob)| allowed(options, *page, *oob)) {
+        let sizes = (SIZE_MIN.ilog2()..=AFTER_BLOCK_MAX.ilog2()).map(|power| 1_u32 << power);
+        let sizes = sizes.filter(|size| *size >= page && options.erase_size.is_none_or(|asked| asked == *size));
+        for size in sizes {
+            let layout = ImageLayout { oob: OobPlacement::AfterBlock, ..ImageLayout::nand_oob(size, page, oob) };
+            if blocks_begin(bytes, &layout) {
+                layouts.push(layout);
+            }
+        }
+    }
+    layouts
+}
+
+fn blocks_begin(bytes: &[u8], layout: &ImageLayout) -> bool {
+    let (length, stored) = (bytes.len() as u64, layout.stored_block());
+    if stored == 0 || !length.is_multiple_of(stored) {
+        return false;
+    }
+    let mut nodes = 0;
+    for block in 0..(length / stored).min(BEGINNINGS) {
+        let start = usize::try_from(block * stored).unwrap_or(usize::MAX);
+        let Some(first) = bytes.get(start..).and_then(|rest| rest.get(..HEADER_SIZE as usize)) else { return false };
+        match any_node(first) {
+            Some(_) => nodes += 1,
+            None if first.iter().all(|byte| *byte == 0xFF) => {}
+            None => return false,
+        }
+    }
+    nodes > 0
+}

@@ -1,0 +1,432 @@
+//! What the bytes of a dump say of JFFS2's erase blocks, whatever their size: one pass from node to node.
+//!
+//! Facts used: nodes never cross the end of an erase block, cleanmarkers stand at their beginnings only, free flash is at their ends only, and the last eight bytes of a summary tell where in its
+//! block it begins (fs/jffs2/nodelist.h, scan.c, summary.h of Linux; mkfs.jffs2 of mtd-utils fills a block up with 0xFF where the next node has no room in it).
+
+use nandkit_flash::{Flash, PageRead};
+use nandkit_flash_image::DumpFlash;
+use nandkit_jffs2::layout::{
+    ByteOrder as Order, HEADER_SIZE, Header, INODE_SIZE, Inode, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, crc,
+    node_type,
+};
+use nandkit_jffs2::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
+use nandkit_units::{BlockIndex, Context};
+
+/// The smallest erase size that JFFS2 takes, and the largest that is thought of without a word from the image.
+pub(super) const SIZE_MIN: u32 = 4 << 10;
+pub(super) const SIZE_MAX: u32 = 4 << 20;
+/// Images up to this many bytes are looked through from one end to the other.
+const WHOLE_MAX: u64 = 64 << 20;
+/// Of longer ones, so many stretches, each a multiple of every erase size.
+const STRETCHES: u64 = 16;
+const STRETCH: u64 = SIZE_MAX as u64;
+/// A glance: so many stretches of so many bytes.
+const GLANCE: u64 = 64 << 10;
+/// Bytes held at a time.
+const HELD: usize = 256 << 10;
+/// The longest node whose length is no bound of a block's or a page's: the largest attribute, with room to spare.
+const NODE_MAX: u32 = 128 << 10;
+/// So many bytes of 0xFF in what is no node end it: contents of files have shorter runs.
+const BLANK_MIN: usize = 64;
+/// Zeroes that fill up a page whose rest has no room for a padding node.
+const FILLER: u64 = 12;
+/// Facts of a kind that are remembered; more would say the same.
+const REMEMBERED: usize = 1 << 16;
+
+/// How much of a dump is looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Enough to see which format it is.
+    Glance,
+    /// Enough to see where blocks end.
+    Thorough,
+}
+
+/// What speaks against blocks of one size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Against {
+    /// Nodes with a right header that would cross the end of a block.
+    pub crossings: u32,
+    /// Free flash inside a block, and nodes behind it.
+    pub gaps: u32,
+    /// Cleanmarkers inside a block.
+    pub markers: u32,
+    /// Summaries that tell of another size.
+    pub summaries: u32,
+    /// For the size, and against its double: nodes that end where a block ends that the double does not have, and the next ones begin.
+    pub seams: u32,
+}
+
+impl Against {
+    /// Free flash before a node counts half: a writer that goes on in a block after a mount may begin at the next page.
+    pub const fn weight(&self) -> u64 {
+        2 * (self.crossings as u64 + self.markers as u64 + self.summaries as u64) + self.gaps as u64
+    }
+}
+
+/// Facts about a stream of data bytes.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// Nodes by byte order, as in [`Order::ALL`].
+    pub nodes: [u32; 2],
+    /// Stretches that are neither nodes nor free.
+    pub breaks: u32,
+    /// Their bytes.
+    pub junk_bytes: u64,
+    /// Bytes of nodes.
+    pub node_bytes: u64,
+    pub summaries: u32,
+    /// With OOB, nodes of files whose data are sound, and those whose data are not: pages of 512 bytes with 16 of OOB, and of 2048 with 64, have most headers at the same places.
+    sound: u32,
+    pub unsound: u32,
+    /// Sizes in bytes, with what speaks against each.
+    pub sizes: Vec<(u32, Against)>,
+    /// First bytes of cleanmarkers, ascending.
+    pub markers: Vec<u64>,
+    /// First data bytes of pages with a cleanmarker in their OOB, ascending.
+    pub oob_markers: Vec<u64>,
+    /// Erase sizes that summaries tell.
+    pub told: Vec<u32>,
+    /// Stretches that are not free, ascending.
+    used: Vec<(u64, u64)>,
+    /// Data bytes of the device.
+    pub length: u64,
+    /// Whether all of it was looked through.
+    pub whole: bool,
+}
+
+/// What stood before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing, in the middle of the dump: what stands there may be the rest of a node.
+    Unknown,
+    /// The beginning of the dump, or a node.
+    Node,
+    /// What fills up a page.
+    Padding,
+    /// Free flash after that.
+    Free,
+    Junk,
+}
+
+impl Survey {
+    /// Looks through a device, whose own erase size does not matter. `more` are sizes to be judged beside the powers of two.
+    pub fn of(device: &DumpFlash, depth: Depth, more: &[u32]) -> Self {
+        let mut sizes: Vec<u32> =
+            (SIZE_MIN.ilog2()..=SIZE_MAX.ilog2()).map(|power| 1 << power).chain(more.iter().copied()).collect();
+        sizes.retain(|size| *size > 0);
+        sizes.sort_unstable();
+        sizes.dedup();
+        let length = device.geometry().capacity();
+        let mut survey = Self {
+            sizes: sizes.into_iter().map(|size| (size, Against::default())).collect(),
+            length,
+            ..Self::default()
+        };
+        let (step, stretch) = match depth {
+            Depth::Thorough if length <= WHOLE_MAX => (length.max(1), length),
+            Depth::Thorough => (stretch_step(length, STRETCH), STRETCH),
+            Depth::Glance => (stretch_step(length, GLANCE), GLANCE),
+        };
+        survey.whole = stretch >= length;
+        let mut held = Held { device, start: 0, bytes: Vec::new() };
+        let mut start = 0;
+        while start < length {
+            survey.stretch(&mut held, start, start.saturating_add(stretch).min(length));
+            survey.oob(device, start, start.saturating_add(stretch).min(length));
+            start = start.saturating_add(step);
+        }
+        survey
+    }
+
+    fn stretch(&mut self, held: &mut Held<'_>, start: u64, end: u64) {
+        let mut before = if start == 0 { Before::Node } else { Before::Unknown };
+        let mut at = start;
+        while at < end {
+            let bytes = held.from(at);
+            if let Some((order, header)) = any_node(bytes) {
+                match before {
+                    Before::Free => self.gap(at),
+                    Before::Node => self.seam(at),
+                    _ => {}
+                }
+                self.node(held, at, order, &header);
+                before = if header.node_type == node_type::PADDING { Before::Padding } else { Before::Node };
+                at = at.saturating_add(stored_length(&header));
+            } else if bytes.first() == Some(&0xFF) && run(bytes, 0xFF) >= 4 {
+                at = held.end_of_run(at, 0xFF);
+                before = if matches!(before, Before::Node | Before::Padding) { Before::Free } else { before };
+            } else if bytes.first() == Some(&0) && run(bytes, 0) < FILLER as usize {
+                at = at.saturating_add((run(bytes, 0) as u64).next_multiple_of(4));
+                before = if before == Before::Node { Before::Padding } else { before };
+            } else {
+                let next = held.end_of_junk(at, end);
+                if before != Before::Unknown {
+                    self.breaks = self.breaks.saturating_add(1);
+                    self.junk_bytes += next - at;
+                }
+                self.use_bytes(at, next);
+                before = if before == Before::Unknown { before } else { Before::Junk };
+                at = next;
+            }
+        }
+    }
+
+    fn node(&mut self, held: &mut Held<'_>, at: u64, order: Order, header: &Header) {
+        let place = usize::from(order == Order::Big);
+        if let Some(count) = self.nodes.get_mut(place) {
+            *count = count.saturating_add(1);
+        }
+        let end = at.saturating_add(header.total_length.into());
+        self.node_bytes += stored_length(header);
+        self.use_bytes(at, at.saturating_add(stored_length(header)));
+        let inside = end <= self.length;
+        for (size, against) in self.sizes.iter_mut().filter(|_| inside) {
+            let size = u64::from(*size);
+            against.crossings = against.crossings.saturating_add(u32::from(at / size != (end - 1) / size));
+        }
+        match header.node_type {
+            node_type::CLEANMARKER => {
+                if self.markers.len() < REMEMBERED {
+                    self.markers.push(at);
+                }
+                self.marker(at);
+            }
+            node_type::SUMMARY => self.summary(held, order, header, end),
+            node_type::INODE if held.device.geometry().oob_size > 0 => {
+                let sound = held.node(at, header.total_length).and_then(|bytes| has_sound_data(order, bytes));
+                self.sound = self.sound.saturating_add(u32::from(sound == Some(true)));
+                self.unsound = self.unsound.saturating_add(u32::from(sound == Some(false)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Cleanmarkers stand where blocks begin.
+    fn marker(&mut self, at: u64) {
+        for (_, against) in self.sizes.iter_mut().filter(|(size, _)| !at.is_multiple_of(u64::from(*size))) {
+            against.markers = against.markers.saturating_add(1);
+        }
+    }
+
+    /// A summary ends its block, and tells where in it it begins.
+    fn summary(&mut self, held: &mut Held<'_>, order: Order, header: &Header, end: u64) {
+        self.summaries = self.summaries.saturating_add(1);
+        let Some(place) = end.checked_sub(SUMMARY_MARKER_SIZE.into()).filter(|_| header.total_length > SUMMARY_SIZE)
+        else {
+            return;
+        };
+        let Some([o0, o1, o2, o3, m0, m1, m2, m3]) = held.from(place).first_chunk::<8>().copied() else { return };
+        let size = order.u32([o0, o1, o2, o3]).saturating_add(header.total_length);
+        if order.u32([m0, m1, m2, m3]) != SUMMARY_MAGIC
+            || !(SIZE_MIN..=1 << 26).contains(&size)
+            || !end.is_multiple_of(size.into())
+        {
+            return;
+        }
+        if self.told.len() < REMEMBERED {
+            self.told.push(size);
+        }
+        for (_, against) in self.sizes.iter_mut().filter(|(other, _)| *other != size) {
+            against.summaries = against.summaries.saturating_add(1);
+        }
+    }
+
+    /// A node stands behind free flash: a block begins here, or somebody went on at a page.
+    fn gap(&mut self, end: u64) {
+        self.seam(end);
+        // What is the beginning of no block of any size says nothing.
+        if !self.sizes.iter().any(|(size, _)| end.is_multiple_of(u64::from(*size))) {
+            return;
+        }
+        for (_, against) in self.sizes.iter_mut().filter(|(size, _)| !end.is_multiple_of(u64::from(*size))) {
+            against.gaps = against.gaps.saturating_add(1);
+        }
+    }
+
+    /// A node ends, and the next one begins.
+    fn seam(&mut self, at: u64) {
+        for (size, against) in &mut self.sizes {
+            against.seams = against.seams.saturating_add(u32::from(at % (2 * u64::from(*size)) == u64::from(*size)));
+        }
+    }
+
+    fn use_bytes(&mut self, start: u64, end: u64) {
+        if let Some((_, last)) = self.used.last_mut().filter(|(_, last)| start <= *last) {
+            *last = end.max(*last);
+        } else if self.used.len() < 16 * REMEMBERED {
+            self.used.push((start, end));
+        }
+    }
+
+    fn oob(&mut self, device: &DumpFlash, start: u64, end: u64) {
+        let geometry = device.geometry();
+        let Cleanmarker::Oob { offset } = Cleanmarker::of_nand(geometry.page_size, geometry.oob_size) else { return };
+        let markers = Order::ALL.map(oob_marker);
+        let mut oob = vec![0xFF; geometry.oob_size as usize];
+        let page_size = u64::from(geometry.page_size);
+        for page in start / page_size..end / page_size {
+            let block = u32::try_from(page / u64::from(geometry.pages_per_block)).unwrap_or(u32::MAX);
+            let at = BlockIndex(block).page((page % u64::from(geometry.pages_per_block)) as u32);
+            if device.read(&Context::default(), at, PageRead::oob(&mut oob)).is_err() || run(&oob, 0xFF) == oob.len() {
+                continue;
+            }
+            let marker = oob.get(offset as usize..).and_then(|rest| rest.first_chunk::<OOB_CLEANMARKER_SIZE>());
+            let marked = marker.is_some_and(|marker| markers.contains(marker));
+            if marked && self.oob_markers.len() < REMEMBERED {
+                self.oob_markers.push(page * page_size);
+                self.marker(page * page_size);
+            }
+        }
+    }
+
+    /// Of 1000: how far all that is not free is nodes, one behind the other.
+    pub fn quality(&self) -> u32 {
+        let nodes: u64 = self.nodes.iter().map(|count| u64::from(*count)).sum();
+        if nodes == 0 {
+            return 0;
+        }
+        let chain = 1000 * nodes / (nodes + 8 * u64::from(self.breaks));
+        let share = 1000 * self.node_bytes / (self.node_bytes + self.junk_bytes).max(1);
+        let (sound, unsound) = (u64::from(self.sound), u64::from(self.unsound));
+        let whole = if unsound == 0 { 1000 } else { 1000 * sound / (sound + unsound) };
+        u32::try_from((chain * share / 1000 * whole / 1000).max(1)).unwrap_or(1000)
+    }
+
+    /// Whether every block of this size that is not free begins at one of these places; `false` where none is in use.
+    pub fn all_begin_at(&self, places: &[u64], size: u32) -> bool {
+        let size = u64::from(size.max(1));
+        let mut next = 0;
+        let mut seen = false;
+        for (start, end) in &self.used {
+            let (first, last) = ((start / size).max(next), end.saturating_sub(1) / size);
+            for block in first..=last {
+                if places.binary_search(&(block * size)).is_err() {
+                    return false;
+                }
+                seen = true;
+            }
+            next = next.max(last + 1);
+        }
+        seen
+    }
+}
+
+/// From one stretch's beginning to the next one's.
+fn stretch_step(length: u64, stretch: u64) -> u64 {
+    (length / STRETCHES / stretch * stretch).max(stretch)
+}
+
+/// The cleanmarker in the OOB: a header's first eight bytes, whose length is eight (fs/jffs2/wbuf.c).
+pub(super) fn oob_marker(order: Order) -> [u8; OOB_CLEANMARKER_SIZE] {
+    let header = Header::new(order, node_type::CLEANMARKER, OOB_CLEANMARKER_SIZE as u32).encode(order);
+    header.first_chunk().copied().unwrap_or_default()
+}
+
+/// A node of either order with a right header and a length that can be.
+pub(super) fn any_node(bytes: &[u8]) -> Option<(Order, Header)> {
+    if !matches!(bytes, [0x85, 0x19, ..] | [0x19, 0x85, ..]) {
+        return None;
+    }
+    Order::ALL.into_iter().find_map(|order| {
+        let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok())?;
+        let bounded = matches!(header.node_type, node_type::SUMMARY | node_type::PADDING);
+        (header.total_length <= if bounded { 1 << 26 } else { NODE_MAX }).then_some((order, header))
+    })
+}
+
+/// Whether the data of a file's node have the checksum that it tells; `None` where the node is none.
+fn has_sound_data(order: Order, bytes: &[u8]) -> Option<bool> {
+    let inode = Inode::decode(order, bytes)?;
+    let data = bytes.get(INODE_SIZE as usize..)?.get(..inode.compressed_size as usize);
+    Some(data.is_some_and(|data| crc(data) == inode.data_crc))
+}
+
+/// Bytes from a node's beginning to the next one's.
+fn stored_length(header: &Header) -> u64 {
+    u64::from(header.total_length.max(HEADER_SIZE)).next_multiple_of(4)
+}
+
+/// Bytes from the beginning that are all `byte`.
+fn run(bytes: &[u8], byte: u8) -> usize {
+    let (chunks, _) = bytes.as_chunks::<32>();
+    let whole = chunks.iter().take_while(|chunk| **chunk == [byte; 32]).count() * 32;
+    whole + bytes.get(whole..).unwrap_or(&[]).iter().take_while(|found| **found == byte).count()
+}
+
+/// Some bytes of a device.
+struct Held<'a> {
+    device: &'a DumpFlash,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Held<'_> {
+    /// The bytes from here on: some hundred at the least, 0xFF behind the end.
+    fn from(&mut self, at: u64) -> &[u8] {
+        let inside = at.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok());
+        let enough = inside.filter(|offset| offset + 2 * BLANK_MIN <= self.bytes.len());
+        let offset = match enough {
+            Some(offset) => offset,
+            None => {
+                self.bytes.resize(HELD, 0xFF);
+                self.device.read_data(at, &mut self.bytes);
+                self.start = at;
+                0
+            }
+        };
+        self.bytes.get(offset..).unwrap_or(&[])
+    }
+
+    /// All bytes of a node.
+    fn node(&mut self, at: u64, length: u32) -> Option<&[u8]> {
+        let length = length as usize;
+        if self.from(at).len() < length {
+            // What is held ends before the node does: it is read anew from the node on.
+            self.bytes.clear();
+        }
+        self.from(at).get(..length)
+    }
+
+    fn end(&self) -> u64 {
+        self.device.geometry().capacity()
+    }
+
+    /// Where a run of whole words of one value ends.
+    fn end_of_run(&mut self, mut at: u64, byte: u8) -> u64 {
+        let end = self.end();
+        while at < end {
+            let bytes = self.from(at);
+            let (length, found) = (bytes.len(), run(bytes, byte));
+            at += (found - found % 4) as u64;
+            if found < length {
+                break;
+            }
+        }
+        at.min(end)
+    }
+
+    /// Where the next node or free flash begins behind something that is neither.
+    fn end_of_junk(&mut self, at: u64, end: u64) -> u64 {
+        let mut next = at + 4;
+        while next < end {
+            let bytes = self.from(next);
+            // What is held is looked through at once; its end is looked at again with what follows.
+            let places = (0..bytes.len().saturating_sub(2 * BLANK_MIN) + 4).step_by(4);
+            let is_end = |place: &usize| {
+                let rest = bytes.get(*place..).unwrap_or(&[]);
+                match rest.first() {
+                    Some(0x85 | 0x19) => any_node(rest).is_some(),
+                    Some(0xFF) => run(rest.get(..BLANK_MIN).unwrap_or(rest), 0xFF) == BLANK_MIN,
+                    _ => false,
+                }
+            };
+            let last = places.clone().next_back().unwrap_or(0) as u64;
+            if let Some(place) = places.clone().find(is_end) {
+                return (next + place as u64).min(end);
+            }
+            next += last + 4;
+        }
+        end
+    }
+}
