@@ -104,7 +104,7 @@ fn commands_do_to_an_image_what_they_do_to_a_directory() {
         ("-e 16K --size 1M", "", "-l"),
         ("-e 128K --size 2M -n --endian big --compress lzo", "--erase-size 128K --compress lzo", "-b"),
         ("-e 64K --compress none", "--size 2M --compress none", "-l"),
-        ("-e 16K -n --size 1M", "--page-size 512 --oob-size 16", "-l -d 512 -o 16"),
+        ("-e 16K -n --size 1M", "--erase-size 16K --page-size 512 --oob-size 16", "-l -d 512 -o 16"),
         (
             "-e 128K -n --size 2M --compress rtime",
             "--erase-size 128K --page-size 2048 --oob-size 64 --compress size",

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::survey::{SIZE_MIN, Survey};
+use super::survey::{Against, SIZE_MIN, Survey};
 
 /// The largest erase size for which no proof of its own is needed.
 const USUAL_MAX: u32 = 1 << 20;
 
-/// So many ends of nodes at one distance are no accident: each would be one time in twenty, with short nodes.
-const SEAMS_MIN: u32 = 3;
+/// What is this unlikely is no accident: one time in some ten thousand.
+const BITS_MIN: u32 = 13;
 
 /// How an erase size fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,14 +116,9 @@ fn by_markers(survey: &Survey) -> Option<(u32, String)> {
 
 /// The smallest size that fits, where nodes end at its multiples again and again: in larger blocks they would cross some of these.
 fn by_seams(survey: &Survey, size: u32) -> Option<(u32, String)> {
-    let seams = survey.sizes.iter().find(|(known, _)| *known == size).map_or(0, |(_, against)| against.seams);
-    (weight(survey, size) == 0 && seams >= SEAMS_MIN).then(|| {
-        (
-            size,
-            format!(
-                "no node crosses a multiple of {size} bytes, and at {seams} of the odd ones one ends and one begins"
-            ),
-        )
+    let (_, Against { seams, seam_bits, .. }) = survey.sizes.iter().find(|(known, _)| *known == size)?;
+    (weight(survey, size) == 0 && *seam_bits >= BITS_MIN).then(|| {
+        (size, format!("no node crosses a multiple of {size} bytes, and at {seams} of the odd ones a node begins"))
     })
 }
 

@@ -100,18 +100,23 @@ fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &Open
         Some((seen.survey.quality(), seen))
     });
     let mut glanced: Vec<(u32, Seen)> = glanced.collect();
-    glanced.sort_by_key(|(quality, _)| std::cmp::Reverse(*quality));
+    // Little content fits blocks of many sizes; the right one has its cleanmarkers where they are to be.
+    let markers = |seen: &Seen| match seen.layout.oob {
+        OobPlacement::AfterBlock => seen.survey.oob_markers.len(),
+        _ => 0,
+    };
+    glanced.sort_by_key(|(quality, seen)| std::cmp::Reverse((*quality, markers(seen))));
     if depth == Depth::Glance {
         return glanced.into_iter().map(|(_, seen)| seen).collect();
     }
-    let best = glanced.first().map_or(0, |(quality, _)| *quality);
-    glanced.retain(|(quality, _)| *quality >= best / 2);
-    glanced.truncate(THOROUGH_MAX);
-    let thorough = |(_, seen): (u32, Seen)| match seen.layout.oob {
-        OobPlacement::None => Some(seen),
-        _ => Seen::of(image, within, seen.layout, depth, options),
-    };
-    glanced.into_iter().filter_map(thorough).collect()
+    // A glance and a thorough look do not compare: what lies without OOB has had the latter, and stays.
+    let (plain, mut with_oob): (Vec<_>, Vec<_>) =
+        glanced.into_iter().partition(|(_, seen)| seen.layout.oob == OobPlacement::None);
+    let best = with_oob.first().map_or(0, |(quality, _)| *quality);
+    with_oob.retain(|(quality, _)| *quality >= best / 2);
+    with_oob.truncate(THOROUGH_MAX);
+    let thorough = with_oob.into_iter().filter_map(|(_, seen)| Seen::of(image, within, seen.layout, depth, options));
+    plain.into_iter().map(|(_, seen)| seen).chain(thorough).collect()
 }
 
 /// The smallest block of whole pages: sizes are found out later.

@@ -30,6 +30,10 @@ const NODE_MAX: u32 = 128 << 10;
 const BLANK_MIN: usize = 64;
 /// Zeroes that fill up a page whose rest has no room for a padding node.
 const FILLER: u64 = 12;
+/// That a node ends at a given place by chance is one time in 32, at the shortest of nodes.
+const NODE_BITS: u32 = 5;
+/// What fills up, and free flash, ends at pages: by chance at a given one, one time in 8.
+const FILLED_BITS: u32 = 3;
 /// Facts of a kind that are remembered; more would say the same.
 const REMEMBERED: usize = 1 << 16;
 
@@ -53,8 +57,10 @@ pub(super) struct Against {
     pub markers: u32,
     /// Summaries that tell of another size.
     pub summaries: u32,
-    /// For the size, and against its double: nodes that end where a block ends that the double does not have, and the next ones begin.
+    /// For the size, and against its double: ends of blocks that the double does not have, at which the next node begins.
     pub seams: u32,
+    /// How unlikely these would be inside the blocks of the double, in bits: see [`NODE_BITS`] and [`FILLED_BITS`].
+    pub seam_bits: u32,
 }
 
 impl Against {
@@ -147,8 +153,9 @@ impl Survey {
             if let Some((order, header)) = any_node(bytes) {
                 match before {
                     Before::Free => self.gap(at),
-                    Before::Node => self.seam(at),
-                    _ => {}
+                    Before::Node => self.seam(at, NODE_BITS),
+                    Before::Padding => self.seam(at, FILLED_BITS),
+                    Before::Unknown | Before::Junk => {}
                 }
                 self.node(held, at, order, &header);
                 before = if header.node_type == node_type::PADDING { Before::Padding } else { Before::Node };
@@ -234,7 +241,7 @@ impl Survey {
 
     /// A node stands behind free flash: a block begins here, or somebody went on at a page.
     fn gap(&mut self, end: u64) {
-        self.seam(end);
+        self.seam(end, FILLED_BITS);
         // What is the beginning of no block of any size says nothing.
         if !self.sizes.iter().any(|(size, _)| end.is_multiple_of(u64::from(*size))) {
             return;
@@ -244,10 +251,11 @@ impl Survey {
         }
     }
 
-    /// A node ends, and the next one begins.
-    fn seam(&mut self, at: u64) {
-        for (size, against) in &mut self.sizes {
-            against.seams = against.seams.saturating_add(u32::from(at % (2 * u64::from(*size)) == u64::from(*size)));
+    /// A node begins where the one before, and what fills up behind it, ended.
+    fn seam(&mut self, at: u64, bits: u32) {
+        for (_, against) in self.sizes.iter_mut().filter(|(size, _)| at % (2 * u64::from(*size)) == u64::from(*size)) {
+            against.seams = against.seams.saturating_add(1);
+            against.seam_bits = against.seam_bits.saturating_add(bits);
         }
     }
 
