@@ -130,7 +130,20 @@ impl Meter<'_> {
 /// Runs all jobs and returns their records in the jobs' order.
 pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<RunRecord>, LabError> {
     let kept = options.directory.as_deref().map(|directory| Kept::open(directory, jobs, options)).transpose()?;
-    let mut by_key = kept.as_ref().map(Kept::reusable).unwrap_or_default();
+    let kept = Mutex::new(kept);
+    let outcome = run_all(jobs, options, &kept);
+    let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match (&outcome, kept) {
+        (Ok(records), Some(kept)) => kept.put_in_order(records)?,
+        (Err(_), Some(kept)) => kept.leave(),
+        (_, None) => {}
+    }
+    outcome
+}
+
+fn run_all<J: Job>(jobs: &[J], options: &Options<'_>, kept: &Mutex<Option<Kept>>) -> Result<Vec<RunRecord>, LabError> {
+    let reusable = kept.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Kept::reusable);
+    let mut by_key = reusable.unwrap_or_default();
     let fresh: Vec<&J> = jobs.iter().filter(|job| !by_key.contains_key(&job.key())).collect();
     let meter = Meter {
         options,
@@ -140,7 +153,6 @@ pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<R
         finished: AtomicUsize::new(0),
         shares: fresh.iter().map(|_| AtomicU32::new(0)).collect(),
     };
-    let kept = Mutex::new(kept);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.jobs)
         .build()
@@ -158,7 +170,7 @@ pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<R
                     return None;
                 }
                 let outcome = one(*job, index, &meter, &failed).and_then(|record| {
-                    keep(&kept, *job, &record)?;
+                    keep(kept, *job, &record)?;
                     meter.finished.fetch_add(1, Ordering::Relaxed);
                     meter.tell();
                     Ok(record)
@@ -182,9 +194,6 @@ pub(crate) fn execute<J: Job>(jobs: &[J], options: &Options<'_>) -> Result<Vec<R
     let records: Vec<RunRecord> = jobs.iter().filter_map(|job| by_key.get(&job.key()).cloned()).collect();
     if records.len() < jobs.len() {
         return Err(LabError::Stopped { finished, total: jobs.len() });
-    }
-    if let Some(kept) = kept.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        kept.put_in_order(&records)?;
     }
     Ok(records)
 }

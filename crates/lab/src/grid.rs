@@ -37,7 +37,7 @@ pub(crate) fn expand(mut experiment: Table, seeds: usize) -> Result<Vec<Table>, 
     collect_axes(&mut axes, "", grid)?;
     // What is no part of a run. Runs that differ in it alone would be the same.
     for (key, _) in &axes {
-        if matches!(key.as_str(), "name" | "seeds") {
+        if matches!(key.split('.').next(), Some("name" | "seeds" | "grid")) {
             let detail =
                 "this key belongs to the whole experiment and cannot vary; expected one of a run, as stack.ftl.policy";
             return Err(SpecError::new(format!("grid.{key}"), detail));
@@ -183,6 +183,7 @@ mod tests {
             ("[grid]\na = 1", "grid.a is 1; expected a list"),
             ("[grid]\na = []", "grid.a: an empty list"),
             ("[grid]\nname = ['x', 'y']", "grid.name: this key belongs to the whole experiment and cannot vary"),
+            ("[grid]\ngrid.x = [1, 2]", "grid.grid.x: this key"),
             ("[grid]\nseeds = [1, 2]", "grid.seeds: this key belongs to the whole"),
         ] {
             let error = expand(toml::from_str(text).unwrap(), 1).unwrap_err().to_string();

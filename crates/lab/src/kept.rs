@@ -1,7 +1,8 @@
 //! The records of earlier starts: which of them stand for a run, and what becomes of the others.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use nandkit_record::RunRecord;
@@ -22,6 +23,14 @@ pub(crate) struct Kept {
     program: Option<String>,
     /// What each job takes from outside, by its key.
     inputs: BTreeMap<String, String>,
+    directory: PathBuf,
+    made: Made,
+}
+
+/// What was not there before the experiment.
+struct Made {
+    directory: bool,
+    file: bool,
 }
 
 /// Why records are not reused.
@@ -62,6 +71,7 @@ impl Refused {
 impl Kept {
     /// Opens the directory. Records that do not stand for a run of this program are set aside.
     pub(crate) fn open<J: Job>(directory: &Path, jobs: &[J], options: &Options<'_>) -> Result<Self, LabError> {
+        let made = Made { directory: !directory.exists(), file: !directory.join(Results::FILE_NAME).exists() };
         let lock = DirectoryLock::take(directory)?;
         let (mut results, known) = Results::open(directory)?;
         let origins = Origins::open(directory)?;
@@ -101,7 +111,16 @@ impl Kept {
             refused.tell(directory, options.notice);
             results = results.set_aside(&aside, &before)?;
         }
-        Ok(Self { _lock: lock, results, origins, before, program: options.program.map(str::to_string), inputs })
+        Ok(Self {
+            _lock: lock,
+            results,
+            origins,
+            before,
+            program: options.program.map(str::to_string),
+            inputs,
+            directory: directory.to_path_buf(),
+            made,
+        })
     }
 
     /// The records that stand for runs, by key.
@@ -118,6 +137,18 @@ impl Kept {
             self.origins.append(record, &origin)?;
         }
         Ok(())
+    }
+
+    /// Ends an experiment that failed: what it kept stays; where that is nothing, so do no file and no directory that were made for it.
+    pub(crate) fn leave(self) {
+        if self.results.is_empty() && self.made.file {
+            // What cannot be removed is an empty file, which the next experiment takes.
+            let _ = fs::remove_file(self.directory.join(Results::FILE_NAME));
+            if self.made.directory {
+                // One that holds something stays, as it is to.
+                let _ = fs::remove_dir(&self.directory);
+            }
+        }
     }
 
     /// Puts everything in the order of the experiment.
@@ -146,7 +177,6 @@ fn inputs<J: Job>(jobs: &[J], options: &Options<'_>) -> BTreeMap<String, String>
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::ops::ControlFlow;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -162,6 +162,11 @@ impl Results {
         Self::open(&directory).map(|(results, _)| results)
     }
 
+    /// Whether the file holds no record.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// Appends a record and makes it durable. After an error the file ends with the last whole record.
     pub fn append(&mut self, record: &RunRecord) -> Result<(), ResultsError> {
         let line = record.to_line() + "\n";

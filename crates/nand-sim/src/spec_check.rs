@@ -73,14 +73,17 @@ fn line_of(line: &Option<usize>) -> String {
 
 /// Finds the value that the types refuse: every key has a default, so each can be tried by itself.
 fn wrong_type(table: &Table, error: &toml::de::Error) -> SpecError {
+    let refused = |alone: Table| alone.try_into::<ChipSpec>().err();
     for (section, entries) in table {
         let Value::Table(entries) = entries else {
-            let (key, value) = (section.clone(), entries.to_string());
-            return SpecError::WrongType { line: None, key, value, expected: "a table of keys".to_string() };
+            let Some(error) = refused(Table::from_iter([(section.clone(), entries.clone())])) else { continue };
+            let is_section = matches!(sources::table_of(&ChipSpec::default()), Ok(known) if known.get(section).is_some_and(Value::is_table));
+            let expected = if is_section { "a table of keys".to_string() } else { expected(error.message()) };
+            return SpecError::WrongType { line: None, key: section.clone(), value: entries.to_string(), expected };
         };
         for (name, value) in entries {
             let alone = Table::from_iter([(section.clone(), Table::from_iter([(name.clone(), value.clone())]).into())]);
-            if let Err(error) = alone.try_into::<ChipSpec>() {
+            if let Some(error) = refused(alone) {
                 let (key, value) = (format!("{section}.{name}"), value.to_string());
                 return SpecError::WrongType { line: None, key, value, expected: expected(error.message()) };
             }
@@ -89,18 +92,9 @@ fn wrong_type(table: &Table, error: &toml::de::Error) -> SpecError {
     SpecError::Syntax(error.to_string())
 }
 
-/// What a message of serde expects, in words for people.
+/// What a message of serde expects.
 fn expected(message: &str) -> String {
-    let what = message.rsplit_once("expected ").map_or(message, |(_, what)| what).trim();
-    match what {
-        "u8" => "a whole number from 0 to 255".to_string(),
-        "u16" => format!("a whole number from 0 to {}", u16::MAX),
-        "u32" => format!("a whole number from 0 to {}", u32::MAX),
-        "u64" => "a whole number, 0 or more".to_string(),
-        "f32" | "f64" => "a number".to_string(),
-        "a boolean" => "true or false".to_string(),
-        what => what.to_string(),
-    }
+    suggest::expected_in_words(message.rsplit_once("expected ").map_or(message, |(_, what)| what).trim())
 }
 
 impl From<GeometryError> for SpecError {
@@ -332,6 +326,11 @@ mod tests {
                 "geometry.page_size is 1000000000000, expected a whole number from 0 to 4294967295",
             ),
             ("rules = 3", "rules is 3, expected a table of keys"),
+            ("name = \"a\"\ntitle = 5", "line 2: title is 5, expected a string"),
+            (
+                "name = \"a\"\n[ecc]\n[geometry]\npage_size = -5",
+                "line 4: geometry.page_size is -5, expected a whole number from 0 to 4294967295",
+            ),
             ("[rules]\norder = \"upwards\"", "rules.order is \"upwards\", expected "),
         ] {
             let error = ChipSpec::from_toml(text).unwrap_err();

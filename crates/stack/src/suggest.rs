@@ -1,6 +1,6 @@
 //! Messages about unknown names, with the nearest right one.
 
-use nandkit_units::suggest::nearest;
+use nandkit_units::suggest::{expected_in_words, nearest};
 
 /// A sentence for a name that does not exist: the nearest right one, or all there are.
 pub fn unknown(what: &str, name: &str, candidates: &[&str]) -> String {
@@ -18,6 +18,12 @@ pub fn explain(message: &str) -> String {
     // What serde says of a number where one of several names is wanted.
     if message.contains("expected string only") {
         return "expected a name in quotes".to_string();
+    }
+    // A number of another kind: serde names it as Rust does.
+    if let Some((said, what)) = message.trim_end().rsplit_once("expected ")
+        && expected_in_words(what) != what
+    {
+        return format!("{said}expected {}", expected_in_words(what));
     }
     let (Some(start), Some(expected)) =
         (message.find("unknown field `").or_else(|| message.find("unknown variant `")), message.find("expected "))
@@ -52,6 +58,10 @@ mod tests {
         let explained = explain("unknown field `polcy`, expected one of `kind`, `policy`");
         assert_eq!(explain(&explained), explained, "said once");
         assert_eq!(explain("invalid type: string"), "invalid type: string");
+        assert_eq!(
+            explain("invalid value: integer `-1`, expected u16\n"),
+            "invalid value: integer `-1`, expected a whole number from 0 to 65535"
+        );
     }
 
     #[test]

@@ -20,6 +20,19 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(.., candidate)| candidate)
 }
 
+/// What serde says at the end of a message that it expects, as `u32`, in words for people; anything else as it is.
+pub fn expected_in_words(what: &str) -> String {
+    match what {
+        "u8" => format!("a whole number from 0 to {}", u8::MAX),
+        "u16" => format!("a whole number from 0 to {}", u16::MAX),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
+        "u64" => "a whole number, 0 or more".to_string(),
+        "f32" | "f64" => "a number".to_string(),
+        "a boolean" => "true or false".to_string(),
+        what => what.to_string(),
+    }
+}
+
 fn letters(word: &str) -> Vec<char> {
     let mut letters: Vec<char> = word.chars().collect();
     letters.sort_unstable();

@@ -253,10 +253,20 @@ impl<F: Flash> Base<F> {
         }
         match owner {
             Some(owner) if owner.block != layer => Err(Failure::unfit(format!(
-                "the chip was written by translation layer {} (1: block map, 2: FAST), expected {layer}; format it to start anew",
-                owner.block
+                "the chip was written by {}, and {} is to use it; expected the layer that wrote it, or another chip",
+                layer_name(owner.block),
+                layer_name(layer)
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+/// A translation layer by its number in the tags.
+fn layer_name(layer: u32) -> String {
+    match layer {
+        1 => "the layer block-map".to_string(),
+        2 => "the layer fast".to_string(),
+        other => format!("a layer that is not known, number {other}"),
     }
 }
