@@ -21,6 +21,7 @@ mod mount;
 pub mod probe;
 mod read;
 mod scan;
+mod torn;
 pub mod versions;
 mod volume;
 mod work;

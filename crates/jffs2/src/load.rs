@@ -189,7 +189,7 @@ impl<F: Flash> Jffs2<F> {
         let mut reader = |at: NodeAddress, length: u32| self.bytes_as_read(at, length, Cause::UserData);
         let chosen = choose(pieces, &mut reader)?;
         for (at, bad) in &chosen.bad {
-            self.note(*at, number, bad.kind, bad.detail.clone());
+            self.note(*at, number, self.kind_at(*at, bad.kind)?, bad.detail.clone());
             body.states.push((*at, NodeState::Obsolete));
         }
         body.states.extend(chosen.hidden.iter().map(|at| (*at, NodeState::Obsolete)));

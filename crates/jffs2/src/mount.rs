@@ -6,6 +6,7 @@ mod blocks;
 mod collect;
 mod links;
 mod names;
+mod strays;
 
 use nandkit_cleaning::separation::Separator;
 use nandkit_flash::Flash;
@@ -19,6 +20,7 @@ use crate::scan::{Condition, Scan};
 use crate::volume::{DamageList, Jffs2, MountOptions};
 use crate::write::Writer;
 use collect::Collected;
+pub(crate) use strays::Stray;
 
 /// Blocks that are scanned before what was found in them is put together.
 const BATCH: u32 = 256;
@@ -57,15 +59,15 @@ impl<F: Flash> Jffs2<F> {
             let ready = collected.conditions.iter_mut().filter(|condition| **condition == Condition::Ready);
             ready.for_each(|condition| *condition = Condition::Blank);
         }
-        links::count(&mut collected, &damage, &shape);
+        let strays = links::count(&mut collected, &damage, &medium).map_err(device)?;
         let mut catalogue = blocks::file(&shape, &mut collected)?;
         let writer = match options.read_only {
             true => None,
             false => Some(Box::new(Writer::new(&options.write, &mut catalogue, shape.page_size, medium.now()))),
         };
-        let Collected { inodes, xattrs, highest_inode, .. } = collected;
+        let Collected { inodes, xattrs, highest_inode, deletions, .. } = collected;
         let highest_inode = highest_inode.max(ROOT);
-        Ok(Self { medium, catalogue, inodes, xattrs, highest_inode, damage, writer })
+        Ok(Self { medium, catalogue, inodes, xattrs, highest_inode, damage, strays, deletions, writer })
     }
 }
 

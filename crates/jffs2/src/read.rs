@@ -29,6 +29,19 @@ pub(crate) const fn kind_of(mode: u32) -> Option<FileKind> {
     }
 }
 
+/// A kind in words.
+pub(crate) const fn kind_text(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "a file",
+        FileKind::Directory => "a directory",
+        FileKind::Symlink => "a link",
+        FileKind::CharacterDevice => "a character device",
+        FileKind::BlockDevice => "a block device",
+        FileKind::Fifo => "a pipe",
+        FileKind::Socket => "a socket",
+    }
+}
+
 fn seconds(seconds: u32) -> Timestamp {
     Timestamp(i64::from(seconds) * 1_000_000_000)
 }

@@ -12,6 +12,7 @@ use crate::catalogue::Catalogue;
 use crate::inode::Inodes;
 use crate::layout::ByteOrder;
 use crate::medium::{Cleanmarker, Medium};
+use crate::mount::Stray;
 use crate::write::{WriteOptions, Writer};
 use crate::xattr::XattrTable;
 
@@ -29,6 +30,10 @@ pub struct Jffs2<F> {
     pub(crate) highest_inode: u32,
     /// What the mount, or the loading of an inode, found damaged.
     pub(crate) damage: DamageList,
+    /// The inodes that have lost their names, as the mount found them.
+    pub(crate) strays: Vec<Stray>,
+    /// Whether anything says that names were ever taken away.
+    pub(crate) deletions: bool,
     /// Everything that only writing needs; `None` where mounted for reading only.
     pub(crate) writer: Option<Box<Writer>>,
 }
@@ -139,6 +144,8 @@ pub enum DamageKind {
     Inode,
     /// A node that names an inode, directory or attribute that is not there, or that is something else.
     Reference,
+    /// A whole inode, or a name of one, to which no way leads from the root, in a volume from which nothing was ever taken away.
+    Orphan,
     /// Bytes of a file that stand in no node, although its other nodes say that they were written.
     Missing,
     /// The device could not read it without errors.
@@ -151,7 +158,7 @@ pub enum DamageKind {
 
 impl DamageKind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Header,
         Self::Node,
         Self::Data,
@@ -162,6 +169,7 @@ impl DamageKind {
         Self::FreeSpace,
         Self::Inode,
         Self::Reference,
+        Self::Orphan,
         Self::Missing,
         Self::Uncorrectable,
         Self::Torn,
@@ -186,6 +194,7 @@ impl DamageKind {
             Self::FreeSpace => "free space",
             Self::Inode => "inode",
             Self::Reference => "reference",
+            Self::Orphan => "orphan",
             Self::Missing => "missing data",
             Self::Uncorrectable => "uncorrectable",
             Self::Torn => "torn write",

@@ -135,7 +135,8 @@ impl<F: Flash> Jffs2<F> {
         };
         if let Some(bad) = bad {
             let (at, block) = (attribute.node, self.medium.shape().block_of(attribute.node));
-            self.damage.add(Damage { at, block, kind: bad.kind, inode: self.user_of(id), detail: bad.detail });
+            let kind = self.kind_at(at, bad.kind)?;
+            self.damage.add(Damage { at, block, kind, inode: self.user_of(id), detail: bad.detail });
             // A power cut while it was moved may have left the beginning of the copy: the original is there then.
             let mut newest = 0;
             for other in attribute.nodes.iter().filter(|other| **other != attribute.node) {

@@ -123,16 +123,30 @@ fn names_under_a_file_or_a_link_are_told() {
         volume.inode(6, 1, 0o100_644, b"never seen");
         let at = volume.name(parent, 9, 6, 8, b"below");
         let words = ["\"below\" of inode 6", what, "expected a directory"];
-        told(&volume, DamageKind::Reference, at, Some(path), &words, &without(&[]));
+        // The inode below has no name that can be, and gets one.
+        let mut again = Volume::new();
+        again.inode(6, 1, 0o100_644, b"never seen");
+        again.name(1, 9, 6, 8, b"below");
+        let mut shown = without(&[]);
+        shown.insert("/lost+found".to_owned(), "dir 700 0:0".to_owned());
+        shown.insert("/lost+found/#6".to_owned(), again.shown()["/below"].clone());
+        told(&volume, DamageKind::Reference, at, Some(path), &words, &shown);
     }
 }
 
 #[test]
-fn names_in_a_directory_that_is_not_there_are_told() {
+fn names_in_a_directory_that_is_not_there_are_told_and_come_back() {
     let mut volume = Volume::new();
     volume.inode(6, 1, 0o100_644, b"never seen");
     let at = volume.name(99, 1, 6, 8, b"stray");
-    told(&volume, DamageKind::Reference, at, None, &["\"stray\" of inode 6", "directory 99"], &without(&[]));
+    let mut shown = without(&[]);
+    shown.insert("/lost+found".to_owned(), "dir 700 0:0".to_owned());
+    shown.insert("/lost+found/dir-99".to_owned(), "dir 755 0:0".to_owned());
+    let mut again = Volume::new();
+    again.inode(6, 1, 0o100_644, b"never seen");
+    again.name(1, 4, 6, 8, b"stray");
+    shown.insert("/lost+found/dir-99/stray".to_owned(), again.shown()["/stray"].clone());
+    told(&volume, DamageKind::Orphan, at, None, &["\"stray\" of inode 6", "directory 99"], &shown);
     // The inode has another name, which tells whose it is.
     let mut volume = Volume::new();
     let at = volume.name(99, 1, 5, 8, b"second");

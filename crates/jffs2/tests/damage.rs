@@ -385,7 +385,7 @@ fn no_witnessed_damage_passes_in_silence_and_the_rest_is_delivered() {
 fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
     let scratch = tempfile::tempdir().unwrap();
     let made = Made::new(scratch.path(), "-l", 16 << 10, false);
-    let mut changed = 0;
+    let (mut changed, mut found_again) = (0, 0);
     for number in 0..300 {
         let mut draw = Draw(number * 77 + 1_000_003);
         let mut bytes = made.bytes.clone();
@@ -408,10 +408,16 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
         let mut before = listing_of_volume(&volume, true);
         // Names of inodes of which nothing is left are gone.
         before.retain(|_, text| text != "Corrupt");
-        common::assert_same(&listing_of_volume(&repaired, true), &before, &format!("image {number}"));
+        // What had lost its name has one again, perhaps a second one.
+        let (mut after, mut before) = (without_links(listing_of_volume(&repaired, true)), without_links(before));
+        let found = after.keys().any(|path| path.starts_with("/lost+found/"));
+        after.retain(|path, _| !path.starts_with("/lost+found"));
+        before.retain(|path, _| !path.starts_with("/lost+found"));
+        common::assert_same(&after, &before, &format!("image {number}"));
+        found_again += usize::from(found);
         changed += usize::from(!plan.dropped.is_empty());
     }
-    assert!(changed > 200);
+    assert!(changed > 200 && found_again > 20, "{changed}, {found_again}");
 }
 
 /// mkfs.jffs2 makes cleanmarkers as long as it is told; a repaired image has them as long as the image had.

@@ -118,7 +118,7 @@ fn files_in_both_rubin_codes_are_read() {
         cut.piece(1, 4096, &Piece { offset: 0, size: 4096, compression: compression::RUBIN_MIPS, bytes: packed });
         let report = cut.mount(false).check(false).unwrap();
         let kinds: Vec<_> = report.findings.iter().map(|finding| (finding.damage.kind, finding.path.clone())).collect();
-        assert_eq!(kinds, [(DamageKind::Torn, Some(b"/file".to_vec()))], "a code that ends too early: {report:?}");
+        assert_eq!(kinds, [(DamageKind::Data, Some(b"/file".to_vec()))], "a code that ends too early: {report:?}");
     }
 }
 

@@ -20,6 +20,7 @@ use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{MountLimits, MountedTree, Result, TreeError};
+pub use content::write_sparse;
 use names::Target;
 
 /// How a tree is written into a directory.

@@ -172,8 +172,8 @@ pub struct CatArguments {
 /// Arguments of `extract`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Names that lead out of DIR are refused by name. What the user's rights do not allow (owners, devices) is left out with a message. Damaged parts of \
-files become zeroes. Exit status 1 where anything was refused or is damaged.
+    after_help = "Names that lead out of DIR are refused by name. What the user's rights do not allow (owners, devices) is left out with a message; so are sockets in an \
+archive, which holds none, as with GNU tar. Damaged parts of files become zeroes. Exit status 1 where anything was refused, is damaged or has lost its name.
 
 Examples:
   nandkit extract dump.bin out
@@ -223,7 +223,7 @@ pub struct CheckArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// Write an image without what is provably bad to OUT, which must not exist.
+    /// Write an image without what is provably bad to OUT, which must not exist. What is whole and has lost its name gets one in lost+found.
     #[arg(long, value_name = "OUT")]
     pub repair: Option<PathBuf>,
     /// Print JSON, and nothing else, on standard output.

@@ -1,13 +1,13 @@
 //! `nandkit cat`
 
-use nandkit_stack::image::OpenImage;
+use nandkit_stack::image::{FileVersion, OpenImage};
 use nandkit_tree::show;
 use nandkit_units::ReadInto;
-use nandkit_vfs::path::{Follow, resolve};
+use nandkit_vfs::path::{Follow, Next, Step, resolve, walk};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber};
 use serde_json::{Value, json};
 
-use super::{deleted, finding_line, open, tell, time, verdict};
+use super::{absent, deleted, finding_line, open, tell, time, verdict, witnessed};
 use crate::args::CatArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -39,7 +39,7 @@ pub fn cat(arguments: &CatArguments) -> Result<(), Failure> {
     let mut problems = content(fs, inode, attributes.size, &place)?;
     // What was found on the way, of this file or of nobody knows which.
     let concerns = |found: Option<InodeNumber>| found.is_none_or(|found| found == inode);
-    for (owner, finding) in image.damage().iter().filter(|(owner, finding)| concerns(*owner) && !finding.harmless) {
+    for (owner, finding) in witnessed(&image).iter().filter(|(owner, _)| concerns(*owner)) {
         let whose = if owner.is_some() { "" } else { "perhaps of this file: " };
         problems.push(format!("{place}: {whose}{}", finding_line(finding)));
     }
@@ -96,34 +96,72 @@ fn content(fs: &dyn FileSystem, inode: InodeNumber, size: u64, place: &str) -> R
     Ok(problems)
 }
 
-/// The message for a path that is not there: where it was deleted, how it can be had.
+/// The message for a path that is not there: where it was taken away, how it can be had; where names are lost, that it may be among them.
 fn missing(arguments: &CatArguments, image: &OpenImage, error: &FsError) -> Failure {
     let place = place(arguments);
     let was = if error.kind == ErrorKind::NotFound { deleted_inode(arguments, image) } else { None };
-    match was {
-        Some(inode) => Failure::Input(format!(
-            "{place}: the file was deleted (inode {}), and something of it is still there; expected --versions or --version N",
-            inode.0
-        )),
-        None => Failure::Input(format!("{place}: {error}; `nandkit ls` lists what is there")),
+    if let Some(was) = was {
+        return Failure::Input(format!(
+            "{place}: {} (inode {}), and something of what it was is still there; expected --versions or --version N",
+            was.fate(image),
+            was.inode.0
+        ));
+    }
+    let detail = format!("{place}: {error}; `nandkit ls` lists what is there");
+    absent(&arguments.image, image, Failure::Input(detail))
+}
+
+/// The inode that last had a path and has lost it.
+struct Former {
+    inode: InodeNumber,
+    /// It has another name now.
+    lives: bool,
+}
+
+impl Former {
+    /// What became of the name.
+    fn fate(&self, image: &OpenImage) -> String {
+        if !self.lives {
+            return "the file was deleted".to_owned();
+        }
+        match path_of(image.fs(), self.inode) {
+            Some(path) => format!("the file has another name now, {}", show(&path)),
+            None => "the file has another name now".to_owned(),
+        }
     }
 }
 
+/// A path of an inode, the first in the order of a listing. Cost: up to a walk over all names.
+fn path_of(fs: &dyn FileSystem, inode: InodeNumber) -> Option<Vec<u8>> {
+    let mut found = None;
+    let walked = walk(fs, fs.root(), &mut |step| {
+        Ok(match step {
+            Step::Entry { path, attributes } if attributes.inode == inode => {
+                found = Some(path.to_vec());
+                Next::Stop
+            }
+            _ => Next::Enter,
+        })
+    });
+    walked.ok().and(found)
+}
+
 /// The inode that last had this path and has lost it.
-fn deleted_inode(arguments: &CatArguments, image: &OpenImage) -> Option<InodeNumber> {
+fn deleted_inode(arguments: &CatArguments, image: &OpenImage) -> Option<Former> {
     let names = image.deleted()?.ok()?;
     let path: Vec<&str> = arguments.path.split('/').filter(|name| !name.is_empty()).collect();
     let path = path.join("/").into_bytes();
     let of_path = names.into_iter().filter(|name| deleted::place(name) == path);
-    of_path.max_by_key(|name| (name.deleted, name.inode)).map(|name| name.inode)
+    let last = of_path.max_by_key(|name| (name.deleted, name.inode))?;
+    Some(Former { inode: last.inode, lives: last.lives })
 }
 
 /// The inode at the path now, or that was there last.
-fn any_inode(arguments: &CatArguments, image: &OpenImage) -> Result<(InodeNumber, bool), Failure> {
+fn any_inode(arguments: &CatArguments, image: &OpenImage) -> Result<(InodeNumber, Option<Former>), Failure> {
     match resolve(image.fs(), arguments.path.as_bytes(), Follow::Last) {
-        Ok(inode) => Ok((inode, false)),
+        Ok(inode) => Ok((inode, None)),
         Err(error) => match deleted_inode(arguments, image) {
-            Some(inode) => Ok((inode, true)),
+            Some(former) => Ok((former.inode, Some(former))),
             None => Err(missing(arguments, image, &error)),
         },
     }
@@ -135,7 +173,8 @@ fn keeps_none(arguments: &CatArguments, image: &OpenImage) -> Failure {
 }
 
 fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> {
-    let (inode, is_deleted) = any_inode(arguments, image)?;
+    let (inode, former) = any_inode(arguments, image)?;
+    let is_deleted = former.as_ref().is_some_and(|former| !former.lives);
     let versions = image.versions(inode).ok_or_else(|| keeps_none(arguments, image))?;
     let versions = versions.map_err(|error| Failure::Input(format!("{}: {error}", place(arguments))))?;
     if arguments.json {
@@ -155,7 +194,7 @@ fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> 
             .collect();
         return output::json(&json!({"inode": inode.0, "deleted": is_deleted, "versions": list}));
     }
-    let line = |version: &nandkit_stack::image::FileVersion| {
+    let line = |version: &FileVersion| {
         let wrote = match version.length {
             0 => "attributes".to_owned(),
             length => format!("{length} bytes at {}", version.offset),
@@ -170,8 +209,8 @@ fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> 
         )
     };
     output::text(&versions.iter().map(line).collect::<String>())?;
-    if is_deleted {
-        output::message(&format!("{}: the file was deleted", place(arguments)));
+    if let Some(former) = former {
+        output::message(&format!("{}: {}", place(arguments), former.fate(image)));
     }
     Ok(())
 }
@@ -188,27 +227,52 @@ fn listed(numbers: &[u64]) -> String {
     }
 }
 
+/// The last of the versions that were written at one time with a version: mkfs writes a file whole, one node behind the other, and each says the size that the file gets in the end.
+fn last_of_write(versions: &[FileVersion], number: u64) -> u64 {
+    let from = versions.iter().position(|version| version.number == number).unwrap_or(versions.len());
+    let follows = |pair: &[FileVersion]| match pair {
+        [before, after] => {
+            after.number == before.number + 1
+                && after.offset == before.offset + before.length
+                && (after.modified, after.size) == (before.modified, before.size)
+        }
+        _ => false,
+    };
+    let more = versions.get(from..).unwrap_or_default().windows(2).take_while(|pair| follows(pair)).count();
+    versions.get(from + more).map_or(number, |version| version.number)
+}
+
 /// Writes what a file held at one of its versions.
 fn old(arguments: &CatArguments, image: &OpenImage, number: u64) -> Result<(), Failure> {
     let place = place(arguments);
-    let (inode, is_deleted) = any_inode(arguments, image)?;
+    let (inode, former) = any_inode(arguments, image)?;
     let versions = image.versions(inode).ok_or_else(|| keeps_none(arguments, image))?;
-    let versions: Vec<u64> = versions
-        .map_err(|error| Failure::Input(format!("{place}: {error}")))?
-        .iter()
-        .map(|version| version.number)
-        .collect();
-    let latest = versions.iter().max() == Some(&number);
-    if !versions.is_empty() && !versions.contains(&number) {
-        let expected = listed(&versions);
+    let versions = versions.map_err(|error| Failure::Input(format!("{place}: {error}")))?;
+    let numbers: Vec<u64> = versions.iter().map(|version| version.number).collect();
+    if !numbers.is_empty() && !numbers.contains(&number) {
+        let expected = listed(&numbers);
         return Err(Failure::Input(format!(
             "{place}: --version {number} is not there; expected {expected}; --versions tells more of them"
         )));
     }
-    let content = image.content_at(inode, number).ok_or_else(|| keeps_none(arguments, image))?;
-    let content =
-        content.map_err(|error| Failure::Input(format!("{place}: {error}; --versions lists what is there")))?;
-    let what = match (is_deleted, latest) {
+    let content_at = |number: u64| {
+        let content = image.content_at(inode, number).ok_or_else(|| keeps_none(arguments, image))?;
+        content.map_err(|error| Failure::Input(format!("{place}: {error}; --versions lists what is there")))
+    };
+    let mut content = content_at(number)?;
+    let last = last_of_write(&versions, number);
+    if !content.lost.is_empty() && last > number {
+        // What is not there yet at that version is not lost if the rest of the same write has it.
+        let whole = content_at(last)?;
+        if whole.lost.is_empty() {
+            output::message(&format!(
+                "{place}: version {number} is a part of what was written at one time as versions up to {last}, which is delivered"
+            ));
+            content = whole;
+        }
+    }
+    let latest = numbers.iter().max() == Some(&content.number);
+    let what = match (former.is_some_and(|former| !former.lives), latest) {
         (true, _) => "a deleted file's",
         (false, true) => "the present",
         (false, false) => "not the present, but an earlier",

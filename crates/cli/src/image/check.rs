@@ -23,7 +23,7 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 
 /// Writes an image without what is provably bad. Exit status 1 where something was: the file may have lost what it held.
 fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
-    NewFile::check(target, false, "no --force here")?;
+    NewFile::check(target, false, None)?;
     let repaired = image::repair(&arguments.image.image, &arguments.image.options()).map_err(input)?;
     let mut file = NewFile::begin(target)?;
     let written = file.file().write_all(&repaired.bytes);

@@ -16,7 +16,7 @@ use nandkit_vfs::{FileKind, InodeNumber};
 use serde_json::{Map, Value, json};
 
 use super::new_file::NewFile;
-use super::{damage, finding_json, finding_line, open, path_json, tell, tree_input, verdict};
+use super::{absent, damage, finding_json, finding_line, open, path_json, tell, tell_way_out, tree_input, verdict};
 use crate::args::ExtractArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -31,13 +31,14 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
         return Err(Failure::Input(detail.to_owned()));
     }
     if let Some(file) = arguments.to_tar.as_deref().filter(|_| !to_stdout) {
-        NewFile::check(file, arguments.merge, "--force")?;
+        NewFile::check(file, arguments.merge, Some("--force"))?;
     }
     let image = open(&arguments.image)?;
     let failed = |error: nandkit_vfs::FsError| {
         Failure::Input(format!("{}: {}: {error}", arguments.image.image.display(), arguments.path))
     };
-    let start = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last).map_err(failed)?;
+    let start = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last);
+    let start = start.map_err(|error| absent(&arguments.image, &image, failed(error)))?;
     let tree = MountedTree::read(image.fs(), start, &MountLimits::default()).map_err(failed)?;
     let mut report = match (&arguments.to_tar, &arguments.directory) {
         (Some(_), _) if to_stdout => archive_to_stdout(&tree)?,
@@ -64,6 +65,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
         findings.iter().filter(|finding| !finding.harmless).map(|finding| format!("damaged {}", finding_line(finding))),
     );
     tell(&wrong);
+    tell_way_out(&arguments.image, &findings);
     verdict(
         &arguments.image,
         wrong.len() + missing,

@@ -1,17 +1,24 @@
 //! `nandkit get`
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nandkit_vfs::path::{FILE_BYTES_MAX, Follow, read_inode, resolve};
-use nandkit_vfs::{Attributes, FileKind};
+use nandkit_tree::extract::write_sparse;
+use nandkit_units::ReadInto;
+use nandkit_vfs::path::{FILE_BYTES_MAX, Follow, resolve};
+use nandkit_vfs::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber};
 
 use super::new_file::NewFile;
-use super::{extract, finding_line, ls, open};
+use super::{absent, extract, finding_line, ls, open, witnessed};
 use crate::args::{ExtractArguments, GetArguments};
 use crate::failure::Failure;
 use crate::output;
+
+/// Bytes read at once.
+const CHUNK: usize = 1 << 20;
+
+/// Takes a chunk and where it stands in the file.
+type Deliver<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), Failure>;
 
 /// Gets a file or a directory out of an image.
 pub fn get(arguments: GetArguments) -> Result<(), Failure> {
@@ -32,8 +39,9 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
     }
     let image = open(&arguments.image)?;
     let place = format!("{}: {}", arguments.image.image.display(), arguments.path);
-    let unusable = |error: nandkit_vfs::FsError| Failure::Input(format!("{place}: {error}"));
-    let inode = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last).map_err(unusable)?;
+    let unusable = |error: FsError| Failure::Input(format!("{place}: {error}"));
+    let inode = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last);
+    let inode = inode.map_err(|error| absent(&arguments.image, &image, unusable(error)))?;
     let attributes = image.fs().stat(inode).map_err(unusable)?;
     if attributes.kind != FileKind::Regular {
         let what = ls::kind_name(attributes.kind);
@@ -44,22 +52,52 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
             "{place}: the file is damaged, and nothing was written: {detail}; `nandkit cat` delivers the rest"
         ))
     };
-    let content = read_inode(image.fs(), inode, FILE_BYTES_MAX).map_err(|error| damaged(error.to_string()))?;
-    let damage = image.damage();
-    if let Some((_, finding)) = damage.iter().find(|(owner, finding)| *owner == Some(inode) && !finding.harmless) {
-        return Err(damaged(finding_line(finding)));
+    if attributes.size > FILE_BYTES_MAX {
+        return Err(unusable(FsError::new(ErrorKind::FileTooBig, format!("{} bytes", attributes.size))));
     }
+    let read = |deliver: Deliver<'_>| {
+        chunks(image.fs(), inode, attributes.size, &damaged, deliver)?;
+        let owned = witnessed(&image).into_iter().find(|(owner, _)| *owner == Some(inode));
+        owned.map_or(Ok(()), |(_, finding)| Err(damaged(finding_line(&finding))))
+    };
     let target = arguments.target.as_deref().unwrap_or(Path::new("."));
     if target == Path::new("-") {
-        return output::bytes(&content);
+        // All of it is looked at first: nothing is delivered of what is damaged.
+        read(&mut |_, _| Ok(()))?;
+        return read(&mut |_, chunk| output::bytes(chunk));
     }
     let target = if target.is_dir() { target.join(last_name(&arguments.path)) } else { target.to_path_buf() };
-    NewFile::check(&target, arguments.force, "--force")?;
+    NewFile::check(&target, arguments.force, Some("--force"))?;
     let mut file = NewFile::begin(&target)?;
     let failed = |error| Failure::Input(format!("{}: cannot write: {error}", target.display()));
-    file.file().write_all(&content).map_err(failed)?;
-    set_attributes(file.file(), &attributes).map_err(failed)?;
+    let (mut written, out) = (0, file.file());
+    read(&mut |offset, chunk| write_sparse(out, offset, chunk, &mut written).map_err(failed))?;
+    out.set_len(attributes.size).map_err(failed)?;
+    set_attributes(out, &attributes).map_err(failed)?;
     file.keep(arguments.force)
+}
+
+/// Reads a file of `size` bytes chunk by chunk. Errors: those of `deliver`; `damaged` where a part cannot be read.
+fn chunks(
+    fs: &dyn FileSystem,
+    inode: InodeNumber,
+    size: u64,
+    damaged: &dyn Fn(String) -> Failure,
+    deliver: Deliver<'_>,
+) -> Result<(), Failure> {
+    let mut buffer = vec![0; CHUNK];
+    let mut offset = 0;
+    while offset < size {
+        let wanted = (size - offset).min(CHUNK as u64) as usize;
+        let chunk = buffer.get_mut(..wanted).unwrap_or_default();
+        let count = fs.read(inode, offset, ReadInto::Bytes(chunk)).map_err(|error| damaged(error.to_string()))?;
+        if count < wanted {
+            return Err(damaged(format!("the content ends at {}, before the file's size", offset + count as u64)));
+        }
+        deliver(offset, chunk)?;
+        offset += wanted as u64;
+    }
+    Ok(())
 }
 
 fn last_name(path: &str) -> &str {

@@ -6,7 +6,7 @@ use nandkit_vfs::path::{Follow, Next, Step, link_target, resolve, walk};
 use nandkit_vfs::{Attributes, FileKind};
 use serde_json::{Map, Value, json};
 
-use super::{open, path_json, shown, tell, time, verdict};
+use super::{absent, finding_line, open, path_json, shown, tell, tell_way_out, time, verdict, witnessed};
 use crate::args::LsArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -25,9 +25,8 @@ pub fn ls(arguments: &LsArguments) -> Result<(), Failure> {
         return super::deleted::list(arguments, &image);
     }
     let (rows, mut problems) = rows(arguments, &image)?;
-    problems.extend(
-        image.damage().iter().filter(|(_, finding)| !finding.harmless).map(|(_, finding)| super::finding_line(finding)),
-    );
+    let witnessed = witnessed(&image);
+    problems.extend(witnessed.iter().map(|(_, finding)| finding_line(finding)));
     if arguments.json {
         output::json(&rows.iter().map(row_json).collect::<Vec<_>>().into())?;
     } else if arguments.long {
@@ -36,6 +35,7 @@ pub fn ls(arguments: &LsArguments) -> Result<(), Failure> {
         output::text(&rows.iter().map(|row| format!("{}\n", shown(&row.path))).collect::<String>())?;
     }
     tell(&problems);
+    tell_way_out(&arguments.image, witnessed.iter().map(|(_, finding)| finding));
     verdict(
         &arguments.image,
         problems.len(),
@@ -48,7 +48,8 @@ fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<Str
     let failed = |error: nandkit_vfs::FsError| {
         Failure::Input(format!("{}: {}: {error}", arguments.image.image.display(), show(path).replacen("//", "/", 1)))
     };
-    let start = resolve(fs, path, Follow::Never).map_err(failed)?;
+    let start = resolve(fs, path, Follow::Never);
+    let start = start.map_err(|error| absent(&arguments.image, image, failed(error)))?;
     let attributes = fs.stat(start).map_err(failed)?;
     let row = |path: &[u8], attributes: &Attributes, problems: &mut Vec<String>| {
         let target = (attributes.kind == FileKind::Symlink).then(|| link_target(fs, attributes.inode));

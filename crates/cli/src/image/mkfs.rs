@@ -27,7 +27,9 @@ pub fn mkfs(arguments: &MkfsArguments) -> Result<(), Failure> {
 }
 
 fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
-    NewFile::check(&arguments.image, arguments.force, "--force")?;
+    NewFile::check(&arguments.image, arguments.force, Some("--force"))?;
+    // Nobody changes the image meanwhile, whose changes would be lost.
+    let _lock = NewFile::lock(&arguments.image)?;
     let build = Jffs2Build {
         device: arguments.device.clone(),
         byte_order: arguments.endian.map(|endian| endian.order()),

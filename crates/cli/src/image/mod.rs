@@ -16,7 +16,7 @@ mod time;
 use std::collections::BTreeMap;
 
 use nandkit_stack::StackError;
-use nandkit_stack::image::{self, Finding, OpenImage};
+use nandkit_stack::image::{self, Finding, ORPHAN, OpenImage};
 use nandkit_tree::{TreeError, show};
 use nandkit_vfs::InodeNumber;
 use serde_json::{Value, json};
@@ -104,6 +104,33 @@ fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec
         Finding { paths, ..finding }
     };
     image.damage().into_iter().map(with_paths).collect()
+}
+
+/// What mounting and all reading until now witness as lost, with the inode that it belongs to where that is known. Every command that reads asks here, so that all judge alike.
+fn witnessed(image: &OpenImage) -> Vec<(Option<InodeNumber>, Finding)> {
+    image.damage().into_iter().filter(|(_, finding)| !finding.harmless).collect()
+}
+
+/// The failure for a path that is not there. Where names are lost it may be among them, and the image is to blame: exit status 1.
+fn absent(arguments: &ImageArguments, image: &OpenImage, failure: Failure) -> Failure {
+    let witnessed: Vec<Finding> = witnessed(image).into_iter().map(|(_, finding)| finding).collect();
+    if witnessed.is_empty() {
+        return failure;
+    }
+    tell(&witnessed.iter().map(finding_line).collect::<Vec<_>>());
+    tell_way_out(arguments, &witnessed);
+    let what = failure.message().unwrap_or_default();
+    Failure::Check(format!("{what}; the image is damaged, and the path may be among what is lost"))
+}
+
+/// Says how what is whole and has no path can be had, where there is any.
+fn tell_way_out<'a>(arguments: &ImageArguments, findings: impl IntoIterator<Item = &'a Finding>) {
+    if findings.into_iter().any(|finding| finding.kind == ORPHAN) {
+        output::message(&format!(
+            "what has no path is in lost+found of the image OUT after `nandkit check --repair OUT {}`",
+            arguments.image.display()
+        ));
+    }
 }
 
 /// Tells findings on standard error, up to a number.

@@ -1,6 +1,7 @@
 //! A file that is there whole or not at all: written under another name in its folder, and renamed.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
@@ -19,9 +20,24 @@ fn failed(path: &Path, doing: &str, error: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("{}: cannot {doing}: {error}", path.display()))
 }
 
+/// Whether a path still leads to an open file.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let place = |found: &std::fs::Metadata| (found.dev(), found.ino());
+        matches!((std::fs::metadata(path), file.metadata()), (Ok(found), Ok(open)) if place(&found) == place(&open))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, path);
+        true
+    }
+}
+
 impl NewFile {
-    /// Refuses a target that exists, unless it may be replaced.
-    pub fn check(path: &Path, replace: bool, option: &str) -> Result<(), Failure> {
+    /// Refuses a target that exists, unless it may be replaced, for which the command may have an option.
+    pub fn check(path: &Path, replace: bool, option: Option<&str>) -> Result<(), Failure> {
         match path.symlink_metadata() {
             Ok(found) if found.is_dir() => {
                 Err(Failure::Input(format!("{}: this is a directory; expected the path of a file", path.display())))
@@ -31,11 +47,36 @@ impl NewFile {
                 "{}: this is a device, a pipe or a socket; expected the path of a regular file",
                 path.display()
             ))),
-            Ok(_) if !replace => Err(Failure::Input(format!(
-                "{}: the file exists; expected another path, or {option} to replace it",
-                path.display()
-            ))),
+            Ok(_) if !replace => {
+                let or = option.map_or_else(String::new, |option| format!(", or {option} to replace it"));
+                Err(Failure::Input(format!("{}: the file exists; expected another path{or}", path.display())))
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Locks a file that is to be replaced as those do who change it, until what is returned is dropped; nothing where none is there. Error: another process has it open.
+    pub fn lock(path: &Path) -> Result<Option<File>, Failure> {
+        loop {
+            let file = match File::open(path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(failed(path, "open it to lock it", error)),
+            };
+            match file.try_lock() {
+                Ok(()) => {}
+                // Some network file systems know no locks; that is no reason to refuse.
+                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
+                Err(TryLockError::Error(error)) => return Err(failed(path, "lock it", error)),
+                Err(TryLockError::WouldBlock) => {
+                    let detail = format!("{} is in use: another process has it open", path.display());
+                    return Err(Failure::Input(detail));
+                }
+            }
+            // Who held the lock may have put another file in its place.
+            if is_at(&file, path) {
+                return Ok(Some(file));
+            }
         }
     }
 

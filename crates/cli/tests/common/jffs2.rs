@@ -15,7 +15,8 @@ fn header(kind: u16, length: usize) -> Vec<u8> {
     node
 }
 
-fn dirent(parent: u32, version: u32, inode: u32, kind: u8, name: &[u8]) -> Vec<u8> {
+/// A name in a directory; `kind` is `st_mode >> 12`.
+pub fn dirent(parent: u32, version: u32, inode: u32, kind: u8, name: &[u8]) -> Vec<u8> {
     let mut node = header(0xE001, 40 + name.len());
     for number in [parent, version, inode, 1_600_000_000] {
         node.extend(number.to_le_bytes());
@@ -47,6 +48,33 @@ pub fn inode_node(inode: u32, version: u32, size: u32, offset: u32, data: &[u8])
     node.extend(crc(&node[..60]).to_le_bytes());
     node.extend(data);
     node
+}
+
+/// The node of a file or directory that holds no byte, of `size` bytes of hole if it is a file.
+pub fn bare_node(inode: u32, mode: u32, size: u32) -> Vec<u8> {
+    let mut node = inode_node(inode, 1, size, 0, b"");
+    node[20..24].copy_from_slice(&mode.to_le_bytes());
+    node[52..56].copy_from_slice(&size.to_le_bytes());
+    // Zero: nothing is stored.
+    node[56] = u8::from(size > 0);
+    let sum = crc(&node[..60]);
+    node[64..68].copy_from_slice(&sum.to_le_bytes());
+    node
+}
+
+/// Blocks of `erase_size` bytes with these nodes, one behind the other, and a blank block.
+pub fn blocks(erase_size: usize, nodes: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut image = Vec::new();
+    for node in nodes {
+        let room = erase_size - image.len() % erase_size;
+        if node.len() > room {
+            image.resize(image.len() + room, 0xFF);
+        }
+        image.extend(node);
+        image.resize(image.len().next_multiple_of(4), 0xFF);
+    }
+    image.resize(image.len().next_multiple_of(erase_size) + erase_size, 0xFF);
+    image
 }
 
 /// Puts a node behind the last one of an image that has free space at its end.

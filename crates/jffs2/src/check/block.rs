@@ -117,7 +117,6 @@ impl<F: Flash> Node<'_, F> {
         self.check_padding(alignment, length, report);
         if self.header.is_obsolete() {
             report.bytes.obsolete += u64::from(length);
-            report.nameless.note_mark();
             if self.volume.medium.shape().page_size > 1 {
                 self.add(report, DamageKind::Header, None, MARKED.into());
             }
@@ -132,7 +131,9 @@ impl<F: Flash> Node<'_, F> {
             Ok(()) => {}
             Err(_) if damaged => {}
             Err(bad) => {
-                let torn = self.last && bad.kind != DamageKind::Summary;
+                let rest = self.bytes.get(self.start as usize..).unwrap_or(&[]);
+                let written_so = node::was_written_so(self.volume.medium.order(), rest);
+                let torn = self.last && bad.kind != DamageKind::Summary && !written_so;
                 let detail = if torn {
                     format!("the last write in the block: {}: {}", bad.kind.name(), bad.detail)
                 } else {

@@ -2,6 +2,7 @@
 
 mod block;
 mod paths;
+mod reattach;
 pub mod repair;
 mod tree;
 
@@ -132,7 +133,7 @@ impl<F: Flash> Jffs2<F> {
             self.damage().into_iter().filter(|damage| !of_bytes(damage.kind) || !known.contains_key(&damage.at)),
         );
         found.extend(self.tree_faults()?.into_iter().map(|fault| fault.damage));
-        found.extend(nameless.damage(self));
+        found.extend(nameless.remains(self));
         found.sort();
         found.dedup();
         let paths = Paths::of(&self.inodes);
@@ -161,6 +162,7 @@ pub(crate) const fn of_bytes(kind: DamageKind) -> bool {
         kind,
         DamageKind::Inode
             | DamageKind::Reference
+            | DamageKind::Orphan
             | DamageKind::Missing
             | DamageKind::Uncorrectable
             | DamageKind::Remains

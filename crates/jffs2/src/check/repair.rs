@@ -20,6 +20,8 @@ use crate::volume::{Damage, DamageKind, Jffs2};
 /// Where a directory entry says what its inode is (linux/jffs2.h).
 const DIRENT_KIND: usize = 29;
 
+pub use super::reattach::{Attached, Made};
+
 /// What a repair keeps and what it leaves out.
 #[derive(Clone, Debug, Default)]
 pub struct RepairPlan {
@@ -27,25 +29,29 @@ pub struct RepairPlan {
     pub kept: Vec<(NodeAddress, u32)>,
     /// Names that get the type of their inode: which, and `st_mode >> 12`. They are among the kept nodes.
     pub retyped: BTreeMap<NodeAddress, u8>,
+    /// Inodes that had lost their names, and get new ones.
+    pub attached: Vec<Attached>,
+    /// The nodes that say so, and are written besides those that are kept.
+    pub made: Vec<Made>,
     /// Nodes that are left out, and why, by address. Summaries, padding and nodes that were marked obsolete are not mentioned.
     pub dropped: Vec<Damage>,
 }
 
 /// A directory entry that might be kept.
-struct Name {
+pub(super) struct Name {
     at: NodeAddress,
-    parent: u32,
+    pub(super) parent: u32,
     version: u32,
     name: Box<[u8]>,
-    inode: u32,
+    pub(super) inode: u32,
 }
 
 /// All nodes that are whole, by what they are.
 #[derive(Default)]
-struct Whole {
+pub(super) struct Whole {
     /// Address, length, inode.
-    inodes: Vec<(NodeAddress, u32, u32)>,
-    names: Vec<(Name, u32)>,
+    pub(super) inodes: Vec<(NodeAddress, u32, u32)>,
+    pub(super) names: Vec<(Name, u32)>,
     /// Address, length, inode, attribute.
     references: Vec<(NodeAddress, u32, u32, u32)>,
     /// Address, length, attribute.
@@ -59,8 +65,8 @@ struct Whole {
 
 impl<F: Flash> Jffs2<F> {
     /// What a repair would keep. Left out is every damaged node; every name of an inode of which nothing is left, with all older entries of that name, lest one of them come back; every
-    /// reference to an attribute that is not there; inodes that cannot be as they say; names in files, and in directories of which nothing is left. Superseded nodes stay. Files that
-    /// lost data keep what is left of them; a name of the wrong type gets the right one.
+    /// reference to an attribute that is not there; inodes that cannot be as they say; names in files, and in directories of which nothing is left where those may have been removed. Superseded nodes stay. Files
+    /// that lost data keep what is left of them; a name of the wrong type gets the right one; what is whole and has lost its name gets one in the directory `lost+found`.
     ///
     /// Errors: `Device`. Cost: one pass over the device.
     pub fn repair_plan(&self, report: &CheckReport) -> Result<RepairPlan> {
@@ -80,7 +86,9 @@ impl<F: Flash> Jffs2<F> {
             .filter(|at| self.catalogue.node(*at).is_none_or(|node| node.is_obsolete()))
             .collect();
         let mut plan = RepairPlan { dropped: bad.values().cloned().collect(), ..RepairPlan::default() };
-        let typeless = self.apply_faults(&mut bad, &mut refused, &mut plan)?;
+        let mut typeless = self.apply_faults(&mut bad, &mut refused, &mut plan)?;
+        let no_kind = self.strays.iter().filter(|stray| stray.mode.is_some_and(|mode| kind_of(mode).is_none()));
+        typeless.extend(no_kind.map(|stray| stray.inode));
         let mut whole = Whole { typeless, ..Whole::default() };
         for block in 0..self.catalogue.blocks.len() as u32 {
             self.whole_nodes(BlockIndex(block), &bad, &mut whole)?;
@@ -89,6 +97,7 @@ impl<F: Flash> Jffs2<F> {
             |(at, inode): &(NodeAddress, u32)| self.dropped(*at, *inode, "a node of an inode without a possible type");
         plan.dropped.extend(whole.impossible.iter().map(no_type));
         self.drop_names(&mut whole, &refused, &mut plan);
+        self.reattach(&whole, &mut plan)?;
         let attributes: BTreeSet<u32> = whole.attributes.iter().map(|(_, _, id)| *id).collect();
         whole.references.retain(|(at, _, inode, id)| {
             let keep = attributes.contains(id)
@@ -141,7 +150,8 @@ impl<F: Flash> Jffs2<F> {
     /// Names of inodes of which nothing is left go, and with them what they held.
     fn drop_names(&self, whole: &mut Whole, refused: &BTreeSet<NodeAddress>, plan: &mut RepairPlan) {
         let own: BTreeSet<u32> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
-        let gone = gone(&whole.names, &own, refused);
+        let found: BTreeSet<u32> = self.strays.iter().map(|stray| stray.inode).collect();
+        let gone = gone(&whole.names, &own, &found, refused);
         whole.names.retain(|(name, _)| {
             let keep = !gone.contains(&(name.parent, name.name.clone()));
             if !keep {
@@ -221,8 +231,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(length.filter(|length| (HEADER_SIZE..=shape.erase_size / 2).contains(length)))
     }
 
-    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one behind the other, cleanmarkers as long as the volume's where it has them, no summaries.
-    /// Blocks that are bad there are left out, which loses their nodes: the addresses are returned.
+    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one behind the other, cleanmarkers as long as the volume's where it has them, no summaries; what is
+    /// made stands behind them where there is room. Blocks that are bad there are left out, which loses their nodes: the addresses are returned, of nodes that are made and find no room those
+    /// of what they are made for.
     ///
     /// Errors: `InvalidArgument` where the shapes differ, `Device`.
     pub fn repair_to(&self, plan: &RepairPlan, output: &mut dyn Flash) -> Result<Vec<NodeAddress>> {
@@ -235,20 +246,12 @@ impl<F: Flash> Jffs2<F> {
                 "the repaired volume needs a device of the same kind, page size and blocks",
             ));
         }
-        let (order, shape) = (self.medium.order(), *self.medium.shape());
+        let shape = *self.medium.shape();
         let mut lost = Vec::new();
-        let mut usual = HEADER_SIZE;
-        if shape.cleanmarker == Cleanmarker::Inline {
-            for number in 0..shape.blocks {
-                if let Some(length) = self.marker_length(BlockIndex(number))? {
-                    usual = length;
-                    break;
-                }
-            }
-        }
+        let mut made: Vec<&Made> = plan.made.iter().collect();
+        let usual = self.usual_marker_length()?;
         for number in 0..shape.blocks {
             let block = BlockIndex(number);
-            let start = self.catalogue.address(block, 0);
             let from = plan.kept.partition_point(|(at, _)| at.block(shape.erase_size).0 < number);
             let to = plan.kept.partition_point(|(at, _)| at.block(shape.erase_size).0 <= number);
             let kept = plan.kept.get(from..to).unwrap_or(&[]);
@@ -258,42 +261,80 @@ impl<F: Flash> Jffs2<F> {
             }
             let mut bytes = Vec::with_capacity(shape.erase_size as usize);
             if shape.cleanmarker == Cleanmarker::Inline {
-                let length = self.marker_length(block)?.unwrap_or(usual);
+                let (order, length) = (self.medium.order(), self.marker_length(block)?.unwrap_or(usual));
                 bytes.extend_from_slice(&Header::new(order, node_type::CLEANMARKER, length).encode(order));
                 bytes.resize(padded(length) as usize, 0xFF);
             }
-            let source =
-                if kept.is_empty() { Vec::new() } else { self.bytes_at(start, shape.erase_size, Cause::Recovery)? };
-            for (at, length) in kept {
-                let offset = at.offset(shape.erase_size) as usize;
-                let node = source.get(offset..offset + *length as usize).unwrap_or(&[]);
-                if bytes.len() + node.len() > shape.erase_size as usize {
-                    lost.push(*at);
-                    continue;
+            self.refill(block, kept, plan, &mut bytes, &mut lost)?;
+            made.retain(|node| {
+                let fits = bytes.len() + node.bytes.len() <= shape.erase_size as usize;
+                if fits {
+                    bytes.extend_from_slice(&node.bytes);
+                    bytes.resize(bytes.len().next_multiple_of(4), 0xFF);
                 }
-                let from = bytes.len();
-                bytes.extend_from_slice(node);
-                if let Ok(found) = node::xattr(order, node, *length)
-                    && node.get(2..4) == Some(&order.bytes16(node_type::XATTR))
-                {
-                    // Its padding is part of it, and under no checksum.
-                    let content =
-                        XATTR_SIZE as usize + usize::from(found.name_length) + 1 + usize::from(found.value_length);
-                    bytes.get_mut(from + content..).unwrap_or(&mut []).fill(0xFF);
-                }
-                if let Some(kind) = plan.retyped.get(at) {
-                    retype(order, bytes.get_mut(from..).unwrap_or(&mut []), *kind);
-                }
-                let header = Header::decode(order, node);
-                if header.is_some_and(|header| has_no_data(order, &header, node)) {
-                    bytes.get_mut(from + covered::INODE..from + covered::INODE + 4).unwrap_or(&mut []).fill(0);
-                }
-                bytes.resize(bytes.len().next_multiple_of(4), 0xFF);
-            }
+                !fits
+            });
             write_block(output, block, &bytes, self.medium.oob_marker())
                 .map_err(|error| FsError::device("the repaired image", error))?;
         }
+        lost.extend(made.iter().map(|node| node.at));
+        lost.dedup();
         Ok(lost)
+    }
+
+    /// Bytes of the first cleanmarker in a block, where there are any.
+    fn usual_marker_length(&self) -> Result<u32> {
+        if self.medium.shape().cleanmarker == Cleanmarker::Inline {
+            for number in 0..self.medium.shape().blocks {
+                if let Some(length) = self.marker_length(BlockIndex(number))? {
+                    return Ok(length);
+                }
+            }
+        }
+        Ok(HEADER_SIZE)
+    }
+
+    /// Appends a block's kept nodes to `bytes`, put right where they are to be.
+    fn refill(
+        &self,
+        block: BlockIndex,
+        kept: &[(NodeAddress, u32)],
+        plan: &RepairPlan,
+        bytes: &mut Vec<u8>,
+        lost: &mut Vec<NodeAddress>,
+    ) -> Result<()> {
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let (order, shape) = (self.medium.order(), self.medium.shape());
+        let source = self.bytes_at(shape.address(block, 0), shape.erase_size, Cause::Recovery)?;
+        for (at, length) in kept {
+            let offset = at.offset(shape.erase_size) as usize;
+            let node = source.get(offset..offset + *length as usize).unwrap_or(&[]);
+            if bytes.len() + node.len() > shape.erase_size as usize {
+                lost.push(*at);
+                continue;
+            }
+            let from = bytes.len();
+            bytes.extend_from_slice(node);
+            if let Ok(found) = node::xattr(order, node, *length)
+                && node.get(2..4) == Some(&order.bytes16(node_type::XATTR))
+            {
+                // Its padding is part of it, and under no checksum.
+                let content =
+                    XATTR_SIZE as usize + usize::from(found.name_length) + 1 + usize::from(found.value_length);
+                bytes.get_mut(from + content..).unwrap_or(&mut []).fill(0xFF);
+            }
+            if let Some(kind) = plan.retyped.get(at) {
+                retype(order, bytes.get_mut(from..).unwrap_or(&mut []), *kind);
+            }
+            let header = Header::decode(order, node);
+            if header.is_some_and(|header| has_no_data(order, &header, node)) {
+                bytes.get_mut(from + covered::INODE..from + covered::INODE + 4).unwrap_or(&mut []).fill(0);
+            }
+            bytes.resize(bytes.len().next_multiple_of(4), 0xFF);
+        }
+        Ok(())
     }
 }
 
@@ -301,8 +342,13 @@ impl<F: Flash> Jffs2<F> {
 type Newest<'a> = BTreeMap<(u32, &'a [u8]), (u32, NodeAddress, u32)>;
 
 /// The names that go: those refused; those in directories without nodes of their own that cannot be reached; those of inodes that have neither nodes nor names in them, up the tree.
-/// `own`: inodes with nodes of their own. Cost: each name is looked at a few times, however deep it is.
-fn gone(names: &[(Name, u32)], own: &BTreeSet<u32>, refused: &BTreeSet<NodeAddress>) -> BTreeSet<(u32, Box<[u8]>)> {
+/// `own`: inodes with nodes of their own; `found`: those that get a name again. Cost: each name is looked at a few times, however deep it is.
+fn gone(
+    names: &[(Name, u32)],
+    own: &BTreeSet<u32>,
+    found: &BTreeSet<u32>,
+    refused: &BTreeSet<NodeAddress>,
+) -> BTreeSet<(u32, Box<[u8]>)> {
     let mut newest = Newest::new();
     for (name, _) in names {
         let known = newest.entry((name.parent, &name.name)).or_default();
@@ -313,7 +359,7 @@ fn gone(names: &[(Name, u32)], own: &BTreeSet<u32>, refused: &BTreeSet<NodeAddre
         leave_out(&mut newest, &mut gone, (name.parent, &name.name));
     }
     // What goes from here on hides nothing: its directory is not reached, or its inode holds no names.
-    let reached = reached(&newest);
+    let reached = reached(&newest, found);
     let is_stray = |((parent, _), (_, _, inode)): (&(u32, &[u8]), &(u32, NodeAddress, u32))| {
         *inode != 0 && !own.contains(parent) && !reached.contains(parent)
     };
@@ -348,9 +394,10 @@ fn leave_out<'a>(newest: &mut Newest<'a>, gone: &mut BTreeSet<(u32, Box<[u8]>)>,
     gone.insert((place.0, Box::from(place.1)));
 }
 
-/// The inodes to which the newest names lead from the root.
-fn reached(newest: &Newest<'_>) -> BTreeSet<u32> {
-    let (mut reached, mut next) = (BTreeSet::from([ROOT]), vec![ROOT]);
+/// The inodes to which the newest names lead from the root, or from what gets a name again.
+fn reached(newest: &Newest<'_>, found: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let mut reached: BTreeSet<u32> = found.iter().copied().chain([ROOT]).collect();
+    let mut next: Vec<u32> = reached.iter().copied().collect();
     while let Some(parent) = next.pop() {
         let inside = newest.range((parent, &[][..])..).take_while(|((of, _), _)| *of == parent);
         next.extend(inside.map(|(_, (_, _, inode))| *inode).filter(|inode| reached.insert(*inode)));

@@ -9,7 +9,7 @@ use nandkit_vfs::{FileKind, Result};
 use crate::NodeAddress;
 use crate::inode::{Body, Entry};
 use crate::load::format;
-use crate::read::kind_of;
+use crate::read::{kind_of, kind_text};
 use crate::scan::Found;
 use crate::scan::node::{FoundName, What};
 use crate::volume::{Damage, DamageKind, Jffs2};
@@ -40,8 +40,6 @@ pub(crate) struct Nameless {
     names: Vec<(NodeAddress, FoundName)>,
     /// Those with a node of their own.
     with_nodes: Vec<u32>,
-    /// Whether anything was ever taken away from the volume.
-    deletions: bool,
 }
 
 /// A directory, and a name in it.
@@ -54,30 +52,23 @@ impl Nameless {
     pub(super) fn note<F: Flash>(&mut self, volume: &Jffs2<F>, at: NodeAddress, found: &Found) {
         let dead = |inode: u32| volume.inodes.get(&inode).is_none_or(|inode| inode.links == 0);
         match &found.what {
-            What::Dirent(name) => {
-                self.deletions |= name.inode == 0;
-                if dead(name.parent) {
-                    self.names.push((at, (**name).clone()));
-                }
-            }
+            What::Dirent(name) if dead(name.parent) => self.names.push((at, (**name).clone())),
             What::Inode { inode, .. } if dead(*inode) => self.with_nodes.push(*inode),
             _ => {}
         }
     }
 
-    /// A node was marked obsolete in place.
-    pub(super) const fn note_mark(&mut self) {
-        self.deletions = true;
-    }
-
     pub(super) fn add(&mut self, mut other: Self) {
         self.names.append(&mut other.names);
         self.with_nodes.append(&mut other.with_nodes);
-        self.deletions |= other.deletions;
     }
 
-    /// Names in directories of which nothing is left. Where something was deleted once, they may be what is left of a directory that was removed: its nodes are erased in any order.
-    pub(super) fn damage<F: Flash>(self, volume: &Jffs2<F>) -> Vec<Damage> {
+    /// Names in directories of which nothing is left, where something was deleted once: they may be what is left of a directory that was removed, whose nodes are erased in any order. Where
+    /// nothing was, the mount has told of them.
+    pub(super) fn remains<F: Flash>(self, volume: &Jffs2<F>) -> Vec<Damage> {
+        if !volume.deletions {
+            return Vec::new();
+        }
         let with_nodes: BTreeSet<u32> = self.with_nodes.into_iter().collect();
         let mut newest: BTreeMap<Place, Said> = BTreeMap::new();
         for (at, name) in self.names.into_iter().filter(|(_, name)| !with_nodes.contains(&name.parent)) {
@@ -87,14 +78,10 @@ impl Nameless {
         let shape = volume.medium.shape();
         let told = |((parent, name), (_, at, inode)): (Place, Said)| {
             let name = String::from_utf8_lossy(&name);
-            let mut detail = format!(
-                "the name {name:?} of inode {inode} is in directory {parent}, of which there is neither a node nor a name"
+            let detail = format!(
+                "the name {name:?} of inode {inode} is in directory {parent}, of which there is neither a node nor a name; things were deleted in this volume, perhaps the directory, too"
             );
-            let kind = if self.deletions { DamageKind::Remains } else { DamageKind::Reference };
-            if self.deletions {
-                detail.push_str("; things were deleted in this volume, perhaps the directory, too");
-            }
-            Damage { at, block: shape.block_of(at), kind, inode: Some(inode), detail }
+            Damage { at, block: shape.block_of(at), kind: DamageKind::Remains, inode: Some(inode), detail }
         };
         newest.into_iter().filter(|(_, (_, _, inode))| *inode != 0).map(told).collect()
     }
@@ -171,17 +158,5 @@ impl<F: Flash> Jffs2<F> {
         );
         let remedy = Remedy::Retype((child.format() >> 12) as u8);
         Ok(Some(self.fault(at, DamageKind::Reference, entry.inode, detail, remedy)))
-    }
-}
-
-const fn kind_text(kind: FileKind) -> &'static str {
-    match kind {
-        FileKind::Regular => "a file",
-        FileKind::Directory => "a directory",
-        FileKind::Symlink => "a link",
-        FileKind::CharacterDevice => "a character device",
-        FileKind::BlockDevice => "a block device",
-        FileKind::Fifo => "a pipe",
-        FileKind::Socket => "a socket",
     }
 }

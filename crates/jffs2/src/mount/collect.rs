@@ -29,6 +29,10 @@ pub(super) struct Collected {
     pub(super) versions: u32,
     /// The highest inode number that any node gives, names of inodes without nodes and references included: a number that a name still leads to must not be given again.
     pub(super) highest_inode: u32,
+    /// Whether a name was ever taken away: an entry says so, or a mark in place.
+    pub(super) deletions: bool,
+    /// Whether anything else tells of a volume in use: a name that was given to another inode, nodes that were moved.
+    pub(super) in_use: bool,
     nodes: Vec<(u32, NodeAddress, u32)>,
     pub(super) names: Vec<(NodeAddress, FoundName)>,
     /// Nodes that do not count and may come back: whose, the version (of a reference the attribute), where.
@@ -41,6 +45,7 @@ impl Collected {
     /// Takes in a block. Blocks come in order.
     pub(super) fn add(&mut self, shape: &Shape, number: u32, scan: BlockScan, now: Nanos) {
         let mut block = Block::empty(shape.erase_size);
+        self.deletions |= scan.is_marked;
         (block.first_written, block.last_written) = (now, now);
         // One more, for what is left of a block behind its last node (`waste_free`): a list that has to grow takes twice its length.
         block.nodes.reserve_exact(scan.found.len() + 1);
@@ -74,6 +79,7 @@ impl Collected {
             }
             What::Dirent(name) => {
                 let owner = Owner::Inode(name.parent);
+                self.deletions |= name.inode == 0;
                 self.highest_inode = self.highest_inode.max(name.parent).max(name.inode);
                 self.versions = self.versions.wrapping_add(name.version);
                 self.nodes.push((name.parent, at, name.version));
@@ -141,6 +147,13 @@ impl Collected {
         }
     }
 
+    /// Whether a node is neither superseded nor one that may read otherwise next time.
+    pub(super) fn counts(&self, at: NodeAddress, erase_size: u32) -> bool {
+        let block = self.blocks.get(at.block(erase_size).index());
+        let node = block.and_then(|block| block.nodes.get(block.place_of(at.offset(erase_size))?));
+        node.is_some_and(|node| !node.is_obsolete())
+    }
+
     /// Says what is known of a node, and counts its bytes so.
     pub(super) fn set_state(&mut self, at: NodeAddress, erase_size: u32, state: NodeState) {
         let Some(block) = self.blocks.get_mut(at.block(erase_size).index()) else { return };
@@ -174,6 +187,8 @@ impl Collected {
         let mut inodes: Vec<(u32, Inode)> = Vec::new();
         for own in nodes.chunk_by(|a, b| a.0 == b.0) {
             let Some((number, _, _)) = own.first() else { continue };
+            // Images are made in the order of versions; what the collector moves leaves it.
+            self.in_use |= !own.is_sorted_by_key(|(_, _, version)| *version);
             let mut addresses = Vec::with_capacity(own.len());
             addresses.extend(own.iter().map(|(_, at, _)| *at));
             let highest_version = own.iter().map(|(_, _, version)| *version).max().unwrap_or(0);

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nandkit_flash::{Flash, FlashError};
+
 use super::Collected;
+use super::strays::{self, Stray};
 use crate::NodeAddress;
 use crate::catalogue::NodeState;
 use crate::inode::Inodes;
 use crate::layout::ROOT;
-use crate::medium::Shape;
+use crate::medium::{Medium, Shape};
 use crate::volume::{Damage, DamageKind, DamageList};
 
 /// `st_mode >> 12` of directories.
@@ -17,8 +20,13 @@ const DIRECTORY: u8 = 4;
 /// are nobody's accident, and would make a small image a tree without end.
 const SECOND_NAMES: usize = 8;
 
-/// Counts the names of all inodes, forgets names of inodes that are not there, and finds the inodes that have no name left.
-pub(super) fn count(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
+/// Counts the names of all inodes, forgets names of inodes that are not there, and finds the inodes that have no name left; returns those that have lost it. Errors: those of the device.
+pub(super) fn count<F: Flash>(
+    collected: &mut Collected,
+    damage: &DamageList,
+    medium: &Medium<F>,
+) -> Result<Vec<Stray>, FlashError> {
+    let shape = medium.shape();
     let mut gone: Vec<(Named, u32)> = Vec::new();
     let mut links: BTreeMap<u32, u32> = BTreeMap::from([(ROOT, 1)]);
     for (parent, inode) in &collected.inodes {
@@ -31,6 +39,7 @@ pub(super) fn count(collected: &mut Collected, damage: &DamageList, shape: &Shap
             }
         }
     }
+    let strays = strays::find(collected, &links, medium, damage)?;
     let mut dangling = Vec::new();
     for (named, inode) in gone {
         let name = forget(collected, named, shape.erase_size);
@@ -46,6 +55,7 @@ pub(super) fn count(collected: &mut Collected, damage: &DamageList, shape: &Shap
     damage.extend(dangling.into_iter().map(|(parent, node, detail)| reference(shape, node, parent, detail)));
     parents(collected, damage, shape);
     bind_attributes(collected, damage, shape);
+    Ok(strays)
 }
 
 fn reference(shape: &Shape, at: NodeAddress, inode: u32, detail: String) -> Damage {

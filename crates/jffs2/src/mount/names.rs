@@ -69,7 +69,8 @@ fn newest<F: Flash>(
             collected.set_state(at, erase_size, NodeState::Obsolete);
             continue;
         }
-        for (older, _) in same.drain(..) {
+        for (older, before) in same.drain(..) {
+            collected.in_use |= before.inode != name.inode;
             collected.set_state(older, erase_size, NodeState::Obsolete);
         }
         return Ok(Some((at, name)));

@@ -19,6 +19,7 @@ pub(crate) fn block(order: ByteOrder, shape: &Shape, block: BlockIndex, bytes: &
             Stretch::Node { start, end, header } => {
                 let first = scan.found.is_empty();
                 let node = bytes.get(start as usize..end as usize).unwrap_or(&[]);
+                scan.is_marked |= header.is_obsolete();
                 let forbids = !header.is_obsolete() && is_unknown(header.node_type);
                 let compatibility = Compatibility::of(header.node_type);
                 if forbids && matches!(compatibility, Compatibility::Incompatible | Compatibility::ReadOnly) {
@@ -45,7 +46,7 @@ pub(crate) fn block(order: ByteOrder, shape: &Shape, block: BlockIndex, bytes: &
         };
         push(&mut scan.found, start, end, what);
     }
-    mark_torn(shape, block, &mut scan);
+    mark_torn(order, shape, (block, bytes), &mut scan);
     scan
 }
 
@@ -125,15 +126,17 @@ fn push(found: &mut Vec<Found>, start: u32, end: u32, what: What) {
 }
 
 /// Damage in the last thing before free flash is what a power cut leaves.
-fn mark_torn(shape: &Shape, block: BlockIndex, scan: &mut BlockScan) {
+fn mark_torn(order: ByteOrder, shape: &Shape, (block, bytes): (BlockIndex, &[u8]), scan: &mut BlockScan) {
     let end = scan.found.last().map_or(0, |found| found.offset + found.length);
     let is_free = end < shape.erase_size;
     let last =
         scan.found.last().filter(|found| found.what == What::Obsolete).map(|found| shape.address(block, found.offset));
     let (Some(last), true) = (last, is_free) else { return };
-    if let Some(damage) =
-        scan.damage.last_mut().filter(|damage| damage.at >= last && damage.kind != DamageKind::Cleanmarker)
-    {
+    let can_be = |damage: &Damage| {
+        let node = bytes.get(damage.at.offset(shape.erase_size) as usize..).unwrap_or(&[]);
+        damage.at >= last && damage.kind != DamageKind::Cleanmarker && !node::was_written_so(order, node)
+    };
+    if let Some(damage) = scan.damage.last_mut().filter(|damage| can_be(damage)) {
         damage.detail = format!("the last write in the block: {}: {}", damage.kind.name(), damage.detail);
         damage.kind = DamageKind::Torn;
     }

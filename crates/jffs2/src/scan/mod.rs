@@ -58,13 +58,15 @@ pub(crate) struct BlockScan {
     /// Without gaps from the block's beginning; what is behind the last one is free.
     pub(crate) found: Vec<Found>,
     pub(crate) damage: Vec<Damage>,
+    /// Whether a node is marked obsolete in place.
+    pub(crate) is_marked: bool,
     /// A node of a type that nobody knows and that forbids something: where, its type.
     pub(crate) forbids: Option<(u32, u16)>,
 }
 
 impl BlockScan {
     fn of(condition: Condition) -> Self {
-        Self { condition, found: Vec::new(), damage: Vec::new(), forbids: None }
+        Self { condition, found: Vec::new(), damage: Vec::new(), is_marked: false, forbids: None }
     }
 }
 

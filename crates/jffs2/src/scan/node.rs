@@ -213,6 +213,31 @@ pub(crate) fn xref(order: ByteOrder, node: &[u8], length: u32) -> Result<Xref, B
     Ok(xref)
 }
 
+/// Whether all checksums of what begins here fit, or the header's does and the node would end behind its block (`bytes` ends where that does): what is wrong with it then was written so, and is
+/// no write that was cut off.
+pub(crate) fn was_written_so(order: ByteOrder, bytes: &[u8]) -> bool {
+    let Some(header) = Header::decode(order, bytes).filter(|header| header.check(order).is_ok()) else { return false };
+    let Some(node) = bytes.get(..header.total_length as usize) else { return true };
+    let fits = |from: u32, length: u32, expected: u32| {
+        let content = from.checked_add(length).and_then(|end| node.get(from as usize..end as usize));
+        content.is_some_and(|content| crc(content) == expected)
+    };
+    match header.node_type {
+        node_type::INODE => Inode::decode(order, node).is_some_and(|found| {
+            fits(0, covered::INODE as u32, found.node_crc) && fits(INODE_SIZE, found.compressed_size, found.data_crc)
+        }),
+        node_type::DIRENT => Dirent::decode(order, node).is_some_and(|found| {
+            fits(0, covered::DIRENT as u32, found.node_crc)
+                && fits(DIRENT_SIZE, found.name_length.into(), found.name_crc)
+        }),
+        node_type::XATTR => Xattr::decode(order, node).is_some_and(|found| {
+            let content = u32::from(found.name_length) + 1 + u32::from(found.value_length);
+            fits(0, covered::XATTR as u32, found.node_crc) && fits(XATTR_SIZE, content, found.data_crc)
+        }),
+        _ => false,
+    }
+}
+
 /// What a node with a whole header is, as far as a mount looks: data, and values of attributes, are not looked at.
 ///
 /// `first` says that it is the first thing in its block, `cleanmarker` how long a cleanmarker in the block is.

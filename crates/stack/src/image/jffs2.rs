@@ -1,5 +1,7 @@
 //! JFFS2 in images: mounting, and what is damaged.
 
+use std::collections::BTreeSet;
+
 use nandkit_flash::{Flash, PageRead};
 use nandkit_flash_image::DumpFlash;
 use nandkit_flash_image::detect::sample_blocks;
@@ -11,7 +13,7 @@ use nandkit_vfs::path::{Next, Step, walk};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timestamp};
 
 use super::history::{DeletedName, FileVersion, OldContent};
-use super::{ByteOrder, Checked, Finding, OpenOptions, Repaired, clock_at};
+use super::{ByteOrder, Checked, Finding, ORPHAN, OpenOptions, Repaired, clock_at};
 
 /// Blocks that are looked at for nodes of both byte orders.
 const SAMPLED: u32 = 16;
@@ -195,14 +197,26 @@ pub(super) fn check(volume: &Jffs2<DumpFlash>) -> Result<Checked, String> {
 }
 
 fn checked(volume: &Jffs2<DumpFlash>, report: &CheckReport) -> Checked {
+    let mut findings: Vec<Finding> =
+        report.findings.iter().map(|found| finding(&found.damage, found.path.as_deref())).collect();
+    let told: BTreeSet<Vec<u8>> = findings.iter().flat_map(|finding| finding.paths.iter().cloned()).collect();
     let (mut files, mut directories) = (0, 1);
-    // What cannot be walked through is among the findings.
+    // An error of the walk itself, which begins at the root, is among the findings.
     let _ = walk(volume, volume.root(), &mut |step| {
-        if let Step::Entry { attributes, .. } = step {
-            match attributes.kind {
+        match step {
+            Step::Entry { attributes, .. } => match attributes.kind {
                 FileKind::Directory => directories += 1,
                 _ => files += 1,
-            }
+            },
+            // What is not shown, because it lies too deep or cannot be: whoever lists or extracts is told so, too.
+            Step::Problem { path, error } if !told.contains(path) => findings.push(Finding {
+                kind: "not shown".to_owned(),
+                offset: None,
+                paths: vec![path.to_vec()],
+                detail: error.to_string(),
+                harmless: false,
+            }),
+            Step::Problem { .. } | Step::Leave { .. } => {}
         }
         Ok(Next::Enter)
     });
@@ -216,7 +230,6 @@ fn checked(volume: &Jffs2<DumpFlash>, report: &CheckReport) -> Checked {
         ("blank_bytes", bytes.blank),
         ("damaged_bytes", bytes.damaged),
     ];
-    let findings = report.findings.iter().map(|found| finding(&found.damage, found.path.as_deref())).collect();
     Checked { format: "jffs2", findings, counts }
 }
 
@@ -237,7 +250,15 @@ pub(super) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Resul
     }));
     let checked = checked(volume, &report);
     let is_mended = |found: &&Finding| found.offset.is_some_and(|at| retyped.contains(&at));
-    let mended = checked.findings.iter().filter(is_mended).cloned().collect();
+    let mut mended: Vec<Finding> = checked.findings.iter().filter(is_mended).cloned().collect();
+    let found_room = plan.attached.iter().filter(|attached| !lost.contains(&attached.at));
+    mended.extend(found_room.map(|attached| Finding {
+        kind: ORPHAN.to_owned(),
+        offset: Some(attached.at.0.into()),
+        paths: vec![attached.path.strip_prefix(b"/").unwrap_or(&attached.path).to_vec()],
+        detail: format!("inode {} is there now", attached.inode),
+        harmless: false,
+    }));
     Ok(Repaired { checked, kept: plan.kept.len() as u64, mended, dropped, bytes: Vec::new() })
 }
 

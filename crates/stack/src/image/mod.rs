@@ -17,6 +17,7 @@ mod survey;
 
 use std::path::Path;
 
+use nandkit_jffs2::DamageKind;
 use nandkit_units::Clock;
 
 pub use build::{Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
@@ -70,6 +71,9 @@ impl DumpSummary {
         self.detections.first().map(|found| found.format)
     }
 }
+
+/// The kind of finding that tells of something whole to which no path leads any more; a repair gives it one.
+pub const ORPHAN: &str = DamageKind::Orphan.name();
 
 /// Something that is wrong in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]

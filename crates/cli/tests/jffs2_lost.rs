@@ -1,0 +1,187 @@
+//! What an image has lost is told by every command that reads it, and what a power cut leaves by none; messages of what was.
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+use common::jffs2::{append, bare_node, blocks, dirent, inode_node};
+use common::{nandkit, succeeds};
+
+const ERASE_SIZE: usize = 16 << 10;
+
+fn run(directory: &Path, command: &str) -> (Option<i32>, String) {
+    let output = Command::new("sh").args(["-c", command]).current_dir(directory).output().expect("sh runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn noise(seed: u32, length: u32) -> Vec<u8> {
+    (0..length).map(|at| b'a' + (((at + seed * 7919).wrapping_mul(2_654_435_761) >> 13) % 26) as u8).collect()
+}
+
+/// `tree` with files in the root and in `d`, and its image `v.img` as mkfs.jffs2 makes it.
+fn with_image() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir_all(path.join("tree/d")).expect("directories");
+    for number in 0..20 {
+        fs::write(path.join(format!("tree/f{number}")), noise(number, 5000)).expect("a file");
+    }
+    for number in 0..3 {
+        fs::write(path.join(format!("tree/d/x{number}")), noise(100 + number, 5000)).expect("a file");
+    }
+    assert_eq!(run(path, "mkfs.jffs2 -r tree -l -e 16KiB -p -o v.img").0, Some(0));
+    directory
+}
+
+#[test]
+fn all_that_read_tell_of_names_whose_directory_is_gone() {
+    let directory = with_image();
+    let path = directory.path();
+    let commands: [&[&str]; 6] = [
+        &["ls", "v.img"],
+        &["ls", "-R", "v.img"],
+        &["extract", "v.img", "out"],
+        &["cat", "v.img", "/d/x0"],
+        &["ls", "v.img", "/d"],
+        &["get", "v.img", "/d/x1", "x1"],
+    ];
+    for arguments in commands {
+        let outcome = nandkit(path, arguments);
+        assert_eq!((outcome.status, outcome.stderr.as_str()), (Some(0), ""), "{arguments:?}, sound");
+    }
+    let mut image = fs::read(path.join("v.img")).expect("reads");
+    image[..ERASE_SIZE].fill(0xFF);
+    fs::write(path.join("v.img"), &image).expect("writes");
+    fs::remove_dir_all(path.join("out")).expect("removes");
+    for arguments in commands {
+        let outcome = nandkit(path, arguments);
+        assert_eq!(outcome.status, Some(1), "{arguments:?}: {}", outcome.stderr);
+        for expected in ["the name \"x0\" of inode", "check --repair OUT v.img"] {
+            assert!(outcome.stderr.contains(expected), "{expected:?} is not in {arguments:?}: {}", outcome.stderr);
+        }
+    }
+    // What the repair says that it has is there, whole.
+    let outcome = nandkit(path, &["check", "v.img", "--repair", "r.img"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    nandkit(path, &["extract", "r.img", "again"]);
+    let placed: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("is there now")).collect();
+    let named = |line: &&str| line.rsplit_once("(/").map(|(_, path)| path.trim_end_matches(')').to_owned());
+    let found: Vec<String> = placed.iter().filter_map(named).collect();
+    let shared = found.iter().find(|path| path.contains("lost+found/dir-")).expect("the directory");
+    for number in 0..3 {
+        let content = fs::read(path.join("again").join(shared).join(format!("x{number}"))).expect("the file");
+        assert!(content == noise(100 + number, 5000), "x{number}");
+    }
+    assert!(found.iter().all(|place| path.join("again").join(place).exists()), "{found:?}");
+    assert_eq!(succeeds(path, &["ls", "r.img", &format!("/{shared}")]), "x0\nx1\nx2\n");
+}
+
+#[test]
+fn a_write_that_was_cut_off_at_the_end_of_a_block_is_told_by_nobody() {
+    let directory = with_image();
+    let path = directory.path();
+    let mut image = fs::read(path.join("v.img")).expect("reads");
+    image.resize(image.len() + ERASE_SIZE, 0xFF);
+    fs::write(path.join("v.img"), &image).expect("writes");
+    let listed = succeeds(path, &["ls", "--json", "v.img", "/f3"]);
+    let inode = listed.split("\"inode\": ").nth(1).and_then(|rest| rest.split(',').next()).expect("an inode");
+    let mut node = inode_node(inode.parse().expect("a number"), 99, 5008, 5000, b"appended");
+    *node.last_mut().expect("a byte") ^= 1;
+    append(&mut image, &node);
+    fs::write(path.join("v.img"), &image).expect("writes");
+    for arguments in [&["ls", "-R", "v.img"][..], &["extract", "v.img", "out"], &["cat", "v.img", "/f3"]] {
+        let outcome = nandkit(path, arguments);
+        assert_eq!((outcome.status, outcome.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+    assert!(fs::read(path.join("out/f3")).expect("reads") == noise(3, 5000));
+    let outcome = nandkit(path, &["check", "v.img"]);
+    assert_eq!((outcome.status, outcome.stdout.contains("harmless torn write")), (Some(0), true), "{}", outcome.stdout);
+}
+
+#[test]
+fn directories_deeper_than_anybody_enters_are_told_by_check_as_well() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let nodes =
+        (2..4200_u32).flat_map(|inode| [bare_node(inode, 0o040_755, 0), dirent(inode - 1, inode, inode, 4, b"d")]);
+    fs::write(path.join("deep.img"), blocks(ERASE_SIZE, nodes)).expect("writes");
+    for arguments in [&["ls", "-R", "deep.img"][..], &["extract", "deep.img", "out"], &["check", "deep.img"]] {
+        let outcome = nandkit(path, arguments);
+        assert_eq!(outcome.status, Some(1), "{arguments:?}: {}", outcome.stderr);
+        let told = outcome.stdout + &outcome.stderr;
+        assert!(told.contains("deep"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn mkfs_waits_for_nobody_and_replaces_no_image_that_is_in_use() {
+    let directory = with_image();
+    let path = directory.path();
+    let before = fs::read(path.join("v.img")).expect("reads");
+    let held = File::open(path.join("v.img")).expect("opens");
+    held.lock().expect("locks");
+    let outcome = nandkit(path, &["mkfs", "jffs2", "--from", "tree", "--force", "v.img"]);
+    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("v.img") && outcome.stderr.contains("in use"), "{}", outcome.stderr);
+    assert!(fs::read(path.join("v.img")).expect("reads") == before);
+    drop(held);
+    succeeds(path, &["mkfs", "jffs2", "--from", "tree", "--force", "v.img"]);
+    assert!(fs::read(path.join("v.img")).expect("reads") != before);
+}
+
+#[test]
+fn get_leaves_holes_and_needs_no_memory_for_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let size = 2_000_000_000;
+    let nodes = [bare_node(2, 0o100_600, size), dirent(1, 1, 2, 8, b"holes")];
+    fs::write(path.join("i.img"), blocks(ERASE_SIZE, nodes)).expect("writes");
+    let command = format!("ulimit -v 1000000; exec {} get i.img /holes out", env!("CARGO_BIN_EXE_nandkit"));
+    let (status, told) = run(path, &command);
+    assert_eq!(status, Some(0), "{told}");
+    let found = fs::metadata(path.join("out")).expect("a file");
+    assert!(found.len() == u64::from(size) && found.blocks() < 100, "{} bytes, {} blocks", found.len(), found.blocks());
+}
+
+#[test]
+fn messages_say_what_became_of_a_file() {
+    let directory = with_image();
+    let path = directory.path();
+    succeeds(path, &["check", "v.img", "--repair", "r.img"]);
+    let outcome = nandkit(path, &["check", "v.img", "--repair", "r.img"]);
+    let expected = "nandkit: r.img: the file exists; expected another path\n";
+    assert_eq!((outcome.status, outcome.stderr.as_str()), (Some(2), expected));
+    // Each node of a file that mkfs.jffs2 wrote has a version of its own.
+    let outcome = nandkit(path, &["cat", "v.img", "/f0", "--version", "1"]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.len() > 4096 && !outcome.stderr.contains("lost"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("as versions up to 2, which is delivered"), "{}", outcome.stderr);
+    succeeds(path, &["mv", "v.img", "--size", "1M", "/f0", "/d/moved"]);
+    for arguments in [&["cat", "v.img", "/f0", "--versions"][..], &["cat", "v.img", "/f0"]] {
+        let outcome = nandkit(path, arguments);
+        assert!(outcome.stderr.contains("the file has another name now, /d/moved"), "{}", outcome.stderr);
+        assert!(!outcome.stderr.contains("deleted"), "{}", outcome.stderr);
+    }
+    succeeds(path, &["rm", "v.img", "/f1"]);
+    let outcome = nandkit(path, &["cat", "v.img", "/f1", "--versions"]);
+    assert!(outcome.stderr.contains("the file was deleted"), "{}", outcome.stderr);
+}
+
+/// GNU tar is the judge: it says that it leaves sockets out, and calls that no failure.
+#[test]
+fn a_socket_is_left_out_of_an_archive_as_by_gnu_tar() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir(path.join("tree")).expect("a directory");
+    drop(UnixListener::bind(path.join("tree/sock")).expect("a socket"));
+    let (status, told) = run(path, "LC_ALL=C tar cf theirs.tar tree");
+    assert!(told.contains("socket ignored"), "{told}");
+    succeeds(path, &["mkfs", "jffs2", "--from", "tree", "i.img"]);
+    let outcome = nandkit(path, &["extract", "i.img", "--to-tar", "ours.tar"]);
+    assert_eq!(outcome.status, status, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("skipped /sock"), "{}", outcome.stderr);
+}

@@ -1,0 +1,155 @@
+//! What is whole and has lost its name gets one again, in `lost+found` (as e2fsck(8) has it).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nandkit_flash::Flash;
+use nandkit_vfs::Result;
+
+use super::repair::{RepairPlan, Whole};
+use crate::NodeAddress;
+use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
+use crate::inode::Entries;
+use crate::layout::ROOT;
+use crate::load::format;
+use crate::mount::Stray;
+use crate::read::kind_of;
+use crate::volume::Jffs2;
+
+/// The directory's name.
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// A name that nothing has, for the word that something was deleted.
+const DELETED: &[u8] = b".nandkit-deleted";
+
+/// An inode that gets a name again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// The node that tells of it.
+    pub at: NodeAddress,
+    /// Which.
+    pub inode: u32,
+    /// Where it is now, with `/` in front.
+    pub path: Vec<u8>,
+}
+
+/// A node that no volume had before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The node that tells of what it is made for.
+    pub at: NodeAddress,
+    /// All of it, without what fills up to a multiple of four.
+    pub bytes: Vec<u8>,
+}
+
+/// The directory that takes them.
+struct LostAndFound<'a> {
+    inode: u32,
+    name: Vec<u8>,
+    /// Of its newest entry.
+    version: u32,
+    /// What it holds already.
+    entries: Option<&'a Entries>,
+    /// Whether it is to be made.
+    is_new: bool,
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// Plans names for the inodes that have lost theirs, as far as anything whole is left of them: `#N` for inode N, `dir-N` for a directory that has lost its own node as well and is
+    /// made anew. Errors: `Device`.
+    pub(super) fn reattach(&self, whole: &Whole, plan: &mut RepairPlan) -> Result<()> {
+        let own: BTreeSet<u32> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
+        let held: BTreeSet<u32> =
+            whole.names.iter().filter(|(name, _)| name.inode != 0).map(|(name, _)| name.parent).collect();
+        let is_left = |stray: &&Stray| match stray.mode {
+            Some(mode) => own.contains(&stray.inode) && kind_of(mode).is_some(),
+            None => held.contains(&stray.inode),
+        };
+        let mut left: Vec<Stray> = self.strays.iter().filter(is_left).copied().collect();
+        // What had a name until now, but one that cannot be.
+        let named: BTreeSet<u32> = whole.names.iter().map(|(name, _)| name.inode).collect();
+        let mut nodes = whole.inodes.iter().rev().map(|(at, _, inode)| (*inode, *at)).collect::<BTreeMap<_, _>>();
+        for (number, _) in self.inodes.iter().filter(|(number, inode)| inode.links > 0 && **number != ROOT) {
+            let mode = self.body(*number)?.mode;
+            if let Some(at) = nodes.remove(number).filter(|_| !named.contains(number) && kind_of(mode).is_some()) {
+                left.push(Stray { inode: *number, at, mode: Some(mode) });
+            }
+        }
+        self.keep_word(whole, plan);
+        let Some(first) = left.first() else { return Ok(()) };
+        let order = self.medium.order();
+        let made = self.body(ROOT)?.modified;
+        let directory = |inode: u32, version: u32, mode: u32| {
+            let times = InodeFields { accessed: made, modified: made, changed: made, ..InodeFields::default() };
+            let mut bytes = Vec::new();
+            let fields = InodeFields { inode, version, mode: format::DIRECTORY | mode, ..times };
+            inode_node(order, &fields, &Piece::NOTHING, &mut bytes);
+            bytes
+        };
+        let entry = |parent: u32, version: u32, inode: u32, mode: u32, name: &[u8]| {
+            let mut bytes = Vec::new();
+            let fields = DirentFields { parent, version, inode, made, kind: (mode >> 12 & 0xF) as u8 };
+            dirent_node(order, &fields, name, &mut bytes);
+            bytes
+        };
+        let highest = |inode: u32| self.inodes.get(&inode).map_or(0, |inode| inode.highest_version);
+        let mut target = self.lost_and_found()?;
+        let mut add = |at: NodeAddress, bytes: Vec<u8>| plan.made.push(Made { at, bytes });
+        if target.is_new {
+            add(first.at, directory(target.inode, 1, 0o700));
+            // One more than that of the word of deletions.
+            let version = highest(ROOT).saturating_add(2);
+            add(first.at, entry(ROOT, version, target.inode, format::DIRECTORY, &target.name));
+        }
+        for stray in left {
+            let (prefix, mode) = stray.mode.map_or(("dir-", format::DIRECTORY), |mode| ("#", mode));
+            if stray.mode.is_none() {
+                add(stray.at, directory(stray.inode, highest(stray.inode).saturating_add(1), 0o755));
+            }
+            let name = free_name(format!("{prefix}{}", stray.inode).as_bytes(), |name| {
+                target.entries.is_none_or(|entries| entries.get(name).is_none())
+            });
+            target.version = target.version.saturating_add(1);
+            add(stray.at, entry(target.inode, target.version, stray.inode, mode, &name));
+            let path = [&b"/"[..], &target.name, b"/", &name].concat();
+            plan.attached.push(Attached { at: stray.at, inode: stray.inode, path });
+        }
+        Ok(())
+    }
+
+    /// Nodes that were marked in place are not kept. Where these alone tell that things were deleted, an entry says so in their stead: else what is left of the deleted would pass for lost.
+    fn keep_word(&self, whole: &Whole, plan: &mut RepairPlan) {
+        let dead = |inode: &u32| self.inodes.get(inode).is_some_and(|inode| inode.links == 0);
+        let left = whole.inodes.iter().find(|(_, _, inode)| dead(inode)).map(|(at, _, _)| *at);
+        let told = whole.names.iter().any(|(name, _)| name.inode == 0);
+        if let Some(at) = left.filter(|_| self.deletions && !told) {
+            let version = self.inodes.get(&ROOT).map_or(0, |root| root.highest_version).saturating_add(1);
+            let fields = DirentFields { parent: ROOT, version, inode: 0, made: 0, kind: 0 };
+            let mut bytes = Vec::new();
+            dirent_node(self.medium.order(), &fields, DELETED, &mut bytes);
+            plan.made.push(Made { at, bytes });
+        }
+    }
+
+    /// The directory of that name in the root, or one that is to be made: under another name where this one is something else's. Errors: `Device`.
+    fn lost_and_found(&self) -> Result<LostAndFound<'_>> {
+        let entries = self.inodes.get(&ROOT).and_then(|root| root.entries.as_deref());
+        if let Some(inode) = entries.and_then(|entries| entries.inode(LOST_AND_FOUND))
+            && let Some(found) = self.inodes.get(&inode)
+            && self.body(inode)?.format() == format::DIRECTORY
+        {
+            let (name, version) = (LOST_AND_FOUND.to_vec(), found.highest_version);
+            return Ok(LostAndFound { inode, name, version, entries: found.entries.as_deref(), is_new: false });
+        }
+        let name = free_name(LOST_AND_FOUND, |name| entries.is_none_or(|entries| entries.get(name).is_none()));
+        let unused = || (ROOT + 1..).find(|number| !self.inodes.contains_key(number)).unwrap_or(u32::MAX);
+        let inode = self.highest_inode.checked_add(1).unwrap_or_else(unused);
+        Ok(LostAndFound { inode, name, version: 0, entries: None, is_new: true })
+    }
+}
+
+/// The name, or with a number behind it, so that nothing else has it.
+fn free_name(name: &[u8], is_free: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let numbered = |number: u32| [name, format!(".{number}").as_bytes()].concat();
+    let mut names = std::iter::once(name.to_vec()).chain((1..).map(numbered));
+    names.find(|name| is_free(name)).unwrap_or_else(|| name.to_vec())
+}

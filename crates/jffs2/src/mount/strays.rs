@@ -1,0 +1,131 @@
+//! What no way leads to from the root: lost, or taken away?
+//!
+//! Whoever takes a name away leaves a word of it: an entry that says so, or a mark in place. Where a volume holds no such word, nothing was ever taken away, and what has no name has lost it.
+//! Where it holds one, whatever has no name may have been taken away as well: the nodes of dead inodes are erased in any order, and the words of their deletion with them.
+
+use std::collections::BTreeMap;
+
+use nandkit_flash::{Flash, FlashError};
+
+use super::Collected;
+use crate::NodeAddress;
+use crate::catalogue::Block;
+use crate::inode::Inode;
+use crate::layout::{self, Header, INODE_SIZE, ROOT, node_type};
+use crate::load::format;
+use crate::medium::Medium;
+use crate::read::{kind_of, kind_text};
+use crate::scan::node;
+use crate::volume::{Damage, DamageKind, DamageList, MOUNT};
+
+/// An inode that has lost its name, in a volume from which nothing was ever taken away. What is in it is not told by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stray {
+    pub(crate) inode: u32,
+    /// The node that tells of it.
+    pub(crate) at: NodeAddress,
+    /// What its newest node says that it is; `None` of a directory of which names in it alone are left.
+    pub(crate) mode: Option<u32>,
+}
+
+/// Finds the inodes that have lost their names, and tells of them. `links`: the names of each inode, those in dead directories among them. Errors: those of the device. Cost: a read for each
+/// node of an inode without a name; nothing where anything was ever taken away.
+pub(super) fn find<F: Flash>(
+    collected: &Collected,
+    links: &BTreeMap<u32, u32>,
+    medium: &Medium<F>,
+    damage: &DamageList,
+) -> Result<Vec<Stray>, FlashError> {
+    let mut strays = Vec::new();
+    if collected.deletions {
+        return Ok(strays);
+    }
+    let nameless = |number: &u32| *number != ROOT && !links.contains_key(number);
+    for (number, inode) in collected.inodes.iter().filter(|(number, _)| nameless(number)) {
+        match newest(collected, *number, inode, medium)? {
+            Some((at, node)) => {
+                if !collected.in_use && !is_cut_creation(collected, medium, inode, at, &node)? {
+                    damage.add(orphan(medium, at, *number, inode, &node));
+                    strays.push(Stray { inode: *number, at, mode: Some(node.mode) });
+                }
+            }
+            None => {
+                let first = names(inode).next().map(|(_, entry)| entry.node);
+                strays.extend(first.map(|at| Stray { inode: *number, at, mode: None }));
+                for (name, entry) in names(inode) {
+                    let detail = format!(
+                        "the name {:?} of inode {} is in directory {number}, of which there is neither a node nor a name",
+                        String::from_utf8_lossy(name),
+                        entry.inode
+                    );
+                    damage.add(told(medium, entry.node, entry.inode, detail));
+                }
+            }
+        }
+    }
+    Ok(strays)
+}
+
+fn names(inode: &Inode) -> impl Iterator<Item = (&[u8], &crate::inode::Entry)> {
+    inode.entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0)
+}
+
+fn told<F: Flash>(medium: &Medium<F>, at: NodeAddress, inode: u32, detail: String) -> Damage {
+    Damage { at, block: medium.shape().block_of(at), kind: DamageKind::Orphan, inode: Some(inode), detail }
+}
+
+fn orphan<F: Flash>(medium: &Medium<F>, at: NodeAddress, number: u32, inode: &Inode, node: &layout::Inode) -> Damage {
+    let what = match node.mode & 0o170_000 {
+        format::REGULAR => format!("a file of {} bytes", node.file_size),
+        format::DIRECTORY => format!("a directory with {} names", names(inode).count()),
+        _ => kind_of(node.mode).map_or("of no possible type", kind_text).to_owned(),
+    };
+    told(medium, at, number, format!("it is {what}, and has no name; nothing was ever deleted in this volume"))
+}
+
+/// The newest inode node of an inode that counts and whose fixed part is whole.
+fn newest<F: Flash>(
+    collected: &Collected,
+    number: u32,
+    inode: &Inode,
+    medium: &Medium<F>,
+) -> Result<Option<(NodeAddress, layout::Inode)>, FlashError> {
+    let order = medium.order();
+    let mut newest: Option<(NodeAddress, layout::Inode)> = None;
+    for at in inode.nodes.iter().filter(|at| collected.counts(**at, medium.shape().erase_size)) {
+        let mut bytes = [0; INODE_SIZE as usize];
+        // Whether the page is sound does not matter; the checksums do.
+        let _ = medium.read(*at, &mut bytes, MOUNT)?;
+        let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
+        let Some(header) = header.filter(|header| header.node_type == node_type::INODE) else { continue };
+        let found = node::inode(order, &bytes, header.total_length).ok().filter(|node| node.inode == number);
+        if let Some(found) = found
+            && newest.as_ref().is_none_or(|(_, known)| known.version <= found.version)
+        {
+            newest = Some((*at, found));
+        }
+    }
+    Ok(newest)
+}
+
+/// Whether it is what a power cut in a creation leaves: the inode's first node, which holds no byte of a file, as the last one that was written in its block. The name would have come next
+/// (fs/jffs2/dir.c), and nobody was told that the file is there.
+fn is_cut_creation<F: Flash>(
+    collected: &Collected,
+    medium: &Medium<F>,
+    inode: &Inode,
+    at: NodeAddress,
+    node: &layout::Inode,
+) -> Result<bool, FlashError> {
+    let is_file = node.mode & 0o170_000 == format::REGULAR;
+    if inode.nodes.len() > 1 || is_file && node.data_size > 0 {
+        return Ok(false);
+    }
+    let erase_size = medium.shape().erase_size;
+    let block = collected.blocks.get(at.block(erase_size).index());
+    let behind = |block: &Block| {
+        block.place_of(at.offset(erase_size)).and_then(|place| block.nodes.get(place + 1..).map(<[_]>::to_vec))
+    };
+    // What fills up a page that was synced is no node.
+    Ok(block.and_then(behind).is_some_and(|behind| behind.iter().all(|node| node.is_obsolete())))
+}

@@ -1,0 +1,230 @@
+//! What has lost its name is told by the mount alone, and comes back in a repaired image; what was taken away, or never was there, is not.
+
+mod common;
+
+use common::{Draw, Listing, RamFlash, content, listing_of_volume, mount, run};
+use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
+use nandkit_jffs2::layout::{ByteOrder, Header, Inode, covered, crc, node_type};
+use nandkit_jffs2::{Damage, DamageKind, Jffs2, MountOptions};
+use nandkit_vfs::FileSystem;
+
+const ORDER: ByteOrder = ByteOrder::Little;
+const ERASE_SIZE: usize = 16 << 10;
+const FILE: u32 = 0o100_644;
+const DIRECTORY: u32 = 0o040_755;
+
+fn opened(bytes: &[u8], use_summaries: bool) -> Jffs2<RamFlash> {
+    let options = MountOptions { use_summaries, ..MountOptions::default() };
+    mount(RamFlash::nor(bytes.to_vec(), ERASE_SIZE as u32), options).unwrap()
+}
+
+/// What a mount finds by itself, without what is harmless.
+fn witnessed(volume: &Jffs2<RamFlash>) -> Vec<Damage> {
+    volume.damage().into_iter().filter(|damage| !damage.kind.is_harmless()).collect()
+}
+
+fn repaired(bytes: &[u8]) -> Jffs2<RamFlash> {
+    let volume = opened(bytes, false);
+    let plan = volume.repair_plan(&volume.check(false).unwrap()).unwrap();
+    let mut output = RamFlash::nor(vec![0; bytes.len()], ERASE_SIZE as u32);
+    assert_eq!(volume.repair_to(&plan, &mut output).unwrap(), []);
+    mount(output, MountOptions::default()).unwrap()
+}
+
+/// Files of 5000 bytes in the root and in `d`, as mkfs.jffs2 makes them; with summaries if asked for.
+fn image(summaries: bool) -> (Vec<u8>, Listing) {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("root");
+    std::fs::create_dir_all(root.join("d")).unwrap();
+    let mut draw = Draw(77);
+    for number in 0..20 {
+        std::fs::write(root.join(format!("f{number}")), content(&mut draw, 5000)).unwrap();
+    }
+    for number in 0..3 {
+        std::fs::write(root.join(format!("d/x{number}")), content(&mut draw, 5000)).unwrap();
+    }
+    let text = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    run("mkfs.jffs2", &["-r", &text("root"), "-o", &text("plain"), "-e", "16KiB", "-l", "-p", "-q"]);
+    let made = if summaries {
+        run("sumtool", &["-i", &text("plain"), "-o", &text("summed"), "-e", "16KiB", "-l"]);
+        "summed"
+    } else {
+        "plain"
+    };
+    let mut bytes = std::fs::read(text(made)).unwrap();
+    bytes.resize(bytes.len().next_multiple_of(ERASE_SIZE) + ERASE_SIZE, 0xFF);
+    let volume = opened(&bytes, summaries);
+    assert_eq!(volume.damage(), []);
+    (bytes, listing_of_volume(&volume, false))
+}
+
+/// The first block of an image of mkfs.jffs2 holds the names in the root: with it a directory loses its node and its name, and files lose theirs.
+#[test]
+fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
+    for summaries in [false, true] {
+        let (mut bytes, before) = image(summaries);
+        bytes[..ERASE_SIZE].fill(0xFF);
+        let volume = opened(&bytes, summaries);
+        let told = witnessed(&volume);
+        for name in ["x0", "x1", "x2"] {
+            let of_name = |damage: &&Damage| damage.detail.contains(&format!("{name:?}"));
+            assert!(told.iter().filter(of_name).all(|damage| damage.kind == DamageKind::Orphan), "{told:?}");
+            assert_eq!(told.iter().filter(of_name).count(), 1, "{told:?}");
+        }
+        let orphans = told.iter().filter(|damage| damage.detail.contains("a file of 5000 bytes")).count();
+        assert!(orphans > 0, "{told:?}");
+        let shown = listing_of_volume(&volume, false);
+        let again = repaired(&bytes);
+        let after = listing_of_volume(&again, false);
+        assert!(shown.iter().all(|(path, text)| after.get(path) == Some(text)));
+        // All that is whole is there: the same contents, whatever the names.
+        let contents = |listing: &Listing| {
+            let mut all: Vec<String> = listing.values().filter(|text| text.starts_with("file")).cloned().collect();
+            all.sort();
+            all
+        };
+        let (left, is) = (contents(&shown), contents(&after));
+        assert_eq!(is.len(), left.len() + orphans + 3, "{after:?}");
+        for name in ["x0", "x1", "x2"] {
+            let found = after.iter().find(|(path, _)| path.ends_with(&format!("/{name}"))).map(|(_, text)| text);
+            assert_eq!(found, before.get(&format!("/d/{name}")), "{after:?}");
+        }
+        let left: Vec<_> = again.check(false).unwrap().findings;
+        assert!(left.iter().all(|finding| finding.damage.kind == DamageKind::Missing), "{left:?}");
+    }
+}
+
+/// One block, node by node.
+struct Volume(Vec<u8>);
+
+impl Volume {
+    fn new() -> Self {
+        let mut volume = Self(Header::new(ORDER, node_type::CLEANMARKER, 12).encode(ORDER).to_vec());
+        volume.inode(2, 1, FILE, b"content");
+        volume.name(1, 1, 2, 8, b"file");
+        volume
+    }
+
+    fn node(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.0);
+        self.0.resize(self.0.len().next_multiple_of(4), 0xFF);
+    }
+
+    fn inode(&mut self, inode: u32, version: u32, mode: u32, bytes: &[u8]) {
+        let file_size = bytes.len() as u32;
+        let fields = InodeFields { inode, version, mode, file_size, ..InodeFields::default() };
+        let piece = Piece { offset: 0, size: file_size, compression: 0, bytes };
+        self.node(|out| inode_node(ORDER, &fields, &piece, out));
+    }
+
+    fn name(&mut self, parent: u32, version: u32, inode: u32, kind: u8, name: &[u8]) {
+        let fields = DirentFields { parent, version, inode, made: 1, kind };
+        self.node(|out| dirent_node(ORDER, &fields, name, out));
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.0.clone();
+        bytes.resize(3 * ERASE_SIZE, 0xFF);
+        bytes
+    }
+
+    fn told(&self) -> Vec<String> {
+        let volume = opened(&self.bytes(), true);
+        let told: Vec<String> = witnessed(&volume).into_iter().map(|damage| damage.detail).collect();
+        let checked = volume.check(false).unwrap();
+        let checked: Vec<String> = checked.findings.into_iter().map(|finding| finding.damage.detail).collect();
+        assert_eq!(told, checked, "a check says the same");
+        told
+    }
+}
+
+#[test]
+fn whole_inodes_without_a_name_are_told_with_what_they_are() {
+    let mut volume = Volume::new();
+    volume.inode(3, 1, FILE, b"nobody's");
+    volume.inode(4, 1, 0o120_777, b"target");
+    volume.inode(5, 1, DIRECTORY, b"");
+    volume.inode(6, 1, FILE, b"inside");
+    volume.name(5, 1, 6, 8, b"inside");
+    volume.name(1, 2, 2, 8, b"again");
+    let told = volume.told();
+    assert_eq!(told.len(), 3, "{told:?}");
+    for (told, expected) in told.iter().zip(["a file of 8 bytes", "a link", "a directory with 1 names"]) {
+        assert!(told.contains(expected), "{told:?}");
+    }
+    let again = repaired(&volume.bytes());
+    assert_eq!(again.check(false).unwrap().findings, []);
+    let paths: Vec<String> = listing_of_volume(&again, false).into_keys().collect();
+    let under = ["", "/#3", "/#4", "/#5", "/#5/inside"].map(|path| format!("/lost+found{path}"));
+    assert_eq!(paths, [&["/again".to_owned(), "/file".to_owned()][..], &under].concat());
+    // A second repair finds nothing to do, and one into a directory that is there uses it.
+    volume.inode(7, 1, DIRECTORY, b"");
+    volume.name(1, 3, 7, 4, b"lost+found");
+    volume.name(7, 1, 2, 8, b"#3");
+    let paths: Vec<String> = listing_of_volume(&repaired(&volume.bytes()), false).into_keys().collect();
+    assert!(
+        paths.contains(&"/lost+found/#3.1".to_owned()) && paths.contains(&"/lost+found/#4".to_owned()),
+        "{paths:?}"
+    );
+    assert_eq!(paths.iter().filter(|path| path.starts_with("/lost+found")).count(), 6, "{paths:?}");
+}
+
+#[test]
+fn what_was_taken_away_or_never_finished_is_not_told() {
+    // A deletion, or a name given to another inode: what has no name may have lost it so.
+    let mut deleted = Volume::new();
+    deleted.inode(3, 1, FILE, b"deleted");
+    deleted.name(1, 2, 0, 0, b"gone");
+    let mut replaced = Volume::new();
+    replaced.inode(3, 1, FILE, b"newer");
+    replaced.name(1, 2, 3, 8, b"file");
+    // Nodes that were moved: the volume was in use.
+    let mut moved = Volume::new();
+    moved.inode(3, 2, FILE, b"second");
+    moved.inode(3, 1, FILE, b"first");
+    // A creation that was cut off: the inode's first node is the last thing that was written.
+    let mut cut = [0o120_777, DIRECTORY, FILE].map(|mode| {
+        let mut volume = Volume::new();
+        volume.inode(3, 1, mode, if mode == 0o120_777 { b"target" } else { b"" });
+        volume
+    });
+    for volume in [&deleted, &replaced, &moved].into_iter().chain(&cut) {
+        assert_eq!(volume.told(), [] as [&str; 0]);
+    }
+    // Something was written after it: the name was there and is lost.
+    for volume in &mut cut {
+        volume.name(1, 2, 2, 8, b"again");
+        assert_eq!(volume.told().len(), 1);
+    }
+}
+
+/// A write that was cut off is harmless, whoever meets it; a node of which all checksums fit was written as it is.
+#[test]
+fn only_what_a_power_cut_leaves_is_harmless() {
+    let mut torn = Volume::new();
+    let whole = torn.bytes();
+    torn.inode(2, 2, FILE, b"what was to come");
+    *torn.0.last_mut().unwrap() ^= 1;
+    let mut hostile = Volume::new();
+    let start = hostile.0.len();
+    hostile.inode(2, 2, FILE, b"no zlib at all, and the size is absurd");
+    let mut node = Inode::decode(ORDER, &hostile.0[start..]).unwrap();
+    (node.compression, node.data_size) = (6, 0x7FFF_FFFF);
+    node.node_crc = crc(&node.encode(ORDER)[..covered::INODE]);
+    hostile.0[start..start + 68].copy_from_slice(&node.encode(ORDER));
+    let mut nameless = Volume::new();
+    nameless.name(1, 2, 2, 8, b"a/b");
+    for (volume, harmless) in [(&torn, true), (&hostile, false), (&nameless, false)] {
+        let mounted = opened(&volume.bytes(), true);
+        let shown = listing_of_volume(&mounted, true);
+        let checked = mounted.check(false).unwrap();
+        assert_eq!(checked.findings.len(), 1, "{checked:?}");
+        assert_eq!(checked.findings[0].damage.kind.is_harmless(), harmless, "{checked:?}");
+        if harmless {
+            assert_eq!(shown, listing_of_volume(&opened(&whole, true), true));
+            let found = mounted.damage();
+            assert!(!found.is_empty() && witnessed(&mounted).is_empty(), "{found:?}");
+        }
+        assert!(mounted.stat(mounted.root()).is_ok());
+    }
+}
