@@ -145,6 +145,11 @@ impl Clock {
         instant
     }
 
+    /// Sets the calendar, so that [`Clock::unix_ns`] answers `unix_ns` now; the simulated instant stays. For doors, which stamp files with the host's time.
+    pub fn set_unix_ns(&self, unix_ns: u64) {
+        self.shared.epoch_unix_ns.store(unix_ns.saturating_sub(self.now().0), Ordering::Relaxed);
+    }
+
     /// Calendar time in nanoseconds since 1970: the clock's start plus the simulated time.
     pub fn unix_ns(&self) -> u64 {
         self.shared.epoch_unix_ns.load(Ordering::Relaxed).saturating_add(self.now().0)
@@ -164,6 +169,9 @@ mod tests {
         assert_eq!(other.now(), Nanos(50));
         assert_eq!(other.advance_by(Nanos(5)), Nanos(55));
         assert_eq!(clock.unix_ns(), 1_055);
+        other.set_unix_ns(5_000);
+        clock.advance_by(Nanos(7));
+        assert_eq!((clock.now(), clock.unix_ns()), (Nanos(62), 5_007));
     }
 
     #[test]

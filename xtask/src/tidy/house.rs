@@ -46,6 +46,8 @@ pub const HOUSE: &[Room] = &[
     room("ftl", &["units", "codec", "flash", "block", "cleaning"], &["testkit", "nand-sim"]),
     // doors for block devices
     room("nbd", &["units", "block"], &[]).as_door(),
+    // doors for file systems
+    room("fuse", &["units", "vfs"], &[]).as_door(),
     // file systems
     room("fat", &["units", "codec", "block", "cache", "vfs"], &["testkit"]),
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
@@ -70,7 +72,7 @@ pub const HOUSE: &[Room] = &[
     ),
     room(
         "cli",
-        &["units", "block", "nbd", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"],
+        &["units", "block", "nbd", "fuse", "vfs", "tree", "cleaning", "workload", "stack", "lab", "record", "report"],
         &["testkit"],
     )
     .as_door(),
@@ -96,6 +98,7 @@ pub const OUTSIDE: &[(&str, &[&str], &str)] = &[
         &["lab", "tree", "cli", "jffs2"],
         "a run is one thread; only grids of runs, the files of a tree, and images that are built or scanned go in parallel",
     ),
+    ("fuser", &["fuse"], "only a door talks to the kernel"),
     ("fatfs", &[], "it is a judge: what is judged does not use it"),
     ("proptest", &["testkit"], "it belongs to tests"),
     ("criterion", &[], "it belongs to benches"),

@@ -1,0 +1,406 @@
+//! The requests of the kernel, each handed on and answered.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use nandkit_units::ReadInto;
+use nandkit_vfs::{AttributeChange, FileKind};
+
+use crate::answer::Answer;
+use crate::create::Wanted;
+use crate::listing::is_unreadable;
+use crate::shared::Shared;
+use crate::{Operation, Volume, mount, translate};
+
+/// How long the kernel may keep what it was told: nobody else changes the volume.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// Bytes of a write at the most. Each thread has a buffer for it.
+const WRITE_MAX: u32 = 1 << 20;
+/// Inodes' numbers are not used again while the kernel holds them.
+const GENERATION: Generation = Generation(0);
+/// lseek(2): the next data.
+const SEEK_DATA: i32 = 3;
+/// lseek(2): the next hole.
+const SEEK_HOLE: i32 = 4;
+
+/// The kernel's side of a session.
+pub(crate) struct Door<V> {
+    shared: Arc<Shared<V>>,
+    entries_for: Duration,
+}
+
+impl<V: Volume> Door<V> {
+    pub(crate) fn new(shared: Arc<Shared<V>>) -> Self {
+        // Where `foo` and `FOO` are one file, the kernel would keep both names after one of them went.
+        let entries_for = if shared.features.case_sensitive { FOREVER } else { Duration::ZERO };
+        Self { shared, entries_for }
+    }
+
+    fn answer_entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
+        match answer {
+            Ok(attributes) => reply.entry_with_ttls(&FOREVER, &self.entries_for, &attributes, GENERATION),
+            Err(errno) => reply.error(errno),
+        }
+    }
+}
+
+fn answer_empty(reply: ReplyEmpty, answer: Answer<()>) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+fn answer_attributes(reply: ReplyAttr, answer: Answer<FileAttr>) {
+    match answer {
+        Ok(attributes) => reply.attr(&FOREVER, &attributes),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+/// A value, or its size where that was asked for.
+fn answer_sized(reply: ReplyXattr, answer: Answer<Vec<u8>>, size: u32) {
+    match answer {
+        Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+fn time(asked: Option<TimeOrNow>) -> Option<nandkit_vfs::Timestamp> {
+    asked.map(|asked| {
+        translate::time_inside(match asked {
+            TimeOrNow::SpecificTime(time) => time,
+            TimeOrNow::Now => SystemTime::now(),
+        })
+    })
+}
+
+impl<V: Volume> Filesystem for Door<V> {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let mut wanted = vec![
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_DONT_MASK,
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            InitFlags::FUSE_NO_EXPORT_SUPPORT,
+        ];
+        // Where no permissions are checked, lists are attributes like others.
+        if self.shared.features.posix_acls && mount::is_root() {
+            wanted.push(InitFlags::FUSE_POSIX_ACL);
+        }
+        for flag in wanted {
+            // An older kernel does without.
+            let _ = config.add_capabilities(flag);
+        }
+        let _ = config.set_max_write(WRITE_MAX);
+        let step = Duration::from_nanos(self.shared.features.modified_step_ns.clamp(1, 1_000_000_000));
+        if let Err(nearest) = config.set_time_granularity(step) {
+            let _ = config.set_time_granularity(nearest);
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let shared = &self.shared;
+        let directory = shared.inside(parent);
+        let answer = shared.read(Operation::Lookup, |fs| {
+            let inode = fs.lookup(directory, name.as_bytes())?;
+            shared.tell(fs, inode, directory)
+        });
+        self.answer_entry(reply, answer);
+    }
+
+    fn forget(&self, _: &Request, inode: INodeNo, times: u64) {
+        self.shared.forget(inode, times);
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let inside = self.shared.inside(inode);
+        answer_attributes(reply, self.shared.read(Operation::Stat, |fs| self.shared.attributes(fs, inside)));
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let mode = mode.map(|mode| (mode & u32::from(translate::MODE_BITS)) as u16);
+        let change = AttributeChange { size, mode, uid, gid, accessed: time(accessed), modified: time(modified) };
+        answer_attributes(reply, self.shared.set_attributes(request, inode, change));
+    }
+
+    fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
+        let inside = self.shared.inside(inode);
+        let answer = self.shared.read(Operation::ReadLink, |fs| {
+            Ok(fs.symlinks().ok_or(Errno::EINVAL)?.read_link(inside)?)
+        });
+        match answer {
+            Ok(target) => reply.data(&target),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        directory: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let Some(kind) = translate::kind_to_make(mode) else { return reply.error(Errno::EINVAL) };
+        let operation = if kind == FileKind::Regular { Operation::Create } else { Operation::MakeNode };
+        let device = match kind {
+            FileKind::BlockDevice | FileKind::CharacterDevice => translate::device_inside(device),
+            _ => 0,
+        };
+        let name = name.as_bytes();
+        let wanted = Wanted { operation, directory, name, kind, mode, umask, device, target: &[] };
+        self.answer_entry(reply, self.shared.make(request, &wanted));
+    }
+
+    fn mkdir(&self, request: &Request, directory: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let (operation, kind) = (Operation::MakeDirectory, FileKind::Directory);
+        let name = name.as_bytes();
+        let wanted = Wanted { operation, directory, name, kind, mode, umask, device: 0, target: &[] };
+        self.answer_entry(reply, self.shared.make(request, &wanted));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(reply, self.shared.remove(parent, name.as_bytes(), false));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(reply, self.shared.remove(parent, name.as_bytes(), true));
+    }
+
+    fn symlink(&self, request: &Request, directory: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let (operation, kind, name) = (Operation::Symlink, FileKind::Symlink, name.as_bytes());
+        let target = target.as_os_str().as_bytes();
+        let wanted = Wanted { operation, directory, name, kind, mode: 0o777, umask: 0, device: 0, target };
+        self.answer_entry(reply, self.shared.make(request, &wanted));
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (from, to) = ((parent, name.as_bytes()), (new_parent, new_name.as_bytes()));
+        answer_empty(reply, self.shared.rename(from, to, flags));
+    }
+
+    fn link(&self, _: &Request, inode: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
+        self.answer_entry(reply, self.shared.link(inode, new_parent, new_name.as_bytes()));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let inside = self.shared.inside(inode);
+        let mut buffer = vec![0; size as usize];
+        let answer = self.shared.read_counted(Operation::Read, |read| *read as u64, |fs| {
+            Ok(fs.read(inside, offset, ReadInto::Bytes(&mut buffer))?.min(size as usize))
+        });
+        match answer {
+            Ok(read) => reply.data(buffer.get(..read).unwrap_or_default()),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        flags: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        match self.shared.write(inode, offset, data, kills) {
+            Ok(written) => reply.written(u32::try_from(written).unwrap_or(u32::MAX)),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        answer_empty(reply, self.shared.sync(Some(self.shared.inside(inode))));
+    }
+
+    fn readdir(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let answer = self.shared.list(inode, offset, false, |entry, _| {
+            reply.add(entry.inode, entry.cookie, entry.kind, OsStr::from_bytes(&entry.name))
+        });
+        match answer {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn readdirplus(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+        let answer = self.shared.list(inode, offset, true, |entry, attributes| {
+            let Some(attributes) = attributes else { return true };
+            let keep = if is_unreadable(&attributes) { Duration::ZERO } else { self.entries_for };
+            reply.add(entry.inode, entry.cookie, OsStr::from_bytes(&entry.name), &keep, &attributes, GENERATION)
+        });
+        match answer {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn fsyncdir(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        answer_empty(reply, self.shared.sync(Some(self.shared.inside(inode))));
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.shared.read(Operation::Status, |fs| Ok(fs.volume()?)) {
+            Ok(status) => {
+                let (size, free) = (status.block_size, status.blocks_free);
+                reply.statfs(status.blocks, free, free, status.inodes, status.inodes_free, size, status.name_max, size);
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn setxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
+        answer_empty(reply, self.shared.set_xattr(inode, name.as_bytes(), value, flags));
+    }
+
+    fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        answer_sized(reply, self.shared.xattr(inode, name.as_bytes()), size);
+    }
+
+    fn listxattr(&self, request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
+        answer_sized(reply, self.shared.xattr_names(request, inode), size);
+    }
+
+    fn removexattr(&self, _: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(reply, self.shared.remove_xattr(inode, name.as_bytes()));
+    }
+
+    fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        // Asked only where the kernel checks no permissions; then there are none.
+        reply.ok();
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        directory: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
+        let (operation, kind, name) = (Operation::Create, FileKind::Regular, name.as_bytes());
+        let wanted = Wanted { operation, directory, name, kind, mode, umask, device: 0, target: &[] };
+        let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
+        match self.shared.make(request, &wanted) {
+            // One time for both here; names that are not to be kept are few.
+            Ok(attributes) => reply.created(&self.entries_for, &attributes, GENERATION, FileHandle(0), flags),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        answer_empty(reply, self.shared.allocate(inode, offset, length, mode));
+    }
+
+    fn lseek(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let inside = self.shared.inside(inode);
+        // As Linux' drivers do that know no holes (fs/read_write.c): all is data, and the end is the hole.
+        let answer = self.shared.read(Operation::Stat, |fs| {
+            let size = i64::try_from(fs.stat(inside)?.size).map_err(|_| Errno::EIO)?;
+            match whence {
+                _ if !(0..size).contains(&offset) => Err(Errno::ENXIO.into()),
+                SEEK_DATA => Ok(offset),
+                SEEK_HOLE => Ok(size),
+                _ => Err(Errno::EINVAL.into()),
+            }
+        });
+        match answer {
+            Ok(found) => reply.offset(found),
+            Err(errno) => reply.error(errno),
+        }
+    }
+}

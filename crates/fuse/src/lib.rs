@@ -1,0 +1,25 @@
+//! A file system behind [`nandkit_vfs`] as a mount of Linux, over FUSE.
+//!
+//! A door: it knows no format, reads the wall clock for time stamps, and hands every request to the file system under one lock. Its rules are in
+//! `docs/design/04-doors.md`.
+
+mod access;
+mod answer;
+mod create;
+mod door;
+mod errno;
+mod listing;
+mod mount;
+mod nodes;
+mod operation;
+mod point;
+mod session;
+mod shared;
+mod translate;
+mod write;
+
+pub use mount::MountError;
+pub use operation::{Observer, Operation};
+pub use point::{check_device, check_mount_point};
+pub use session::{CommitLimit, Ended, Options, Owner, Session, Timing, Unmounter};
+pub use shared::Volume;

@@ -1,0 +1,138 @@
+//! Mounting and unmounting. As root by the system call; else by the set-user-id program fusermount3.
+
+use std::ffi::CString;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::mount::{MountFlags, UnmountFlags};
+
+/// The kernel's device.
+pub(crate) const DEVICE: &str = "/dev/fuse";
+
+/// Why there is no mount.
+#[derive(Debug)]
+pub enum MountError {
+    /// There is no FUSE here.
+    Device(String),
+    /// The mount point is none.
+    Point(String),
+    /// The kernel, or fusermount3, refused.
+    Refused(String),
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(told) | Self::Point(told) | Self::Refused(told) => f.write_str(told),
+        }
+    }
+}
+
+impl std::error::Error for MountError {}
+
+/// Whether this user may use the system call.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Mounts as root; returns the connection with the kernel.
+pub(crate) fn mount(point: &Path, source: &str, read_only: bool) -> Result<OwnedFd, MountError> {
+    let refused = |what: &dyn fmt::Display| MountError::Refused(format!("cannot mount on {}: {what}", point.display()));
+    let device = OpenOptions::new().read(true).write(true).open(DEVICE).map_err(|error| refused(&error))?;
+    let mode = File::open(point).and_then(|point| point.metadata()).map_err(|error| refused(&error))?.mode();
+    let data = format!(
+        "fd={},rootmode={mode:o},user_id=0,group_id=0,subtype=nandkit,default_permissions,allow_other",
+        device.as_raw_fd()
+    );
+    let data = CString::new(data).map_err(|error| refused(&error))?;
+    // Devices and set-user-id programs of an image that somebody else made are not to be trusted.
+    let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
+    flags.set(MountFlags::RDONLY, read_only);
+    rustix::mount::mount(source, point, "fuse", flags, data.as_c_str()).map_err(|error| refused(&io::Error::from(error)))?;
+    Ok(device.into())
+}
+
+/// Unmounts. Errors: the mount is in use (not where `detach` takes its name away only).
+pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
+    if is_root() {
+        let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+        return rustix::mount::unmount(point, flags | UnmountFlags::NOFOLLOW).map_err(io::Error::from);
+    }
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for program in ["fusermount3", "fusermount"] {
+        let mut command = Command::new(program);
+        command.arg("-u").arg("-q").args(detach.then_some("-z")).arg("--").arg(point);
+        match command.status() {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(_) => return Err(io::ErrorKind::ResourceBusy.into()),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// Lines of the list of mounts: the mount point, and the source (proc_pid_mountinfo(5)).
+fn mounts(mut look: impl FnMut(&[u8], &[u8])) {
+    let list = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    for line in list.split(|byte| *byte == b'\n') {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let point = fields.nth(4).unwrap_or_default();
+        let source = fields.skip_while(|field| *field != b"-").nth(2).unwrap_or_default();
+        look(&unescaped(point), &unescaped(source));
+    }
+}
+
+/// Blanks and the like are in octal.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let (mut plain, mut rest) = (Vec::with_capacity(field.len()), field);
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok()).filter(|_| *first == b'\\');
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                plain.push(*first);
+                rest = after;
+            }
+        }
+    }
+    plain
+}
+
+/// Whether something is mounted on a path that has no links in it.
+pub(crate) fn is_mount_point(path: &Path) -> bool {
+    let mut found = false;
+    mounts(|point, _| found |= point == path.as_os_str().as_bytes());
+    found
+}
+
+/// Whether what was mounted last on a path is ours.
+pub(crate) fn is_mounted(path: &Path, source: &str) -> bool {
+    let mut last = false;
+    mounts(|point, from| {
+        if point == path.as_os_str().as_bytes() {
+            last = from == source.as_bytes();
+        }
+    });
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaped_paths_are_read() {
+        assert_eq!(unescaped(b"/a\\040b\\134c"), b"/a b\\c");
+        assert_eq!(unescaped(b"/a\\04"), b"/a\\04");
+        assert!(is_mount_point(Path::new("/proc")) && !is_mount_point(Path::new("/proc/self")));
+    }
+}

@@ -1,0 +1,196 @@
+//! From a volume and a directory to a mount, and to its orderly end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fuser::{Config, MountOption, SessionACL};
+use nandkit_units::{Clock, Nanos};
+
+use crate::door::Door;
+use crate::mount::{self, MountError};
+use crate::shared::Shared;
+use crate::{Observer, Volume};
+
+/// How long a mount that is in use is asked again before its name alone is taken away.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// As whom files are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The user to whom everything seems to belong; none for the file system's own.
+    pub uid: Option<u32>,
+    /// The group likewise.
+    pub gid: Option<u32>,
+}
+
+/// What time requests have.
+#[derive(Clone, Debug, Default)]
+pub enum Timing {
+    /// None: nothing is ever changed.
+    #[default]
+    None,
+    /// Changes are stamped with the host's time, which this clock is set to; devices take no simulated time. Reads may go in parallel.
+    Calendar(Clock),
+    /// The same, and each request is issued at its arrival, that is `from` and the host's time since the mount, or later where the device is busy still. One request at a time.
+    Arrivals {
+        /// The stack's clock.
+        clock: Clock,
+        /// The simulated instant of the mount.
+        from: Nanos,
+    },
+}
+
+/// When changes are made durable that nobody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitLimit {
+    /// After so many bytes.
+    pub bytes: u64,
+    /// After this time.
+    pub every: Duration,
+}
+
+/// How a volume is served.
+#[derive(Default)]
+pub struct Options {
+    /// Nothing is changed.
+    pub read_only: bool,
+    /// As whom files are shown, where not as the file system says. Then owners cannot be changed, and what is made belongs to the owner of its directory.
+    pub owner: Option<Owner>,
+    /// What time requests have.
+    pub timing: Timing,
+    /// When changes are made durable that nobody asked for; without it at a sync and at the end alone.
+    pub commit: Option<CommitLimit>,
+    /// Who hears of requests.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Threads that answer requests; 0 stands for one.
+    pub threads: usize,
+}
+
+/// A mounted volume.
+pub struct Session<V: Volume> {
+    kernel: fuser::Session<Door<V>>,
+    shared: Arc<Shared<V>>,
+    unmounter: Unmounter,
+}
+
+/// Ends a mount from another thread.
+#[derive(Clone, Debug)]
+pub struct Unmounter {
+    point: PathBuf,
+    source: String,
+}
+
+/// A volume after its session.
+pub struct Ended<V> {
+    /// The volume; none where a thread of the session is stuck in it.
+    pub volume: Option<V>,
+    /// The first thing that went wrong and that programs were not told of, or not all: what could not be made durable, a panic, a broken connection.
+    pub trouble: Option<String>,
+}
+
+/// Mounts of this process, for their names.
+static MOUNTS: AtomicU64 = AtomicU64::new(0);
+
+impl<V: Volume> Session<V> {
+    /// Mounts. From here on programs may ask; they are answered once [`Session::run`] is called. `point` comes from [`crate::check_mount_point`].
+    ///
+    /// Errors: no device, a mount point that is none, a refusal of the kernel's, a file system that does not tell its status.
+    pub fn mount(volume: V, point: &Path, options: Options) -> Result<Self, MountError> {
+        let refused = |what: &dyn std::fmt::Display| {
+            MountError::Refused(format!("cannot mount on {}: {what}", point.display()))
+        };
+        crate::check_device()?;
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let number = MOUNTS.fetch_add(1, Ordering::Relaxed);
+        let more = if number == 0 { String::new() } else { format!(":{number}") };
+        let source = format!("nandkit:{}:{started}{more}", std::process::id());
+        let (read_only, threads) = (options.read_only, options.threads.max(1));
+        let shared = Arc::new(Shared::new(volume, options).map_err(|error| refused(&error))?);
+        let door = Door::new(Arc::clone(&shared));
+        let mut config = Config::default();
+        config.n_threads = Some(threads);
+        let unmounter = Unmounter { point: point.to_owned(), source };
+        let kernel = if mount::is_root() {
+            config.acl = SessionACL::All;
+            let device = mount::mount(point, &unmounter.source, read_only)?;
+            fuser::Session::from_fd(door, device, SessionACL::All, config).inspect_err(|_| {
+                let _ = mount::unmount(point, true);
+            })
+        } else {
+            config.mount_options = vec![
+                MountOption::FSName(unmounter.source.clone()),
+                MountOption::CUSTOM("subtype=nandkit".to_owned()),
+                if read_only { MountOption::RO } else { MountOption::RW },
+            ];
+            fuser::Session::new(door, point, &config)
+        };
+        let kernel = kernel.map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound if !mount::is_root() => "; expected the program fusermount3 (Debian package fuse3), or root",
+                _ => "",
+            };
+            refused(&format!("{error}{hint}"))
+        })?;
+        Ok(Self { kernel, shared, unmounter })
+    }
+
+    /// What ends the mount.
+    pub fn unmounter(&self) -> Unmounter {
+        self.unmounter.clone()
+    }
+
+    /// Answers requests until the mount has ended and its last user has gone; then lets go what is unlinked, and makes everything durable.
+    pub fn run(self) -> Ended<V> {
+        let Self { kernel, shared, .. } = self;
+        let served = match shared.options.commit {
+            None => kernel.run(),
+            Some(limit) => std::thread::scope(|scope| {
+                let (stop, stopped) = channel::<()>();
+                let timed = &shared;
+                scope.spawn(move || {
+                    while stopped.recv_timeout(limit.every) == Err(RecvTimeoutError::Timeout) {
+                        timed.commit();
+                    }
+                });
+                let served = kernel.run();
+                drop(stop);
+                served
+            }),
+        };
+        if let Err(error) = served {
+            shared.remember(format!("the connection to the kernel broke: {error}"));
+        }
+        shared.finish();
+        let trouble = shared.take_trouble();
+        Ended { volume: Arc::try_unwrap(shared).ok().map(Shared::into_volume), trouble }
+    }
+}
+
+impl Unmounter {
+    /// Where it is mounted.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// Unmounts: at once, or as soon as nobody uses it, or after 5 seconds by name alone, when the session goes on until its last user has gone. True where it ended at once or in that time.
+    pub fn unmount(&self) -> io::Result<bool> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            // Somebody may have unmounted it already, and mounted something else.
+            if !mount::is_mounted(&self.point, &self.source) {
+                return Ok(true);
+            }
+            match mount::unmount(&self.point, false) {
+                Ok(()) => return Ok(true),
+                Err(_) if Instant::now() < end => std::thread::sleep(PAUSE),
+                Err(_) => return mount::unmount(&self.point, true).map(|()| false),
+            }
+        }
+    }
+}
