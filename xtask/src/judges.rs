@@ -15,7 +15,7 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 18] = [
+pub const JUDGES: [Judge; 21] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
@@ -28,6 +28,9 @@ pub const JUDGES: [Judge; 18] = [
     Judge { tool: "lzop", package: "lzop" },
     Judge { tool: "getfattr", package: "attr" },
     Judge { tool: "setfattr", package: "attr" },
+    Judge { tool: "setfacl", package: "acl" },
+    Judge { tool: "rsync", package: "rsync" },
+    Judge { tool: "fusermount3", package: "fuse3" },
     Judge { tool: "nbdinfo", package: "libnbd-bin" },
     Judge { tool: "nbdcopy", package: "libnbd-bin" },
     Judge { tool: "qemu-img", package: "qemu-utils" },
@@ -108,6 +111,9 @@ mod tests {
             "mtd-utils",
             "lzop",
             "attr",
+            "acl",
+            "rsync",
+            "fuse3",
             "libnbd-bin",
             "qemu-utils",
             "xz-utils",

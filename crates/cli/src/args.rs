@@ -1,7 +1,9 @@
 //! The commands and their options: help texts, completions and the man page come from here.
 
 mod change;
+mod exec;
 mod image;
+mod mount;
 mod serve;
 
 use std::path::PathBuf;
@@ -13,11 +15,13 @@ pub use change::{
     ChangeArguments, ChmodArguments, ChownArguments, GetArguments, LnArguments, MkdirArguments, MvArguments,
     PutArguments, RmArguments, SetfattrArguments,
 };
+pub use exec::ExecArguments;
 pub use image::{
     CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
     MkfsArguments, MkfsFormat,
 };
 
+pub use mount::MountArguments;
 pub use serve::{LatencyName, ServeArguments};
 
 /// The NAND-flash storage stack in user space: open, make and check flash images; compare file systems, translation layers and cleaning policies on an emulated chip.
@@ -59,6 +63,10 @@ pub enum Command {
     Mkfs(MkfsArguments),
     /// Serve an emulated disk, or a file, over NBD.
     Serve(ServeArguments),
+    /// Run a command on a fresh stack, and say what it cost: WAF, erases, device time.
+    Exec(ExecArguments),
+    /// Mount an image as a directory.
+    Mount(MountArguments),
     /// Put a file or a tree into an image.
     Put(PutArguments),
     /// Get a file or a directory out of an image.

@@ -11,6 +11,8 @@ pub enum Failure {
     Input(String),
     /// Stopped by Ctrl-C: exit status 130, as shells have it.
     Stopped(String),
+    /// Another process said why: this exit status, no message.
+    Told(u8),
     /// Whoever reads our output went away: no message, exit status 0.
     ReaderGone,
 }
@@ -23,6 +25,7 @@ impl Failure {
             Self::Check(_) => 1,
             Self::Input(_) => 2,
             Self::Stopped(_) => 130,
+            Self::Told(status) => *status,
         }
     }
 
@@ -30,7 +33,7 @@ impl Failure {
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Check(message) | Self::Input(message) | Self::Stopped(message) => Some(message),
-            Self::ReaderGone => None,
+            Self::Told(_) | Self::ReaderGone => None,
         }
     }
 }

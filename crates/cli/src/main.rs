@@ -7,9 +7,11 @@ mod compare;
 mod devices;
 #[cfg(test)]
 mod examples;
+mod exec;
 mod failure;
 mod host;
 mod image;
+mod mount;
 mod output;
 mod policies;
 mod progress;
@@ -55,6 +57,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Check(arguments) => image::check(&arguments),
         Command::Mkfs(arguments) => image::mkfs(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Exec(arguments) => exec::exec(&arguments),
+        Command::Mount(arguments) => mount::mount(&arguments),
         Command::Put(arguments) => image::put(&arguments),
         Command::Get(arguments) => image::get(arguments),
         Command::Rm(arguments) => image::rm(&arguments),

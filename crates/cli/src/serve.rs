@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use nandkit_block::{Access, BlockDevice, FileDevice};
 use nandkit_nbd::{Ended, Endpoint, Export, Latency, Server, ServerOptions};
-use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, Keep, Mounted, Stack, StackSpec, suggest};
+use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, Keep, Mounted, Stack};
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::json;
-use toml::{Table, Value};
 
 use crate::args::{LatencyName, ServeArguments};
 use crate::failure::Failure;
-use crate::stacks::named_device;
-use crate::{output, stop};
+use crate::stacks::{Single, named_device};
+use crate::{output, stacks, stop};
 
 /// Bytes of the sectors of a file that is served.
 const FILE_SECTOR: u32 = 512;
@@ -101,7 +100,12 @@ fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
 }
 
 fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
-    let spec = spec(arguments)?;
+    let spec = stacks::single(&Single {
+        fs: FsSpec::None,
+        device: device(arguments)?,
+        ftl: arguments.ftl.as_deref(),
+        settings: &arguments.settings,
+    })?;
     let stack =
         Stack::build_keeping(&spec, arguments.seed, Keep::AtSync).map_err(|error| Failure::Input(error.to_string()))?;
     let Mounted::Blocks(blocks) = &stack.mounted else {
@@ -128,30 +132,4 @@ fn device(arguments: &ServeArguments) -> Result<DeviceSpec, Failure> {
                 .to_string(),
         )),
     }
-}
-
-/// The stack that the options describe: a translation layer on a chip, or memory; no file system.
-fn spec(arguments: &ServeArguments) -> Result<StackSpec, Failure> {
-    let device = device(arguments)?;
-    let ftl = match (&arguments.ftl, &device) {
-        (Some(name), _) => FtlSpec::kind(name).map_err(|error| Failure::Input(format!("--ftl: {error}")))?,
-        (None, DeviceSpec::Ram { .. }) => FtlSpec::None,
-        (None, _) => FtlSpec::default(),
-    };
-    let stack = StackSpec { device, ftl, fs: FsSpec::None };
-    let plain = Table::try_from(&stack).map_err(|error| Failure::Input(format!("stack: {error}")))?;
-    let mut whole = Table::from_iter([("stack".to_string(), Value::Table(plain))]);
-    for text in &arguments.settings {
-        let (key, value) =
-            nandkit_lab::parse_setting(text).map_err(|error| Failure::Input(format!("--set: {error}")))?;
-        nandkit_lab::set(&mut whole, &key, value).map_err(|error| Failure::Input(format!("--set: {error}")))?;
-    }
-    let table = match whole.remove("stack") {
-        Some(Value::Table(table)) if whole.is_empty() => table,
-        _ => return Err(Failure::Input("--set: expected keys that begin with stack.".to_string())),
-    };
-    let told = |error: toml::de::Error| Failure::Input(format!("stack: {}", suggest::explain(error.message())));
-    let spec: StackSpec = table.try_into().map_err(told)?;
-    spec.check().map_err(|error| Failure::Input(error.to_string()))?;
-    Ok(spec)
 }

@@ -19,6 +19,16 @@ pub fn on_signal() -> Arc<AtomicBool> {
     stop
 }
 
+/// Calls `first` at the first signal, in a thread of its own; a second one ends the process with exit status 130.
+pub fn at_signal(first: impl FnOnce() + Send + 'static) {
+    let mut first = Some(first);
+    // Without a handler a signal ends the process at once.
+    let _ = ctrlc::set_handler(move || match first.take() {
+        Some(first) => drop(std::thread::spawn(first)),
+        None => std::process::exit(130),
+    });
+}
+
 /// Takes away what was made.
 pub type Undo = Box<dyn FnOnce() + Send>;
 

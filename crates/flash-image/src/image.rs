@@ -69,6 +69,12 @@ impl Image {
         Ok(Self { bytes, oob, store: None, access: Access::ReadWrite, notes: Vec::new() })
     }
 
+    /// Makes an empty journal beside the image and takes it away again, so that a directory in which none can be made is told now and not at the first sync.
+    /// Errors: `Io`.
+    pub fn check_journal(&self) -> Result<()> {
+        self.store.as_ref().map_or(Ok(()), Store::check_journal)
+    }
+
     /// The bytes of the (first) file. Cost: none.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_slice()

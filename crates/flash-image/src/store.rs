@@ -184,6 +184,14 @@ impl Store {
         self.remove_journal()
     }
 
+    /// Makes the journal, with nothing in it, and takes it away.
+    pub fn check_journal(&self) -> Result<()> {
+        let path = &self.journal_path;
+        // One that is left behind has no content, and is forgotten at the next opening.
+        let made = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+        made.and_then(|_| self.remove_journal()).map_err(|error| ImageError::io("make", path, error))
+    }
+
     fn remove_journal(&self) -> io::Result<()> {
         match std::fs::remove_file(&self.journal_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -5,6 +5,7 @@
 
 mod access;
 mod answer;
+mod background;
 mod create;
 mod door;
 mod errno;
@@ -18,6 +19,7 @@ mod shared;
 mod translate;
 mod write;
 
+pub use background::{leave_terminal, let_go, terminate};
 pub use mount::MountError;
 pub use operation::{Observer, Operation};
 pub use point::{check_device, check_mount_point};

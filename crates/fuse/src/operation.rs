@@ -29,6 +29,35 @@ pub enum Operation {
     Sync,
 }
 
+impl Operation {
+    /// The name that records use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lookup => "lookup",
+            Self::Stat => "stat",
+            Self::List => "list",
+            Self::Read => "read",
+            Self::ReadLink => "read_link",
+            Self::GetXattr => "get_xattr",
+            Self::Status => "status",
+            Self::Create => "create",
+            Self::MakeNode => "make_node",
+            Self::MakeDirectory => "make_directory",
+            Self::Symlink => "symlink",
+            Self::Link => "link",
+            Self::Write => "write",
+            Self::SetAttributes => "set_attributes",
+            Self::Truncate => "truncate",
+            Self::Remove => "remove",
+            Self::RemoveDirectory => "remove_directory",
+            Self::Rename => "rename",
+            Self::SetXattr => "set_xattr",
+            Self::Allocate => "allocate",
+            Self::Sync => "sync",
+        }
+    }
+}
+
 /// Hears what passed the door, from any thread, in the order in which it was done where the lock is exclusive.
 pub trait Observer: Send + Sync {
     /// A request was done, well or not. `bytes`: those that were read or written. `latency`: simulated time from its issue to its end; zero without a clock.

@@ -76,9 +76,11 @@ impl<V: Volume> Shared<V> {
         self.change(operation, |changes| {
             let before = changes.stat(inode)?;
             let mut change = AttributeChange { mode: asked.mode.map(|mode| mode & MODE_BITS), ..asked };
-            if let Some(owner) = self.options.owner {
-                refuse_other(change.uid, owner.uid, before.uid)?;
-                refuse_other(change.gid, owner.gid, before.gid)?;
+            // As fs/fat where the volume has no owners: what is there already may be asked for.
+            if self.options.owner.is_some() || !self.features.owners {
+                let shown = self.options.owner.unwrap_or_default();
+                refuse_other(change.uid, shown.uid, before.uid)?;
+                refuse_other(change.gid, shown.gid, before.gid)?;
                 (change.uid, change.gid) = (None, None);
             }
             let is_owned = change.uid.is_some() || change.gid.is_some();

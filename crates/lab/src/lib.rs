@@ -11,6 +11,7 @@ mod grid;
 mod host;
 mod kept;
 mod origin;
+mod program;
 pub mod reproduce;
 mod results;
 mod run;
@@ -21,6 +22,7 @@ pub use execute::Options;
 pub use experiment::Experiment;
 pub use grid::{parse_setting, set};
 pub use host::{HostMeter, Progress, Unmeasured};
+pub use program::{ProgramRun, Seen};
 pub use results::{Results, ResultsError};
 pub use run::RunSpec;
 

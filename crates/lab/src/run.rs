@@ -13,7 +13,7 @@ use crate::snapshot::{Snapshot, add_report, layers, verification};
 use crate::{LabError, SpecError};
 
 /// The version that records carry.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// One run, resolved: with its seed it determines its record.
 #[derive(Clone, Debug)]

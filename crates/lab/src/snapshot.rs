@@ -7,7 +7,7 @@ use nandkit_flash::wrap::FlashSnapshot;
 use nandkit_record::{ByCause, ErasesPerBlock, Figures, Latency, LayerValue, Layers};
 use nandkit_stack::{Stack, Watched};
 use nandkit_units::{Area, Cause, Clock, Nanos, StatisticValue, Statistics};
-use nandkit_workload::{DriverReport, PhaseReport};
+use nandkit_workload::{DriverReport, LatencyHistogram, PhaseReport};
 
 /// What can be watched of a stack while its top is in use.
 pub(crate) struct Watch<'a> {
@@ -92,20 +92,23 @@ fn figures(flash: Option<&FlashSnapshot>, elapsed: Nanos) -> Figures {
     figures
 }
 
+pub(crate) fn latency(histogram: &LatencyHistogram) -> Latency {
+    Latency {
+        count: histogram.count(),
+        p50: histogram.quantile(0.5).get(),
+        p99: histogram.quantile(0.99).get(),
+        p999: histogram.quantile(0.999).get(),
+        max: histogram.max().get(),
+    }
+}
+
 /// Adds what the workload's driver counted in the phase.
 pub(crate) fn add_report(figures: &mut Figures, report: Option<&PhaseReport>) {
     let Some(report) = report else { return };
     figures.user_bytes_written = report.user_bytes_written;
     figures.user_bytes_read = report.user_bytes_read;
     for (kind, histogram) in report.latencies() {
-        let latency = Latency {
-            count: histogram.count(),
-            p50: histogram.quantile(0.5).get(),
-            p99: histogram.quantile(0.99).get(),
-            p999: histogram.quantile(0.999).get(),
-            max: histogram.max().get(),
-        };
-        figures.latency_ns.insert(kind.name().to_string(), latency);
+        figures.latency_ns.insert(kind.name().to_string(), latency(histogram));
     }
     figures.derive();
 }

@@ -202,7 +202,32 @@ impl Stack {
     /// Ends in good order: unmounts, closes the translation layer, and keeps the chip where it has a file. A stack that is dropped instead leaves
     /// the file as it was before, and one that it made is gone: as if it had never been built. At [`Keep::AtSync`] it leaves what the last sync brought there.
     pub fn close(self) -> Result<(), StackError> {
-        let Self { clock, mounted, watched, keeping, .. } = self;
+        let (mounted, below) = self.lift();
+        below.close(mounted)
+    }
+
+    /// Takes the top off, for somebody who uses it elsewhere. It is closed with [`Below::close`].
+    pub fn lift(self) -> (Mounted, Below) {
+        let Self { clock, started, mounted, watched, keeping } = self;
+        (mounted, Below { clock, started, watched, keeping })
+    }
+}
+
+/// A stack without its top, which somebody else has.
+pub struct Below {
+    /// The clock that all layers share.
+    pub clock: Clock,
+    /// When the stack was built.
+    pub started: Nanos,
+    /// The counters of the layers below.
+    pub watched: Watched,
+    keeping: Option<Keeping>,
+}
+
+impl Below {
+    /// As [`Stack::close`], with the top of the same stack.
+    pub fn close(self, mounted: Mounted) -> Result<(), StackError> {
+        let Self { clock, watched, keeping, .. } = self;
         let Some(Keeping { closing, new_file }) = keeping else { return Ok(()) };
         match mounted {
             Mounted::Files(mut fs) => {

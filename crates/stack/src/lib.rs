@@ -18,7 +18,7 @@ mod spec;
 pub mod suggest;
 mod traced;
 
-pub use build::{BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Watched};
+pub use build::{Below, BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Watched};
 pub use chip_file::Keep;
 pub use device_spec::{DeviceSpec, StoreKind};
 pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, WriteBackName};

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::mkfs::source_date_epoch;
 use super::new_file::NewFile;
-use super::{finding_line, input, path_json, tell};
+use super::{input, path_json, tell, tell_damage};
 use crate::args::{
     ChangeArguments, ChmodArguments, ChownArguments, LnArguments, MkdirArguments, MvArguments, RmArguments,
     SetfattrArguments,
@@ -88,12 +88,11 @@ pub fn change(
 
 /// The collector takes damaged nodes away, and with them what could still be had of them.
 fn refuse_damaged(arguments: &ChangeArguments, image: &ChangingImage) -> Result<(), Failure> {
-    let damage: Vec<String> =
-        image.damage().iter().map(|finding| format!("damaged {}", finding_line(finding))).collect();
+    let damage = image.damage();
     if damage.is_empty() {
         return Ok(());
     }
-    tell(&damage);
+    tell_damage(&damage);
     if arguments.even_if_damaged {
         return Ok(());
     }

@@ -22,7 +22,7 @@ use nandkit_vfs::InodeNumber;
 use serde_json::{Value, json};
 
 pub use cat::cat;
-pub use change::{chmod, chown, ln, mkdir, mv, rm, setfattr};
+pub use change::{now, chmod, chown, ln, mkdir, mv, rm, setfattr};
 pub use check::check;
 pub use extract::extract;
 pub use get::get;
@@ -48,7 +48,7 @@ fn tree_input(error: TreeError) -> Failure {
 }
 
 /// Opens the image, and says what people should know about how.
-fn open(arguments: &ImageArguments) -> Result<OpenImage, Failure> {
+pub fn open(arguments: &ImageArguments) -> Result<OpenImage, Failure> {
     let image = image::open(&arguments.image, &arguments.options()).map_err(input)?;
     for note in &image.notes {
         output::message(&format!("{}: {note}", arguments.image.display()));
@@ -141,6 +141,11 @@ fn tell(lines: &[String]) {
     if lines.len() > TOLD_MAX {
         output::message(&format!("and {} more", lines.len() - TOLD_MAX));
     }
+}
+
+/// Tells what is damaged.
+pub fn tell_damage(damage: &[Finding]) {
+    tell(&damage.iter().map(|finding| format!("damaged {}", finding_line(finding))).collect::<Vec<_>>());
 }
 
 /// Exit status 1 with the number of what is wrong; success where that is 0.

@@ -2,6 +2,8 @@
 
 #[allow(dead_code, reason = "not every test binary makes nodes by hand")]
 pub mod jffs2;
+#[allow(dead_code, reason = "not every test binary mounts")]
+pub mod mounted;
 
 use std::path::Path;
 use std::process::Command;

@@ -69,7 +69,7 @@ const COMPRESSIONS: [(&str, CompressionMode); 6] = [
     ("size", CompressionMode::Size),
 ];
 
-fn compression(options: &ChangeOptions) -> Result<CompressionMode, StackError> {
+pub(super) fn compression(options: &ChangeOptions) -> Result<CompressionMode, StackError> {
     let name = options.compression.as_deref().unwrap_or("zlib");
     let found = COMPRESSIONS.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode);
     found.ok_or_else(|| {
@@ -110,7 +110,8 @@ impl ChangingImage {
         let device = DumpFlash::new(copy, found.layout.clone()).map_err(failed)?;
         let mut bad = bad_blocks::findings(&device);
         bad.retain(|finding| !finding.harmless);
-        let volume = mount_jffs2(device, &found, options, compression, how.now).map_err(|error| wrong(path, error))?;
+        let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
+        let volume = mount_jffs2(device, &found, options, compression, clock).map_err(|error| wrong(path, error))?;
         Ok(Self { volume: Volume::Jffs2(Box::new(volume)), file, image, format: found.format.name(), notes, bad })
     }
 
@@ -157,7 +158,7 @@ impl ChangingImage {
 }
 
 /// Refuses an image that does not tell its erase size: by a wrong one it can be read, but what is written by it does not fit the flash.
-fn refuse_unproven(options: &OpenOptions, found: &Found) -> Result<(), String> {
+pub(super) fn refuse_unproven(options: &OpenOptions, found: &Found) -> Result<(), String> {
     if options.erase_size.is_some() || found.fit == Fit::Proven {
         return Ok(());
     }
@@ -206,12 +207,12 @@ impl Habits {
 }
 
 /// Mounts for changes that leave an image as its writer would: cleanmarkers and summaries where there were some.
-fn mount_jffs2(
+pub(super) fn mount_jffs2(
     device: DumpFlash,
     found: &Found,
     options: &OpenOptions,
     compression: CompressionMode,
-    now: Timestamp,
+    clock: Clock,
 ) -> Result<Jffs2<DumpFlash>, String> {
     if options.byte_order.is_none() {
         jffs2::refuse_mixed(&device)?;
@@ -237,6 +238,5 @@ fn mount_jffs2(
         write,
         ..MountOptions::default()
     };
-    let clock = Clock::starting_at(u64::try_from(now.0).unwrap_or(0));
     Jffs2::mount(device, clock, mount).map_err(|error| error.to_string())
 }

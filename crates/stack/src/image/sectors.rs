@@ -1,13 +1,14 @@
 //! The data bytes of a dump as sectors, for file systems that stand on block devices.
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result};
+use nandkit_flash::{ErrorKind as FlashErrorKind, Flash, FlashError, PageProgram};
 use nandkit_flash_image::{DumpFlash, ImageError, ImageLayout};
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{BlockIndex, Context, Done, Lba, Payload, ReadInto};
 
 /// The smallest sector: a volume with larger ones can be read through it.
 pub(crate) const SECTOR_SIZE: u32 = 512;
 
-/// A dump without OOB, or a part of one, for reading. What is behind the last whole sector is not there.
+/// A dump without OOB, or a part of one. Changes stay in memory until a flush brings them to the file, all or none. What is behind the last whole sector is not there.
 pub(crate) struct DumpSectors {
     dump: DumpFlash,
     geometry: BlockGeometry,
@@ -50,11 +51,30 @@ impl BlockDevice for DumpSectors {
         Ok(Done::immediately(context))
     }
 
-    fn write(&mut self, _: &Context, at: Lba, _: Payload<'_>) -> Result<Done> {
-        Err(BlockError::new(ErrorKind::ReadOnly, Operation::Write, at, "the image was opened for reading only"))
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        if !self.geometry.holds(at, data.len()) {
+            let detail = format!("{} bytes are not whole sectors inside the image", data.len());
+            return Err(BlockError::new(ErrorKind::OutOfRange, Operation::Write, at, detail));
+        }
+        let mut bytes = vec![0; data.len()];
+        data.copy_to(&mut bytes);
+        for (sector, lba) in bytes.chunks(self.geometry.sector_size as usize).zip(at.0..) {
+            let failed = |error: FlashError| {
+                let kind = if error.kind == FlashErrorKind::ReadOnly { ErrorKind::ReadOnly } else { ErrorKind::Io };
+                BlockError::new(kind, Operation::Write, Lba(lba), "the image takes no change").caused_by(error)
+            };
+            let block = BlockIndex(u32::try_from(lba).unwrap_or(u32::MAX));
+            // A sector is a block of this flash, so that it is replaced as a whole.
+            self.dump.erase(context, block).map_err(failed)?;
+            self.dump.program(context, block.page(0), PageProgram::bytes(0, sector)).map_err(failed)?;
+        }
+        Ok(Done::immediately(context))
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {
-        Ok(Done::immediately(context))
+        self.dump.sync(context).map_err(|error| {
+            let detail = "the image's file takes no change";
+            BlockError::new(ErrorKind::Io, Operation::Flush, Lba(0), detail).caused_by(error)
+        })
     }
 }

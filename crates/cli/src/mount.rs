@@ -1,0 +1,156 @@
+//! `nandkit mount`: an image as a directory.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nandkit_fuse::{CommitLimit, Options, Owner, Session, Timing, Unmounter, Volume, check_device, check_mount_point};
+use nandkit_stack::image::{self, ChangeOptions, ImageInPlace, OpenImage};
+use nandkit_vfs::{Changes, FileSystem};
+
+use crate::args::MountArguments;
+use crate::failure::Failure;
+use crate::{image as images, output, stop};
+
+/// What the process in the background says once programs can use the mount.
+const READY: &str = "mounted";
+/// When changes reach the image that nobody asked to be synced.
+const COMMIT: CommitLimit = CommitLimit { bytes: 32 << 20, every: Duration::from_secs(5) };
+/// Reads go in parallel in images that are not changed.
+const THREADS: usize = 4;
+
+/// What is mounted.
+enum Mounted {
+    Reading(Box<OpenImage>),
+    InPlace(Box<ImageInPlace>),
+}
+
+impl Volume for Mounted {
+    fn fs(&self) -> &dyn FileSystem {
+        match self {
+            Self::Reading(image) => image.fs(),
+            Self::InPlace(image) => image.fs(),
+        }
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        match self {
+            Self::Reading(_) => None,
+            Self::InPlace(image) => Some(image.changes()),
+        }
+    }
+}
+
+/// Mounts; in the background, unless told otherwise.
+pub fn mount(arguments: &MountArguments) -> Result<(), Failure> {
+    if arguments.foreground || arguments.in_background {
+        return serve(arguments);
+    }
+    // What can be said at once needs no other process.
+    let refused = |error: nandkit_fuse::MountError| Failure::Input(error.to_string());
+    check_device().map_err(refused)?;
+    check_mount_point(&arguments.point).map_err(refused)?;
+    in_background()
+}
+
+/// Starts the same command once more, and waits until it has mounted, or failed and said why.
+fn in_background() -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Input(format!("cannot go into the background: {error}"));
+    let mut child = Command::new("/proc/self/exe")
+        .args(std::env::args_os().skip(1))
+        .arg("--in-background")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut said = String::new();
+    if let Some(out) = child.stdout.take() {
+        BufReader::new(out).read_line(&mut said).map_err(failed)?;
+    }
+    if said.trim_end() == READY {
+        return Ok(());
+    }
+    let status = child.wait().map_err(failed)?;
+    Err(match status.code() {
+        Some(1) => Failure::Told(1),
+        Some(_) => Failure::Told(2),
+        None => Failure::Check(format!("the process in the background was ended: {status}")),
+    })
+}
+
+/// Opens, mounts, and answers until the end.
+fn serve(arguments: &MountArguments) -> Result<(), Failure> {
+    let refused = |error: nandkit_fuse::MountError| Failure::Input(error.to_string());
+    if arguments.in_background {
+        nandkit_fuse::leave_terminal()
+            .map_err(|error| Failure::Input(format!("cannot leave the terminal: {error}")))?;
+    }
+    check_device().map_err(refused)?;
+    let point = check_mount_point(&arguments.point).map_err(refused)?;
+    let (volume, options) = open(arguments)?;
+    let session = Session::mount(volume, &point, options).map_err(refused)?;
+    unmount_on_signal(session.unmounter());
+    if arguments.foreground {
+        // Where nobody reads it, the mount is there nevertheless.
+        let _ = output::text(&format!("{} at {}\n", arguments.image.image.display(), point.display()));
+    } else {
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
+        drop(out);
+        if let Err(error) = nandkit_fuse::let_go() {
+            output::message(&format!("standard output and error stay open: {error}"));
+        }
+    }
+    let ended = session.run();
+    let closed = match ended.volume {
+        Some(Mounted::InPlace(mut image)) => image.close().map_err(|error| error.to_string()).err(),
+        Some(Mounted::Reading(_)) => None,
+        None => Some("a request did not end".to_owned()),
+    };
+    match ended.trouble.or(closed) {
+        None => Ok(()),
+        Some(trouble) => Err(Failure::Check(format!("{}: {trouble}", arguments.image.image.display()))),
+    }
+}
+
+/// The first signal unmounts, a second one ends the process at once.
+fn unmount_on_signal(unmounter: Unmounter) {
+    stop::at_signal(move || match unmounter.unmount() {
+        Ok(true) => {}
+        Ok(false) => output::message(&format!(
+            "{} is in use: it has no name any more, and goes on until its last user has gone; a second Ctrl-C gives up what was not synced",
+            unmounter.point().display()
+        )),
+        Err(error) => output::message(&format!("cannot unmount {}: {error}", unmounter.point().display())),
+    });
+}
+
+/// The image and how it is served.
+fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
+    let owner = (arguments.uid.is_some() || arguments.gid.is_some())
+        .then_some(Owner { uid: arguments.uid, gid: arguments.gid });
+    let options = Options { read_only: !arguments.rw, owner, ..Options::default() };
+    if !arguments.rw {
+        let image = images::open(&arguments.image)?;
+        return Ok((Mounted::Reading(Box::new(image)), Options { threads: THREADS, ..options }));
+    }
+    let how = ChangeOptions { compression: arguments.compress.clone(), now: images::now()?, for_good: true };
+    let path = &arguments.image.image;
+    let image = ImageInPlace::open(path, &arguments.image.options(), &how)
+        .map_err(|error| Failure::Input(error.detail))?;
+    for note in &image.notes {
+        output::message(&format!("{}: {note}", path.display()));
+    }
+    let damage = image.damage();
+    if !damage.is_empty() {
+        images::tell_damage(&damage);
+        if !arguments.even_if_damaged {
+            return Err(Failure::Check(format!(
+                "{}: the image is damaged, and was not mounted for changes; expected a sound one (check --repair makes one), --even-if-damaged, or no --rw",
+                path.display()
+            )));
+        }
+    }
+    let timing = Timing::Calendar(image.clock.clone());
+    Ok((Mounted::InPlace(Box::new(image)), Options { timing, commit: Some(COMMIT), ..options }))
+}

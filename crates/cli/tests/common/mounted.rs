@@ -1,0 +1,66 @@
+//! Images that are mounted by the binary. Needs root or fusermount3, and /dev/fuse.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A mount in the foreground of its own process.
+pub struct Mount {
+    child: Child,
+    /// Where it is mounted.
+    pub point: PathBuf,
+}
+
+impl Mount {
+    /// Mounts `image` of a directory on its directory `mnt`.
+    pub fn start(directory: &Path, image: &str, arguments: &[&str]) -> Self {
+        let point = directory.join("mnt");
+        std::fs::create_dir_all(&point).expect("a directory");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nandkit"))
+            .args(["mount", image, "mnt", "--foreground"])
+            .args(arguments)
+            .current_dir(directory)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        // It says so once programs can use it; without FUSE it says that, and the test fails.
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("text");
+        assert!(line.contains(" at "), "not mounted: {line}");
+        Self { child, point }
+    }
+
+    /// The process that serves it.
+    pub fn id(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Unmounts, and waits for the exit status.
+    pub fn unmount(self) -> Option<i32> {
+        let status = Command::new("umount").arg(&self.point).status().expect("umount runs");
+        assert!(status.success(), "umount {}", self.point.display());
+        self.wait()
+    }
+
+    /// Sends a signal to the process.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// Waits for the exit status.
+    pub fn wait(mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Mount {
+    /// After a test that failed.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = Command::new("umount").arg("-l").arg(&self.point).status();
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Runs whose workload is a program outside: whoever starts it hands in what it saw.
+
+use std::collections::BTreeMap;
+
+use nandkit_record::{Figures, RunRecord, SCHEMA};
+use nandkit_stack::{Below, StackSpec};
+use nandkit_workload::LatencyHistogram;
+use serde_json::json;
+
+use crate::run::VERSION;
+use crate::snapshot::{Snapshot, Watch, latency, layers};
+
+fn look(stack: &Below) -> Snapshot {
+    Watch { clock: &stack.clock, watched: &stack.watched }.snapshot()
+}
+
+/// What passed between a program and the stack.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Bytes that were written.
+    pub bytes_written: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// How long requests took in simulated time, by the names of their kinds.
+    pub latencies: BTreeMap<&'static str, LatencyHistogram>,
+}
+
+/// A stack at the moment before a program uses it.
+pub struct ProgramRun {
+    spec: StackSpec,
+    seed: u64,
+    program: Vec<String>,
+    before: Snapshot,
+    format: Figures,
+}
+
+impl ProgramRun {
+    /// Begins. `program`: its name and arguments, for the record.
+    pub fn begin(stack: &Below, spec: &StackSpec, seed: u64, program: Vec<String>) -> Self {
+        let before = look(stack);
+        let format = before.since_the_start(stack.started);
+        Self { spec: spec.clone(), seed, program, before, format }
+    }
+
+    /// The record of what happened since. It is no other run's: requests arrive when the program makes them. The `host_*` fields are left to the caller.
+    pub fn end(self, stack: &Below, seen: &Seen) -> RunRecord {
+        let after = look(stack);
+        let mut figures = after.since(&self.before);
+        figures.user_bytes_written = seen.bytes_written;
+        figures.user_bytes_read = seen.bytes_read;
+        figures.latency_ns = seen.latencies.iter().map(|(name, spans)| ((*name).to_owned(), latency(spans))).collect();
+        figures.derive();
+        RunRecord {
+            schema: SCHEMA,
+            nandkit: VERSION.to_string(),
+            workload: self.program.join(" "),
+            spec: json!({"stack": self.spec, "workload": {"kind": "program", "command": self.program}, "verify": false}),
+            seed: self.seed,
+            stack: self.spec.title(),
+            figures,
+            host_time_ns: 0,
+            host_peak_bytes: 0,
+            layers: layers(&self.before, &after),
+            phases: BTreeMap::from([("format".to_string(), self.format)]),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Images that are changed where they are: the file always holds what a power cut could leave.
+
+use std::path::Path;
+
+use nandkit_fat::{Fat, MountOptions};
+use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image, ImageError, text};
+use nandkit_jffs2::Jffs2;
+use nandkit_units::Clock;
+use nandkit_vfs::{Changes, FileSystem};
+
+use super::change::{compression, mount_jffs2, refuse_unproven};
+use super::detect::Format;
+use super::open::{Selected, choose};
+use super::sectors::DumpSectors;
+use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, is_chip, jffs2, wrong};
+use crate::{MountedFileSystem, StackError, chip_file};
+
+/// An image with its file system mounted for changes in the file itself, which is locked. Changes stay in memory up to [`Changes::sync`], which brings them to the file through a
+/// journal: whatever happens to this process or to the host, the image is as it was after one of the syncs.
+pub struct ImageInPlace {
+    volume: Volume,
+    /// The clock from which time stamps come.
+    pub clock: Clock,
+    /// The format: `fat`.
+    pub format: &'static str,
+    /// What people should know besides: a sentence each.
+    pub notes: Vec<String>,
+    /// Blocks that are marked bad and hold nodes.
+    bad: Vec<Finding>,
+}
+
+/// The formats that can be changed.
+enum Volume {
+    Fat(Box<Fat<DumpSectors>>),
+    Jffs2(Box<Jffs2<DumpFlash>>),
+}
+
+impl ImageInPlace {
+    /// Opens and locks an image. Errors: those of [`super::open`]; a file that another process has open; what is no plain file, or lies where no journal can be made; a form of file that cannot be changed.
+    pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
+        let compression = compression(how)?;
+        if is_chip(path, options)? {
+            return Err(wrong(path, "the file holds a chip, which runs change; expected an image of JFFS2 or FAT"));
+        }
+        if chip_file::beginning(path, BEGINNING)?.is_empty() {
+            return Err(wrong(path, "the file is empty; expected an image"));
+        }
+        let failed = |error: ImageError| wrong(path, error);
+        let image = Image::open(path, &DumpOptions { access: Access::ReadWrite, ..DumpOptions::default() });
+        let image = image.map_err(failed)?;
+        image.check_journal().map_err(failed)?;
+        if text::is_text_dump(image.bytes()) {
+            return Err(wrong(path, "this is a text dump of nanddump's, which is only read; expected a dump in bytes"));
+        }
+        let Selected { found, notes, .. } = choose(path, &image, options)?;
+        refuse_unproven(options, &found).map_err(|what| wrong(path, what))?;
+        let device = DumpFlash::new(image, found.layout.clone()).map_err(failed)?;
+        let mut bad = Vec::new();
+        if found.format == Format::Jffs2 {
+            bad = bad_blocks::findings(&device);
+            bad.retain(|finding| !finding.harmless);
+        }
+        let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
+        let volume = match found.format {
+            Format::Fat => {
+                // A sync is all or nothing, whatever was written before it: the order inside it needs no barriers.
+                let mount = MountOptions { barriers: false, ..MountOptions::default() };
+                let fat = Fat::mount(DumpSectors::new(device), clock.clone(), mount);
+                Volume::Fat(Box::new(fat.map_err(|error| wrong(path, error))?))
+            }
+            Format::Jffs2 => {
+                let volume = mount_jffs2(device, &found, options, compression, clock.clone());
+                Volume::Jffs2(Box::new(volume.map_err(|error| wrong(path, error))?))
+            }
+        };
+        Ok(Self { volume, clock, format: found.format.name(), notes, bad })
+    }
+
+    /// The file system.
+    pub fn fs(&self) -> &dyn FileSystem {
+        match &self.volume {
+            Volume::Fat(volume) => &**volume,
+            Volume::Jffs2(volume) => &**volume,
+        }
+    }
+
+    /// The file system's writing side.
+    pub fn changes(&mut self) -> &mut dyn Changes {
+        match &mut self.volume {
+            Volume::Fat(volume) => &mut **volume,
+            Volume::Jffs2(volume) => &mut **volume,
+        }
+    }
+
+    /// What mounting and reading found damaged until now, without what is harmless.
+    pub fn damage(&self) -> Vec<Finding> {
+        let mut damage = self.bad.clone();
+        if let Volume::Jffs2(volume) = &self.volume {
+            let findings = jffs2::damage(volume).into_iter().map(|(_, finding)| finding);
+            damage.extend(findings.filter(|finding| !finding.harmless));
+        }
+        damage
+    }
+
+    /// Makes everything durable, and leaves the volume as one that needs no repair. Errors: `NoSpace`, `Device`.
+    pub fn close(&mut self) -> nandkit_vfs::Result<()> {
+        match &mut self.volume {
+            Volume::Fat(volume) => MountedFileSystem::unmount(&mut **volume),
+            Volume::Jffs2(volume) => MountedFileSystem::unmount(&mut **volume),
+        }
+    }
+}
