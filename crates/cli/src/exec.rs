@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nandkit_fuse::{Ended, Observer, Operation, Options, Session, Timing, Volume, check_device, check_mount_point};
 use nandkit_lab::{HostMeter, ProgramRun, Seen};
 use nandkit_record::RunRecord;
-use nandkit_stack::{FsSpec, Mounted, MountedFileSystem, Stack};
+use nandkit_stack::{DEFAULT_DEVICE, FsSpec, Mounted, MountedFileSystem, Stack};
 use nandkit_units::{Nanos, format_bytes};
 use nandkit_vfs::{Changes, FileSystem, VolumeStatus};
 

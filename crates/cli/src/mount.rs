@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nandkit_fuse::{CommitLimit, Options, Owner, Session, Timing, Unmounter, Volume, check_device, check_mount_point};
-use nandkit_stack::image::{self, ChangeOptions, ImageInPlace, OpenImage};
+use nandkit_stack::image::{ChangeOptions, ImageInPlace, OpenImage};
 use nandkit_vfs::{Changes, FileSystem};
 
 use crate::args::MountArguments;

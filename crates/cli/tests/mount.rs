@@ -10,7 +10,7 @@ use std::process::Command;
 
 use common::mounted::Mount;
 use common::{nandkit, succeeds};
-use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
+use rustix::fs::{FallocateFlags, Mode, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 fn run(directory: &Path, command: &str) -> String {
@@ -80,7 +80,7 @@ fn trees_come_back_as_tar_and_rsync_brought_them() {
             false => ("--no-same-owner", "-rt --modify-window=1"),
         };
         run(path, &format!("mkdir mnt/t mnt/r && tar -C tree {tar} -cf - . | tar -C mnt/t {tar} -xpf -"));
-        run(path, &format!("rsync {rsync} tree/ mnt/r/ && sync -f mnt"));
+        run(path, &format!("rsync {rsync} tree/ mnt/r/ && sync mnt/r/a/large"));
         assert_eq!(mount.unmount(), Some(0), "{make}");
         check(path, is_jffs2);
         // What is in the image and not in the caches.
@@ -111,8 +111,8 @@ const ATTEMPTS: [Attempt; 27] = [
     ("link", |p| errno(fs::hard_link(p.join("f"), p.join("l"))), 0, libc::EPERM),
     ("link a directory", |p| errno(fs::hard_link(p.join("d"), p.join("l2"))), libc::EPERM, libc::EPERM),
     ("symlink", |p| errno(symlink("f", p.join("s"))), 0, libc::EPERM),
-    ("fifo", |p| told(rustix::fs::mknodat(rustix::fs::CWD, p.join("p"), rustix::fs::FileType::Fifo, 0o644.into(), 0)), 0, libc::EPERM),
-    ("mknod a file", |p| told(rustix::fs::mknodat(rustix::fs::CWD, p.join("m"), rustix::fs::FileType::RegularFile, 0o644.into(), 0)), 0, 0),
+    ("fifo", |p| told(rustix::fs::mknodat(rustix::fs::CWD, p.join("p"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)), 0, libc::EPERM),
+    ("mknod a file", |p| told(rustix::fs::mknodat(rustix::fs::CWD, p.join("m"), rustix::fs::FileType::RegularFile, Mode::RUSR, 0)), 0, 0),
     ("chown", |p| errno(std::os::unix::fs::chown(p.join("f"), Some(77), None)), 0, libc::EPERM),
     ("chown to the same", |p| errno(std::os::unix::fs::chown(p.join("f"), fs::metadata(p.join("f")).ok().map(|found| found.uid()), None)), 0, 0),
     ("chmod", |p| errno(fs::set_permissions(p.join("f"), PermissionsExt::from_mode(0o600))), 0, 0),
@@ -245,7 +245,11 @@ fn what_was_synced_outlives_a_killed_process() {
         let point = mount.point.clone();
         assert_eq!(mount.wait(), None, "it was killed");
         run(path, "umount mnt");
-        succeeds(path, &["check", "i"]);
+        let outcome = nandkit(path, &["check", "i"]);
+        let told = format!("{}{}", outcome.stdout, outcome.stderr);
+        // FAT has a mark for it, and nothing else is wrong.
+        assert!(is_jffs2 && outcome.status == Some(0) || told.contains("NotUnmounted"), "{make}: {told}");
+        assert!(!told.contains("Clusters") && !told.contains("Chain"), "{make}: {told}");
         let mount = Mount::start(path, "i", &["--rw"]);
         let (old, new) = (fs::read(point.join("kept")), fs::read(point.join("renamed")));
         assert!([old, new].into_iter().flatten().any(|found| found == kept), "{make}");
@@ -326,11 +330,9 @@ fn unlinked_files_live_until_they_are_closed() {
         drop((removed, replaced));
         assert_eq!(fs::read(point.join("replaced")).expect("read"), replacing);
         fs::remove_file(point.join("replaced")).expect("removed");
-        run(point, "sync -f .");
-        if !is_jffs2 {
-            // JFFS2 counts what is obsolete as free when it was collected.
-            assert_eq!(free(point), before);
-        }
+        // The kernel forgets closed files when it likes. JFFS2 counts as free what was collected.
+        let is_free = || is_jffs2 || free(point) == before;
+        assert!((0..100_000).any(|_| is_free()), "{make}: {} of {before}", free(point));
         assert_eq!(mount.unmount(), Some(0));
         check(directory.path(), is_jffs2);
         assert_eq!(succeeds(directory.path(), &["ls", "i"]).trim(), "");

@@ -9,7 +9,7 @@ kernel's cache answers does not reach it, and reading ahead and mapped pages com
 well and not all could be kept, 126 or 127 where it could not be started.
 
 Examples:
-  nandkit exec --fs jffs2 --device nandsim-32m-128k -- sh -c 'cp -a /usr/share/doc . && sync -f .'
+  nandkit exec --fs jffs2 --device nandsim-32m-128k -- sh -c 'cp -a /usr/share/doc/b* .'
   nandkit exec --fs fat --ftl fast -- tar xf ~/tree.tar
   nandkit exec --fs jffs2 --json -- sqlite3 test.db 'create table t(a); insert into t values(1)' > record.json
   nandkit exec --fs fat -- sh                                      look around, until exit";

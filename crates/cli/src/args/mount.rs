@@ -7,7 +7,7 @@ use clap::Args;
 use super::image::ImageArguments;
 
 const EXAMPLES: &str = "The image's file system is a directory like others until it is unmounted. Without --rw nothing is changed, neither in the image nor beside it. With --rw changes reach the file at
-each sync, after 32 MiB and after 5 seconds at the latest, through a journal: whatever happens, the image is as it was at one of these moments. It needs /dev/fuse, and
+each fsync, after 32 MiB and after 5 seconds at the latest, through a journal: whatever happens, the image is as it was at one of these moments. It needs /dev/fuse, and
 fusermount3 for users other than root.
 
 Examples:

@@ -1,0 +1,78 @@
+//! `nandkit exec`: exit statuses, and figures that add up.
+
+mod common;
+
+use common::{nandkit, succeeds};
+use serde_json::Value;
+
+/// Stacks of 32 MiB.
+const STACKS: [&[&str]; 4] = [
+    &["--fs", "jffs2", "--device", "nandsim-32m-16k"],
+    &["--fs", "fat", "--device", "nandsim-32m-16k"],
+    &["--fs", "fat", "--device", "nandsim-32m-128k", "--ftl", "fast"],
+    &["--fs", "model"],
+];
+
+#[test]
+fn the_record_of_a_command_adds_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // 3,000,000 bytes through the cache into the stack, and the commands' standard output elsewhere.
+    let script = "mkdir d && head -c 3000000 /dev/urandom > d/f && sync d/f && cp d/f d/g && cmp d/f d/g && rm d/g && echo noise && ls d";
+    for stack in STACKS {
+        let arguments = [&["exec"], stack, &["--json", "--", "sh", "-c", script]].concat();
+        let record: Value = serde_json::from_str(&succeeds(directory.path(), &arguments)).expect("one record");
+        let number = |path: &str| record.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {record}"));
+        assert_eq!(number("/user_bytes_written"), 6_000_000, "{stack:?}");
+        assert!(number("/latency_ns/write/count") > 0 && number("/latency_ns/sync/count") == 1, "{stack:?}");
+        assert_eq!(record["spec"]["workload"]["command"][0], "sh");
+        if stack[1] == "model" {
+            continue;
+        }
+        let causes = record["bytes_programmed_by_cause"].as_object().expect("causes");
+        let sum: u64 = causes.values().filter_map(Value::as_u64).sum();
+        assert_eq!(sum, number("/bytes_programmed"), "{stack:?}");
+        assert!(sum > 6_000_000 && number("/device_time_ns") > 0, "{stack:?}: {sum}");
+        assert!(number("/elapsed_ns") >= number("/latency_ns/write/max"), "{stack:?}");
+    }
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (command, expected) in [
+        (&["sh", "-c", "exit 0"][..], 0),
+        (&["sh", "-c", "exit 7"], 7),
+        (&["sh", "-c", "kill -TERM $$"], 143),
+        (&["sh", "-c", "kill -KILL $$"], 137),
+        (&["no-such-command"], 127),
+        (&["/"], 126),
+        // It runs in the volume, and knows where it was called from.
+        (&["sh", "-c", "test \"$(ls -A)\" = '' && cd - > /dev/null && test \"$PWD\" = \"$0\"", "PLACE"], 0),
+    ] {
+        let place = directory.path().canonicalize().expect("a path").display().to_string();
+        let words: Vec<&str> = command.iter().map(|word| if *word == "PLACE" { &*place } else { word }).collect();
+        let outcome = nandkit(directory.path(), &[&["exec", "--device", "ram", "--"], &words[..]].concat());
+        assert_eq!(outcome.status, Some(expected), "{command:?}: {}", outcome.stderr);
+        assert_eq!(outcome.stdout, "", "{command:?}");
+    }
+}
+
+#[test]
+fn the_summary_tells_what_it_cost() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = [&["exec"], STACKS[0], &["--", "sh", "-c", "echo hello > f; cat f"]].concat();
+    let outcome = nandkit(directory.path(), &arguments);
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(0), "hello\n"), "{}", outcome.stderr);
+    for part in ["jffs2", "device time", "WAF", "erases", "p99", "free of"] {
+        assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+    }
+    for (arguments, expected) in [
+        (&["exec", "--fs", "none", "--", "true"][..], "none cannot be mounted"),
+        (&["exec", "--fs", "fatt", "--", "true"], "did you mean \"fat\""),
+        (&["exec", "--fs", "jffs2", "--ftl", "fast", "--", "true"], "stack.ftl"),
+    ] {
+        let outcome = nandkit(directory.path(), arguments);
+        assert_eq!(outcome.status, Some(2), "{arguments:?}");
+        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+    }
+}
