@@ -98,11 +98,8 @@ pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
     let trouble = trouble.or_else(|| fs.unmount().err().map(|error| error.to_string()));
     let space = fs.volume().ok();
     let seen = counter.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let record = RunRecord {
-        host_time_ns: host.now_ns(),
-        host_peak_bytes: host.peak_bytes(),
-        ..run.end(&below, &seen)
-    };
+    let record =
+        RunRecord { host_time_ns: host.now_ns(), host_peak_bytes: host.peak_bytes(), ..run.end(&below, &seen) };
     let closed = below.close(Mounted::Files(fs)).err().map(|error| error.to_string());
     if arguments.json {
         output::text(&format!("{}\n", record.to_line()))?;

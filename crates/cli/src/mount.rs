@@ -136,8 +136,8 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     }
     let how = ChangeOptions { compression: arguments.compress.clone(), now: images::now()?, for_good: true };
     let path = &arguments.image.image;
-    let image = ImageInPlace::open(path, &arguments.image.options(), &how)
-        .map_err(|error| Failure::Input(error.detail))?;
+    let image =
+        ImageInPlace::open(path, &arguments.image.options(), &how).map_err(|error| Failure::Input(error.detail))?;
     for note in &image.notes {
         output::message(&format!("{}: {note}", path.display()));
     }

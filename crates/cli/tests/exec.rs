@@ -21,7 +21,8 @@ fn the_record_of_a_command_adds_up() {
     for stack in STACKS {
         let arguments = [&["exec"], stack, &["--json", "--", "sh", "-c", script]].concat();
         let record: Value = serde_json::from_str(&succeeds(directory.path(), &arguments)).expect("one record");
-        let number = |path: &str| record.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {record}"));
+        let number =
+            |path: &str| record.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {record}"));
         assert_eq!(number("/user_bytes_written"), 6_000_000, "{stack:?}");
         assert!(number("/latency_ns/write/count") > 0 && number("/latency_ns/sync/count") == 1, "{stack:?}");
         assert_eq!(record["spec"]["workload"]["command"][0], "sh");

@@ -51,7 +51,10 @@ fn check(directory: &Path, is_jffs2: bool) {
 
 /// A tree with all that JFFS2 holds, or with all that FAT holds.
 fn make_tree(directory: &Path, is_jffs2: bool) {
-    run(directory, "mkdir -p tree/a/b/c tree/empty tree/many && for i in $(seq 400); do echo $i > tree/many/file-$i; done");
+    run(
+        directory,
+        "mkdir -p tree/a/b/c tree/empty tree/many && for i in $(seq 400); do echo $i > tree/many/file-$i; done",
+    );
     let tree = directory.join("tree");
     fs::write(tree.join("a/large"), noise(1_500_001, 1)).expect("a file");
     fs::write(tree.join("a/b/a long name with blanks, \u{fc} and \u{20ac}.text"), noise(4097, 2)).expect("a file");
@@ -62,7 +65,10 @@ fn make_tree(directory: &Path, is_jffs2: bool) {
         fs::write(tree.join(std::str::from_utf8(b"a/line\nfeed").expect("UTF-8")), "x").expect("a file");
         run(&tree, "ln a/large a/b/second && ln -s ../a/large empty/link && ln -s nowhere/at/all dangling");
         run(&tree, "mkfifo pipe && mknod null c 1 3 && mknod disk b 259 70000");
-        run(&tree, "setfattr -n user.color -v green a/large && setfattr -n user.none a/b && setfacl -m u:7:rx,d:g:9:rw a/b");
+        run(
+            &tree,
+            "setfattr -n user.color -v green a/large && setfattr -n user.none a/b && setfacl -m u:7:rx,d:g:9:rw a/b",
+        );
         run(&tree, "chown 1000:2000 a/large && chmod 4711 a/large && chmod 1777 empty && chown -h 5:6 dangling");
     }
     run(&tree, "find . -depth -print0 | xargs -0 touch -h -d @1600000000");
@@ -111,21 +117,61 @@ const ATTEMPTS: [Attempt; 27] = [
     ("link", |p| errno(fs::hard_link(p.join("f"), p.join("l"))), 0, libc::EPERM),
     ("link a directory", |p| errno(fs::hard_link(p.join("d"), p.join("l2"))), libc::EPERM, libc::EPERM),
     ("symlink", |p| errno(symlink("f", p.join("s"))), 0, libc::EPERM),
-    ("fifo", |p| told(rustix::fs::mknodat(rustix::fs::CWD, p.join("p"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)), 0, libc::EPERM),
-    ("mknod a file", |p| told(rustix::fs::mknodat(rustix::fs::CWD, p.join("m"), rustix::fs::FileType::RegularFile, Mode::RUSR, 0)), 0, 0),
+    (
+        "fifo",
+        |p| told(rustix::fs::mknodat(rustix::fs::CWD, p.join("p"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)),
+        0,
+        libc::EPERM,
+    ),
+    (
+        "mknod a file",
+        |p| told(rustix::fs::mknodat(rustix::fs::CWD, p.join("m"), rustix::fs::FileType::RegularFile, Mode::RUSR, 0)),
+        0,
+        0,
+    ),
     ("chown", |p| errno(std::os::unix::fs::chown(p.join("f"), Some(77), None)), 0, libc::EPERM),
-    ("chown to the same", |p| errno(std::os::unix::fs::chown(p.join("f"), fs::metadata(p.join("f")).ok().map(|found| found.uid()), None)), 0, 0),
+    (
+        "chown to the same",
+        |p| errno(std::os::unix::fs::chown(p.join("f"), fs::metadata(p.join("f")).ok().map(|found| found.uid()), None)),
+        0,
+        0,
+    ),
     ("chmod", |p| errno(fs::set_permissions(p.join("f"), PermissionsExt::from_mode(0o600))), 0, 0),
-    ("user attribute", |p| told(rustix::fs::setxattr(p.join("f"), "user.a", b"1", XattrFlags::CREATE)), 0, libc::EOPNOTSUPP),
-    ("the same once more", |p| told(rustix::fs::setxattr(p.join("f"), "user.a", b"1", XattrFlags::CREATE)), libc::EEXIST, libc::EOPNOTSUPP),
-    ("an attribute that is not there", |p| told(rustix::fs::removexattr(p.join("f"), "user.b")), libc::ENODATA, libc::EOPNOTSUPP),
-    ("an attribute of no kind", |p| told(rustix::fs::setxattr(p.join("f"), "nonsense.a", b"1", XattrFlags::empty())), libc::EOPNOTSUPP, libc::EOPNOTSUPP),
+    (
+        "user attribute",
+        |p| told(rustix::fs::setxattr(p.join("f"), "user.a", b"1", XattrFlags::CREATE)),
+        0,
+        libc::EOPNOTSUPP,
+    ),
+    (
+        "the same once more",
+        |p| told(rustix::fs::setxattr(p.join("f"), "user.a", b"1", XattrFlags::CREATE)),
+        libc::EEXIST,
+        libc::EOPNOTSUPP,
+    ),
+    (
+        "an attribute that is not there",
+        |p| told(rustix::fs::removexattr(p.join("f"), "user.b")),
+        libc::ENODATA,
+        libc::EOPNOTSUPP,
+    ),
+    (
+        "an attribute of no kind",
+        |p| told(rustix::fs::setxattr(p.join("f"), "nonsense.a", b"1", XattrFlags::empty())),
+        libc::EOPNOTSUPP,
+        libc::EOPNOTSUPP,
+    ),
     ("exchange", |p| told(rename(p, "f", "d", RenameFlags::EXCHANGE)), libc::EINVAL, libc::EINVAL),
     ("whiteout", |p| told(rename(p, "f", "w", RenameFlags::WHITEOUT)), libc::EINVAL, libc::EINVAL),
     ("no replace", |p| told(rename(p, "f", "d", RenameFlags::NOREPLACE)), libc::EEXIST, libc::EEXIST),
     ("a file over a directory", |p| errno(fs::rename(p.join("f"), p.join("e"))), libc::EISDIR, libc::EISDIR),
     ("a directory over a file", |p| errno(fs::rename(p.join("e"), p.join("f"))), libc::ENOTDIR, libc::ENOTDIR),
-    ("over a directory that holds something", |p| errno(fs::rename(p.join("e"), p.join("d"))), libc::ENOTEMPTY, libc::ENOTEMPTY),
+    (
+        "over a directory that holds something",
+        |p| errno(fs::rename(p.join("e"), p.join("d"))),
+        libc::ENOTEMPTY,
+        libc::ENOTEMPTY,
+    ),
     ("a directory into itself", |p| errno(fs::rename(p.join("d"), p.join("d/y"))), libc::EINVAL, libc::EINVAL),
     ("rmdir", |p| errno(fs::remove_dir(p.join("d"))), libc::ENOTEMPTY, libc::ENOTEMPTY),
     ("rmdir a file", |p| errno(fs::remove_dir(p.join("f"))), libc::ENOTDIR, libc::ENOTDIR),
@@ -134,7 +180,12 @@ const ATTEMPTS: [Attempt; 27] = [
     ("a name that is none on FAT", |p| errno(File::create(p.join("a:b"))), 0, libc::EINVAL),
     ("the same looked up", |p| errno(fs::metadata(p.join("c:d"))), libc::ENOENT, libc::ENOENT),
     ("allocate", |p| told(allocate(p, FallocateFlags::empty())), libc::EOPNOTSUPP, libc::EOPNOTSUPP),
-    ("punch", |p| told(allocate(p, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE)), libc::EOPNOTSUPP, libc::EOPNOTSUPP),
+    (
+        "punch",
+        |p| told(allocate(p, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE)),
+        libc::EOPNOTSUPP,
+        libc::EOPNOTSUPP,
+    ),
 ];
 
 /// Numbers of errors (asm-generic/errno-base.h, errno.h).

@@ -20,7 +20,8 @@ fn has_mask(entries: &[AclEntry]) -> bool {
 /// The lower nine bits of the mode that a list stands for.
 pub(crate) fn mode_of(entries: &[AclEntry]) -> u16 {
     let masked = has_mask(entries);
-    let bits = entries.iter().filter_map(|entry| Some(u16::from(entry.permissions & 7) << shift(entry.subject, masked)?));
+    let bits =
+        entries.iter().filter_map(|entry| Some(u16::from(entry.permissions & 7) << shift(entry.subject, masked)?));
     bits.fold(0, |mode, bits| mode | bits)
 }
 
@@ -36,7 +37,9 @@ pub(crate) fn with_mode(entries: &[AclEntry], mode: u16) -> Vec<AclEntry> {
 
 /// Whether a list says no more than permission bits do.
 pub(crate) fn is_plain(entries: &[AclEntry]) -> bool {
-    entries.iter().all(|entry| matches!(entry.subject, AclSubject::Owner | AclSubject::OwningGroup | AclSubject::Others))
+    entries
+        .iter()
+        .all(|entry| matches!(entry.subject, AclSubject::Owner | AclSubject::OwningGroup | AclSubject::Others))
 }
 
 /// What an inode inherits.

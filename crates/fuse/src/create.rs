@@ -143,12 +143,7 @@ impl<V: Volume> Shared<V> {
     }
 
     /// Another name.
-    pub(crate) fn rename(
-        &self,
-        from: (INodeNo, &[u8]),
-        to: (INodeNo, &[u8]),
-        flags: fuser::RenameFlags,
-    ) -> Answer<()> {
+    pub(crate) fn rename(&self, from: (INodeNo, &[u8]), to: (INodeNo, &[u8]), flags: fuser::RenameFlags) -> Answer<()> {
         let flags = match flags {
             flags if flags.is_empty() => RenameFlags::Replace,
             fuser::RenameFlags::RENAME_NOREPLACE => RenameFlags::NoReplace,

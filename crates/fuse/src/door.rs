@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 use nandkit_units::ReadInto;
 use nandkit_vfs::{AttributeChange, FileKind};
@@ -159,9 +159,8 @@ impl<V: Volume> Filesystem for Door<V> {
 
     fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
         let inside = self.shared.inside(inode);
-        let answer = self.shared.read(Operation::ReadLink, |fs| {
-            Ok(fs.symlinks().ok_or(Errno::EINVAL)?.read_link(inside)?)
-        });
+        let answer =
+            self.shared.read(Operation::ReadLink, |fs| Ok(fs.symlinks().ok_or(Errno::EINVAL)?.read_link(inside)?));
         match answer {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(errno),
@@ -246,9 +245,11 @@ impl<V: Volume> Filesystem for Door<V> {
     ) {
         let inside = self.shared.inside(inode);
         let mut buffer = vec![0; size as usize];
-        let answer = self.shared.read_counted(Operation::Read, |read| *read as u64, |fs| {
-            Ok(fs.read(inside, offset, ReadInto::Bytes(&mut buffer))?.min(size as usize))
-        });
+        let answer = self.shared.read_counted(
+            Operation::Read,
+            |read| *read as u64,
+            |fs| Ok(fs.read(inside, offset, ReadInto::Bytes(&mut buffer))?.min(size as usize)),
+        );
         match answer {
             Ok(read) => reply.data(buffer.get(..read).unwrap_or_default()),
             Err(errno) => reply.error(errno),

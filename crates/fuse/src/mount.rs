@@ -54,7 +54,8 @@ pub(crate) fn mount(point: &Path, source: &str, read_only: bool) -> Result<Owned
     // Devices and set-user-id programs of an image that somebody else made are not to be trusted.
     let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
     flags.set(MountFlags::RDONLY, read_only);
-    rustix::mount::mount(source, point, "fuse", flags, data.as_c_str()).map_err(|error| refused(&io::Error::from(error)))?;
+    rustix::mount::mount(source, point, "fuse", flags, data.as_c_str())
+        .map_err(|error| refused(&io::Error::from(error)))?;
     Ok(device.into())
 }
 

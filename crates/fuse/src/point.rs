@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::mount::{DEVICE, MountError, is_mount_point};
 
 /// What can be done where there is no FUSE.
-const WITHOUT: &str =
-    "Without it: nandkit ls, cat, get and extract read an image, put, rm, mv, mkdir, ln, chmod, chown and setfattr change it, and nandkit run measures";
+const WITHOUT: &str = "Without it: nandkit ls, cat, get and extract read an image, put, rm, mv, mkdir, ln, chmod, chown and setfattr change it, and nandkit run measures";
 
 /// Whether mounts are possible here at all. Errors: what is missing, what to do, and what works without.
 pub fn check_device() -> Result<(), MountError> {
@@ -44,12 +43,16 @@ pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
     }
     let whole = path.canonicalize().map_err(|error| refuse(format!("cannot find its whole path: {error}")))?;
     if is_mount_point(&whole) {
-        return Err(refuse("something is mounted there already; expected a directory that is no mount point".to_owned()));
+        return Err(refuse(
+            "something is mounted there already; expected a directory that is no mount point".to_owned(),
+        ));
     }
     let user = rustix::process::geteuid().as_raw();
     if user != 0 && found.uid() != user {
         let owner = found.uid();
-        return Err(refuse(format!("it belongs to user {owner}, and this is user {user}; expected a directory of one's own")));
+        return Err(refuse(format!(
+            "it belongs to user {owner}, and this is user {user}; expected a directory of one's own"
+        )));
     }
     Ok(whole)
 }

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fuser::{Config, MountOption, SessionACL};
@@ -102,9 +102,8 @@ impl<V: Volume> Session<V> {
     ///
     /// Errors: no device, a mount point that is none, a refusal of the kernel's, a file system that does not tell its status.
     pub fn mount(volume: V, point: &Path, options: Options) -> Result<Self, MountError> {
-        let refused = |what: &dyn std::fmt::Display| {
-            MountError::Refused(format!("cannot mount on {}: {what}", point.display()))
-        };
+        let refused =
+            |what: &dyn std::fmt::Display| MountError::Refused(format!("cannot mount on {}: {what}", point.display()));
         crate::check_device()?;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let number = MOUNTS.fetch_add(1, Ordering::Relaxed);
@@ -132,7 +131,9 @@ impl<V: Volume> Session<V> {
         };
         let kernel = kernel.map_err(|error| {
             let hint = match error.kind() {
-                io::ErrorKind::NotFound if !mount::is_root() => "; expected the program fusermount3 (Debian package fuse3), or root",
+                io::ErrorKind::NotFound if !mount::is_root() => {
+                    "; expected the program fusermount3 (Debian package fuse3), or root"
+                }
                 _ => "",
             };
             refused(&format!("{error}{hint}"))

@@ -143,7 +143,9 @@ impl<V: Volume> Shared<V> {
             Ok(Err(Fault::FileSystem(error))) => Err(errno(operation, error.kind)),
             Err(_) => {
                 self.broken.store(true, Ordering::Release);
-                self.remember(format!("an error in the program itself, in {operation:?}; nothing was changed from then on"));
+                self.remember(format!(
+                    "an error in the program itself, in {operation:?}; nothing was changed from then on"
+                ));
                 Err(Errno::EIO)
             }
         }

@@ -78,9 +78,7 @@ pub(crate) fn attributes(inode: INodeNo, of: &Attributes, block_size: u32, owner
     if i64::try_from(of.size).is_err() {
         return Err(Errno::EIO.into());
     }
-    let (uid, gid) = owner.map_or((of.uid, of.gid), |owner| {
-        (owner.uid.unwrap_or(of.uid), owner.gid.unwrap_or(of.gid))
-    });
+    let (uid, gid) = owner.map_or((of.uid, of.gid), |owner| (owner.uid.unwrap_or(of.uid), owner.gid.unwrap_or(of.gid)));
     Ok(FileAttr {
         ino: inode,
         size: of.size,
@@ -117,7 +115,8 @@ mod tests {
 
     #[test]
     fn device_numbers_go_there_and_back() {
-        for (major, minor, outside) in [(1, 3, 0x103), (8, 17, 0x811), (259, 0x12345, 0x1231_0345), (0xFFF, 0xF_FFFF, u32::MAX)]
+        for (major, minor, outside) in
+            [(1, 3, 0x103), (8, 17, 0x811), (259, 0x12345, 0x1231_0345), (0xFFF, 0xF_FFFF, u32::MAX)]
         {
             let inside = (major << 32) | minor;
             assert_eq!((device_outside(inside), device_inside(outside)), (outside, inside), "{major}:{minor}");

@@ -2,9 +2,7 @@
 
 use fuser::{Errno, FileAttr, INodeNo, Request};
 use nandkit_units::Payload;
-use nandkit_vfs::{
-    AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, acl,
-};
+use nandkit_vfs::{AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, acl};
 
 use crate::access::{is_plain, mode_of, with_mode};
 use crate::answer::{Answer, Outcome};
@@ -42,10 +40,14 @@ impl<V: Volume> Shared<V> {
         if offset.checked_add(data.len() as u64).is_none_or(|end| i64::try_from(end).is_err()) {
             return Err(Errno::EFBIG);
         }
-        self.change_counted(Operation::Write, |written| *written as u64, |changes| {
-            self.drop_rights(changes, inode, kills)?;
-            Ok(changes.write(inode, offset, Payload::Bytes(data))?)
-        })
+        self.change_counted(
+            Operation::Write,
+            |written| *written as u64,
+            |changes| {
+                self.drop_rights(changes, inode, kills)?;
+                Ok(changes.write(inode, offset, Payload::Bytes(data))?)
+            },
+        )
     }
 
     /// Takes away the rights that a program's content gave it.

@@ -22,7 +22,7 @@ use nandkit_vfs::InodeNumber;
 use serde_json::{Value, json};
 
 pub use cat::cat;
-pub use change::{now, chmod, chown, ln, mkdir, mv, rm, setfattr};
+pub use change::{chmod, chown, ln, mkdir, mv, now, rm, setfattr};
 pub use check::check;
 pub use extract::extract;
 pub use get::get;
