@@ -135,7 +135,7 @@ impl<S: Store> Flash for Kept<S> {
 #[derive(Debug, Default)]
 pub(crate) struct NewFile(Option<Unfinished>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Unfinished {
     temporary: PathBuf,
     path: PathBuf,
@@ -152,15 +152,20 @@ impl NewFile {
 
     /// Gives the file its name.
     pub(crate) fn keep(mut self) -> Result<(), StackError> {
-        let Some(Unfinished { temporary, path }) = &self.0 else { return Ok(()) };
+        let Some(Unfinished { temporary, path }) = self.0.clone() else { return Ok(()) };
+        let (temporary, path) = (&*temporary, &*path);
         // Another process may have made one meanwhile.
         if is_there(path) {
             return Err(wrong(path, "the file was made by somebody else during the run; expected that there is none"));
         }
         fs::rename(temporary, path)
             .map_err(|error| wrong(path, format!("cannot rename {} to it: {error}", temporary.display())))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         self.0 = None;
-        Ok(())
+        // The name outlives a crash of the host before anything is said to be durable.
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| wrong(path, format!("cannot make its name durable: {error}")))
     }
 }
 

@@ -189,7 +189,7 @@ fn files_that_do_not_fit_are_refused_and_untouched() {
         ("preset = 'nandsim-32m-16k'\nblocks = 64".to_string(), "", "geometry.blocks is 128, asked for 64"),
         (format!("{same}\nstore = 'content'"), "", "store is described, asked for content"),
         (format!("{same}\ntiming.read_ns = 7"), "", "timing.read_ns is 25000, asked for 7"),
-        (same.to_string(), "ftl = 'fast'", "expected 2"),
+        (same.to_string(), "ftl = 'fast'", "written by the layer block-map, and the layer fast"),
         (same.to_string(), "[fs]\nkind = 'fat'\nfat_type = 'fat16'", "is FAT12, asked for FAT16"),
         (same.to_string(), "[fs]\nkind = 'fat'\ncluster_size = 32768", "asked for 32768"),
     ] {
