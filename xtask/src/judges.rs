@@ -15,7 +15,7 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 21] = [
+pub const JUDGES: [Judge; 23] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
@@ -35,6 +35,8 @@ pub const JUDGES: [Judge; 21] = [
     Judge { tool: "nbdcopy", package: "libnbd-bin" },
     Judge { tool: "qemu-img", package: "qemu-utils" },
     Judge { tool: "qemu-io", package: "qemu-utils" },
+    Judge { tool: "git", package: "git" },
+    Judge { tool: "sqlite3", package: "sqlite3" },
     Judge { tool: "xz", package: "xz-utils" },
     Judge { tool: "zstd", package: "zstd" },
 ];
@@ -116,6 +118,8 @@ mod tests {
             "fuse3",
             "libnbd-bin",
             "qemu-utils",
+            "git",
+            "sqlite3",
             "xz-utils",
             "zstd",
         ];

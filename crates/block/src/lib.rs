@@ -75,6 +75,13 @@ pub trait BlockDevice: Send + Sync {
     /// Makes every completed write durable. Errors: `PowerLost`, `Full`, `Io`. Cost: what the device holds back: its buffers, and the map where it keeps one.
     fn flush(&mut self, context: &Context) -> Result<Done>;
 
+    /// How many of the `most` sectors from `at` on are alike, at least one: `holds` without promises that they read as zeroes; with it promises nothing.
+    /// `at` to `at + most` lies in the device, and `most` is not 0; else one extent that holds. Cost: lookups in the map, no device time.
+    fn extent(&self, at: Lba, most: u64) -> Extent {
+        let _ = at;
+        Extent { sectors: most, holds: true }
+    }
+
     /// Telling the device that content is no longer needed, where it listens. Cost: none, as of [`BlockDevice::remap`].
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         None
@@ -84,6 +91,15 @@ pub trait BlockDevice: Send + Sync {
     fn remap(&mut self) -> Option<&mut dyn Remap> {
         None
     }
+}
+
+/// Sectors that follow one another and are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many.
+    pub sectors: u64,
+    /// Whether they may hold anything but zeroes.
+    pub holds: bool,
 }
 
 /// Telling the device that content is no longer needed.
@@ -124,6 +140,9 @@ macro_rules! forward_block_device {
             #[inline]
             fn flush(&mut self, context: &Context) -> Result<Done> {
                 (**self).flush(context)
+            }
+            fn extent(&self, at: Lba, most: u64) -> Extent {
+                (**self).extent(at, most)
             }
             #[inline]
             fn trim(&mut self) -> Option<&mut dyn Trim> {

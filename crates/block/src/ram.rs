@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nandkit_units::{Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, ReadInto};
 
 use crate::check::{check_geometry, check_range, sectors_of};
-use crate::{BlockDevice, BlockGeometry, Operation, Result, Trim};
+use crate::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim};
 
 /// Sectors of a leaf: allocated together at the first write.
 const LEAF: usize = 64;
@@ -97,6 +97,19 @@ impl RamDevice {
             .and_then(Option::as_ref)
             .and_then(|leaf| leaf.get(index))
             .unwrap_or(&Sector::Zero)
+    }
+
+    /// Whether a sector holds anything, and the next one that has to be asked: behind the leaf or branch that was never made.
+    fn alike(&self, number: u64) -> (bool, u64) {
+        let (branch, leaf, index) = place(number);
+        let behind = |sectors: u64| (number / sectors + 1) * sectors;
+        let Some(branch) = self.branches.get(branch).and_then(Option::as_ref) else {
+            return (false, behind((LEAF * BRANCH) as u64));
+        };
+        match branch.get(leaf).and_then(Option::as_ref) {
+            None => (false, behind(LEAF as u64)),
+            Some(leaf) => (!matches!(leaf.get(index), Some(Sector::Zero) | None), number + 1),
+        }
     }
 
     fn sector_mut(&mut self, number: u64) -> Option<&mut Sector> {
@@ -203,6 +216,19 @@ impl BlockDevice for RamDevice {
 
     fn flush(&mut self, context: &Context) -> Result<Done> {
         Ok(self.serve(context, 0))
+    }
+
+    fn extent(&self, at: Lba, most: u64) -> Extent {
+        let end = at.0.saturating_add(most).min(self.geometry.sectors);
+        let (first, mut number) = self.alike(at.0);
+        while number < end {
+            let (holds, next) = self.alike(number);
+            if holds != first {
+                break;
+            }
+            number = next;
+        }
+        Extent { sectors: number.min(end).saturating_sub(at.0).max(1), holds: first }
     }
 
     fn trim(&mut self) -> Option<&mut dyn Trim> {

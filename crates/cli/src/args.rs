@@ -2,8 +2,10 @@
 
 mod change;
 mod exec;
+mod export;
 mod image;
 mod mount;
+mod overlay;
 mod serve;
 
 use std::path::PathBuf;
@@ -15,13 +17,15 @@ pub use change::{
     ChangeArguments, ChmodArguments, ChownArguments, GetArguments, LnArguments, MkdirArguments, MvArguments,
     PutArguments, RmArguments, SetfattrArguments,
 };
-pub use exec::ExecArguments;
+pub use exec::{Cuts, ExecArguments};
+pub use export::{ExportArguments, Tool};
 pub use image::{
     CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
     MkfsArguments, MkfsFormat,
 };
 
-pub use mount::MountArguments;
+pub use mount::{MountArguments, UmountArguments};
+pub use overlay::{OverlayAction, OverlayArguments};
 pub use serve::{LatencyName, ServeArguments};
 
 /// The NAND-flash storage stack in user space: open, make and check flash images; compare file systems, translation layers and cleaning policies on an emulated chip.
@@ -65,8 +69,14 @@ pub enum Command {
     Serve(ServeArguments),
     /// Run a command on a fresh stack, and say what it cost: WAF, erases, device time.
     Exec(ExecArguments),
+    /// Write an image of flash in the form that nandwrite, U-Boot or a programmer takes.
+    Export(ExportArguments),
     /// Mount an image as a directory.
     Mount(MountArguments),
+    /// Apply, discard or list the changes that a mount kept beside an image.
+    Overlay(OverlayArguments),
+    /// Unmount an image, and wait until everything is in it.
+    Umount(UmountArguments),
     /// Put a file or a tree into an image.
     Put(PutArguments),
     /// Get a file or a directory out of an image.
@@ -87,6 +97,8 @@ pub enum Command {
     Setfattr(SetfattrArguments),
     /// List the recycling policies.
     Policies(PoliciesArguments),
+    /// Say what this machine offers, and what to install; remove mounts that a killed process has left.
+    Doctor(DoctorArguments),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  nandkit completions bash > ~/.local/share/bash-completion/completions/nandkit")]
     Completions {
@@ -96,6 +108,20 @@ pub enum Command {
     /// Print the man page.
     #[command(after_help = "Example:\n  nandkit man > nandkit.1 && man ./nandkit.1")]
     Man,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  nandkit doctor
+  nandkit doctor --clean")]
+pub struct DoctorArguments {
+    /// Unmount what nandkit mounted and whose process has gone.
+    #[arg(long)]
+    pub clean: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How a result is printed.

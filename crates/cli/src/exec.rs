@@ -1,49 +1,63 @@
-//! `nandkit exec`: a command on a fresh stack, and what it cost.
+//! `nandkit exec`: a command on a fresh stack, or on one with an image, and what it cost.
 
-use std::ffi::OsString;
+mod crash;
+mod recording;
+mod served;
+mod signals;
+
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nandkit_fuse::{Ended, Observer, Operation, Options, Session, Timing, Volume, check_device, check_mount_point};
+use nandkit_fuse::{Observer, Operation, Options, Timing, check_device};
 use nandkit_lab::{HostMeter, ProgramRun, Seen};
 use nandkit_record::RunRecord;
-use nandkit_stack::{DEFAULT_DEVICE, FsSpec, Mounted, MountedFileSystem, Stack};
+use nandkit_stack::crash::{CrashChip, Existing};
+use nandkit_stack::image::{EmulatedImage, OpenOptions};
+use nandkit_stack::{Below, DEFAULT_DEVICE, FsSpec, Mounted, Stack, StackError, StackSpec};
 use nandkit_units::{Nanos, format_bytes};
-use nandkit_vfs::{Changes, FileSystem, VolumeStatus};
+use nandkit_vfs::wrap::Wrapped;
+use nandkit_vfs::{FileSystem, VolumeStatus};
+use nandkit_workload::calls::CallRecorder;
 
+use self::recording::Recording;
+use self::served::{Back, Served, Top, command_in};
+use self::signals::Signals;
 use crate::args::ExecArguments;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::stacks::Single;
-use crate::{output, stacks, stop};
+use crate::{output, stacks};
 
+/// Where neither the command line nor an image says otherwise.
+const DEFAULT_FS: &str = "fat";
 /// Causes and kinds of requests that the summary tells.
 const TOLD_MAX: usize = 6;
 
-/// The file system on top of the stack.
-struct Top(Box<dyn MountedFileSystem>);
+/// Counts what passes the door.
+#[derive(Default)]
+struct Counter {
+    seen: Mutex<Seen>,
+    recorder: Option<Arc<CallRecorder>>,
+}
 
-impl Volume for Top {
-    fn fs(&self) -> &dyn FileSystem {
-        &*self.0
-    }
-
-    fn changes(&mut self) -> Option<&mut dyn Changes> {
-        self.0.changes()
+impl Counter {
+    fn held(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counts what passes the door.
-#[derive(Default)]
-struct Counter(Mutex<Seen>);
-
 impl Observer for Counter {
+    fn arrived(&self, instant: Nanos) {
+        if let Some(recorder) = &self.recorder {
+            recorder.arrived(instant);
+        }
+    }
+
     fn done(&self, operation: Operation, bytes: u64, latency: Nanos) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.held();
         match operation {
             Operation::Write => seen.bytes_written = seen.bytes_written.saturating_add(bytes),
             Operation::Read => seen.bytes_read = seen.bytes_read.saturating_add(bytes),
@@ -53,60 +67,100 @@ impl Observer for Counter {
     }
 }
 
-/// Runs the command, and tells what it cost.
-pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
-    let refused = |error: nandkit_fuse::MountError| Failure::Input(error.to_string());
-    check_device().map_err(refused)?;
-    let fs = FsSpec::kind(&arguments.fs).map_err(|error| Failure::Input(format!("--fs: {error}")))?;
+/// The stack that is asked for, and the chip with the image that is to be on it.
+fn asked_for(arguments: &ExecArguments) -> Result<(StackSpec, Option<CrashChip>), Failure> {
+    let mut image = arguments.image.as_deref().map(|path| open_image(path, arguments)).transpose()?;
+    let found = image.as_ref().map_or(DEFAULT_FS, EmulatedImage::format);
+    let name = arguments.fs.as_deref().unwrap_or(found);
+    let fs = FsSpec::kind(name).map_err(|error| Failure::Input(format!("--fs: {error}")))?;
     if fs == FsSpec::None {
         return Err(Failure::Input("--fs: none cannot be mounted; expected fat, jffs2 or model".to_owned()));
     }
-    let device = stacks::named_device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE))?;
+    if image.is_some() && name != found {
+        return Err(Failure::Input(format!("--fs: the image holds {found}; expected this, or no --fs")));
+    }
+    let device = arguments.device.as_deref().map(stacks::named_device).transpose()?;
+    let input = |error: StackError| Failure::Input(error.to_string());
+    let device = match &mut image {
+        Some(image) => image.device(device).map_err(input)?,
+        None => device.map_or_else(|| stacks::named_device(DEFAULT_DEVICE), Ok)?,
+    };
     let (ftl, settings) = (arguments.ftl.as_deref(), &arguments.settings[..]);
-    let spec = stacks::single(&Single { fs, device, ftl, settings })?;
+    let mut spec = stacks::single(&Single { fs, device, ftl, settings })?;
     if !spec.keeps_content() {
         let detail = "stack.device.store: a shadow store keeps no content; expected content or described";
         return Err(Failure::Input(detail.to_owned()));
     }
+    let Some(image) = image else { return Ok((spec, None)) };
+    for note in &image.notes {
+        output::message(note);
+    }
+    image.settle(&mut spec);
+    let chip = image.load(&spec, arguments.seed).map_err(input)?;
+    Ok((spec, Some(chip)))
+}
+
+fn open_image(path: &Path, arguments: &ExecArguments) -> Result<EmulatedImage, Failure> {
+    let (region, erase_size) = (arguments.region.clone(), arguments.erase_size);
+    let options = OpenOptions { region, erase_size, ..OpenOptions::default() };
+    EmulatedImage::open(path, &options).map_err(|error| Failure::Input(error.detail))
+}
+
+/// Requests are issued when they arrive, counted from now.
+fn arrivals(below: &Below) -> Options {
+    let timing = Timing::Arrivals { clock: below.clock.clone(), from: below.clock.now() };
+    Options { timing, ..Options::default() }
+}
+
+/// Runs the command, and tells what it cost.
+pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
+    check_device().map_err(|error| Failure::Input(error.to_string()))?;
+    let (spec, chip) = asked_for(arguments)?;
+    if let Some(cuts) = &arguments.cut_at {
+        return crash::test(arguments, *cuts, &spec, chip);
+    }
     let host = Host::start();
-    let stack = Stack::build(&spec, arguments.seed).map_err(|error| Failure::Input(error.to_string()))?;
+    let stack = match chip {
+        Some(chip) => Stack::build_on(&spec, arguments.seed, chip, Existing::Volume),
+        None => Stack::build(&spec, arguments.seed),
+    };
     let words = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let (mounted, below) = stack.lift();
+    let (mounted, below) = stack.map_err(|error| Failure::Input(error.to_string()))?.lift();
     let Mounted::Files(fs) = mounted else {
         return Err(Failure::Input("stack.fs: expected a file system".to_owned()));
     };
-    let run = ProgramRun::begin(&below, &spec, arguments.seed, words);
-    let counter = Arc::new(Counter::default());
-    let options = Options {
-        timing: Timing::Arrivals { clock: below.clock.clone(), from: below.clock.now() },
-        observer: Some(Arc::clone(&counter) as Arc<dyn Observer>),
-        ..Options::default()
+    let recording = arguments.record.as_deref().map(|path| Recording::begin(path, &below, fs.root())).transpose()?;
+    let mut run = ProgramRun::begin(&below, &spec, arguments.seed, words);
+    run.image = arguments.image.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let recorder = recording.as_ref().map(Recording::recorder);
+    let counter = Arc::new(Counter { recorder: recorder.clone(), ..Counter::default() });
+    let options = Options { observer: Some(Arc::clone(&counter) as Arc<dyn Observer>), ..arrivals(&below) };
+    let signals = Signals::watch();
+    let top = match recorder {
+        Some(recorder) => Top::Recorded(Wrapped::new(fs, recorder)),
+        None => Top::Plain(fs),
     };
-    let failed = |error: std::io::Error| Failure::Input(format!("cannot make a directory to mount on: {error}"));
-    let directory = tempfile::Builder::new().prefix("nandkit-").tempdir().map_err(failed)?;
-    let point = check_mount_point(directory.path()).map_err(refused)?;
-    let session = Session::mount(Top(fs), &point, options).map_err(refused)?;
-    let unmounter = session.unmounter();
-    let serving = std::thread::spawn(move || session.run());
-    let ended = run_command(arguments, &point);
-    if matches!(unmounter.unmount(), Ok(false)) {
-        output::message("the volume is in use still: waiting until its last user has gone");
-    }
-    let Ok(Ended { volume: Some(Top(mut fs)), trouble }) = serving.join() else {
-        return Err(Failure::Check("a request did not end; nothing is known of what it cost".to_owned()));
-    };
-    let trouble = trouble.or_else(|| fs.unmount().err().map(|error| error.to_string()));
-    let space = fs.volume().ok();
-    let seen = counter.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let served = Served::begin_with(top, options)?;
+    signals.mounted(served.unmounter());
+    let ended = run_command(arguments, served.point(), &signals);
+    let Back { mut fs, trouble, broken } = served.end()?;
+    // All is synced; the unmount is not counted, as in no run, so that a recording replays to the same figures.
+    let seen = counter.held().clone();
     let record =
         RunRecord { host_time_ns: host.now_ns(), host_peak_bytes: host.peak_bytes(), ..run.end(&below, &seen) };
-    let closed = below.close(Mounted::Files(fs)).err().map(|error| error.to_string());
+    // What a panic left half changed is not brought to the device.
+    let unmounted = if broken { None } else { fs.unmount().err().map(|error| error.to_string()) };
+    let trouble = trouble.or(unmounted);
+    let space = fs.volume().ok();
+    // Dropped without its end, a chip in a file is as it was.
+    let closed = if broken { None } else { below.close(Mounted::Files(fs)).err().map(|error| error.to_string()) };
     if arguments.json {
         output::text(&format!("{}\n", record.to_line()))?;
     } else if ended.is_ok() {
         summary(&record, space.as_ref()).iter().for_each(|line| output::message(line));
     }
-    verdict(ended, trouble.or(closed))
+    let recorded = recording.map_or(Ok(()), Recording::finish);
+    verdict(ended, trouble.or(closed)).and(recorded)
 }
 
 /// The command's own exit status, or why there is none.
@@ -128,13 +182,11 @@ fn status_of(status: ExitStatus) -> u8 {
 }
 
 /// Runs the command in the root of the volume. Errors: it cannot be started.
-fn run_command(arguments: &ExecArguments, point: &Path) -> Result<ExitStatus, Failure> {
+fn run_command(arguments: &ExecArguments, point: &Path, signals: &Signals) -> Result<ExitStatus, Failure> {
     let Some((program, rest)) = arguments.command.split_first() else {
         return Err(Failure::Input("expected a command".to_owned()));
     };
-    let here = std::env::current_dir().unwrap_or_default();
-    let mut command = Command::new(resolved(program, &here));
-    command.args(rest).current_dir(point).env("PWD", point).env("OLDPWD", &here);
+    let mut command = command_in(point, program, rest);
     if arguments.json {
         command.stdout(Stdio::from(std::io::stderr()));
     }
@@ -142,23 +194,10 @@ fn run_command(arguments: &ExecArguments, point: &Path) -> Result<ExitStatus, Fa
         output::message(&format!("cannot start {}: {error}", program.display()));
         Failure::Told(if error.kind() == ErrorKind::NotFound { 127 } else { 126 })
     })?;
-    // Whoever ends this process means the command; what it wrote is flushed and told all the same.
-    let (id, ended) = (child.id(), Arc::new(AtomicBool::new(false)));
-    let flag = Arc::clone(&ended);
-    stop::at_signal(move || {
-        if !flag.load(Ordering::Acquire) {
-            nandkit_fuse::terminate(id);
-        }
-    });
+    signals.running(child.id());
     let waited = child.wait();
-    ended.store(true, Ordering::Release);
+    signals.ended();
     waited.map_err(|error| Failure::Input(format!("cannot wait for the command: {error}")))
-}
-
-/// A command with a path is meant from where nandkit was called.
-fn resolved(program: &OsString, here: &Path) -> OsString {
-    let path = Path::new(program);
-    if path.components().count() > 1 { here.join(path).into_os_string() } else { program.clone() }
 }
 
 /// What it cost, for people.

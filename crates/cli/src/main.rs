@@ -5,6 +5,7 @@
 mod args;
 mod compare;
 mod devices;
+mod doctor;
 #[cfg(test)]
 mod examples;
 mod exec;
@@ -13,6 +14,7 @@ mod host;
 mod image;
 mod mount;
 mod output;
+mod overlay;
 mod policies;
 mod progress;
 mod reproduce;
@@ -21,6 +23,7 @@ mod serve;
 mod session;
 mod stacks;
 mod stop;
+mod umount;
 mod workloads;
 
 use std::process::ExitCode;
@@ -58,7 +61,10 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Mkfs(arguments) => image::mkfs(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Exec(arguments) => exec::exec(&arguments),
+        Command::Export(arguments) => image::export(&arguments),
         Command::Mount(arguments) => mount::mount(&arguments),
+        Command::Overlay(arguments) => overlay::overlay(&arguments),
+        Command::Umount(arguments) => umount::umount(&arguments),
         Command::Put(arguments) => image::put(&arguments),
         Command::Get(arguments) => image::get(arguments),
         Command::Rm(arguments) => image::rm(&arguments),
@@ -69,6 +75,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Chown(arguments) => image::chown(&arguments),
         Command::Setfattr(arguments) => image::setfattr(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "nandkit", &mut script);

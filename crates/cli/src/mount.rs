@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nandkit_fuse::{CommitLimit, Options, Owner, Session, Timing, Unmounter, Volume, check_device, check_mount_point};
@@ -14,6 +15,8 @@ use crate::{image as images, output, stop};
 
 /// What the process in the background says once programs can use the mount.
 const READY: &str = "mounted";
+/// Set for the process in the background.
+const IN_BACKGROUND: &str = "NANDKIT_IN_BACKGROUND";
 /// When changes reach the image that nobody asked to be synced.
 const COMMIT: CommitLimit = CommitLimit { bytes: 32 << 20, every: Duration::from_secs(5) };
 /// Reads go in parallel in images that are not changed.
@@ -43,7 +46,7 @@ impl Volume for Mounted {
 
 /// Mounts; in the background, unless told otherwise.
 pub fn mount(arguments: &MountArguments) -> Result<(), Failure> {
-    if arguments.foreground || arguments.in_background {
+    if arguments.foreground || is_in_background() {
         return serve(arguments);
     }
     // What can be said at once needs no other process.
@@ -53,12 +56,16 @@ pub fn mount(arguments: &MountArguments) -> Result<(), Failure> {
     in_background()
 }
 
+fn is_in_background() -> bool {
+    std::env::var_os(IN_BACKGROUND).is_some()
+}
+
 /// Starts the same command once more, and waits until it has mounted, or failed and said why.
 fn in_background() -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::Input(format!("cannot go into the background: {error}"));
     let mut child = Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
-        .arg("--in-background")
+        .env(IN_BACKGROUND, "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -81,15 +88,19 @@ fn in_background() -> Result<(), Failure> {
 /// Opens, mounts, and answers until the end.
 fn serve(arguments: &MountArguments) -> Result<(), Failure> {
     let refused = |error: nandkit_fuse::MountError| Failure::Input(error.to_string());
-    if arguments.in_background {
+    if !arguments.foreground {
         nandkit_fuse::leave_terminal()
             .map_err(|error| Failure::Input(format!("cannot leave the terminal: {error}")))?;
     }
     check_device().map_err(refused)?;
     let point = check_mount_point(&arguments.point).map_err(refused)?;
     let (volume, options) = open(arguments)?;
-    let session = Session::mount(volume, &point, options).map_err(refused)?;
-    unmount_on_signal(session.unmounter());
+    // A signal that arrives while it is mounted waits for that.
+    let unmounter = Arc::new(OnceLock::new());
+    unmount_on_signal(Arc::clone(&unmounter));
+    let mut session = Session::mount(volume, &point, options).map_err(refused)?;
+    let teller = session.take_teller();
+    let _ = unmounter.set(session.unmounter());
     if arguments.foreground {
         // Where nobody reads it, the mount is there nevertheless.
         let _ = output::text(&format!("{} at {}\n", arguments.image.image.display(), point.display()));
@@ -103,25 +114,40 @@ fn serve(arguments: &MountArguments) -> Result<(), Failure> {
     }
     let ended = session.run();
     let closed = match ended.volume {
+        // What is half changed in memory is not brought to the image.
+        _ if ended.broken => Some("the image is as it was at the last sync".to_owned()),
         Some(Mounted::InPlace(mut image)) => image.close().map_err(|error| error.to_string()).err(),
         Some(Mounted::Reading(_)) => None,
         None => Some("a request did not end".to_owned()),
     };
-    match ended.trouble.or(closed) {
-        None => Ok(()),
-        Some(trouble) => Err(Failure::Check(format!("{}: {trouble}", arguments.image.image.display()))),
+    let trouble: Vec<String> = ended.trouble.into_iter().chain(closed).collect();
+    let trouble = trouble.join("; ");
+    if let Some(teller) = teller {
+        teller.tell((!trouble.is_empty()).then_some(&trouble));
+    }
+    match trouble {
+        trouble if trouble.is_empty() => Ok(()),
+        trouble => Err(Failure::Check(format!("{}: {trouble}", arguments.image.image.display()))),
     }
 }
 
 /// The first signal unmounts, a second one ends the process at once.
-fn unmount_on_signal(unmounter: Unmounter) {
-    stop::at_signal(move || match unmounter.unmount() {
-        Ok(true) => {}
-        Ok(false) => output::message(&format!(
-            "{} is in use: it has no name any more, and goes on until its last user has gone; a second Ctrl-C gives up what was not synced",
-            unmounter.point().display()
-        )),
-        Err(error) => output::message(&format!("cannot unmount {}: {error}", unmounter.point().display())),
+fn unmount_on_signal(unmounter: Arc<OnceLock<Unmounter>>) {
+    let last = Arc::clone(&unmounter);
+    let first = move || {
+        let unmounter = unmounter.wait();
+        match unmounter.unmount() {
+            Ok(true) => {}
+            Ok(false) => output::message(&format!(
+                "{} is in use: it has no name any more, and goes on until its last user has gone; a second Ctrl-C gives up what was not synced",
+                unmounter.point().display()
+            )),
+            Err(error) => output::message(&format!("cannot unmount {}: {error}", unmounter.point().display())),
+        }
+    };
+    stop::at_signal(first, move || {
+        // No mount is left behind that nobody answers.
+        let _ = last.get().map(Unmounter::detach);
     });
 }
 
@@ -129,8 +155,9 @@ fn unmount_on_signal(unmounter: Unmounter) {
 fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     let owner = (arguments.uid.is_some() || arguments.gid.is_some())
         .then_some(Owner { uid: arguments.uid, gid: arguments.gid });
-    let options = Options { read_only: !arguments.rw, owner, ..Options::default() };
-    if !arguments.rw {
+    let writing = arguments.rw || arguments.image.overlay.is_some();
+    let options = Options { read_only: !writing, owner, ..Options::default() };
+    if !writing {
         let image = images::open(&arguments.image)?;
         return Ok((Mounted::Reading(Box::new(image)), Options { threads: THREADS, ..options }));
     }

@@ -131,27 +131,10 @@ pub struct Single<'a> {
 
 /// The stack that the options describe: on a chip with a translation layer, unless the file system works on flash itself, or in memory.
 pub fn single(options: &Single<'_>) -> Result<StackSpec, Failure> {
-    let Single { fs, device, .. } = options;
-    let ftl = match (options.ftl, device) {
-        (Some(name), _) => FtlSpec::kind(name).map_err(input("--ftl"))?,
-        (None, DeviceSpec::Ram { .. }) => FtlSpec::None,
-        (None, _) if fs.is_on_flash() => FtlSpec::None,
-        (None, _) => FtlSpec::default(),
-    };
-    let stack = StackSpec { device: device.clone(), ftl, fs: fs.clone() };
-    let plain = Table::try_from(&stack).map_err(|error| Failure::Input(format!("stack: {error}")))?;
-    let mut whole = Table::from_iter([("stack".to_string(), Value::Table(plain))]);
-    for text in options.settings {
-        let (key, value) =
-            nandkit_lab::parse_setting(text).map_err(|error| Failure::Input(format!("--set: {error}")))?;
-        nandkit_lab::set(&mut whole, &key, value).map_err(|error| Failure::Input(format!("--set: {error}")))?;
-    }
-    let table = match whole.remove("stack") {
-        Some(Value::Table(table)) if whole.is_empty() => table,
-        _ => return Err(Failure::Input("--set: expected keys that begin with stack.".to_string())),
-    };
-    let told = |error: toml::de::Error| Failure::Input(format!("stack: {}", suggest::explain(error.message())));
-    let spec: StackSpec = table.try_into().map_err(told)?;
-    spec.check().map_err(|error| Failure::Input(error.to_string()))?;
-    Ok(spec)
+    let Single { fs, device, ftl, settings } = options;
+    nandkit_lab::single_stack(device.clone(), *ftl, fs.clone(), settings).map_err(|error| match error.at {
+        // What was said by an option of that name.
+        "ftl" | "set" => Failure::Input(format!("--{}: {}", error.at, error.detail)),
+        _ => Failure::Input(error.to_string()),
+    })
 }

@@ -4,14 +4,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
 use crate::failure::Failure;
+
+/// What asks a process to end.
+const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// Calls `handle` for each of these signals, in a thread of its own. A signal that whoever started this process had ignored, as nohup has SIGHUP, stays ignored.
+/// Where no handler can be set, a signal ends the process at once: no less safe, since what was flushed is there.
+pub fn at_signals(signals: &[i32], mut handle: impl FnMut(i32) + Send + 'static) {
+    let wanted: Vec<i32> = signals.iter().copied().filter(|signal| !is_ignored(*signal)).collect();
+    if let Ok(mut arriving) = Signals::new(wanted) {
+        std::thread::spawn(move || arriving.forever().for_each(&mut handle));
+    }
+}
+
+/// Whether a signal was ignored from the start (proc_pid_status(5)).
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    u32::try_from(signal - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 1)
+}
 
 /// Becomes true at the first signal; a second one ends the process with exit status 130.
 pub fn on_signal() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    // Without a handler a signal ends the process at once: no less safe, since what was flushed is there, and results are whole after every record.
-    let _ = ctrlc::set_handler(move || {
+    at_signals(&ENDS, move |_| {
         if flag.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
@@ -19,13 +41,15 @@ pub fn on_signal() -> Arc<AtomicBool> {
     stop
 }
 
-/// Calls `first` at the first signal, in a thread of its own; a second one ends the process with exit status 130.
-pub fn at_signal(first: impl FnOnce() + Send + 'static) {
+/// Calls `first` at the first signal, in a thread of its own; a second one calls `last`, and ends the process with exit status 130.
+pub fn at_signal(first: impl FnOnce() + Send + 'static, last: impl Fn() + Send + 'static) {
     let mut first = Some(first);
-    // Without a handler a signal ends the process at once.
-    let _ = ctrlc::set_handler(move || match first.take() {
+    at_signals(&ENDS, move |_| match first.take() {
         Some(first) => drop(std::thread::spawn(first)),
-        None => std::process::exit(130),
+        None => {
+            last();
+            std::process::exit(130)
+        }
     });
 }
 
@@ -46,8 +70,7 @@ impl Unfinished {
         // Ctrl-C waits for this lock while something is made or finished.
         let mut held = undo.lock().unwrap_or_else(PoisonError::into_inner);
         let (flag, action) = (Arc::clone(&stopped), Arc::clone(&undo));
-        // Without a handler Ctrl-C ends the process at once, and leaves what is there: no reason not to begin.
-        let _ = ctrlc::set_handler(move || {
+        at_signals(&ENDS, move |_| {
             flag.store(true, Ordering::Relaxed);
             let mut action = action.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(undo) = action.take() {

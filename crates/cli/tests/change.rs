@@ -285,3 +285,27 @@ fn a_nearly_full_image_takes_a_file_again_and_again() {
     succeeds(path, &["put", "i", "more", "/more", "--compress", "none"]);
     succeeds(path, &["check", "i"]);
 }
+
+/// A limit on the size of files, beyond which a write ends the process, stands in for kill -9 in the middle.
+#[test]
+fn what_a_killed_command_leaves_goes_with_the_next_one() {
+    let directory = with_trees();
+    let path = directory.path();
+    succeeds(path, &["mkfs", "jffs2", "--from", "tree", "-e", "16K", "--size", "2M", "v.img"]);
+    let before = fs::read(path.join("v.img")).expect("reads");
+    let names = || {
+        let entries = fs::read_dir(path).expect("reads").map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    };
+    let usual = names();
+    let command = format!("ulimit -f 100; exec {} mkdir v.img /new", env!("CARGO_BIN_EXE_nandkit"));
+    let output = Command::new("sh").args(["-c", &command]).current_dir(path).output().expect("sh runs");
+    assert_eq!(output.status.code(), None, "a signal ends it: {}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(names(), [&[".v.img.nandkit-new".to_owned()], &usual[..]].concat());
+    assert!(fs::read(path.join("v.img")).expect("reads") == before);
+    succeeds(path, &["mkdir", "v.img", "/new"]);
+    assert_eq!(names(), usual);
+    assert_eq!(succeeds(path, &["ls", "v.img", "/"]).lines().filter(|line| *line == "new").count(), 1);
+}

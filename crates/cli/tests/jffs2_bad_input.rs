@@ -205,3 +205,54 @@ fn a_dump_of_regions_is_no_volume_and_a_region_almost_named_is_offered() {
     assert_eq!(plain["image"], "jffs2");
     refused(path, &["ls", "dump", "--region", "rotfs"], &["rotfs", "did you mean 'rootfs'?"]);
 }
+
+#[test]
+fn slips_that_stop_no_image_are_told_with_their_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir_all(path.join("tree/d")).expect("directories");
+    for name in ["kept", "d/out", "old", "older\nby far"] {
+        fs::write(path.join("tree").join(name), "x").expect("a file");
+    }
+    let touch = "touch -d '1960-01-02 03:04:05 UTC' tree/old tree/older*; tar cf tree.tar -C tree .";
+    assert!(
+        std::process::Command::new("sh").args(["-c", touch]).current_dir(path).status().expect("sh runs").success()
+    );
+    for from in ["tree", "tree.tar"] {
+        let arguments = ["mkfs", "jffs2", "--from", from, "--exclude", "/d/out", "--exclude", "nope", "--force", "i"];
+        let outcome = nandkit(path, &arguments);
+        assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+        let lines: Vec<&str> = outcome.stderr.lines().collect();
+        let [excluded, times] = lines[..] else { panic!("{}", outcome.stderr) };
+        assert!(excluded.contains("--exclude nope: nothing of this path is in the tree"), "{excluded}");
+        assert!(
+            times.contains("the times of 2 files, first that of /old, 1960-01-02 03:04:05, lie before 1970"),
+            "{times}"
+        );
+    }
+    let outcome = nandkit(path, &["mkfs", "jffs2", "--from", "tree", "--exclude", "old", "--force", "i"]);
+    assert!(
+        outcome.stderr.contains(r"the time of /older\nby far, 1960-01-02 03:04:05, lies before 1970"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn slips_in_tables_and_options_are_refused_and_messages_are_lines() {
+    let directory = with_tree();
+    let path = directory.path();
+    fs::write(path.join("table"), "/dev d 755 0 0\n/dev/x c 600 0 0 1 2\n/nodir/x c 600 0 0 1 2\n").expect("writes");
+    let mkfs = ["mkfs", "jffs2", "--from", "tree", "--device-table", "table", "i"];
+    refused(path, &mkfs, &["line 3", "no parent directory: /nodir", "\"/nodir d 755 0 0\""]);
+    succeeds(path, &["mkfs", "jffs2", "--from", "tree", "i"]);
+    refused(path, &["cat", "i", "/file-1", "--version", "1", "--json"], &["--json", "--version"]);
+    let odd = "/no\nsuch/file";
+    for arguments in
+        [vec!["ls", "i", odd], vec!["cat", "i", odd], vec!["get", "i", odd], vec!["extract", "i", "o", "--path", odd]]
+    {
+        refused(path, &arguments, &[r"no\nsuch"]);
+        let lines = nandkit(path, &arguments).stderr.lines().count();
+        assert_eq!(lines, 1, "{arguments:?}");
+    }
+}

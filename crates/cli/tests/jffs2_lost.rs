@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use common::jffs2::{append, bare_node, blocks, dirent, inode_node};
+use common::jffs2::{append, bare_node, blocks, deletion, dirent, inode_node, set_mode};
 use common::{nandkit, succeeds};
 
 const ERASE_SIZE: usize = 16 << 10;
@@ -80,6 +80,76 @@ fn all_that_read_tell_of_names_whose_directory_is_gone() {
     assert_eq!(succeeds(path, &["ls", "r.img", &format!("/{shared}")]), "x0\nx1\nx2\n");
 }
 
+/// An image of these nodes and of the file `ok`.
+fn image_with(path: &Path, nodes: impl IntoIterator<Item = Vec<u8>>) {
+    let ok = [dirent(1, 50, 50, 8, b"ok"), inode_node(50, 1, 5, 0, b"sound")];
+    fs::write(path.join("c.img"), blocks(ERASE_SIZE, nodes.into_iter().chain(ok))).expect("writes");
+}
+
+#[test]
+fn all_that_read_tell_of_names_and_inodes_that_contradict_each_other_and_none_changes_them() {
+    let file = || inode_node(2, 1, 1, 0, b"x");
+    let below = || [dirent(2, 1, 3, 8, b"f"), inode_node(3, 1, 8, 0, b"precious")].into_iter();
+    let link = || {
+        let mut node = inode_node(2, 1, 2, 0, b"/x");
+        set_mode(&mut node, 0o120_777);
+        node
+    };
+    let cases: [(&str, Vec<Vec<u8>>, &str); 4] = [
+        (
+            "in a file",
+            [dirent(1, 1, 2, 8, b"l"), file()].into_iter().chain(below()).collect(),
+            "which is a file; expected a directory",
+        ),
+        (
+            "in a link",
+            [dirent(1, 1, 2, 10, b"l"), link()].into_iter().chain(below()).collect(),
+            "which is a link; expected a directory",
+        ),
+        ("of another type", vec![dirent(1, 1, 2, 4, b"l"), file()], "the inode itself that it is a file"),
+        (
+            "the root",
+            vec![inode_node(1, 1, 5, 0, b"hello"), dirent(1, 1, 2, 8, b"l"), file()],
+            "the root says that it is a file",
+        ),
+    ];
+    for (name, nodes, words) in cases {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        image_with(path, nodes);
+        let before = fs::read(path.join("c.img")).expect("reads");
+        let erase_size = ERASE_SIZE.to_string();
+        for arguments in
+            [&["ls", "c.img"][..], &["ls", "-R", "c.img"], &["extract", "c.img", "out"], &["check", "c.img"]]
+        {
+            let outcome = nandkit(path, arguments);
+            let told = outcome.stdout + &outcome.stderr;
+            assert_eq!(outcome.status, Some(1), "{name}: {arguments:?}: {told}");
+            assert!(told.contains(words), "{name}: {arguments:?}: {told}");
+        }
+        assert_eq!(fs::read(path.join("out/ok")).expect("the sound file"), b"sound", "{name}");
+        for arguments in [
+            &["rm", "c.img", "/ok", "--erase-size", &erase_size][..],
+            &["mkdir", "c.img", "/n", "--erase-size", &erase_size],
+        ] {
+            let outcome = nandkit(path, arguments);
+            assert_eq!(outcome.status, Some(1), "{name}: {arguments:?}: {}", outcome.stderr);
+            assert!(outcome.stderr.contains("nothing was changed"), "{name}: {}", outcome.stderr);
+        }
+        assert!(fs::read(path.join("c.img")).expect("reads") == before, "{name}");
+        // The repaired image has what the repair says, and nothing is wrong with it.
+        let outcome = nandkit(path, &["check", "c.img", "--repair", "r.img"]);
+        assert_eq!(outcome.status, Some(1), "{name}: {}", outcome.stderr);
+        succeeds(path, &["check", "r.img"]);
+        succeeds(path, &["extract", "r.img", "again"]);
+        for line in outcome.stdout.lines().filter(|line| line.contains("is there now")) {
+            let placed = line.rsplit_once("(/").expect("a path").1.trim_end_matches(')');
+            assert!(path.join("again").join(placed).exists(), "{name}: {line}");
+        }
+        assert_eq!(fs::read(path.join("again/ok")).expect("the sound file"), b"sound", "{name}");
+    }
+}
+
 #[test]
 fn a_write_that_was_cut_off_at_the_end_of_a_block_is_told_by_nobody() {
     let directory = with_image();
@@ -113,7 +183,48 @@ fn directories_deeper_than_anybody_enters_are_told_by_check_as_well() {
         let outcome = nandkit(path, arguments);
         assert_eq!(outcome.status, Some(1), "{arguments:?}: {}", outcome.stderr);
         let told = outcome.stdout + &outcome.stderr;
-        assert!(told.contains("deep"), "{arguments:?}: {told}");
+        assert!(told.contains("directories") && told.contains("deep"), "{arguments:?}: {told}");
+        // It is nothing wrong with the image.
+        assert!(!told.contains("Corrupt") && !told.contains("damaged:"), "{arguments:?}: {told}");
+    }
+}
+
+/// Paths of half a megabyte, thousands of times: what is told of them fits in memory, and names each inode.
+#[test]
+fn findings_and_deleted_names_in_the_deepest_directory_fit_in_memory() {
+    const DEPTH: u32 = 2000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let deep = || {
+        let name = [b'd'; 250];
+        (1..=DEPTH).flat_map(move |inode| [dirent(inode, 1, inode + 1, 4, &name), bare_node(inode + 1, 0o040_755, 0)])
+    };
+    let last = DEPTH + 1;
+    // Names of another type than their inodes.
+    let files = |kind: u8| {
+        (0..2000_u32).flat_map(move |number| {
+            let name = format!("f{number}");
+            [
+                dirent(last, number + 1, 10_000 + number, kind, name.as_bytes()),
+                inode_node(10_000 + number, 1, 1, 0, b"x"),
+            ]
+        })
+    };
+    let gone = (0..2000_u32).map(|number| deletion(last, number + 10_001, format!("f{number}").as_bytes()));
+    fs::write(path.join("found.img"), blocks(ERASE_SIZE, deep().chain(files(4)))).expect("writes");
+    fs::write(path.join("gone.img"), blocks(ERASE_SIZE, deep().chain(files(8)).chain(gone))).expect("writes");
+    let nandkit = env!("CARGO_BIN_EXE_nandkit");
+    let limited = |command: &str| run(path, &format!("ulimit -v 1500000; exec {nandkit} {command}"));
+    for (command, status, first, last) in [
+        ("check found.img > told", 1, "inode 10000: ", "(/.../f1999)"),
+        ("check --json found.img > told", 1, "inode 10000: ", "\"/.../f1999\""),
+        ("extract found.img --to-tar out.tar > told", 1, "", ""),
+        ("ls --deleted gone.img > told", 0, "inode 10000", "<inode 2001>/f1999 (inode 11999)"),
+    ] {
+        let (found, told) = limited(command);
+        assert_eq!(found, Some(status), "{command}: {}", told.chars().take(500).collect::<String>());
+        let told = fs::read_to_string(path.join("told")).expect("reads");
+        assert!(told.contains(first) && told.contains(last), "{command}");
     }
 }
 
@@ -131,6 +242,30 @@ fn mkfs_waits_for_nobody_and_replaces_no_image_that_is_in_use() {
     drop(held);
     succeeds(path, &["mkfs", "jffs2", "--from", "tree", "--force", "v.img"]);
     assert!(fs::read(path.join("v.img")).expect("reads") != before);
+}
+
+/// 60 GiB of holes, of which nobody reads a byte, and a piece in the middle of one.
+#[test]
+fn holes_of_any_size_cost_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let size = i32::MAX.unsigned_abs();
+    let holes = (0..30_u32).flat_map(|number| {
+        let name = format!("f{number}");
+        [bare_node(number + 10, 0o100_600, size), dirent(1, number + 1, number + 10, 8, name.as_bytes())]
+    });
+    let piece = inode_node(10, 2, size, 2_000_000_000, b"piece");
+    fs::write(path.join("h.img"), blocks(ERASE_SIZE, holes.chain([piece]))).expect("writes");
+    succeeds(path, &["extract", "h.img", "out"]);
+    succeeds(path, &["get", "h.img", "/f0", "f0"]);
+    succeeds(path, &["mkfs", "jffs2", "--from", "out", "again.img"]);
+    let get = format!("{} get again.img /f0 - | tail -c +2000000000 | head -c 7", env!("CARGO_BIN_EXE_nandkit"));
+    let output = Command::new("sh").args(["-c", &get]).current_dir(path).output().expect("sh runs");
+    assert_eq!(output.stdout, b"\0piece\0");
+    for (file, blocks) in [("out/f0", 8), ("f0", 8), ("out/f29", 0)] {
+        let found = fs::metadata(path.join(file)).expect("a file");
+        assert_eq!((found.len(), found.blocks()), (size.into(), blocks), "{file}");
+    }
 }
 
 #[test]

@@ -295,7 +295,13 @@ fn what_was_synced_outlives_a_killed_process() {
         mount.signal("KILL");
         let point = mount.point.clone();
         assert_eq!(mount.wait(), None, "it was killed");
-        run(path, "umount mnt");
+        let refused = nandkit(path, &["mount", "i", "mnt"]);
+        assert_eq!(refused.status, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains("nandkit doctor --clean"), "{}", refused.stderr);
+        let shown = point.canonicalize().unwrap_or_else(|_| point.clone()).display().to_string();
+        assert!(succeeds(path, &["doctor"]).contains(&format!("{shown}: a mount of process")));
+        assert!(succeeds(path, &["doctor", "--clean"]).contains("which has gone; removed"));
+        assert!(!succeeds(path, &["doctor", "--json"]).contains(&shown) && fs::read_dir(&point).is_ok());
         let outcome = nandkit(path, &["check", "i"]);
         let told = format!("{}{}", outcome.stdout, outcome.stderr);
         // FAT has a mark for it, and nothing else is wrong.

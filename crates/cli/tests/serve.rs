@@ -108,6 +108,42 @@ fn other_peoples_clients_get_back_what_they_wrote() {
 }
 
 #[test]
+fn clients_are_told_what_holds_nothing() {
+    for stack in STACKS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let serving = Serving::start(path, stack);
+        let uri = &*serving.uri;
+        judge(
+            path,
+            "qemu-io",
+            &["-f", "raw", "-c", "write -P 5 4M 1M", "-c", "discard 4608k 128k", "-c", "flush", uri],
+        );
+        let map = judge(path, "nbdinfo", &["--map", uri]);
+        let parts: Vec<(u64, u64, bool)> = map
+            .lines()
+            .map(|line| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                (words[0].parse().unwrap(), words[1].parse().unwrap(), words[3] == "data")
+            })
+            .collect();
+        let holds = |at: u64| parts.iter().find(|(start, length, _)| (*start..start + length).contains(&at)).unwrap().2;
+        for (at, expected) in [
+            (0, false),
+            ((4 << 20) - 1, false),
+            (4 << 20, true),
+            (4608 << 10, false),
+            ((5 << 20) - 1, true),
+            (5 << 20, false),
+        ] {
+            assert_eq!(holds(at), expected, "{stack:?}, byte {at}: {map}");
+        }
+        assert!(parts.windows(2).all(|two| two[0].0 + two[0].1 == two[1].0), "{map}");
+        assert_eq!(serving.end(), Some(0));
+    }
+}
+
+#[test]
 fn fio_verifies_several_clients_on_one_device() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nandkit_block::BlockDevice;
 use nandkit_units::{Clock, Payload, ReadInto};
 use nandkit_vfs::{
-    AttributeChange, Attributes, Changes, DirectoryEntry, Features, FileSystem, InodeNumber, NewNode, OpenFiles,
-    RenameFlags, Result, VolumeStatus,
+    AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileSystem, InodeNumber, NewNode,
+    OpenFiles, RenameFlags, Result, VolumeStatus,
 };
 
 use crate::bpb::Geometry;
@@ -198,6 +198,8 @@ impl<D: BlockDevice> Changes for Fat<D> {
     }
 
     fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
+        // Whoever asks for durability is told that there is none, not that the volume is read-only.
+        self.volume_mut().expect_whole(ErrorKind::Device)?;
         self.volume_mut().change(|volume| {
             if let Some(inode) = inode {
                 volume.inode(inode.0)?;

@@ -108,7 +108,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(Attributes {
             inode: InodeNumber(number),
             kind: inode.kind(),
-            mode: write | if directory { 0o555 } else { 0o444 },
+            // As Linux's vfat shows it with the usual umask: what the format does not hold is allowed, so that programs on a card can be run.
+            mode: write | 0o555,
             links: u32::from(inode.linked),
             uid: 0,
             gid: 0,

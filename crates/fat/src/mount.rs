@@ -218,11 +218,12 @@ impl<D: BlockDevice> Volume<D> {
         self.sectors.flush()
     }
 
-    /// Makes everything durable and says on the medium that the volume is whole.
+    /// Makes everything durable and says on the medium that the volume is whole. Errors: a change that an error left in its middle: nothing is written then.
     pub fn unmount(&mut self) -> Result<()> {
         if self.options.read_only {
             return Ok(());
         }
+        self.expect_whole(ErrorKind::Device)?;
         let mut nameless: Vec<u64> =
             self.inodes.iter().filter(|(_, inode)| !inode.linked).map(|(&number, _)| number).collect();
         // In a fixed order: what is written must not depend on a hash.

@@ -95,6 +95,8 @@ pub struct Sectors<D> {
     cause: Option<Cause>,
     /// Data went to the device on which the metadata of this batch relies.
     data_first: bool,
+    /// How often the batch was changed, ever.
+    changes_made: u64,
 }
 
 impl<D: BlockDevice> Sectors<D> {
@@ -113,6 +115,7 @@ impl<D: BlockDevice> Sectors<D> {
             barriers,
             cause: None,
             data_first: false,
+            changes_made: 0,
         }
     }
 
@@ -271,12 +274,14 @@ impl<D: BlockDevice> Sectors<D> {
     /// Adds a change to the batch; one at the same place is replaced.
     pub fn patch(&mut self, lba: u64, patch: Patch) -> Result<()> {
         self.pending(lba)?.set(patch);
+        self.changes_made += 1;
         Ok(())
     }
 
     /// Takes a change back: the bytes are again what the medium has. `high_half` where the change begins with the high half of its first byte.
     pub fn unpatch(&mut self, lba: u64, offset: u32, high_half: bool) {
         let Some(pending) = self.pending.get_mut(&lba) else { return };
+        self.changes_made += 1;
         pending.unset((offset, high_half));
         if pending.phases() == 0
             && let Some(pending) = self.pending.remove(&lba)
@@ -290,11 +295,13 @@ impl<D: BlockDevice> Sectors<D> {
         let zeroes = || vec![0; self.size as usize].into_boxed_slice();
         let pending = Pending { base: zeroes(), current: zeroes(), patches: Vec::new(), fresh: true };
         self.pending.insert(lba, pending);
+        self.changes_made += 1;
         self.clean.remove_range(lba, 1);
     }
 
     /// Forgets what waits for sectors that become free. Marks stay: they tell which of two entries of a moved file goes.
     pub fn discard(&mut self, lba: u64, count: u64) {
+        self.changes_made += 1;
         let end = lba.saturating_add(count);
         let waiting: Vec<u64> = self.data.range(lba..end).map(|(&at, _)| at).collect();
         for at in waiting {
@@ -375,6 +382,11 @@ impl<D: BlockDevice> Sectors<D> {
             }
             (Some(Data::Bytes(bytes)), ReadInto::Bytes(into)) => copy_out(bytes, lba, 0, into),
         }
+    }
+
+    /// How often metadata of the batch was changed, ever: an operation during which this stays the same has changed nothing.
+    pub fn changes_made(&self) -> u64 {
+        self.changes_made
     }
 
     /// Whether a commit would write anything.

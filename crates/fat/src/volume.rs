@@ -53,15 +53,24 @@ impl<D: BlockDevice> Volume<D> {
         Timestamp(i64::try_from(self.sectors.clock().unix_ns()).unwrap_or(i64::MAX))
     }
 
-    /// Runs a change and ends it as the cache's write-back rule wants. After a device error in its middle the volume takes no more changes.
+    /// Refuses to go on after a change that was left in its middle. Errors: of the kind that is asked for.
+    pub fn expect_whole(&self, kind: ErrorKind) -> Result<()> {
+        match &self.broken {
+            None => Ok(()),
+            Some(why) => {
+                let detail = format!("an earlier error left a change unfinished ({why}); mount again to repair");
+                Err(FsError::new(kind, detail))
+            }
+        }
+    }
+
+    /// Runs a change and ends it as the cache's write-back rule wants. After an error in its middle the volume takes no more changes.
     pub fn change<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         if self.options.read_only {
             return Err(FsError::new(ErrorKind::ReadOnly, "mounted for reading only"));
         }
-        if let Some(why) = &self.broken {
-            let detail = format!("an earlier error left a change unfinished ({why}); mount again to repair");
-            return Err(FsError::new(ErrorKind::ReadOnly, detail));
-        }
+        self.expect_whole(ErrorKind::ReadOnly)?;
+        let before = self.sectors.changes_made();
         let result = operation(self);
         let result = match result {
             Ok(value) => self.write_back().map(|()| value),
@@ -69,7 +78,7 @@ impl<D: BlockDevice> Volume<D> {
         };
         if let Err(error) = &result
             && matches!(error.kind, ErrorKind::Device | ErrorKind::Corrupt)
-            && self.sectors.has_changes()
+            && self.sectors.changes_made() != before
         {
             self.broken = Some(error.to_string());
         }

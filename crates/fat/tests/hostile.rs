@@ -259,3 +259,82 @@ fn a_size_beyond_the_chain_ends_the_content_with_the_chain() {
     let error = read(6 * 2048 + 1).unwrap_err();
     assert!(error.kind == ErrorKind::Corrupt && error.detail.contains("ends after 6 clusters"), "{error}");
 }
+
+#[test]
+fn a_change_that_fails_before_it_changed_anything_leaves_the_volume_writable() {
+    let mut fat = mount(filled(FatKind::Fat16), WRITE_BACK);
+    let root = fat.root();
+    let victim = fat.lookup(root, b"file number 11 at depth 0").unwrap();
+    let bytes = fat.stat(victim).unwrap().size;
+    assert!(bytes > 4096, "the file has a chain");
+    let geometry = fat.geometry().clone();
+    let mut device = {
+        fat.unmount().unwrap();
+        fat.into_device()
+    };
+    // Every link of every chain leads to itself: the files end nowhere.
+    let mut entries = Vec::new();
+    for cluster in 2..u64::from(geometry.clusters) + 2 {
+        let at = geometry.fat_start(0) + 2 * cluster;
+        let found = u16::from_le_bytes(read_sector(&device, at / 512)[(at % 512) as usize..][..2].try_into().unwrap());
+        if found != 0 && found < 0xFFF0 {
+            entries.push((at, cluster as u16));
+        }
+    }
+    for (at, cluster) in entries {
+        edit(&mut device, at, &cluster.to_le_bytes());
+    }
+    let mut fat = mount(device, WRITE_BACK);
+    // What waits already is not of the operation that fails.
+    fat.changes().unwrap().create(root, b"before it", &NewNode::FILE).unwrap();
+    let error = fat.changes().unwrap().remove(root, b"file number 11 at depth 0").unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Corrupt);
+    let file = fat.changes().unwrap().create(root, b"after it", &NewNode::FILE).unwrap();
+    write_all(&mut fat, file, 0, b"written");
+    fat.changes().unwrap().sync(None).unwrap();
+    fat.unmount().unwrap();
+}
+
+#[test]
+fn after_a_failed_commit_nothing_is_written_and_the_volume_stays_marked_as_in_use() {
+    use nandkit_block::Operation;
+    use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
+    let mut failures = 0;
+    for nth in 1..40 {
+        let fault =
+            DeviceFault::new(Operation::Write, DeviceFaultWhen::Nth(nth), nandkit_block::ErrorKind::Io).times(1);
+        let device = FaultDevice::new(filled(FatKind::Fat16), vec![fault]);
+        let mut fat = mount(device, WRITE_BACK);
+        let root = fat.root();
+        let file = fat.changes().unwrap().create(root, b"a new file", &NewNode::FILE);
+        let Ok(file) = file else { continue };
+        write_all(&mut fat, file, 0, &[7; 3000]);
+        fat.changes().unwrap().rename((root, b"a new file"), (root, b"its other name"), Default::default()).ok();
+        if fat.changes().unwrap().sync(None).is_ok() {
+            continue;
+        }
+        let again = fat.changes().unwrap().sync(None);
+        if again.is_ok() {
+            // It struck before anything of the batch was written, and the batch was written whole now.
+            continue;
+        }
+        failures += 1;
+        assert_eq!(again.unwrap_err().kind, ErrorKind::Device);
+        assert_eq!(
+            fat.changes().unwrap().create(root, b"another", &NewNode::FILE).unwrap_err().kind,
+            ErrorKind::ReadOnly
+        );
+        let before = fat.with_device(read_all);
+        assert_eq!(fat.unmount().unwrap_err().kind, ErrorKind::Device);
+        assert!(fat.with_device(read_all) == before, "the end wrote something");
+        let mut torn = fat.into_device().into_inner();
+        assert!(mount(&mut torn, WRITE_BACK).recovery().is_some(), "fault {nth}: the volume says that it is whole");
+    }
+    assert!(failures > 3, "{failures}");
+}
+
+fn read_all<D: BlockDevice>(device: &D) -> Vec<u8> {
+    let mut bytes = vec![0; device.geometry().capacity() as usize];
+    device.read(&Context::default(), Lba(0), ReadInto::Bytes(&mut bytes)).unwrap();
+    bytes
+}

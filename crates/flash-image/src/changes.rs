@@ -20,6 +20,11 @@ impl PageImage {
         Self { bytes: vec![0xFF; page_size + oob_size as usize].into(), page_size }
     }
 
+    /// Bytes of data and OOB.
+    pub fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     pub fn data(&self) -> &[u8] {
         self.bytes.get(..self.page_size).unwrap_or(&[])
     }
@@ -46,6 +51,8 @@ pub(crate) struct BlockChange {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub blocks: BTreeMap<u32, BlockChange>,
+    /// Bytes of all changed pages.
+    pub held_bytes: u64,
 }
 
 /// What a changed page is now.
@@ -77,7 +84,20 @@ impl Changes {
     pub fn erase(&mut self, block: BlockIndex) {
         let change = self.blocks.entry(block.0).or_default();
         change.erased = true;
+        let dropped: u64 = change.pages.values().map(PageImage::len).sum();
         change.pages.clear();
+        self.held_bytes -= dropped;
+    }
+
+    /// The changed page, which `make` makes where there is none yet.
+    pub fn page_mut(&mut self, at: PageAddress, make: impl FnOnce() -> PageImage) -> &mut PageImage {
+        let held = &mut self.held_bytes;
+        let pages = &mut self.blocks.entry(at.block.0).or_default().pages;
+        pages.entry(at.page).or_insert_with(|| {
+            let page = make();
+            *held += page.len();
+            page
+        })
     }
 
     /// The pieces of the files that change, in an order in which later ones win. `lengths`: of the image and of the OOB file.

@@ -1,26 +1,9 @@
-//! Which layout an image has: enumerates the plausible ones, lets file systems score them, ranks, and says why.
+//! Which layouts an image may have: the plausible ones, ranked by what its length and its marks alone say, and why. What its content says is weighed where formats are known.
 
-use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, FlashGeometry};
 
 use crate::bytes::is_erased;
-use crate::image::Image;
 use crate::layout::{ImageLayout, OobPlacement};
-
-/// What a scorer found with one layout.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Score {
-    /// 0: no trace of the format. 1000: as sure as the format allows. Between: the share of what was looked at that fits.
-    pub points: u32,
-    /// What speaks for it, a sentence each: "node headers with right CRC at 64 of 64 block starts".
-    pub evidence: Vec<String>,
-    /// What follows for opening it, a sentence each: "big-endian", "holds a summary per block".
-    pub notes: Vec<String>,
-    /// The byte order, where the format has two.
-    pub byte_order: Option<ByteOrder>,
-    /// The erase block size that the content itself tells, where it does.
-    pub block_size: Option<u32>,
-}
 
 /// The order of bytes in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,16 +12,6 @@ pub enum ByteOrder {
     Little,
     /// Most significant first.
     Big,
-}
-
-/// A format that knows its own traces.
-pub trait Scorer {
-    /// The format's name: `jffs2`.
-    fn name(&self) -> &'static str;
-
-    /// How well the device's content fits the format. Called for some forty layouts of one image, so it is to look at a bounded number of blocks ([`sample_blocks`]), whatever the
-    /// size of the device. Must not panic on any content.
-    fn score(&self, device: &dyn Flash, layout: &ImageLayout) -> Score;
 }
 
 /// A plausible layout, before any format was asked.
@@ -50,21 +23,6 @@ pub struct Candidate {
     pub points: u32,
     /// What speaks for it.
     pub evidence: Vec<String>,
-}
-
-/// A layout and a format that fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Match {
-    /// The format's name.
-    pub format: &'static str,
-    /// The layout.
-    pub layout: ImageLayout,
-    /// The sum of the format's points and the layout's own.
-    pub points: u32,
-    /// What the format found.
-    pub score: Score,
-    /// Everything that speaks for it, a sentence each.
-    pub why: Vec<String>,
 }
 
 /// Pages of parts in use: data bytes, OOB bytes, and the blocks that come with them. Sources: the tables and ID decoders of Linux
@@ -162,29 +120,6 @@ impl Marks {
         }
         (140 * self.erased.saturating_sub(self.erased_before) / self.sampled) as u32
     }
-}
-
-/// Asks every format about every candidate. What nothing speaks for is left out; the best comes first, of equals the candidate that came first. Cost: a device without a copy per candidate,
-/// and what the scorers do.
-pub fn score(image: &Image, candidates: &[Candidate], scorers: &[&dyn Scorer]) -> Vec<Match> {
-    let mut matches = Vec::new();
-    for candidate in candidates {
-        let Ok(device) = image.view(candidate.layout.clone()) else { continue };
-        for scorer in scorers {
-            let score = scorer.score(&device, &candidate.layout);
-            if score.points > 0 {
-                matches.push(join(scorer.name(), candidate, score));
-            }
-        }
-    }
-    matches.sort_by_key(|found| std::cmp::Reverse(found.points));
-    matches
-}
-
-fn join(format: &'static str, candidate: &Candidate, score: Score) -> Match {
-    let why = score.evidence.iter().chain(&candidate.evidence).cloned().collect();
-    let points = candidate.points.saturating_add(score.points);
-    Match { format, layout: candidate.layout.clone(), points, score, why }
 }
 
 /// The layouts of an image by themselves, for an image in which no format is known: the best first.

@@ -13,6 +13,7 @@ use crate::changes::{Changed, Changes, PageImage, Piece};
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::image::Image;
 use crate::layout::{ImageLayout, OobPlacement, Shape};
+use crate::overlay::Overlay;
 use crate::store::Store;
 
 type FlashResult = nandkit_flash::Result<Done>;
@@ -38,9 +39,19 @@ pub struct DumpFlash {
     marked: BTreeSet<u32>,
     table: OnceLock<BadTable>,
     store: Option<Store>,
+    overlay: Option<Overlay>,
     /// Set by a failure that leaves the file in the middle of a sync; the journal is whole then, and the next opening completes it.
     poisoned: bool,
+    /// More bytes of changes than these are not held, but synced; after a sync that failed, so many more.
+    commit_limit: Option<CommitLimit>,
     notes: Vec<String>,
+}
+
+/// When changes are synced that nobody asked to be.
+#[derive(Clone, Copy, Debug)]
+struct CommitLimit {
+    bytes: u64,
+    next: u64,
 }
 
 /// What is to be known about a dump besides its content.
@@ -63,7 +74,7 @@ pub struct DumpInfo {
 impl DumpFlash {
     /// The image as a device with this layout. Errors: `Layout`; `InUse` for an image that is to be changed while a view of it exists.
     pub fn new(image: Image, layout: ImageLayout) -> Result<Self> {
-        let Image { bytes, oob, store, access, notes } = image;
+        let Image { bytes, oob, store, overlay, access, notes } = image;
         if access == Access::ReadWrite
             && (Arc::strong_count(&bytes) > 1 || oob.as_ref().is_some_and(|oob| Arc::strong_count(oob) > 1))
         {
@@ -84,9 +95,29 @@ impl DumpFlash {
             marked: BTreeSet::new(),
             table: OnceLock::new(),
             store,
+            overlay,
             poisoned: false,
+            commit_limit: None,
             notes,
         })
+    }
+
+    /// The same device, which syncs by itself once it holds more bytes of changes than these. For layers above to which a sync after any program or erase is no more than a power cut.
+    /// Where such a sync fails, the changes stay in memory, and the next [`Flash::sync`] says why.
+    pub fn with_commit_limit(self, bytes: u64) -> Self {
+        Self { commit_limit: Some(CommitLimit { bytes, next: bytes }), ..self }
+    }
+
+    /// Bytes of the changed pages that are held in memory.
+    pub fn held_bytes(&self) -> u64 {
+        self.changes.held_bytes
+    }
+
+    fn commit_if_due(&mut self) {
+        let held = self.changes.held_bytes;
+        let Some(limit) = self.commit_limit.filter(|limit| held >= limit.next && !self.poisoned) else { return };
+        let next = if self.sync_changes().is_ok() { limit.bytes } else { held.saturating_add(limit.bytes) };
+        self.commit_limit = Some(CommitLimit { next, ..limit });
     }
 
     /// A device over bytes in memory; changes stay there.
@@ -285,8 +316,7 @@ impl DumpFlash {
             self.copy_data(at, 0, data);
             self.copy_oob(at, oob);
         }
-        let block = self.changes.blocks.entry(at.block.0).or_default();
-        block.pages.entry(at.page).or_insert(image)
+        self.changes.page_mut(at, || image)
     }
 
     /// Whether the rules let these bytes be programmed over what is there; nothing changes.
@@ -367,6 +397,21 @@ impl DumpFlash {
     fn sync_changes(&mut self) -> std::result::Result<(), std::io::Error> {
         self.table();
         let lengths = self.lengths();
+        if let Some(overlay) = &mut self.overlay {
+            let pieces = self.changes.pieces(&self.shape, lengths);
+            overlay.write(&pieces, self.bytes.as_slice())?;
+            let Some(bytes) = Arc::get_mut(&mut self.bytes) else {
+                self.apply_in_memory();
+                return Ok(());
+            };
+            pieces.iter().for_each(|piece| bytes.patch(piece));
+            let length = bytes.as_slice().len() as u64;
+            if length > lengths[0] {
+                (self.shape.end, self.shape.tail) = (length, 0);
+            }
+            self.changes = Changes::default();
+            return Ok(());
+        }
         let Some(store) = &mut self.store else {
             self.apply_in_memory();
             return Ok(());
@@ -465,6 +510,7 @@ impl Flash for DumpFlash {
         for (into, byte) in oob.iter_mut().zip(program.oob) {
             *into = *byte;
         }
+        self.commit_if_due();
         Ok(Done::immediately(context))
     }
 

@@ -9,6 +9,7 @@ use crate::bytes::Bytes;
 use crate::dump::DumpFlash;
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::layout::ImageLayout;
+use crate::overlay::Overlay;
 use crate::store::Store;
 
 /// How an image is opened.
@@ -20,17 +21,19 @@ pub struct DumpOptions {
     pub copy: bool,
     /// The file with the OOB, for [`OobPlacement::Separate`](crate::OobPlacement::Separate).
     pub oob_file: Option<PathBuf>,
+    /// A file that takes the changes, and is made where it is not there; the image itself is only read. It holds those of earlier times, which are laid over the image. Not with `oob_file`.
+    pub overlay: Option<PathBuf>,
 }
 
 impl DumpOptions {
     /// For reading, mapped.
     pub const fn read_only() -> Self {
-        Self { access: Access::ReadOnly, copy: false, oob_file: None }
+        Self { access: Access::ReadOnly, copy: false, oob_file: None, overlay: None }
     }
 
     /// For reading and writing, mapped.
     pub const fn read_write() -> Self {
-        Self { access: Access::ReadWrite, copy: false, oob_file: None }
+        Self { access: Access::ReadWrite, copy: false, oob_file: None, overlay: None }
     }
 }
 
@@ -46,6 +49,7 @@ pub struct Image {
     pub(crate) bytes: Arc<Bytes>,
     pub(crate) oob: Option<Arc<Bytes>>,
     pub(crate) store: Option<Store>,
+    pub(crate) overlay: Option<Overlay>,
     pub(crate) access: Access,
     pub(crate) notes: Vec<String>,
 }
@@ -54,9 +58,12 @@ impl Image {
     /// Opens and locks a file (and the OOB file, if one is named).
     ///
     /// A journal beside it, left by a crash, is completed: in the file when it is opened for writing, else in memory only.
-    /// Errors: `Io`, `InUse` (another process writes it, or reads it while this one wants to write), `Empty`, `Corrupt` (a journal that belongs to another image).
+    /// With an overlay the image is only read, and `access` is that to the overlay's changes. Errors: `Io`, `InUse` (another process writes it, or reads it while this one wants to write), `Empty`, `Corrupt` (a journal that belongs to another image).
     pub fn open(path: &Path, options: &DumpOptions) -> Result<Self> {
-        crate::store::open(path, options)
+        match &options.overlay {
+            None => crate::store::open(path, options),
+            Some(overlay) => crate::store::open_over(path, overlay, options),
+        }
     }
 
     /// An image in memory; changes stay there. Errors: `Empty`.
@@ -66,7 +73,7 @@ impl Image {
         }
         let oob = oob.map(|oob| Arc::new(Bytes::Owned(oob)));
         let bytes = Arc::new(Bytes::Owned(bytes));
-        Ok(Self { bytes, oob, store: None, access: Access::ReadWrite, notes: Vec::new() })
+        Ok(Self { bytes, oob, store: None, overlay: None, access: Access::ReadWrite, notes: Vec::new() })
     }
 
     /// Makes an empty journal beside the image and takes it away again, so that a directory in which none can be made is told now and not at the first sync.
@@ -92,6 +99,7 @@ impl Image {
             bytes: Arc::clone(&self.bytes),
             oob: self.oob.clone(),
             store: None,
+            overlay: None,
             access: Access::ReadOnly,
             notes: self.notes.clone(),
         };

@@ -1,8 +1,8 @@
 //! The files of an image: opening, locking, and changing them so that a crash leaves the last sync.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use nandkit_block::{Access, Medium};
@@ -12,7 +12,9 @@ use crate::changes::{Piece, PieceContent};
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::image::{DumpOptions, Image};
 use crate::journal::{self, Journal};
+use crate::journal_file::JournalFile;
 use crate::mmap;
+use crate::overlay::Overlay;
 
 /// How often a file may be replaced between its opening and its lock.
 const REPLACED_MAX: u32 = 16;
@@ -22,41 +24,30 @@ const REPLACED_MAX: u32 = 16;
 pub(crate) struct Store {
     image: File,
     oob: Option<File>,
-    journal_path: PathBuf,
+    journal: JournalFile,
     copy: bool,
-}
-
-/// The journal of an image: `IMAGE.nandkit-journal` beside it, by whatever link it was opened.
-fn journal_path(image: &Path) -> Result<PathBuf> {
-    let image = std::fs::canonicalize(image).map_err(|error| ImageError::io("find the place of", image, error))?;
-    let mut name = image.into_os_string();
-    name.push(".nandkit-journal");
-    Ok(PathBuf::from(name))
 }
 
 /// Opens an image, and completes or forgets a sync that a crash interrupted.
 pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<Image> {
-    let image = open_locked(path, options.access)?;
+    let (image, journal) = open_with_journal(path, options.access)?;
     let oob = options.oob_file.as_deref().map(|path| open_locked(path, options.access)).transpose()?;
-    let mut store = Store { image, oob, journal_path: journal_path(path)?, copy: options.copy };
+    let mut store = Store { image, oob, journal, copy: options.copy };
     let failed = |error| ImageError::io("read", path, error);
     if store.image.len().map_err(failed)? == 0 {
         let detail = format!("{} is empty, expected a flash dump of at least a byte", path.display());
         return Err(ImageError::new(ImageErrorKind::Empty, detail));
     }
     let mut notes = Vec::new();
-    let journal = match std::fs::read(&store.journal_path) {
-        Ok(bytes) => Journal::decode(bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(ImageError::io("read", &store.journal_path, error)),
-    };
+    let journal = store.journal.read().map_err(|error| ImageError::io("read", store.journal.path(), error))?;
+    let journal = journal.and_then(Journal::decode);
     if let Some(journal) = &journal {
         let (image, oob) = store.load(false).map_err(failed)?;
         let sources = [image.as_slice(), oob.as_ref().map_or(&[][..], Bytes::as_slice)];
         if !journal.belongs_to(sources) {
             let detail = format!(
                 "{} is the journal of another image, or {} was changed since by another program: expected the image that the journal was written for, with its OOB file where it has one; remove the journal to go on without",
-                store.journal_path.display(),
+                store.journal.path().display(),
                 path.display()
             );
             return Err(ImageError::new(ImageErrorKind::Corrupt, detail));
@@ -71,7 +62,9 @@ pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<Image> {
                         .map_err(|error| ImageError::io("complete the last sync of", path, error))?;
                     notes.push("a sync that a crash had interrupted was completed".to_owned());
                 }
-                None => store.remove_journal().map_err(|error| ImageError::io("remove", &store.journal_path, error))?,
+                None => {
+                    store.journal.remove().map_err(|error| ImageError::io("remove", store.journal.path(), error))?;
+                }
             }
             store.load(false).map_err(failed)?
         }
@@ -89,12 +82,54 @@ pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<Image> {
             (image, oob)
         }
     };
-    Ok(Image { bytes: Arc::new(bytes), oob: oob.map(Arc::new), store: Some(store), access: options.access, notes })
+    Ok(Image {
+        bytes: Arc::new(bytes),
+        oob: oob.map(Arc::new),
+        store: Some(store),
+        overlay: None,
+        access: options.access,
+        notes,
+    })
+}
+
+/// Opens an image for reading, with the changes of an overlay laid over it, which takes further ones.
+pub(crate) fn open_over(path: &Path, overlay: &Path, options: &DumpOptions) -> Result<Image> {
+    if options.oob_file.is_some() {
+        let detail = "an overlay holds the changes of one file; expected no OOB in a file of its own";
+        return Err(ImageError::new(ImageErrorKind::Layout, detail));
+    }
+    let base = open(path, &DumpOptions { access: Access::ReadOnly, overlay: None, ..options.clone() })?;
+    let overlay = match options.access {
+        Access::ReadWrite => Overlay::open_or_create(overlay, base.bytes.as_slice())?,
+        Access::ReadOnly => Overlay::open_of(overlay, base.bytes.as_slice(), Access::ReadOnly)?,
+    };
+    let failed = |error| ImageError::io("read", path, error);
+    let mut bytes = match (Arc::into_inner(base.bytes), &base.store) {
+        (Some(bytes @ (Bytes::Owned(_) | Bytes::Private(_))), _) => bytes,
+        // Mapped so that what is laid over it stays in memory.
+        (_, Some(store)) => store.load(true).map_err(failed)?.0,
+        (bytes, None) => Bytes::Owned(bytes.map_or_else(Vec::new, |bytes| bytes.as_slice().to_vec())),
+    };
+    bytes.lengthen(overlay.length());
+    overlay
+        .for_each(|offset, found| bytes.patch(&Piece { file: 0, offset, content: PieceContent::Bytes(found) }))
+        .map_err(failed)?;
+    Ok(Image { bytes: Arc::new(bytes), overlay: Some(overlay), access: options.access, ..base })
 }
 
 impl Bytes {
+    /// Makes bytes of our own so long; what is added is erased.
+    pub(crate) fn lengthen(&mut self, length: u64) {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > self.as_slice().len() {
+            let mut longer = self.as_slice().to_vec();
+            longer.resize(length, 0xFF);
+            *self = Self::Owned(longer);
+        }
+    }
+
     /// Lays a piece over bytes that are our own.
-    fn patch(&mut self, piece: &Piece<'_>) {
+    pub(crate) fn patch(&mut self, piece: &Piece<'_>) {
         if let Self::Private(map) = self
             && piece.end() > map.len() as u64
         {
@@ -145,21 +180,7 @@ impl Store {
 
     /// Makes the changes durable beside the image: from here on they happen, whatever else does. `sources`: the files as they are.
     pub fn write_journal(&mut self, pieces: &[Piece<'_>], sources: [&[u8]; 2]) -> io::Result<()> {
-        let path = &self.journal_path;
-        let write = || {
-            let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-            let mut out = io::BufWriter::with_capacity(1 << 20, &file);
-            journal::encode(pieces, sources, &mut out)?;
-            out.flush()?;
-            drop(out);
-            file.sync_all()?;
-            sync_directory(path)
-        };
-        write().map_err(|error| {
-            // What is left of it is no whole journal, and would be forgotten at the next opening.
-            let _ = std::fs::remove_file(path);
-            io::Error::new(error.kind(), format!("cannot write the journal {}: {error}", path.display()))
-        })
+        self.journal.write(&self.image, |mut out| journal::encode(pieces, sources, &mut out))
     }
 
     /// Brings the pieces of a durable journal to their places, and forgets it. May be done again and again.
@@ -181,22 +202,12 @@ impl Store {
         if let Some(oob) = &self.oob {
             oob.sync_all()?;
         }
-        self.remove_journal()
+        self.journal.remove()
     }
 
     /// Makes the journal, with nothing in it, and takes it away.
     pub fn check_journal(&self) -> Result<()> {
-        let path = &self.journal_path;
-        // One that is left behind has no content, and is forgotten at the next opening.
-        let made = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-        made.and_then(|_| self.remove_journal()).map_err(|error| ImageError::io("make", path, error))
-    }
-
-    fn remove_journal(&self) -> io::Result<()> {
-        match std::fs::remove_file(&self.journal_path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        self.journal.try_out().map_err(|error| ImageError::io("make", self.journal.path(), error))
     }
 }
 
@@ -211,13 +222,20 @@ fn write_erased(file: &mut File, mut offset: u64, mut length: u64) -> io::Result
     Ok(())
 }
 
-/// Makes a new name in a directory durable.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    File::open(directory)?.sync_all()
+/// Opens an image, takes its advisory lock, and finds the place of its journal.
+fn open_with_journal(path: &Path, access: Access) -> Result<(File, JournalFile)> {
+    for _ in 0..REPLACED_MAX {
+        let image = open_and_lock(path, access)?;
+        if let Some(journal) = JournalFile::of(path, &image)? {
+            return Ok((image, journal));
+        }
+    }
+    Err(replaced(path))
+}
+
+fn replaced(path: &Path) -> ImageError {
+    let detail = format!("{} is in use: other processes replace it all the time", path.display());
+    ImageError::new(ImageErrorKind::InUse, detail)
 }
 
 /// Opens a file and takes its advisory lock. A file that another one replaced before the lock was there is left for that one.
@@ -228,22 +246,15 @@ fn open_locked(path: &Path, access: Access) -> Result<File> {
             return Ok(file);
         }
     }
-    let detail = format!("{} is in use: other processes replace it all the time", path.display());
-    Err(ImageError::new(ImageErrorKind::InUse, detail))
+    Err(replaced(path))
 }
 
 /// Whether a path still leads to an open file.
-#[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let same =
         |found: std::fs::Metadata, open: std::fs::Metadata| (found.dev(), found.ino()) == (open.dev(), open.ino());
     std::fs::metadata(path).and_then(|found| Ok(same(found, file.metadata()?))).unwrap_or(false)
-}
-
-#[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> bool {
-    true
 }
 
 fn open_and_lock(path: &Path, access: Access) -> Result<File> {

@@ -54,7 +54,7 @@ fn parse_line(line: &str) -> Option<Line> {
         return Some(Line::Oob(bytes));
     }
     let address = head.strip_prefix("0x").unwrap_or(head);
-    (address.len() >= 8).then_some(())?;
+    (address.len() >= 8 && !bytes.is_empty()).then_some(())?;
     Some(Line::Data(u64::from_str_radix(address, 16).ok()?, bytes))
 }
 
@@ -70,10 +70,10 @@ pub fn parse_text_dump(text: &[u8]) -> Result<TextDump> {
         match std::str::from_utf8(line).ok().and_then(parse_line) {
             Some(Line::Data(address, bytes)) => {
                 pages.end_oob(&mut dump).map_err(|what| corrupt(number, what))?;
-                let expected = *next.get_or_insert(address);
-                if dump.bytes.is_empty() {
+                if next.is_none() {
                     dump.start = address;
                 }
+                let expected = *next.get_or_insert(address);
                 if address < expected {
                     return Err(corrupt(number, format!("address {address:#x}, expected {expected:#x} or more")));
                 }
@@ -168,6 +168,14 @@ mod tests {
             assert_eq!(dump.bytes[..3], [0, 1, 2]);
             assert_eq!(dump.bytes[32..42], [0xF0, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6, 0xF7, 0x20, 0x21]);
         }
+    }
+
+    /// Found by the fuzz target flash-image-layout (crash-1b4929da4095fdc3321911cdb000baec989e142d).
+    #[test]
+    fn lines_without_bytes_are_remarks_and_the_first_with_some_is_the_start() {
+        let dump = parse_text_dump(b"0x00000040: \n0x00000100: \n0x00000100: 85 19\n0x00000202: 00\n").unwrap();
+        assert_eq!((dump.start, &dump.gaps[..]), (0x100, &[(0x102, 0x202)][..]));
+        assert_eq!(dump.missing_blocks(0x80), [0, 1]);
     }
 
     #[test]

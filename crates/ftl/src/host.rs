@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nandkit_block::{BlockError, ErrorKind, Operation, Result};
+use nandkit_block::{BlockError, ErrorKind, Extent, Operation, Result};
 use nandkit_flash::{Flash, PageRead};
 use nandkit_units::{Content, Context, Described, Description, Done, Lba, PageAddress, Payload, ReadInto};
 
@@ -118,6 +118,28 @@ pub(crate) fn read<L: Pages>(layer: &L, context: &Context, at: Lba, into: ReadIn
     });
     layer.host_reads().fetch_add(pages, Ordering::Relaxed);
     result.map(|()| done)
+}
+
+/// The sectors that are alike: a page that the map does not know reads as zeroes.
+pub(crate) fn extent<L: Pages>(layer: &L, at: Lba, most: u64) -> Extent {
+    let shape = &layer.base().shape;
+    let per_page = u64::from(shape.page_size / shape.block.sector_size).max(1);
+    let end = at.0.saturating_add(most).min(shape.block.sectors);
+    let (mut sector, mut first) = (at.0, None);
+    while sector < end {
+        let page = sector / per_page;
+        let (lbn, offset) = shape.place_of(page);
+        // A logical block of which nothing is there is one step.
+        let (holds, pages) = match layer.is_mapped(lbn) {
+            true => (layer.locate(lbn, offset).is_some(), 1),
+            false => (false, u64::from(shape.np - offset)),
+        };
+        if *first.get_or_insert(holds) != holds {
+            break;
+        }
+        sector = (page + pages) * per_page;
+    }
+    Extent { sectors: sector.min(end).saturating_sub(at.0).max(1), holds: first.unwrap_or(true) }
 }
 
 /// Writes sectors.

@@ -119,6 +119,9 @@ macro_rules! translation_layer {
             fn flush(&mut self, context: &nandkit_units::Context) -> nandkit_block::Result<nandkit_units::Done> {
                 $crate::host::flush(self, context)
             }
+            fn extent(&self, at: nandkit_units::Lba, most: u64) -> nandkit_block::Extent {
+                $crate::host::extent(self, at, most)
+            }
             fn trim(&mut self) -> Option<&mut dyn nandkit_block::Trim> {
                 Some(self)
             }

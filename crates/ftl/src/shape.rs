@@ -148,7 +148,7 @@ impl Shape {
     /// The logical block of a page of the host's, and the page's place in it. Runs for each page: no division where there are a power of two pages to a
     /// block, and a short one where the number fits.
     #[inline]
-    fn place_of(&self, page: u64) -> (u32, u32) {
+    pub fn place_of(&self, page: u64) -> (u32, u32) {
         let np = u64::from(self.np);
         if np.is_power_of_two() {
             return ((page >> np.trailing_zeros()) as u32, page as u32 & (self.np - 1));

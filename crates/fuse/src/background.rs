@@ -8,11 +8,11 @@ pub fn leave_terminal() -> io::Result<()> {
     rustix::process::setsid().map(|_| ()).map_err(io::Error::from)
 }
 
-/// Asks a process to end, as `kill` does. One that has ended already is let be.
-pub fn terminate(id: u32) {
+/// Sends a signal to a process, as `kill` does. One that has ended already is let be, and so is a signal without a name.
+pub fn send_signal(id: u32, signal: i32) {
     let id = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
-    if let Some(id) = id {
-        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+    if let (Some(id), Some(signal)) = (id, rustix::process::Signal::from_named_raw(signal)) {
+        let _ = rustix::process::kill_process(id, signal);
     }
 }
 

@@ -14,9 +14,9 @@ use fuser::{
     Request, TimeOrNow, WriteFlags,
 };
 use nandkit_units::ReadInto;
-use nandkit_vfs::{AttributeChange, FileKind};
+use nandkit_vfs::{AttributeChange, FileKind, FileSystem, InodeNumber};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Outcome};
 use crate::create::Wanted;
 use crate::listing::is_unreadable;
 use crate::shared::Shared;
@@ -85,6 +85,15 @@ fn time(asked: Option<TimeOrNow>) -> Option<nandkit_vfs::Timestamp> {
             TimeOrNow::Now => SystemTime::now(),
         })
     })
+}
+
+/// Where the data that begin at `from` end, 0 bytes of them included: the next hole, or the end of the file.
+fn end_of_data(fs: &dyn FileSystem, inode: InodeNumber, from: u64) -> Outcome<u64> {
+    let mut at = from;
+    while let Some(data) = fs.data_after(inode, at)?.filter(|data| data.start <= at && data.end > at) {
+        at = data.end;
+    }
+    Ok(at)
 }
 
 impl<V: Volume> Filesystem for Door<V> {
@@ -306,7 +315,9 @@ impl<V: Volume> Filesystem for Door<V> {
     }
 
     fn fsyncdir(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer_empty(reply, self.shared.sync(Some(self.shared.inside(inode))));
+        // The root stands for the whole volume: `nandkit umount` asks so, since FUSE passes no syncfs(2) on.
+        let inode = (inode != INodeNo::ROOT).then(|| self.shared.inside(inode));
+        answer_empty(reply, self.shared.sync(inode));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -319,8 +330,17 @@ impl<V: Volume> Filesystem for Door<V> {
         }
     }
 
-    fn setxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
-        answer_empty(reply, self.shared.set_xattr(inode, name.as_bytes(), value, flags));
+    fn setxattr(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        answer_empty(reply, self.shared.set_xattr(request, inode, name.as_bytes(), value, flags));
     }
 
     fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -389,15 +409,15 @@ impl<V: Volume> Filesystem for Door<V> {
 
     fn lseek(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
         let inside = self.shared.inside(inode);
-        // As Linux' drivers do that know no holes (fs/read_write.c): all is data, and the end is the hole.
         let answer = self.shared.read(Operation::Stat, |fs| {
-            let size = i64::try_from(fs.stat(inside)?.size).map_err(|_| Errno::EIO)?;
-            match whence {
-                _ if !(0..size).contains(&offset) => Err(Errno::ENXIO.into()),
-                SEEK_DATA => Ok(offset),
-                SEEK_HOLE => Ok(size),
-                _ => Err(Errno::EINVAL.into()),
-            }
+            let size = fs.stat(inside)?.size;
+            let from = u64::try_from(offset).ok().filter(|from| *from < size).ok_or(Errno::ENXIO)?;
+            let found = match whence {
+                SEEK_DATA => fs.data_after(inside, from)?.ok_or(Errno::ENXIO)?.start.max(from),
+                SEEK_HOLE => end_of_data(fs, inside, from)?.min(size),
+                _ => return Err(Errno::EINVAL.into()),
+            };
+            Ok(i64::try_from(found).map_err(|_| Errno::EIO)?)
         });
         match answer {
             Ok(found) => reply.offset(found),

@@ -1,13 +1,13 @@
 //! Mounting and unmounting. As root by the system call; else by the set-user-id program fusermount3.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -79,7 +79,7 @@ pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
 }
 
 /// Lines of the list of mounts: the mount point, and the source (proc_pid_mountinfo(5)).
-fn mounts(mut look: impl FnMut(&[u8], &[u8])) {
+pub(crate) fn mounts(mut look: impl FnMut(&[u8], &[u8])) {
     let list = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     for line in list.split(|byte| *byte == b'\n') {
         let mut fields = line.split(|byte| *byte == b' ');
@@ -87,6 +87,28 @@ fn mounts(mut look: impl FnMut(&[u8], &[u8])) {
         let source = fields.skip_while(|field| *field != b"-").nth(2).unwrap_or_default();
         look(&unescaped(point), &unescaped(source));
     }
+}
+
+/// Unmounts, and takes the connection away from whoever uses the mount still (umount(2), `MNT_FORCE`; only root may).
+pub(crate) fn unmount_by_force(point: &Path) -> io::Result<()> {
+    if !is_root() {
+        return unmount(point, true);
+    }
+    let flags = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    rustix::mount::unmount(point, flags).map_err(io::Error::from)
+}
+
+/// The number of the kernel's connection of a mount of ours: the minor number of its device.
+pub(crate) fn connection_of(source: &str) -> Option<u32> {
+    let list = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let lines = String::from_utf8_lossy(&list).into_owned();
+    let line = lines.lines().find(|line| line.split(' ').any(|field| field == source))?;
+    line.split(' ').nth(2)?.split(':').nth(1)?.parse().ok()
+}
+
+/// Breaks a connection: the kernel answers all requests itself from then on (Documentation/filesystems/fuse.rst, "Aborting a filesystem connection"). Nothing where it is gone already.
+pub(crate) fn abort(connection: u32) {
+    let _ = std::fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1");
 }
 
 /// Blanks and the like are in octal.
@@ -115,15 +137,17 @@ pub(crate) fn is_mount_point(path: &Path) -> bool {
     found
 }
 
-/// Whether what was mounted last on a path is ours.
-pub(crate) fn is_mounted(path: &Path, source: &str) -> bool {
-    let mut last = false;
+/// Where a mount of ours is now; none where it is nowhere, or where something else was mounted over it: the unmounting of a path is that of the last mount there.
+pub(crate) fn place_of(source: &str) -> Option<PathBuf> {
+    let mut place: Option<Vec<u8>> = None;
     mounts(|point, from| {
-        if point == path.as_os_str().as_bytes() {
-            last = from == source.as_bytes();
+        if from == source.as_bytes() {
+            place = Some(point.to_vec());
+        } else if place.as_deref() == Some(point) {
+            place = None;
         }
     });
-    last
+    place.map(|place| PathBuf::from(OsString::from_vec(place)))
 }
 
 #[cfg(test)]

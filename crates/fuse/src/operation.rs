@@ -62,4 +62,9 @@ impl Operation {
 pub trait Observer: Send + Sync {
     /// A request was done, well or not. `bytes`: those that were read or written. `latency`: simulated time from its issue to its end; zero without a clock.
     fn done(&self, operation: Operation, bytes: u64, latency: Nanos);
+
+    /// A request's turn has come, which arrived at this simulated instant: before anything of it is done, under the lock. With arrivals alone.
+    fn arrived(&self, instant: Nanos) {
+        let _ = instant;
+    }
 }

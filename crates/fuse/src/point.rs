@@ -33,7 +33,7 @@ pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
         refuse(match error.kind() {
             ErrorKind::NotFound => "there is no such directory; expected an empty one as the mount point".to_owned(),
             ErrorKind::NotConnected => {
-                "a mount whose process has gone is in the way; expected it to be unmounted first (umount)".to_owned()
+                "a mount whose process has gone is in the way; expected it to be unmounted first: nandkit doctor --clean, or umount".to_owned()
             }
             _ => format!("cannot look at it: {error}; expected a directory"),
         })

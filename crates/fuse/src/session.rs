@@ -12,11 +12,14 @@ use nandkit_units::{Clock, Nanos};
 
 use crate::door::Door;
 use crate::mount::{self, MountError};
+use crate::outcome::Teller;
 use crate::shared::Shared;
 use crate::{Observer, Volume};
 
 /// How long a mount that is in use is asked again before its name alone is taken away.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// To so many places a mount may be bound.
+const PLACES_MAX: u32 = 1000;
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -74,6 +77,7 @@ pub struct Options {
 
 /// A mounted volume.
 pub struct Session<V: Volume> {
+    teller: Option<Teller>,
     kernel: fuser::Session<Door<V>>,
     shared: Arc<Shared<V>>,
     unmounter: Unmounter,
@@ -84,6 +88,8 @@ pub struct Session<V: Volume> {
 pub struct Unmounter {
     point: PathBuf,
     source: String,
+    /// The kernel's number of it, once it is mounted.
+    connection: Option<u32>,
 }
 
 /// A volume after its session.
@@ -92,6 +98,8 @@ pub struct Ended<V> {
     pub volume: Option<V>,
     /// The first thing that went wrong and that programs were not told of, or not all: what could not be made durable, a panic, a broken connection.
     pub trouble: Option<String>,
+    /// A request panicked: the volume may be half changed in memory, and is to be dropped as it is.
+    pub broken: bool,
 }
 
 /// Mounts of this process, for their names.
@@ -114,7 +122,7 @@ impl<V: Volume> Session<V> {
         let door = Door::new(Arc::clone(&shared));
         let mut config = Config::default();
         config.n_threads = Some(threads);
-        let unmounter = Unmounter { point: point.to_owned(), source };
+        let mut unmounter = Unmounter { point: point.to_owned(), source, connection: None };
         let kernel = if mount::is_root() {
             config.acl = SessionACL::All;
             let device = mount::mount(point, &unmounter.source, read_only)?;
@@ -138,7 +146,15 @@ impl<V: Volume> Session<V> {
             };
             refused(&format!("{error}{hint}"))
         })?;
-        Ok(Self { kernel, shared, unmounter })
+        // Without it the mount is as good, and its end is told to nobody but its process's parent.
+        unmounter.connection = mount::connection_of(&unmounter.source);
+        let teller = Teller::listen(&unmounter.source).ok();
+        Ok(Self { teller, kernel, shared, unmounter })
+    }
+
+    /// What tells others how the mount ended. Whoever took it tells, when everything is kept.
+    pub fn take_teller(&mut self) -> Option<Teller> {
+        self.teller.take()
     }
 
     /// What ends the mount.
@@ -148,7 +164,7 @@ impl<V: Volume> Session<V> {
 
     /// Answers requests until the mount has ended and its last user has gone; then lets go what is unlinked, and makes everything durable.
     pub fn run(self) -> Ended<V> {
-        let Self { kernel, shared, .. } = self;
+        let Self { kernel, shared, unmounter, .. } = self;
         let served = match shared.options.commit {
             None => kernel.run(),
             Some(limit) => std::thread::scope(|scope| {
@@ -167,9 +183,11 @@ impl<V: Volume> Session<V> {
         if let Err(error) = served {
             shared.remember(format!("the connection to the kernel broke: {error}"));
         }
+        // A connection that broke leaves its mount behind, which nobody would answer.
+        let _ = unmounter.detach();
         shared.finish();
-        let trouble = shared.take_trouble();
-        Ended { volume: Arc::try_unwrap(shared).ok().map(Shared::into_volume), trouble }
+        let (trouble, broken) = (shared.take_trouble(), shared.is_broken());
+        Ended { volume: Arc::try_unwrap(shared).ok().map(Shared::into_volume), trouble, broken }
     }
 }
 
@@ -183,15 +201,46 @@ impl Unmounter {
     pub fn unmount(&self) -> io::Result<bool> {
         let end = Instant::now() + PATIENCE;
         loop {
-            // Somebody may have unmounted it already, and mounted something else.
-            if !mount::is_mounted(&self.point, &self.source) {
-                return Ok(true);
-            }
-            match mount::unmount(&self.point, false) {
-                Ok(()) => return Ok(true),
+            // Somebody may have unmounted it already, and mounted something else, or moved it.
+            let Some(point) = mount::place_of(&self.source) else { return Ok(true) };
+            match mount::unmount(&point, false) {
+                // It may be bound to further places.
+                Ok(()) => {}
                 Err(_) if Instant::now() < end => std::thread::sleep(PAUSE),
-                Err(_) => return mount::unmount(&self.point, true).map(|()| false),
+                Err(_) => return self.detach().map(|()| false),
             }
         }
+    }
+
+    /// Takes the mount's name away at once, wherever it is by now; whoever uses it goes on. Errors: those of unmounting.
+    pub fn detach(&self) -> io::Result<()> {
+        for _ in 0..PLACES_MAX {
+            let Some(point) = mount::place_of(&self.source) else { break };
+            mount::unmount(&point, true)?;
+        }
+        Ok(())
+    }
+
+    /// Unmounts; whoever uses it after `patience` still, is cut off as by [`Unmounter::abort`]. Errors: those of unmounting.
+    pub fn unmount_or_abort(&self, patience: Duration) -> io::Result<()> {
+        let end = Instant::now() + patience;
+        while let Some(point) = mount::place_of(&self.source) {
+            match mount::unmount(&point, false) {
+                Ok(()) => {}
+                Err(_) if Instant::now() < end => std::thread::sleep(PAUSE),
+                Err(_) => return self.abort(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the mount whoever uses it: all requests fail from now on, those that wait for their answer too. Errors: those of unmounting.
+    pub fn abort(&self) -> io::Result<()> {
+        self.connection.iter().for_each(|connection| mount::abort(*connection));
+        for _ in 0..PLACES_MAX {
+            let Some(point) = mount::place_of(&self.source) else { break };
+            mount::unmount_by_force(&point)?;
+        }
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fuser::{Errno, FileAttr, INodeNo};
 use nandkit_units::Nanos;
@@ -38,7 +38,12 @@ pub(crate) struct Shared<V> {
     broken: AtomicBool,
     /// Bytes that were written since the last sync, and one for each other change.
     unsynced: AtomicU64,
+    /// When a sync failed that has not been made good since, and with what.
+    stalled: Mutex<Option<(Instant, Errno)>>,
 }
+
+/// After a sync that failed, the next change tries it again, but not sooner than this.
+const STALLED_FOR: Duration = Duration::from_secs(1);
 
 impl<V: Volume> Shared<V> {
     pub(crate) fn new(volume: V, options: Options) -> nandkit_vfs::Result<Self> {
@@ -54,6 +59,7 @@ impl<V: Volume> Shared<V> {
             trouble: Mutex::new(None),
             broken: AtomicBool::new(false),
             unsynced: AtomicU64::new(0),
+            stalled: Mutex::new(None),
         })
     }
 
@@ -117,6 +123,9 @@ impl<V: Volume> Shared<V> {
             Timing::None => return Nanos::ZERO,
             Timing::Calendar(clock) => clock,
             Timing::Arrivals { clock, .. } => {
+                if let Some(observer) = &self.options.observer {
+                    observer.arrived(arrival);
+                }
                 clock.advance_to(arrival);
                 clock
             }
@@ -193,12 +202,22 @@ impl<V: Volume> Shared<V> {
         bytes: impl FnOnce(&T) -> u64,
         work: impl FnOnce(&mut dyn Changes) -> Outcome<T>,
     ) -> Answer<T> {
-        if self.options.read_only || self.broken.load(Ordering::Acquire) {
+        if self.options.read_only {
             return Err(Errno::EROFS);
+        }
+        if self.is_broken() {
+            return Err(if operation == Operation::Sync { Errno::EIO } else { Errno::EROFS });
         }
         let arrival = self.arrival();
         let mut volume = self.alone();
+        // What a request before this one left half changed is not built upon.
+        if self.is_broken() {
+            return Err(Errno::EIO);
+        }
         let changes = volume.changes().ok_or(Errno::EROFS)?;
+        if operation != Operation::Sync {
+            self.refuse_while_stalled(changes)?;
+        }
         let issued = self.issue(arrival);
         let result = self.caught(operation, || work(changes));
         if operation == Operation::Sync {
@@ -215,8 +234,22 @@ impl<V: Volume> Shared<V> {
         result
     }
 
+    /// What cannot be made durable is not taken either: it would be held in memory without bound. Errors: that of the sync that failed.
+    fn refuse_while_stalled(&self, changes: &mut dyn Changes) -> Answer<()> {
+        let stalled = *self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        match stalled {
+            Some((since, errno)) if since.elapsed() < STALLED_FOR => Err(errno),
+            Some(_) => self.sync_now(changes, None).map_or(Ok(()), Err),
+            None => Ok(()),
+        }
+    }
+
     /// Makes things durable under the lock, and remembers a failure.
     fn sync_now(&self, changes: &mut dyn Changes, inode: Option<InodeNumber>) -> Option<Errno> {
+        // Asked under the lock: what a panic left half changed is not written.
+        if self.is_broken() {
+            return Some(Errno::EIO);
+        }
         let done = self.caught(Operation::Sync, || {
             changes.sync(inode).map_err(|error| {
                 self.remember(format!("what was changed could not all be made durable: {error}"));
@@ -226,6 +259,9 @@ impl<V: Volume> Shared<V> {
         if done.is_ok() && inode.is_none() {
             self.unsynced.store(0, Ordering::Relaxed);
         }
+        // Where nothing is synced but at the request of a program, its memory is the volume's own affair.
+        let stalled = done.err().filter(|_| self.options.commit.is_some()).map(|errno| (Instant::now(), errno));
+        *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = stalled;
         done.err()
     }
 
@@ -239,7 +275,7 @@ impl<V: Volume> Shared<V> {
 
     /// A sync because it is time for one.
     pub(crate) fn commit(&self) {
-        if self.options.read_only || self.broken.load(Ordering::Acquire) || self.unsynced.load(Ordering::Relaxed) == 0 {
+        if self.options.read_only || self.is_broken() || self.unsynced.load(Ordering::Relaxed) == 0 {
             return;
         }
         if let Some(changes) = self.alone().changes() {
@@ -259,7 +295,7 @@ impl<V: Volume> Shared<V> {
     fn release(&self, inodes: &[InodeNumber]) {
         let arrival = self.arrival();
         let mut volume = self.alone();
-        if self.broken.load(Ordering::Acquire) {
+        if self.is_broken() {
             return;
         }
         self.issue(arrival);
@@ -281,7 +317,7 @@ impl<V: Volume> Shared<V> {
         if !retained.is_empty() {
             self.release(&retained);
         }
-        if !self.options.read_only && !self.broken.load(Ordering::Acquire) {
+        if !self.options.read_only && !self.is_broken() {
             let arrival = self.arrival();
             let mut volume = self.alone();
             self.issue(arrival);
@@ -289,6 +325,11 @@ impl<V: Volume> Shared<V> {
                 self.sync_now(changes, None);
             }
         }
+    }
+
+    /// Whether a request panicked: what is in memory may be half changed, and is not written any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
     }
 
     pub(crate) fn into_volume(self) -> V {

@@ -96,7 +96,10 @@ impl<V: Volume> Shared<V> {
             let done = self.change_whole(changes, inode, &before, &change);
             match done {
                 // As fs/fat: permissions that the volume does not have are not an error, owners are.
-                Err(fault) if fault.is_not_supported() && !is_owned && change.size.is_none() => {}
+                Err(fault) if fault.is_not_supported() && !is_owned && change.mode.is_some() => {
+                    change.mode = None;
+                    self.change_whole(changes, inode, &before, &change)?;
+                }
                 done => done?,
             }
             self.attributes(changes, inode)
@@ -127,7 +130,14 @@ impl<V: Volume> Shared<V> {
     }
 
     /// Sets an extended attribute.
-    pub(crate) fn set_xattr(&self, inode: INodeNo, name: &[u8], value: &[u8], flags: i32) -> Answer<()> {
+    pub(crate) fn set_xattr(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        name: &[u8],
+        value: &[u8],
+        flags: i32,
+    ) -> Answer<()> {
         let inode = self.inside(inode);
         if value.len() > XATTR_MAX {
             return Err(Errno::E2BIG);
@@ -142,7 +152,7 @@ impl<V: Volume> Shared<V> {
                 }
             }
             if name == acl::ACCESS && self.features.posix_acls {
-                return set_access(changes, inode, value);
+                return set_access(changes, inode, value, |group| is_in_group(request, group));
             }
             changes.xattr_changes().ok_or(Errno::EOPNOTSUPP)?.set_xattr(inode, name, value)?;
             Ok(())
@@ -210,8 +220,24 @@ fn xattr_names(fs: &dyn FileSystem, inode: InodeNumber) -> Outcome<Vec<Vec<u8>>>
     Ok(names.into_iter().filter(|name| !name.is_empty() && !name.contains(&0)).collect())
 }
 
-/// Sets an inode's own list, and the permission bits that it says; a list that says no more than them is not kept.
-fn set_access(changes: &mut dyn Changes, inode: InodeNumber, value: &[u8]) -> Outcome<()> {
+/// Whether whoever asks is root, or in this group.
+fn is_in_group(request: &Request, group: u32) -> bool {
+    if request.uid() == 0 || request.gid() == group {
+        return true;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+    groups.split_whitespace().any(|number| number.parse() == Ok(group))
+}
+
+/// Sets an inode's own list, and the permission bits that it says; a list that says no more than them is not kept. As posix_acl_update_mode() of fs/posix_acl.c, set-group-ID falls where
+/// whoever asks is not in the group.
+fn set_access(
+    changes: &mut dyn Changes,
+    inode: InodeNumber,
+    value: &[u8],
+    is_in_group: impl FnOnce(u32) -> bool,
+) -> Outcome<()> {
     let entries = acl::parse(value)?;
     let before = changes.stat(inode)?;
     let xattrs = changes.xattr_changes().ok_or(Errno::EOPNOTSUPP)?;
@@ -223,7 +249,10 @@ fn set_access(changes: &mut dyn Changes, inode: InodeNumber, value: &[u8]) -> Ou
     } else {
         xattrs.set_xattr(inode, acl::ACCESS, value)?;
     }
-    let mode = (before.mode & !0o777) | mode_of(&entries);
+    let mut mode = (before.mode & !0o777) | mode_of(&entries);
+    if mode & SET_GID != 0 && !is_in_group(before.gid) {
+        mode &= !SET_GID;
+    }
     if mode != before.mode {
         changes.set_attributes(inode, &AttributeChange { mode: Some(mode), ..AttributeChange::default() })?;
     }

@@ -4,6 +4,7 @@
 
 pub mod acl;
 mod address;
+mod byte_order;
 pub mod catalogue;
 pub mod check;
 mod clean;
@@ -18,12 +19,12 @@ pub mod medium;
 mod memory;
 pub mod mkfs;
 mod mount;
-pub mod probe;
 mod read;
 mod scan;
 mod torn;
 pub mod versions;
 mod volume;
+mod witness;
 mod work;
 pub mod write;
 pub mod xattr;

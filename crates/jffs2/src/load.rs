@@ -26,6 +26,8 @@ const DECOMPRESSED_MAX: u32 = 1 << 20;
 
 /// Types in a mode.
 pub(crate) mod format {
+    /// The bits of a type.
+    pub(crate) const MASK: u32 = 0o170_000;
     pub(crate) const FIFO: u32 = 0o010_000;
     pub(crate) const CHARACTER: u32 = 0o020_000;
     pub(crate) const DIRECTORY: u32 = 0o040_000;
@@ -185,6 +187,9 @@ impl<F: Flash> Jffs2<F> {
                 .iter_mut()
                 .filter(|(at, _)| kept.contains(at))
                 .for_each(|(_, state)| *state = NodeState::Normal);
+        }
+        if number == layout::ROOT {
+            self.drop_impossible_roots(&mut pieces, &mut body);
         }
         let mut reader = |at: NodeAddress, length: u32| self.bytes_as_read(at, length, Cause::UserData);
         let chosen = choose(pieces, &mut reader)?;

@@ -13,9 +13,9 @@ use nandkit_flash::Flash;
 use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
+use crate::byte_order;
 use crate::layout::{ByteOrder, Compatibility, ROOT};
 use crate::medium::{Cleanmarker, Medium, Shape};
-use crate::probe;
 use crate::scan::{Condition, Scan};
 use crate::volume::{DamageList, Jffs2, MountOptions};
 use crate::write::Writer;
@@ -38,7 +38,7 @@ impl<F: Flash> Jffs2<F> {
         let streams = Separator::new(options.write.separation).regions();
         let mut medium = Medium::new(flash, clock, shape, options.order.unwrap_or_default(), usize::from(streams));
         if options.order.is_none() {
-            medium.set_order(probe::order(&medium).map_err(device)?.unwrap_or(ByteOrder::Little));
+            medium.set_order(byte_order::of_first_node(&medium).map_err(device)?.unwrap_or(ByteOrder::Little));
         }
         let damage = DamageList::default();
         let mut collected = Collected::default();

@@ -2,11 +2,13 @@
 //!
 //! Nothing of this is part of the volume. It lasts until the collector erases its blocks.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
+use nandkit_vfs::path::PathBudget;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::NodeAddress;
@@ -63,7 +65,7 @@ pub struct OldContent {
 pub struct DeletedName {
     /// The directory that held it.
     pub parent: u32,
-    /// The directory's path, where it still has one.
+    /// The directory's path, where it still has one and the paths of all names together have not taken more than [`nandkit_vfs::path::PathBudget`] allows.
     pub parent_path: Option<Vec<u8>>,
     /// The name.
     pub name: Vec<u8>,
@@ -176,8 +178,11 @@ impl<F: Flash> Jffs2<F> {
     /// directory entry.
     pub fn deleted(&self) -> Result<Vec<DeletedName>> {
         let paths = Paths::of(&self.inodes);
+        let mut budget = PathBudget::default();
         let mut deleted = Vec::new();
         for (parent, inode) in &self.inodes {
+            // Once for all names in it.
+            let path = OnceCell::new();
             let mut names: BTreeMap<Vec<u8>, Vec<Said>> = BTreeMap::new();
             for at in &inode.nodes {
                 let bytes = self.node_bytes(*at, Cause::Metadata)?;
@@ -198,9 +203,11 @@ impl<F: Flash> Jffs2<F> {
                         continue;
                     }
                     let after = said.get(place + 1).filter(|next| next.4 != 0);
+                    let path = path.get_or_init(|| paths.path(*parent).filter(|_| inode.links > 0)).as_ref();
+                    let path = path.filter(|path| budget.take((path.len() + name.len()) as u64));
                     deleted.push(DeletedName {
                         parent: *parent,
-                        parent_path: paths.path(*parent).filter(|_| inode.links > 0),
+                        parent_path: path.cloned(),
                         name: name.clone(),
                         inode: *target,
                         kind: *kind,

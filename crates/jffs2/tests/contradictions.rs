@@ -68,6 +68,12 @@ fn told(volume: &Volume, kind: DamageKind, at: u32, path: Option<&str>, words: &
     for word in words {
         assert!(finding.damage.detail.contains(word), "{word:?} is not in {:?}", finding.damage.detail);
     }
+    if kind != DamageKind::Remains {
+        // Those who only read are told the same.
+        let mounted = volume.mount();
+        mounted.witness_contradictions().unwrap();
+        assert_eq!(mounted.damage(), std::slice::from_ref(&finding.damage), "witnessed");
+    }
     let plan = mounted.repair_plan(&report).unwrap();
     let mut output = RamFlash::nor(vec![0; 3 * ERASE_SIZE as usize], ERASE_SIZE);
     assert_eq!(mounted.repair_to(&plan, &mut output).unwrap(), []);
@@ -86,7 +92,9 @@ fn without(paths: &[&str]) -> Listing {
 #[test]
 fn a_sound_volume_has_no_findings() {
     let volume = Volume::new();
-    assert_eq!(volume.mount().check(false).unwrap().findings, []);
+    let mounted = volume.mount();
+    mounted.witness_contradictions().unwrap();
+    assert_eq!(mounted.check(false).unwrap().findings, []);
     assert_eq!(volume.shown().len(), 4);
 }
 
@@ -114,6 +122,16 @@ fn a_nul_in_the_target_of_a_link_is_told() {
     let at = volume.inode(6, 1, 0o120_777, b"../etc\0/x");
     volume.name(2, 3, 6, 10, b"short");
     told(&volume, DamageKind::Inode, at, Some("/d/short"), &["target of 9 bytes", "NUL at byte 6"], &without(&[]));
+}
+
+#[test]
+fn a_root_that_is_no_directory_is_told_and_what_is_in_it_stays() {
+    for (mode, word) in [(0o100_644, "a file"), (0o120_777, "a link"), (0o644, "of no possible type")] {
+        let mut volume = Volume::new();
+        let at = volume.inode(1, 9, mode, b"hello");
+        told(&volume, DamageKind::Inode, at, Some("/"), &["root", word, "expected a directory"], &without(&[]));
+        assert_eq!(volume.shown(), without(&[]));
+    }
 }
 
 #[test]

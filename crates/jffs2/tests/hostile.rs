@@ -73,10 +73,8 @@ fn nothing_that_nodes_say_makes_a_panic() {
             _ => RamFlash::nand(image.clone(), ERASE_SIZE as u32, 512, 16),
         };
         assert!(matches!(flash.geometry.kind, FlashKind::Nor | FlashKind::Nand));
-        let probed = nandkit_jffs2::probe::probe(&flash);
         let Ok(volume) = mount(flash.clone(), MountOptions::default()) else { continue };
         mounted += 1;
-        assert!(probed.is_none_or(|found| found.points <= 100));
         assert_eq!(volume.catalogue().recount(), Ok(()), "case {case}");
         shown += listing_of_volume(&volume, true).len();
         let report = volume.check(false).unwrap();

@@ -6,6 +6,7 @@ use nandkit_block::BlockDevice;
 use nandkit_stack::{BlockStack, BlockVisitor, Mounted, Stack};
 use nandkit_units::{Clock, Context};
 use nandkit_vfs::{ErrorKind, FileSystem, FsError};
+use nandkit_workload::calls::CallReplay;
 use nandkit_workload::{
     BlockDriver, BlockStream, DriverReport, FileDriver, FileWorkload, Inputs, Phase, Progress, ProgressSink,
     WorkloadError,
@@ -58,7 +59,10 @@ pub(crate) fn drive(spec: &RunSpec, stack: &mut Stack, inside: Inside<'_>) -> Re
 /// Whether the workload can be had on the stack; runs nothing.
 pub(crate) fn fits(spec: &RunSpec, stack: &mut Stack, inputs: &dyn Inputs) -> Result<(), LabError> {
     match &mut stack.mounted {
-        Mounted::Files(fs) => files_workload(spec, &mut **fs, inputs).map(|_| ()),
+        Mounted::Files(fs) => match spec.workload.calls(inputs).map_err(explain)? {
+            Some(_) => Ok(()),
+            None => files_workload(spec, &mut **fs, inputs).map(|_| ()),
+        },
         Mounted::Blocks(blocks) => {
             spec.workload.block_workload(&blocks.geometry(), spec.seed, inputs).map(|_| ()).map_err(explain)
         }
@@ -81,6 +85,9 @@ fn on_files(
     watch: &Watch<'_>,
     inside: Inside<'_>,
 ) -> Result<Driven, LabError> {
+    if let Some(calls) = spec.workload.calls(inside.inputs).map_err(explain)? {
+        return on_calls(calls, fs, watch, inside);
+    }
     let mut workload = files_workload(spec, fs, inside.inputs)?;
     let mut driver = FileDriver::new(watch.clock.clone(), spec.verify);
     let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
@@ -99,6 +106,26 @@ fn on_files(
         driver.verify_all(&mut *workload, fs, &mut progress).map_err(explain)?;
     }
     Ok(Driven { phases, report: driver.report().clone() })
+}
+
+/// Recorded calls: what they cost is measured, and nothing goes before.
+fn on_calls(
+    mut calls: CallReplay,
+    fs: &mut dyn FileSystem,
+    watch: &Watch<'_>,
+    inside: Inside<'_>,
+) -> Result<Driven, LabError> {
+    let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
+    let before = watch.snapshot();
+    let phase = calls.run(fs, watch.clock, &mut progress).map_err(explain)?;
+    if !calls.is_synced() {
+        let synced = fs.changes().map_or(Ok(()), |changes| changes.sync(None));
+        synced.map_err(|error| unsynced(Phase::Measure, &error))?;
+    }
+    let outcome = PhaseOutcome { phase: Phase::Measure, before, after: watch.snapshot() };
+    let skipped_calls = Some(calls.skipped());
+    let report = DriverReport { phases: vec![phase], skipped_calls, ..DriverReport::default() };
+    Ok(Driven { phases: vec![outcome], report })
 }
 
 fn on_blocks(

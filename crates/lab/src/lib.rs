@@ -15,6 +15,7 @@ mod program;
 pub mod reproduce;
 mod results;
 mod run;
+mod single;
 mod snapshot;
 
 pub use error::{LabError, SpecError};
@@ -25,6 +26,8 @@ pub use host::{HostMeter, Progress, Unmeasured};
 pub use program::{ProgramRun, Seen};
 pub use results::{Results, ResultsError};
 pub use run::RunSpec;
+pub use single::single_stack;
+pub use snapshot::figures_of;
 
 #[cfg(test)]
 mod testing;

@@ -27,6 +27,8 @@ pub struct Seen {
 
 /// A stack at the moment before a program uses it.
 pub struct ProgramRun {
+    /// The image that the stack began with, for the record; none for a fresh volume.
+    pub image: Option<String>,
     spec: StackSpec,
     seed: u64,
     program: Vec<String>,
@@ -39,7 +41,7 @@ impl ProgramRun {
     pub fn begin(stack: &Below, spec: &StackSpec, seed: u64, program: Vec<String>) -> Self {
         let before = look(stack);
         let format = before.since_the_start(stack.started);
-        Self { spec: spec.clone(), seed, program, before, format }
+        Self { image: None, spec: spec.clone(), seed, program, before, format }
     }
 
     /// The record of what happened since. It is no other run's: requests arrive when the program makes them. The `host_*` fields are left to the caller.
@@ -50,11 +52,15 @@ impl ProgramRun {
         figures.user_bytes_read = seen.bytes_read;
         figures.latency_ns = seen.latencies.iter().map(|(name, spans)| ((*name).to_owned(), latency(spans))).collect();
         figures.derive();
+        let mut workload = json!({"kind": "program", "command": self.program});
+        if let (Some(image), Some(workload)) = (self.image, workload.as_object_mut()) {
+            workload.insert("image".to_owned(), image.into());
+        }
         RunRecord {
             schema: SCHEMA,
             nandkit: VERSION.to_string(),
             workload: self.program.join(" "),
-            spec: json!({"stack": self.spec, "workload": {"kind": "program", "command": self.program}, "verify": false}),
+            spec: json!({"stack": self.spec, "workload": workload, "verify": false}),
             seed: self.seed,
             stack: self.spec.title(),
             figures,

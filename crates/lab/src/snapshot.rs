@@ -27,6 +27,13 @@ impl Watch<'_> {
     }
 }
 
+/// The figures of everything that a stack's device did since the stack was started, its formatting included: device time, bytes by cause, erases. What only a workload knows is 0.
+pub fn figures_of(stack: &Stack) -> Figures {
+    let mut figures = Snapshot::take(stack).since_the_start(stack.started);
+    figures.derive();
+    figures
+}
+
 type Values = Vec<(&'static str, StatisticValue)>;
 
 fn collected(statistics: &dyn Statistics) -> Values {
@@ -148,8 +155,12 @@ fn between(before: &[(&'static str, StatisticValue)], after: Values) -> BTreeMap
 /// What was compared with what was written.
 pub(crate) fn verification(report: &DriverReport) -> BTreeMap<String, LayerValue> {
     let at_end = report.verified_at_end.map_or(LayerValue::Absent, LayerValue::Count);
-    BTreeMap::from([
+    let mut counted = BTreeMap::from([
         ("verified_bytes".to_string(), LayerValue::Count(report.verified_bytes)),
         ("verified_at_end".to_string(), at_end),
-    ])
+    ]);
+    if let Some(skipped) = report.skipped_calls {
+        counted.insert("skipped_calls".to_string(), LayerValue::Count(skipped));
+    }
+    counted
 }

@@ -1,6 +1,43 @@
-//! nandkit as a library: the NAND-flash storage stack in user space, from a spec to records.
+//! nandkit as a library: the NAND-flash storage stack in user space.
 //!
-//! A [`StackSpec`] says what a stack is made of, a [`WorkloadSpec`] what is done with it, an [`Experiment`] combines many of them into
+//! **An image.** [`open`] finds out what is in a file; what comes back is a [`FileSystem`], whatever the format. **A stack.** `Stack::builder()` ([`StackBuilder`]) builds an emulated device with a translation layer and a file system; the device counts what it does.
+//!
+//! ```
+//! use nandkit::vfs::path::{Next, Step, make_directories, read_file, walk, write_file};
+//! use nandkit::vfs::NewNode;
+//! use nandkit::{Stack, UseStack};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let file = directory.path().join("card.nand");
+//! # let file = file.to_str().unwrap();
+//! // FAT on an emulated card that is kept in a file.
+//! let mut stack = Stack::builder().device("nandsim-32m-16k").fs("fat").file(file).build()?;
+//! let files = stack.files_mut().ok_or("FAT can be changed")?;
+//! make_directories(files, b"etc", &NewNode::DIRECTORY)?;
+//! write_file(files, b"etc/motd", &NewNode::FILE, b"hello")?;
+//! files.sync(None)?;
+//! let figures = stack.figures();
+//! assert!(figures.bytes_programmed > 5 && figures.device_time_ns > 0);
+//! stack.close()?;
+//!
+//! // The same card as an image that somebody else might have sent.
+//! let image = nandkit::open(file)?;
+//! assert_eq!(image.format, "fat");
+//! assert_eq!(read_file(image.fs(), b"etc/motd")?, b"hello");
+//! let mut names = Vec::new();
+//! walk(image.fs(), image.fs().root(), &mut |step| {
+//!     if let Step::Entry { path, .. } = step {
+//!         names.push(String::from_utf8_lossy(path).into_owned());
+//!     }
+//!     Ok(Next::Enter)
+//! })?;
+//! assert_eq!(names, ["etc", "etc/motd"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **Changes in an image** come from [`open_in_place`], which locks the file; after a crash it is as it was at one of the syncs. [`image`] has the options for all that is found out otherwise, and makes, checks and repairs images; [`tree`] takes trees in and out of them.
+//!
+//! **Experiments.** A [`StackSpec`] says what a stack is made of, a [`WorkloadSpec`] what is done with it, an [`Experiment`] combines many of them into
 //! runs, and each run becomes a [`RunRecord`]. The same spec and seed give the same record, byte for byte, on any machine and number of threads.
 //!
 //! ```
@@ -31,9 +68,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! To use a stack itself, build one with [`Stack::build`] and work through [`FileSystem`] or [`BlockDevice`]; [`flash`], [`block`] and [`vfs`] are the contracts with all their types. [`image`] opens
-//! images, [`tree`] takes trees in and out of them.
+//! [`flash`], [`block`] and [`vfs`] are the contracts with all their types. Versions are semantic: what stands here stays until the first number changes.
 
+mod builder;
+
+use std::path::Path;
+
+pub use builder::{StackBuilder, UseStack};
 pub use nandkit_block::{self as block, BlockDevice};
 pub use nandkit_flash::{self as flash, Flash};
 pub use nandkit_lab::{
@@ -49,3 +90,19 @@ pub use nandkit_tree as tree;
 pub use nandkit_units as units;
 pub use nandkit_vfs::{self as vfs, FileSystem};
 pub use nandkit_workload::{HostInputs, Inputs, NoInputs, WorkloadSpec};
+
+/// Opens an image for reading: a dump of flash, a volume, or a chip that a stack keeps in a file. What it holds is found out; [`image::open`] takes what is known otherwise. Errors: no such file; nothing in it that is known, with what was tried.
+pub fn open(path: impl AsRef<Path>) -> Result<image::OpenImage, StackError> {
+    image::open(path.as_ref(), &image::OpenOptions::default())
+}
+
+/// Opens and locks an image for changes in the file itself; they reach it with [`vfs::Changes::sync`] and [`image::ImageInPlace::close`]. `now`: the time of what is made or changed, which `clock` of what is returned moves on. Errors: those of [`open`]; the file is in use; its directory takes no journal; an image that is damaged, with what is
+/// wrong first (it stays as it was; [`image::ImageInPlace::open`] takes it all the same).
+pub fn open_in_place(path: impl AsRef<Path>, now: vfs::Timestamp) -> Result<image::ImageInPlace, StackError> {
+    let how = image::ChangeOptions { now, for_good: true, ..image::ChangeOptions::default() };
+    let image = image::ImageInPlace::open(path.as_ref(), &image::OpenOptions::default(), &how)?;
+    match image.damage().first() {
+        None => Ok(image),
+        Some(found) => Err(StackError::new("image", format!("{}: {}", path.as_ref().display(), found.detail))),
+    }
+}

@@ -28,6 +28,9 @@ pub struct Export {
     began: Option<Instant>,
 }
 
+/// Parts that one answer tells.
+const EXTENTS_MAX: usize = 1024;
+
 impl Export {
     /// Serves `device` under `name`; clients may also ask for the export without a name. `now`: where simulated time goes on from.
     pub fn new(mut device: Box<dyn BlockDevice>, name: &str, description: &str) -> Self {
@@ -272,10 +275,28 @@ impl Export {
         Ok(done)
     }
 
-    /// Which parts hold anything, each with its length; the first part only where `one`.
-    pub fn extents(&self, _offset: u64, length: u32, _one: bool) -> Vec<(u32, bool)> {
-        // No block device tells yet; "everything holds data" is always true enough: a client then reads zeroes where it could have skipped them.
-        vec![(length, true)]
+    /// Which parts hold anything, each with its length; the first part only where `one`. Of many parts only the first are told, as the protocol
+    /// allows.
+    pub fn extents(&self, offset: u64, length: u32, one: bool) -> Vec<(u32, bool)> {
+        let device = self.reading();
+        let end = offset + u64::from(length);
+        let mut extents: Vec<(u32, bool)> = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let first = at / self.sector;
+            let extent = device.extent(Lba(first), end.div_ceil(self.sector) - first);
+            let next = ((first + extent.sectors.max(1)) * self.sector).min(end);
+            // At most the length of the request.
+            let bytes = (next - at) as u32;
+            let is_full = one || extents.len() >= EXTENTS_MAX;
+            match extents.last_mut() {
+                Some((length, holds)) if *holds == extent.holds => *length += bytes,
+                Some(_) if is_full => break,
+                _ => extents.push((bytes, extent.holds)),
+            }
+            at = next;
+        }
+        extents
     }
 }
 

@@ -13,6 +13,7 @@ use nandkit_vfs::FileSystem;
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
 use crate::chip_file::{FileChip, Keep, NewFile};
+use crate::crash::Existing;
 use crate::mount_fat::mount_fat;
 use crate::mount_jffs2::mount_jffs2;
 use crate::on_chip::block_stack;
@@ -46,11 +47,23 @@ pub enum Mounted {
 
 /// A file system that knows an orderly end.
 pub trait MountedFileSystem: FileSystem {
+    /// What its mount found lost, or had to take away, that an unfinished change does not explain: a sentence each.
+    fn losses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Makes everything durable and leaves the volume as one that needs no repair.
     fn unmount(&mut self) -> nandkit_vfs::Result<()>;
 }
 
 impl<D: BlockDevice> MountedFileSystem for Fat<D> {
+    /// Entries that go may be those of a rename that was not finished; files that are shorter are none's.
+    fn losses(&self) -> Vec<String> {
+        let shortened = self.recovery().map_or(0, |report| report.shortened);
+        let told = || format!("{shortened} files had fewer clusters than bytes, and are shorter now");
+        (shortened > 0).then(told).into_iter().collect()
+    }
+
     fn unmount(&mut self) -> nandkit_vfs::Result<()> {
         Fat::unmount(self)
     }
@@ -159,7 +172,24 @@ pub(crate) struct Frame {
     pub started: Nanos,
     pub watched: Watched,
     pub keep: Keep,
+    /// A chip that is there already; it outlives the stack.
+    pub given: Option<Box<dyn FileChip>>,
+    /// What is expected on that chip; its volume is seen from its root, and not from a directory of this run's own.
+    pub expected: Option<Existing>,
     pub keeping: Option<Keeping>,
+}
+
+impl Frame {
+    /// Refuses a chip with, or without, a volume where the other was expected.
+    pub(crate) fn expect(&self, is_there: bool) -> Result<(), StackError> {
+        match (self.expected, is_there) {
+            (Some(Existing::Volume), false) => {
+                Err(StackError::new("stack.fs", "the volume is gone: what should be its beginning is blank"))
+            }
+            (Some(Existing::Nothing), true) => Err(StackError::new("stack.fs", "the chip is not blank")),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Stack {
@@ -174,6 +204,15 @@ impl Stack {
 
     /// The same, with a chip's file that follows the chip as `keep` says; without such a file as [`Stack::build`].
     pub fn build_keeping(spec: &StackSpec, seed: u64, keep: Keep) -> Result<Self, StackError> {
+        Self::build_given(spec, seed, keep, None)
+    }
+
+    pub(crate) fn build_given(
+        spec: &StackSpec,
+        seed: u64,
+        keep: Keep,
+        given: Option<(Box<dyn FileChip>, Existing)>,
+    ) -> Result<Self, StackError> {
         let spec = &spec.resolved()?;
         spec.check()?;
         let mut frame = Frame {
@@ -181,6 +220,8 @@ impl Stack {
             started: Nanos::ZERO,
             watched: Watched::default(),
             keep,
+            expected: given.as_ref().map(|(_, expected)| *expected),
+            given: given.map(|(chip, _)| chip),
             keeping: None,
         };
         let mounted = match &spec.fs {
@@ -192,7 +233,7 @@ impl Stack {
             }
             FsSpec::Jffs2(jffs2) => Mounted::Files(mount_jffs2(spec, jffs2, seed, &mut frame)?),
         };
-        let Frame { clock, started, watched, keep, mut keeping } = frame;
+        let Frame { clock, started, watched, keep, mut keeping, .. } = frame;
         if let Some(Keeping { new_file, .. }) = &mut keeping {
             *new_file = std::mem::take(new_file).named(keep)?;
         }

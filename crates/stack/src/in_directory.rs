@@ -1,6 +1,6 @@
 //! A file system seen from one of its directories: each further run on a volume that is there already works in a directory of its own.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
@@ -72,6 +72,10 @@ impl<F: Changes> FileSystem for InDirectory<F> {
 
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
         self.fs.read(inode, offset, into)
+    }
+
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        self.fs.data_after(inode, offset)
     }
 
     fn changes(&mut self) -> Option<&mut dyn Changes> {

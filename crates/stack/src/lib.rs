@@ -2,6 +2,7 @@
 
 mod build;
 mod chip_file;
+pub mod crash;
 mod device_spec;
 mod fs_spec;
 mod ftl_spec;

@@ -22,10 +22,13 @@ pub(crate) fn mount_fat(
     spec: &FatSpec,
     frame: &mut Frame,
 ) -> Result<Box<dyn MountedFileSystem>, StackError> {
-    let Frame { clock, watched, keeping, .. } = frame;
+    let at_root = frame.expected.is_some();
+    let Frame { clock, watched, keeping, .. } = &mut *frame;
     let mut device = StatsDevice::new(device);
     watched.block = Some(Arc::clone(device.counters()));
     let is_there = keeping.is_some() && !is_blank(&device, clock)?;
+    frame.expect(is_there)?;
+    let clock = &frame.clock;
     if !is_there {
         fat::format(&mut device, clock, &format_options(spec)).map_err(wrong)?;
     }
@@ -35,6 +38,9 @@ pub(crate) fn mount_fat(
         return Ok(Box::new(mounted));
     }
     check_same(&mounted, spec)?;
+    if at_root {
+        return Ok(Box::new(mounted));
+    }
     for_next_run(mounted).map_err(wrong)
 }
 

@@ -41,8 +41,12 @@ pub(crate) fn mount_jffs2(
         // A cleanmarker would be the one program that the part allows for a block's first page. Linux mounts JFFS2 on no such part (its MTD type is MLC); here it does without.
         options.cleanmarker = Some(Cleanmarker::None);
     }
-    if let Some(file) = file {
-        let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed, frame.keep)?;
+    let found = match (frame.given.take(), file) {
+        (Some(chip), _) => Some((chip, chip_file::NewFile::default())),
+        (None, Some(file)) => Some(chip_file::open_or_create(Path::new(file), chip, store, seed, frame.keep)?),
+        (None, None) => None,
+    };
+    if let Some((chip, new_file)) = found {
         frame.clock.advance_to(chip.last_instant());
         frame.started = frame.clock.now();
         let chip = Handle::new(chip);
@@ -65,17 +69,20 @@ fn mounted<F: Flash + 'static>(
     options: MountOptions,
     frame: &mut Frame,
 ) -> Result<Box<dyn MountedFileSystem>, StackError> {
-    let Frame { clock, watched, keeping, .. } = frame;
+    let at_root = frame.expected.is_some();
+    let Frame { clock, watched, keeping, .. } = &mut *frame;
     let flash = StatsFlash::new(flash);
     watched.flash = Some(Arc::clone(flash.counters()));
     let is_there = keeping.is_some() && !is_blank(&flash, clock)?;
+    frame.expect(is_there)?;
+    let Frame { clock, watched, .. } = frame;
     let fs = match is_there {
         true => Jffs2::mount(flash, clock.clone(), options),
         false => Jffs2::format(flash, clock.clone(), options),
     };
     let fs = fs.map_err(wrong)?;
     watched.layers.push(("fs".to_string(), fs.statistics()));
-    if is_there { for_next_run(fs).map_err(wrong) } else { Ok(Box::new(fs)) }
+    if is_there && !at_root { for_next_run(fs).map_err(wrong) } else { Ok(Box::new(fs)) }
 }
 
 /// Whether the first page of no block is programmed, its OOB included: what is there and is no JFFS2 may be somebody's data.

@@ -46,6 +46,9 @@ pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Res
         FsSpec::Fat(_) => chip.geometry.page_size.min(FAT_SECTOR_MAX),
         _ => 0,
     };
+    if let Some(chip) = frame.given.take() {
+        return in_file(&spec.ftl, sector_size, chip, chip_file::NewFile::default(), frame);
+    }
     if let Some(file) = file {
         let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed, frame.keep)?;
         return in_file(&spec.ftl, sector_size, chip, new_file, frame);

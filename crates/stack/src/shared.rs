@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result, Trim};
+use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Result, Trim};
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto, StatisticValue, Statistics};
 
 /// A handle on a device; clones are handles on the same one. Costs an uncontended lock per operation.
@@ -44,6 +44,10 @@ impl<D: BlockDevice> BlockDevice for Shared<D> {
 
     fn flush(&mut self, context: &Context) -> Result<Done> {
         lock(&self.device).flush(context)
+    }
+
+    fn extent(&self, at: Lba, most: u64) -> Extent {
+        lock(&self.device).extent(at, most)
     }
 
     fn trim(&mut self) -> Option<&mut dyn Trim> {

@@ -59,7 +59,8 @@ pub struct StackError {
 }
 
 impl StackError {
-    pub(crate) fn new(at: &'static str, detail: impl Into<String>) -> Self {
+    /// An error in a part of a spec.
+    pub fn new(at: &'static str, detail: impl Into<String>) -> Self {
         Self { at, detail: detail.into() }
     }
 }

@@ -3,7 +3,7 @@
 mod changes;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
@@ -121,6 +121,8 @@ pub enum FsFault {
     ListingEndsAt512,
     /// The bits above 0o777 of a mode are forgotten.
     SetUserForgotten,
+    /// Data are told to begin behind their first byte.
+    DataTakenForHole,
     /// A name that finds no space is refused as an invalid argument.
     FullIsInvalid,
     PanicsOnStale,
@@ -184,6 +186,7 @@ impl FsFault {
         (Self::CookieShowsEntryAgain, "cookies"),
         (Self::ListingEndsAt512, "many_entries"),
         (Self::SetUserForgotten, "modes_and_owners"),
+        (Self::DataTakenForHole, "data_ranges"),
         (Self::FullIsInvalid, "full_of_names"),
         (Self::PanicsOnStale, crate::violation::NO_PANIC),
     ];
@@ -313,6 +316,12 @@ impl FileSystem for PlantedFs {
         let wanted = into.len();
         let count = self.model.read(inode, offset, into)?;
         Ok(if self.fault == FsFault::ReadPastEnd { wanted } else { count })
+    }
+
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        let data = self.model.data_after(inode, offset)?;
+        let late = data.clone().filter(|data| self.fault == FsFault::DataTakenForHole && data.start > offset);
+        Ok(late.map(|data| data.start + 1..data.end).or(data))
     }
 
     fn changes(&mut self) -> Option<&mut dyn Changes> {

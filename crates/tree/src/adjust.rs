@@ -1,5 +1,7 @@
 //! Trees with other owners, permissions, times and nodes than they came with.
 
+use std::ops::Range;
+
 use nandkit_vfs::source::{SourceNode, SourceTree, TreeBuilder, components, path, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Timestamp};
 
@@ -131,6 +133,13 @@ impl<T: SourceTree> SourceTree for AdjustedTree<T> {
         match content {
             Some(inner) => self.inner.read(*inner, offset, into),
             None => Err(FsError::new(ErrorKind::InvalidArgument, format!("node {node} has no content"))),
+        }
+    }
+
+    fn data_after(&self, node: usize, offset: u64) -> nandkit_vfs::Result<Option<Range<u64>>> {
+        match self.contents.get(same_inode(&self.nodes, node)).copied().flatten() {
+            Some(inner) => self.inner.data_after(inner, offset),
+            None => Ok(None),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A tar archive as a tree: plain, or compressed with gzip, zstd or xz.
 //!
 //! Understood are the V7, ustar and GNU headers and PAX extended headers (POSIX.1-2024, pax, "ustar Interchange Format" and "pax Extended Header"; GNU tar manual, "Tar
-//! Internals"), with extended attributes as `SCHILY.xattr.NAME` (star(5)) and both ways of GNU tar to write sparse files. Contents stay where they are in the archive;
+//! Internals"), with extended attributes as `SCHILY.xattr.NAME`, access control lists as `SCHILY.acl.access` and `SCHILY.acl.default` (star(5)), and both ways of GNU tar to write sparse files. Contents stay where they are in the archive;
 //! a compressed archive, and one from a pipe, goes through a temporary file.
 
 mod entries;
@@ -10,13 +10,14 @@ mod sparse;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use nandkit_vfs::source::{SourceNode, SourceTree, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FsError};
 
 use crate::{Result, TreeError, host};
-pub(crate) use headers::xattr_key;
+pub(crate) use headers::{LISTS, xattr_key};
 use sparse::Extent;
 
 /// What is taken from an archive.
@@ -125,5 +126,12 @@ impl SourceTree for TarArchive {
         }
         let extents = self.contents.get(same_inode(&self.nodes, node)).and_then(Option::as_deref).unwrap_or_default();
         sparse::read(&self.file, extents, found.size, offset, into)
+    }
+
+    fn data_after(&self, node: usize, offset: u64) -> nandkit_vfs::Result<Option<Range<u64>>> {
+        let extents = self.contents.get(same_inode(&self.nodes, node)).and_then(Option::as_deref).unwrap_or_default();
+        let end = |extent: &Extent| extent.at.saturating_add(extent.length);
+        let next = extents.get(extents.partition_point(|extent| end(extent) <= offset));
+        Ok(next.map(|extent| extent.at.max(offset)..end(extent)).filter(|data| !data.is_empty()))
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! The type is one of `f`, `d`, `c`, `b`, `p`, and `l` for a link that is there. The mode is octal, all else decimal; `-` and what is missing at the end is
 //! as if not said (mode 755, owner 0, numbers 0). A count makes that many devices: the name with `start`, `start + 1`, ... behind it, minor numbers `inc` apart.
-//! An entry for what is in the tree changes its owner and mode; regular files and links have to be there. Unlike mkfs.jffs2, `/` stands for the root, a missing
-//! directory of a path is made, and what cannot be carried out is an error.
+//! An entry for what is in the tree changes its owner and mode; regular files and links have to be there. Unlike mkfs.jffs2, `/` stands for the root,
+//! and what cannot be carried out is an error and not skipped: a path whose directory is not there, for one.
 
 use nandkit_vfs::source::{SourceNode, TreeBuilder, components};
 use nandkit_vfs::{FileKind, FsError};
@@ -148,6 +148,16 @@ impl Entry {
 
     fn apply<C>(&self, builder: &mut TreeBuilder<C>, adjustments: &Adjustments) -> Result<()> {
         let failed = |error: FsError| wrong(self.line, error.detail);
+        let parent = self.path.iter().rposition(|byte| *byte == b'/').and_then(|end| self.path.get(..end));
+        if let Some(parent) = parent
+            && builder.get_mut(parent).map_err(failed)?.is_none()
+        {
+            let (parent, path) = (show(parent), show(&self.path));
+            let what = format!(
+                "no parent directory: {parent}, for {path}, is not there; expected a line \"{parent} d 755 0 0\" before this one"
+            );
+            return Err(wrong(self.line, what));
+        }
         if self.is_device() && self.count > 0 {
             for index in 0..self.count {
                 let mut path = self.path.clone();

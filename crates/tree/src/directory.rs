@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nandkit_vfs::source::{SourceNode, SourceTree, TreeBuilder, components, path, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FsError};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, SeekFrom, Stat};
+use rustix::io::Errno;
 
 use crate::error::show;
 use crate::{Result, TreeError, host};
@@ -139,6 +141,26 @@ impl SourceTree for HostDirectory {
             return Err(FsError::new(ErrorKind::Corrupt, detail));
         }
         Ok(count)
+    }
+
+    /// As the host's file system tells (lseek(2), SEEK_DATA); one that does not has data everywhere.
+    fn data_after(&self, node: usize, offset: u64) -> nandkit_vfs::Result<Option<Range<u64>>> {
+        let node = same_inode(&self.nodes, node);
+        let Some((found, identity)) = self.nodes.get(node).zip(self.identities.get(node)) else {
+            return Err(FsError::new(ErrorKind::NotFound, format!("no node {node}")));
+        };
+        let Some(identity) = identity.filter(|_| found.kind == FileKind::Regular && offset < found.size) else {
+            return Ok(None);
+        };
+        let file = self.file(node, identity)?;
+        let start = match rustix::fs::seek(&file, SeekFrom::Data(offset)) {
+            Ok(start) => start,
+            // Nothing but a hole, unless the file became shorter, which reading tells.
+            Err(Errno::NXIO) => return self.check(node, &file, identity).map(|()| None),
+            Err(_) => offset,
+        };
+        let end = rustix::fs::seek(&file, SeekFrom::Hole(start)).unwrap_or(found.size).min(found.size);
+        Ok((start < end).then_some(start..end))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A mounted file system as a tree.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use nandkit_units::ReadInto;
 use nandkit_vfs::path::{PATH_BYTES_EACH, PATH_BYTES_MAX};
@@ -110,7 +110,7 @@ impl<'a> MountedTree<'a> {
                 level.into_par_iter().map(|(directory, inode)| list(fs, directory, inode, limits.names_max)).collect();
             level = listings.into_iter().flat_map(|listing| scan.take(listing)).collect();
             if depth >= limits.depth_max {
-                let reason = format!("lies deeper than {} directories", limits.depth_max);
+                let reason = format!("lies deeper than the {} directories that nandkit enters", limits.depth_max);
                 for (directory, _) in level.drain(..) {
                     scan.refused.add(&scan.taken, directory, b"", reason.clone());
                 }
@@ -154,6 +154,13 @@ impl SourceTree for MountedTree<'_> {
         }
         let asked = into.len();
         Ok(self.fs.read(inode, offset, ReadInto::Bytes(into))?.min(asked))
+    }
+
+    fn data_after(&self, node: usize, offset: u64) -> nandkit_vfs::Result<Option<Range<u64>>> {
+        match self.inode(node) {
+            Some(inode) => self.fs.data_after(inode, offset),
+            None => Err(FsError::new(ErrorKind::NotFound, format!("no node {node}"))),
+        }
     }
 }
 
@@ -383,7 +390,7 @@ impl Scan<'_> {
         } else if self.taken.len() > self.limits.names_max {
             Some(format!("is beyond the {} names that are taken", self.limits.names_max))
         } else if self.path_bytes + path_bytes as u64 > path_bytes_max {
-            Some(format!("is beyond the {path_bytes_max} bytes that all paths together may take"))
+            Some(format!("is beyond the {path_bytes_max} bytes that all paths together may take, a limit of nandkit's"))
         } else if size > self.limits.file_bytes_max {
             Some(format!("has {size} bytes, more than the {} that are taken", self.limits.file_bytes_max))
         } else if self.bytes.saturating_add(size) > self.limits.bytes_max {

@@ -1,15 +1,15 @@
 //! A tree out into a tar archive: for those who may not make devices or change owners.
 //!
 //! The archive has ustar headers, and PAX extended headers for what these cannot hold: long names, fractions of seconds, large numbers, extended attributes
-//! (`SCHILY.xattr.NAME`). Of the times it holds that of modification. The same tree gives the same bytes.
+//! (`SCHILY.xattr.NAME`), and access control lists once more as text (`SCHILY.acl.access`, `SCHILY.acl.default`). Of the times it holds that of modification. The same tree gives the same bytes.
 
 use std::io::{self, Write};
 
-use nandkit_vfs::source::{SourceNode, SourceTree, path};
-use nandkit_vfs::{FileKind, FileSystem};
+use nandkit_vfs::source::{SourceNode, SourceTree, path, to_read};
+use nandkit_vfs::{FileKind, FileSystem, acl};
 use tar::{EntryType, Header};
 
-use crate::archive::xattr_key;
+use crate::archive::{LISTS, xattr_key};
 use crate::salvage::{self, Damage};
 use crate::{ExtractReport, MountLimits, MountedTree, Note, Result, TreeError};
 
@@ -125,10 +125,14 @@ impl Packing<'_> {
         let mut damage = Damage::default();
         // The header has promised the whole size: behind the end of the content come zeroes.
         let (mut offset, mut end) = (0, node.size);
+        let mut data = 0..0;
         while offset < node.size {
             let wanted = (node.size - offset).min(buffer.len() as u64) as usize;
             let chunk = buffer.get_mut(..wanted).unwrap_or_default();
-            if offset < end {
+            if data.end <= offset {
+                data = to_read(self.tree.data_after(index, offset), offset..node.size);
+            }
+            if offset < end && data.start < offset + wanted as u64 {
                 end = salvage::read(self.tree, index, (offset, node.size), chunk, &mut damage);
             } else {
                 chunk.fill(0);
@@ -187,6 +191,13 @@ fn records(node: &SourceNode, name: &[u8], target: &[u8], size: u64) -> Vec<u8> 
     if node.hard_link_of.is_none() {
         for (attribute, value) in &node.xattrs {
             add(&xattr_key(attribute), value.clone());
+        }
+        // Those who make files of the archive take lists from these records alone. One that is no list stays an attribute.
+        for (key, name) in LISTS {
+            let value = node.xattrs.iter().find(|(attribute, _)| attribute.as_slice() == name);
+            if let Some(list) = value.and_then(|(_, value)| acl::parse(value).ok()) {
+                add(key, acl::to_text(&list).into_bytes());
+            }
         }
     }
     let mut text = Vec::new();

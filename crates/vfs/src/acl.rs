@@ -3,6 +3,10 @@
 //! The form is that of Linux' system calls (uapi/linux/posix_acl_xattr.h, acl(5)): a version, then eight bytes an entry, all little-endian. Formats may
 //! store another one.
 
+mod text;
+
+pub use text::{from_text, to_text};
+
 use crate::{ErrorKind, FsError, Result};
 
 /// Name of the attribute with an inode's own list.

@@ -4,6 +4,7 @@
 
 pub mod acl;
 mod attributes;
+mod boxed;
 mod error;
 pub mod model;
 pub mod path;
@@ -16,7 +17,7 @@ pub use attributes::{
 };
 pub use error::{ErrorKind, FsError, Result};
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use nandkit_units::{Payload, ReadInto};
 
@@ -58,6 +59,22 @@ pub trait FileSystem: Send + Sync {
     /// zeroes. What lies in `into` behind the returned count is unspecified. Errors: `NotFound`, `IsADirectory`, `Corrupt`, `Device`.
     /// Cost: the pages or nodes that hold the range, read whole and decompressed; nothing for holes.
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize>;
+
+    /// The next range of a regular file, at or behind `offset`, that may hold anything but zeroes: not empty, and within the file's size; `None` where only a hole follows, or nothing. What lies
+    /// between `offset` and the range reads as zeroes, and the range may hold some as well: what is one range and what several is the format's. Who goes on at a range's end meets all data in
+    /// ascending order. Unless the format tells, everything up to the size is one range.
+    ///
+    /// Errors: `NotFound`, `IsADirectory`, `InvalidArgument` (another kind), `Corrupt`, `Device`. Cost: a search for the offset, and a look at each piece of the range and of the holes in front of
+    /// it; no content is read.
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        let attributes = self.stat(inode)?;
+        let refused = |kind| Err(FsError::new(kind, format!("inode {} is a {:?}", inode.0, attributes.kind)));
+        match attributes.kind {
+            FileKind::Regular => Ok((offset < attributes.size).then_some(offset..attributes.size)),
+            FileKind::Directory => refused(ErrorKind::IsADirectory),
+            _ => refused(ErrorKind::InvalidArgument),
+        }
+    }
 
     /// The writing side, unless mounted read-only. Cost: none, as of all methods that ask for a capability.
     fn changes(&mut self) -> Option<&mut dyn Changes>;

@@ -14,7 +14,7 @@ mod rename;
 pub use options::{ModelOptions, NameRule};
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use nandkit_units::{Clock, ReadInto};
 
@@ -200,13 +200,11 @@ impl FileSystem for ModelFileSystem {
     }
 
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
-        match &self.node(inode)?.shape {
-            Shape::Regular(content) => Ok(content.read(offset, into, self.options.block_size)),
-            Shape::Directory(_) => {
-                Err(FsError::new(ErrorKind::IsADirectory, format!("inode {} is a directory", inode.0)))
-            }
-            _ => Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {} has no content", inode.0))),
-        }
+        Ok(self.content(inode)?.read(offset, into, self.options.block_size))
+    }
+
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        Ok(self.content(inode)?.data_after(offset, self.options.block_size))
     }
 
     fn changes(&mut self) -> Option<&mut dyn Changes> {

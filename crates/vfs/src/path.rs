@@ -13,7 +13,10 @@ pub use compare::{CompareOptions, Difference, DifferenceKind, compare_trees};
 pub use copy::{CopyOptions, CopyReport, copy_tree};
 pub use files::{make_directories, read_file, read_inode, remove_tree, write_file, write_inode};
 pub use resolve::{COMPONENTS_MAX, Follow, SYMLINKS_MAX, link_target, resolve, resolve_parent, split};
-pub use walk::{DEPTH_MAX, ENTRIES_MAX, Next, OwnedEntry, PATH_BYTES_EACH, PATH_BYTES_MAX, Step, sorted_entries, walk};
+pub use walk::{
+    DEPTH_MAX, ENTRIES_MAX, Next, OwnedEntry, PATH_BYTES_EACH, PATH_BYTES_MAX, PathBudget, Step, check_readable,
+    sorted_entries, walk,
+};
 
 /// A file larger than this is not read whole, copied or compared: a hostile image can claim 2^63 bytes of holes.
 pub const FILE_BYTES_MAX: u64 = 1 << 36;
@@ -21,9 +24,16 @@ pub const FILE_BYTES_MAX: u64 = 1 << 36;
 /// Bytes that are read or written at once.
 const CHUNK: usize = 1 << 17;
 
-/// A path for messages.
+/// A path for messages, on one line.
 fn show(path: &[u8]) -> String {
-    format!("/{}", String::from_utf8_lossy(path))
+    let mut shown = String::from("/");
+    for character in String::from_utf8_lossy(path).chars() {
+        match character.is_control() {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
+    }
+    shown
 }
 
 #[cfg(test)]

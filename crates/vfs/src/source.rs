@@ -104,6 +104,25 @@ pub trait SourceTree: Sync {
     /// threads. Errors: `InvalidArgument` where the node is no regular file, `NotFound` where there is no such node, `Device` where the content
     /// cannot be read, `Corrupt` where it is no longer what the node says.
     fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> Result<usize>;
+
+    /// The next range of a regular file, or of a hard link to one, that may hold anything but zeroes, as [`crate::FileSystem::data_after`] has it. Unless the implementer knows, all of it. Errors:
+    /// those of `read`. Cost: no content is read.
+    fn data_after(&self, node: usize, offset: u64) -> Result<Option<Range<u64>>> {
+        let size = self.nodes().get(node).map_or(0, |found| found.size);
+        Ok((offset < size).then_some(offset..size))
+    }
+}
+
+/// What of `within` is to be read next, by an answer of [`SourceTree::data_after`] or [`crate::FileSystem::data_after`] to its start: nothing, at its end, where only a hole is left. Where the answer
+/// is an error, all of it: reading tells better what is wrong.
+pub fn to_read(answer: Result<Option<Range<u64>>>, within: Range<u64>) -> Range<u64> {
+    match answer {
+        Ok(Some(data)) if data.start >= within.start && data.start < data.end => {
+            data.start.min(within.end)..data.end.min(within.end)
+        }
+        Ok(None) => within.end..within.end,
+        _ => within,
+    }
 }
 
 /// The path of a node without a leading `/`; empty for the root. Cost: the node's depth.

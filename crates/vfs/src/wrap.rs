@@ -13,13 +13,15 @@ pub use read_only::ReadOnly;
 pub use stats::Stats;
 pub use trace::{Trace, TraceRecord};
 
-use std::ops::ControlFlow;
+use std::cell::Cell;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
-use nandkit_units::ReadInto;
+use nandkit_units::{Payload, ReadInto};
 
 use crate::{
-    Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, FsError, InodeNumber, Result, Symlinks, VolumeStatus,
-    Xattrs,
+    AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, FsError, InodeNumber, NewNode,
+    RenameFlags, Result, Symlinks, VolumeStatus, Xattrs,
 };
 
 /// Which method was called.
@@ -32,6 +34,7 @@ pub enum Method {
     Stat,
     ReadDir,
     Read,
+    DataAfter,
     ReadLink,
     Create,
     Write,
@@ -52,7 +55,7 @@ pub enum Method {
 
 impl Method {
     /// How many methods there are.
-    pub const COUNT: usize = 21;
+    pub const COUNT: usize = 22;
 
     /// Whether it changes the volume.
     pub const fn changes(self) -> bool {
@@ -63,6 +66,7 @@ impl Method {
                 | Self::Stat
                 | Self::ReadDir
                 | Self::Read
+                | Self::DataAfter
                 | Self::ReadLink
                 | Self::Xattr
                 | Self::XattrNames
@@ -83,11 +87,80 @@ pub struct Call<'a> {
     pub offset: u64,
     /// The bytes asked for or handed over; 0 where there are none.
     pub length: u64,
+    /// What else was handed over.
+    pub arguments: Arguments<'a>,
+}
+
+/// What a call hands over beside inode, name, offset and length.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "as in the methods")]
+pub enum Arguments<'a> {
+    /// Nothing.
+    None,
+    Create(&'a NewNode<'a>),
+    Write(Payload<'a>),
+    SetAttributes(&'a AttributeChange),
+    Rename {
+        directory: InodeNumber,
+        name: &'a [u8],
+        flags: RenameFlags,
+    },
+    /// The directory that the name is in.
+    Link(InodeNumber),
+    /// The whole volume instead of the inode.
+    SyncAll,
+    SetXattr(&'a [u8]),
+    Allocate {
+        keep_size: bool,
+    },
+}
+
+/// What a call came to that did not fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Bytes that were read or written.
+    pub bytes: u64,
+    /// The inode that was found or made.
+    pub inode: Option<InodeNumber>,
+    /// What was delivered of a directory.
+    pub listed: Option<Listed>,
+}
+
+/// What was delivered of a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// How many entries.
+    pub entries: u64,
+    /// Whether their receiver wanted no more.
+    pub stopped: bool,
+    /// The cookies of the last entry but one and of the last one; 0 where there was none. A listing goes on at one of them.
+    pub cookies: [u64; 2],
+}
+
+impl Listed {
+    /// One more.
+    pub const fn add(&mut self, cookie: u64, stopped: bool) {
+        self.entries += 1;
+        self.stopped = stopped;
+        self.cookies = [self.cookies[1], cookie];
+    }
+}
+
+impl Outcome {
+    const NOTHING: Self = Self { bytes: 0, inode: None, listed: None };
+
+    fn bytes(count: &usize) -> Self {
+        Self { bytes: *count as u64, ..Self::NOTHING }
+    }
+
+    fn found(inode: &InodeNumber) -> Self {
+        Self { inode: Some(*inode), ..Self::NOTHING }
+    }
 }
 
 impl<'a> Call<'a> {
     fn of(method: Method, inode: InodeNumber) -> Self {
-        Self { method, inode, name: &[], offset: 0, length: 0 }
+        Self { method, inode, name: &[], offset: 0, length: 0, arguments: Arguments::None }
     }
 
     fn named(method: Method, inode: InodeNumber, name: &'a [u8]) -> Self {
@@ -103,9 +176,19 @@ pub trait Hook: Send + Sync {
         Ok(())
     }
 
-    /// After the call, also one that `before` refused: how many bytes were read or written, or which error came.
-    fn after(&self, call: &Call<'_>, outcome: std::result::Result<u64, ErrorKind>) {
+    /// After the call, also one that `before` refused: what it came to, or which error came.
+    fn after(&self, call: &Call<'_>, outcome: std::result::Result<Outcome, ErrorKind>) {
         let _ = (call, outcome);
+    }
+}
+
+impl<H: Hook + ?Sized> Hook for Arc<H> {
+    fn before(&self, call: &Call<'_>) -> Result<()> {
+        (**self).before(call)
+    }
+
+    fn after(&self, call: &Call<'_>, outcome: std::result::Result<Outcome, ErrorKind>) {
+        (**self).after(call, outcome);
     }
 }
 
@@ -138,20 +221,20 @@ impl<F, H> Wrapped<F, H> {
     }
 }
 
-/// Shows a call to the hook around making it; `bytes` says how many bytes a result stands for.
+/// Shows a call to the hook around making it; `outcome` says what hooks are told of a result.
 fn around<H: Hook, T>(
     hook: &H,
     call: Call<'_>,
-    bytes: impl FnOnce(&T) -> u64,
+    outcome: impl FnOnce(&T) -> Outcome,
     make: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let result = hook.before(&call).and_then(|()| make());
-    hook.after(&call, result.as_ref().map(bytes).map_err(|error| error.kind));
+    hook.after(&call, result.as_ref().map(outcome).map_err(|error| error.kind));
     result
 }
 
-fn no_bytes<T>(_: &T) -> u64 {
-    0
+fn nothing<T>(_: &T) -> Outcome {
+    Outcome::NOTHING
 }
 
 impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
@@ -160,16 +243,16 @@ impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
     }
 
     fn volume(&self) -> Result<VolumeStatus> {
-        around(&self.hook, Call::of(Method::Volume, InodeNumber(0)), no_bytes, || self.inner.volume())
+        around(&self.hook, Call::of(Method::Volume, InodeNumber(0)), nothing, || self.inner.volume())
     }
 
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
         let call = Call::named(Method::Lookup, directory, name);
-        around(&self.hook, call, no_bytes, || self.inner.lookup(directory, name))
+        around(&self.hook, call, Outcome::found, || self.inner.lookup(directory, name))
     }
 
     fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
-        around(&self.hook, Call::of(Method::Stat, inode), no_bytes, || self.inner.stat(inode))
+        around(&self.hook, Call::of(Method::Stat, inode), nothing, || self.inner.stat(inode))
     }
 
     fn read_dir(
@@ -179,12 +262,26 @@ impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
         sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let call = Call { offset: cookie, ..Call::of(Method::ReadDir, directory) };
-        around(&self.hook, call, no_bytes, || self.inner.read_dir(directory, cookie, sink))
+        let listed = Cell::new(Listed::default());
+        let outcome = |_: &()| Outcome { listed: Some(listed.get()), ..Outcome::NOTHING };
+        around(&self.hook, call, outcome, || {
+            self.inner.read_dir(directory, cookie, &mut |entry| {
+                let (cookie, flow, mut so_far) = (entry.cookie, sink(entry), listed.get());
+                so_far.add(cookie, flow.is_break());
+                listed.set(so_far);
+                flow
+            })
+        })
     }
 
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
         let call = Call { offset, length: into.len() as u64, ..Call::of(Method::Read, inode) };
-        around(&self.hook, call, |count| *count as u64, || self.inner.read(inode, offset, into))
+        around(&self.hook, call, Outcome::bytes, || self.inner.read(inode, offset, into))
+    }
+
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        let call = Call { offset, ..Call::of(Method::DataAfter, inode) };
+        around(&self.hook, call, nothing, || self.inner.data_after(inode, offset))
     }
 
     fn changes(&mut self) -> Option<&mut dyn Changes> {

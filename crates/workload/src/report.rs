@@ -95,6 +95,8 @@ pub struct DriverReport {
     pub verified_bytes: u64,
     /// Files, or on blocks written sectors, that were read back at the end; `None` where that was switched off.
     pub verified_at_end: Option<u64>,
+    /// Recorded calls that the file system has no way to do and that were left out; `None` where none were replayed.
+    pub skipped_calls: Option<u64>,
 }
 
 impl DriverReport {

@@ -9,6 +9,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::access::{AccessBlocks, AccessFile};
+use crate::calls::CallReplay;
 use crate::error::{Nearest, Result, SpecError, WorkloadError};
 use crate::event_recorder::EventRecorder;
 use crate::fax::Fax;
@@ -158,7 +159,9 @@ impl WorkloadSpec {
             Self::Random(_) => "reads and writes at random places: uniform, Zipf, or hot and cold",
             Self::Sequential(_) => "reads and writes in order",
             Self::Tree(_) => "a real directory copied in, changed, read back and compared",
-            Self::Trace(_) => "a recorded trace: fio's iolog, CSV of MSR Cambridge, text of blkparse",
+            Self::Trace(_) => {
+                "a recorded trace: fio's iolog, CSV of MSR Cambridge, text of blkparse, calls by exec --record"
+            }
         }
     }
 
@@ -199,6 +202,14 @@ impl WorkloadSpec {
             Self::PostmarkSmall(spec) => spec.check(),
             Self::PostmarkLarge(spec) => spec.check(),
             Self::EventRecorder(_) => Ok(()),
+        }
+    }
+
+    /// Recorded calls of files, where the workload is a trace of them: they are replayed instead of a stream of operations.
+    pub fn calls(&self, inputs: &dyn Inputs) -> Result<Option<CallReplay>> {
+        match self {
+            Self::Trace(spec) => CallReplay::open(spec, inputs),
+            _ => Ok(None),
         }
     }
 

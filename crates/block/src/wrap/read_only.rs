@@ -42,6 +42,8 @@ impl<D: BlockDevice> BlockDevice for ReadOnlyDevice<D> {
         Err(BlockError::new(ErrorKind::ReadOnly, Operation::Write, at, "the device is open for reading only"))
     }
 
+    super::forward_extents!();
+
     /// Nothing was changed through this wrapper, so there is nothing to make durable.
     fn flush(&mut self, context: &Context) -> Result<Done> {
         Ok(Done::immediately(context))

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use nandkit_units::{Cause, Context, Done, Lba, Payload, ReadInto, StatisticValue, Statistics};
 
 use super::histogram::{Histogram, HistogramSnapshot};
-use super::{no_capability, offer_capabilities, remap_unit};
+use super::{forward_extents, no_capability, offer_capabilities, remap_unit};
 use crate::{BlockDevice, BlockGeometry, Operation, Remap, Result, Trim};
 
 /// The kinds of requests that are told apart.
@@ -302,6 +302,8 @@ impl<D: BlockDevice> BlockDevice for StatsDevice<D> {
         self.counters.count(RequestKind::Flush, context, 0, &result);
         result
     }
+
+    forward_extents!();
 
     offer_capabilities!();
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 
-use super::{no_capability, offer_capabilities, remap_unit};
+use super::{forward_extents, no_capability, offer_capabilities, remap_unit};
 use crate::{BlockDevice, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
 
 /// What was asked of the device.
@@ -188,6 +188,8 @@ impl<D: BlockDevice, S: DeviceTraceSink> BlockDevice for TraceDevice<D, S> {
         self.record(context, DeviceAction::Flush, &result);
         result
     }
+
+    forward_extents!();
 
     offer_capabilities!();
 }

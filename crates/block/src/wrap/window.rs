@@ -4,7 +4,7 @@ use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 
 use super::{no_capability, offer_capabilities, remap_unit};
 use crate::check::{check_range, sectors_of};
-use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim};
 
 /// Sectors `first .. first + sectors` of a device as a device of its own: a partition. Errors carry the window's addresses.
 #[derive(Clone, Debug)]
@@ -86,6 +86,10 @@ impl<D: BlockDevice> BlockDevice for WindowDevice<D> {
     fn flush(&mut self, context: &Context) -> Result<Done> {
         let result = self.inner.flush(context);
         self.translate(result)
+    }
+
+    fn extent(&self, at: Lba, most: u64) -> Extent {
+        self.inner.extent(self.below(at), most)
     }
 
     offer_capabilities!();

@@ -14,7 +14,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-fn bytes32(text: &str) -> Result<u32, String> {
+pub(super) fn bytes32(text: &str) -> Result<u32, String> {
     let bytes = bytes(text)?;
     u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many, expected at most {}", u32::MAX))
 }
@@ -52,7 +52,7 @@ impl Endian {
 const WHERE: &str = "Where in the image, and how it lies there (found out where not said)";
 
 /// The image, and what is known of it.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ImageArguments {
     /// The image: a dump of flash, a volume, or a chip that a run has kept in a file.
     #[arg(value_name = "IMAGE")]
@@ -81,6 +81,9 @@ pub struct ImageArguments {
     /// Do not believe summaries: look at every node.
     #[arg(long, help_heading = WHERE)]
     pub no_summary: bool,
+    /// Lay the changes of this file over the image, as `mount --overlay` keeps them.
+    #[arg(long, value_name = "FILE", help_heading = WHERE)]
+    pub overlay: Option<PathBuf>,
 }
 
 impl ImageArguments {
@@ -95,6 +98,7 @@ impl ImageArguments {
             oob_size: self.oob_size,
             byte_order: self.endian.map(Endian::order),
             no_summaries: self.no_summary,
+            overlay: self.overlay.clone(),
         }
     }
 }
@@ -165,7 +169,7 @@ pub struct CatArguments {
     #[arg(long, conflicts_with = "version")]
     pub versions: bool,
     /// Print the list as JSON, and nothing else, on standard output.
-    #[arg(long, requires = "versions")]
+    #[arg(long, requires = "versions", conflicts_with = "version")]
     pub json: bool,
 }
 

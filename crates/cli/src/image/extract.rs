@@ -16,7 +16,9 @@ use nandkit_vfs::{FileKind, InodeNumber};
 use serde_json::{Map, Value, json};
 
 use super::new_file::NewFile;
-use super::{absent, damage, finding_json, finding_line, open, path_json, tell, tell_way_out, tree_input, verdict};
+use super::{
+    absent, damage, finding_json, finding_line, open, path_json, shown, tell, tell_way_out, tree_input, verdict,
+};
 use crate::args::ExtractArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -35,7 +37,7 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     }
     let image = open(&arguments.image)?;
     let failed = |error: nandkit_vfs::FsError| {
-        Failure::Input(format!("{}: {}: {error}", arguments.image.image.display(), arguments.path))
+        Failure::Input(format!("{}: {}: {error}", arguments.image.image.display(), shown(arguments.path.as_bytes())))
     };
     let start = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last);
     let start = start.map_err(|error| absent(&arguments.image, &image, failed(error)))?;

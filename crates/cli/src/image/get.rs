@@ -6,10 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nandkit_tree::extract::write_sparse;
 use nandkit_units::ReadInto;
 use nandkit_vfs::path::{FILE_BYTES_MAX, Follow, resolve};
+use nandkit_vfs::source::to_read;
 use nandkit_vfs::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber};
 
 use super::new_file::NewFile;
-use super::{absent, extract, finding_line, ls, open, witnessed};
+use super::{absent, extract, finding_line, ls, open, shown, witnessed};
 use crate::args::{ExtractArguments, GetArguments};
 use crate::failure::Failure;
 use crate::output;
@@ -38,7 +39,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
         });
     }
     let image = open(&arguments.image)?;
-    let place = format!("{}: {}", arguments.image.image.display(), arguments.path);
+    let place = format!("{}: {}", arguments.image.image.display(), shown(arguments.path.as_bytes()));
     let unusable = |error: FsError| Failure::Input(format!("{place}: {error}"));
     let inode = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last);
     let inode = inode.map_err(|error| absent(&arguments.image, &image, unusable(error)))?;
@@ -64,7 +65,13 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
     if target == Path::new("-") {
         // All of it is looked at first: nothing is delivered of what is damaged.
         read(&mut |_, _| Ok(()))?;
-        return read(&mut |_, chunk| output::bytes(chunk));
+        let mut delivered = 0;
+        read(&mut |offset, chunk| {
+            zeroes(offset - delivered)?;
+            delivered = offset + chunk.len() as u64;
+            output::bytes(chunk)
+        })?;
+        return zeroes(attributes.size.saturating_sub(delivered));
     }
     let target = if target.is_dir() { target.join(last_name(&arguments.path)) } else { target.to_path_buf() };
     NewFile::check(&target, arguments.force, Some("--force"))?;
@@ -77,7 +84,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
     file.keep(arguments.force)
 }
 
-/// Reads a file of `size` bytes chunk by chunk. Errors: those of `deliver`; `damaged` where a part cannot be read.
+/// Reads a file of `size` bytes chunk by chunk, without its holes. Errors: those of `deliver`; `damaged` where a part cannot be read.
 fn chunks(
     fs: &dyn FileSystem,
     inode: InodeNumber,
@@ -88,7 +95,12 @@ fn chunks(
     let mut buffer = vec![0; CHUNK];
     let mut offset = 0;
     while offset < size {
-        let wanted = (size - offset).min(CHUNK as u64) as usize;
+        let data = to_read(fs.data_after(inode, offset), offset..size);
+        if data.is_empty() {
+            break;
+        }
+        offset = data.start;
+        let wanted = (data.end - offset).min(CHUNK as u64) as usize;
         let chunk = buffer.get_mut(..wanted).unwrap_or_default();
         let count = fs.read(inode, offset, ReadInto::Bytes(chunk)).map_err(|error| damaged(error.to_string()))?;
         if count < wanted {
@@ -96,6 +108,17 @@ fn chunks(
         }
         deliver(offset, chunk)?;
         offset += wanted as u64;
+    }
+    Ok(())
+}
+
+/// Delivers a hole.
+fn zeroes(mut length: u64) -> Result<(), Failure> {
+    let zeroes = vec![0; length.min(CHUNK as u64) as usize];
+    while length > 0 {
+        let part = zeroes.get(..length.min(CHUNK as u64) as usize).unwrap_or_default();
+        output::bytes(part)?;
+        length -= part.len() as u64;
     }
     Ok(())
 }

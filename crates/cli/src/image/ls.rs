@@ -3,7 +3,7 @@
 use nandkit_stack::image::OpenImage;
 use nandkit_tree::show;
 use nandkit_vfs::path::{Follow, Next, Step, link_target, resolve, walk};
-use nandkit_vfs::{Attributes, FileKind};
+use nandkit_vfs::{Attributes, ErrorKind, FileKind};
 use serde_json::{Map, Value, json};
 
 use super::{absent, finding_line, open, path_json, shown, tell, tell_way_out, time, verdict, witnessed};
@@ -24,7 +24,7 @@ pub fn ls(arguments: &LsArguments) -> Result<(), Failure> {
     if arguments.deleted {
         return super::deleted::list(arguments, &image);
     }
-    let (rows, mut problems) = rows(arguments, &image)?;
+    let (rows, mut problems, limits) = rows(arguments, &image)?;
     let witnessed = witnessed(&image);
     problems.extend(witnessed.iter().map(|(_, finding)| finding_line(finding)));
     if arguments.json {
@@ -34,16 +34,18 @@ pub fn ls(arguments: &LsArguments) -> Result<(), Failure> {
     } else {
         output::text(&rows.iter().map(|row| format!("{}\n", shown(&row.path))).collect::<String>())?;
     }
+    let is_damaged = problems.len() > limits;
     tell(&problems);
     tell_way_out(&arguments.image, witnessed.iter().map(|(_, finding)| finding));
-    verdict(
-        &arguments.image,
-        problems.len(),
-        ("it is damaged, and names may be missing", "damaged places; names may be missing"),
-    )
+    let what = match is_damaged {
+        true => ("it is damaged, and names may be missing", "damaged places; names may be missing"),
+        false => ("not all of it is listed", "things are not listed"),
+    };
+    verdict(&arguments.image, problems.len(), what)
 }
 
-fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<String>), Failure> {
+/// What is listed, what of it could not be, and how much of the latter are limits of nandkit's and no damage.
+fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<String>, usize), Failure> {
     let (fs, path) = (image.fs(), arguments.path.as_bytes());
     let failed = |error: nandkit_vfs::FsError| {
         Failure::Input(format!("{}: {}: {error}", arguments.image.image.display(), show(path).replacen("//", "/", 1)))
@@ -57,22 +59,25 @@ fn rows(arguments: &LsArguments, image: &OpenImage) -> Result<(Vec<Row>, Vec<Str
             target.and_then(|target| target.map_err(|error| problems.push(format!("{}: {error}", show(path)))).ok());
         Row { path: path.to_vec(), attributes: *attributes, target }
     };
-    let (mut rows, mut problems) = (Vec::new(), Vec::new());
+    let (mut rows, mut problems, mut limits) = (Vec::new(), Vec::new(), 0);
     if attributes.kind != FileKind::Directory {
         let name = path.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty()).unwrap_or(path);
         rows.push(row(name, &attributes, &mut problems));
-        return Ok((rows, problems));
+        return Ok((rows, problems, 0));
     }
     walk(fs, start, &mut |step| {
         match step {
             Step::Entry { path, attributes } => rows.push(row(path, attributes, &mut problems)),
-            Step::Problem { path, error } => problems.push(format!("{}: {error}", show(path))),
+            Step::Problem { path, error } => {
+                limits += usize::from(error.kind == ErrorKind::NameTooLong);
+                problems.push(format!("{}: {error}", show(path)));
+            }
             Step::Leave { .. } => {}
         }
         Ok(if arguments.recursive { Next::Enter } else { Next::Skip })
     })
     .map_err(failed)?;
-    Ok((rows, problems))
+    Ok((rows, problems, limits))
 }
 
 /// `drwxr-xr-x`, as ls(1) has it.

@@ -1,19 +1,22 @@
 //! `nandkit mkfs`
 
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use nandkit_stack::image::{BuildReport, Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
 use nandkit_tree::{
-    AdjustedTree, Adjustments, ArchiveOptions, DeviceTable, DirectoryOptions, HostDirectory, TarArchive,
+    AdjustedTree, Adjustments, ArchiveOptions, DeviceTable, DirectoryOptions, HostDirectory, TarArchive, show,
 };
 use nandkit_units::format_bytes;
-use nandkit_vfs::source::{SourceNode, SourceTree};
+use nandkit_vfs::source::{SourceNode, SourceTree, components, path as path_of};
 use nandkit_vfs::{FileKind, Timestamp};
 use serde_json::json;
 
 use super::new_file::NewFile;
-use super::{input, tree_input};
+use super::{input, shown, time, tree_input};
 use crate::args::{Jffs2Arguments, MkfsArguments, MkfsFormat};
 use crate::failure::Failure;
 use crate::output;
@@ -51,12 +54,14 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
     check_jffs2_build(&build).map_err(input)?;
     let table = arguments.device_table.as_deref().map(device_table).transpose()?;
     let adjustments = adjustments(arguments)?;
-    let tree = AdjustedTree::new(
-        source(&arguments.from, &arguments.exclude, arguments.no_xattrs, "--from ")?,
-        &adjustments,
-        table.as_ref(),
-    )
-    .map_err(tree_input)?;
+    let from = source(&arguments.from, &arguments.exclude, arguments.no_xattrs, "--from ")?;
+    for path in arguments.exclude.iter().filter(|path| !is_there(&arguments.from, &from, path)) {
+        output::message(&format!(
+            "--exclude {}: nothing of this path is in the tree, and nothing is left out for it",
+            shown(path.as_bytes())
+        ));
+    }
+    let tree = AdjustedTree::new(from, &adjustments, table.as_ref()).map_err(tree_input)?;
     let image = &arguments.image;
     let mut file = NewFile::begin(image)?;
     let summary = write(&tree, &build, &mut file, image)?;
@@ -64,12 +69,7 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&summary_json(&summary));
     }
-    if summary.times_clamped > 0 {
-        output::message(&format!(
-            "{} times are before 1970 or after 2106, which JFFS2 cannot hold; the nearest was taken",
-            summary.times_clamped
-        ));
-    }
+    tell_clamped(&tree);
     let oob = match summary.oob_bytes {
         0 => String::new(),
         bytes => format!(", with {} of OOB", format_bytes(bytes)),
@@ -83,6 +83,37 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
         summary.image_bytes.div_ceil(u64::from(summary.erase_size.max(1))),
         format_bytes(summary.erase_size.into()),
     ))
+}
+
+/// Whether what is to be left out is in the tree. A directory's is not read at all.
+fn is_there(from: &Path, source: &Source, excluded: &str) -> bool {
+    let Ok(names) = components(excluded.as_bytes()) else { return false };
+    if from != Path::new("-") && from.is_dir() {
+        let below = from.join(OsStr::from_bytes(&names.join(&b'/')));
+        return !names.is_empty() && below.symlink_metadata().is_ok();
+    }
+    // From the root down, name by name.
+    let nodes = source.nodes();
+    let mut places = vec![0];
+    for name in &names {
+        let inside = |(_, node): &(usize, &SourceNode)| places.contains(&node.parent) && node.name == *name;
+        places = nodes.iter().enumerate().skip(1).filter(inside).map(|(index, _)| index).collect();
+    }
+    !names.is_empty() && !places.is_empty()
+}
+
+/// Says of how many files the time is another one than it was, and which the first of them is.
+fn tell_clamped(tree: &dyn SourceTree) {
+    let nodes = tree.nodes();
+    let is_clamped = |node: &SourceNode| u32::try_from(node.modified.0.div_euclid(1_000_000_000)).is_err();
+    let mut clamped = nodes.iter().enumerate().filter(|(_, node)| node.hard_link_of.is_none() && is_clamped(node));
+    let Some((first, node)) = clamped.next() else { return };
+    let (what, time) = (show(&path_of(nodes, first)), time::utc(node.modified));
+    let which = match clamped.count() {
+        0 => format!("the time of {what}, {time}, lies"),
+        more => format!("the times of {} files, first that of {what}, {time}, lie", more + 1),
+    };
+    output::message(&format!("{which} before 1970 or after 2106, which JFFS2 cannot hold; the nearest was taken"));
 }
 
 fn write(tree: &dyn SourceTree, build: &Jffs2Build, file: &mut NewFile, image: &Path) -> Result<BuildReport, Failure> {
@@ -120,6 +151,10 @@ impl SourceTree for Source {
 
     fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
         self.tree.read(node, offset, into)
+    }
+
+    fn data_after(&self, node: usize, offset: u64) -> nandkit_vfs::Result<Option<Range<u64>>> {
+        self.tree.data_after(node, offset)
     }
 }
 

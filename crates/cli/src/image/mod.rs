@@ -4,12 +4,13 @@ mod cat;
 mod change;
 mod check;
 mod deleted;
+mod export;
 mod extract;
 mod get;
 mod info;
 mod ls;
 mod mkfs;
-mod new_file;
+pub mod new_file;
 mod put;
 mod time;
 
@@ -19,11 +20,13 @@ use nandkit_stack::StackError;
 use nandkit_stack::image::{self, Finding, ORPHAN, OpenImage};
 use nandkit_tree::{TreeError, show};
 use nandkit_vfs::InodeNumber;
+use nandkit_vfs::path::PathBudget;
 use serde_json::{Value, json};
 
 pub use cat::cat;
 pub use change::{chmod, chown, ln, mkdir, mv, now, rm, setfattr};
 pub use check::check;
+pub use export::export;
 pub use extract::extract;
 pub use get::get;
 pub use info::info;
@@ -99,8 +102,11 @@ fn finding_json(finding: &Finding) -> Value {
 
 /// What was found damaged, with the paths that lead to the inodes concerned.
 fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec<Finding> {
+    // Of an inode with a long path there may be very many: the finding names the inode in any case.
+    let mut budget = PathBudget::default();
     let with_paths = |(inode, finding): (Option<InodeNumber>, Finding)| {
-        let paths = inode.and_then(|inode| paths.get(&inode)).cloned().unwrap_or_default();
+        let paths = inode.and_then(|inode| paths.get(&inode)).into_iter().flatten();
+        let paths = paths.filter(|path| budget.take(path.len() as u64)).cloned().collect();
         Finding { paths, ..finding }
     };
     image.damage().into_iter().map(with_paths).collect()

@@ -1,5 +1,6 @@
 //! A file that is there whole or not at all: written under another name in its folder, and renamed.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,9 @@ use tempfile::{Builder, NamedTempFile};
 
 use crate::failure::Failure;
 use crate::stop::{Undo, Unfinished};
+
+/// Bytes of a name on most file systems.
+const NAME_MAX: usize = 255;
 
 /// A file that has not got its name yet.
 pub struct NewFile {
@@ -33,6 +37,19 @@ fn is_at(file: &File, path: &Path) -> bool {
         let _ = (file, path);
         true
     }
+}
+
+/// The folder of a file.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// `.NAME.nandkit-new`; none where that is longer than names may be.
+fn temporary_name(path: &Path) -> Option<OsString> {
+    let mut name = OsString::from(".");
+    name.push(path.file_name()?);
+    name.push(".nandkit-new");
+    (name.len() <= NAME_MAX).then_some(name)
 }
 
 impl NewFile {
@@ -82,9 +99,17 @@ impl NewFile {
 
     /// Begins a file. From now on Ctrl-C takes it away.
     pub fn begin(path: &Path) -> Result<Self, Failure> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Self::begin_as(path, None)
+    }
+
+    /// Begins a file under this name in its folder, which nothing may have; else under one that nobody has.
+    fn begin_as(path: &Path, name: Option<&OsStr>) -> Result<Self, Failure> {
+        let folder = folder(path);
         let mut builder = Builder::new();
-        builder.prefix(".nandkit-").suffix(".new");
+        match name {
+            Some(name) => builder.prefix(name).rand_bytes(0),
+            None => builder.prefix(".nandkit-").suffix(".new"),
+        };
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -101,9 +126,17 @@ impl NewFile {
         Ok(Self { file, path: path.to_path_buf(), unfinished })
     }
 
-    /// A file that is to replace one that exists, with its owner and permissions.
+    /// A file that is to replace one that exists, which the caller has locked, with its owner and permissions. Its name until then is made of that one's: whoever has the lock knows that one of
+    /// this name is what a process left that was killed, and takes it away.
     pub fn begin_again(path: &Path) -> Result<Self, Failure> {
-        let new = Self::begin(path)?;
+        let name = temporary_name(path);
+        if let Some(left) =
+            name.as_ref().map(|name| folder(path).join(name)).filter(|left| left.symlink_metadata().is_ok())
+        {
+            let removed = std::fs::remove_file(&left);
+            removed.map_err(|error| failed(&left, "remove what a killed process left", error))?;
+        }
+        let new = Self::begin_as(path, name.as_deref())?;
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt;
@@ -128,6 +161,10 @@ impl NewFile {
     /// Gives the file its name.
     pub fn keep(self, replace: bool) -> Result<(), Failure> {
         let Self { file, path, unfinished } = self;
+        // Where files cannot be locked, somebody else may have taken its name.
+        if !is_at(file.as_file(), file.path()) {
+            return Err(failed(&path, "give the finished file its name", "somebody else has replaced it"));
+        }
         file.as_file().sync_all().map_err(|error| failed(&path, "write", error))?;
         let kept = unfinished.finish(|| if replace { file.persist(&path) } else { file.persist_noclobber(&path) });
         kept.map(drop).map_err(|error| failed(&path, "give the finished file its name", error.error))

@@ -53,13 +53,18 @@ pub fn inode_node(inode: u32, version: u32, size: u32, offset: u32, data: &[u8])
 /// The node of a file or directory that holds no byte, of `size` bytes of hole if it is a file.
 pub fn bare_node(inode: u32, mode: u32, size: u32) -> Vec<u8> {
     let mut node = inode_node(inode, 1, size, 0, b"");
-    node[20..24].copy_from_slice(&mode.to_le_bytes());
     node[52..56].copy_from_slice(&size.to_le_bytes());
     // Zero: nothing is stored.
     node[56] = u8::from(size > 0);
+    set_mode(&mut node, mode);
+    node
+}
+
+/// Gives an inode's node another mode, with the right checksum.
+pub fn set_mode(node: &mut [u8], mode: u32) {
+    node[20..24].copy_from_slice(&mode.to_le_bytes());
     let sum = crc(&node[..60]);
     node[64..68].copy_from_slice(&sum.to_le_bytes());
-    node
 }
 
 /// Blocks of `erase_size` bytes with these nodes, one behind the other, and a blank block.

@@ -16,7 +16,9 @@ impl Mount {
     pub fn start(directory: &Path, image: &str, arguments: &[&str]) -> Self {
         let point = directory.join("mnt");
         std::fs::create_dir_all(&point).expect("a directory");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nandkit"))
+        // Whoever runs the tests in a shell's background hands down that Ctrl-C is ignored, and nandkit leaves such signals alone.
+        let mut child = Command::new("env")
+            .args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_nandkit")])
             .args(["mount", image, "mnt", "--foreground"])
             .args(arguments)
             .current_dir(directory)

@@ -19,7 +19,7 @@ pub fn jffs2_like(block_size: usize, blocks: usize, big: bool, random: &mut Rand
 }
 
 /// The header of a node: magic, type, length, and the CRC of these.
-pub fn node_header(kind: u16, length: u32, big: bool) -> [u8; 12] {
+fn node_header(kind: u16, length: u32, big: bool) -> [u8; 12] {
     let mut header = [0; 12];
     let put = |into: &mut [u8], value: u32| {
         let bytes = value.to_be_bytes();

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use nandkit_flash::Flash;
 use nandkit_units::BlockIndex;
 use nandkit_vfs::Result;
+use nandkit_vfs::path::PathBudget;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::NodeAddress;
@@ -23,7 +24,8 @@ pub(crate) use paths::Paths;
 pub struct Finding {
     /// What and where.
     pub damage: Damage,
-    /// The path of the inode, from the root, with `/` in front; `None` where the inode is not known or has no name.
+    /// The path of the inode, from the root, with `/` in front; `None` where the inode is not known or has no name. Where the paths of all findings take more than
+    /// [`nandkit_vfs::path::PathBudget`] allows, the last components behind `/...`.
     pub path: Option<Vec<u8>>,
 }
 
@@ -137,8 +139,12 @@ impl<F: Flash> Jffs2<F> {
         found.sort();
         found.dedup();
         let paths = Paths::of(&self.inodes);
-        let named = |damage: Damage| Finding { path: damage.inode.and_then(|inode| paths.path(inode)), damage };
-        report.findings = found.into_iter().map(named).collect();
+        let mut budget = PathBudget::default();
+        let mut named = |damage: Damage| Finding {
+            path: damage.inode.and_then(|inode| paths.path_within(inode, &mut budget)),
+            damage,
+        };
+        report.findings = found.into_iter().map(&mut named).collect();
         Ok(report)
     }
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use nandkit_vfs::path::{PATH_BYTES_EACH, PathBudget};
+
 use crate::inode::Inodes;
 use crate::layout::ROOT;
 
 /// Directories deeper than this have no path.
-const DEPTH_MAX: usize = 4096;
+const DEPTH_MAX: usize = nandkit_vfs::path::DEPTH_MAX;
 
 /// One name of each inode.
 pub(crate) struct Paths<'a> {
@@ -33,21 +35,64 @@ impl<'a> Paths<'a> {
         Self { names }
     }
 
-    /// The path from the root; `None` where no way leads up.
+    /// The path from the root; `None` where no way leads up. Cost: its components.
     pub(crate) fn path(&self, inode: u32) -> Option<Vec<u8>> {
-        let mut parts = Vec::new();
-        let mut at = inode;
-        while at != ROOT {
+        self.up(inode, u64::MAX).map(|parts| joined(&parts))
+    }
+
+    /// As [`Paths::path`], for one of many: small images make very many very long ones. Of a path for which no room is left the last components, behind `/...`. Cost: the components for which
+    /// there is room.
+    pub(crate) fn path_within(&self, inode: u32, budget: &mut PathBudget) -> Option<Vec<u8>> {
+        let Some(mut parts) = self.up(inode, budget.longest()) else {
+            // Gone up in vain, which is not to be done for very many either.
+            budget.take(2 * DEPTH_MAX as u64 + PATH_BYTES_EACH);
+            return None;
+        };
+        let length = length(&parts);
+        if budget.take(length) {
+            return Some(joined(&parts));
+        }
+        let mut rest = length;
+        while rest > PATH_BYTES_EACH
+            && let Some(part) = parts.pop()
+        {
+            rest -= part.len() as u64 + 1;
+        }
+        parts.push(b"...");
+        Some(joined(&parts))
+    }
+
+    /// The names from an inode up to the root, or until they take more than `bytes_max`.
+    fn up(&self, inode: u32, bytes_max: u64) -> Option<Vec<&'a [u8]>> {
+        let mut parts: Vec<&[u8]> = Vec::new();
+        let (mut at, mut bytes) = (inode, 0);
+        while at != ROOT && bytes <= bytes_max {
             let (parent, name) = self.names.get(&at)?;
             parts.push(*name);
+            bytes += name.len() as u64 + 1;
             if parts.len() > DEPTH_MAX {
                 return None;
             }
             at = *parent;
         }
-        if parts.is_empty() {
-            return Some(b"/".to_vec());
-        }
-        Some(parts.iter().rev().flat_map(|part| [&b"/"[..], part].concat()).collect())
+        Some(parts)
     }
+}
+
+/// Bytes of a path of these components, each with the `/` in front of it.
+fn length(parts: &[&[u8]]) -> u64 {
+    parts.iter().map(|part| part.len() as u64 + 1).sum()
+}
+
+/// Components from the last to the first as a path.
+fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    if parts.is_empty() {
+        return b"/".to_vec();
+    }
+    let mut path = Vec::with_capacity(length(parts) as usize);
+    for part in parts.iter().rev() {
+        path.push(b'/');
+        path.extend_from_slice(part);
+    }
+    path
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_flash::{Flash, FlashError, PageProgram};
 use nandkit_units::{BlockIndex, Cause, Context, FlashKind, Nanos};
-use nandkit_vfs::{ErrorKind, FsError, Result};
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::tree::Remedy;
 use super::{CheckReport, of_bytes};
@@ -93,8 +93,9 @@ impl<F: Flash> Jffs2<F> {
         for block in 0..self.catalogue.blocks.len() as u32 {
             self.whole_nodes(BlockIndex(block), &bad, &mut whole)?;
         }
-        let no_type =
-            |(at, inode): &(NodeAddress, u32)| self.dropped(*at, *inode, "a node of an inode without a possible type");
+        let no_type = |(at, inode): &(NodeAddress, u32)| {
+            self.dropped(*at, *inode, "a node that gives its inode no type that it can have")
+        };
         plan.dropped.extend(whole.impossible.iter().map(no_type));
         self.drop_names(&mut whole, &refused, &mut plan);
         self.reattach(&whole, &mut plan)?;
@@ -186,7 +187,11 @@ impl<F: Flash> Jffs2<F> {
             match header.node_type {
                 node_type::INODE => {
                     let Ok(found) = node::inode(order, node, length) else { continue };
-                    if whole.typeless.contains(&found.inode) && kind_of(found.mode).is_none() {
+                    let is_impossible = match found.inode {
+                        ROOT => kind_of(found.mode) != Some(FileKind::Directory),
+                        inode => whole.typeless.contains(&inode) && kind_of(found.mode).is_none(),
+                    };
+                    if is_impossible {
                         whole.impossible.push((at, found.inode));
                     } else {
                         whole.inodes.push((at, length, found.inode));

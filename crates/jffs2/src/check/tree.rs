@@ -16,7 +16,7 @@ use crate::volume::{Damage, DamageKind, Jffs2};
 
 /// What a repair does about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub(crate) enum Remedy {
     /// Leaves out the inode's nodes that have no possible type.
     DropTypeless(u32),
     /// Leaves out the node.
@@ -28,9 +28,9 @@ pub(super) enum Remedy {
 }
 
 /// A node that contradicts another one, or what there can be.
-pub(super) struct Fault {
-    pub(super) damage: Damage,
-    pub(super) remedy: Remedy,
+pub(crate) struct Fault {
+    pub(crate) damage: Damage,
+    pub(crate) remedy: Remedy,
 }
 
 /// What the pass over the blocks finds of inodes that have no name.
@@ -118,7 +118,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// What is wrong with an inode by itself. `at` is the node that gives its attributes.
-    fn own_fault(&self, number: u32, at: NodeAddress, body: &Body) -> Option<Fault> {
+    pub(crate) fn own_fault(&self, number: u32, at: NodeAddress, body: &Body) -> Option<Fault> {
         if kind_of(body.mode).is_none() {
             let what = if body.format() == 0 { "no type" } else { "a type that does not exist" };
             let detail = format!(
@@ -136,7 +136,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// What is wrong with a name in the inode `parent`.
-    fn name_fault(&self, parent: u32, body: &Body, name: &[u8], entry: &Entry) -> Result<Option<Fault>> {
+    pub(crate) fn name_fault(&self, parent: u32, body: &Body, name: &[u8], entry: &Entry) -> Result<Option<Fault>> {
         let (name, at) = (String::from_utf8_lossy(name), entry.node);
         if let Some(kind) = kind_of(body.mode).filter(|kind| *kind != FileKind::Directory) {
             let detail = format!(

@@ -1,7 +1,7 @@
 //! Pieces of files, compressed on several threads: the same pieces with any number of them.
 
 use nandkit_codec::compression::{Compression, Compressor};
-use nandkit_vfs::source::{SourceNode, SourceTree};
+use nandkit_vfs::source::{SourceNode, SourceTree, to_read};
 use nandkit_vfs::{FileKind, Result};
 use rayon::prelude::*;
 
@@ -96,6 +96,9 @@ impl Worker {
         length: u64,
         options: &BuildOptions,
     ) -> Result<Part> {
+        if to_read(tree.data_after(node, from), from..from.saturating_add(length)).is_empty() {
+            return Ok(Part { node, pages: Vec::new() });
+        }
         self.content.resize(usize::try_from(length).unwrap_or(0), 0);
         let mut filled = 0;
         while filled < self.content.len() {

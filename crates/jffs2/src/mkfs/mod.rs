@@ -10,6 +10,7 @@ mod tests;
 use std::io::Write;
 
 use nandkit_codec::compression::{Compression, Compressor};
+use nandkit_vfs::path::check_readable;
 use nandkit_vfs::source::{self, SourceNode, SourceTree};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
@@ -50,7 +51,7 @@ pub struct BuildReport {
 
 /// Writes the image of a tree to `sink`. `progress` hears how many bytes of files are done.
 ///
-/// Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong`, `FileTooBig`, `NotSupported` (an owner or an attribute that the format cannot hold; which, and
+/// Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong` (also of paths that nobody here would read, see [`check_readable`]), `FileTooBig`, `NotSupported` (an owner or an attribute that the format cannot hold; which, and
 /// of which path), `NoSpace` (the image would be larger than it may), and those of the tree and the sink. Cost: the compression on `options.threads` threads; memory: some 8 MiB batches of content.
 pub fn build(
     tree: &dyn SourceTree,
@@ -60,6 +61,7 @@ pub fn build(
 ) -> Result<BuildReport> {
     options.check()?;
     source::check(tree.nodes())?;
+    check_readable(tree.nodes())?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build().map_err(|error| {
         FsError::new(ErrorKind::InvalidArgument, format!("cannot start {} threads: {error}", options.threads))
     })?;

@@ -187,3 +187,26 @@ fn impossible_options_are_refused() {
         assert_eq!(options.check().unwrap_err().kind, ErrorKind::InvalidArgument);
     }
 }
+
+/// What cannot be read again, as nobody enters directories so deep and takes paths so long, makes no image.
+#[test]
+fn trees_deeper_or_longer_than_what_is_read_are_refused() {
+    let directories = |count: usize, name: &str| {
+        let path = vec![name; count].join("/").into_bytes();
+        MemoryTree::new([(path, SourceNode::new(FileKind::Directory, 0o755), Vec::new())]).unwrap()
+    };
+    let long = "n".repeat(250);
+    let refused = |tree: &MemoryTree| match build(tree, &BuildOptions::default(), &mut Vec::new(), &|_| {}) {
+        Ok(_) => String::new(),
+        Err(error) => {
+            assert_eq!(error.kind, ErrorKind::NameTooLong);
+            error.detail
+        }
+    };
+    assert_eq!(refused(&directories(4095, "d")), "");
+    let deep = refused(&directories(4096, "d"));
+    assert!(deep.contains("/d/d is 4096 directories deep; expected at most 4095"), "{deep}");
+    assert_eq!(refused(&directories(600, &long)), "");
+    let far = refused(&directories(800, &long));
+    assert!(far.starts_with("/...") && far.contains("expected at most 67108864 in all"), "{far}");
+}

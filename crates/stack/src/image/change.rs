@@ -82,6 +82,12 @@ impl ChangingImage {
     /// Opens and locks an image, and mounts a copy of it. Errors: those of [`super::open`]; a file that another process has open; a format or a form of file that cannot be changed.
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
         let compression = compression(how)?;
+        if options.overlay.is_some() {
+            return Err(wrong(
+                path,
+                "--overlay: this command changes the image itself; expected none, or mount --overlay",
+            ));
+        }
         if is_chip(path, options)? {
             return Err(wrong(path, "the file holds a chip, which runs change; expected an image of JFFS2"));
         }
@@ -238,5 +244,7 @@ pub(super) fn mount_jffs2(
         write,
         ..MountOptions::default()
     };
-    Jffs2::mount(device, clock, mount).map_err(|error| error.to_string())
+    let volume = Jffs2::mount(device, clock, mount).map_err(|error| error.to_string())?;
+    volume.witness_contradictions().map_err(|error| error.to_string())?;
+    Ok(volume)
 }

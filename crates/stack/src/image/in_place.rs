@@ -1,6 +1,8 @@
-//! Images that are changed where they are: the file always holds what a power cut could leave.
+//! Images that are changed where they are, or beside them in an overlay: the file always holds what a power cut could leave.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nandkit_fat::{Fat, MountOptions};
 use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image, ImageError, text};
@@ -10,10 +12,14 @@ use nandkit_vfs::{Changes, FileSystem};
 
 use super::change::{compression, mount_jffs2, refuse_unproven};
 use super::detect::Format;
+use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
 use super::sectors::DumpSectors;
 use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, is_chip, jffs2, wrong};
 use crate::{MountedFileSystem, StackError, chip_file};
+
+/// More bytes of changes are not held between two syncs: a node more or less on the flash is what a power cut leaves, too.
+const HELD_MAX: u64 = 64 << 20;
 
 /// An image with its file system mounted for changes in the file itself, which is locked. Changes stay in memory up to [`Changes::sync`], which brings them to the file through a
 /// journal: whatever happens to this process or to the host, the image is as it was after one of the syncs.
@@ -25,8 +31,10 @@ pub struct ImageInPlace {
     pub format: &'static str,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,
-    /// Blocks that are marked bad and hold nodes.
+    /// Blocks that are marked bad and hold nodes; what the mount has to take away so that a volume is whole.
     bad: Vec<Finding>,
+    /// Set until the first change is asked for: repairs of the mount do not reach the file before.
+    held: Arc<AtomicBool>,
 }
 
 /// The formats that can be changed.
@@ -46,13 +54,17 @@ impl ImageInPlace {
             return Err(wrong(path, "the file is empty; expected an image"));
         }
         let failed = |error: ImageError| wrong(path, error);
-        let image = Image::open(path, &DumpOptions { access: Access::ReadWrite, ..DumpOptions::default() });
+        let overlay = options.overlay.clone();
+        let in_place = overlay.is_none();
+        let image = Image::open(path, &DumpOptions { access: Access::ReadWrite, overlay, ..DumpOptions::default() });
         let image = image.map_err(failed)?;
-        image.check_journal().map_err(failed)?;
+        if in_place {
+            image.check_journal().map_err(failed)?;
+        }
         if text::is_text_dump(image.bytes()) {
             return Err(wrong(path, "this is a text dump of nanddump's, which is only read; expected a dump in bytes"));
         }
-        let Selected { found, notes, .. } = choose(path, &image, options)?;
+        let Selected { found, mut notes, .. } = choose(path, &image, options)?;
         refuse_unproven(options, &found).map_err(|what| wrong(path, what))?;
         let device = DumpFlash::new(image, found.layout.clone()).map_err(failed)?;
         let mut bad = Vec::new();
@@ -61,19 +73,28 @@ impl ImageInPlace {
             bad.retain(|finding| !finding.harmless);
         }
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
+        let mut held = Arc::default();
         let volume = match found.format {
             Format::Fat => {
                 // A sync is all or nothing, whatever was written before it: the order inside it needs no barriers.
                 let mount = MountOptions { barriers: false, ..MountOptions::default() };
-                let fat = Fat::mount(DumpSectors::new(device), clock.clone(), mount);
-                Volume::Fat(Box::new(fat.map_err(|error| wrong(path, error))?))
+                let mut sectors = DumpSectors::new(device);
+                held = sectors.hold();
+                let fat = Fat::mount(sectors, clock.clone(), mount);
+                let fat = fat.map_err(|error| wrong(path, error))?;
+                if let Some(report) = fat.recovery() {
+                    notes.push(repairs::told(report));
+                    bad.extend(repairs::losses(report));
+                }
+                Volume::Fat(Box::new(fat))
             }
             Format::Jffs2 => {
-                let volume = mount_jffs2(device, &found, options, compression, clock.clone());
+                let volume =
+                    mount_jffs2(device.with_commit_limit(HELD_MAX), &found, options, compression, clock.clone());
                 Volume::Jffs2(Box::new(volume.map_err(|error| wrong(path, error))?))
             }
         };
-        Ok(Self { volume, clock, format: found.format.name(), notes, bad })
+        Ok(Self { volume, clock, format: found.format.name(), notes, bad, held })
     }
 
     /// The file system.
@@ -86,6 +107,7 @@ impl ImageInPlace {
 
     /// The file system's writing side.
     pub fn changes(&mut self) -> &mut dyn Changes {
+        self.held.store(false, Ordering::Release);
         match &mut self.volume {
             Volume::Fat(volume) => &mut **volume,
             Volume::Jffs2(volume) => &mut **volume,
@@ -104,6 +126,9 @@ impl ImageInPlace {
 
     /// Makes everything durable, and leaves the volume as one that needs no repair. Errors: `NoSpace`, `Device`.
     pub fn close(&mut self) -> nandkit_vfs::Result<()> {
+        if self.held.load(Ordering::Acquire) {
+            return Ok(());
+        }
         match &mut self.volume {
             Volume::Fat(volume) => MountedFileSystem::unmount(&mut **volume),
             Volume::Jffs2(volume) => MountedFileSystem::unmount(&mut **volume),

@@ -170,7 +170,10 @@ pub(super) fn mount(
         parallel: true,
         ..MountOptions::default()
     };
-    Jffs2::mount(device, clock_at(0), mount).map_err(|error| error.to_string())
+    let volume = Jffs2::mount(device, clock_at(0), mount).map_err(|error| error.to_string())?;
+    // So that every command knows it, whatever it looks at.
+    volume.witness_contradictions().map_err(|error| error.to_string())?;
+    Ok(volume)
 }
 
 /// What mounting and reading found damaged until now.

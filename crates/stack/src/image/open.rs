@@ -90,7 +90,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
         let (volume, format) = (Volume::Plain(chip::mount(path)?), Format::Fat.name());
         return Ok(OpenImage { volume, format, detection: None, region: None, notes: Vec::new() });
     }
-    let (image, mut notes) = read(path)?;
+    let (image, mut notes) = read(path, options)?;
     let Selected { found, region, notes: more } = choose(path, &image, options)?;
     notes.extend(more);
     let device = dump(path, image, &found)?;
@@ -109,7 +109,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
 
 /// Checks the file system of an image that is no chip.
 pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
-    let (image, _) = read(path)?;
+    let (image, _) = read(path, options)?;
     let found = choose(path, &image, options)?.found;
     let device = dump(path, image, &found)?;
     match found.format {
@@ -126,7 +126,7 @@ pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, Stack
 
 /// The image of JFFS2 in a file without what is provably bad.
 pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
-    let (image, _) = read(path)?;
+    let (image, _) = read(path, options)?;
     let found = choose(path, &image, options)?.found;
     if found.format != Format::Jffs2 {
         let detail = format!("--repair: this is {}; expected an image of JFFS2", found.format.name());
@@ -164,7 +164,7 @@ fn mount_jffs2(
 
 /// Says what an image is that is no chip.
 pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary, StackError> {
-    let (image, mut notes) = read(path)?;
+    let (image, mut notes) = read(path, options)?;
     let (within, region) = match part(path, &image, options)? {
         Some((within, region)) => (within, region),
         None => ((0, None), None),
@@ -228,12 +228,13 @@ fn is_divided(image: &Image, found: &[Found], regions: &[RegionInfo]) -> bool {
 }
 
 /// Opens the file for reading; the text forms of nanddump are turned back into bytes.
-fn read(path: &Path) -> Result<(Image, Vec<String>), StackError> {
+pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
     let beginning = chip_file::beginning(path, BEGINNING)?;
     if beginning.is_empty() {
         return Err(wrong(path, "the file begins with \"\", it is empty; expected an image"));
     }
-    let image = Image::open(path, &DumpOptions::read_only()).map_err(|error| wrong(path, error))?;
+    let how = DumpOptions { overlay: options.overlay.clone(), ..DumpOptions::read_only() };
+    let image = Image::open(path, &how).map_err(|error| wrong(path, error))?;
     if !text::is_text_dump(image.bytes()) {
         return Ok((image, Vec::new()));
     }
@@ -249,7 +250,7 @@ fn read(path: &Path) -> Result<(Image, Vec<String>), StackError> {
     Ok((image, notes))
 }
 
-fn dump(path: &Path, image: Image, found: &Found) -> Result<DumpFlash, StackError> {
+pub(super) fn dump(path: &Path, image: Image, found: &Found) -> Result<DumpFlash, StackError> {
     let device = DumpFlash::new(image, found.layout.clone()).map_err(|error| wrong(path, error))?;
     Ok(device.into_read_only())
 }

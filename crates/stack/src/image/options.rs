@@ -1,5 +1,7 @@
 //! Which part of an image is meant, and how its bytes lie.
 
+use std::path::PathBuf;
+
 pub use nandkit_flash_image::detect::ByteOrder;
 
 /// Which part of an image is to be opened, and what is known of it that detection need not find out. The default leaves all to detection.
@@ -21,6 +23,8 @@ pub struct OpenOptions {
     pub byte_order: Option<ByteOrder>,
     /// Scan every node although the image holds summaries.
     pub no_summaries: bool,
+    /// A file with changes that are laid over the image.
+    pub overlay: Option<PathBuf>,
 }
 
 impl OpenOptions {
@@ -34,6 +38,7 @@ impl OpenOptions {
             (self.page_size.is_some(), "--page-size"),
             (self.oob_size.is_some(), "--oob-size"),
             (self.byte_order.is_some(), "--endian"),
+            (self.overlay.is_some(), "--overlay"),
         ]
         .into_iter()
         .find_map(|(given, name)| given.then_some(name))

@@ -1,5 +1,8 @@
 //! The data bytes of a dump as sectors, for file systems that stand on block devices.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result};
 use nandkit_flash::{ErrorKind as FlashErrorKind, Flash, FlashError, PageProgram};
 use nandkit_flash_image::{DumpFlash, ImageError, ImageLayout};
@@ -7,11 +10,17 @@ use nandkit_units::{BlockIndex, Context, Done, Lba, Payload, ReadInto};
 
 /// The smallest sector: a volume with larger ones can be read through it.
 pub(crate) const SECTOR_SIZE: u32 = 512;
+/// More bytes of changes are not held between two flushes. To a file system that orders its writes for power cuts, a flush more is nothing.
+const HELD_MAX: u64 = 64 << 20;
 
 /// A dump without OOB, or a part of one. Changes stay in memory until a flush brings them to the file, all or none. What is behind the last whole sector is not there.
 pub(crate) struct DumpSectors {
     dump: DumpFlash,
     geometry: BlockGeometry,
+    /// Bytes of changes with which a flush is due that nobody asked for.
+    flush_at: u64,
+    /// While this is set flushes are promises only: what a mount repairs does not reach the file before somebody has agreed to it.
+    held: Arc<AtomicBool>,
 }
 
 impl DumpSectors {
@@ -28,7 +37,13 @@ impl DumpSectors {
         let sector_size = SECTOR_SIZE;
         let sectors = bytes / u64::from(sector_size);
         let geometry = BlockGeometry { sector_size, sectors, preferred_size: 4096, recycling_size: 0 };
-        Self { dump, geometry }
+        Self { dump, geometry, flush_at: HELD_MAX, held: Arc::default() }
+    }
+
+    /// Holds changes back until what is returned becomes false.
+    pub(crate) fn hold(&mut self) -> Arc<AtomicBool> {
+        self.held.store(true, Ordering::Release);
+        Arc::clone(&self.held)
     }
 }
 
@@ -68,10 +83,18 @@ impl BlockDevice for DumpSectors {
             self.dump.erase(context, block).map_err(failed)?;
             self.dump.program(context, block.page(0), PageProgram::bytes(0, sector)).map_err(failed)?;
         }
+        if self.dump.held_bytes() >= self.flush_at {
+            // A failure is told by the flush that the file system asks for; until then no more often than each so many bytes.
+            let flushed = self.flush(context).is_ok();
+            self.flush_at = if flushed { HELD_MAX } else { self.dump.held_bytes().saturating_add(HELD_MAX) };
+        }
         Ok(Done::immediately(context))
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {
+        if self.held.load(Ordering::Acquire) {
+            return Ok(Done::immediately(context));
+        }
         self.dump.sync(context).map_err(|error| {
             let detail = "the image's file takes no change";
             BlockError::new(ErrorKind::Io, Operation::Flush, Lba(0), detail).caused_by(error)

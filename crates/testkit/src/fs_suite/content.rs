@@ -1,8 +1,10 @@
 //! Reading, writing, growing and cutting off files.
 
+use std::ops::Range;
+
 use nandkit_units::{Content, Described, Description, Generator, Payload, ReadInto};
-use nandkit_vfs::AttributeChange;
 use nandkit_vfs::ErrorKind::{FileTooBig, InvalidArgument, IsADirectory};
+use nandkit_vfs::{AttributeChange, InodeNumber};
 
 use super::Check;
 use super::bench::{Bench, Outcome, fails, ok, pattern};
@@ -21,6 +23,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("file_too_big", file_too_big),
     ("content_of_other_kinds", content_of_other_kinds),
     ("allocation", allocation),
+    ("data_ranges", data_ranges),
 ];
 
 fn write_and_read(bench: &mut Bench<'_>) -> Outcome {
@@ -239,6 +242,55 @@ fn allocation(bench: &mut Bench<'_>) -> Outcome {
         let end = (offset + length).min(80_000) as usize;
         expected[offset as usize..end].fill(0);
         bench.expect_content(file, &expected, &format!("after a punch of {length} at {offset}"))?;
+    }
+    Ok(())
+}
+
+/// What is told to hold data are ranges within the file, in ascending order; all else reads as zeroes.
+fn data_ranges(bench: &mut Bench<'_>) -> Outcome {
+    let far = if bench.features.holes { (bench.volume()?.file_size_max / 2).min(1 << 26) } else { 100_000 };
+    let size = far + 100_000;
+    let file = bench.file(b"file", b"start")?;
+    bench.write(file, far / 2, &pattern(10_001, 1))?;
+    bench.write(file, far, b"end")?;
+    bench.resize(file, size)?;
+    for mounted in ["", ", mounted again"] {
+        let file = bench.lookup(bench.root, b"file")?;
+        let (mut at, mut zero) = (0, vec![1; 1 << 16]);
+        while let Some(data) = ok(bench.fs().data_after(file, at), format_args!("data after {at}{mounted}"))? {
+            let is_inside = data.start >= at && data.start < data.end && data.end <= size;
+            ensure!(is_inside, "data after {at} of {size} are at {data:?}{mounted}");
+            all_zero(bench, file, at..data.start, &mut zero)?;
+            let middle = data.start + (data.end - data.start) / 2;
+            let again = ok(bench.fs().data_after(file, middle), "data after the middle of a range")?;
+            let starts = again.as_ref().map(|data| data.start);
+            ensure!(starts == Some(middle), "{middle} is within {data:?}, and data after it are at {again:?}{mounted}");
+            at = data.end;
+        }
+        all_zero(bench, file, at..size, &mut zero)?;
+        for behind in [size, size + 1, u64::MAX] {
+            let data = ok(bench.fs().data_after(file, behind), "data after the end")?;
+            ensure!(data.is_none(), "data after {behind} of {size} are at {data:?}{mounted}");
+        }
+        bench.remount()?;
+    }
+    let directory = bench.directory(bench.root, b"directory")?;
+    fails(bench.fs().data_after(directory, 0), &[IsADirectory], "data of a directory")
+}
+
+fn all_zero(bench: &Bench<'_>, file: InodeNumber, range: Range<u64>, bytes: &mut [u8]) -> Outcome {
+    let mut at = range.start;
+    while at < range.end {
+        let wanted = (range.end - at).min(bytes.len() as u64) as usize;
+        let count = ok(bench.fs().read(file, at, ReadInto::Bytes(&mut bytes[..wanted])), "read of a hole")?;
+        ensure!(count == wanted, "a read of {wanted} bytes of a hole at {at} delivers {count}");
+        let found = bytes[..wanted].iter().position(|byte| *byte != 0);
+        ensure!(
+            found.is_none(),
+            "what is told to be a hole, {range:?}, holds data at {}",
+            at + found.unwrap_or(0) as u64
+        );
+        at += wanted as u64;
     }
     Ok(())
 }

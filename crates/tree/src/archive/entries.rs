@@ -3,10 +3,10 @@
 use std::fs::File;
 
 use nandkit_vfs::source::{BuiltTree, SourceNode, TreeBuilder};
-use nandkit_vfs::{FileKind, FsError, Timestamp};
+use nandkit_vfs::{FileKind, FsError, Timestamp, acl};
 use tar::{EntryType, Header};
 
-use super::headers::Extended;
+use super::headers::{Extended, LISTS};
 use super::sparse::{self, Extent};
 use crate::error::escaped;
 use crate::{Result, TreeError, host};
@@ -120,6 +120,14 @@ impl Reader<'_> {
                     let what = format!("expected {} bytes of data, found the archive's end", entry.size);
                     return Err(self.wrong(what));
                 };
+                // Whole blocks are written, and an archive that was cut at a block's end alone cannot be told from one whose writer left out the last blocks.
+                if next > self.end {
+                    let what = format!(
+                        "the archive ends at {} in the padding of this entry; expected it to reach {next}",
+                        self.end
+                    );
+                    return Err(self.wrong(what));
+                }
                 self.take(entry)?;
                 self.at = next;
                 return Ok(true);
@@ -277,7 +285,21 @@ impl Reader<'_> {
         node.modified = extended.modified.map_or_else(seconds, Ok)?;
         node.accessed = extended.accessed.unwrap_or(node.modified);
         node.changed = extended.changed.unwrap_or(node.modified);
-        node.xattrs = extended.xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut xattrs = extended.xattrs.clone();
+        for ((_, name), list) in LISTS.iter().zip(&extended.lists) {
+            let is_inherited = *name == acl::DEFAULT;
+            // A list of three entries says what the mode says; links have none, and of what is no directory nothing inherits.
+            let holds = |list: &&Vec<u8>| match kind {
+                FileKind::Symlink => false,
+                FileKind::Directory if is_inherited => true,
+                _ => !is_inherited && acl::parse(list).is_ok_and(|entries| entries.len() > 3),
+            };
+            if let Some(list) = list.as_ref().filter(holds) {
+                // The attribute itself, where it is there as well, is exact.
+                xattrs.entry(name.to_vec()).or_insert_with(|| list.clone());
+            }
+        }
+        node.xattrs = xattrs.into_iter().collect();
         Ok(node)
     }
 }

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_vfs::Timestamp;
+use nandkit_vfs::{Timestamp, acl};
 
 use crate::mounted::XATTRS_MAX;
 
 /// What the key of an extended attribute begins with (star(5)).
 const XATTR: &[u8] = b"SCHILY.xattr.";
+
+/// The keys of the records of access control lists as text, as GNU tar, bsdtar and star write them, and the attributes that these are.
+pub const LISTS: [(&[u8], &[u8]); 2] = [(b"SCHILY.acl.access", acl::ACCESS), (b"SCHILY.acl.default", acl::DEFAULT)];
 
 /// How GNU tar codes what would end the name of an attribute early, and its own sign for that (`xattr_encode_keyword`): no other bytes.
 const CODES: [(u8, &[u8]); 2] = [(b'%', b"%25"), (b'=', b"%3D")];
@@ -54,6 +57,8 @@ pub struct Extended {
     pub accessed: Option<Timestamp>,
     pub changed: Option<Timestamp>,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Access control lists that came as text, in the form of their attributes: an inode's own, and a directory's for what is made in it.
+    pub lists: [Option<Vec<u8>>; 2],
     /// GNU's sparse files: version, name and size of the whole file, map.
     pub sparse_major: Option<u64>,
     pub sparse_minor: Option<u64>,
@@ -86,7 +91,8 @@ impl Extended {
 
     /// Bytes of names, values and maps, with something for each attribute. Cost: the number of attributes.
     pub fn stored_bytes(&self) -> usize {
-        let texts = [&self.path, &self.link, &self.sparse_path, &self.sparse_map];
+        let [own, inherited] = &self.lists;
+        let texts = [&self.path, &self.link, &self.sparse_path, &self.sparse_map, own, inherited];
         let texts = texts.into_iter().flatten().map(Vec::len).sum::<usize>();
         texts + self.xattrs.iter().map(|(name, value)| name.len() + value.len() + 64).sum::<usize>()
     }
@@ -98,6 +104,12 @@ impl Extended {
                 return Err(format!("expected at most {XATTRS_MAX} extended attributes of an entry"));
             }
             return Ok(());
+        }
+        for ((known, _), list) in LISTS.iter().zip(&mut self.lists) {
+            if *known == key {
+                *list = list_of(value)?;
+                return Ok(());
+            }
         }
         let owned = (!value.is_empty()).then(|| value.to_vec());
         match key {
@@ -124,6 +136,14 @@ impl Extended {
         }
         Ok(())
     }
+}
+
+/// A list in the form of its attribute; none for an empty text.
+fn list_of(text: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    acl::from_text(text).map(|list| Some(acl::encode(&list))).map_err(|error| error.detail)
 }
 
 fn text<'a>(key: &[u8], value: &'a [u8]) -> Result<Option<&'a str>, String> {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-use nandkit_vfs::source::SourceNode;
+use nandkit_vfs::source::{SourceNode, to_read};
 use rustix::fs::{Mode, OFlags};
 
 use super::names::Failure;
@@ -54,7 +54,12 @@ impl Work<'_> {
         let mut written = 0;
         let (mut offset, mut end) = (0, size);
         while offset < end {
-            let wanted = (end - offset).min(CHUNK as u64) as usize;
+            let data = to_read(self.tree.data_after(index, offset), offset..end);
+            if data.is_empty() {
+                break;
+            }
+            offset = data.start;
+            let wanted = (data.end - offset).min(CHUNK as u64) as usize;
             let chunk = buffer.get_mut(..wanted).unwrap_or_default();
             end = salvage::read(self.tree, index, (offset, size), chunk, damage);
             write_sparse(file, offset, chunk, &mut written)?;

@@ -165,7 +165,7 @@ fn what_no_tree_can_be_made_of_is_named() {
     let many: Vec<u8> =
         (0..=1 << 16).flat_map(|number| format!("27 SCHILY.xattr.a.{number:07}=\n").into_bytes()).collect();
     let large = [&b"5019 SCHILY.xattr.a="[..], &[b'v'; 4998], b"\n"].concat();
-    let cases: [(Vec<Vec<u8>>, &str); 13] = [
+    let cases: [(Vec<Vec<u8>>, &str); 14] = [
         (vec![entry(b'x', b"", b"", &many)], "at most 65536 extended attributes"),
         (vec![entry(b'g', b"", b"", &large)], "for all entries"),
         (vec![entry(b'0', b"../up", b"", b"")], "\"..\""),
@@ -174,6 +174,7 @@ fn what_no_tree_can_be_made_of_is_named() {
         (vec![entry(b'2', b"d", b"/etc", b""), entry(b'0', b"d/passwd", b"", b"")], "no directory"),
         (vec![torn], "checksum"),
         (vec![entry(b'0', b"cut", b"", &[1; 600])[..700].to_vec()], "archive's end"),
+        (vec![entry(b'0', b"cut", b"", &[1; 600])[..1300].to_vec()], "the archive ends at 1300 in the padding"),
         (vec![entry(b'0', b"cut", b"", b"")[..400].to_vec()], "archive's end"),
         (vec![entry(b'x', b"", b"", b"5 a=b")], "records"),
         (vec![entry(b'Q', b"q", b"", b"")], "type"),

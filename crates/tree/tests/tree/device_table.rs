@@ -104,6 +104,7 @@ fn a_wrong_line_is_named_with_what_was_expected() {
         ("/a l", "expected /a in the tree"),
         ("/f d", "is in the tree as a Regular"),
         ("/f/x p", "no directory"),
+        ("/no/x c", "no parent directory: /no, for /no/x, is not there; expected a line \"/no d 755 0 0\""),
     ];
     let file = SourceNode::new(FileKind::Regular, 0o644);
     let tree = MemoryTree::new([(b"f".to_vec(), file, Vec::new())]).unwrap();

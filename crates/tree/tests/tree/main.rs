@@ -1,4 +1,4 @@
-//! Trees in and out, with GNU tar, getfattr and mkfs.jffs2 as judges.
+//! Trees in and out, with GNU tar, getfattr, getfacl and mkfs.jffs2 as judges.
 
 mod archive;
 mod common;
@@ -8,5 +8,6 @@ mod device_table;
 mod directory;
 mod extract;
 mod hostile;
+mod lists;
 mod planted;
 mod random;

@@ -1,6 +1,7 @@
 //! The bytes of a regular file, in blocks of which some may be missing (holes).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use nandkit_units::{Payload, ReadInto};
@@ -13,7 +14,7 @@ pub(super) struct FileContent {
 }
 
 /// The numbers of the blocks that a range touches.
-pub(super) fn blocks_of(offset: u64, length: u64, block_size: u32) -> std::ops::Range<u64> {
+pub(super) fn blocks_of(offset: u64, length: u64, block_size: u32) -> Range<u64> {
     let size = u64::from(block_size.max(1));
     if length == 0 { 0..0 } else { offset / size..offset.saturating_add(length).div_ceil(size) }
 }
@@ -24,13 +25,13 @@ impl FileContent {
     }
 
     /// How many blocks of the range are missing.
-    pub(super) fn missing(&self, range: std::ops::Range<u64>) -> u64 {
+    pub(super) fn missing(&self, range: Range<u64>) -> u64 {
         let held = self.blocks.range(range.clone()).count() as u64;
         (range.end - range.start).saturating_sub(held)
     }
 
     /// Gives the range zeroed blocks where they are missing.
-    pub(super) fn allocate(&mut self, range: std::ops::Range<u64>, block_size: u32) {
+    pub(super) fn allocate(&mut self, range: Range<u64>, block_size: u32) {
         let zero: Arc<[u8]> = vec![0; block_size as usize].into();
         for block in range {
             self.blocks.entry(block).or_insert_with(|| zero.clone());
@@ -58,6 +59,16 @@ impl FileContent {
             let length = (bytes.len() - skip).min(into.len() - at);
             into[at..at + length].copy_from_slice(&bytes[skip..skip + length]);
         }
+    }
+
+    /// The next run of allocated blocks, from `offset` on and up to the size.
+    pub(super) fn data_after(&self, offset: u64, block_size: u32) -> Option<Range<u64>> {
+        let size = u64::from(block_size.max(1));
+        let mut blocks = self.blocks.range(offset / size..).map(|(block, _)| *block);
+        let first = blocks.next()?;
+        let behind = blocks.zip(first + 1..).take_while(|(block, next)| block == next).count() as u64;
+        let data = offset.max(first * size)..(first + 1 + behind).saturating_mul(size).min(self.size);
+        (!data.is_empty()).then_some(data)
     }
 
     /// Writes bytes into allocated blocks, and grows the size as far as they reach.

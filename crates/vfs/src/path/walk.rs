@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use crate::source::{self, SourceNode};
 use crate::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Result};
 
 /// Deepest directory that is entered.
@@ -17,6 +18,69 @@ pub const PATH_BYTES_MAX: u64 = 1 << 26;
 
 /// Bytes of its path that every entry may have without any limit.
 pub const PATH_BYTES_EACH: u64 = 256;
+
+/// What the paths of one list may still take: [`PATH_BYTES_MAX`] together, and [`PATH_BYTES_EACH`] for each.
+#[derive(Clone, Copy, Debug)]
+pub struct PathBudget {
+    left: u64,
+}
+
+impl Default for PathBudget {
+    fn default() -> Self {
+        Self { left: PATH_BYTES_MAX }
+    }
+}
+
+impl PathBudget {
+    /// The longest path that there is room for.
+    pub const fn longest(&self) -> u64 {
+        self.left + PATH_BYTES_EACH
+    }
+
+    /// Takes the room of a path of so many bytes, and all that is left where there is less; whether there was so much.
+    pub const fn take(&mut self, length: u64) -> bool {
+        let left = self.longest().checked_sub(length);
+        self.left = match left {
+            Some(left) => left,
+            None => 0,
+        };
+        left.is_some()
+    }
+}
+
+/// Whether those who read a tree of these nodes get all of it, whatever way they take through it: no directory is [`DEPTH_MAX`] deep or more, and what paths have beyond [`PATH_BYTES_EACH`]
+/// bytes each is no more than [`PATH_BYTES_MAX`] together. Error: `NameTooLong` with the first path for which that does not hold, and the limit.
+pub fn check_readable(nodes: &[SourceNode]) -> Result<()> {
+    // Depth and bytes of each path.
+    let mut places: Vec<(usize, u64)> = Vec::with_capacity(nodes.len());
+    let mut beyond = 0_u64;
+    for (index, node) in nodes.iter().enumerate() {
+        let above = places.get(node.parent).copied().filter(|_| index > 0);
+        let (depth, bytes) =
+            above.map_or((0, 0), |(depth, bytes)| (depth + 1, bytes + u64::from(bytes > 0) + node.name.len() as u64));
+        places.push((depth, bytes));
+        beyond = beyond.saturating_add(bytes.saturating_sub(PATH_BYTES_EACH));
+        let limit = if node.kind == FileKind::Directory && depth >= DEPTH_MAX {
+            format!("is {depth} directories deep; expected at most {}, the deepest that nandkit reads", DEPTH_MAX - 1)
+        } else if beyond > PATH_BYTES_MAX {
+            format!(
+                "has a path of {bytes} bytes, and all paths so far have {beyond} bytes beyond {PATH_BYTES_EACH} each; expected at most {PATH_BYTES_MAX} in all, the most that nandkit reads"
+            )
+        } else {
+            continue;
+        };
+        return Err(FsError::new(ErrorKind::NameTooLong, format!("{} {limit}", end_of_path(nodes, index))));
+    }
+    Ok(())
+}
+
+/// The path of a node for messages, of a long one its end.
+fn end_of_path(nodes: &[SourceNode], node: usize) -> String {
+    let path = source::path(nodes, node);
+    let start = path.len().saturating_sub(PATH_BYTES_EACH as usize);
+    let shown = String::from_utf8_lossy(path.get(start..).unwrap_or_default()).escape_debug().to_string();
+    if start == 0 { format!("/{shown}") } else { format!("/...{shown}") }
+}
 
 /// One entry of a directory, by itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,8 +157,8 @@ struct Level {
 }
 
 /// Meets everything below `start`, each directory before its entries, entries sorted by name. Symbolic links are met, not followed. A directory that was met before
-/// (a loop, or two names of one directory), a name that cannot be and one name twice are problems of kind `Corrupt`. Where the paths take more than [`PATH_BYTES_MAX`], that
-/// is the last problem, and the walk ends.
+/// (a loop, or two names of one directory), a name that cannot be and one name twice are problems of kind `Corrupt`; a directory [`DEPTH_MAX`] deep is one of kind `NameTooLong`. Where the paths
+/// take more than [`PathBudget`] allows, that is the last problem, of the same kind, and the walk ends.
 ///
 /// Errors: those of `visit`, and of reading `start` itself.
 pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<'_>) -> Result<Next>) -> Result<()> {
@@ -102,7 +166,7 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
     let mut entered = BTreeSet::from([start]);
     let mut levels = vec![Level { inode: start, path_length: 0, rest: reversed(sorted_entries(fs, start)?) }];
     let mut previous: Option<Vec<u8>> = None;
-    let mut path_bytes_left = PATH_BYTES_MAX;
+    let mut budget = PathBudget::default();
     while let Some(level) = levels.last_mut() {
         path.truncate(level.path_length);
         let Some(entry) = level.rest.pop() else {
@@ -117,13 +181,12 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
         };
         let twice = previous.as_deref() == Some(&entry.name) && !entry.name.is_empty();
         append(&mut path, &entry.name);
-        match (path_bytes_left + PATH_BYTES_EACH).checked_sub(path.len() as u64) {
-            Some(left) => path_bytes_left = left,
-            None => {
-                let text = "the walk ends here: the paths so far take all the bytes that they may take";
-                visit(Step::Problem { path: &path, error: &FsError::new(ErrorKind::Corrupt, text) })?;
-                return Ok(());
-            }
+        if !budget.take(path.len() as u64) {
+            let text = format!(
+                "the walk ends here: the paths so far take all the bytes that they may take ({PATH_BYTES_EACH} each, and {PATH_BYTES_MAX} more), a limit of nandkit's and no damage"
+            );
+            visit(Step::Problem { path: &path, error: &FsError::new(ErrorKind::NameTooLong, text) })?;
+            return Ok(());
         }
         let next = match check(fs, &entry, twice, &entered, levels.len()) {
             Ok(attributes) => (visit(Step::Entry { path: &path, attributes: &attributes })?, attributes.kind),
@@ -193,7 +256,9 @@ fn check(
             return corrupt(format!("directory {} has a second name, or holds itself", entry.inode.0));
         }
         if depth >= DEPTH_MAX {
-            return corrupt(format!("directories are more than {DEPTH_MAX} deep"));
+            let text =
+                format!("{DEPTH_MAX} directories deep and more nothing is entered, a limit of nandkit's and no damage");
+            return Err(FsError::new(ErrorKind::NameTooLong, text));
         }
     }
     Ok(attributes)

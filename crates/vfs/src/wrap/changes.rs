@@ -2,7 +2,7 @@
 
 use nandkit_units::Payload;
 
-use super::{Call, Hook, Method, Wrapped, around, gone, no_bytes};
+use super::{Arguments, Call, Hook, Method, Outcome, Wrapped, around, gone, nothing};
 use crate::{
     Allocation, AttributeChange, Attributes, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles, RenameFlags,
     Result, Symlinks, XattrChanges, Xattrs,
@@ -13,43 +13,47 @@ impl<F: FileSystem, H: Hook> Wrapped<F, H> {
     fn change<T>(
         &mut self,
         call: Call<'_>,
-        bytes: impl FnOnce(&T) -> u64,
+        outcome: impl FnOnce(&T) -> Outcome,
         make: impl FnOnce(&mut dyn Changes) -> Result<T>,
     ) -> Result<T> {
         let inner = &mut self.inner;
-        around(&self.hook, call, bytes, || make(inner.changes().ok_or_else(gone)?))
+        around(&self.hook, call, outcome, || make(inner.changes().ok_or_else(gone)?))
     }
 }
 
 impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
-        let call = Call::named(Method::Create, directory, name);
-        self.change(call, no_bytes, |changes| changes.create(directory, name, node))
+        let call = Call { arguments: Arguments::Create(node), ..Call::named(Method::Create, directory, name) };
+        self.change(call, Outcome::found, |changes| changes.create(directory, name, node))
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
-        let call = Call { offset, length: data.len() as u64, ..Call::of(Method::Write, inode) };
-        self.change(call, |count| *count as u64, |changes| changes.write(inode, offset, data))
+        let arguments = Arguments::Write(data);
+        let call = Call { offset, length: data.len() as u64, arguments, ..Call::of(Method::Write, inode) };
+        self.change(call, Outcome::bytes, |changes| changes.write(inode, offset, data))
     }
 
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
-        let call = Call { offset: change.size.unwrap_or(0), ..Call::of(Method::SetAttributes, inode) };
-        self.change(call, no_bytes, |changes| changes.set_attributes(inode, change))
+        let arguments = Arguments::SetAttributes(change);
+        let call = Call { offset: change.size.unwrap_or(0), arguments, ..Call::of(Method::SetAttributes, inode) };
+        self.change(call, nothing, |changes| changes.set_attributes(inode, change))
     }
 
     fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
         let call = Call::named(Method::Remove, directory, name);
-        self.change(call, no_bytes, |changes| changes.remove(directory, name))
+        self.change(call, nothing, |changes| changes.remove(directory, name))
     }
 
     fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()> {
-        let call = Call::named(Method::Rename, from.0, from.1);
-        self.change(call, no_bytes, |changes| changes.rename(from, to, flags))
+        let arguments = Arguments::Rename { directory: to.0, name: to.1, flags };
+        let call = Call { arguments, ..Call::named(Method::Rename, from.0, from.1) };
+        self.change(call, nothing, |changes| changes.rename(from, to, flags))
     }
 
     fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
-        let call = Call::of(Method::Sync, inode.unwrap_or(InodeNumber(0)));
-        self.change(call, no_bytes, |changes| changes.sync(inode))
+        let arguments = if inode.is_some() { Arguments::None } else { Arguments::SyncAll };
+        let call = Call { arguments, ..Call::of(Method::Sync, inode.unwrap_or(InodeNumber(0))) };
+        self.change(call, nothing, |changes| changes.sync(inode))
     }
 
     fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
@@ -72,63 +76,64 @@ impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
 impl<F: FileSystem, H: Hook> Symlinks for Wrapped<F, H> {
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
         let call = Call::of(Method::ReadLink, inode);
-        around(&self.hook, call, no_bytes, || self.inner.symlinks().ok_or_else(gone)?.read_link(inode))
+        around(&self.hook, call, nothing, || self.inner.symlinks().ok_or_else(gone)?.read_link(inode))
     }
 }
 
 impl<F: FileSystem, H: Hook> OpenFiles for Wrapped<F, H> {
     fn retain(&mut self, inode: InodeNumber) -> Result<()> {
         let call = Call::of(Method::Retain, inode);
-        self.change(call, no_bytes, |changes| changes.open_files().ok_or_else(gone)?.retain(inode))
+        self.change(call, nothing, |changes| changes.open_files().ok_or_else(gone)?.retain(inode))
     }
 
     fn release(&mut self, inode: InodeNumber) -> Result<()> {
         let call = Call::of(Method::Release, inode);
-        self.change(call, no_bytes, |changes| changes.open_files().ok_or_else(gone)?.release(inode))
+        self.change(call, nothing, |changes| changes.open_files().ok_or_else(gone)?.release(inode))
     }
 }
 
 impl<F: FileSystem, H: Hook> Links for Wrapped<F, H> {
     fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
-        let call = Call::named(Method::Link, directory, name);
-        self.change(call, no_bytes, |changes| changes.links().ok_or_else(gone)?.link(inode, directory, name))
+        let call = Call { arguments: Arguments::Link(directory), ..Call::named(Method::Link, inode, name) };
+        self.change(call, nothing, |changes| changes.links().ok_or_else(gone)?.link(inode, directory, name))
     }
 }
 
 impl<F: FileSystem, H: Hook> Xattrs for Wrapped<F, H> {
     fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
         let call = Call::named(Method::Xattr, inode, name);
-        around(&self.hook, call, no_bytes, || self.inner.xattrs().ok_or_else(gone)?.xattr(inode, name))
+        around(&self.hook, call, nothing, || self.inner.xattrs().ok_or_else(gone)?.xattr(inode, name))
     }
 
     fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
         let call = Call::of(Method::XattrNames, inode);
-        around(&self.hook, call, no_bytes, || self.inner.xattrs().ok_or_else(gone)?.xattr_names(inode))
+        around(&self.hook, call, nothing, || self.inner.xattrs().ok_or_else(gone)?.xattr_names(inode))
     }
 }
 
 impl<F: FileSystem, H: Hook> XattrChanges for Wrapped<F, H> {
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
-        let call = Call::named(Method::SetXattr, inode, name);
-        self.change(call, no_bytes, |changes| changes.xattr_changes().ok_or_else(gone)?.set_xattr(inode, name, value))
+        let call = Call { arguments: Arguments::SetXattr(value), ..Call::named(Method::SetXattr, inode, name) };
+        self.change(call, nothing, |changes| changes.xattr_changes().ok_or_else(gone)?.set_xattr(inode, name, value))
     }
 
     fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()> {
         let call = Call::named(Method::RemoveXattr, inode, name);
-        self.change(call, no_bytes, |changes| changes.xattr_changes().ok_or_else(gone)?.remove_xattr(inode, name))
+        self.change(call, nothing, |changes| changes.xattr_changes().ok_or_else(gone)?.remove_xattr(inode, name))
     }
 }
 
 impl<F: FileSystem, H: Hook> Allocation for Wrapped<F, H> {
     fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()> {
-        let call = Call { offset, length, ..Call::of(Method::Allocate, inode) };
-        self.change(call, no_bytes, |changes| {
+        let arguments = Arguments::Allocate { keep_size };
+        let call = Call { offset, length, arguments, ..Call::of(Method::Allocate, inode) };
+        self.change(call, nothing, |changes| {
             changes.allocation().ok_or_else(gone)?.allocate(inode, offset, length, keep_size)
         })
     }
 
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
         let call = Call { offset, length, ..Call::of(Method::PunchHole, inode) };
-        self.change(call, no_bytes, |changes| changes.allocation().ok_or_else(gone)?.punch_hole(inode, offset, length))
+        self.change(call, nothing, |changes| changes.allocation().ok_or_else(gone)?.punch_hole(inode, offset, length))
     }
 }

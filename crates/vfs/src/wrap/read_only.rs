@@ -1,6 +1,6 @@
 //! A view that changes nothing.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use nandkit_units::ReadInto;
 
@@ -41,6 +41,10 @@ impl<F: FileSystem> FileSystem for ReadOnly<F> {
 
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
         self.0.read(inode, offset, into)
+    }
+
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        self.0.data_after(inode, offset)
     }
 
     fn changes(&mut self) -> Option<&mut dyn Changes> {

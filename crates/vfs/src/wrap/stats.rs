@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandkit_units::{StatisticValue, Statistics};
 
-use super::{Call, Hook, Method, Wrapped};
+use super::{Call, Hook, Method, Outcome, Wrapped};
 use crate::{ErrorKind, FileSystem};
 
 /// The counted methods, in the order of [`Method`], with the names of their counters.
@@ -14,6 +14,7 @@ const NAMES: [&str; Method::COUNT] = [
     "fs_stat_calls",
     "fs_read_dir_calls",
     "fs_read_calls",
+    "fs_data_after_calls",
     "fs_read_link_calls",
     "fs_create_calls",
     "fs_write_calls",
@@ -64,14 +65,14 @@ impl Stats {
 }
 
 impl Hook for Stats {
-    fn after(&self, call: &Call<'_>, outcome: Result<u64, ErrorKind>) {
+    fn after(&self, call: &Call<'_>, outcome: Result<Outcome, ErrorKind>) {
         if let Some(count) = self.calls.get(call.method as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
         match (outcome, call.method) {
             (Err(_), _) => self.errors.fetch_add(1, Ordering::Relaxed),
-            (Ok(bytes), Method::Read) => self.bytes_read.fetch_add(bytes, Ordering::Relaxed),
-            (Ok(bytes), Method::Write) => self.bytes_written.fetch_add(bytes, Ordering::Relaxed),
+            (Ok(done), Method::Read) => self.bytes_read.fetch_add(done.bytes, Ordering::Relaxed),
+            (Ok(done), Method::Write) => self.bytes_written.fetch_add(done.bytes, Ordering::Relaxed),
             _ => 0,
         };
     }

@@ -35,7 +35,7 @@ fn traces_keep_the_last_calls_in_order() {
     let mut fs = Wrapped::new(model(), Trace::new(3));
     let root = fs.root();
     let inode = fs.create(root, b"file", &NewNode::FILE).unwrap();
-    fs.write(inode, 5, nandkit_units::Payload::Bytes(b"abc")).unwrap();
+    fs.write(inode, 5, Payload::Bytes(b"abc")).unwrap();
     assert!(fs.remove(root, b"none").is_err());
     fs.sync(None).unwrap();
     let records = fs.hook().take();

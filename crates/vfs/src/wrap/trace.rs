@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use super::{Call, Hook, Method};
+use super::{Call, Hook, Method, Outcome};
 use crate::{ErrorKind, InodeNumber};
 
 /// One call that was made.
@@ -43,8 +43,9 @@ impl Trace {
 }
 
 impl Hook for Trace {
-    fn after(&self, call: &Call<'_>, outcome: Result<u64, ErrorKind>) {
-        let Call { method, inode, name, offset, length } = *call;
+    fn after(&self, call: &Call<'_>, outcome: Result<Outcome, ErrorKind>) {
+        let Call { method, inode, name, offset, length, .. } = *call;
+        let outcome = outcome.map(|done| done.bytes);
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         records.push_back(TraceRecord { method, inode, name: name.to_vec(), offset, length, outcome });
         while records.len() > self.records_max {

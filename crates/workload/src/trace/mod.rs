@@ -21,6 +21,7 @@ mod replay;
 pub use blkparse::Action;
 pub use iolog::TimeUnit;
 pub use reader::{Format, TraceOperation, TraceReader, TraceSummary};
+pub(crate) use reader::{LATEST, decompressed, shortened, unreadable};
 pub use replay::{TraceBlocks, TraceFiles};
 
 use crate::error::SpecError;
@@ -41,6 +42,8 @@ choices! {
 choices! {
     /// When operations are issued.
     pub enum Timing {
+        /// Calls of files as recorded, everything else as soon as possible.
+        Auto = "auto",
         /// As soon as the queue has room.
         Asap = "asap",
         /// At their recorded instants, counted from the first.
@@ -53,12 +56,12 @@ parameters! {
     pub struct Trace as "trace" {
         /// The trace; gzip and zstd are recognised.
         file: String = String::new(), ();
-        /// auto, iolog (fio versions 2 and 3), msr, blkparse.
+        /// auto, iolog (fio versions 2 and 3), msr, blkparse, calls (nandkit exec --record; on file systems only).
         format: Format = Format::Auto, ();
         /// none: an operation beyond the device is an error; scale, wrap: offsets are changed to fit.
         fit: Fit = Fit::None, ();
-        /// asap, or recorded: at the recorded instants.
-        timing: Timing = Timing::Asap, ();
+        /// asap, or recorded: at the recorded instants; auto: recorded for calls, else asap.
+        timing: Timing = Timing::Auto, ();
         /// Whether what the trace covers is first written in order, so that reads find data.
         fill: bool = true, ();
         /// Operations replayed at most; 0: all.

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 use nandkit_units::Nanos;
 
 use super::{Trace, blkparse, iolog, msr};
+use crate::calls::MAGIC;
 use crate::error::{Result, WorkloadError};
 use crate::operation::BlockOperationKind;
 use crate::parameters::choices;
@@ -20,6 +21,8 @@ choices! {
         Msr = "msr",
         /// Default text of blkparse.
         Blkparse = "blkparse",
+        /// Calls of files, which `nandkit exec --record` writes.
+        Calls = "calls",
     }
 }
 
@@ -92,7 +95,7 @@ pub(super) fn checked_range(offset: u64, length: u64, expected: &'static str) ->
 }
 
 /// Latest instant of an operation, counted from the first: a century. Behind it simulated time would end.
-const LATEST: Nanos = Nanos(100 * 366 * 86_400 * 1_000_000_000);
+pub(crate) const LATEST: Nanos = Nanos(100 * 366 * 86_400 * 1_000_000_000);
 
 /// What some editors put before a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -148,6 +151,7 @@ impl TraceReader {
         match format {
             Format::Iolog => reader.parser = Box::new(iolog::Parser::new(spec.time_unit)),
             Format::Msr => reader.parser = Box::new(msr::Parser::new()),
+            Format::Calls => return Err(calls(&reader.file)),
             Format::Auto | Format::Blkparse => {}
         }
         Ok(reader)
@@ -163,7 +167,9 @@ impl TraceReader {
         self.pending = true;
         let line = String::from_utf8_lossy(&self.buffer);
         let first = line.split_whitespace().next().unwrap_or("");
-        if line.trim_start().starts_with("fio version") {
+        if line.as_bytes().starts_with(MAGIC) {
+            Ok(Format::Calls)
+        } else if line.trim_start().starts_with("fio version") {
             Ok(Format::Iolog)
         } else if line.matches(',').count() == 6 {
             Ok(Format::Msr)
@@ -302,12 +308,18 @@ impl TraceSummary {
     }
 }
 
-fn unreadable(file: &str, source: std::io::Error) -> WorkloadError {
+/// What a recording of files is where a trace of blocks is wanted.
+fn calls(file: &str) -> WorkloadError {
+    let detail = "holds calls of files, which run on file systems; expected one, as with --fs jffs2".to_string();
+    WorkloadError::Input { path: file.to_string(), detail, source: None }
+}
+
+pub(crate) fn unreadable(file: &str, source: std::io::Error) -> WorkloadError {
     WorkloadError::Input { path: file.to_string(), detail: format!("cannot be read: {source}"), source: Some(source) }
 }
 
 /// The beginning of a text, for messages.
-pub(super) fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     let trimmed = text.trim();
     let mut short: String = trimmed.chars().take(60).collect();
     if short.len() < trimmed.len() {
@@ -317,7 +329,7 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 /// Decompresses by the first bytes: gzip 1f 8b (RFC 1952), zstd 28 b5 2f fd (RFC 8878).
-fn decompressed(mut input: Box<dyn Read + Send>) -> std::io::Result<Box<dyn BufRead + Send>> {
+pub(crate) fn decompressed(mut input: Box<dyn Read + Send>) -> std::io::Result<Box<dyn BufRead + Send>> {
     let mut magic = Vec::new();
     input.by_ref().take(4).read_to_end(&mut magic)?;
     let is_gzip = magic.starts_with(&[0x1F, 0x8B]);

@@ -1,0 +1,90 @@
+//! `nandkit export`
+
+use std::io::{BufWriter, Write};
+
+use nandkit_stack::image::{ExportForm, Exported, Exporting};
+use serde_json::json;
+
+use super::input;
+use super::new_file::NewFile;
+use crate::args::{ExportArguments, Tool};
+use crate::failure::Failure;
+use crate::output;
+
+const fn form(tool: Tool) -> ExportForm {
+    match tool {
+        Tool::Nandwrite => ExportForm { oob: false, bad_blocks: false, erased_end: false },
+        Tool::NandwriteOob => ExportForm { oob: true, bad_blocks: false, erased_end: false },
+        Tool::UBootRaw => ExportForm { oob: true, bad_blocks: true, erased_end: false },
+        Tool::Programmer => ExportForm { oob: true, bad_blocks: true, erased_end: true },
+        Tool::Nor => ExportForm { oob: false, bad_blocks: true, erased_end: true },
+    }
+}
+
+/// What a form of an image is written with.
+fn advice(tool: Tool, told: &Exported, out: &str) -> Option<String> {
+    let pages = told.bytes / u64::from(told.page_size + told.oob_size).max(1);
+    Some(match tool {
+        Tool::Nandwrite => format!(
+            "flash_erase -j /dev/mtdN 0 0 && nandwrite --skip-all-ffs /dev/mtdN {out}, or nand erase.part PART; nand write.trimffs ADDRESS PART {:#x}",
+            told.bytes
+        ),
+        Tool::NandwriteOob => format!("flash_erase /dev/mtdN 0 0 && nandwrite --oob /dev/mtdN {out}"),
+        Tool::UBootRaw => format!("nand erase.part PART; nand write.raw ADDRESS PART {pages:#x}"),
+        Tool::Programmer | Tool::Nor => return None,
+    })
+}
+
+/// Writes an image in the form that a tool takes.
+pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
+    NewFile::check(&arguments.out, arguments.force, Some("--force"))?;
+    let _lock = NewFile::lock(&arguments.out)?;
+    let path = &arguments.image.image;
+    let image = Exporting::open(path, &arguments.image.options()).map_err(input)?;
+    for note in &image.notes {
+        output::message(&format!("{}: {note}", path.display()));
+    }
+    let tool = arguments.tool.unwrap_or(if image.is_nand() { Tool::Nandwrite } else { Tool::Nor });
+    let mut form = form(tool);
+    // A chip that was read without its OOB is written without.
+    form.oob &= tool != Tool::Programmer || image.has_oob();
+    if form.oob && !image.has_oob() {
+        return Err(Failure::Input(format!(
+            "{}: the image has no OOB; expected --for nandwrite or --for nor, or an image with OOB (mkfs jffs2 --oob makes one)",
+            path.display()
+        )));
+    }
+    let mut file = NewFile::begin(&arguments.out)?;
+    let told = {
+        let mut out = BufWriter::with_capacity(1 << 20, file.file());
+        let told = image.write(form, &mut out).and_then(|told| out.flush().map(|()| told));
+        told.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", arguments.out.display())))?
+    };
+    file.keep(arguments.force)?;
+    if arguments.json {
+        let record = json!({
+            "bytes": told.bytes, "blocks": told.blocks, "block_size": told.block_size, "page_size": told.page_size, "oob_size": told.oob_size,
+            "bad_left_out": told.bad_left_out, "erased_left_out": told.erased_left_out,
+        });
+        return output::text(&format!("{record}\n"));
+    }
+    let bad = match told.bad_left_out.len() {
+        0 => String::new(),
+        count => format!(", {count} bad blocks left out"),
+    };
+    let erased = match told.erased_left_out {
+        0 => String::new(),
+        count => format!(", {count} erased blocks at the end left out"),
+    };
+    let line = format!("{} blocks, {} bytes{bad}{erased}", told.blocks, told.bytes);
+    output::message(&line);
+    if form.bad_blocks && image.has_bad_blocks() {
+        output::message(
+            "bad blocks are included, with their marks: this is for the chip of which the image is, and for no other",
+        );
+    }
+    if let Some(advice) = advice(tool, &told, &arguments.out.display().to_string()) {
+        output::message(&format!("written with: {advice}"));
+    }
+    Ok(())
+}

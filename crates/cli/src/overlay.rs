@@ -1,0 +1,69 @@
+//! `nandkit overlay`: what becomes of changes beside an image.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nandkit_stack::StackError;
+use nandkit_stack::image::{apply_overlay, discard_overlay};
+use nandkit_units::format_bytes;
+use nandkit_vfs::path::{CompareOptions, Difference, DifferenceKind, compare_trees};
+use nandkit_vfs::{FileSystem, FsError};
+
+use crate::args::{OverlayAction, OverlayArguments};
+use crate::failure::Failure;
+use crate::image as images;
+use crate::output;
+
+/// Differences that are listed.
+const DIFFERENCES_MAX: usize = 100_000;
+
+/// Applies, discards or shows.
+pub fn overlay(arguments: &OverlayArguments) -> Result<(), Failure> {
+    match &arguments.action {
+        OverlayAction::Apply { image, overlay } => {
+            let bytes = apply_overlay(image, overlay).map_err(failed)?;
+            output::message(&format!("{}: {} changed", image.display(), format_bytes(bytes)));
+            Ok(())
+        }
+        OverlayAction::Discard { overlay } => discard_overlay(overlay).map_err(failed),
+        OverlayAction::Diff { image, file } => {
+            let before = images::open(image)?;
+            let mut over = image.clone();
+            over.overlay = Some(file.clone());
+            let after = images::open(&over)?;
+            diff(&image.image, before.fs(), after.fs())
+        }
+    }
+}
+
+fn failed(error: StackError) -> Failure {
+    Failure::Input(error.detail)
+}
+
+fn diff(image: &Path, before: &dyn FileSystem, after: &dyn FileSystem) -> Result<(), Failure> {
+    let damaged = |error: FsError| Failure::Check(format!("{}: {error}", image.display()));
+    let features = after.volume().map_err(damaged)?.features;
+    let options = CompareOptions {
+        modified_slack_ns: Some(0),
+        differences_max: DIFFERENCES_MAX,
+        ..CompareOptions::for_features(&features, &features)
+    };
+    let found = compare_trees((before, before.root()), (after, after.root()), options);
+    let mut letters = BTreeMap::new();
+    for Difference { path, kind } in &found {
+        let letter = match kind {
+            DifferenceKind::OnlyInFirst => 'D',
+            DifferenceKind::OnlyInSecond => 'A',
+            DifferenceKind::Kind(..) => 'T',
+            DifferenceKind::Unreadable(..) => '?',
+            _ => 'M',
+        };
+        letters.insert(path, letter);
+    }
+    let lines: String = letters.iter().map(|(path, letter)| format!("{letter} {}\n", path.escape_ascii())).collect();
+    output::text(&lines)?;
+    if found.len() >= DIFFERENCES_MAX {
+        output::message(&format!("there may be more: the comparison ends after {DIFFERENCES_MAX} differences"));
+    }
+    if letters.is_empty() { Ok(()) } else { Err(Failure::Told(1)) }
+}

@@ -1,0 +1,109 @@
+//! `nandkit exec --cut-at`: what was synced survives power cuts, and a loss is told.
+
+mod common;
+
+use common::{nandkit, succeeds};
+use serde_json::Value;
+
+const STACKS: [&[&str]; 3] = [
+    &["--fs", "jffs2", "--device", "nandsim-32m-16k"],
+    &["--fs", "fat", "--device", "nandsim-32m-16k"],
+    &["--fs", "fat", "--device", "nandsim-32m-128k", "--ftl", "fast"],
+];
+
+/// Writes files one after the other, and notes outside the volume which ones were synced.
+const LOAD: &str = r#"for i in 1 2 3 4 5 6 7 8; do
+  head -c 5000 /dev/zero | tr '\0' "$i" > f$i && sync f$i . && echo $i >> "$OLDPWD/acked-$NANDKIT_CUT" || exit 1
+done"#;
+
+/// Each file that was synced is there with its content.
+const CHECK: &str = r#"touch "$OLDPWD/acked-$NANDKIT_CUT"
+for i in $(cat "$OLDPWD/acked-$NANDKIT_CUT"); do
+  test "$(head -c 5000 /dev/zero | tr '\0' "$i" | cksum)" = "$(cksum < f$i)" || { echo "f$i is not what was synced"; exit 1; }
+done"#;
+
+#[test]
+fn what_was_synced_survives_and_the_record_counts_it() {
+    for stack in STACKS {
+        let directory = tempfile::tempdir().expect("a directory");
+        let arguments =
+            [&["exec"], stack, &["--cut-at", "random:12", "--check", CHECK, "--json", "--", "sh", "-c", LOAD]].concat();
+        let record: Value = serde_json::from_str(&succeeds(directory.path(), &arguments)).expect("one record");
+        let cuts = record["cuts"].as_array().expect("cuts");
+        assert_eq!(cuts.len(), 12, "{stack:?}");
+        assert!(record["steps"].as_u64() >= Some(16), "{stack:?}: {}", record["steps"]);
+        assert!(cuts.iter().all(|cut| cut["verdict"] == "survived" && cut["cut"].is_string()), "{stack:?}: {record}");
+        let acknowledged = std::fs::read_dir(directory.path()).expect("listed").count();
+        assert!(acknowledged >= 12, "the load and the check share a number: {acknowledged}");
+    }
+}
+
+#[test]
+fn a_loss_is_told_with_the_cut_that_shows_it_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // Nothing is synced, and all is expected.
+    let load = "for i in 1 2 3 4 5 6 7 8 9; do head -c 9000 /dev/urandom > f$i; done";
+    let check = "test -s f9 || { echo f9 is missing; exit 3; }";
+    let arguments =
+        [&["exec"], STACKS[0], &["--cut-at", "random:8", "--check", check, "--", "sh", "-c", load]].concat();
+    let outcome = nandkit(directory.path(), &arguments);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("the check ended with 3: f9 is missing"), "{}", outcome.stdout);
+    let first = outcome.stdout.lines().next().and_then(|line| line.split('/').next()).expect("a cut").to_owned();
+    let again = [&["exec"], STACKS[0], &["--cut-at", &first, "--check", check, "--", "sh", "-c", load]].concat();
+    let outcome = nandkit(directory.path(), &again);
+    assert_eq!(outcome.status, Some(1), "{first}: {}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("1 power cuts in"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_cut_that_is_not_reached_is_no_pass_and_mistakes_are_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = [&["exec"], STACKS[0], &["--cut-at", "99999", "--", "sh", "-c", "echo x > f"]].concat();
+    let outcome = nandkit(directory.path(), &arguments);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("not reached"), "{}", outcome.stdout);
+    // Without --check every file is read.
+    let arguments = [&["exec"], STACKS[1], &["--cut-at", "2@after", "--", "sh", "-c", "echo x > f; sync f"]].concat();
+    let outcome = nandkit(directory.path(), &arguments);
+    assert_eq!(outcome.status, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    for (arguments, status, expected) in [
+        (&["exec", "--cut-at", "0", "--", "true"][..], 2, "expected the number of a step"),
+        (&["exec", "--cut-at", "random:0", "--", "true"], 2, "random:1 to"),
+        (&["exec", "--cut-at", "5@noon", "--", "true"], 2, "expected the number of a step"),
+        (&["exec", "--device", "ram", "--cut-at", "5", "--", "true"], 2, "expected a chip"),
+        (&["exec", "--cut-at", "5", "--", "sh", "-c", "exit 9"], 9, "fails without a power cut"),
+        (&["exec", "--check", "true", "--", "true"], 2, "--cut-at"),
+        (&["exec", "--fs", "model", "--cut-at", "5", "--", "true"], 2, "expected --fs fat or jffs2"),
+        // What writes elsewhere is never cut, and that is no pass.
+        (&["exec", "--cut-at", "random:5", "--", "true"], 2, "nothing to cut"),
+    ] {
+        let outcome = nandkit(directory.path(), arguments);
+        assert_eq!(outcome.status, Some(status), "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn nobody_learns_of_a_cut_and_nobody_survives_it() {
+    // Each acknowledgement follows a sync whatever came of it, as careless loads do; workers go on in the background, one in a session of its own.
+    let load = r#"setsid sh -c 'while echo x; do sleep 0.05; done > daemon 2> /dev/null' &
+        (for i in 1 2 3 4 5 6 7 8 9; do head -c 3000 /dev/urandom > b$i; sync b$i; done) &
+        for i in 1 2 3 4 5 6 7 8 9; do echo $i > f$i; sync f$i; echo $i >> "$OLDPWD/acked-$NANDKIT_CUT"; done"#;
+    let check = r#"touch "$OLDPWD/acked-$NANDKIT_CUT"
+        for i in $(cat "$OLDPWD/acked-$NANDKIT_CUT"); do test "$(cat f$i)" = $i || { echo "f$i was acknowledged"; exit 1; }; done"#;
+    for stack in &STACKS[..2] {
+        // Of each stack its own: what one acknowledged at a step, the other never had.
+        let directory = tempfile::tempdir().expect("a directory");
+        let arguments =
+            [&["exec"], *stack, &["--cut-at", "random:10", "--check", check, "--", "sh", "-c", load]].concat();
+        let outcome = nandkit(directory.path(), &arguments);
+        assert!(matches!(outcome.status, Some(0 | 1)), "{stack:?}: {}", outcome.stderr);
+        // The load is not the same each time, so that a step may not be reached; what was acknowledged is there.
+        assert!(!outcome.stdout.contains("was acknowledged"), "{stack:?}: {}", outcome.stdout);
+        assert!(!outcome.stdout.contains(" 0 survived"), "{stack:?}: {}", outcome.stdout);
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("read");
+    let id = std::process::id();
+    assert!(!mounts.contains(&format!("nandkit:{id}:")), "a mount is left");
+}

@@ -1,0 +1,97 @@
+//! Programs that people have, on emulated stacks: git, SQLite through power cuts, fio with verification.
+//!
+//! `NANDKIT_CUTS=200 cargo test --release -p nandkit-cli --test exec_programs` makes as many cuts of each database as `docs/design/soaks.md` tells of.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::nandkit;
+
+const STACKS: [&[&str]; 3] = [
+    &["--fs", "jffs2", "--device", "nandsim-32m-16k"],
+    &["--fs", "fat", "--device", "nandsim-32m-16k"],
+    &["--fs", "fat", "--device", "nandsim-32m-128k", "--ftl", "fast"],
+];
+
+/// Transactions of several pages, each acknowledged outside the volume once it is committed. `synchronous=extra` syncs the directory as well after the journal of
+/// a rollback is removed, which commits a transaction; without it SQLite promises no durability of the last one (sqlite.org/pragma.html, synchronous).
+const DATABASE: &str = r#"sqlite3 db "pragma journal_mode=$MODE; pragma synchronous=extra; create table t(a integer primary key, b blob)" > /dev/null || exit 1
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+  sqlite3 db "pragma synchronous=extra; begin; insert into t(b) values(randomblob(3000)); update t set b=randomblob(2000) where a=$i/2; commit" > /dev/null || exit 1
+  echo $i >> "$OLDPWD/acked-$NANDKIT_CUT"
+done"#;
+
+/// The database is whole, and holds each transaction that was acknowledged.
+const INTEGRITY: &str = r#"touch "$OLDPWD/acked-$NANDKIT_CUT"
+acked=$(wc -l < "$OLDPWD/acked-$NANDKIT_CUT")
+test -e db || test "$acked" = 0 || { echo "no database, and $acked acknowledged"; exit 1; }
+told=$(sqlite3 db "pragma integrity_check" 2>&1); test "$told" = ok || { echo "$told"; exit 1; }
+rows=$(sqlite3 db "select count(*) from t" 2> /dev/null || echo 0)
+test "$rows" -ge "$acked" || { echo "$rows rows, and $acked acknowledged"; exit 1; }"#;
+
+#[test]
+fn sqlite_keeps_what_it_acknowledged_through_power_cuts() {
+    let cuts = std::env::var("NANDKIT_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(40_u32);
+    for stack in STACKS {
+        for mode in ["wal", "delete"] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let (load, check) = (format!("MODE={mode}\n{DATABASE}"), INTEGRITY);
+            let random = format!("random:{cuts}");
+            let arguments =
+                [&["exec"], stack, &["--cut-at", &random, "--check", check, "--", "sh", "-c", &load]].concat();
+            let outcome = nandkit(directory.path(), &arguments);
+            // The load is not the same each time, so that a step may not be reached.
+            assert!(matches!(outcome.status, Some(0 | 1)), "{stack:?} {mode}: {}", outcome.stderr);
+            assert!(outcome.stdout.contains(" 0 failed"), "{stack:?} {mode}: {}", outcome.stdout);
+            assert!(!outcome.stdout.contains(" 0 survived"), "{stack:?} {mode}: {}", outcome.stdout);
+        }
+    }
+}
+
+/// A repository with a history, in a directory.
+fn repository(directory: &Path) {
+    let script = r#"git init -q origin && cd origin && git config user.email a@b.c && git config user.name n
+        for i in $(seq 25); do mkdir -p d$((i % 5)); seq $i 900 > d$((i % 5))/f$i; echo $i >> log; git add . && git commit -qm "$i" || exit 1; done"#;
+    let made = Command::new("sh").args(["-c", script]).current_dir(directory).status().expect("sh runs");
+    assert!(made.success());
+}
+
+#[test]
+fn git_clones_collects_and_checks_a_repository() {
+    let directory = tempfile::tempdir().expect("a directory");
+    repository(directory.path());
+    let script = r#"set -e
+        git clone -q --no-hardlinks "$OLDPWD/origin" r; cd r; git config user.email a@b.c; git config user.name n
+        git gc -q; git fsck --strict; echo more >> log; git commit -qam more; git checkout -q HEAD~9; git checkout -q -
+        git repack -adq; git fsck --full; test -z "$(git status --short)"; test "$(git log --oneline | wc -l)" = 26"#;
+    for stack in STACKS {
+        let outcome = nandkit(directory.path(), &[&["exec"], stack, &["--", "sh", "-c", script]].concat());
+        assert_eq!(outcome.status, Some(0), "{stack:?}: {}{}", outcome.stdout, outcome.stderr);
+    }
+}
+
+#[test]
+fn fio_finds_what_it_wrote() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for stack in STACKS {
+        let fio = [
+            "fio",
+            "--name=v",
+            "--filename=f",
+            "--size=6m",
+            "--rw=randrw",
+            "--bsrange=512-64k",
+            "--ioengine=psync",
+            "--fsync=16",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--do_verify=1",
+            "--loops=2",
+            "--minimal",
+        ];
+        let outcome = nandkit(directory.path(), &[&["exec"], stack, &["--"], &fio[..]].concat());
+        assert_eq!(outcome.status, Some(0), "{stack:?}: {}{}", outcome.stdout, outcome.stderr);
+    }
+}

@@ -1,0 +1,151 @@
+//! Overlays: the image stays as it is, and the changes go into it as a whole or nowhere.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::mounted::Mount;
+use common::{nandkit, succeeds};
+
+fn sh(directory: &Path, command: &str) {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let status = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).status();
+    assert!(status.expect("sh runs").success(), "{command}");
+}
+
+/// An image `i` with a small tree, and a copy of it.
+fn with_image(is_jffs2: bool) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    sh(
+        path,
+        "mkdir -p tree/d && echo old > tree/d/changed && echo gone > tree/gone && head -c 200000 /dev/urandom > tree/large",
+    );
+    match is_jffs2 {
+        true => drop(succeeds(path, &["mkfs", "jffs2", "--from", "tree", "-e", "64K", "--size", "4M", "i"])),
+        false => sh(path, "mkfs.vfat -C i 8192 > /dev/null && mcopy -s -i i tree/d tree/gone tree/large ::"),
+    }
+    sh(path, "cp i before");
+    directory
+}
+
+fn change(directory: &Path) {
+    let mount = Mount::start(directory, "i", &["--overlay", "o"]);
+    sh(
+        directory,
+        "echo new > mnt/d/changed && rm mnt/gone && mkdir mnt/e && head -c 300000 /dev/urandom > mnt/e/added && cp mnt/e/added .",
+    );
+    assert_eq!(mount.unmount(), Some(0));
+    assert_eq!(fs::read(directory.join("i")).expect("read"), fs::read(directory.join("before")).expect("read"));
+}
+
+#[test]
+fn changes_stay_beside_the_image_until_they_are_applied() {
+    for is_jffs2 in [true, false] {
+        let directory = with_image(is_jffs2);
+        let path = directory.path();
+        change(path);
+        assert!(succeeds(path, &["ls", "i"]).contains("gone"));
+        assert_eq!(succeeds(path, &["cat", "i", "d/changed", "--overlay", "o"]), "new\n");
+        let told = nandkit(path, &["overlay", "diff", "i", "o"]);
+        assert_eq!((told.stdout.as_str(), told.status), ("M d/changed\nA e\nD gone\n", Some(1)), "{}", told.stderr);
+        let room = fs::metadata(path.join("o")).expect("there");
+        assert!(std::os::unix::fs::MetadataExt::blocks(&room) * 512 < 2_000_000, "the overlay is not sparse");
+        // Another mount goes on with it.
+        let mount = Mount::start(path, "i", &["--overlay", "o"]);
+        sh(path, "cmp mnt/e/added added && echo more > mnt/more");
+        assert_eq!(mount.unmount(), Some(0));
+        succeeds(path, &["check", "i", "--overlay", "o"]);
+        succeeds(path, &["overlay", "apply", "i", "o"]);
+        assert!(!path.join("o").exists());
+        succeeds(path, &["check", "i"]);
+        if !is_jffs2 {
+            sh(path, "fsck.vfat -n i > /dev/null");
+        }
+        let mount = Mount::start(path, "i", &[]);
+        sh(path, "cmp mnt/e/added added && grep -q new mnt/d/changed && grep -q more mnt/more && test ! -e mnt/gone");
+        assert_eq!(mount.unmount(), Some(0));
+    }
+}
+
+#[test]
+fn what_was_synced_into_an_overlay_outlives_a_killed_process() {
+    let directory = with_image(true);
+    let path = directory.path();
+    let mount = Mount::start(path, "i", &["--overlay", "o"]);
+    sh(path, "echo kept > mnt/kept && sync mnt/kept && echo lost > mnt/lost");
+    mount.signal("KILL");
+    mount.wait();
+    sh(path, "umount -l mnt");
+    assert_eq!(succeeds(path, &["cat", "i", "kept", "--overlay", "o"]), "kept\n");
+    succeeds(path, &["check", "i", "--overlay", "o"]);
+    succeeds(path, &["overlay", "discard", "o"]);
+    assert!(!path.join("o").exists());
+    assert!(!succeeds(path, &["ls", "i"]).contains("kept"));
+}
+
+#[test]
+fn an_overlay_belongs_to_one_image() {
+    let directory = with_image(true);
+    let path = directory.path();
+    change(path);
+    sh(
+        path,
+        "cp o again && cp i other && printf x | dd of=other bs=1 seek=70000 conv=notrunc 2> /dev/null && echo nonsense > text",
+    );
+    for (arguments, expected) in [
+        (&["ls", "other", "--overlay", "o"][..], "expected the image for which the overlay was made"),
+        (&["overlay", "apply", "other", "o"], "expected the image for which the overlay was made"),
+        (&["overlay", "diff", "i", "text"], "text"),
+        (&["overlay", "discard", "text"], "expected an overlay"),
+        (&["overlay", "discard", "nothing"], "nothing"),
+        (&["ls", "i", "--overlay", "nothing"], "nothing"),
+        (&["rm", "i", "gone", "--overlay", "o"], "expected none, or mount --overlay"),
+    ] {
+        let outcome = nandkit(path, arguments);
+        assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+    }
+    assert!(path.join("text").exists() && path.join("o").exists() && !path.join("nothing").exists());
+    succeeds(path, &["overlay", "apply", "i", "o"]);
+    assert!(!path.join("o").exists());
+    // Of an overlay that was never applied, nobody can say that an image has its changes.
+    let outcome = nandkit(path, &["overlay", "apply", "i", "again"]);
+    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    assert!(path.join("again").exists());
+}
+
+#[test]
+fn an_overlay_on_a_full_disk_goes_on_once_there_is_room() {
+    let directory = with_image(true);
+    let path = directory.path();
+    sh(path, "mkdir small && mount -t tmpfs -o size=1m tmpfs small");
+    let mount = Mount::start(path, "i", &["--overlay", "small/o"]);
+    sh(path, "echo kept > mnt/kept && sync mnt/kept");
+    sh(path, "head -c 1500000 /dev/urandom > new && cp new mnt/new && ! sync mnt/new 2> /dev/null");
+    sh(path, "! echo more > mnt/more 2> /dev/null");
+    sh(path, "mount -o remount,size=64m small && sleep 1.1 && echo more > mnt/more && sync mnt/more");
+    assert_eq!(mount.unmount(), Some(1), "the failure is told at the end");
+    sh(path, "cp small/o o && umount small");
+    for (name, expected) in
+        [("kept", b"kept\n".to_vec()), ("more", b"more\n".to_vec()), ("new", fs::read(path.join("new")).expect("read"))]
+    {
+        succeeds(path, &["get", "i", name, "got", "--overlay", "o", "--force"]);
+        assert!(fs::read(path.join("got")).expect("read") == expected, "{name}");
+    }
+}
+
+#[test]
+fn an_overlay_without_changes_is_not_applied_to_another_image() {
+    let directory = with_image(true);
+    let path = directory.path();
+    let mount = Mount::start(path, "i", &["--overlay", "o"]);
+    assert_eq!(mount.unmount(), Some(0));
+    sh(path, "cp i other && printf x | dd of=other bs=1 seek=70000 conv=notrunc 2> /dev/null");
+    let outcome = nandkit(path, &["overlay", "apply", "other", "o"]);
+    assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+    assert!(path.join("o").exists());
+    succeeds(path, &["overlay", "apply", "i", "o"]);
+}

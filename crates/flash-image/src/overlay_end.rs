@@ -1,0 +1,82 @@
+//! What becomes of an overlay: its changes go into the image, or nowhere.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nandkit_block::Access;
+
+use crate::changes::{Piece, PieceContent};
+use crate::error::{ImageError, Result};
+use crate::image::DumpOptions;
+use crate::overlay::Overlay;
+use crate::store;
+
+/// Brings the changes of an overlay into its image, all or none, whatever happens to the process or the machine, and removes the overlay; returns how many bytes these were. Where a crash came between the two, the next call finds the image with its changes, and only removes.
+/// Errors: `Io`, `InUse` (somebody has the image or the overlay open), `Corrupt` (no overlay, or that of another image).
+pub fn apply_overlay(image: &Path, overlay: &Path) -> Result<u64> {
+    let mut opened = store::open(image, &DumpOptions::read_write())?;
+    let bytes = Arc::clone(&opened.bytes);
+    let bytes = bytes.as_slice();
+    let mut changes = Overlay::open(overlay, Access::ReadWrite, &[bytes.len() as u64])?;
+    let failed = |what| move |error| ImageError::io(what, image, error);
+    let is_applied = changes.is_applied_to(bytes);
+    if !is_applied {
+        changes.expect_base(bytes)?;
+    }
+    let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
+    changes.for_each(|offset, bytes| runs.push((offset, bytes.to_vec()))).map_err(failed("read the overlay of"))?;
+    if !is_applied && let Some(store) = &mut opened.store {
+        let pieces: Vec<Piece<'_>> = runs
+            .iter()
+            .map(|(offset, run)| Piece { file: 0, offset: *offset, content: PieceContent::Bytes(run) })
+            .collect();
+        changes.begin_applying(checksum(bytes, &runs, changes.length())).map_err(failed("begin to change"))?;
+        store.write_journal(&pieces, [bytes, &[]]).map_err(failed("change"))?;
+        store.apply(&pieces).map_err(failed("change"))?;
+    }
+    // Under both locks: nobody begins to work in a file whose name is about to go.
+    remove(overlay)?;
+    drop(changes);
+    Ok(runs.iter().map(|(_, run)| run.len() as u64).sum())
+}
+
+/// The CRC-32 of an image with changes, in ascending order, laid over it; what is added between them is zeroes, as in the file.
+fn checksum(image: &[u8], runs: &[(u64, Vec<u8>)], length: u64) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    let mut at = 0_u64;
+    let image_part = |from: u64, to: u64| {
+        let end = image.len() as u64;
+        let index = |at: u64| usize::try_from(at.min(end)).unwrap_or(image.len());
+        (image.get(index(from)..index(to)).unwrap_or_default(), to.saturating_sub(from.max(end)))
+    };
+    let plain = |sum: &mut crc32fast::Hasher, from: u64, to: u64| {
+        let (part, mut zeroes) = image_part(from, to);
+        sum.update(part);
+        while zeroes > 0 {
+            let count = zeroes.min(ZEROES.len() as u64);
+            sum.update(ZEROES.get(..count as usize).unwrap_or_default());
+            zeroes -= count;
+        }
+    };
+    for (offset, run) in runs {
+        plain(&mut sum, at, *offset);
+        sum.update(run);
+        at = offset.saturating_add(run.len() as u64);
+    }
+    plain(&mut sum, at, length.max(at));
+    sum.finalize()
+}
+
+const ZEROES: [u8; 4096] = [0; 4096];
+
+/// Removes an overlay with its changes. Errors: `Io`, `InUse` (somebody has it open), `Corrupt` (it is no overlay).
+pub fn discard_overlay(overlay: &Path) -> Result<()> {
+    let changes = Overlay::open(overlay, Access::ReadWrite, &[])?;
+    remove(overlay)?;
+    drop(changes);
+    Ok(())
+}
+
+fn remove(overlay: &Path) -> Result<()> {
+    std::fs::remove_file(overlay).map_err(|error| ImageError::io("remove", overlay, error))
+}

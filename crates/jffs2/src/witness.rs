@@ -1,0 +1,89 @@
+//! What inodes and names say against each other without anybody having asked for a check.
+
+use std::collections::BTreeMap;
+
+use nandkit_flash::Flash;
+use nandkit_vfs::{FsError, Result};
+
+use crate::catalogue::NodeState;
+use crate::inode::{Body, Entry, Inode};
+use crate::layout::{Header, INODE_SIZE, ROOT, node_type};
+use crate::load::{Piece, format};
+use crate::read::{kind_of, kind_text};
+use crate::scan::node;
+use crate::volume::{DamageKind, Jffs2, MOUNT};
+
+impl<F: Flash> Jffs2<F> {
+    /// Adds to [`Jffs2::damage`] what inodes and names say against each other, as [`Jffs2::check`] finds it: inodes that cannot be, names where no names can be, and of another type than their
+    /// inodes. A mount by itself does not look at what inodes are.
+    ///
+    /// Errors: `Device`. Cost: a read of the fixed part of each inode node; data are read of links, and of inodes that are in doubt.
+    pub fn witness_contradictions(&self) -> Result<()> {
+        let mut formats: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+        for (number, inode) in self.inodes.iter().filter(|(_, inode)| inode.links > 0) {
+            formats.insert(*number, self.only_format(*number, inode)?);
+        }
+        // What is wrong with the root is found when it is loaded.
+        self.body(ROOT)?;
+        for (number, format) in &formats {
+            let certain = format.filter(|format| kind_of(*format).is_some() && *format != format::SYMLINK);
+            if certain.is_none() {
+                let body = self.body(*number)?;
+                let fault = body.metadata.and_then(|at| self.own_fault(*number, at, body));
+                self.damage.extend(fault.map(|fault| fault.damage));
+            }
+            let Some(entries) = self.inodes.get(number).and_then(|inode| inode.entries.as_deref()) else { continue };
+            let agrees = |entry: &Entry| {
+                certain == Some(format::DIRECTORY)
+                    && formats.get(&entry.inode).copied().flatten() == Some(u32::from(entry.kind) << 12)
+            };
+            for (name, entry) in entries.iter().filter(|(_, entry)| entry.inode != 0 && !agrees(entry)) {
+                let body = self.body(*number)?;
+                if !body.dropped.contains_key(&entry.node) {
+                    self.damage.extend(self.name_fault(*number, body, name, entry)?.map(|fault| fault.damage));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The type that all nodes of an inode agree on whose fixed part is whole; `None` where there is none or they do not. Errors: `Device`.
+    fn only_format(&self, number: u32, inode: &Inode) -> Result<Option<u32>> {
+        let order = self.medium.order();
+        let mut only = None;
+        for at in &inode.nodes {
+            let Some(length) = self.catalogue.node(*at).filter(|node| !node.is_obsolete()).map(|node| node.length)
+            else {
+                continue;
+            };
+            let mut bytes = [0; INODE_SIZE as usize];
+            let Some(bytes) = bytes.get_mut(..length.min(INODE_SIZE) as usize) else { continue };
+            // Whether the page is sound is told when the inode is loaded.
+            let _ = self.medium.read(*at, bytes, MOUNT).map_err(|error| FsError::device("the flash", error))?;
+            let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok());
+            let Some(header) = header.filter(|header| header.node_type == node_type::INODE) else { continue };
+            let node = node::inode(order, bytes, header.total_length).ok().filter(|node| node.inode == number);
+            let Some(format) = node.map(|node| node.mode & format::MASK) else { continue };
+            if *only.get_or_insert(format) != format {
+                return Ok(None);
+            }
+        }
+        Ok(only)
+    }
+
+    /// A root is a directory: a node that makes it anything else does not count, lest all that is in it be out of reach.
+    pub(crate) fn drop_impossible_roots(&self, pieces: &mut Vec<Piece>, body: &mut Body) {
+        pieces.retain(|piece| {
+            let mode = piece.node.mode;
+            let is_directory = mode & format::MASK == format::DIRECTORY;
+            if !is_directory {
+                let what = kind_of(mode).map_or("of no possible type", kind_text);
+                let detail =
+                    format!("a node of the root says that it is {what} (mode {mode:#o}); expected a directory");
+                self.note(piece.at, ROOT, DamageKind::Inode, detail);
+                body.states.push((piece.at, NodeState::Obsolete));
+            }
+            is_directory
+        });
+    }
+}

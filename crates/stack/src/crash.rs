@@ -1,0 +1,202 @@
+//! Stacks whose power goes in the middle of their work: a chip that outlives the layers on it.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use nandkit_flash::wrap::CutFlash;
+pub use nandkit_flash::wrap::{Cut, CutMoment, CutOutcome, CutPlan};
+use nandkit_flash::{Copyback, Flash, PageProgram, PageRead, Result as FlashResult};
+use nandkit_nand_sim::{ChipSpec, ContentChip};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
+
+use crate::chip_file::{FileChip, Keep};
+use crate::shared::lock;
+use crate::{DeviceSpec, Stack, StackError, StackSpec};
+
+/// A chip in memory whose power goes when it is told to. Clones are handles on the same chip.
+#[derive(Clone)]
+pub struct CrashChip {
+    geometry: FlashGeometry,
+    chip: Arc<Mutex<Under>>,
+    released: Arc<Condvar>,
+}
+
+/// What a stack expects on a chip that it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Nothing: it is made.
+    Nothing,
+    /// Its volume, which is mounted, and never made anew.
+    Volume,
+}
+
+struct Under {
+    flash: CutFlash<ContentChip>,
+    /// When its last operation ended.
+    last: Nanos,
+    /// Once the power is gone, requests wait for [`CrashChip::release`], so that nobody above learns of the cut who would not live to learn of it.
+    holds: bool,
+}
+
+impl CrashChip {
+    /// The chip of a stack as it comes from the factory. Errors: a stack without a chip in memory.
+    pub fn new(spec: &StackSpec, seed: u64) -> Result<Self, StackError> {
+        match &spec.resolved()?.device {
+            DeviceSpec::Chip { chip, file: None, .. } => Self::of(chip, seed),
+            DeviceSpec::Chip { file: Some(_), .. } | DeviceSpec::Kept { .. } => {
+                Err(StackError::new("stack.device", "power cuts leave a chip's file alone; expected a chip in memory"))
+            }
+            DeviceSpec::Ram { .. } => {
+                Err(StackError::new("stack.device", "memory has no programs and erases to cut; expected a chip"))
+            }
+        }
+    }
+
+    fn of(spec: &ChipSpec, seed: u64) -> Result<Self, StackError> {
+        let chip = ContentChip::new(spec, seed).map_err(|error| StackError::new("stack.device", error.to_string()))?;
+        Ok(Self::around(chip, Nanos::ZERO))
+    }
+
+    fn around(chip: ContentChip, last: Nanos) -> Self {
+        let geometry = *chip.geometry();
+        let flash = CutFlash::new(chip, CutPlan::None);
+        let chip = Arc::new(Mutex::new(Under { flash, last, holds: false }));
+        Self { geometry, chip, released: Arc::default() }
+    }
+
+    fn under(&self) -> MutexGuard<'_, Under> {
+        lock(&self.chip)
+    }
+
+    /// A chip of its own in the same state, its power on. Cost: what the two write from then on.
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        let under = self.under();
+        Self::around(under.flash.inner().clone(), under.last)
+    }
+
+    /// How many programs, copies and erases there were.
+    pub fn steps(&self) -> u64 {
+        self.under().flash.steps()
+    }
+
+    /// Cuts the power at the `step`-th program, copy or erase of its life. From then on requests wait, also the one that met the cut, until [`CrashChip::release`].
+    pub fn cut_at(&self, step: u64, moment: CutMoment) {
+        let mut under = self.under();
+        under.flash.set_plan(CutPlan::At(Cut { step, moment }));
+        under.holds = true;
+    }
+
+    /// Lets requests fail from now on that wait, or would.
+    pub fn release(&self) {
+        self.under().holds = false;
+        self.released.notify_all();
+    }
+
+    /// Whether the power is gone.
+    pub fn is_off(&self) -> bool {
+        self.under().flash.is_off()
+    }
+
+    /// The cut that was made.
+    pub fn outcome(&self) -> Option<CutOutcome> {
+        self.under().flash.outcomes().last().copied()
+    }
+
+    /// The power comes back, and stays.
+    pub fn power_on(&self) {
+        let mut under = self.under();
+        under.flash.set_plan(CutPlan::None);
+        under.flash.power_on();
+    }
+
+    /// Does one operation; where the power is gone with or before it, the answer waits.
+    fn operate(&self, operation: impl FnOnce(&mut CutFlash<ContentChip>) -> FlashResult<Done>) -> FlashResult<Done> {
+        let mut under = self.under();
+        let done = operation(&mut under.flash).inspect(|done| under.last = under.last.max(done.completed));
+        while under.flash.is_off() && under.holds {
+            under = self.released.wait(under).unwrap_or_else(PoisonError::into_inner);
+        }
+        done
+    }
+}
+
+impl Flash for CrashChip {
+    fn geometry(&self) -> &FlashGeometry {
+        &self.geometry
+    }
+
+    fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> FlashResult<Done> {
+        self.operate(|flash| flash.read(context, at, read))
+    }
+
+    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> FlashResult<Done> {
+        self.operate(|flash| flash.program(context, at, program))
+    }
+
+    fn erase(&mut self, context: &Context, block: BlockIndex) -> FlashResult<Done> {
+        self.operate(|flash| flash.erase(context, block))
+    }
+
+    fn is_bad(&self, block: BlockIndex) -> bool {
+        self.under().flash.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> FlashResult<Done> {
+        self.operate(|flash| flash.mark_bad(context, block))
+    }
+
+    fn sync(&mut self, context: &Context) -> FlashResult<Done> {
+        self.operate(|flash| flash.sync(context))
+    }
+
+    fn copyback(&mut self) -> Option<&mut dyn Copyback> {
+        let can = self.under().flash.copyback().is_some();
+        can.then_some(self)
+    }
+}
+
+impl Copyback for CrashChip {
+    fn can_copy(&mut self, from: BlockIndex, to: BlockIndex) -> bool {
+        self.under().flash.copyback().is_some_and(|copyback| copyback.can_copy(from, to))
+    }
+
+    fn copy(&mut self, context: &Context, from: PageAddress, to: PageAddress, oob: Option<&[u8]>) -> FlashResult<Done> {
+        self.operate(|flash| Copyback::copy(flash, context, from, to, oob))
+    }
+}
+
+impl FileChip for CrashChip {
+    fn save(&mut self) -> FlashResult<Done> {
+        Ok(Done::immediately(&Context::default()))
+    }
+
+    fn last_instant(&self) -> Nanos {
+        self.under().last
+    }
+
+    fn seed(&self) -> u64 {
+        self.under().flash.inner().seed()
+    }
+
+    fn erase_counts(&self) -> Vec<u32> {
+        self.under().flash.inner().erase_counts().collect()
+    }
+
+    fn bad_blocks(&self) -> u32 {
+        (0..self.geometry.blocks).filter(|block| self.is_bad(BlockIndex(*block))).count() as u32
+    }
+
+    fn programmed_pages(&self) -> u64 {
+        let under = self.under();
+        let pages = (0..self.geometry.blocks)
+            .flat_map(|block| (0..self.geometry.pages_per_block).map(move |page| BlockIndex(block).page(page)));
+        pages.filter(|at| under.flash.inner().is_programmed(*at)).count() as u64
+    }
+}
+
+impl Stack {
+    /// A stack on a chip that is somebody else's as well. Its end leaves the chip as it is. Errors: a volume where there should be none, or none where there should be one, besides those of [`Stack::build`].
+    pub fn build_on(spec: &StackSpec, seed: u64, chip: CrashChip, expected: Existing) -> Result<Self, StackError> {
+        Self::build_given(spec, seed, Keep::AtEnd, Some((Box::new(chip), expected)))
+    }
+}

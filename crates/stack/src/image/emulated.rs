@@ -1,0 +1,260 @@
+//! An image on an emulated chip: its volume as it lies there, with a part's times and wear. The image itself is only read.
+
+use std::path::Path;
+
+use nandkit_block::{BlockDevice, BlockGeometry};
+use nandkit_flash::{Flash, FlashError, PageProgram, PageRead};
+use nandkit_flash_image::DumpFlash;
+use nandkit_flash_image::detect::ByteOrder;
+use nandkit_nand_sim::PageOrder;
+use nandkit_units::{BlockIndex, Clock, Context, FlashGeometry, Lba, PageAddress, Payload, ReadInto, format_bytes};
+use toml::{Table, Value};
+
+use super::detect::{Format, Found};
+use super::open::{choose, dump, read};
+use super::sectors::{DumpSectors, SECTOR_SIZE};
+use super::{OpenOptions, is_chip, wrong};
+use crate::crash::{CrashChip, Existing};
+use crate::{DeviceSpec, EndianName, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets};
+
+/// Fewer blocks have no room for what a file system keeps in reserve.
+const BLOCKS_MIN: u32 = 16;
+/// The preset whose times an image has where none has its blocks: small pages, so that every erase size is a number of them.
+const OTHERWISE: &str = "nandsim-32m-16k";
+/// Bytes that are copied at once to a block device.
+const PIECE: usize = 64 << 10;
+
+/// An image that is to be brought onto a chip.
+pub struct EmulatedImage {
+    found: Found,
+    device: DumpFlash,
+    /// What people should know besides: a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A page and its OOB.
+struct PageContent {
+    data: Vec<u8>,
+    oob: Vec<u8>,
+}
+
+impl PageContent {
+    fn is_blank(&self) -> bool {
+        self.data.iter().chain(&self.oob).all(|byte| *byte == 0xFF)
+    }
+
+    fn program(&self) -> PageProgram<'_> {
+        PageProgram { oob: &self.oob, ..PageProgram::bytes(0, &self.data) }
+    }
+}
+
+impl EmulatedImage {
+    /// Opens an image. Errors: those of [`super::open()`]; a chip that a run has kept, which is one already.
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StackError> {
+        if is_chip(path, options)? {
+            let detail = "a chip that a run has kept; expected a dump of flash, or a volume";
+            return Err(wrong(path, detail));
+        }
+        let (image, mut notes) = read(path, options)?;
+        let chosen = choose(path, &image, options)?;
+        notes.extend(chosen.notes);
+        let device = dump(path, image, &chosen.found)?;
+        Ok(Self { found: chosen.found, device, notes })
+    }
+
+    /// The file system that is in it: `fat`, `jffs2`.
+    pub const fn format(&self) -> &'static str {
+        self.found.format.name()
+    }
+
+    /// The chip for it: the one that was asked for, or for an image of flash a preset of its shape, with as many blocks as the image has. Errors: a shape that does not fit.
+    pub fn device(&mut self, asked: Option<DeviceSpec>) -> Result<DeviceSpec, StackError> {
+        let misfit = |detail: String| StackError::new("stack.device", detail);
+        if self.found.format == Format::Fat {
+            return asked.map_or_else(|| DeviceSpec::preset(crate::DEFAULT_DEVICE).map_err(misfit), Ok);
+        }
+        let Some(device) = asked else { return self.like_a_preset() };
+        let blocks = self.blocks();
+        match &device {
+            DeviceSpec::Chip { chip, .. } if self.fits(&chip.geometry.build()) && chip.geometry.blocks >= blocks => {
+                Ok(device)
+            }
+            _ => Err(misfit(format!(
+                "{} does not fit; expected a chip with {}, and at least {blocks} of them",
+                device.title(),
+                self.shape()
+            ))),
+        }
+    }
+
+    /// A preset of the image's shape, or with blocks as long as the image's are, which is told.
+    fn like_a_preset(&mut self) -> Result<DeviceSpec, StackError> {
+        let shape_of = |name: &str| presets::chip(name).ok().map(|chip| chip.geometry.build());
+        let same = presets::names().into_iter().find(|name| shape_of(name).is_some_and(|shape| self.fits(&shape)));
+        let blocks = self.blocks().max(BLOCKS_MIN);
+        let mut table = Table::from_iter([("blocks".to_owned(), Value::Integer(blocks.into()))]);
+        let name = same.unwrap_or(OTHERWISE);
+        if same.is_none() {
+            let erase_size = self.found.detection.erase_size;
+            let other =
+                shape_of(name).map(|shape| FlashGeometry { pages_per_block: erase_size / shape.page_size, ..shape });
+            let Some(other) = other.filter(|shape| self.fits(shape)) else {
+                let detail = format!("no preset has {}; expected a chip's spec (.toml)", self.shape());
+                return Err(StackError::new("stack.device", detail));
+            };
+            let pages = Value::Integer(other.pages_per_block.into());
+            table
+                .insert("geometry".to_owned(), Value::Table(Table::from_iter([("pages_per_block".to_owned(), pages)])));
+            self.notes.push(format!(
+                "no preset has {}: it is brought onto {name} with blocks of as many pages; --device takes another chip",
+                self.shape()
+            ));
+        }
+        table.insert("preset".to_owned(), Value::String(name.to_owned()));
+        let device = table.try_into();
+        device.map_err(|error: toml::de::Error| StackError::new("stack.device", error.message().to_owned()))
+    }
+
+    /// Erase blocks of the image.
+    fn blocks(&self) -> u32 {
+        self.device.geometry().blocks
+    }
+
+    fn shape(&self) -> String {
+        let (erase, page, oob) =
+            (self.found.detection.erase_size, self.found.detection.page_size, self.found.detection.oob_size);
+        let mut shape = format!("blocks of {}", format_bytes(erase.into()));
+        if oob > 0 {
+            shape += &format!(" in pages of {page} and {oob} bytes");
+        }
+        shape
+    }
+
+    fn fits(&self, chip: &FlashGeometry) -> bool {
+        let detection = &self.found.detection;
+        let pages_fit =
+            detection.oob_size == 0 || (chip.page_size, chip.oob_size) == (detection.page_size, detection.oob_size);
+        chip.page_size * chip.pages_per_block == detection.erase_size && pages_fit
+    }
+
+    /// Sets what the image decides in a stack for it: the order of bytes; the size of sectors.
+    pub fn settle(&self, spec: &mut StackSpec) {
+        if let FsSpec::Jffs2(jffs2) = &mut spec.fs {
+            jffs2.endian = match self.found.detection.byte_order {
+                Some(ByteOrder::Big) => EndianName::Big,
+                _ => EndianName::Little,
+            };
+        }
+        match &mut spec.ftl {
+            FtlSpec::BlockMap(ftl) => ftl.sector_size = SECTOR_SIZE,
+            FtlSpec::Fast(ftl) => ftl.sector_size = SECTOR_SIZE,
+            FtlSpec::None => {}
+        }
+    }
+
+    /// A chip of the stack with the image on it, page by page, or sector by sector through the translation layer; what is blank is left so. Its volume is mounted by [`Stack::build_on`].
+    /// Errors: no chip; a chip that is too small, or on which a block is bad where the image has one in use.
+    pub fn load(self, spec: &StackSpec, seed: u64) -> Result<CrashChip, StackError> {
+        let chip = CrashChip::new(spec, seed)?;
+        match self.found.format {
+            Format::Jffs2 => {
+                let consecutive =
+                    matches!(&spec.device, DeviceSpec::Chip { chip, .. } if chip.rules.order == PageOrder::Consecutive);
+                self.load_pages(chip, consecutive)
+            }
+            Format::Fat => self.load_sectors(spec, seed, chip),
+        }
+    }
+
+    /// `consecutive`: pages of a block are programmed one directly after the other, so that blank ones in between are, too.
+    fn load_pages(self, mut chip: CrashChip, consecutive: bool) -> Result<CrashChip, StackError> {
+        let failed =
+            |error: FlashError| StackError::new("stack.device", format!("the image cannot be brought there: {error}"));
+        let (geometry, blocks) = (*chip.geometry(), self.blocks());
+        let context = Context::default();
+        let blank = PageContent { data: vec![0xFF; geometry.page_size as usize], oob: Vec::new() };
+        for block in (0..blocks.min(geometry.blocks)).map(BlockIndex) {
+            if self.device.is_bad(block) {
+                if !chip.is_bad(block) {
+                    chip.mark_bad(&context, block).map_err(failed)?;
+                }
+                continue;
+            }
+            let mut next = 0;
+            for page in 0..geometry.pages_per_block {
+                let content = self.page(&geometry, block.page(page)).map_err(failed)?;
+                if content.is_blank() {
+                    continue;
+                }
+                for skipped in if consecutive { next..page } else { page..page } {
+                    chip.program(&context, block.page(skipped), blank.program()).map_err(failed)?;
+                }
+                chip.program(&context, block.page(page), content.program()).map_err(failed)?;
+                next = page + 1;
+            }
+        }
+        Ok(chip)
+    }
+
+    /// What the image has for a page of the chip; its OOB where the image has any, which lies in pages of the same size then.
+    fn page(&self, geometry: &FlashGeometry, at: PageAddress) -> nandkit_flash::Result<PageContent> {
+        let mut data = vec![0; geometry.page_size as usize];
+        if self.found.detection.oob_size == 0 {
+            let start =
+                u64::from(at.block.0) * geometry.block_size() + u64::from(at.page) * u64::from(geometry.page_size);
+            self.device.read_data(start, &mut data);
+            return Ok(PageContent { data, oob: Vec::new() });
+        }
+        let mut oob = vec![0xFF; geometry.oob_size as usize];
+        let read = PageRead { oob: &mut oob, ..PageRead::bytes(0, &mut data) };
+        self.device.read(&Context::default(), at, read)?;
+        Ok(PageContent { data, oob })
+    }
+
+    fn load_sectors(self, spec: &StackSpec, seed: u64, chip: CrashChip) -> Result<CrashChip, StackError> {
+        let without = StackSpec { fs: FsSpec::None, ..spec.clone() };
+        let (mounted, below) = Stack::build_on(&without, seed, chip.clone(), Existing::Nothing)?.lift();
+        let Mounted::Blocks(blocks) = mounted else {
+            return Err(StackError::new("stack.device", "the stack is no block device"));
+        };
+        let (from, to) = (DumpSectors::new(self.device), blocks.geometry());
+        let bytes = from.geometry().capacity();
+        if bytes > to.capacity() {
+            let detail = format!(
+                "the volume has {}, and the translation layer on this chip holds {}; expected a larger chip",
+                format_bytes(bytes),
+                format_bytes(to.capacity())
+            );
+            return Err(StackError::new("stack.device", detail));
+        }
+        copy_sectors(&from, &mut *blocks.handle(), &to, &below.clock)
+            .map_err(|error| StackError::new("stack.device", format!("the image cannot be brought there: {error}")))?;
+        below.close(Mounted::Blocks(blocks))?;
+        Ok(chip)
+    }
+}
+
+/// Writes all that is not zero, which is what the target reads as.
+fn copy_sectors(
+    from: &DumpSectors,
+    to: &mut dyn BlockDevice,
+    geometry: &BlockGeometry,
+    clock: &Clock,
+) -> nandkit_block::Result<()> {
+    let (bytes, sector) = (from.geometry().capacity(), u64::from(geometry.sector_size));
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    while at < bytes {
+        let length = usize::try_from(bytes - at).unwrap_or(PIECE).min(PIECE);
+        let part = piece.get_mut(..length).unwrap_or_default();
+        from.read(&Context::default(), Lba(at / u64::from(SECTOR_SIZE)), ReadInto::Bytes(part))?;
+        if part.iter().any(|byte| *byte != 0) {
+            let done = to.write(&Context::at(clock.now()), Lba(at / sector), Payload::Bytes(part))?;
+            clock.advance_to(done.completed);
+        }
+        at += length as u64;
+    }
+    let done = to.flush(&Context::at(clock.now()))?;
+    clock.advance_to(done.completed);
+    Ok(())
+}

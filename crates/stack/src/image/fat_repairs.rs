@@ -1,0 +1,46 @@
+//! What a mount of FAT repaired in a volume that was not unmounted, for people.
+
+use nandkit_fat::RecoveryReport;
+
+use super::Finding;
+
+/// The repairs in a sentence.
+pub(super) fn told(report: &RecoveryReport) -> String {
+    let counts = [
+        (report.lost_clusters, "clusters that belonged to no file are free"),
+        (report.chains_cut, "chains are as long as their files"),
+        (report.shortened, "files are as short as their chains"),
+        (report.entries_removed, "entries went"),
+        (report.marks_cleared, "unfinished renames were ended"),
+        (report.orphan_slots, "slots of long names without an entry went"),
+        (report.parents_corrected, "directories know their parent again"),
+        (report.fat_sectors_copied, "sectors of further FATs are like the first"),
+    ];
+    let made: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    match made.is_empty() {
+        true => "the volume was not unmounted; it is in order".to_owned(),
+        false => format!("the volume was not unmounted, and is repaired with the first sync: {}", made.join(", ")),
+    }
+}
+
+/// Repairs that take something away that a file had.
+pub(super) fn losses(report: &RecoveryReport) -> Vec<Finding> {
+    let losses = [
+        (report.shortened, "files have fewer clusters than bytes, and are cut"),
+        (
+            report.entries_removed,
+            "entries share their clusters or their name with another, or are directories without a cluster, and are removed",
+        ),
+    ];
+    let found = losses.into_iter().filter(|(count, _)| *count > 0);
+    found
+        .map(|(count, what)| Finding {
+            kind: "repair".to_owned(),
+            offset: None,
+            paths: Vec::new(),
+            detail: format!("{count} {what}; expected none (check lists them)"),
+            harmless: false,
+        })
+        .collect()
+}
