@@ -17,9 +17,9 @@ use nandkit_record::RunRecord;
 use nandkit_stack::crash::{CrashChip, Existing};
 use nandkit_stack::image::{EmulatedImage, OpenOptions};
 use nandkit_stack::{Below, DEFAULT_DEVICE, FsSpec, Mounted, Stack, StackError, StackSpec};
-use nandkit_units::{Nanos, format_bytes};
+use nandkit_units::Nanos;
+use nandkit_vfs::FileSystem;
 use nandkit_vfs::wrap::Wrapped;
-use nandkit_vfs::{FileSystem, VolumeStatus};
 use nandkit_workload::calls::CallRecorder;
 
 use self::recording::Recording;
@@ -29,12 +29,10 @@ use crate::args::ExecArguments;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::stacks::Single;
-use crate::{output, stacks};
+use crate::{output, stacks, summary};
 
 /// Where neither the command line nor an image says otherwise.
 const DEFAULT_FS: &str = "fat";
-/// Causes and kinds of requests that the summary tells.
-const TOLD_MAX: usize = 6;
 
 /// Counts what passes the door.
 #[derive(Default)]
@@ -57,13 +55,7 @@ impl Observer for Counter {
     }
 
     fn done(&self, operation: Operation, bytes: u64, latency: Nanos) {
-        let mut seen = self.held();
-        match operation {
-            Operation::Write => seen.bytes_written = seen.bytes_written.saturating_add(bytes),
-            Operation::Read => seen.bytes_read = seen.bytes_read.saturating_add(bytes),
-            _ => {}
-        }
-        seen.latencies.entry(operation.name()).or_default().record(latency);
+        self.held().count(operation.name(), bytes, latency);
     }
 }
 
@@ -157,7 +149,9 @@ pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
     if arguments.json {
         output::text(&format!("{}\n", record.to_line()))?;
     } else if ended.is_ok() {
-        summary(&record, space.as_ref()).iter().for_each(|line| output::message(line));
+        let passed = "what passed the kernel's cache";
+        summary::lines(&record, passed, space.as_ref()).iter().for_each(|line| output::message(line));
+        output::message("pages that programs map and what the kernel reads ahead arrive when it likes");
     }
     let recorded = recording.map_or(Ok(()), Recording::finish);
     verdict(ended, trouble.or(closed)).and(recorded)
@@ -198,43 +192,4 @@ fn run_command(arguments: &ExecArguments, point: &Path, signals: &Signals) -> Re
     let waited = child.wait();
     signals.ended();
     waited.map_err(|error| Failure::Input(format!("cannot wait for the command: {error}")))
-}
-
-/// What it cost, for people.
-fn summary(record: &RunRecord, space: Option<&VolumeStatus>) -> Vec<String> {
-    let figures = &record.figures;
-    let time = |ns: u64| Nanos(ns).to_string();
-    let mut lines = vec![
-        record.stack.clone(),
-        format!("device time {}, elapsed {} (simulated)", time(figures.device_time_ns), time(figures.elapsed_ns)),
-        format!(
-            "{} written, {} read (what passed the kernel's cache), {} programmed, {} erases{}",
-            format_bytes(figures.user_bytes_written),
-            format_bytes(figures.user_bytes_read),
-            format_bytes(figures.bytes_programmed),
-            figures.erases,
-            figures.waf.map_or_else(String::new, |waf| format!(", WAF {waf:.2}")),
-        ),
-    ];
-    let causes = &figures.bytes_programmed_by_cause.0;
-    let mut causes: Vec<_> = causes.iter().filter(|(_, bytes)| **bytes > 0).collect();
-    causes.sort_by_key(|(name, bytes)| (std::cmp::Reverse(**bytes), (*name).clone()));
-    let share = |bytes: u64| bytes as f64 / figures.user_bytes_written.max(1) as f64;
-    let causes: Vec<String> =
-        causes.into_iter().take(TOLD_MAX).map(|(name, bytes)| format!("{name} {:.2}", share(*bytes))).collect();
-    if figures.waf.is_some() {
-        lines.push(format!("WAF by cause: {}", causes.join(", ")));
-    }
-    let mut kinds: Vec<_> = figures.latency_ns.iter().filter(|(_, latency)| latency.max > 0).collect();
-    kinds.sort_by_key(|(name, latency)| (std::cmp::Reverse(latency.count), (*name).clone()));
-    for (name, latency) in kinds.into_iter().take(TOLD_MAX) {
-        let (p50, p99, max) = (time(latency.p50), time(latency.p99), time(latency.max));
-        lines.push(format!("{name}: {} requests, p50 {p50}, p99 {p99}, longest {max}", latency.count));
-    }
-    if let Some(space) = space {
-        let bytes = |blocks: u64| format_bytes(blocks.saturating_mul(space.block_size.into()));
-        lines.push(format!("{} free of {}", bytes(space.blocks_free), bytes(space.blocks)));
-    }
-    lines.push("pages that programs map and what the kernel reads ahead arrive when it likes".to_owned());
-    lines
 }

@@ -23,6 +23,7 @@ mod serve;
 mod session;
 mod stacks;
 mod stop;
+mod summary;
 mod umount;
 mod workloads;
 

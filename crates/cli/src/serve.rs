@@ -2,18 +2,22 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nandkit_block::{Access, BlockDevice, FileDevice};
-use nandkit_nbd::{Ended, Endpoint, Export, Latency, Server, ServerOptions};
-use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, Keep, Mounted, Stack};
+use nandkit_lab::{HostMeter, ProgramRun, Seen};
+use nandkit_nbd::{Ended, Endpoint, Export, Latency, Observer, RequestKind, Server, ServerOptions};
+use nandkit_record::RunRecord;
+use nandkit_stack::{Below, DEFAULT_DEVICE, DeviceSpec, FsSpec, Keep, Mounted, Stack};
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::json;
 
 use crate::args::{LatencyName, ServeArguments};
 use crate::failure::Failure;
+use crate::host::Host;
 use crate::stacks::{Single, named_device};
-use crate::{output, stacks, stop};
+use crate::{output, stacks, stop, summary};
 
 /// Bytes of the sectors of a file that is served.
 const FILE_SECTOR: u32 = 512;
@@ -22,8 +26,42 @@ const FILE_SECTOR: u32 = 512;
 struct Served {
     device: Box<dyn BlockDevice>,
     title: String,
-    stack: Option<Stack>,
+    stack: Option<Emulated>,
     started: Nanos,
+}
+
+/// The stack below an emulated device, with its figures from before it was served.
+struct Emulated {
+    mounted: Mounted,
+    below: Below,
+    run: ProgramRun,
+}
+
+/// Counts what clients ask for.
+#[derive(Default)]
+struct Counter(Mutex<Seen>);
+
+impl Observer for Counter {
+    fn done(&self, kind: RequestKind, bytes: u64, latency: Nanos) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count(kind.name(), bytes, latency);
+    }
+}
+
+/// How many clients there were.
+#[derive(Default)]
+struct Clients {
+    all: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Clients {
+    fn ended(&self, ended: &Ended) {
+        self.all.fetch_add(1, Ordering::Relaxed);
+        if let Ended::Dropped(why) = ended {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            output::message(&format!("a client was dropped: {why}"));
+        }
+    }
 }
 
 /// Serves until Ctrl-C or SIGTERM, or with `--once` until the last client went.
@@ -32,10 +70,31 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         Some(path) => file(path, arguments)?,
         None => emulated(arguments)?,
     };
+    let host = Host::start();
     let capacity = device.geometry().capacity();
     let latency = if arguments.latency == LatencyName::Real { Latency::Real } else { Latency::None };
+    let counter = Arc::new(Counter::default());
     let export = Export::new(device, &arguments.name, &title).from_time(started, latency);
+    let export = export.observed(Arc::clone(&counter) as Arc<dyn Observer>);
     let export = if arguments.read_only { export.read_only() } else { export };
+    let server = bind(arguments, latency)?;
+    let stop = stop::on_signal();
+    let shown = server.endpoint().map_err(|error| Failure::Input(error.to_string()))?.to_string();
+    ready(arguments.json, &shown, &title, capacity)?;
+    let clients = Clients::default();
+    let flushed = server.run(&export, &stop, &|ended| clients.ended(ended));
+    let now = export.now();
+    drop(export.into_device());
+    flushed.map_err(|error| Failure::Check(format!("cannot flush the device: {error}")))?;
+    let seen = counter.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let record = match stack {
+        Some(stack) => Some(stack.end(now, &seen, &host)?),
+        None => None,
+    };
+    finish(arguments, &clients, &seen, (now.since(started), record.as_ref()))
+}
+
+fn bind(arguments: &ServeArguments, latency: Latency) -> Result<Server, Failure> {
     let options = ServerOptions {
         clients_max: usize::from(arguments.clients),
         patience: Duration::from_secs(30),
@@ -46,37 +105,48 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         (Some(path), _) => Endpoint::Unix(path.clone()),
         (None, port) => Endpoint::Tcp(arguments.address, port.unwrap_or(0)),
     };
-    let refused = |error| {
+    Server::bind(&endpoint, options).map_err(|error| {
         Failure::Input(format!(
             "cannot listen on {endpoint}: {error}; expected an address of this machine that is free"
         ))
-    };
-    let server = Server::bind(&endpoint, options).map_err(refused)?;
-    let shown = server.endpoint().map_err(refused)?.to_string();
-    let stop = stop::on_signal();
-    ready(arguments.json, &shown, &title, capacity)?;
-    let dropped = AtomicU64::new(0);
-    let clients = AtomicU64::new(0);
-    let told = |ended: &Ended| {
-        clients.fetch_add(1, Ordering::Relaxed);
-        if let Ended::Dropped(why) = ended {
-            dropped.fetch_add(1, Ordering::Relaxed);
-            output::message(&format!("a client was dropped: {why}"));
-        }
-    };
-    let flushed = server.run(&export, &stop, &told);
-    let simulated = export.now().since(started);
-    drop(export.into_device());
-    flushed.map_err(|error| Failure::Check(format!("cannot flush the device: {error}")))?;
-    if let Some(stack) = stack {
-        stack.close().map_err(|error| Failure::Check(error.to_string()))?;
+    })
+}
+
+impl Emulated {
+    /// Closes the stack, a chip in a file with it, and says what it did. Errors: what was served is not safe.
+    fn end(self, now: Nanos, seen: &Seen, host: &Host) -> Result<RunRecord, Failure> {
+        let Self { mounted, below, run } = self;
+        below.clock.advance_to(now);
+        let record = run.end(&below, seen);
+        below.close(mounted).map_err(|error| Failure::Check(error.to_string()))?;
+        Ok(RunRecord { host_time_ns: host.now_ns(), host_peak_bytes: host.peak_bytes(), ..record })
     }
+}
+
+/// Says what was done.
+fn finish(
+    arguments: &ServeArguments,
+    clients: &Clients,
+    seen: &Seen,
+    (simulated, record): (Nanos, Option<&RunRecord>),
+) -> Result<(), Failure> {
+    let (all, dropped) = (clients.all.load(Ordering::Relaxed), clients.dropped.load(Ordering::Relaxed));
     if arguments.json {
         let told = json!({
-            "clients": clients.load(Ordering::Relaxed), "clients_dropped": dropped.load(Ordering::Relaxed),
-            "simulated_ns": simulated.0,
+            "clients": all, "clients_dropped": dropped, "simulated_ns": simulated.0,
+            "bytes_written": seen.bytes_written, "bytes_read": seen.bytes_read, "record": record,
         });
-        output::text(&format!("{told}\n"))?;
+        return output::text(&format!("{told}\n"));
+    }
+    output::message(&format!("clients: {all}, {dropped} of them dropped"));
+    match record {
+        Some(record) => {
+            summary::lines(record, "by clients", None).iter().for_each(|line| output::message(line));
+        }
+        None => {
+            let (written, read) = (format_bytes(seen.bytes_written), format_bytes(seen.bytes_read));
+            output::message(&format!("{written} written, {read} read"));
+        }
     }
     Ok(())
 }
@@ -108,11 +178,14 @@ fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
     })?;
     let stack =
         Stack::build_keeping(&spec, arguments.seed, Keep::AtSync).map_err(|error| Failure::Input(error.to_string()))?;
-    let Mounted::Blocks(blocks) = &stack.mounted else {
+    let started = stack.started;
+    let (mounted, below) = stack.lift();
+    let Mounted::Blocks(blocks) = &mounted else {
         return Err(Failure::Input("stack.fs: a file system is no block device; expected none".to_string()));
     };
-    let (device, started) = (blocks.handle(), stack.started);
-    Ok(Served { device, title: spec.title(), stack: Some(stack), started })
+    let device = blocks.handle();
+    let run = ProgramRun::begin(&below, &spec, arguments.seed, vec!["serve".to_owned()]);
+    Ok(Served { device, title: spec.title(), stack: Some(Emulated { mounted, below, run }), started })
 }
 
 /// The device: with `--state` alone whatever chip is in the file, or the usual one where there is no file.

@@ -102,7 +102,7 @@ fn an_overlay_belongs_to_one_image() {
         (&["overlay", "discard", "text"], "expected an overlay"),
         (&["overlay", "discard", "nothing"], "nothing"),
         (&["ls", "i", "--overlay", "nothing"], "nothing"),
-        (&["rm", "i", "gone", "--overlay", "o"], "expected none, or mount --overlay"),
+        (&["rm", "other", "gone", "--overlay", "o"], "expected the image for which the overlay was made"),
     ] {
         let outcome = nandkit(path, arguments);
         assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);

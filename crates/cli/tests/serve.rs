@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -232,5 +232,39 @@ fn a_killed_server_has_kept_what_was_flushed() {
         let other =
             common::nandkit(path, &[&["serve", "--socket", "s", "--device", "nandsim-32m-128k"], &state[..]].concat());
         assert!(other.status == Some(2) && other.stderr.contains("another chip"), "{}", other.stderr);
+    }
+}
+
+/// What clients wrote is counted, and what it cost is told as `exec` tells it.
+#[test]
+fn a_server_tells_what_its_device_did() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for (more, expected) in [(&["--json"][..], "\"record\""), (&[], "WAF by cause: ")] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nandkit"))
+            .args(["serve", "--socket", "disk.sock", "--device", "nandsim-32m-16k", "--once"])
+            .args(more)
+            .current_dir(path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut String::new()).unwrap();
+        let commands = ["-c", "write -P 1 0 1M", "-c", "write -P 2 512k 1M", "-c", "read 0 64k", "-c", "flush"];
+        judge(path, "qemu-io", &[&["-f", "raw"], &commands[..], &["nbd+unix:///?socket=disk.sock"]].concat());
+        let mut told = String::new();
+        out.read_to_string(&mut told).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        assert!(child.wait().unwrap().success() && told.contains(expected), "{told}");
+        if let Ok(told) = serde_json::from_str::<serde_json::Value>(&told) {
+            assert_eq!(told["bytes_written"], 2 << 20);
+            let figures = &told["record"];
+            assert!(figures["bytes_programmed"].as_u64().unwrap() >= 2 << 20, "{told}");
+            assert_eq!(figures["user_bytes_written"], 2 << 20);
+            assert!(figures["latency_ns"]["write"]["count"].as_u64().unwrap() >= 2, "{told}");
+        } else {
+            assert!(told.contains("clients: ") && told.contains("2 MiB written"), "{told}");
+        }
     }
 }

@@ -212,6 +212,13 @@ impl DumpFlash {
         DumpInfo { file_bytes, layout, geometry, tail_bytes: self.shape.tail, bad_blocks, notes }
     }
 
+    /// The image with everything that was changed, for one whose changes stay in memory. Cost: none, but for the changes since the last sync.
+    pub fn into_image(mut self) -> Image {
+        self.apply_in_memory();
+        let Self { bytes, oob, store, overlay, access, notes, .. } = self;
+        Image { bytes, oob, store, overlay, access, notes }
+    }
+
     /// The files' bytes with everything that was changed: the image, and the OOB file. Cost: a copy, where they are not in memory already.
     pub fn into_bytes(mut self) -> (Vec<u8>, Option<Vec<u8>>) {
         self.apply_in_memory();
@@ -354,6 +361,14 @@ impl DumpFlash {
         let lengths = self.lengths();
         let pieces = self.changes.pieces(&self.shape, lengths);
         if pieces.is_empty() {
+            return;
+        }
+        if self.oob.is_none()
+            && let Some(Bytes::Private(map)) = Arc::get_mut(&mut self.bytes)
+            && pieces.iter().all(|piece| piece.end() <= map.len() as u64)
+        {
+            pieces.iter().for_each(|piece| crate::store::overwrite(map, piece));
+            self.changes = Changes::default();
             return;
         }
         let mut image = owned(&mut self.bytes);

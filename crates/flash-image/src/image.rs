@@ -76,6 +76,35 @@ impl Image {
         Ok(Self { bytes, oob, store: None, overlay: None, access: Access::ReadWrite, notes: Vec::new() })
     }
 
+    /// The same bytes for changes that stay in memory; of a mapped file only what is changed takes any. The image itself stays locked as long as it lives. Errors: `Io`.
+    pub fn private_copy(&self, path: &Path) -> Result<Self> {
+        let failed = |error| ImageError::io("read", path, error);
+        let bytes = match (&self.store, &*self.bytes) {
+            // With a journal or an overlay laid over them the bytes are not those of the file.
+            (Some(store), Bytes::Mapped(_)) => store.load(true).map_err(failed)?.0,
+            _ => Bytes::Owned(self.bytes().to_vec()),
+        };
+        let (bytes, oob) = (Arc::new(bytes), self.oob_bytes().map(|oob| Arc::new(Bytes::Owned(oob.to_vec()))));
+        Ok(Self { bytes, oob, store: None, overlay: None, access: Access::ReadWrite, notes: self.notes.clone() })
+    }
+
+    /// Makes the bytes so long; what is added is erased. For images in memory: nothing is added to a file. Cost: a copy.
+    pub fn lengthen(&mut self, length: u64) {
+        if self.store.is_none() && length > self.bytes().len() as u64 {
+            let mut bytes = Bytes::Owned(self.bytes().to_vec());
+            bytes.lengthen(length);
+            self.bytes = Arc::new(bytes);
+        }
+    }
+
+    /// Brings bytes that were changed since they were this image's into its overlay, all or none. Errors: `Io`; `Layout` for an image without an overlay.
+    pub fn keep_in_overlay(&mut self, changed: &[u8]) -> Result<()> {
+        let Some(overlay) = &mut self.overlay else {
+            return Err(ImageError::layout("the image was opened without an overlay"));
+        };
+        overlay.keep(changed, self.bytes.as_slice())
+    }
+
     /// Makes an empty journal beside the image and takes it away again, so that a directory in which none can be made is told now and not at the first sync.
     /// Errors: `Io`.
     pub fn check_journal(&self) -> Result<()> {

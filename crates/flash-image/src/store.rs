@@ -152,7 +152,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, piece: &Piece<'_>) {
     overwrite(bytes, piece);
 }
 
-fn overwrite(bytes: &mut [u8], piece: &Piece<'_>) {
+pub(crate) fn overwrite(bytes: &mut [u8], piece: &Piece<'_>) {
     let start = usize::try_from(piece.offset).unwrap_or(usize::MAX);
     let end = usize::try_from(piece.end()).unwrap_or(usize::MAX);
     if let Some(into) = bytes.get_mut(start..end) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nandkit_record::{Figures, RunRecord, SCHEMA};
 use nandkit_stack::{Below, StackSpec};
+use nandkit_units::Nanos;
 use nandkit_workload::LatencyHistogram;
 use serde_json::json;
 
@@ -23,6 +24,18 @@ pub struct Seen {
     pub bytes_read: u64,
     /// How long requests took in simulated time, by the names of their kinds.
     pub latencies: BTreeMap<&'static str, LatencyHistogram>,
+}
+
+impl Seen {
+    /// Counts a request: the name of its kind, the bytes of a `read` or `write`, and its simulated time.
+    pub fn count(&mut self, kind: &'static str, bytes: u64, latency: Nanos) {
+        match kind {
+            "write" => self.bytes_written = self.bytes_written.saturating_add(bytes),
+            "read" => self.bytes_read = self.bytes_read.saturating_add(bytes),
+            _ => {}
+        }
+        self.latencies.entry(kind).or_default().record(latency);
+    }
 }
 
 /// A stack at the moment before a program uses it.

@@ -1,12 +1,13 @@
 //! What is served: a block device behind a lock, addressed in bytes, with the clock of its simulated time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use nandkit_block::{BlockDevice, BlockError, ErrorKind, Result};
 use nandkit_units::{Context, Described, Description, Done, Generator, Lba, Nanos, Payload, ReadInto};
 
+use crate::observer::{Observer, RequestKind};
 use crate::pace::Latency;
 use crate::protocol::{error, transmission_flag};
 
@@ -26,6 +27,7 @@ pub struct Export {
     now: AtomicU64,
     /// Host time at which simulated time was 0, where requests take the simulated time.
     began: Option<Instant>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// Parts that one answer tells.
@@ -46,7 +48,15 @@ impl Export {
             read_only: false,
             now: AtomicU64::new(0),
             began: None,
+            observer: None,
         }
+    }
+
+    /// The same, telling `observer` what the device does.
+    #[must_use]
+    pub fn observed(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
     }
 
     /// The same, refusing every change.
@@ -146,8 +156,11 @@ impl Export {
         Context::at(Nanos(instant))
     }
 
-    fn completed(&self, done: Done) -> Done {
+    fn completed(&self, kind: RequestKind, bytes: u64, context: &Context, done: Done) -> Done {
         self.now.fetch_max(done.completed.0, Ordering::Relaxed);
+        if let Some(observer) = &self.observer {
+            observer.done(kind, bytes, done.completed.since(context.issued));
+        }
         done
     }
 
@@ -161,7 +174,9 @@ impl Export {
         let context = self.context();
         let first = offset / self.sector;
         if self.is_whole(offset, into.len() as u64) {
-            return Ok(self.completed(device.read(&context, Lba(first), ReadInto::Bytes(into))?));
+            let bytes = into.len() as u64;
+            let done = device.read(&context, Lba(first), ReadInto::Bytes(into))?;
+            return Ok(self.completed(RequestKind::Read, bytes, &context, done));
         }
         let skipped = (offset % self.sector) as usize;
         let sectors = (skipped as u64 + into.len() as u64).div_ceil(self.sector);
@@ -169,19 +184,18 @@ impl Export {
         let done = device.read(&context, Lba(first), ReadInto::Bytes(&mut covering))?;
         let wanted = covering.get(skipped..).unwrap_or_default();
         into.iter_mut().zip(wanted).for_each(|(into, byte)| *into = *byte);
-        Ok(self.completed(done))
+        Ok(self.completed(RequestKind::Read, into.len() as u64, &context, done))
     }
 
     /// Writes bytes. Errors: the device's.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<Done> {
         let mut device = self.changing();
         let context = self.context();
-        if self.is_whole(offset, data.len() as u64) {
-            let done = device.write(&context, Lba(offset / self.sector), Payload::Bytes(data))?;
-            return Ok(self.completed(done));
-        }
-        let done = self.write_parts(&mut **device, context, offset, data)?;
-        Ok(self.completed(done))
+        let done = match self.is_whole(offset, data.len() as u64) {
+            true => device.write(&context, Lba(offset / self.sector), Payload::Bytes(data))?,
+            false => self.write_parts(&mut **device, context, offset, data)?,
+        };
+        Ok(self.completed(RequestKind::Write, data.len() as u64, &context, done))
     }
 
     /// A write that is not whole sectors: its ends are read and changed, what is between is written as it is.
@@ -222,8 +236,9 @@ impl Export {
             return Ok(Done::immediately(&self.context()));
         }
         let mut device = self.changing();
-        let done = device.flush(&self.context())?;
-        Ok(self.completed(done))
+        let context = self.context();
+        let done = device.flush(&context)?;
+        Ok(self.completed(RequestKind::Flush, 0, &context, done))
     }
 
     /// Forgets whole sectors; parts of sectors stay, as the protocol allows. Errors: the device's.
@@ -234,7 +249,7 @@ impl Export {
         match device.trim() {
             Some(trim) if end > first => {
                 let done = trim.trim(&context, Lba(first), end - first)?;
-                Ok(self.completed(done))
+                Ok(self.completed(RequestKind::Trim, (end - first) * self.sector, &context, done))
             }
             _ => Ok(Done::immediately(&context)),
         }
@@ -266,7 +281,8 @@ impl Export {
                 let zeroes = Payload::Described(Described { description, length: length as u32 });
                 let mut device = self.changing();
                 let context = self.context();
-                done.and(self.completed(device.write(&context, Lba(from / self.sector), zeroes)?))
+                let written = device.write(&context, Lba(from / self.sector), zeroes)?;
+                done.and(self.completed(RequestKind::WriteZeroes, length, &context, written))
             } else {
                 done.and(self.write(from, &vec![0; length as usize])?)
             };

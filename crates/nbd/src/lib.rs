@@ -12,12 +12,14 @@
 //! | `reply` | simple and structured replies |
 //! | `client` | a client from its first request to its last |
 //! | [`export`] | the device behind a lock, in bytes instead of sectors |
+//! | `observer` | who counts what clients asked for |
 //! | [`pace`] | replies that take the simulated time |
 //! | [`server`] | sockets, and a thread for each client |
 
 mod client;
 pub mod export;
 mod handshake;
+mod observer;
 pub mod pace;
 pub mod protocol;
 mod reply;
@@ -27,6 +29,7 @@ mod wire;
 
 pub use client::{Ended, serve_client};
 pub use export::Export;
+pub use observer::{Observer, RequestKind};
 pub use pace::Latency;
 pub use server::{Endpoint, Server, ServerOptions};
 pub use wire::{Transport, Wire};

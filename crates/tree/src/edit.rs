@@ -231,7 +231,12 @@ impl<'a> Editor<'a> {
                 continue;
             }
             let change = AttributeChange { mode: Some(mode), ..AttributeChange::default() };
-            self.fs.set_attributes(before.inode, &change).map_err(at(&path))?;
+            let now = self.fs.set_attributes(before.inode, &change).map_err(at(&path))?.mode;
+            if now != mode {
+                // As Linux answers chmod(2) on such a format.
+                let detail = format!("this format does not hold the mode {mode:04o}; it would be {now:04o}");
+                return Err(TreeError::node(&path, FsError::new(ErrorKind::NotSupported, detail)));
+            }
             self.edit("mode", &path, format!("{mode:04o}"));
         }
         Ok(())
@@ -245,6 +250,10 @@ impl<'a> Editor<'a> {
                 continue;
             }
             self.check_owner(&path, uid, gid)?;
+            if !self.fs.volume().map_err(at(&path))?.features.owners {
+                let error = FsError::new(ErrorKind::NotSupported, "this format holds no owners");
+                return Err(TreeError::node(&path, error));
+            }
             let change = AttributeChange { uid: Some(uid), gid: Some(gid), ..AttributeChange::default() };
             self.fs.set_attributes(before.inode, &change).map_err(at(&path))?;
             self.edit("owner", &path, format!("{uid}:{gid}"));

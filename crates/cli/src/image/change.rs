@@ -1,4 +1,4 @@
-//! The commands that change an image: on a copy in memory, which takes the file's place when all went well.
+//! The commands that change an image: on a copy in memory, which takes the file's place when all went well, or goes into an overlay.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -58,10 +58,12 @@ pub fn change(
     worked.map_err(|error| failed(path, error, asked, before))?;
     let after = image.free();
     if !arguments.dry_run && !edits.is_empty() {
-        let changed = image
+        let mut changed = image
             .finish()
             .map_err(|error| failed(path, TreeError::Node { path: "/".into(), source: error }, asked, before))?;
-        replace(&changed)?;
+        if !changed.keep_in_overlay().map_err(input)? {
+            replace(&changed)?;
+        }
     }
     tell(&skipped.iter().map(|note| format!("skipped {note}")).collect::<Vec<_>>());
     if arguments.json {
@@ -123,7 +125,7 @@ fn replace(changed: &ChangedImage) -> Result<(), Failure> {
     let mut file = NewFile::begin_again(path)?;
     let wrong =
         |doing: &str, error: std::io::Error| Failure::Input(format!("{}: cannot {doing}: {error}", path.display()));
-    file.file().write_all(&changed.bytes).map_err(|error| wrong("write", error))?;
+    file.file().write_all(changed.bytes()).map_err(|error| wrong("write", error))?;
     file.keep(true)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| wrong("make its new name durable", error))

@@ -1,8 +1,9 @@
-//! Images that are changed: in a copy in memory, which whoever opened it brings to its place.
+//! Images that are changed: in a copy in memory, which whoever opened it brings to its place, or into an overlay.
 
 use std::path::{Path, PathBuf};
 
 use nandkit_codec::compression::Compression;
+use nandkit_fat::Fat;
 use nandkit_flash::Flash;
 use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image, text};
 use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, node_type};
@@ -14,9 +15,11 @@ use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, Timestamp};
 
 use super::detect::{Format, Found};
 use super::erase_size::Fit;
+use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
+use super::sectors::DumpSectors;
 use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, is_chip, jffs2, wrong};
-use crate::{StackError, chip_file, suggest};
+use crate::{MountedFileSystem, StackError, chip_file, suggest};
 
 /// How an image is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,26 +37,43 @@ pub struct ChangingImage {
     volume: Volume,
     file: PathBuf,
     image: Image,
-    /// The format: `jffs2`.
+    /// The format: `jffs2`, `fat`.
     pub format: &'static str,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,
-    /// Blocks that are marked bad and hold nodes.
+    /// Blocks that are marked bad and hold nodes; what the mount had to take away so that a volume is whole.
     bad: Vec<Finding>,
+    overlay: bool,
 }
 
 /// The formats that can be changed.
 enum Volume {
+    Fat(Box<Fat<DumpSectors>>),
     Jffs2(Box<Jffs2<DumpFlash>>),
 }
 
-/// The bytes of a changed image. The file is locked until this is dropped.
+/// A changed image. The file is locked until this is dropped.
 pub struct ChangedImage {
     /// The file, whatever link led to it.
     pub file: PathBuf,
-    /// All its bytes; those outside the part that was opened are as they were.
-    pub bytes: Vec<u8>,
-    _lock: Image,
+    changed: Image,
+    image: Image,
+    overlay: bool,
+}
+
+impl ChangedImage {
+    /// All bytes; those outside the part that was opened are as they were.
+    pub fn bytes(&self) -> &[u8] {
+        self.changed.bytes()
+    }
+
+    /// Brings the changes into the overlay, all or none, where the image was opened with one; `false` where it was not, and the file itself is to be replaced. Errors: the overlay cannot be written.
+    pub fn keep_in_overlay(&mut self) -> Result<bool, StackError> {
+        if self.overlay {
+            self.image.keep_in_overlay(self.changed.bytes()).map_err(|error| wrong(&self.file, error))?;
+        }
+        Ok(self.overlay)
+    }
 }
 
 /// The longest flash for which an image is made longer: the 4 GiB that JFFS2 can address, with as much OOB.
@@ -82,14 +102,8 @@ impl ChangingImage {
     /// Opens and locks an image, and mounts a copy of it. Errors: those of [`super::open`]; a file that another process has open; a format or a form of file that cannot be changed.
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
         let compression = compression(how)?;
-        if options.overlay.is_some() {
-            return Err(wrong(
-                path,
-                "--overlay: this command changes the image itself; expected none, or mount --overlay",
-            ));
-        }
         if is_chip(path, options)? {
-            return Err(wrong(path, "the file holds a chip, which runs change; expected an image of JFFS2"));
+            return Err(wrong(path, "the file holds a chip, which runs change; expected an image of JFFS2 or FAT"));
         }
         if chip_file::beginning(path, BEGINNING)?.is_empty() {
             return Err(wrong(path, "the file is empty; expected an image"));
@@ -98,32 +112,40 @@ impl ChangingImage {
         let file =
             std::fs::canonicalize(path).map_err(|error| wrong(path, format!("cannot find the file: {error}")))?;
         let access = if how.for_good { Access::ReadWrite } else { Access::ReadOnly };
-        let image = Image::open(&file, &DumpOptions { access, ..DumpOptions::default() }).map_err(failed)?;
+        // To try something out no overlay is made.
+        let overlay = options.overlay.clone().filter(|overlay| how.for_good || overlay.exists());
+        let image = Image::open(&file, &DumpOptions { access, overlay, ..DumpOptions::default() }).map_err(failed)?;
         if text::is_text_dump(image.bytes()) {
             return Err(wrong(path, "this is a text dump of nanddump's, which is only read; expected a dump in bytes"));
         }
-        let Selected { found, notes, .. } = choose(path, &image, options)?;
-        if found.format != Format::Jffs2 {
-            let detail = format!("this is {}, which is only read; expected an image of JFFS2", found.format.name());
-            return Err(wrong(path, detail));
-        }
+        let Selected { found, mut notes, .. } = choose(path, &image, options)?;
         refuse_unproven(options, &found).map_err(|what| wrong(path, what))?;
-        let mut bytes = image.bytes().to_vec();
-        if options.size.is_some() && options.region.is_none() {
-            grow(&mut bytes, found.layout.offset, found.layout.size.unwrap_or(0)).map_err(|what| wrong(path, what))?;
+        let mut copy = image.private_copy(&file).map_err(failed)?;
+        if options.size.is_some() && options.region.is_none() && found.format == Format::Jffs2 {
+            grow(&mut copy, found.layout.offset, found.layout.size.unwrap_or(0)).map_err(|what| wrong(path, what))?;
         }
-        let copy = Image::from_bytes(bytes, None).map_err(failed)?;
         let device = DumpFlash::new(copy, found.layout.clone()).map_err(failed)?;
-        let mut bad = bad_blocks::findings(&device);
-        bad.retain(|finding| !finding.harmless);
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
-        let volume = mount_jffs2(device, &found, options, compression, clock).map_err(|error| wrong(path, error))?;
-        Ok(Self { volume: Volume::Jffs2(Box::new(volume)), file, image, format: found.format.name(), notes, bad })
+        let (volume, bad) = match found.format {
+            Format::Fat => {
+                let (volume, report) = mount_fat(device, clock).map_err(|error| wrong(path, error))?;
+                notes.extend(report.as_ref().map(repairs::told));
+                (volume, report.as_ref().map(repairs::losses).unwrap_or_default())
+            }
+            Format::Jffs2 => {
+                let mut bad = bad_blocks::findings(&device);
+                bad.retain(|finding| !finding.harmless);
+                let volume = mount_jffs2(device, &found, options, compression, clock);
+                (Volume::Jffs2(Box::new(volume.map_err(|error| wrong(path, error))?)), bad)
+            }
+        };
+        Ok(Self { volume, file, image, format: found.format.name(), notes, bad, overlay: options.overlay.is_some() })
     }
 
     /// The file system.
     pub fn fs(&self) -> &dyn FileSystem {
         match &self.volume {
+            Volume::Fat(volume) => &**volume,
             Volume::Jffs2(volume) => &**volume,
         }
     }
@@ -131,36 +153,56 @@ impl ChangingImage {
     /// The file system's writing side.
     pub fn changes(&mut self) -> &mut dyn Changes {
         match &mut self.volume {
+            Volume::Fat(volume) => &mut **volume,
             Volume::Jffs2(volume) => &mut **volume,
         }
     }
 
-    /// Bytes that are free, what older contents still take among them. Cost: all inodes are read, once.
+    /// Bytes that are free, what older contents still take among them. Cost: of JFFS2 all inodes are read, once.
     pub fn free(&mut self) -> u64 {
-        let Volume::Jffs2(volume) = &mut self.volume;
-        // What cannot be read counts as used, and whoever needs it is told.
-        let _ = volume.account();
-        volume.volume().map_or(0, |volume| volume.blocks_free.saturating_mul(volume.block_size.into()))
+        if let Volume::Jffs2(volume) = &mut self.volume {
+            // What cannot be read counts as used, and whoever needs it is told.
+            let _ = volume.account();
+        }
+        self.fs().volume().map_or(0, |volume| volume.blocks_free.saturating_mul(volume.block_size.into()))
     }
 
     /// What mounting and reading found damaged until now, without what is harmless.
     pub fn damage(&self) -> Vec<Finding> {
-        let Volume::Jffs2(volume) = &self.volume;
-        let damage = jffs2::damage(volume).into_iter().map(|(_, finding)| finding).filter(|finding| !finding.harmless);
-        self.bad.iter().cloned().chain(damage).collect()
+        let mut damage = self.bad.clone();
+        if let Volume::Jffs2(volume) = &self.volume {
+            let findings = jffs2::damage(volume).into_iter().map(|(_, finding)| finding);
+            damage.extend(findings.filter(|finding| !finding.harmless));
+        }
+        damage
     }
 
     /// The image as it is now. Errors: `NoSpace`, `Device`.
-    pub fn finish(mut self) -> nandkit_vfs::Result<ChangedImage> {
-        self.changes().sync(None)?;
-        let bytes = match self.volume {
-            Volume::Jffs2(volume) => volume.into_flash().into_bytes().0,
+    pub fn finish(self) -> nandkit_vfs::Result<ChangedImage> {
+        let device = match self.volume {
+            Volume::Fat(mut volume) => {
+                MountedFileSystem::unmount(&mut *volume)?;
+                volume.into_device().into_dump()
+            }
+            Volume::Jffs2(mut volume) => {
+                volume.sync(None)?;
+                volume.into_flash()
+            }
         };
-        if bytes.len() < self.image.bytes().len() {
+        let changed = device.into_image();
+        if changed.bytes().len() < self.image.bytes().len() {
             return Err(FsError::new(ErrorKind::Device, "the changed image is shorter than it was"));
         }
-        Ok(ChangedImage { file: self.file, bytes, _lock: self.image })
+        Ok(ChangedImage { file: self.file, changed, image: self.image, overlay: self.overlay })
     }
+}
+
+/// A volume of FAT, with what its mount had to repair. The changes stay in memory, so that no order has to be kept among them.
+fn mount_fat(device: DumpFlash, clock: Clock) -> Result<(Volume, Option<nandkit_fat::RecoveryReport>), String> {
+    let options = nandkit_fat::MountOptions { barriers: false, ..nandkit_fat::MountOptions::default() };
+    let fat = Fat::mount(DumpSectors::new(device), clock, options).map_err(|error| error.to_string())?;
+    let report = fat.recovery().cloned();
+    Ok((Volume::Fat(Box::new(fat)), report))
 }
 
 /// Refuses an image that does not tell its erase size: by a wrong one it can be read, but what is written by it does not fit the flash.
@@ -176,14 +218,11 @@ pub(super) fn refuse_unproven(options: &OpenOptions, found: &Found) -> Result<()
 }
 
 /// Makes an image as long as the flash that it is a part of, by erased bytes.
-fn grow(bytes: &mut Vec<u8>, offset: u64, size: u64) -> Result<(), String> {
+fn grow(image: &mut Image, offset: u64, size: u64) -> Result<(), String> {
     if size > SIZE_MAX {
         return Err(format!("--size: {size} bytes with their OOB; expected at most {SIZE_MAX}"));
     }
-    let end = usize::try_from(offset.saturating_add(size)).map_err(|_| "--size: too far".to_owned())?;
-    if end > bytes.len() {
-        bytes.resize(end, 0xFF);
-    }
+    image.lengthen(offset.saturating_add(size));
     Ok(())
 }
 

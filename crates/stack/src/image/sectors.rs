@@ -40,6 +40,11 @@ impl DumpSectors {
         Self { dump, geometry, flush_at: HELD_MAX, held: Arc::default() }
     }
 
+    /// The dump.
+    pub(crate) fn into_dump(self) -> DumpFlash {
+        self.dump
+    }
+
     /// Holds changes back until what is returned becomes false.
     pub(crate) fn hold(&mut self) -> Arc<AtomicBool> {
         self.held.store(true, Ordering::Release);

@@ -119,7 +119,8 @@ impl Editor<'_> {
     pub fn put_tree(&mut self, tree: &dyn SourceTree, path: &[u8]) -> Result<()> {
         let nodes = tree.nodes();
         let Some(root) = nodes.first() else { return Ok(()) };
-        let mut made: Vec<InodeNumber> = Vec::with_capacity(nodes.len());
+        // None for what the format does not hold.
+        let mut made: Vec<Option<InodeNumber>> = Vec::with_capacity(nodes.len());
         let existed = self.is_directory(path);
         self.check_owner(path, root.uid, root.gid)?;
         let files = nodes.iter().filter(|node| node.kind == FileKind::Regular && node.hard_link_of.is_none());
@@ -128,16 +129,16 @@ impl Editor<'_> {
         if !existed {
             self.edit("create", path, "directory");
         }
-        made.push(top);
+        made.push(Some(top));
         for (index, node) in nodes.iter().enumerate().skip(1) {
             let inside = join(path, &path_of(nodes, index));
-            let parent = made.get(node.parent).copied().unwrap_or(top);
+            let parent = made.get(node.parent).copied().flatten().unwrap_or(top);
             let inode = self.put_node(tree, (index, node), parent, &inside, &made)?;
             made.push(inode);
         }
         // Only now, since each name that is made changes its directory's time.
         for (index, node) in nodes.iter().enumerate().rev().filter(|(_, node)| node.kind == FileKind::Directory) {
-            let Some(inode) = made.get(index).copied().filter(|_| index > 0 || !existed) else { continue };
+            let Some(inode) = made.get(index).copied().flatten().filter(|_| index > 0 || !existed) else { continue };
             let inside = join(path, &path_of(nodes, index));
             self.xattrs(&inside, inode, node)?;
             let before = self.stat(&inside, inode)?;
@@ -155,8 +156,13 @@ impl Editor<'_> {
         (index, node): (usize, &SourceNode),
         parent: InodeNumber,
         path: &[u8],
-        made: &[InodeNumber],
-    ) -> Result<InodeNumber> {
+        made: &[Option<InodeNumber>],
+    ) -> Result<Option<InodeNumber>> {
+        if !self.holds(path, node.kind)? {
+            let reason = format!("a {}, which this format does not hold", kind_word(node.kind));
+            self.skipped.push(Note { path: clean(path), reason });
+            return Ok(None);
+        }
         let old = match self.fs.lookup(parent, &node.name) {
             Ok(inode) => Some(inode),
             Err(error) if error.kind == ErrorKind::NotFound => None,
@@ -165,7 +171,7 @@ impl Editor<'_> {
         if let Some(old) = old {
             let kind = self.stat(path, old)?.kind;
             if node.kind == FileKind::Directory && self.is_directory(path) {
-                return self.resolve(path, Follow::Last);
+                return self.resolve(path, Follow::Last).map(Some);
             }
             if kind == FileKind::Directory {
                 let detail = "this is a directory, and no directory is to be put there; expected rm -r before";
@@ -174,17 +180,15 @@ impl Editor<'_> {
             self.fs.remove(parent, &node.name).map_err(at(path))?;
         }
         let action = if old.is_some() { "replace" } else { "create" };
-        if let Some(first) = node.hard_link_of.and_then(|first| made.get(first)).copied() {
-            let missing = || FsError::new(ErrorKind::NotSupported, "this file system holds no hard links");
-            let links = self.fs.links().ok_or_else(|| TreeError::node(path, missing()))?;
-            links.link(first, parent, &node.name).map_err(at(path))?;
-            self.edit(action, path, "another name of a file");
-            return Ok(first);
+        if let (Some(first), true) = (node.hard_link_of, self.fs.links().is_some()) {
+            return self.put_link(made.get(first).copied().flatten(), (parent, &node.name), path, action);
         }
         self.check_owner(path, node.uid, node.gid)?;
         let inode = self.fs.create(parent, &node.name, &new_node(node)).map_err(at(path))?;
         let mut detail = kind_word(node.kind).to_owned();
         if node.kind == FileKind::Regular {
+            // Without links, each name gets a file of its own.
+            let index = node.hard_link_of.unwrap_or(index);
             let mut read = |offset: u64, into: &mut [u8]| {
                 let left = usize::try_from(node.size.saturating_sub(offset)).unwrap_or(usize::MAX).min(into.len());
                 tree.read(index, offset, into.get_mut(..left).unwrap_or_default()).map_err(at(path))
@@ -196,7 +200,32 @@ impl Editor<'_> {
             self.finish(path, inode, node, (None, None, None))?;
         }
         self.edit(action, path, detail);
-        Ok(inode)
+        Ok(Some(inode))
+    }
+
+    /// Whether the format holds inodes of this kind.
+    fn holds(&self, path: &[u8], kind: FileKind) -> Result<bool> {
+        let features = self.fs.volume().map_err(at(path))?.features;
+        Ok(match kind {
+            FileKind::Regular | FileKind::Directory => true,
+            FileKind::Symlink => features.symlinks,
+            _ => features.device_nodes,
+        })
+    }
+
+    /// Gives what was put already one more name; nothing where the format does not hold it.
+    fn put_link(
+        &mut self,
+        first: Option<InodeNumber>,
+        (parent, name): (InodeNumber, &[u8]),
+        path: &[u8],
+        action: &'static str,
+    ) -> Result<Option<InodeNumber>> {
+        if let (Some(inode), Some(links)) = (first, self.fs.links()) {
+            links.link(inode, parent, name).map_err(at(path))?;
+            self.edit(action, path, "another name of a file");
+        }
+        Ok(first)
     }
 
     /// Fills an empty file; returns how long it became.
@@ -250,6 +279,8 @@ impl Editor<'_> {
         node: &SourceNode,
         (mode, uid, gid): (Option<u16>, Option<u32>, Option<u32>),
     ) -> Result<()> {
+        let owners = self.fs.volume().map_err(at(path))?.features.owners;
+        let (uid, gid) = (uid.filter(|_| owners), gid.filter(|_| owners));
         let (accessed, modified) = (Some(node.accessed), Some(node.modified));
         let change = AttributeChange { size: None, mode, uid, gid, accessed, modified };
         self.fs.set_attributes(inode, &change).map_err(at(path)).map(drop)

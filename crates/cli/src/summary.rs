@@ -1,0 +1,46 @@
+//! What a stack did while a program or clients used it, for people.
+
+use nandkit_record::RunRecord;
+use nandkit_units::{Nanos, format_bytes};
+use nandkit_vfs::VolumeStatus;
+
+/// Causes and kinds of requests that are told.
+const TOLD_MAX: usize = 6;
+
+/// What a stack did, line by line. `passed`: which bytes are counted, in words.
+pub fn lines(record: &RunRecord, passed: &str, space: Option<&VolumeStatus>) -> Vec<String> {
+    let figures = &record.figures;
+    let time = |ns: u64| Nanos(ns).to_string();
+    let mut lines = vec![
+        record.stack.clone(),
+        format!("device time {}, elapsed {} (simulated)", time(figures.device_time_ns), time(figures.elapsed_ns)),
+        format!(
+            "{} written, {} read ({passed}), {} programmed, {} erases{}",
+            format_bytes(figures.user_bytes_written),
+            format_bytes(figures.user_bytes_read),
+            format_bytes(figures.bytes_programmed),
+            figures.erases,
+            figures.waf.map_or_else(String::new, |waf| format!(", WAF {waf:.2}")),
+        ),
+    ];
+    let causes = &figures.bytes_programmed_by_cause.0;
+    let mut causes: Vec<_> = causes.iter().filter(|(_, bytes)| **bytes > 0).collect();
+    causes.sort_by_key(|(name, bytes)| (std::cmp::Reverse(**bytes), (*name).clone()));
+    let share = |bytes: u64| bytes as f64 / figures.user_bytes_written.max(1) as f64;
+    let causes: Vec<String> =
+        causes.into_iter().take(TOLD_MAX).map(|(name, bytes)| format!("{name} {:.2}", share(*bytes))).collect();
+    if figures.waf.is_some() {
+        lines.push(format!("WAF by cause: {}", causes.join(", ")));
+    }
+    let mut kinds: Vec<_> = figures.latency_ns.iter().filter(|(_, latency)| latency.max > 0).collect();
+    kinds.sort_by_key(|(name, latency)| (std::cmp::Reverse(latency.count), (*name).clone()));
+    for (name, latency) in kinds.into_iter().take(TOLD_MAX) {
+        let (p50, p99, max) = (time(latency.p50), time(latency.p99), time(latency.max));
+        lines.push(format!("{name}: {} requests, p50 {p50}, p99 {p99}, longest {max}", latency.count));
+    }
+    if let Some(space) = space {
+        let bytes = |blocks: u64| format_bytes(blocks.saturating_mul(space.block_size.into()));
+        lines.push(format!("{} free of {}", bytes(space.blocks_free), bytes(space.blocks)));
+    }
+    lines
+}
