@@ -28,6 +28,16 @@ pub(crate) trait Pages {
     fn is_mapped(&self, lbn: u32) -> bool;
     /// Writes a whole page.
     fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()>;
+    /// The same as a whole request, where nothing stands in the way of a single program; `None`, and nothing has changed, where something may.
+    #[inline]
+    fn append(
+        &mut self,
+        _context: &Context,
+        (_lbn, _offset): (u32, u32),
+        _data: &Payload<'_>,
+    ) -> Option<Outcome<Done>> {
+        None
+    }
     /// Forgets a whole page, and notes it among the unsaved trims (rule 8).
     fn forget(&mut self, lbn: u32, offset: u32);
     /// The trims that a power cut would undo.
@@ -145,6 +155,27 @@ pub(crate) fn extent<L: Pages>(layer: &L, at: Lba, most: u64) -> Extent {
 /// Writes sectors.
 #[inline]
 pub(crate) fn write<L: Pages>(layer: &mut L, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+    if let Some(place) = layer.base().shape.whole_page(at, data.len())
+        && let Some(written) = layer.append(context, place, &data)
+    {
+        let counters = layer.counters_mut();
+        counters.host_page_writes += 1;
+        return match written {
+            Ok(done) => {
+                counters.host_bytes_written += data.len() as u64;
+                Ok(done)
+            }
+            Err(failure) => Err(failure.at(Operation::Write, at)),
+        };
+    }
+    // By value: handed over by reference, both would live in memory on the short way too.
+    write_any(layer, *context, at, data)
+}
+
+/// Writes sectors of any number.
+#[inline(never)]
+fn write_any<L: Pages>(layer: &mut L, context: Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+    let context = &context;
     let total = data.len();
     let shape = &layer.base().shape;
     let first = shape.check(Operation::Write, at, total)?;

@@ -108,6 +108,7 @@ macro_rules! translation_layer {
             ) -> nandkit_block::Result<nandkit_units::Done> {
                 $crate::host::read(self, context, at, into)
             }
+            #[inline]
             fn write(
                 &mut self,
                 context: &nandkit_units::Context,

@@ -2,7 +2,7 @@
 
 use nandkit_block::BlockGeometry;
 use nandkit_flash::Flash;
-use nandkit_units::FlashGeometry;
+use nandkit_units::{FlashGeometry, Lba};
 
 use crate::failure::{Failure, Outcome};
 use crate::tag::{NO_BLOCK, TAG_BYTES, TagFormat};
@@ -29,6 +29,33 @@ pub(crate) struct Shape {
     /// Logical blocks.
     pub lbns: u32,
     pub block: BlockGeometry,
+    shifts: Shifts,
+}
+
+/// What runs with each page needs in another form, worked out once.
+#[derive(Clone, Copy, Debug)]
+struct Shifts {
+    /// One less than the sectors per page.
+    in_page: u64,
+    /// The end of the device's whole pages, as a sector.
+    whole_end: u64,
+    /// The logarithm of the sectors per page.
+    sectors_per_page: u8,
+    /// The logarithm of the pages per block; `None` where they are no power of two.
+    np: Option<u8>,
+}
+
+impl Shifts {
+    const fn new(chip: &FlashGeometry, sector: u32, sectors: u64) -> Self {
+        let in_page = (chip.page_size / sector) as u64 - 1;
+        let np = chip.pages_per_block;
+        Self {
+            in_page,
+            whole_end: sectors & !in_page,
+            sectors_per_page: (in_page + 1).trailing_zeros() as u8,
+            np: if np.is_power_of_two() { Some(np.trailing_zeros() as u8) } else { None },
+        }
+    }
 }
 
 /// A page of the host's address space and the bytes of a request in it.
@@ -116,6 +143,7 @@ impl Shape {
                 preferred_size: chip.page_size,
                 recycling_size: chip.block_size(),
             },
+            shifts: Shifts::new(&chip, sector, sectors),
         })
     }
 
@@ -145,18 +173,56 @@ impl Shape {
         Some(Piece { lbn, offset, column, length, start })
     }
 
+    /// The page that a request is, where it is exactly one: its logical block, and its place in it.
+    #[inline]
+    pub fn whole_page(&self, at: Lba, bytes: usize) -> Option<(u32, u32)> {
+        let Shifts { in_page, whole_end, sectors_per_page, .. } = self.shifts;
+        if bytes == self.page_size as usize && at.0 & in_page == 0 && at.0 < whole_end {
+            Some(self.place_of(at.0 >> sectors_per_page))
+        } else {
+            None
+        }
+    }
+
     /// The logical block of a page of the host's, and the page's place in it. Runs for each page: no division where there are a power of two pages to a
     /// block, and a short one where the number fits.
     #[inline]
     pub fn place_of(&self, page: u64) -> (u32, u32) {
-        let np = u64::from(self.np);
-        if np.is_power_of_two() {
-            return ((page >> np.trailing_zeros()) as u32, page as u32 & (self.np - 1));
+        if let Some(shift) = self.shifts.np {
+            return ((page >> shift) as u32, page as u32 & (self.np - 1));
         }
         match u32::try_from(page) {
             Ok(page) => (page / self.np, page % self.np),
             // The capacity is at most 2^50 bytes and pages at least 512: the quotient fits.
-            Err(_) => ((page / np) as u32, (page % np) as u32),
+            Err(_) => ((page / u64::from(self.np)) as u32, (page % u64::from(self.np)) as u32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_nand_sim::{ChipSpec, ShadowChip};
+
+    use super::*;
+
+    /// With one sector and with four to a page, blocks of a power of two pages and of others, and a part of a page at the device's end.
+    #[test]
+    fn whole_pages_are_the_pieces_that_are_whole() {
+        for (np, sector) in [(64, 2048), (64, 512), (48, 2048), (48, 512)] {
+            let mut spec = ChipSpec::default();
+            (spec.geometry.pages_per_block, spec.geometry.blocks) = (np, 16);
+            let chip = ShadowChip::new(&spec, 1).unwrap();
+            let capacity = LogicalCapacity::Bytes(200 * 2048 + 512);
+            let shape = Shape::new(&chip, capacity, sector, (3, u32::MAX)).unwrap();
+            let mut whole = 0;
+            for (at, bytes) in (0..810).flat_map(|at| [0, 512, 2048, 2560, 4096].map(|bytes| (at, bytes))) {
+                let inside = at * u64::from(sector) + bytes as u64 <= shape.block.sectors * u64::from(sector);
+                let piece = shape.piece(at * u64::from(sector), bytes, 0);
+                let expected = piece.filter(|piece| inside && bytes == 2048 && piece.length == 2048);
+                whole += u32::from(expected.is_some());
+                assert_eq!(shape.whole_page(Lba(at), bytes), expected.map(|piece| (piece.lbn, piece.offset)));
+            }
+            assert_eq!(whole, 200);
         }
     }
 }

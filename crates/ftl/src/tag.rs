@@ -142,7 +142,7 @@ impl TagFormat {
     }
 
     /// The OOB image of a tag: of its packed fields and a sequence number. Runs for each page.
-    #[inline]
+    #[inline(always)]
     pub fn image(self, packed: u64, sequence: u64) -> [u8; TAG_BYTES] {
         let sequence = sequence & SEQUENCE_MASK;
         let check = check(packed, sequence);

@@ -1,6 +1,6 @@
 //! The state of every block: 16 bytes each, in one zero-initialised table, so that blocks never touched cost no memory.
 
-use nandkit_units::BlockIndex;
+use nandkit_units::{BlockIndex, PageAddress};
 
 /// Facts about a block, as bits: at most eight, since a saved chip has room for no more.
 pub mod flag {
@@ -91,6 +91,19 @@ impl BlockTable {
     #[inline]
     pub fn set_next_page(&mut self, block: BlockIndex, next_page: u32) {
         self.update(block, |row| row[NEXT_PAGE] = next_page);
+    }
+
+    /// Notes that a page is programmed, and tells its block's slot, where it is the next page of a block that has others and of which nothing is known
+    /// but the factory's verdict: good.
+    #[inline(always)]
+    pub fn take_plain(&mut self, at: PageAddress) -> Option<usize> {
+        let row = self.rows.get_mut(at.block.index())?;
+        if at.page == 0 || row[NEXT_PAGE] != at.page || row[FLAGS] != flag::SEEN {
+            return None;
+        }
+        let slot = row[SLOT].checked_sub(1)?;
+        row[NEXT_PAGE] = at.page + 1;
+        Some(slot as usize)
     }
 
     /// Notes where the stores keep the block.

@@ -58,15 +58,54 @@ impl<S: Store> NandChip<S> {
         at: PageAddress,
         program: &PageProgram<'_>,
     ) -> Result<Done> {
-        // Looked at once: the layers above and below have them in memory, and writes in between would let them be loaded again and again.
+        match self.take_plain(at, program) {
+            Some(slot) => Ok(self.program_plain(context, Place { slot, page: at.page }, at.block, program)),
+            // By value: handed over by reference, both would live in memory on the frequent way too.
+            None => self.program_checked(*context, at, *program).map_err(|error| *error),
+        }
+    }
+
+    /// The slot of the page's block, where its program breaks no rule, cannot fail, and changes nothing but the page and the block's next page: a whole
+    /// page, behind another one, next in a sound block. What nearly every program is; the next page is noted at once.
+    #[inline(always)]
+    fn take_plain(&mut self, at: PageAddress, program: &PageProgram<'_>) -> Option<usize> {
+        let geometry = &self.geometry;
+        let whole = program.column == 0
+            && program.data.len() == geometry.page_size as usize
+            && program.oob.len() <= geometry.oob_size as usize;
+        if whole && at.page < geometry.pages_per_block && !self.scripted { self.blocks.take_plain(at) } else { None }
+    }
+
+    /// A program for which [`NandChip::take_plain`] has found the slot: what [`NandChip::program_checked`] does, without what cannot happen.
+    #[inline(always)]
+    fn program_plain(&mut self, context: &Context, place: Place, block: BlockIndex, program: &PageProgram<'_>) -> Done {
+        let length = self.geometry.page_size;
+        let transfer = self.times.transfer(length as usize + program.oob.len());
+        let array = self.times.program(place.page);
+        let done = self.schedule_write(context, block, transfer, array);
+        self.counters.programs += 1;
+        self.rules.note_program(place.slot, place.page, 0, length);
+        self.store.program(place, program);
+        done
+    }
+
+    /// A program of any kind. Its error is boxed so that what comes back has no memory in common with the result of the frequent way, which then stays in
+    /// registers.
+    #[inline(never)]
+    fn program_checked(
+        &mut self,
+        context: Context,
+        at: PageAddress,
+        program: PageProgram<'_>,
+    ) -> std::result::Result<Done, Box<FlashError>> {
         let (column, length, oob_length) = (program.column, program.data.len(), program.oob.len());
         let state = self.admit_sizes(at, column, length, oob_length)?;
         let transfer = self.times.transfer(length + oob_length);
         let array = self.times.program(at.page);
-        let done = self.schedule_write(context, at.block, transfer, array);
+        let done = self.schedule_write(&context, at.block, transfer, array);
         self.counters.programs += 1;
-        let place = self.land(context, at, &state, column, length as u32);
-        self.store.program(place, program);
+        let place = self.land(&context, at, &state, column, length as u32);
+        self.store.program(place, &program);
         self.settle(Operation::Program, at, &state, (done.completed, done.busy))?;
         Ok(done)
     }

@@ -118,11 +118,14 @@ impl Rules {
     }
 
     /// Notes a program.
-    #[inline]
+    #[inline(always)]
     pub fn note_program(&mut self, slot: usize, page: u32, column: u32, length: u32) {
-        if self.pages.is_none() {
-            return;
+        if self.pages.is_some() {
+            self.note_in_page(slot, page, column, length);
         }
+    }
+
+    fn note_in_page(&mut self, slot: usize, page: u32, column: u32, length: u32) {
         let units = self.units(column, length);
         if let Some([word]) = self.pages.as_mut().and_then(|pages| pages.words_mut(slot).get(page as usize)) {
             let old = word.load(Ordering::Relaxed);

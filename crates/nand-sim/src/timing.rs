@@ -7,8 +7,8 @@ use crate::spec::{ChipSpec, PageTimes};
 /// The times of one chip, ready for use.
 #[derive(Clone, Debug)]
 pub struct Times {
-    read: Vec<u64>,
-    program: Vec<u64>,
+    read: ByPage,
+    program: ByPage,
     /// The block erase.
     pub erase: u64,
     copy: u64,
@@ -16,17 +16,31 @@ pub struct Times {
     command: u64,
 }
 
-#[inline]
-fn by_page(times: &[u64], page: u32) -> u64 {
-    match times {
-        [time] => *time,
-        [] => 0,
-        times => times[page as usize % times.len()],
-    }
+/// A time that may go by the page's type.
+#[derive(Clone, Debug)]
+enum ByPage {
+    /// All pages alike.
+    Same(u64),
+    /// Types take turns.
+    ByType(Box<[u64]>),
 }
 
-fn list(times: &PageTimes) -> Vec<u64> {
-    times.as_slice().to_vec()
+impl ByPage {
+    fn new(times: &PageTimes) -> Self {
+        match times.as_slice() {
+            [] => Self::Same(0),
+            [time] => Self::Same(*time),
+            times => Self::ByType(times.into()),
+        }
+    }
+
+    #[inline]
+    fn of(&self, page: u32) -> u64 {
+        match self {
+            Self::Same(time) => *time,
+            Self::ByType(times) => times[page as usize % times.len()],
+        }
+    }
 }
 
 impl Times {
@@ -34,8 +48,8 @@ impl Times {
     pub fn new(spec: &ChipSpec) -> Self {
         let timing = &spec.timing;
         Self {
-            read: list(&timing.read_ns),
-            program: list(&timing.program_ns),
+            read: ByPage::new(&timing.read_ns),
+            program: ByPage::new(&timing.program_ns),
             erase: timing.erase_ns,
             copy: timing.copy_ns,
             bus_ps_per_byte: timing.bus_ps_per_byte,
@@ -46,13 +60,13 @@ impl Times {
     /// Array to page register.
     #[inline]
     pub fn read(&self, page: u32) -> u64 {
-        by_page(&self.read, page)
+        self.read.of(page)
     }
 
     /// Page register to array.
     #[inline]
     pub fn program(&self, page: u32) -> u64 {
-        by_page(&self.program, page)
+        self.program.of(page)
     }
 
     /// A whole copyback.
@@ -64,8 +78,8 @@ impl Times {
     /// A copyback, where it takes the same time for all pages.
     #[inline]
     fn any_copy(&self) -> Option<u64> {
-        match (self.copy, self.read.as_slice(), self.program.as_slice()) {
-            (0, [read], [program]) => Some(read + program),
+        match (self.copy, &self.read, &self.program) {
+            (0, ByPage::Same(read), ByPage::Same(program)) => Some(read + program),
             (0, ..) => None,
             (copy, ..) => Some(copy),
         }
@@ -123,7 +137,7 @@ impl Schedule {
     }
 
     /// Where a block lies, as [`FlashGeometry::die_of`] and [`FlashGeometry::channel_of`] say.
-    #[inline]
+    #[inline(always)]
     pub fn unit(&self, block: BlockIndex) -> Unit {
         let dies = self.die_free.len();
         if dies == 1 {

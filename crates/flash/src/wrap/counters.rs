@@ -12,6 +12,8 @@ use crate::{ErrorKind, FlashError};
 /// Erase counts are kept in chunks of this many blocks, each allocated at the first erase in it, so that a large empty device costs no memory.
 const CHUNK: usize = 4096;
 const AREAS: usize = 2;
+/// The number of no thread, not even of one that has none yet.
+const NOBODY: u64 = u64::MAX;
 
 /// Counters of one cause (and area): all of operations that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,19 +98,19 @@ fn add_alone(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(value), Relaxed);
 }
 
+thread_local! {
+    /// See [`thread_number`]; 0 until it is asked for.
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+}
+
 /// A number of this thread that no other thread of the process ever has.
-#[inline]
+#[cold]
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! {
-        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    if NUMBER.get() == 0 {
+        NUMBER.set(NEXT.fetch_add(1, Relaxed));
     }
-    NUMBER.with(|number| {
-        if number.get() == 0 {
-            number.set(NEXT.fetch_add(1, Relaxed));
-        }
-        number.get()
-    })
+    NUMBER.get()
 }
 
 /// The counters of one flash device, shared with whoever watches it.
@@ -136,7 +138,7 @@ impl FlashCounters {
         Self {
             alone: Default::default(),
             shared: Default::default(),
-            owner: AtomicU64::new(0),
+            owner: AtomicU64::new(NOBODY),
             corrected_bits: AtomicU64::new(0),
             corrected_bits_max: AtomicU64::new(0),
             failures: Default::default(),
@@ -151,18 +153,23 @@ impl FlashCounters {
         &self.alone[context.area as usize][context.counted_cause().index()]
     }
 
+    /// Whether this thread made the last exclusive operation. A thread without a number has made none.
+    #[inline]
+    fn is_owner(&self) -> bool {
+        self.owner.load(Relaxed) == NUMBER.get()
+    }
+
     /// Only under `&mut` of the device.
     #[inline]
     fn own(&self) {
-        let me = thread_number();
-        if self.owner.load(Relaxed) != me {
-            self.owner.store(me, Relaxed);
+        if !self.is_owner() {
+            self.owner.store(thread_number(), Relaxed);
         }
     }
 
     #[inline]
     pub(super) fn count_read(&self, context: &Context, bytes: u64, done: &Done) {
-        if self.owner.load(Relaxed) == thread_number() {
+        if self.is_owner() {
             let row = self.row(context);
             add_alone(&row.reads, 1);
             add_alone(&row.bytes_read, bytes);
@@ -179,7 +186,7 @@ impl FlashCounters {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_program(&self, context: &Context, bytes: u64, oob_bytes: u64, busy_ns: u64) {
         self.own();
         let row = self.row(context);

@@ -74,12 +74,16 @@ impl<F: Flash> Flash for StatsFlash<F> {
     #[inline(always)]
     fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> Result<Done> {
         let (bytes, oob_bytes) = (program.data.len() as u64, program.oob.len() as u64);
-        let result = self.inner.program(context, at, program);
-        match &result {
-            Ok(done) => self.counters.count_program(context, bytes, oob_bytes, done.busy.0),
-            Err(error) => self.counters.count_failure(error),
+        match self.inner.program(context, at, program) {
+            Ok(done) => {
+                self.counters.count_program(context, bytes, oob_bytes, done.busy.0);
+                Ok(done)
+            }
+            Err(error) => {
+                self.counters.count_failure(&error);
+                Err(error)
+            }
         }
-        result
     }
 
     #[inline]

@@ -17,7 +17,7 @@ pub(crate) use scan::{Found, Kind, Mark, erase_all};
 
 use nandkit_cleaning::allocation::{AllocationRule, FreePool};
 use nandkit_flash::{ErrorKind, Flash, PageProgram};
-use nandkit_units::{BlockIndex, Cause, Content, Context, Nanos, PageAddress, Payload};
+use nandkit_units::{BlockIndex, Cause, Content, Context, Done, Nanos, PageAddress, Payload};
 
 use crate::chain::Chain;
 use crate::failure::{Failure, Halt, Outcome, is_block_failure};
@@ -130,6 +130,29 @@ impl<F: Flash> Base<F> {
         }
     }
 
+    /// The same as a whole request that is nothing but this program: no block may wait for its completion ([`Base::is_plain`]). What an error leaves is
+    /// for [`Base::failed`].
+    #[inline(always)]
+    pub fn program_alone(
+        &mut self,
+        context: &Context,
+        at: PageAddress,
+        label: Label,
+        data: &Payload<'_>,
+    ) -> nandkit_flash::Result<Done> {
+        let oob = self.next_oob(label);
+        let issued = context.issued.max(self.last_change);
+        let done = self.flash.program(&Context { issued, ..*context }, at, PageProgram::new(*data, &oob))?;
+        self.last_change = issued.max(done.completed);
+        Ok(Done { completed: self.last_change, busy: done.busy, corrected_bits: 0 })
+    }
+
+    /// Whether a program has nothing to do but itself: the layer is running, and nothing waits for its completion.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.halted.is_none() && self.is_confirmed()
+    }
+
     #[inline]
     fn next_oob(&mut self, label: Label) -> [u8; tag::TAG_BYTES] {
         self.sequence += 1;
@@ -178,6 +201,7 @@ impl<F: Flash> Base<F> {
     }
 
     /// Whether nothing waits for a later program.
+    #[inline]
     pub fn is_confirmed(&self) -> bool {
         self.quarantine.is_empty()
     }

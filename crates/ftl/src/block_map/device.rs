@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use nandkit_flash::Flash;
-use nandkit_units::{Cause, PageAddress, Payload};
+use nandkit_units::{Cause, Context, Done, PageAddress, Payload};
 
 use super::BlockMapFtl;
 use crate::base::Base;
@@ -43,6 +43,10 @@ impl<F: Flash> Pages for BlockMapFtl<F> {
     #[inline]
     fn write_page(&mut self, chain: &mut Chain, lbn: u32, offset: u32, data: &Payload<'_>) -> Outcome<()> {
         Self::write_page(self, chain, lbn, offset, data)
+    }
+    #[inline(always)]
+    fn append(&mut self, context: &Context, place: (u32, u32), data: &Payload<'_>) -> Option<Outcome<Done>> {
+        self.append_page(context, place, data)
     }
     fn forget(&mut self, lbn: u32, offset: u32) {
         self.map.set_present(lbn, offset, false);

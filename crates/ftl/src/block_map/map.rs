@@ -26,6 +26,17 @@ pub(super) struct Log {
     pub history: PeriodHistory,
 }
 
+impl Log {
+    /// Notes that the next page holds the page `offset` of the logical block; whether the log block is in order with it.
+    #[inline]
+    pub fn note(&mut self, offset: u32, stamp: u64) -> bool {
+        self.in_order &= offset == self.next;
+        self.next += 1;
+        self.last_write = stamp;
+        self.in_order
+    }
+}
+
 /// The tables of one logical block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockView<'a> {
@@ -50,20 +61,47 @@ impl BlockView<'_> {
     }
 }
 
+/// Where in the log blocks the pages lie: by slot and page offset the log page + 1, or 0. A trimmed page keeps its entry: older versions must not come
+/// back (rule 8).
+#[derive(Debug)]
+pub(super) struct Places {
+    np: usize,
+    entries: Vec<u16>,
+}
+
+impl Places {
+    #[inline]
+    fn of(&self, slot: usize) -> &[u16] {
+        self.entries.get(slot * self.np..(slot + 1) * self.np).unwrap_or(&[])
+    }
+
+    #[inline]
+    fn of_mut(&mut self, slot: usize) -> &mut [u16] {
+        self.entries.get_mut(slot * self.np..(slot + 1) * self.np).unwrap_or(&mut [])
+    }
+
+    /// Notes that the newest version of a page lies at `page` of the log block.
+    #[inline]
+    pub fn set(&mut self, slot: usize, offset: u32, page: u32) {
+        debug_assert!((offset as usize) < self.np, "offset {offset} in a block of {} pages", self.np);
+        if let Some(entry) = self.entries.get_mut(slot * self.np + offset as usize) {
+            *entry = page as u16 + 1;
+        }
+    }
+}
+
 /// Tables for a device whose logical blocks are all unmapped are zero throughout, and cost no memory until they are written.
 #[derive(Debug)]
 pub(super) struct Map {
-    np: usize,
     /// By logical block: its data block + 1, or 0.
     data: Vec<u32>,
     /// By logical block: its log slot + 1, or 0.
     log_of: Vec<u16>,
     /// Whether a page holds anything (not: never written, or trimmed).
-    present: Present,
+    pub present: Present,
     /// By slot.
     pub logs: Vec<Option<Log>>,
-    /// By slot and page offset: the log page + 1, or 0. A trimmed page keeps its entry: older versions must not come back (rule 8).
-    tables: Vec<u16>,
+    pub places: Places,
     free_slots: Vec<u16>,
 }
 
@@ -72,12 +110,11 @@ impl Map {
         let present = Present::new(lbns, np);
         let (lbns, np) = (lbns as usize, np as usize);
         Self {
-            np,
             data: vec![0; lbns],
             log_of: vec![0; lbns],
             present,
             logs: vec![None; slots],
-            tables: vec![0; slots * np],
+            places: Places { np, entries: vec![0; slots * np] },
             free_slots: (0..slots as u16).rev().collect(),
         }
     }
@@ -108,24 +145,15 @@ impl Map {
         self.logs.get_mut(slot)?.as_mut()
     }
 
-    /// Log page by offset; see `tables`.
+    /// Log page by offset; see [`Places`].
     #[inline]
     pub fn table(&self, slot: usize) -> &[u16] {
-        self.tables.get(slot * self.np..(slot + 1) * self.np).unwrap_or(&[])
+        self.places.of(slot)
     }
 
     #[inline]
     pub fn table_mut(&mut self, slot: usize) -> &mut [u16] {
-        self.tables.get_mut(slot * self.np..(slot + 1) * self.np).unwrap_or(&mut [])
-    }
-
-    /// Notes that the newest version of a page lies at `page` of the log block.
-    #[inline]
-    pub fn set_place(&mut self, slot: usize, offset: u32, page: u32) {
-        debug_assert!((offset as usize) < self.np, "offset {offset} in a block of {} pages", self.np);
-        if let Some(entry) = self.tables.get_mut(slot * self.np + offset as usize) {
-            *entry = page as u16 + 1;
-        }
+        self.places.of_mut(slot)
     }
 
     pub fn free_slots(&self) -> usize {

@@ -1,11 +1,11 @@
 //! Host writes: to the next page of the logical block's log block.
 
 use nandkit_cleaning::recycling::PeriodHistory;
-use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, Cause, Payload};
+use nandkit_flash::{Flash, FlashError};
+use nandkit_units::{BlockIndex, Cause, Context, Done, Payload};
 
 use super::BlockMapFtl;
-use super::map::Log;
+use super::map::{Log, Map};
 use crate::base::Label;
 use crate::chain::Chain;
 use crate::failure::{Failure, Outcome};
@@ -43,6 +43,58 @@ impl<F: Flash> BlockMapFtl<F> {
             self.replace_failed_log(chain, room.slot)?;
         }
         self.write_otherwise(chain, (lbn, offset), tomb, data)
+    }
+
+    /// Writes a page to a log block that has room for it and for another one, while no block waits for a program to complete: a single program and its
+    /// entry in the map, without a chain. `None`, and nothing has changed, where it is not so.
+    #[inline(always)]
+    pub(super) fn append_page(
+        &mut self,
+        context: &Context,
+        (lbn, offset): (u32, u32),
+        data: &Payload<'_>,
+    ) -> Option<Outcome<Done>> {
+        let slot = self.map.slot_of(lbn)?;
+        let Self { base, map: Map { logs, places, present, .. }, stamp, .. } = self;
+        let log = logs.get_mut(slot)?.as_mut()?;
+        let page = log.next;
+        if page + 1 >= base.shape.np || !base.is_plain() {
+            return None;
+        }
+        let migrated = if log.migrated { flag::MIGRATED } else { 0 };
+        let label = Label { role: Role::Host, flags: migrated, block: lbn, offset };
+        match base.program_alone(context, BlockIndex(log.block).page(page), label, data) {
+            Ok(done) => {
+                *stamp += 1;
+                log.note(offset, *stamp);
+                places.set(slot, offset, page);
+                present.set(lbn, offset, true);
+                self.written_again(lbn, offset);
+                Some(Ok(done))
+            }
+            Err(error) => Some(self.append_failed(*context, slot, (lbn, offset), *data, error)),
+        }
+    }
+
+    /// The program of [`BlockMapFtl::append_page`] failed: another block takes its place, as behind any other program.
+    #[cold]
+    fn append_failed(
+        &mut self,
+        context: Context,
+        slot: usize,
+        place: (u32, u32),
+        data: Payload<'_>,
+        error: FlashError,
+    ) -> Outcome<Done> {
+        let mut chain = self.base.begin(&context);
+        let failure = self.base.failed(&mut chain, error);
+        let written = if failure.is_bad_block() {
+            self.replace_failed_log(&mut chain, slot).and_then(|()| self.write_otherwise(&mut chain, place, 0, &data))
+        } else {
+            Err(failure)
+        };
+        self.base.end(&chain);
+        written.map(|()| chain.done())
     }
 
     /// Writes a page whose logical block has no room in its log, or where a program has failed. Apart, so that the way of nearly all pages has neither a
@@ -92,20 +144,22 @@ impl<F: Flash> BlockMapFtl<F> {
         present: bool,
         page: u32,
     ) -> Outcome<()> {
-        self.stamp += 1;
-        let stamp = self.stamp;
-        self.map.set_place(slot, offset, page);
-        self.map.set_present(lbn, offset, present);
+        let Self { map: Map { logs, places, present: pages, .. }, stamp, .. } = self;
+        *stamp += 1;
+        places.set(slot, offset, page);
+        pages.set(lbn, offset, present);
+        let in_order = logs.get_mut(slot).and_then(Option::as_mut).is_some_and(|log| log.note(offset, *stamp));
+        self.written_again(lbn, offset);
+        if in_order && page + 1 == self.base.shape.np { self.swap(chain, slot) } else { Ok(()) }
+    }
+
+    /// Forgets what only held for the content that a page had before.
+    #[inline(always)]
+    fn written_again(&mut self, lbn: u32, offset: u32) {
         self.unsaved.remove(lbn, offset);
         if !self.poisoned.is_empty() {
             self.set_poisoned(lbn, offset, false);
         }
-        let np = self.base.shape.np;
-        let Some(log) = self.map.log_mut(slot) else { return Ok(()) };
-        log.in_order &= offset == page;
-        log.next = page + 1;
-        log.last_write = stamp;
-        if log.next == np && log.in_order { self.swap(chain, slot) } else { Ok(()) }
     }
 
     /// The next free page of a log block.
