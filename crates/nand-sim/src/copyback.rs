@@ -120,7 +120,7 @@ impl<S: Store> NandChip<S> {
             return None;
         }
         // A run that copies nothing gives its target no slot.
-        self.plain_source(from, to.block)?;
+        self.plain_source(from.get(..1)?, to.block)?;
         let slot = self.slot_of(to.block, &target);
         Some(PlainRun { slot, transfer: self.times.transfer(oob_length), oob_length })
     }

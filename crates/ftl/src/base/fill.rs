@@ -33,21 +33,22 @@ impl<F: Flash> Base<F> {
     ) -> Outcome<Vec<u32>> {
         let Filling { cause, lbn, target, first, full, .. } = filling;
         let last = filling.end.max(first + 1) - 1;
+        let label = |flags, offset| Label { role: Role::DataCopy, flags, block: lbn, offset };
         let mut lost = Vec::new();
         self.begin_copies();
         for offset in first..last {
             let from = source(offset);
-            let label = Label { role: Role::DataCopy, flags: 0, block: lbn, offset };
-            match from {
-                Some((from, false)) if self.run.join(from, label) => {}
-                from => self.place(chain, cause, target, label, (from, &mut lost))?,
+            if let Some((from, false)) = from
+                && self.run.join(from, label(0, offset))
+            {
+                continue;
             }
+            self.place(chain, cause, target, label(0, offset), (from, &mut lost))?;
         }
         // Whether the block is full is known when all other pages are in it.
         self.finish_copies(chain, cause, &mut lost)?;
         let flags = if full && lost.is_empty() { flag::LAST | flag::FULL } else { flag::LAST };
-        let label = Label { role: Role::DataCopy, flags, block: lbn, offset: last };
-        self.place(chain, cause, target, label, (source(last), &mut lost))?;
+        self.place(chain, cause, target, label(flags, last), (source(last), &mut lost))?;
         self.finish_copies(chain, cause, &mut lost)?;
         Ok(lost)
     }
