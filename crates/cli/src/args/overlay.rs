@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-const EXAMPLES: &str = "An overlay is made by nandkit mount IMAGE DIR --overlay FILE. It is sparse: du tells its room. Every command that reads images takes --overlay FILE, too.
+const EXAMPLES: &str = "An overlay is made by nandkit mount IMAGE DIR --overlay FILE, and by put and its sisters with --overlay FILE. It is sparse: du tells its room. Every command that reads images takes --overlay FILE, too.
 
 Examples:
   nandkit mount dump.bin mnt --overlay changes && vi mnt/etc/passwd && nandkit umount mnt
