@@ -179,7 +179,8 @@ const ATTEMPTS: [Attempt; 27] = [
     ("a name too long", |p| errno(File::create(p.join("n".repeat(256)))), libc::ENAMETOOLONG, libc::ENAMETOOLONG),
     ("a name that is none on FAT", |p| errno(File::create(p.join("a:b"))), 0, libc::EINVAL),
     ("the same looked up", |p| errno(fs::metadata(p.join("c:d"))), libc::ENOENT, libc::ENOENT),
-    ("allocate", |p| told(allocate(p, FallocateFlags::empty())), libc::EOPNOTSUPP, libc::EOPNOTSUPP),
+    ("allocate", |p| told(allocate(p, FallocateFlags::empty())), libc::EOPNOTSUPP, 0),
+    ("allocate behind the end", |p| told(allocate(p, FallocateFlags::KEEP_SIZE)), libc::EOPNOTSUPP, 0),
     (
         "punch",
         |p| told(allocate(p, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE)),

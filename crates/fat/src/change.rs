@@ -61,7 +61,20 @@ impl<D: BlockDevice> Volume<D> {
         let number = self.add_inode(inode);
         self.put_entry(directory, place, &name, number)?;
         self.moved.push(number);
+        self.names_changed(directory)?;
         Ok(number)
+    }
+
+    /// Notes in a directory's own entry that names in it came or went, as fs/fat/namei_vfat.c does; the root has no entry. Times have steps of two seconds: of many changes few are written.
+    pub fn names_changed(&mut self, directory: u64) -> Result<()> {
+        if directory == ROOT {
+            return Ok(());
+        }
+        let now = self.now();
+        let inode = self.inode_mut(directory)?;
+        time::set_modified(&mut inode.raw, now);
+        time::set_accessed(&mut inode.raw, now);
+        self.update_entry(directory)
     }
 
     /// The cluster number that ".." holds for a directory: 0 for the root, by the specification.
@@ -101,6 +114,7 @@ impl<D: BlockDevice> Volume<D> {
         self.ensure_chain(number)?;
         let phase = if is_directory { Phase::Unpublish } else { Phase::Publish };
         self.erase_entry(directory, slot, &raw, phase)?;
+        self.names_changed(directory)?;
         self.unlink(number)
     }
 

@@ -273,7 +273,7 @@ impl<D: BlockDevice> Volume<D> {
         if growth > 0 {
             self.check_growth(directory, growth)?;
         }
-        self.reserve(growth + extra)?;
+        self.reserve(growth + extra, None)?;
         if growth > 0 {
             self.grow_directory(directory, growth)?;
         }

@@ -17,6 +17,7 @@ mod mount;
 mod names;
 mod options;
 mod patch;
+mod promised;
 mod read;
 mod recover;
 mod rename;

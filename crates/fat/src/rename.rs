@@ -87,7 +87,11 @@ impl<D: BlockDevice> Volume<D> {
                 _ => Ok(()),
             },
             Some((_, same)) if same == number => self.rename_case(from.0, slot, number, &name),
-            Some((target_slot, old)) => self.rename_over((from.0, slot), number, (to.0, target_slot), old),
+            Some((target_slot, old)) => {
+                self.rename_over((from.0, slot), number, (to.0, target_slot), old)?;
+                self.names_changed(from.0)?;
+                self.names_changed(to.0)
+            }
             None => self.rename_new((from.0, slot), number, to.0, &name),
         }
     }
@@ -142,7 +146,9 @@ impl<D: BlockDevice> Volume<D> {
         inode.raw.case_flags = 0;
         (inode.parent, inode.slot) = (directory, slot);
         self.put_entry(directory, place, name, number)?;
-        self.arrive(number, from.0 != directory)
+        self.arrive(number, from.0 != directory)?;
+        self.names_changed(from.0)?;
+        self.names_changed(directory)
     }
 
     fn rename_over(&mut self, from: (u64, u32), number: u64, to: (u64, u32), over: u64) -> Result<()> {

@@ -11,6 +11,7 @@ use crate::bpb::Geometry;
 use crate::directory::Directory;
 use crate::inode::Inode;
 use crate::options::{Cache, MountOptions, WriteBack};
+use crate::promised::Promised;
 use crate::sectors::Sectors;
 use crate::table::{Link, straddles};
 
@@ -33,6 +34,8 @@ pub(crate) struct Volume<D> {
     pub directory_starts: HashMap<u32, u64>,
     /// Clusters that become free when the running batch is on the medium.
     pub freed: Vec<u32>,
+    /// Clusters that files were promised.
+    pub promised: Promised,
     /// Slots, by directory, that become free when the running batch is on the medium.
     pub freed_slots: Vec<(u64, u32)>,
     /// Inodes whose entry has another place since the last commit.
@@ -163,18 +166,23 @@ impl<D: BlockDevice> Volume<D> {
         self.free.free().saturating_add(self.freed.len() as u32)
     }
 
+    /// Clusters that can be taken now, for this file or, without one, for anything.
+    pub fn available(&self, number: Option<u64>) -> u32 {
+        self.free.free().saturating_sub(self.promised.to_others(number))
+    }
+
     /// Clusters that files can have: all but the FAT12 ones whose entry lies in two sectors.
     pub fn usable_clusters(&self) -> u32 {
         self.geometry.clusters - self.skipped
     }
 
-    /// Makes sure that `clusters` clusters can be taken, writing the batch if that frees them. Errors: `NoSpace`.
-    pub fn reserve(&mut self, clusters: u32) -> Result<()> {
-        if self.free.free() < clusters && !self.freed.is_empty() {
+    /// Makes sure that `clusters` clusters can be taken (by the file, if it is for one), writing the batch if that frees them. Errors: `NoSpace`.
+    pub fn reserve(&mut self, clusters: u32, number: Option<u64>) -> Result<()> {
+        if self.available(number) < clusters && !self.freed.is_empty() {
             self.commit()?;
         }
-        if self.free.free() < clusters {
-            let detail = format!("{clusters} clusters needed, {} free", self.free.free());
+        if self.available(number) < clusters {
+            let detail = format!("{clusters} clusters needed, {} free", self.available(number));
             return Err(FsError::new(ErrorKind::NoSpace, detail));
         }
         Ok(())

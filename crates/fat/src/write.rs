@@ -55,15 +55,16 @@ impl<D: BlockDevice> Volume<D> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let have = u64::from(self.ensure_chain(number)?.len());
         let missing = (offset + length).div_ceil(cluster_size).saturating_sub(have);
-        if missing > u64::from(self.free.free()) && !self.freed.is_empty() {
+        if missing > u64::from(self.available(Some(number))) && !self.freed.is_empty() {
             self.commit()?;
         }
-        if missing <= u64::from(self.free.free()) {
+        let available = self.available(Some(number));
+        if missing <= u64::from(available) {
             return Ok(length);
         }
-        let end = (have + u64::from(self.free.free())) * cluster_size;
+        let end = (have + u64::from(available)) * cluster_size;
         if end <= offset {
-            let detail = format!("{missing} clusters needed, {} free", self.free.free());
+            let detail = format!("{missing} clusters needed, {available} free");
             return Err(FsError::new(ErrorKind::NoSpace, detail));
         }
         Ok(end - offset)
@@ -88,6 +89,7 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         let clusters = self.allocate(missing, last.and_then(|last| last.checked_add(1)))?;
+        self.promised.keep(number, missing);
         self.sectors.note_data_first();
         let first = clusters.first().copied().unwrap_or(0);
         match last {
@@ -153,7 +155,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Notes a file's size and time of change, and puts its entry into the running batch.
-    fn set_size(&mut self, number: u64, size: u64) -> Result<()> {
+    pub fn set_size(&mut self, number: u64, size: u64) -> Result<()> {
         let now = self.now();
         let inode = self.inode_mut(number)?;
         inode.raw.size = U32::new(size as u32);
@@ -173,13 +175,16 @@ impl<D: BlockDevice> Volume<D> {
         let have = u64::from(self.ensure_chain(number)?.len());
         let keep = size.div_ceil(cluster_size);
         if size > old {
-            self.reserve(keep.saturating_sub(have) as u32)?;
+            self.reserve(keep.saturating_sub(have) as u32, Some(number))?;
             self.settle_size(number)?;
             self.extend_chain(number, size)?;
             self.sectors.note_data_first();
             self.fill_zero(number, old, size, old)?;
         } else if size < old && !size.is_multiple_of(cluster_size) {
             self.shrunk.insert(number);
+        }
+        if size <= old {
+            self.promised.set(number, 0);
         }
         if size <= old && have > keep {
             if keep == 0 {

@@ -51,6 +51,8 @@ pub enum FsFault {
     LinksAlwaysOne,
     /// A write does not move the time of modification.
     ModifiedStands,
+    /// A removal leaves its directory with the time that it had.
+    DirectoryTimeStands,
     /// A write that runs out of space zeroes the file's beginning.
     NoSpaceDamages,
     /// Names over 200 bytes are cut.
@@ -149,6 +151,7 @@ impl FsFault {
         (Self::SpaceLeaks, "space_comes_back"),
         (Self::LinksAlwaysOne, "hard_links"),
         (Self::ModifiedStands, "times_move"),
+        (Self::DirectoryTimeStands, "directory_times_move"),
         (Self::NoSpaceDamages, "full_volume"),
         (Self::LongNamesCut, "names_long"),
         (Self::CaseIgnored, "names_case"),

@@ -197,9 +197,10 @@ pub trait XattrChanges {
 
 /// Allocating space ahead and punching holes.
 pub trait Allocation {
-    /// Makes sure that writes to the range will not run out of space; grows the file unless `keep_size`. Errors: `NoSpace`, `FileTooBig`, `IsADirectory`.
+    /// Makes sure that writes to the range will not run out of space; grows the file unless `keep_size`. Either way the time of modification moves. Errors: `NoSpace`, `FileTooBig`, `IsADirectory`.
     /// Cost: that of the pieces allocated.
     fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()>;
-    /// Makes the range read as zeroes and gives back its space. The size stays. Errors: `IsADirectory`. Cost: that of the pieces freed.
+    /// Makes the range read as zeroes and gives back its space. The size stays. Errors: `IsADirectory`, `NotSupported` where the format has no holes (see [`Features`]).
+    /// Cost: that of the pieces freed.
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()>;
 }

@@ -13,7 +13,7 @@ use crate::process;
 
 /// The programs that preparing or running a guest takes. The C compiler also needs the C library's static form, which has the same package everywhere
 /// on Debian and is found missing when the helper is linked.
-const TOOLS: [Judge; 14] = [
+const TOOLS: [Judge; 16] = [
     Judge { tool: "qemu-system-x86_64", package: "qemu-system-x86" },
     Judge { tool: "busybox", package: "busybox-static" },
     Judge { tool: "modprobe", package: "kmod" },
@@ -27,6 +27,8 @@ const TOOLS: [Judge; 14] = [
     Judge { tool: "mkfs.ubifs", package: "mtd-utils" },
     Judge { tool: "mkfs.f2fs", package: "f2fs-tools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
+    Judge { tool: "mkfs.ext4", package: "e2fsprogs" },
+    Judge { tool: "e2fsck", package: "e2fsprogs" },
     Judge { tool: "ldd", package: "libc-bin" },
 ];
 
@@ -34,7 +36,7 @@ const TOOLS: [Judge; 14] = [
 const KERNEL: &str = "linux-image-amd64";
 
 /// The modules of the guest; what they depend on comes along.
-const MODULES: [&str; 27] = [
+const MODULES: [&str; 28] = [
     "virtio_pci",
     "virtio_blk",
     "9p",
@@ -47,6 +49,7 @@ const MODULES: [&str; 27] = [
     "ubi",
     "ubifs",
     "f2fs",
+    "ext4",
     "nbd",
     "vfat",
     "nls_cp437",
@@ -65,7 +68,7 @@ const MODULES: [&str; 27] = [
 ];
 
 /// Programs of the guest beside busybox.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 14] = [
     "nandwrite",
     "nanddump",
     "flash_erase",
@@ -78,6 +81,8 @@ const PROGRAMS: [&str; 12] = [
     "mkfs.f2fs",
     "fsck.f2fs",
     "mkfs.vfat",
+    "mkfs.ext4",
+    "e2fsck",
 ];
 
 const HELPER: [(&str, &str); 5] = [

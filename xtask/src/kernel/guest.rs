@@ -85,7 +85,13 @@ impl<'a> Guest<'a> {
 
     /// Adds a raw file as the next of /dev/vda, /dev/vdb, ...; `nbd+unix:///?socket=PATH` works as well.
     pub fn disk(mut self, source: &str) -> Self {
-        self.disks.push(source.to_owned());
+        self.disks.push(format!("{source},cache=unsafe"));
+        self
+    }
+
+    /// The same, with flushes and discards that reach it; a disk of [`Guest::disk`] is none the worse if the host fails.
+    pub fn durable_disk(mut self, source: &str) -> Self {
+        self.disks.push(format!("{source},cache=writeback,discard=unmap"));
         self
     }
 
@@ -110,6 +116,29 @@ impl<'a> Guest<'a> {
     /// Boots, runs the script with busybox's `sh -e`, and ends. An error where the machine did not end by itself in time, or where the
     /// kernel found itself broken; then the logs stay in the directory that the error names.
     pub fn run(&self, script: &str) -> Result<Outcome> {
+        let job = self.prepare(script)?;
+        let start = Instant::now();
+        let ended = self.boot(&job, || false).and_then(|()| self.judge(&job, start.elapsed()));
+        self.tidy(&job, ended)
+    }
+
+    /// Boots, runs the script, and kills the machine once `due` says so. An error where it ended before.
+    pub fn cut(&self, script: &str, due: impl Fn() -> bool) -> Result<()> {
+        let job = self.prepare(script)?;
+        let was_due = std::cell::Cell::new(false);
+        let ended = self.boot(&job, || {
+            was_due.set(was_due.get() || due());
+            was_due.get()
+        });
+        let ended = match ended {
+            Ok(()) if !was_due.get() => Err(anyhow::anyhow!("the script came to its end before it was cut")),
+            ended => ended,
+        };
+        self.tidy(&job, ended)
+    }
+
+    /// The directory of a run, with the script in it.
+    fn prepare(&self, script: &str) -> Result<PathBuf> {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
         let job = self.kernel.directory.join("runs").join(format!("{}-{}-{number}", self.name, std::process::id()));
@@ -117,12 +146,14 @@ impl<'a> Guest<'a> {
         fs::write(job.join("script"), script)?;
         let modules: String = self.modules.iter().map(|line| format!("{line}\n")).collect();
         fs::write(job.join("modules"), modules)?;
-        let start = Instant::now();
-        let ended = self.boot(&job);
-        let took = start.elapsed();
-        match ended.and_then(|()| self.judge(&job, took)) {
+        Ok(job)
+    }
+
+    /// Removes the directory of a run that went well, and says what is in that of another.
+    fn tidy<T>(&self, job: &Path, ended: Result<T>) -> Result<T> {
+        match ended {
             Ok(outcome) => {
-                fs::remove_dir_all(&job)?;
+                fs::remove_dir_all(job)?;
                 Ok(outcome)
             }
             Err(error) => {
@@ -139,8 +170,8 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Runs QEMU to its end.
-    fn boot(&self, job: &Path) -> Result<()> {
+    /// Runs QEMU to its end, or until it is to be killed.
+    fn boot(&self, job: &Path, is_due: impl Fn() -> bool) -> Result<()> {
         let mut qemu = self.command(job)?;
         let errors = fs::File::create(job.join("qemu"))?;
         let mut child =
@@ -149,6 +180,11 @@ impl<'a> Guest<'a> {
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break status;
+            }
+            if is_due() {
+                child.kill()?;
+                child.wait()?;
+                return Ok(());
             }
             if start.elapsed() > self.timeout {
                 child.kill()?;
@@ -178,7 +214,7 @@ impl<'a> Guest<'a> {
         );
         qemu.arg("-serial").arg(format!("file:{}", job.join("console").display()));
         for disk in &self.disks {
-            qemu.arg("-drive").arg(format!("file={disk},format=raw,if=virtio,cache=unsafe"));
+            qemu.arg("-drive").arg(format!("file={disk},format=raw,if=virtio"));
         }
         let folders = [("job", Some(job)), ("share", self.share.as_deref())];
         for (tag, path) in folders.iter().filter_map(|(tag, path)| Some((tag, (*path)?))) {

@@ -7,6 +7,7 @@ mod guest;
 mod jffs2;
 mod manifest;
 mod ours;
+mod served;
 pub mod test;
 mod third_leg;
 mod wear;
@@ -19,7 +20,7 @@ use crate::options::{Options, Unusable};
 use build::Kernel;
 use guest::Guest;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, serve, wear, compare-wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -40,6 +41,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "run" => script(rest),
         "test" => test::run(rest),
         "cuts" => cuts::run(rest),
+        "serve" => served::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),

@@ -46,6 +46,11 @@ impl Nandkit {
         Ok(Self { binary: process::target_directory()?.join(profile).join("nandkit") })
     }
 
+    /// A call of it, to be completed.
+    pub fn command(&self) -> Command {
+        Command::new(&self.binary)
+    }
+
     /// Runs an experiment; its records.
     pub fn run(&self, spec: &Path) -> Result<Value> {
         let records = process::output(Command::new(&self.binary).arg("run").arg(spec).arg("--json"))?;

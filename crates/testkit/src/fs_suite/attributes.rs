@@ -2,7 +2,7 @@
 
 use nandkit_vfs::ErrorKind::{InvalidArgument, NoAttribute, NotSupported};
 use nandkit_vfs::acl::{self, AclEntry, AclSubject};
-use nandkit_vfs::{AttributeChange, FileKind, InodeNumber, NewNode, Timestamp};
+use nandkit_vfs::{AttributeChange, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp};
 
 use super::Check;
 use super::bench::{Bench, Outcome, fails, ok, pattern, show};
@@ -12,6 +12,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("modes_and_owners", modes_and_owners),
     ("times", times),
     ("times_move", times_move),
+    ("directory_times_move", directory_times_move),
     ("xattrs", xattrs),
     ("xattr_name_spaces", xattr_name_spaces),
     ("access_control_lists", access_control_lists),
@@ -95,6 +96,39 @@ fn times_move(bench: &mut Bench<'_>) -> Outcome {
         let modified = bench.stat(file)?.modified;
         ensure!(modified >= now, "a {what} leaves the time of modification at {modified:?}, the clock showed {now:?}");
     }
+    Ok(())
+}
+
+/// Names that come, go and move bring their directory's time of modification up to the clock. (The root may have no place for one.)
+fn directory_times_move(bench: &mut Bench<'_>) -> Outcome {
+    let (one, other) = (bench.directory(bench.root, b"one")?, bench.directory(bench.root, b"other")?);
+    let now = bench.stat(one)?.modified;
+    let old = AttributeChange { modified: Some(Timestamp(ODD_TIME / 2)), ..Default::default() };
+    type Step = fn(&mut Bench<'_>, InodeNumber, InodeNumber) -> Outcome;
+    let steps: [(&str, [bool; 2], Step); 5] = [
+        ("a new file", [true, false], |bench, one, _| bench.create(one, b"a", &NewNode::FILE).map(|_| ())),
+        ("a new directory", [true, false], |bench, one, _| bench.directory(one, b"d").map(|_| ())),
+        ("a move", [true, true], |bench, one, other| {
+            ok(bench.changes().rename((one, b"a"), (other, b"b"), RenameFlags::Replace), "a move")
+        }),
+        ("a new name", [false, true], |bench, _, other| {
+            ok(bench.changes().rename((other, b"b"), (other, b"c"), RenameFlags::Replace), "a new name")
+        }),
+        ("a removal", [false, true], |bench, _, other| ok(bench.changes().remove(other, b"c"), "a removal")),
+    ];
+    for (what, moved, step) in steps {
+        for directory in [one, other] {
+            ok(bench.changes().set_attributes(directory, &old), "time of a directory")?;
+        }
+        step(bench, one, other)?;
+        for (directory, moved) in [one, other].into_iter().zip(moved) {
+            let modified = bench.stat(directory)?.modified;
+            ensure!((modified >= now) == moved, "{what}: a directory's time is {modified:?}, the clock showed {now:?}");
+        }
+    }
+    bench.remount()?;
+    let kept = bench.stat(bench.lookup(bench.root, b"other")?)?.modified;
+    ensure!(kept >= now, "mounted again, a directory's time is {kept:?}, the clock showed {now:?}");
     Ok(())
 }
 

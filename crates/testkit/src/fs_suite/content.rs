@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nandkit_units::{Content, Described, Description, Generator, Payload, ReadInto};
-use nandkit_vfs::ErrorKind::{FileTooBig, InvalidArgument, IsADirectory};
+use nandkit_vfs::ErrorKind::{FileTooBig, InvalidArgument, IsADirectory, NotSupported};
 use nandkit_vfs::{AttributeChange, InodeNumber};
 
 use super::Check;
@@ -235,6 +235,10 @@ fn allocation(bench: &mut Bench<'_>) -> Outcome {
     }
     expected.resize(80_000, 0);
     bench.expect_content(file, &expected, "allocated and grown")?;
+    if !bench.features.holes {
+        let Some(allocation) = bench.changes().allocation() else { return Ok(()) };
+        return fails(allocation.punch_hole(file, 100, 200), &[NotSupported], "a hole where the format has none");
+    }
     for (offset, length) in [(100u64, 200u64), (4000, 9000), (70_000, 50_000)] {
         if let Some(allocation) = bench.changes().allocation() {
             ok(allocation.punch_hole(file, offset, length), format_args!("punch of {length} at {offset}"))?;

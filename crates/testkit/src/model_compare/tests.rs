@@ -79,7 +79,7 @@ fn plans_are_reproducible_and_read_back() {
     let plan = Plan::new(9, 300, ModelOptions::FAT);
     assert_eq!(generate(&plan), generate(&plan));
     assert_ne!(generate(&plan), generate(&Plan::new(10, 300, ModelOptions::FAT)));
-    assert_eq!(plan.replay(), "9:300:r");
+    assert_eq!(plan.replay(), "9:300:ar");
     assert_eq!(Plan::new(1, 2, ModelOptions::POSIX).replay(), "1:2:cpohsdzxlear");
     let back = Plan::from_replay("7:50:ch", ModelOptions::POSIX).unwrap();
     assert_eq!((back.seed, back.operations, back.replay().as_str()), (7, 50, "7:50:ch"));

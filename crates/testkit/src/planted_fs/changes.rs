@@ -197,6 +197,12 @@ impl Changes for PlantedFs {
                 self.model.retain(inode)?;
                 self.leaked.insert(inode);
             }
+            FsFault::DirectoryTimeStands => {
+                let modified = Some(self.model.stat(directory)?.modified);
+                self.model.remove(directory, &name)?;
+                let before = AttributeChange { modified, ..AttributeChange::default() };
+                return self.model.set_attributes(directory, &before).map(drop);
+            }
             _ => {}
         }
         self.model.remove(directory, &name)

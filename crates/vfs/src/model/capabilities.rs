@@ -147,6 +147,9 @@ impl Allocation for ModelFileSystem {
 
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
         self.content(inode)?;
+        if !self.options.features.holes {
+            return Err(FsError::new(ErrorKind::NotSupported, "there are no holes"));
+        }
         check_range(offset, length, u64::MAX)?;
         self.change_content(inode, |content, block_size| content.punch(offset, length, block_size))
     }

@@ -74,7 +74,7 @@ impl ModelOptions {
         open_files: true,
     };
 
-    /// What FAT holds: names without case, times in steps of two seconds, files under 4 GiB, no holes, none of the capabilities.
+    /// What FAT holds: names without case, times in steps of two seconds, files under 4 GiB, no holes; of the capabilities space that is allocated ahead, and open files.
     pub const FAT: Self = Self {
         features: Features {
             case_sensitive: false,
@@ -96,7 +96,6 @@ impl ModelOptions {
         name_max: 765,
         file_size_max: u32::MAX as u64,
         links_max: 1,
-        allocation: false,
         ..Self::POSIX
     };
 
