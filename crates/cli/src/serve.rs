@@ -52,10 +52,17 @@ impl Observer for Counter {
 struct Clients {
     all: AtomicU64,
     dropped: AtomicU64,
+    turned_away: AtomicU64,
 }
 
 impl Clients {
     fn ended(&self, ended: &Ended) {
+        if *ended == Ended::TurnedAway {
+            if self.turned_away.fetch_add(1, Ordering::Relaxed) == 0 {
+                output::message("too many clients: new ones are turned away (--clients)");
+            }
+            return;
+        }
         self.all.fetch_add(1, Ordering::Relaxed);
         if let Ended::Dropped(why) = ended {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +83,8 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let counter = Arc::new(Counter::default());
     let export = Export::new(device, &arguments.name, &title).from_time(started, latency);
     let export = export.observed(Arc::clone(&counter) as Arc<dyn Observer>);
-    let export = if arguments.read_only { export.read_only() } else { export };
+    let is_read_only = arguments.read_only || (arguments.image.is_some() && !arguments.rw);
+    let export = if is_read_only { export.read_only() } else { export };
     let server = bind(arguments, latency)?;
     let stop = stop::on_signal();
     let shown = server.endpoint().map_err(|error| Failure::Input(error.to_string()))?.to_string();
@@ -130,15 +138,17 @@ fn finish(
     seen: &Seen,
     (simulated, record): (Nanos, Option<&RunRecord>),
 ) -> Result<(), Failure> {
-    let (all, dropped) = (clients.all.load(Ordering::Relaxed), clients.dropped.load(Ordering::Relaxed));
+    let [all, dropped, turned_away] =
+        [&clients.all, &clients.dropped, &clients.turned_away].map(|count| count.load(Ordering::Relaxed));
     if arguments.json {
         let told = json!({
-            "clients": all, "clients_dropped": dropped, "simulated_ns": simulated.0,
+            "clients": all, "clients_dropped": dropped, "clients_turned_away": turned_away, "simulated_ns": simulated.0,
             "bytes_written": seen.bytes_written, "bytes_read": seen.bytes_read, "record": record,
         });
         return output::text(&format!("{told}\n"));
     }
-    output::message(&format!("clients: {all}, {dropped} of them dropped"));
+    let turned_away = if turned_away > 0 { format!("; {turned_away} more turned away") } else { String::new() };
+    output::message(&format!("clients: {all}, {dropped} of them dropped{turned_away}"));
     match record {
         Some(record) => {
             summary::lines(record, "by clients", None).iter().for_each(|line| output::message(line));

@@ -191,6 +191,10 @@ fn a_file_is_changed_only_where_that_was_asked_for() {
     let serving = Serving::start(path, &["--image", "disk.img"]);
     let output = Command::new("qemu-io").args(["-f", "raw", "-c", "write 0 512", &serving.uri]).output().unwrap();
     assert!(!output.status.success(), "a write to a file that is served unchanged");
+    let told = judge(path, "nbdinfo", &["--json", &serving.uri]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let export = &told["exports"][0];
+    assert_eq!((&export["is_read_only"], &export["can_zero"]), (&true.into(), &false.into()), "{told}");
     assert_eq!(serving.end(), Some(0));
     let serving = Serving::start(path, &["--image", "disk.img", "--rw"]);
     judge(path, "qemu-io", &["-f", "raw", "-c", "read -P 3 0 1M", "-c", "write -P 4 512 512", &serving.uri]);

@@ -25,6 +25,8 @@ pub enum Ended {
     Dropped(String),
     /// The server ends.
     Stopped,
+    /// There were too many clients already.
+    TurnedAway,
 }
 
 /// A request is worked on in parts of this size: so much memory a client can take.
@@ -83,6 +85,7 @@ impl<T: Transport> Client<'_, T> {
                     Waited::Stopped => return Ok(Ended::Stopped),
                 }
             }
+            self.wire.begin(0);
             let header = self.wire.array()?;
             let Some(request) = Request::decode(&header) else {
                 return Ok(Ended::Dropped("a request without its magic number".to_string()));
@@ -92,16 +95,21 @@ impl<T: Transport> Client<'_, T> {
                 return Ok(Ended::Disconnected);
             }
             self.answer(&request)?;
-            if let Some(pacer) = self.pacer {
-                let due = self.due.take().unwrap_or_else(Instant::now);
-                if !pacer.put(due, self.wire.take_output()) {
-                    return Ok(Ended::Closed);
-                }
+            if !self.hand_over(false) {
+                return Ok(Ended::Closed);
             }
+            self.due = None;
         }
     }
 
+    /// Hands what was pushed to the pacer, where there is one; false where the client takes nothing more.
+    fn hand_over(&mut self, more: bool) -> bool {
+        let Some(pacer) = self.pacer else { return true };
+        pacer.put(self.due.unwrap_or_else(Instant::now), self.wire.take_output(), more)
+    }
+
     fn answer(&mut self, request: &Request) -> io::Result<()> {
+        self.wire.begin(request.payload());
         if let Err(number) = request.check(self.export, self.agreed.allocation) {
             self.wire.skip(request.payload())?;
             return self.refuse(request, number, "the export cannot do this", None);
@@ -110,8 +118,10 @@ impl<T: Transport> Client<'_, T> {
             command::READ => return self.read(request),
             command::BLOCK_STATUS => {
                 let one = request.has(command_flag::REQ_ONE);
-                let extents = self.export.extents(request.offset, request.length, one);
-                return self.wire.push(&reply::block_status(request.cookie, &extents));
+                return match self.export.extents(request.offset, request.length, one) {
+                    Ok(extents) => self.wire.push(&reply::block_status(request.cookie, &extents)),
+                    Err(error) => self.fail(request, &error),
+                };
             }
             _ => {}
         }
@@ -215,6 +225,9 @@ impl<T: Transport> Client<'_, T> {
             }
             begun = true;
             self.wire.push(&self.buffer)?;
+            if offset + (length as u64) < end && !self.hand_over(true) {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
         }
         Ok(())
     }

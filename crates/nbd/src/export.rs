@@ -1,10 +1,10 @@
 //! What is served: a block device behind a lock, addressed in bytes, with the clock of its simulated time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-use nandkit_block::{BlockDevice, BlockError, ErrorKind, Result};
+use nandkit_block::{BlockDevice, BlockError, ErrorKind, Operation, Result};
 use nandkit_units::{Context, Described, Description, Done, Generator, Lba, Nanos, Payload, ReadInto};
 
 use crate::observer::{Observer, RequestKind};
@@ -28,10 +28,14 @@ pub struct Export {
     /// Host time at which simulated time was 0, where requests take the simulated time.
     began: Option<Instant>,
     observer: Option<Arc<dyn Observer>>,
+    /// A request ended in its middle: the device may hold anything, and is not asked any more.
+    is_broken: AtomicBool,
 }
 
 /// Parts that one answer tells.
 const EXTENTS_MAX: usize = 1024;
+/// Bytes that are forgotten at once: so long other clients wait.
+const TRIM_PIECE: u64 = 16 << 20;
 
 impl Export {
     /// Serves `device` under `name`; clients may also ask for the export without a name. `now`: where simulated time goes on from.
@@ -49,6 +53,7 @@ impl Export {
             now: AtomicU64::new(0),
             began: None,
             observer: None,
+            is_broken: AtomicBool::new(false),
         }
     }
 
@@ -140,12 +145,36 @@ impl Export {
         self.device.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reading(&self) -> RwLockReadGuard<'_, Box<dyn BlockDevice>> {
-        self.device.read().unwrap_or_else(PoisonError::into_inner)
+    /// Asks the device nothing any more: a request was left in its middle. Requests then end in `Io`, and so does the last flush.
+    pub fn break_off(&self) {
+        self.is_broken.store(true, Ordering::Release);
     }
 
-    fn changing(&self) -> RwLockWriteGuard<'_, Box<dyn BlockDevice>> {
-        self.device.write().unwrap_or_else(PoisonError::into_inner)
+    fn expect_whole(&self) -> Result<()> {
+        if self.is_broken.load(Ordering::Acquire) {
+            let detail = "a request was left in its middle: the device is not asked any more";
+            return Err(BlockError::new(ErrorKind::Io, Operation::Open, Lba(0), detail));
+        }
+        Ok(())
+    }
+
+    fn reading(&self) -> Result<RwLockReadGuard<'_, Box<dyn BlockDevice>>> {
+        let device = self.device.read();
+        if device.is_err() {
+            self.break_off();
+        }
+        self.expect_whole()?;
+        Ok(device.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn changing(&self) -> Result<RwLockWriteGuard<'_, Box<dyn BlockDevice>>> {
+        let device = self.device.write();
+        if device.is_err() {
+            // Before the next one has it.
+            self.break_off();
+        }
+        self.expect_whole()?;
+        Ok(device.unwrap_or_else(PoisonError::into_inner))
     }
 
     fn context(&self) -> Context {
@@ -170,7 +199,7 @@ impl Export {
 
     /// Reads bytes. Errors: the device's.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<Done> {
-        let device = self.reading();
+        let device = self.reading()?;
         let context = self.context();
         let first = offset / self.sector;
         if self.is_whole(offset, into.len() as u64) {
@@ -189,7 +218,7 @@ impl Export {
 
     /// Writes bytes. Errors: the device's.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<Done> {
-        let mut device = self.changing();
+        let mut device = self.changing()?;
         let context = self.context();
         let done = match self.is_whole(offset, data.len() as u64) {
             true => device.write(&context, Lba(offset / self.sector), Payload::Bytes(data))?,
@@ -235,7 +264,7 @@ impl Export {
         if self.read_only {
             return Ok(Done::immediately(&self.context()));
         }
-        let mut device = self.changing();
+        let mut device = self.changing()?;
         let context = self.context();
         let done = device.flush(&context)?;
         Ok(self.completed(RequestKind::Flush, 0, &context, done))
@@ -243,16 +272,18 @@ impl Export {
 
     /// Forgets whole sectors; parts of sectors stay, as the protocol allows. Errors: the device's.
     pub fn trim(&self, offset: u64, length: u64) -> Result<Done> {
-        let mut device = self.changing();
-        let context = self.context();
-        let (first, end) = (offset.div_ceil(self.sector), (offset + length) / self.sector);
-        match device.trim() {
-            Some(trim) if end > first => {
-                let done = trim.trim(&context, Lba(first), end - first)?;
-                Ok(self.completed(RequestKind::Trim, (end - first) * self.sector, &context, done))
-            }
-            _ => Ok(Done::immediately(&context)),
+        let (mut first, end) = (offset.div_ceil(self.sector), (offset + length) / self.sector);
+        let mut all = Done::immediately(&self.context());
+        while first < end {
+            let sectors = (end - first).min(TRIM_PIECE / self.sector);
+            let mut device = self.changing()?;
+            let context = self.context();
+            let Some(trim) = device.trim() else { break };
+            let done = trim.trim(&context, Lba(first), sectors)?;
+            all = all.and(self.completed(RequestKind::Trim, sectors * self.sector, &context, done));
+            first += sectors;
         }
+        Ok(all)
     }
 
     /// Makes bytes zero: by forgetting whole sectors where holes are welcome, else by writing. `None`: was to be fast, and cannot.
@@ -279,7 +310,7 @@ impl Export {
             done = if self.is_whole(from, length) {
                 let description = Description { generator: Generator::Zero, ..Description::default() };
                 let zeroes = Payload::Described(Described { description, length: length as u32 });
-                let mut device = self.changing();
+                let mut device = self.changing()?;
                 let context = self.context();
                 let written = device.write(&context, Lba(from / self.sector), zeroes)?;
                 done.and(self.completed(RequestKind::WriteZeroes, length, &context, written))
@@ -293,8 +324,10 @@ impl Export {
 
     /// Which parts hold anything, each with its length; the first part only where `one`. Of many parts only the first are told, as the protocol
     /// allows.
-    pub fn extents(&self, offset: u64, length: u32, one: bool) -> Vec<(u32, bool)> {
-        let device = self.reading();
+    ///
+    /// Errors: the device is not asked any more.
+    pub fn extents(&self, offset: u64, length: u32, one: bool) -> Result<Vec<(u32, bool)>> {
+        let device = self.reading()?;
         let end = offset + u64::from(length);
         let mut extents: Vec<(u32, bool)> = Vec::new();
         let mut at = offset;
@@ -312,7 +345,7 @@ impl Export {
             }
             at = next;
         }
-        extents
+        Ok(extents)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Replies that take the simulated time: each goes out when its request would have completed on the device, so that they overtake one another.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::wire;
 
 /// Whether requests take the simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +17,9 @@ pub enum Latency {
     Real,
 }
 
-/// Requests of a client that wait for their time; more are not read from it.
+/// Replies to a client that wait for their time; with more of them, or of their bytes, no further request is read.
 const IN_FLIGHT: usize = 64;
+const BYTES_IN_FLIGHT: usize = 4 << 20;
 
 /// Replies that wait for their time.
 #[derive(Debug, Default)]
@@ -26,11 +28,80 @@ pub struct Pacer {
     changed: Condvar,
 }
 
+/// A reply of which not all has gone.
+#[derive(Debug, Default)]
+struct Reply {
+    parts: VecDeque<(Instant, Vec<u8>)>,
+    /// Parts that are still to come.
+    is_open: bool,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    waiting: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
+    /// In the order of their requests.
+    replies: BTreeMap<u64, Reply>,
+    bytes: usize,
+    /// The reply whose parts are put at the moment.
+    open: Option<u64>,
+    /// The reply of which something has gone: nothing comes between its parts.
+    sending: Option<u64>,
     next: u64,
+    /// No more will be put.
     closed: bool,
+    /// Nothing more is sent.
+    broken: bool,
+}
+
+/// What to do next.
+enum Step {
+    Send(Vec<u8>),
+    Wait(Option<Duration>),
+    End,
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        match self.open {
+            // The rest of a reply waits for its own parts only: others cannot go once this one has begun.
+            Some(open) => {
+                let parts = self.replies.get(&open).map_or(0, |reply| reply.parts.iter().map(|part| part.1.len()).sum());
+                parts >= BYTES_IN_FLIGHT
+            }
+            None => self.replies.len() >= IN_FLIGHT || self.bytes >= BYTES_IN_FLIGHT,
+        }
+    }
+
+    /// The reply that goes next, and when.
+    fn due(&self) -> Option<(u64, Instant)> {
+        let first = |(number, reply): (&u64, &Reply)| reply.parts.front().map(|(due, _)| (*number, *due));
+        match self.sending {
+            Some(number) => self.replies.get_key_value(&number).and_then(first),
+            None => self.replies.iter().filter_map(first).min_by_key(|(number, due)| (*due, *number)),
+        }
+    }
+
+    fn step(&mut self) -> Step {
+        if self.broken {
+            return Step::End;
+        }
+        let Some((number, due)) = self.due() else {
+            return if self.closed { Step::End } else { Step::Wait(None) };
+        };
+        let now = Instant::now();
+        if due > now {
+            return Step::Wait(Some(due - now));
+        }
+        let Some(reply) = self.replies.get_mut(&number) else { return Step::Wait(None) };
+        let part = reply.parts.pop_front().map(|(_, part)| part).unwrap_or_default();
+        if reply.parts.is_empty() && !reply.is_open {
+            self.replies.remove(&number);
+            self.sending = None;
+        } else {
+            self.sending = Some(number);
+        }
+        self.bytes -= part.len();
+        Step::Send(part)
+    }
 }
 
 impl Pacer {
@@ -38,50 +109,120 @@ impl Pacer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a reply over, to be sent at `due`. Waits while too many wait. False where the client went meanwhile.
-    pub fn put(&self, due: Instant, reply: Vec<u8>) -> bool {
+    /// Hands a reply over, or a part of one with `more` to come, to be sent at `due`. Waits while too much waits. False where nothing can be sent any more.
+    pub fn put(&self, due: Instant, part: Vec<u8>, more: bool) -> bool {
         let mut state = self.state();
-        while state.waiting.len() >= IN_FLIGHT && !state.closed {
+        while state.is_full() && !state.broken {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.closed {
+        if state.broken || state.closed {
             return false;
         }
-        let number = state.next;
-        state.next += 1;
-        state.waiting.push(Reverse((due, number, reply)));
+        let number = state.open.unwrap_or(state.next);
+        state.next = number + 1;
+        state.open = more.then_some(number);
+        state.bytes += part.len();
+        let reply = state.replies.entry(number).or_default();
+        // Parts go in their order.
+        let due = reply.parts.back().map_or(due, |(before, _)| due.max(*before));
+        reply.parts.push_back((due, part));
+        reply.is_open = more;
         drop(state);
         self.changed.notify_all();
         true
     }
 
-    /// No more replies will come.
+    /// No more replies will come; those that wait go at their time.
     pub fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// Sends replies as they fall due, until it is closed and nothing waits, or sending fails.
-    pub fn run(&self, mut to: impl Write) {
+    /// Nothing more is sent.
+    pub fn break_off(&self) {
+        let mut state = self.state();
+        (state.broken, state.bytes) = (true, 0);
+        state.replies.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Sends replies as they fall due, until it is closed and nothing waits, or the client does not take them.
+    pub fn run(&self, mut to: impl Write, patience: Duration) {
+        let mut state = self.state();
         loop {
-            let mut state = self.state();
-            let now = Instant::now();
-            let due = state.waiting.peek().map(|Reverse((due, ..))| *due);
-            match due {
-                Some(due) if due <= now => {
-                    let reply = state.waiting.pop().map(|Reverse((.., reply))| reply).unwrap_or_default();
+            match state.step() {
+                Step::End => return,
+                Step::Wait(None) => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Step::Wait(Some(time)) => {
+                    state = self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Step::Send(part) => {
                     drop(state);
                     self.changed.notify_all();
-                    if to.write_all(&reply).is_err() {
-                        self.close();
-                        self.state().waiting.clear();
-                        return;
+                    if wire::write_all(&mut to, &part, patience).is_err() {
+                        self.break_off();
                     }
+                    state = self.state();
                 }
-                Some(due) => drop(self.changed.wait_timeout(state, due - now).unwrap_or_else(PoisonError::into_inner)),
-                None if state.closed => return,
-                None => drop(self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// What was sent.
+    #[derive(Clone, Default)]
+    struct Sent(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sent {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn replies_overtake_one_another_and_parts_of_one_stay_together() {
+        let (pacer, sent) = (Pacer::default(), Sent::default());
+        let at = |ms| Instant::now() + Duration::from_millis(ms);
+        assert!(pacer.put(at(60), b"last".to_vec(), false));
+        assert!(pacer.put(at(20), b"long ".to_vec(), true));
+        // A part cannot be sent before the one in front of it.
+        assert!(pacer.put(at(0), b"reply ".to_vec(), true));
+        assert!(pacer.put(at(40), b"ends ".to_vec(), false));
+        assert!(pacer.put(at(0), b"first ".to_vec(), false));
+        assert!(pacer.put(at(30), b"between ".to_vec(), false));
+        pacer.close();
+        pacer.run(sent.clone(), Duration::ZERO);
+        assert_eq!(String::from_utf8(sent.0.lock().unwrap().clone()).unwrap(), "first long reply ends between last");
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_ends_when_it_is_broken_off() {
+        let pacer = Pacer::default();
+        let never = Instant::now() + Duration::from_secs(3600);
+        let put = |more| pacer.put(never, vec![0; 1 << 20], more);
+        std::thread::scope(|scope| {
+            let putting = scope.spawn(|| (0..200).take_while(|number| put(number % 8 != 7)).count());
+            let sending = scope.spawn(|| pacer.run(Sent::default(), Duration::ZERO));
+            while pacer.state().bytes < BYTES_IN_FLIGHT {
+                std::thread::yield_now();
+            }
+            assert!(pacer.state().bytes <= BYTES_IN_FLIGHT + (8 << 20));
+            pacer.break_off();
+            assert!(putting.join().unwrap() < 20);
+            sending.join().unwrap();
+        });
+        assert!(!put(false));
     }
 }

@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::client::{Ended, serve_client};
 use crate::export::Export;
@@ -27,11 +30,22 @@ impl fmt::Display for Endpoint {
     /// As an NBD URI.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
+            Self::Unix(path) => {
+                write!(f, "nbd+unix:///?socket=")?;
+                path.as_os_str().as_bytes().iter().try_for_each(|&byte| match byte {
+                    b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                        write!(f, "{}", char::from(byte))
+                    }
+                    _ => write!(f, "%{byte:02X}"),
+                })
+            }
             Self::Tcp(address, port) => write!(f, "nbd://{}", SocketAddr::new(*address, *port)),
         }
     }
 }
+
+/// Bytes of the stack of a client's thread.
+const STACK: usize = 256 << 10;
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +68,52 @@ impl Default for ServerOptions {
 
 /// How often what waits looks whether the server is to end.
 const GLANCE: Duration = Duration::from_millis(50);
+/// How long clients have to end what they are in the middle of when the server is told to end; then they are cut off.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a call that sends may block before its client's patience is looked at.
+const SENDING: Duration = Duration::from_millis(500);
+
+/// The clients that are connected, each with how to cut it off.
+#[derive(Default)]
+struct Connected {
+    cuts: Mutex<(u64, Vec<(u64, Cut)>)>,
+}
+
+type Cut = Box<dyn Fn() + Send>;
+
+/// A client's place among the connected, until it is dropped.
+struct Place<'a>(&'a Connected, u64);
+
+impl Connected {
+    fn count(&self) -> usize {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner).1.len()
+    }
+
+    fn enter(&self, cut: Cut) -> Place<'_> {
+        let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = cuts.0;
+        cuts.0 += 1;
+        cuts.1.push((number, cut));
+        Place(self, number)
+    }
+
+    /// Waits for them to end, and cuts those off that do not.
+    fn end(&self) {
+        let began = Instant::now();
+        while self.count() > 0 && began.elapsed() < GRACE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        cuts.1.iter().for_each(|(_, cut)| cut());
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut cuts = self.0.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        cuts.1.retain(|(number, _)| *number != self.1);
+    }
+}
 
 enum Listener {
     Unix(UnixListener, PathBuf),
@@ -96,45 +156,65 @@ impl Server {
         })
     }
 
-    /// Serves until `stop`, or with [`ServerOptions::once`] until the last client went. `told` hears how each client ended.
-    /// Flushes at the end; its error is the result.
+    /// Serves until `stop`, or with [`ServerOptions::once`] until the last client went. `told` hears how each client ended. Clients that are in the middle of something when it is to stop
+    /// have two seconds. Flushes at the end; its error is the result.
     pub fn run(
         &self,
         export: &Export,
         stop: &AtomicBool,
         told: &(dyn Fn(&Ended) + Sync),
     ) -> Result<(), nandkit_block::BlockError> {
-        let clients = AtomicUsize::new(0);
+        let connected = Connected::default();
         let mut served = false;
         std::thread::scope(|scope| {
             while !stop.load(Ordering::Relaxed) {
                 let socket = match self.accept() {
                     Ok(socket) => socket,
                     Err(_) => {
-                        if self.options.once && served && clients.load(Ordering::Acquire) == 0 {
+                        if self.options.once && served && connected.count() == 0 {
                             break;
                         }
                         std::thread::sleep(GLANCE);
                         continue;
                     }
                 };
-                if clients.load(Ordering::Acquire) >= self.options.clients_max {
+                if connected.count() >= self.options.clients_max {
+                    told(&Ended::TurnedAway);
                     continue;
                 }
-                clients.fetch_add(1, Ordering::AcqRel);
                 served = true;
-                let clients = &clients;
+                let Ok((pacer, cut)) = self.prepare(&socket) else { continue };
+                let place = connected.enter(cut);
                 let work = move || {
-                    told(&self.serve(socket, export, stop));
-                    clients.fetch_sub(1, Ordering::AcqRel);
+                    let ended = catch_unwind(AssertUnwindSafe(|| self.serve(socket, pacer.as_deref(), export, stop)));
+                    told(&ended.unwrap_or_else(|_| {
+                        export.break_off();
+                        Ended::Dropped("a request ended in a bug of this program; nothing more is done".to_string())
+                    }));
+                    drop(place);
                 };
-                if std::thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, work).is_err() {
-                    // No thread for it: the socket went with the closure, and the client is turned away.
-                    clients.fetch_sub(1, Ordering::AcqRel);
+                // Where there is no thread for it, the socket goes with the closure: the client is turned away.
+                if std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
+                    told(&Ended::TurnedAway);
                 }
             }
+            connected.end();
         });
         export.flush().map(|_| ())
+    }
+
+    /// What paces a client's replies, if anything does, and how the client is cut off.
+    fn prepare(&self, socket: &Socket) -> io::Result<(Option<Arc<Pacer>>, Cut)> {
+        let pacer = (self.options.latency == Latency::Real).then(|| Arc::new(Pacer::default()));
+        let (other, paced) = (socket.another()?, pacer.clone());
+        let cut = Box::new(move || {
+            if let Some(pacer) = &paced {
+                pacer.break_off();
+            }
+            // That it cannot be shut means that it is shut already.
+            let _ = other.shutdown();
+        });
+        Ok((pacer, cut))
     }
 
     fn accept(&self) -> io::Result<Socket> {
@@ -151,25 +231,40 @@ impl Server {
                 Socket::Tcp(socket)
             }
         };
-        socket.set_timeouts(self.options.patience)?;
+        socket.set_timeouts()?;
         Ok(socket)
     }
 
-    fn serve(&self, socket: Socket, export: &Export, stop: &AtomicBool) -> Ended {
-        let stopped = || stop.load(Ordering::Relaxed);
-        if self.options.latency == Latency::None {
-            return serve_client(&mut Wire::new(socket, self.options.patience), export, None, &stopped);
-        }
-        let Ok(replies) = socket.another() else {
+    fn serve(&self, socket: Socket, pacer: Option<&Pacer>, export: &Export, stop: &AtomicBool) -> Ended {
+        let (stopped, patience) = (|| stop.load(Ordering::Relaxed), self.options.patience);
+        let Some(pacer) = pacer else {
+            return serve_client(&mut Wire::new(socket, patience), export, None, &stopped);
+        };
+        let Ok(mut replies) = socket.another() else {
             return Ended::Dropped("the socket cannot be shared".to_string());
         };
-        let pacer = Pacer::default();
         std::thread::scope(|scope| {
-            scope.spawn(|| pacer.run(replies));
-            let ended = serve_client(&mut Wire::new(socket, self.options.patience), export, Some(&pacer), &stopped);
-            pacer.close();
-            ended
+            let send = || {
+                pacer.run(&mut replies, patience);
+                // Whoever takes no replies has nothing more to ask, either.
+                let _ = replies.shutdown();
+            };
+            if std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, send).is_err() {
+                return Ended::TurnedAway;
+            }
+            // Also where a request ends in a panic: the other thread waits for it.
+            let _closed = Closed(pacer);
+            serve_client(&mut Wire::new(socket, patience), export, Some(pacer), &stopped)
         })
+    }
+}
+
+/// Closes the pacer when it goes.
+struct Closed<'a>(&'a Pacer);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -197,12 +292,20 @@ enum Socket {
 }
 
 impl Socket {
-    /// Reads give up from time to time, so that the server can end; writes when the client takes nothing for too long.
-    fn set_timeouts(&self, patience: Duration) -> io::Result<()> {
-        let (read, write) = (Some(Duration::from_millis(200)), Some(patience));
+    /// Both give up from time to time, so that the client's patience is looked at.
+    fn set_timeouts(&self) -> io::Result<()> {
+        let (read, write) = (Some(Duration::from_millis(200)), Some(SENDING));
         match self {
             Self::Unix(socket) => socket.set_read_timeout(read).and_then(|()| socket.set_write_timeout(write)),
             Self::Tcp(socket) => socket.set_read_timeout(read).and_then(|()| socket.set_write_timeout(write)),
+        }
+    }
+
+    /// Ends both directions, for all who share it.
+    fn shutdown(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(socket) => socket.shutdown(Shutdown::Both),
+            Self::Tcp(socket) => socket.shutdown(Shutdown::Both),
         }
     }
 

@@ -10,6 +10,8 @@ impl<T: Read + Write + Send> Transport for T {}
 
 const INPUT_BYTES: usize = 256 << 10;
 const OUTPUT_BYTES: usize = 256 << 10;
+/// Bytes a second that a client must manage, beyond its patience: whoever sends a byte now and then is slower.
+const SLOWEST_RATE: u64 = 64 << 10;
 
 /// A connection with buffers.
 pub struct Wire<T> {
@@ -20,6 +22,10 @@ pub struct Wire<T> {
     output: Vec<u8>,
     /// How long a client may leave something half sent, or half taken.
     patience: Duration,
+    /// How long the message at hand may take.
+    deadline: Deadline,
+    /// Until when all of the handshake must be over.
+    all_until: Option<Instant>,
     /// Nothing is sent before it is taken.
     held: bool,
 }
@@ -35,6 +41,45 @@ pub enum Waited {
     Stopped,
 }
 
+/// When something that was begun must be through; noted when it is first waited for, so that what needs no waiting asks for no time.
+#[derive(Debug)]
+struct Deadline {
+    allowed: Duration,
+    until: Option<Instant>,
+}
+
+impl Deadline {
+    fn of(patience: Duration, bytes: u64) -> Self {
+        let line = Duration::from_millis(bytes.saturating_mul(1000) / SLOWEST_RATE);
+        Self { allowed: patience.saturating_add(line), until: None }
+    }
+
+    fn check(&mut self) -> io::Result<()> {
+        let (now, allowed) = (Instant::now(), self.allowed);
+        if now < *self.until.get_or_insert_with(|| now.checked_add(allowed).unwrap_or(now)) {
+            return Ok(());
+        }
+        Err(io::Error::new(ErrorKind::TimedOut, "the client left something half sent or half taken"))
+    }
+}
+
+/// Sends all of it to a client that must take it within its patience, and the time that a slow line needs.
+pub fn write_all(to: &mut impl Write, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
+    let mut deadline = Deadline::of(patience, bytes.len() as u64);
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted || is_pause(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if !bytes.is_empty() {
+            deadline.check()?;
+        }
+    }
+    Ok(())
+}
+
 fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
@@ -43,7 +88,24 @@ impl<T: Transport> Wire<T> {
     /// A connection whose client has `patience` for each half-finished thing.
     pub fn new(transport: T, patience: Duration) -> Self {
         let input = vec![0; INPUT_BYTES];
-        Self { transport, input, start: 0, end: 0, output: Vec::with_capacity(4096), patience, held: false }
+        let output = Vec::with_capacity(4096);
+        let deadline = Deadline::of(patience, 0);
+        Self { transport, input, start: 0, end: 0, output, patience, deadline, all_until: None, held: false }
+    }
+
+    /// A message of so many bytes begins: all of it must be here within the client's patience, and the time that a slow line takes for it.
+    pub fn begin(&mut self, bytes: u64) {
+        self.deadline = Deadline::of(self.patience, bytes);
+    }
+
+    /// Whatever comes and goes must be through within this time, until [`Wire::end_limit`].
+    pub fn limit(&mut self, within: Duration) {
+        self.all_until = Instant::now().checked_add(within);
+    }
+
+    /// From now on each message has its own time again.
+    pub fn end_limit(&mut self) {
+        self.all_until = None;
     }
 
     /// How many bytes are here already.
@@ -87,27 +149,26 @@ impl<T: Transport> Wire<T> {
         let (first, mut rest) = into.split_at_mut(count);
         first.copy_from_slice(here.get(..count).unwrap_or_default());
         self.start += count;
-        let mut since = None;
         while !rest.is_empty() {
             match self.transport.read(rest) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    rest = rest.get_mut(count..).unwrap_or_default();
-                    since = None;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if is_pause(&error) => self.still_patient(&mut since)?,
+                Ok(count) => rest = rest.get_mut(count..).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::Interrupted || is_pause(&error) => {}
                 Err(error) => return Err(error),
+            }
+            if !rest.is_empty() {
+                self.still_patient()?;
             }
         }
         Ok(())
     }
 
-    fn still_patient(&self, since: &mut Option<Instant>) -> io::Result<()> {
-        if since.get_or_insert_with(Instant::now).elapsed() < self.patience {
-            return Ok(());
+    /// Called where a message is not through yet.
+    fn still_patient(&mut self) -> io::Result<()> {
+        if self.all_until.is_some_and(|until| Instant::now() >= until) {
+            return Err(io::Error::new(ErrorKind::TimedOut, "the handshake takes too long"));
         }
-        Err(io::Error::new(ErrorKind::TimedOut, "the client left something half sent or half taken"))
+        self.deadline.check()
     }
 
     /// Reads `N` bytes.
@@ -162,20 +223,49 @@ impl<T: Transport> Wire<T> {
         result
     }
 
-    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let mut since = None;
-        while !bytes.is_empty() {
-            match self.transport.write(bytes) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    bytes = bytes.get(count..).unwrap_or_default();
-                    since = None;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if is_pause(&error) => self.still_patient(&mut since)?,
-                Err(error) => return Err(error),
-            }
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_all(&mut self.transport, bytes, self.patience)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A byte every few milliseconds, and takes as many.
+    struct Dripping;
+
+    impl Read for Dripping {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(5));
+            Ok(into.len().min(1))
         }
-        Ok(())
+    }
+
+    impl Write for Dripping {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(5));
+            Ok(bytes.len().min(1))
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_byte_now_and_then_is_not_enough() {
+        let mut wire = Wire::new(Dripping, Duration::from_millis(50));
+        wire.begin(4096);
+        assert_eq!(wire.read(&mut [0; 4096]).unwrap_err().kind(), ErrorKind::TimedOut);
+        wire.begin(1 << 20);
+        wire.limit(Duration::from_millis(50));
+        assert!(wire.skip(1 << 20).unwrap_err().to_string().contains("handshake"));
+        wire.end_limit();
+        wire.push(&[1; 4096]).unwrap();
+        assert_eq!(wire.send().unwrap_err().kind(), ErrorKind::TimedOut);
+        // What needs little more than it is allowed is not cut short.
+        wire.begin(3);
+        wire.read(&mut [0; 3]).unwrap();
     }
 }
