@@ -44,7 +44,7 @@ const EXPORTS: [Export; 2] = [
 ];
 
 /// Words of fsck.f2fs about a volume that is not whole: its exit status does not say.
-const F2FS_TROUBLE: &str = "\\[Fail\\]|ASSERT|\\[FIX\\]|corrupted";
+const F2FS_TROUBLE: &str = "\\[Fail\\]|\\[FIX\\]|ASSERT";
 
 /// A running server, with the chip that it keeps.
 struct Server {
