@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use crate::process;
 
 /// A tool and the Debian package that holds it.
+#[derive(Clone, Copy, Debug)]
 pub struct Judge {
     /// The program's name.
     pub tool: &'static str,

@@ -1,11 +1,13 @@
-//! The project's own tasks: `cargo xtask test`, `tidy`, `soak`, `bench`, `fuzz`, `kernel`.
+//! The project's own tasks: `cargo xtask test`, `tidy`, `soak`, `bench`, `fuzz`, `kernel`, `programs`, `door-speed`.
 
 mod bench;
+mod door_speed;
 mod fuzz;
 mod judges;
 mod kernel;
 mod options;
 mod process;
+mod programs;
 mod soak;
 mod test;
 mod tidy;
@@ -23,7 +25,9 @@ The project's own tasks.
   cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast (translation layers) or fat; --replay STRING repeats a failure
   cargo xtask bench [--filter NAME]                      the criterion benches, and their table for docs/guide/speed.md
   cargo xtask fuzz [TARGET] [--seconds N]                the fuzz targets, through cargo-fuzz
-  cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, run, test, wear
+  cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, run, test, cuts, serve, wear
+  cargo xtask programs [NAME ...] [--stack NAME]         fsx, pjdfstest, dbench, postmark, stress-ng on mounted stacks
+  cargo xtask door-speed nbd|idle                        NBD beside nbdkit under fio; what an idle mount takes
 
 Exit status: 0 done, 1 a check failed, 2 a command line that cannot be understood.
 ";
@@ -56,6 +60,8 @@ fn run(arguments: &[String]) -> Result<bool> {
         "bench" => bench::run(rest),
         "fuzz" => fuzz::run(rest),
         "kernel" => kernel::run(rest),
+        "door-speed" => door_speed::run(rest),
+        "programs" => programs::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::path::Path;
 
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use rustix::fs::{FallocateFlags, SeekFrom};
 
 use crate::check::{check_geometry, check_range, check_writable, sectors_of};
 use crate::medium::{Access, Medium, corrupt, create_locked, io_error, open_locked};
-use crate::{BlockDevice, BlockGeometry, Operation, Result, Trim};
+use crate::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim};
 
 /// Bytes that are moved at once where a request is made in pieces.
 const PIECE: usize = 256 << 10;
@@ -102,6 +103,23 @@ impl BlockDevice for FileDevice {
         Ok(Done::immediately(context))
     }
 
+    /// As the host's file system tells holes (lseek(2)); where it tells none, everything holds.
+    fn extent(&self, at: Lba, most: u64) -> Extent {
+        let (start, end) = (self.offset(at), self.offset(Lba(at.0.saturating_add(most))));
+        let unit = u64::from(self.geometry.sector_size);
+        let data = match rustix::fs::seek(&self.file, SeekFrom::Data(start)) {
+            Ok(data) => data / unit * unit,
+            // Nothing but a hole up to the end.
+            Err(rustix::io::Errno::NXIO) => end,
+            Err(_) => return Extent { sectors: most, holds: true },
+        };
+        if data > start {
+            return Extent { sectors: (data.min(end) - start) / unit, holds: false };
+        }
+        let hole = rustix::fs::seek(&self.file, SeekFrom::Hole(start)).unwrap_or(end).next_multiple_of(unit);
+        Extent { sectors: ((hole.min(end).saturating_sub(start)) / unit).max(1), holds: true }
+    }
+
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         match self.access {
             Access::ReadWrite => Some(self),
@@ -114,6 +132,12 @@ impl Trim for FileDevice {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         sectors_of(&self.geometry, Operation::Trim, at, sectors)?;
         let (offset, length) = (self.offset(at), self.offset(Lba(sectors)));
+        // A hole where the host can make one: that costs no more than telling it so.
+        if rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length)
+            .is_ok()
+        {
+            return Ok(Done::immediately(context));
+        }
         zero(&mut self.file, offset, length)
             .map_err(|error| io_error(Operation::Trim, at, "cannot write zeroes to the file", error))?;
         Ok(Done::immediately(context))

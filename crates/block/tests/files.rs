@@ -1,6 +1,6 @@
 //! Devices in files: locks, refusals, the state after reopening.
 
-use nandkit_block::{Access, BlockDevice, BlockGeometry, ErrorKind, FileDevice, JournalledFile};
+use nandkit_block::{Access, BlockDevice, BlockGeometry, ErrorKind, Extent, FileDevice, JournalledFile};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use tempfile::TempDir;
 
@@ -93,4 +93,27 @@ fn impossible_files_are_refused_in_words() {
     let fresh = directory.path().join("fresh");
     assert_eq!(FileDevice::create(&fresh, impossible).unwrap_err().kind, ErrorKind::OutOfRange);
     assert!(!fresh.exists(), "nothing half-made is left");
+}
+
+#[test]
+fn a_file_tells_its_holes_and_a_trim_makes_one() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("sparse.img");
+    let geometry = BlockGeometry { sector_size: 512, sectors: 8192, preferred_size: 4096, recycling_size: 0 };
+    let mut device = FileDevice::create(&path, geometry).unwrap();
+    assert_eq!(device.extent(Lba(3), 100), Extent { sectors: 100, holds: false });
+    let context = Context::default();
+    device.write(&context, Lba(1024), Payload::Bytes(&[7; 128 << 10])).unwrap();
+    device.flush(&context).unwrap();
+    assert_eq!(device.extent(Lba(0), 8192), Extent { sectors: 1024, holds: false });
+    assert_eq!(device.extent(Lba(1024), 8192 - 1024), Extent { sectors: 256, holds: true });
+    assert_eq!(device.extent(Lba(1280), 10), Extent { sectors: 10, holds: false });
+    // What does not begin with a block of the host's file system is zero all the same.
+    device.trim().unwrap().trim(&context, Lba(1025), 254).unwrap();
+    let mut found = vec![1; 128 << 10];
+    device.read(&context, Lba(1024), ReadInto::Bytes(&mut found)).unwrap();
+    assert!(found[..512].iter().all(|&byte| byte == 7) && found[255 * 512..].iter().all(|&byte| byte == 7));
+    assert!(found[512..255 * 512].iter().all(|&byte| byte == 0));
+    let hole = (1024..1280).find(|&at| !device.extent(Lba(at), 1280 - at).holds);
+    assert!(hole.is_some(), "a file system that knows holes makes one");
 }

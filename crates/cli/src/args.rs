@@ -162,12 +162,16 @@ const COMPARE_EXAMPLES: &str = "Examples:
   nandkit compare --workload tree:/usr/share/doc
   nandkit compare --fs none --workload trace:disk.csv
   nandkit compare --device-file card.nand --ftl fast --workload phone     one run on a chip that lives in card.nand
-  nandkit compare --csv > figures.csv";
+  nandkit compare --csv > figures.csv
+  nandkit compare one.json other.json                                     records of exec --json and run --out side by side";
 
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArguments {
+    /// Compare these records instead of running anything: files of `exec --json` and of `run --out`, a record on each line; - for standard input.
+    #[arg(value_name = "RECORDS", conflicts_with_all = ["fs", "ftl", "policy", "log_blocks", "device", "device_file", "workloads", "seeds", "no_verify", "jobs", "out"])]
+    pub records: Vec<PathBuf>,
     /// File systems: fat, jffs2, model, or none for workloads on blocks.
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,

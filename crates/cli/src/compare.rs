@@ -1,13 +1,17 @@
 //! `nandkit compare`: the main job.
 
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
 use nandkit_lab::{Experiment, RunSpec};
-use nandkit_record::{csv, legend};
+use nandkit_record::{RunRecord, csv, legend, read_lines};
 use nandkit_report::{comparison, verdicts, words};
 use nandkit_stack::FsSpec;
 use nandkit_workload::{SpecError, Value, WorkloadSpec};
 use serde_json::json;
 
-use crate::args::CompareArguments;
+use crate::args::{CompareArguments, Format};
 use crate::failure::Failure;
 use crate::run::to_json;
 use crate::{output, session, stacks};
@@ -18,8 +22,32 @@ const DEFAULT_WORKLOADS: [&str; 5] = ["postmark-small", "postmark-large", "fax",
 
 const DEFAULT_SEEDS: u64 = 2;
 
-/// Compares stacks on workloads.
+/// Compares stacks on workloads, or records that are there.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
+    let records = if arguments.records.is_empty() { measure(arguments)? } else { read(&arguments.records)? };
+    show(&records, &arguments.format)
+}
+
+/// The records of these files.
+fn read(files: &[PathBuf]) -> Result<Vec<RunRecord>, Failure> {
+    let mut records = Vec::new();
+    for file in files {
+        let wrong = |error: String| Failure::Input(format!("{}: {error}", file.display()));
+        let found = if file.as_os_str() == "-" {
+            read_lines(std::io::stdin().lock())
+        } else {
+            read_lines(BufReader::new(File::open(file).map_err(|error| wrong(error.to_string()))?))
+        };
+        let found = found.map_err(|error| wrong(error.to_string()))?;
+        if found.is_empty() {
+            return Err(wrong("no record in it; expected lines of exec --json or run --out".to_owned()));
+        }
+        records.extend(found);
+    }
+    Ok(records)
+}
+
+fn measure(arguments: &CompareArguments) -> Result<Vec<RunRecord>, Failure> {
     let stacks = stacks::stacks(arguments)?;
     let names: Vec<&str> = match arguments.workloads.as_slice() {
         [] => DEFAULT_WORKLOADS.to_vec(),
@@ -38,14 +66,17 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let verify = !arguments.no_verify;
     let runs: Vec<RunSpec> = runs.runs().iter().map(|run| RunSpec { verify, ..run.clone() }).collect();
     runs.iter().try_for_each(RunSpec::check)?;
-    let records = session::run(&Experiment::new("", runs)?, &arguments.running)?;
-    if arguments.format.csv {
-        return output::text(&csv(&records));
+    session::run(&Experiment::new("", runs)?, &arguments.running)
+}
+
+fn show(records: &[RunRecord], format: &Format) -> Result<(), Failure> {
+    if format.csv {
+        return output::text(&csv(records));
     }
-    if !arguments.format.json {
-        return output::text(&comparison(&records, output::style()));
+    if !format.json {
+        return output::text(&comparison(records, output::style()));
     }
-    let verdicts = verdicts(&records);
+    let verdicts = verdicts(records);
     let list: Vec<_> = verdicts
         .iter()
         .map(|verdict| {
@@ -62,7 +93,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     output::json(&json!({
         "verdicts": list,
         "words": words(&verdicts),
-        "records": to_json(&records)?,
+        "records": to_json(records)?,
         "metrics": legend(),
     }))
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nandkit_fuse::{CommitLimit, Options, Owner, Session, Timing, Unmounter, Volume, check_device, check_mount_point};
-use nandkit_stack::image::{ChangeOptions, ImageInPlace, OpenImage};
+use nandkit_stack::image::{ChangeOptions, ImageInPlace, OpenImage, OpenOptions};
 use nandkit_vfs::{Changes, FileSystem};
 
 use crate::args::MountArguments;
@@ -21,6 +21,8 @@ const IN_BACKGROUND: &str = "NANDKIT_IN_BACKGROUND";
 const COMMIT: CommitLimit = CommitLimit { bytes: 32 << 20, every: Duration::from_secs(5) };
 /// Reads go in parallel in images that are not changed.
 const THREADS: usize = 4;
+/// Bytes of the image's file in this process's memory.
+const RESIDENT: u64 = 16 << 20;
 
 /// What is mounted.
 enum Mounted {
@@ -151,6 +153,11 @@ fn unmount_on_signal(unmounter: Arc<OnceLock<Unmounter>>) {
     });
 }
 
+/// As the image is opened: a mount may last for days, and what it read of the image's file then stays with the kernel, not with this process.
+fn for_long(arguments: &MountArguments) -> OpenOptions {
+    OpenOptions { resident_max: Some(RESIDENT), ..arguments.image.options() }
+}
+
 /// The image and how it is served.
 fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     let owner = (arguments.uid.is_some() || arguments.gid.is_some())
@@ -158,13 +165,12 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     let writing = arguments.rw || arguments.image.overlay.is_some();
     let options = Options { read_only: !writing, owner, ..Options::default() };
     if !writing {
-        let image = images::open(&arguments.image)?;
+        let image = images::open_as(&arguments.image, &for_long(arguments))?;
         return Ok((Mounted::Reading(Box::new(image)), Options { threads: THREADS, ..options }));
     }
     let how = ChangeOptions { compression: arguments.compress.clone(), now: images::now()?, for_good: true };
     let path = &arguments.image.image;
-    let image =
-        ImageInPlace::open(path, &arguments.image.options(), &how).map_err(|error| Failure::Input(error.detail))?;
+    let image = ImageInPlace::open(path, &for_long(arguments), &how).map_err(|error| Failure::Input(error.detail))?;
     for note in &image.notes {
         output::message(&format!("{}: {note}", path.display()));
     }

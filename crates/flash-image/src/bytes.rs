@@ -1,12 +1,14 @@
 //! The bytes of an image, wherever they are.
 
-use memmap2::{Mmap, MmapMut};
+use memmap2::MmapMut;
+
+use crate::resident::Mapped;
 
 /// Bytes of a file or of memory.
 #[derive(Debug)]
 pub(crate) enum Bytes {
     Owned(Vec<u8>),
-    Mapped(Mmap),
+    Mapped(Mapped),
     /// Mapped, with changes of our own: a journal laid over a file that is only read.
     Private(MmapMut),
 }
@@ -33,6 +35,9 @@ impl Bytes {
     /// The bytes from `offset` on that are there, at most `length`.
     #[inline]
     pub fn held(&self, offset: u64, end: u64, length: usize) -> &[u8] {
+        if let Self::Mapped(mapped) = self {
+            mapped.note(length);
+        }
         let bytes = self.as_slice();
         let limit = usize::try_from(end).unwrap_or(usize::MAX).min(bytes.len());
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(limit);

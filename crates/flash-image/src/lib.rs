@@ -31,6 +31,7 @@ mod mmap;
 mod overlay;
 mod overlay_end;
 pub mod regions;
+mod resident;
 mod store;
 pub mod text;
 

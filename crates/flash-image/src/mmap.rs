@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 
-use memmap2::{Mmap, MmapMut, MmapOptions};
+use memmap2::{Mmap, MmapMut, MmapOptions, UncheckedAdvice};
 
 /// Maps a whole file for reading. Empty files cannot be mapped.
 ///
@@ -22,4 +22,11 @@ pub fn map(file: &File) -> io::Result<Mmap> {
 pub fn map_private(file: &File) -> io::Result<MmapMut> {
     // SAFETY: see above.
     unsafe { MmapOptions::new().map_copy(file) }
+}
+
+/// Gives the pages of a file that is mapped for reading back to the kernel; it may keep them all the same.
+pub fn give_back(map: &Mmap) {
+    // SAFETY: the pages are those of a file, shared and never written through this map: whoever reads them again, also through a borrow that lives now, gets the file's bytes once more. That the kernel
+    // refuses harms nothing.
+    let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
 }

@@ -15,6 +15,7 @@ use crate::journal::{self, Journal};
 use crate::journal_file::JournalFile;
 use crate::mmap;
 use crate::overlay::Overlay;
+use crate::resident::Mapped;
 
 /// How often a file may be replaced between its opening and its lock.
 const REPLACED_MAX: u32 = 16;
@@ -26,13 +27,14 @@ pub(crate) struct Store {
     oob: Option<File>,
     journal: JournalFile,
     copy: bool,
+    resident_max: Option<u64>,
 }
 
 /// Opens an image, and completes or forgets a sync that a crash interrupted.
 pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<Image> {
     let (image, journal) = open_with_journal(path, options.access)?;
     let oob = options.oob_file.as_deref().map(|path| open_locked(path, options.access)).transpose()?;
-    let mut store = Store { image, oob, journal, copy: options.copy };
+    let mut store = Store { image, oob, journal, copy: options.copy, resident_max: options.resident_max };
     let failed = |error| ImageError::io("read", path, error);
     if store.image.len().map_err(failed)? == 0 {
         let detail = format!("{} is empty, expected a flash dump of at least a byte", path.display());
@@ -173,7 +175,10 @@ impl Store {
                 Medium::read_at(file, 0, &mut bytes)?;
                 return Ok(Bytes::Owned(bytes));
             }
-            if private { mmap::map_private(file).map(Bytes::Private) } else { mmap::map(file).map(Bytes::Mapped) }
+            if private {
+                return mmap::map_private(file).map(Bytes::Private);
+            }
+            Ok(Bytes::Mapped(Mapped::new(mmap::map(file)?, self.resident_max)))
         };
         Ok((load(&self.image)?, self.oob.as_ref().map(load).transpose()?))
     }

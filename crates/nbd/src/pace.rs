@@ -64,7 +64,8 @@ impl State {
         match self.open {
             // The rest of a reply waits for its own parts only: others cannot go once this one has begun.
             Some(open) => {
-                let parts = self.replies.get(&open).map_or(0, |reply| reply.parts.iter().map(|part| part.1.len()).sum());
+                let parts =
+                    self.replies.get(&open).map_or(0, |reply| reply.parts.iter().map(|part| part.1.len()).sum());
                 parts >= BYTES_IN_FLIGHT
             }
             None => self.replies.len() >= IN_FLIGHT || self.bytes >= BYTES_IN_FLIGHT,

@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use crate::options::{Options, Unusable};
 use build::Kernel;
 use guest::Guest;
+pub use ours::Nandkit;
 
 const COMMANDS: &str = "build, boot, run, test, cuts, serve, wear, compare-wear";
 

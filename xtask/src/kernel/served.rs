@@ -82,6 +82,14 @@ impl Server {
     }
 }
 
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already unless something failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// One run.
 struct Trial {
     kernel: Kernel,

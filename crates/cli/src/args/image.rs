@@ -99,6 +99,7 @@ impl ImageArguments {
             byte_order: self.endian.map(Endian::order),
             no_summaries: self.no_summary,
             overlay: self.overlay.clone(),
+            resident_max: None,
         }
     }
 }

@@ -17,7 +17,7 @@ mod time;
 use std::collections::BTreeMap;
 
 use nandkit_stack::StackError;
-use nandkit_stack::image::{self, Finding, ORPHAN, OpenImage};
+use nandkit_stack::image::{self, Finding, ORPHAN, OpenImage, OpenOptions};
 use nandkit_tree::{TreeError, show};
 use nandkit_vfs::InodeNumber;
 use nandkit_vfs::path::PathBudget;
@@ -52,7 +52,12 @@ fn tree_input(error: TreeError) -> Failure {
 
 /// Opens the image, and says what people should know about how.
 pub fn open(arguments: &ImageArguments) -> Result<OpenImage, Failure> {
-    let image = image::open(&arguments.image, &arguments.options()).map_err(input)?;
+    open_as(arguments, &arguments.options())
+}
+
+/// The same, as [`ImageArguments::options`] say it or a little otherwise.
+pub fn open_as(arguments: &ImageArguments, options: &OpenOptions) -> Result<OpenImage, Failure> {
+    let image = image::open(&arguments.image, options).map_err(input)?;
     for note in &image.notes {
         output::message(&format!("{}: {note}", arguments.image.display()));
     }

@@ -56,7 +56,9 @@ impl ImageInPlace {
         let failed = |error: ImageError| wrong(path, error);
         let overlay = options.overlay.clone();
         let in_place = overlay.is_none();
-        let image = Image::open(path, &DumpOptions { access: Access::ReadWrite, overlay, ..DumpOptions::default() });
+        let resident_max = options.resident_max;
+        let how_opened = DumpOptions { overlay, resident_max, ..DumpOptions::read_write() };
+        let image = Image::open(path, &how_opened);
         let image = image.map_err(failed)?;
         if in_place {
             image.check_journal().map_err(failed)?;

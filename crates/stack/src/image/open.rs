@@ -233,7 +233,8 @@ pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<Str
     if beginning.is_empty() {
         return Err(wrong(path, "the file begins with \"\", it is empty; expected an image"));
     }
-    let how = DumpOptions { overlay: options.overlay.clone(), ..DumpOptions::read_only() };
+    let (overlay, resident_max) = (options.overlay.clone(), options.resident_max);
+    let how = DumpOptions { overlay, resident_max, ..DumpOptions::read_only() };
     let image = Image::open(path, &how).map_err(|error| wrong(path, error))?;
     if !text::is_text_dump(image.bytes()) {
         return Ok((image, Vec::new()));

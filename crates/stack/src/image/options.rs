@@ -25,6 +25,8 @@ pub struct OpenOptions {
     pub no_summaries: bool,
     /// A file with changes that are laid over the image.
     pub overlay: Option<PathBuf>,
+    /// So many bytes of the image's file stay in this process's memory at the most: for who has an image open for long. Without it, as many as were read.
+    pub resident_max: Option<u64>,
 }
 
 impl OpenOptions {
