@@ -71,7 +71,10 @@ pub struct Options {
     pub commit: Option<CommitLimit>,
     /// Who hears of requests.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Threads that answer requests; 0 stands for one.
+    /// Threads that answer requests; 0 stands for one. With several, reads go in parallel (not with [`Timing::Arrivals`]), and changes one at a time.
+    ///
+    /// Answers may then overtake each other. The kernel drops attributes that were asked for before a change and arrive after it (`attr_version`, fs/fuse/inode.c), holds a directory's
+    /// lock while a name in it is looked up or changed, and a page's while it is read. It forgets only what it was told in answers that it has.
     pub threads: usize,
 }
 
