@@ -116,7 +116,7 @@ pub enum Command {
   nandkit doctor
   nandkit doctor --clean")]
 pub struct DoctorArguments {
-    /// Unmount what nandkit mounted and whose process has gone.
+    /// Unmount what nandkit mounted and whose process has gone, and remove the directories on which a killed `exec` had mounted.
     #[arg(long)]
     pub clean: bool,
     /// Print JSON.

@@ -1,14 +1,15 @@
 //! `nandkit doctor`
 
+use std::io;
 use std::path::PathBuf;
 
-use nandkit_fuse::{DeadMount, check_device, dead_mounts};
+use nandkit_fuse::{DeadMount, Mounter, check_device, dead_mounts, find_fusermount, find_program};
 use nandkit_report::{Align, Table};
 use serde_json::json;
 
 use crate::args::DoctorArguments;
 use crate::failure::Failure;
-use crate::output;
+use crate::{leftover, output};
 
 /// A program of somebody else's.
 struct Tool {
@@ -19,8 +20,11 @@ struct Tool {
     purpose: &'static str,
 }
 
+/// What mounts for users other than root; it may have its older name, too.
+const FUSERMOUNT: &str = "fusermount3";
+
 const TOOLS: [Tool; 13] = [
-    Tool { name: "fusermount3", package: "fuse3", purpose: "mount and exec by users other than root" },
+    Tool { name: FUSERMOUNT, package: "fuse3", purpose: "mount and exec by users other than root" },
     Tool { name: "nbd-client", package: "nbd-client", purpose: "what is served as a block device of Linux" },
     Tool {
         name: "qemu-system-x86_64",
@@ -39,44 +43,84 @@ const TOOLS: [Tool; 13] = [
     Tool { name: "rsync", package: "rsync", purpose: "a judge of the tests" },
 ];
 
-/// Tells what this machine offers and what to install; with `--clean` removes mounts whose process has gone.
+/// What became of something that a killed process left.
+enum Fate {
+    /// It is there.
+    Left,
+    /// It is there no more.
+    Removed,
+    /// It cannot be removed.
+    Stuck(io::Error),
+}
+
+impl Fate {
+    fn of(removed: io::Result<()>) -> Self {
+        removed.map_or_else(Self::Stuck, |()| Self::Removed)
+    }
+
+    const fn told(&self) -> &'static str {
+        match self {
+            Self::Left => "nandkit doctor --clean removes it",
+            Self::Removed => "removed",
+            Self::Stuck(_) => "not removed",
+        }
+    }
+
+    const fn is_removed(&self) -> bool {
+        matches!(self, Self::Removed)
+    }
+}
+
+/// What there is on this machine.
+struct Found {
+    fuse: Result<Mounter, String>,
+    /// Mounts that nobody answers.
+    mounts: Vec<(DeadMount, Fate)>,
+    /// Directories on which `exec` mounted.
+    directories: Vec<(PathBuf, Fate)>,
+}
+
+/// Tells what this machine offers and what to install; with `--clean` removes what killed processes have left.
 pub fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
+    let fate = |remove: &dyn Fn() -> io::Result<()>| if arguments.clean { Fate::of(remove()) } else { Fate::Left };
     let fuse = check_device().map_err(|error| error.to_string());
-    let dead = dead_mounts();
-    let mut stuck = Vec::new();
-    if arguments.clean {
-        stuck.extend(dead.iter().filter_map(|mount| mount.clean().err().map(|error| (mount.clone(), error))));
-    }
+    let mounts = dead_mounts().into_iter().map(|mount| (mount.clone(), fate(&|| mount.clean()))).collect();
+    // A mount that was removed leaves its directory.
+    let directories = leftover::directories().into_iter();
+    let directories = directories.map(|path| (path.clone(), fate(&|| std::fs::remove_dir(&path)))).collect();
+    let found = Found { fuse, mounts, directories };
     if arguments.json {
-        output::json(&as_json(
-            &fuse,
-            &dead,
-            arguments.clean,
-            &stuck.iter().map(|(mount, _)| mount).collect::<Vec<_>>(),
-        ))?;
+        output::json(&as_json(&found))?;
     } else {
-        let stuck: Vec<&DeadMount> = stuck.iter().map(|(mount, _)| mount).collect();
-        output::text(&as_text(&fuse, &dead, arguments.clean, &stuck))?;
+        output::text(&as_text(&found))?;
     }
-    match stuck.first() {
+    for (mount, fate) in &found.mounts {
+        if let Fate::Stuck(error) = fate {
+            let expected = "expected root, or fusermount3 and the user who mounted it";
+            return Err(Failure::Check(format!("{} cannot be unmounted: {error}; {expected}", mount.point.display())));
+        }
+    }
+    match found
+        .directories
+        .iter()
+        .find_map(|(path, fate)| if let Fate::Stuck(error) = fate { Some((path, error)) } else { None })
+    {
         None => Ok(()),
-        Some((mount, error)) => Err(Failure::Check(format!(
-            "{} cannot be unmounted: {error}; expected root, or fusermount3 and the user who mounted it",
-            mount.point.display()
-        ))),
+        Some((path, error)) => Err(Failure::Check(format!("{} cannot be removed: {error}", path.display()))),
     }
 }
 
-/// Where a program is, in the search path and where those for root are.
+/// Where a program is that can be run, in the search path and where those for root are.
 fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+    if name == FUSERMOUNT {
+        return find_fusermount();
+    }
+    find_program(name, &["/usr/bin", "/bin", "/usr/sbin", "/sbin"])
 }
 
-fn as_text(fuse: &Result<(), String>, dead: &[DeadMount], cleaned: bool, stuck: &[&DeadMount]) -> String {
-    let mut text = match fuse {
-        Ok(()) => "mount, exec   possible: /dev/fuse is there\n".to_string(),
+fn as_text(there: &Found) -> String {
+    let mut text = match &there.fuse {
+        Ok(mounter) => format!("mount, exec   possible: /dev/fuse is there, and {mounter}\n"),
         Err(what) => format!("mount, exec   not possible: {what}\n"),
     };
     text.push_str("all others    possible, without root and without the programs below\n\n");
@@ -94,29 +138,31 @@ fn as_text(fuse: &Result<(), String>, dead: &[DeadMount], cleaned: bool, stuck: 
     if !packages.is_empty() {
         text.push_str(&format!("\nto install (Debian): apt-get install {}\n", packages.join(" ")));
     }
-    for mount in dead {
-        let done = match cleaned {
-            true if stuck.contains(&mount) => "not removed",
-            true => "removed",
-            false => "nandkit doctor --clean removes it",
-        };
+    for (mount, fate) in &there.mounts {
         let (point, process) = (mount.point.display(), mount.process);
-        text.push_str(&format!("\n{point}: a mount of process {process}, which has gone; {done}\n"));
+        text.push_str(&format!("\n{point}: a mount of process {process}, which has gone; {}\n", fate.told()));
+    }
+    for (path, fate) in &there.directories {
+        text.push_str(&format!("\n{}: an empty directory that exec has left; {}\n", path.display(), fate.told()));
     }
     text
 }
 
-fn as_json(fuse: &Result<(), String>, dead: &[DeadMount], cleaned: bool, stuck: &[&DeadMount]) -> serde_json::Value {
+fn as_json(there: &Found) -> serde_json::Value {
     let tools: Vec<_> = TOOLS
         .iter()
         .map(|tool| json!({"name": tool.name, "path": find(tool.name), "package": tool.package, "purpose": tool.purpose}))
         .collect();
-    let dead: Vec<_> = dead
-        .iter()
-        .map(|mount| {
-            let removed = cleaned && !stuck.contains(&mount);
-            json!({"point": mount.point, "process": mount.process, "removed": removed})
-        })
-        .collect();
-    json!({"fuse": fuse.is_ok(), "fuse_missing": fuse.as_ref().err(), "tools": tools, "dead_mounts": dead})
+    let mounts = there.mounts.iter();
+    let mounts = mounts
+        .map(|(mount, fate)| json!({"point": mount.point, "process": mount.process, "removed": fate.is_removed()}));
+    let directories = there.directories.iter();
+    let directories = directories.map(|(path, fate)| json!({"path": path, "removed": fate.is_removed()}));
+    json!({
+        "fuse": there.fuse.is_ok(),
+        "fuse_missing": there.fuse.as_ref().err(),
+        "tools": tools,
+        "dead_mounts": mounts.collect::<Vec<_>>(),
+        "left_directories": directories.collect::<Vec<_>>(),
+    })
 }

@@ -146,15 +146,24 @@ pub fn exec(arguments: &ExecArguments) -> Result<(), Failure> {
     let space = fs.volume().ok();
     // Dropped without its end, a chip in a file is as it was.
     let closed = if broken { None } else { below.close(Mounted::Files(fs)).err().map(|error| error.to_string()) };
+    let mut printed = Ok(());
     if arguments.json {
-        output::text(&format!("{}\n", record.to_line()))?;
+        printed = output::text(&format!("{}\n", record.to_line()));
     } else if ended.is_ok() {
         let passed = "what passed the kernel's cache";
         summary::lines(&record, passed, space.as_ref()).iter().for_each(|line| output::message(line));
         output::message("pages that programs map and what the kernel reads ahead arrive when it likes");
     }
     let recorded = recording.map_or(Ok(()), Recording::finish);
-    verdict(ended, trouble.or(closed)).and(recorded)
+    first_of([verdict(ended, trouble.or(closed)), recorded, printed])
+}
+
+/// The first failure, most important first; the others are told.
+fn first_of(results: [Result<(), Failure>; 3]) -> Result<(), Failure> {
+    let mut failures = results.into_iter().filter_map(Result::err);
+    let first = failures.next();
+    failures.for_each(|failure| failure.message().into_iter().for_each(output::message));
+    first.map_or(Ok(()), Err)
 }
 
 /// The command's own exit status, or why there is none.

@@ -12,6 +12,7 @@ mod exec;
 mod failure;
 mod host;
 mod image;
+mod leftover;
 mod mount;
 mod output;
 mod overlay;

@@ -19,7 +19,7 @@ const READY: &str = "mounted";
 const IN_BACKGROUND: &str = "NANDKIT_IN_BACKGROUND";
 /// When changes reach the image that nobody asked to be synced.
 const COMMIT: CommitLimit = CommitLimit { bytes: 32 << 20, every: Duration::from_secs(5) };
-/// Reads go in parallel in images that are not changed.
+/// Reads go in parallel; a change has the volume for itself.
 const THREADS: usize = 4;
 /// Bytes of the image's file in this process's memory.
 const RESIDENT: u64 = 16 << 20;
@@ -163,10 +163,10 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     let owner = (arguments.uid.is_some() || arguments.gid.is_some())
         .then_some(Owner { uid: arguments.uid, gid: arguments.gid });
     let writing = arguments.rw || arguments.image.overlay.is_some();
-    let options = Options { read_only: !writing, owner, ..Options::default() };
+    let options = Options { read_only: !writing, owner, threads: THREADS, ..Options::default() };
     if !writing {
         let image = images::open_as(&arguments.image, &for_long(arguments))?;
-        return Ok((Mounted::Reading(Box::new(image)), Options { threads: THREADS, ..options }));
+        return Ok((Mounted::Reading(Box::new(image)), options));
     }
     let how = ChangeOptions { compression: arguments.compress.clone(), now: images::now()?, for_good: true };
     let path = &arguments.image.image;

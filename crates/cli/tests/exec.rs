@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::{Command, Stdio};
+
 use common::{nandkit, succeeds};
 use serde_json::Value;
 
@@ -75,5 +77,35 @@ fn the_summary_tells_what_it_cost() {
         let outcome = nandkit(directory.path(), arguments);
         assert_eq!(outcome.status, Some(2), "{arguments:?}");
         assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn the_exit_status_is_the_commands_where_nobody_reads_the_record() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let exec = |stdout: Stdio, script: &str, recording: &str| {
+        let words = ["exec", "--json", "--record", recording, "--device", "ram", "--", "sh", "-c", script];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nandkit"))
+            .args(words)
+            .current_dir(directory.path())
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        // What was recorded is kept whoever reads.
+        let kept = std::fs::metadata(directory.path().join(recording)).expect("a recording");
+        assert!(kept.len() > 0, "{told}");
+        (output.status.code(), told)
+    };
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    assert_eq!(exec(Stdio::piped(), "echo a > f; exit 7", "a").0, Some(7));
+    assert_eq!(exec(Stdio::piped(), "echo a > f", "b").0, Some(0));
+    for (script, recording, expected) in [("echo a > f; exit 7", "c", 7), ("echo a > f", "d", 2)] {
+        let (status, told) = exec(full().into(), script, recording);
+        assert_eq!(status, Some(expected), "{told}");
+        assert!(told.contains("cannot write to standard output"), "{told}");
     }
 }

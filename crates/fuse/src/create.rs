@@ -126,17 +126,21 @@ impl<V: Volume> Shared<V> {
     /// Retains an inode that the kernel holds and that is about to lose its last name; true where that was done.
     fn retain_last(&self, changes: &mut dyn Changes, inode: InodeNumber) -> Outcome<bool> {
         let found = changes.stat(inode)?;
-        if (found.links > 1 && found.kind != FileKind::Directory) || !self.nodes().is_to_retain(inode) {
+        if (found.links > 1 && found.kind != FileKind::Directory) || changes.open_files().is_none() {
             return Ok(false);
         }
-        let Some(files) = changes.open_files() else { return Ok(false) };
-        files.retain(inode)?;
-        self.nodes().set_retained(inode, true);
-        Ok(true)
+        if !self.nodes().retain(inode) {
+            return Ok(false);
+        }
+        let Some(Err(error)) = changes.open_files().map(|files| files.retain(inode)) else { return Ok(true) };
+        let _ = self.nodes().undo_retain(inode);
+        Err(error.into())
     }
 
     fn undo_retain(&self, changes: &mut dyn Changes, inode: InodeNumber) {
-        self.nodes().set_retained(inode, false);
+        if !self.nodes().undo_retain(inode) {
+            return;
+        }
         if let Some(Err(error)) = changes.open_files().map(|files| files.release(inode)) {
             self.remember(format!("inode {} stays in memory: {error}", inode.0));
         }

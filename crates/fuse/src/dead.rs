@@ -1,4 +1,6 @@
 //! Mounts of ours whose process has gone: killed, or lost with a power cut of a container. Nobody answers them, and nothing else can be mounted there.
+//!
+//! A mount's source names its process: `nandkit:PID:STARTED`, with a number for each further mount. `STARTED` is when the process began, in ticks after boot (proc_pid_stat(5), `starttime`): a process of that number that began at another time is another one.
 
 use std::ffi::OsStr;
 use std::io;
@@ -39,7 +41,7 @@ impl LiveMount {
         mounts(|at, source| {
             if at == point.as_os_str().as_bytes() {
                 let source = std::str::from_utf8(source).ok();
-                found = source.and_then(|source| Some((source.to_owned(), process_of(source)?)));
+                found = source.and_then(|source| Some((source.to_owned(), process_of(source)?.id)));
             }
         });
         found.map(|(source, process)| Self { point: point.to_owned(), source, process })
@@ -67,28 +69,53 @@ pub fn dead_mounts() -> Vec<DeadMount> {
     mounts(|point, source| {
         let process = std::str::from_utf8(source).ok().and_then(process_of);
         let point = Path::new(OsStr::from_bytes(point));
-        if let Some(process) = process
-            && !Path::new("/proc").join(process.to_string()).exists()
+        if let Some(Process { id, started }) = process
+            && started_of(&id.to_string()) != Some(started)
             && is_unanswered(point)
         {
-            dead.push(DeadMount { point: point.to_owned(), process });
+            dead.push(DeadMount { point: point.to_owned(), process: id });
         }
     });
     dead
 }
 
-/// The process in a mount's source: `nandkit:PID:STARTED`, with a number for each further mount.
-fn process_of(source: &str) -> Option<u32> {
-    let mut parts = source.split(':');
-    let ours = parts.next() == Some("nandkit");
-    let process = parts.next()?.parse().ok()?;
-    let started: Option<u64> = parts.next()?.parse().ok();
-    (ours && started.is_some()).then_some(process)
+/// The source of a mount of this process.
+pub(crate) fn source(number: u64) -> String {
+    let more = if number == 0 { String::new() } else { format!(":{number}") };
+    format!("nandkit:{}:{}{more}", std::process::id(), started_of("self").unwrap_or_default())
 }
 
-/// Whether the kernel itself says that the other end is closed.
-fn is_unanswered(point: &Path) -> bool {
-    std::fs::symlink_metadata(point).is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
+/// A process that mounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    id: u32,
+    started: u64,
+}
+
+/// The process in a mount's source.
+fn process_of(source: &str) -> Option<Process> {
+    let mut parts = source.split(':');
+    let ours = parts.next() == Some("nandkit");
+    let id = parts.next()?.parse().ok()?;
+    let started = parts.next()?.parse().ok()?;
+    ours.then_some(Process { id, started })
+}
+
+/// When a process began; none where there is no such process.
+fn started_of(process: &str) -> Option<u64> {
+    started_in(&std::fs::read(format!("/proc/{process}/stat")).ok()?)
+}
+
+/// The 22nd field; the second one is a name in brackets, in which anything may be.
+fn started_in(status: &[u8]) -> Option<u64> {
+    let name_ends = status.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(status.get(name_ends + 1..)?).ok()?;
+    fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether the kernel itself says that the other end is closed. Attributes it may have kept, so that is not what is asked for.
+pub(crate) fn is_unanswered(point: &Path) -> bool {
+    rustix::fs::statfs(point).is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }
 
 #[cfg(test)]
@@ -97,10 +124,21 @@ mod tests {
 
     #[test]
     fn only_our_own_sources_are_ours() {
-        assert_eq!(process_of("nandkit:12:1700000000"), Some(12));
-        assert_eq!(process_of("nandkit:12:1700000000:3"), Some(12));
+        let process = Some(Process { id: 12, started: 1_700_000_000 });
+        assert_eq!(process_of("nandkit:12:1700000000"), process);
+        assert_eq!(process_of("nandkit:12:1700000000:3"), process);
         for other in ["", "nandkit", "nandkit:12", "nandkit:x:1", "nandkit:12:y", "sshfs:12:1700000000", "/dev/sda1"] {
             assert_eq!(process_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_beginning() {
+        let ours = process_of(&source(3)).expect("a source");
+        assert_eq!((ours.id, Some(ours.started)), (std::process::id(), started_of("self")));
+        assert_eq!(started_of(&ours.id.to_string()), Some(ours.started));
+        assert!(started_of("1").is_some_and(|first| first < ours.started), "the first process is older");
+        let status = b"7 (a) b (c) R 1 7 7 0 -1 4194560 100 0 0 0 0 0 0 0 20 0 1 0 4711 8192 1";
+        assert_eq!((started_in(status), started_in(b"7 (a"), started_in(b"7 (a) R 1")), (Some(4711), None, None));
     }
 }

@@ -8,9 +8,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::mount::{MountFlags, UnmountFlags};
+
+use crate::helper;
 
 /// The kernel's device.
 pub(crate) const DEVICE: &str = "/dev/fuse";
@@ -41,21 +42,47 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Mounts as root; returns the connection with the kernel.
+/// What to do where mounting is not allowed.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if is_root() => {
+            "; expected root with the right to mount (CAP_SYS_ADMIN): for a container --cap-add SYS_ADMIN --device /dev/fuse, and --security-opt apparmor=unconfined where AppArmor forbids it"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; expected fusermount3 to be root's and set-user-id (chmod u+s), and a container that lets it mount (--cap-add SYS_ADMIN --device /dev/fuse), or root"
+        }
+        _ => "",
+    }
+}
+
+/// Why there is no mount on `point`.
+pub(crate) fn refused(point: &Path, error: &io::Error) -> MountError {
+    MountError::Refused(format!("cannot mount on {}: {error}{}", point.display(), hint(error)))
+}
+
+/// Mounts; returns the connection with the kernel.
 pub(crate) fn mount(point: &Path, source: &str, read_only: bool) -> Result<OwnedFd, MountError> {
-    let refused = |what: &dyn fmt::Display| MountError::Refused(format!("cannot mount on {}: {what}", point.display()));
-    let device = OpenOptions::new().read(true).write(true).open(DEVICE).map_err(|error| refused(&error))?;
-    let mode = File::open(point).and_then(|point| point.metadata()).map_err(|error| refused(&error))?.mode();
+    if is_root() {
+        return mount_as_root(point, source, read_only);
+    }
+    let access = if read_only { "ro" } else { "rw" };
+    let options = format!("fsname={source},subtype=nandkit,{access}");
+    helper::mount(point, &options).map_err(|error| refused(point, &error))
+}
+
+fn mount_as_root(point: &Path, source: &str, read_only: bool) -> Result<OwnedFd, MountError> {
+    let refused = |error: io::Error| refused(point, &error);
+    let device = OpenOptions::new().read(true).write(true).open(DEVICE).map_err(refused)?;
+    let mode = File::open(point).and_then(|point| point.metadata()).map_err(refused)?.mode();
     let data = format!(
         "fd={},rootmode={mode:o},user_id=0,group_id=0,subtype=nandkit,default_permissions,allow_other",
         device.as_raw_fd()
     );
-    let data = CString::new(data).map_err(|error| refused(&error))?;
+    let data = CString::new(data).map_err(|error| refused(error.into()))?;
     // Devices and set-user-id programs of an image that somebody else made are not to be trusted.
     let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
     flags.set(MountFlags::RDONLY, read_only);
-    rustix::mount::mount(source, point, "fuse", flags, data.as_c_str())
-        .map_err(|error| refused(&io::Error::from(error)))?;
+    rustix::mount::mount(source, point, "fuse", flags, data.as_c_str()).map_err(|error| refused(error.into()))?;
     Ok(device.into())
 }
 
@@ -65,17 +92,7 @@ pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
         let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
         return rustix::mount::unmount(point, flags | UnmountFlags::NOFOLLOW).map_err(io::Error::from);
     }
-    let mut failed = io::Error::from(io::ErrorKind::NotFound);
-    for program in ["fusermount3", "fusermount"] {
-        let mut command = Command::new(program);
-        command.arg("-u").arg("-q").args(detach.then_some("-z")).arg("--").arg(point);
-        match command.status() {
-            Ok(status) if status.success() => return Ok(()),
-            Ok(_) => return Err(io::ErrorKind::ResourceBusy.into()),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
+    helper::unmount(point, detach)
 }
 
 /// Lines of the list of mounts: the mount point, and the source (proc_pid_mountinfo(5)).
@@ -153,6 +170,15 @@ pub(crate) fn place_of(source: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_says_what_would_be_right() {
+        let told = |kind: io::ErrorKind| refused(Path::new("/mnt"), &kind.into()).to_string();
+        let denied = told(io::ErrorKind::PermissionDenied);
+        assert!(denied.starts_with("cannot mount on /mnt: permission denied; expected "), "{denied}");
+        assert!(denied.contains("--cap-add SYS_ADMIN"), "{denied}");
+        assert!(!told(io::ErrorKind::NotADirectory).contains("expected"));
+    }
 
     #[test]
     fn escaped_paths_are_read() {

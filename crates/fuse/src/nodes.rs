@@ -68,16 +68,22 @@ impl Nodes {
         self.held.remove(&inode.0).is_some_and(|node| node.retained)
     }
 
-    /// Whether the kernel holds an inode that is not retained yet.
-    pub(crate) fn is_to_retain(&self, inode: InodeNumber) -> bool {
-        self.held.get(&inode.0).is_some_and(|node| node.lookups > 0 && !node.retained)
+    /// Notes that the file system is to retain an inode, if the kernel holds it and that is not so already; true then. Asked and noted at once: another thread that forgets it meanwhile
+    /// releases it, once it has the volume.
+    #[must_use]
+    pub(crate) fn retain(&mut self, inode: InodeNumber) -> bool {
+        let Some(node) = self.held.get_mut(&inode.0).filter(|node| node.lookups > 0 && !node.retained) else {
+            return false;
+        };
+        node.retained = true;
+        true
     }
 
-    /// The file system retains an inode, or does so no more.
-    pub(crate) fn set_retained(&mut self, inode: InodeNumber, retained: bool) {
-        if let Some(node) = self.held.get_mut(&inode.0) {
-            node.retained = retained;
-        }
+    /// The file system does not retain an inode after all; false where another thread forgot it, and releases it.
+    #[must_use]
+    pub(crate) fn undo_retain(&mut self, inode: InodeNumber) -> bool {
+        let Some(node) = self.held.get_mut(&inode.0) else { return false };
+        std::mem::replace(&mut node.retained, false)
     }
 
     /// An inode is in another directory now.
@@ -117,12 +123,12 @@ mod tests {
     fn an_inode_is_released_once_when_the_last_reference_goes() {
         let (file, root) = (InodeNumber(5), InodeNumber(1));
         let mut nodes = Nodes::new(root);
-        assert!(!nodes.is_to_retain(file));
+        assert!(!nodes.retain(file));
         nodes.told(file, root);
         nodes.told(file, root);
-        assert!(nodes.is_to_retain(file));
-        nodes.set_retained(file, true);
-        assert!(!nodes.is_to_retain(file));
+        assert!(nodes.retain(file) && !nodes.retain(file));
+        assert!(nodes.undo_retain(file) && !nodes.undo_retain(file));
+        assert!(nodes.retain(file));
         assert!(!nodes.forgotten(file, 1));
         assert!(nodes.forgotten(file, 1));
         assert!(!nodes.forgotten(file, 1));

@@ -1,29 +1,72 @@
 //! What has to be there before a mount: the kernel's device, and a directory of ours.
 
+use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::mount::{DEVICE, MountError, is_mount_point};
+use crate::dead::is_unanswered;
+use crate::helper::find_fusermount;
+use crate::mount::{DEVICE, MountError, is_mount_point, is_root};
 
-/// What can be done where there is no FUSE.
-const WITHOUT: &str = "Without it: nandkit ls, cat, get and extract read an image, put, rm, mv, mkdir, ln, chmod, chown and setfattr change it, and nandkit run measures";
+/// What can be done where nothing can be mounted.
+const WITHOUT: &str = "All commands but mount and exec work without: ls, cat, get and extract read an image; put, rm, mv, mkdir, ln, chmod, chown and setfattr change it; info, check, mkfs, export and overlay take and make images; serve offers an emulated disk over NBD; run, compare and reproduce measure";
+/// What to do with a mount that nobody answers.
+const DEAD: &str = "a mount whose process has gone is in the way; expected it to be unmounted first: nandkit doctor --clean, or umount";
+/// The bit of the right to mount in a set of capabilities (linux/capability.h).
+const CAP_SYS_ADMIN: u32 = 21;
 
-/// Whether mounts are possible here at all. Errors: what is missing, what to do, and what works without.
-pub fn check_device() -> Result<(), MountError> {
+/// How this user can mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mounter {
+    /// By the system call, as root.
+    System,
+    /// By this program, fusermount3.
+    Program(PathBuf),
+}
+
+impl fmt::Display for Mounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("root may mount"),
+            Self::Program(path) => write!(f, "{} mounts for this user", path.display()),
+        }
+    }
+}
+
+/// Whether mounts are possible here at all, and how. Errors: what is missing, what to do, and what works without.
+pub fn check_device() -> Result<Mounter, MountError> {
+    mounter().map_err(|told| MountError::Device(format!("{told}. {WITHOUT}")))
+}
+
+fn mounter() -> Result<Mounter, String> {
     let opened = std::fs::OpenOptions::new().read(true).write(true).open(DEVICE);
-    let told = match opened {
-        Ok(_) => return Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
             "there is no /dev/fuse; expected Linux with FUSE: modprobe fuse as root, or for a container --device /dev/fuse --cap-add SYS_ADMIN"
                 .to_owned()
         }
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            "/dev/fuse may not be opened by this user; expected its mode to be 0666, as udev makes it, or root".to_owned()
+        ErrorKind::PermissionDenied => {
+            "/dev/fuse may not be opened by this user; expected its mode to be 0666, as udev makes it, or root; for a container --device /dev/fuse".to_owned()
         }
-        Err(error) => format!("/dev/fuse cannot be opened: {error}; expected Linux with FUSE: modprobe fuse as root"),
-    };
-    Err(MountError::Device(format!("{told}. {WITHOUT}")))
+        _ => format!("/dev/fuse cannot be opened: {error}; expected Linux with FUSE: modprobe fuse as root"),
+    })?;
+    if is_root() {
+        return match may_mount(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+            true => Ok(Mounter::System),
+            false => Err("root may not mount here (it lacks CAP_SYS_ADMIN); expected for a container --cap-add SYS_ADMIN --device /dev/fuse".to_owned()),
+        };
+    }
+    find_fusermount().map(Mounter::Program).ok_or_else(|| {
+        "there is no program fusermount3 that this user can run; expected it (Debian package fuse3), or root".to_owned()
+    })
+}
+
+/// Whether a process of this status (proc_pid_status(5)) may mount; where that is not known, the kernel says so later.
+fn may_mount(status: &str) -> bool {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    effective.is_none_or(|set| set >> CAP_SYS_ADMIN & 1 == 1)
 }
 
 /// The whole path of a directory on which can be mounted. Errors: it is absent, no directory, a mount point already, or somebody else's.
@@ -32,9 +75,7 @@ pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
     let found = std::fs::metadata(path).map_err(|error| {
         refuse(match error.kind() {
             ErrorKind::NotFound => "there is no such directory; expected an empty one as the mount point".to_owned(),
-            ErrorKind::NotConnected => {
-                "a mount whose process has gone is in the way; expected it to be unmounted first: nandkit doctor --clean, or umount".to_owned()
-            }
+            ErrorKind::NotConnected => DEAD.to_owned(),
             _ => format!("cannot look at it: {error}; expected a directory"),
         })
     })?;
@@ -43,6 +84,9 @@ pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
     }
     let whole = path.canonicalize().map_err(|error| refuse(format!("cannot find its whole path: {error}")))?;
     if is_mount_point(&whole) {
+        if is_unanswered(&whole) {
+            return Err(refuse(DEAD.to_owned()));
+        }
         return Err(refuse(
             "something is mounted there already; expected a directory that is no mount point".to_owned(),
         ));
@@ -55,4 +99,16 @@ pub fn check_mount_point(path: &Path) -> Result<PathBuf, MountError> {
         )));
     }
     Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_to_mount_is_one_bit() {
+        assert!(may_mount("Name:\tx\nCapEff:\t000001ffffffffff\n") && may_mount("CapEff:\t0000000000200000"));
+        assert!(!may_mount("CapEff:\t00000000a80425fb\nCapBnd:\t000001ffffffffff\n"));
+        assert!(may_mount("") && may_mount("CapEff:\tnone"));
+    }
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use fuser::{Config, MountOption, SessionACL};
+use fuser::{Config, SessionACL};
 use nandkit_units::{Clock, Nanos};
 
+use crate::dead;
 use crate::door::Door;
 use crate::mount::{self, MountError};
 use crate::outcome::Teller;
@@ -71,7 +72,10 @@ pub struct Options {
     pub commit: Option<CommitLimit>,
     /// Who hears of requests.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Threads that answer requests; 0 stands for one.
+    /// Threads that answer requests; 0 stands for one. With several, reads go in parallel (not with [`Timing::Arrivals`]), and changes one at a time.
+    ///
+    /// Answers may then overtake each other. The kernel drops attributes that were asked for before a change and arrive after it (`attr_version`, fs/fuse/inode.c), holds a directory's
+    /// lock while a name in it is looked up or changed, and a page's while it is read. It forgets only what it was told in answers that it has.
     pub threads: usize,
 }
 
@@ -113,38 +117,20 @@ impl<V: Volume> Session<V> {
         let refused =
             |what: &dyn std::fmt::Display| MountError::Refused(format!("cannot mount on {}: {what}", point.display()));
         crate::check_device()?;
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let number = MOUNTS.fetch_add(1, Ordering::Relaxed);
-        let more = if number == 0 { String::new() } else { format!(":{number}") };
-        let source = format!("nandkit:{}:{started}{more}", std::process::id());
+        let source = dead::source(MOUNTS.fetch_add(1, Ordering::Relaxed));
         let (read_only, threads) = (options.read_only, options.threads.max(1));
         let shared = Arc::new(Shared::new(volume, options).map_err(|error| refused(&error))?);
         let door = Door::new(Arc::clone(&shared));
         let mut config = Config::default();
         config.n_threads = Some(threads);
         let mut unmounter = Unmounter { point: point.to_owned(), source, connection: None };
-        let kernel = if mount::is_root() {
-            config.acl = SessionACL::All;
-            let device = mount::mount(point, &unmounter.source, read_only)?;
-            fuser::Session::from_fd(door, device, SessionACL::All, config).inspect_err(|_| {
-                let _ = mount::unmount(point, true);
-            })
-        } else {
-            config.mount_options = vec![
-                MountOption::FSName(unmounter.source.clone()),
-                MountOption::CUSTOM("subtype=nandkit".to_owned()),
-                if read_only { MountOption::RO } else { MountOption::RW },
-            ];
-            fuser::Session::new(door, point, &config)
-        };
-        let kernel = kernel.map_err(|error| {
-            let hint = match error.kind() {
-                io::ErrorKind::NotFound if !mount::is_root() => {
-                    "; expected the program fusermount3 (Debian package fuse3), or root"
-                }
-                _ => "",
-            };
-            refused(&format!("{error}{hint}"))
+        let device = mount::mount(point, &unmounter.source, read_only)?;
+        // Mounted by somebody else, the kernel lets nobody else in.
+        let allowed = if mount::is_root() { SessionACL::All } else { SessionACL::Owner };
+        config.acl = allowed;
+        let kernel = fuser::Session::from_fd(door, device, allowed, config).map_err(|error| {
+            let _ = mount::unmount(point, true);
+            mount::refused(point, &error)
         })?;
         // Without it the mount is as good, and its end is told to nobody but its process's parent.
         unmounter.connection = mount::connection_of(&unmounter.source);

@@ -12,9 +12,9 @@ use nandkit_stack::MountedFileSystem;
 use nandkit_vfs::wrap::Wrapped;
 use nandkit_vfs::{Changes, FileSystem};
 use nandkit_workload::calls::CallRecorder;
-use tempfile::TempDir;
 
 use crate::failure::Failure;
+use crate::leftover::MountDirectory;
 use crate::output;
 
 /// How long those who outlive a command may use its volume before they are cut off.
@@ -59,7 +59,7 @@ pub struct Served {
     unmounter: Unmounter,
     session: JoinHandle<Ended<Top>>,
     /// Goes with the mount.
-    directory: TempDir,
+    directory: MountDirectory,
 }
 
 /// What a volume came back as.
@@ -82,7 +82,7 @@ impl Served {
     pub fn begin_with(top: Top, options: Options) -> Result<Self, Failure> {
         let refused = |error: MountError| Failure::Input(error.to_string());
         let failed = |error: std::io::Error| Failure::Input(format!("cannot make a directory to mount on: {error}"));
-        let directory = tempfile::Builder::new().prefix("nandkit-").tempdir().map_err(failed)?;
+        let directory = MountDirectory::new().map_err(failed)?;
         let point = check_mount_point(directory.path()).map_err(refused)?;
         let session = Session::mount(top, &point, options).map_err(refused)?;
         let unmounter = session.unmounter();
@@ -122,7 +122,7 @@ impl Served {
             Ok(false) => output::message("the volume is in use still: waiting until its last user has gone"),
             Err(error) => {
                 // Whatever is mounted there still is nothing to be removed.
-                let _ = self.directory.keep();
+                self.directory.keep();
                 let told =
                     format!("cannot unmount {}: {error}; nothing is known of what it cost", self.point.display());
                 return Err(Failure::Check(told));
