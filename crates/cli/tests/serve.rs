@@ -107,6 +107,29 @@ fn other_peoples_clients_get_back_what_they_wrote() {
     }
 }
 
+/// QEMU's own format on the export, checked by QEMU, and its benchmark with flushes in it.
+#[test]
+fn qemu_keeps_an_image_of_its_own_on_the_disk() {
+    for stack in STACKS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let serving = Serving::start(path, stack);
+        let uri = &*serving.uri;
+        let told = judge(path, "qemu-img", &["info", "-f", "raw", uri]);
+        assert!(told.contains("virtual size"), "{told}");
+        judge(path, "qemu-img", &["create", "-f", "qcow2", uri, "20M"]);
+        let commands = ["-c", "write -P 3 1M 10M", "-c", "discard 2M 1M", "-c", "read -P 3 3M 8M"];
+        let told = judge(path, "qemu-io", &[&["-f", "qcow2"], &commands[..], &[uri]].concat());
+        assert!(!told.contains("verification failed"), "{told}");
+        let told = judge(path, "qemu-img", &["check", "-f", "qcow2", uri]);
+        assert!(told.contains("No errors were found"), "{told}");
+        let writes = ["bench", "-f", "raw", "-c", "2000", "-d", "16", "-w", "--flush-interval=100", "-s", "4096", uri];
+        judge(path, "qemu-img", &writes);
+        judge(path, "qemu-img", &["bench", "-f", "raw", "-c", "2000", "-d", "16", "-s", "4096", uri]);
+        assert_eq!(serving.end(), Some(0));
+    }
+}
+
 #[test]
 fn clients_are_told_what_holds_nothing() {
     for stack in STACKS {

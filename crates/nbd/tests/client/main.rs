@@ -1,5 +1,6 @@
 //! The server seen from clients, friendly and hostile.
 
 mod common;
+mod flags;
 mod hostile;
 mod protocol;
