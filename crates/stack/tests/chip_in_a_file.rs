@@ -85,6 +85,40 @@ fn what_a_run_leaves_is_there_for_the_next_one() {
     assert!(later.erases.iter().sum::<u32>() >= info.erases.iter().sum::<u32>());
 }
 
+/// JFFS2 is told from the layers' own chips by the OOB: a file that holds an image of it in a FAT volume changes nothing.
+#[test]
+fn a_chip_with_jffs2_is_opened_for_reading_and_none_of_a_layer_for_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut content = Vec::new();
+    for preset in ["nandsim-32m-16k", "nandsim-32m-128k"] {
+        let path = directory.path().join(format!("{preset}.nand"));
+        let device = format!("preset = '{preset}'\nblocks = 64\nfile = '{}'", path.display());
+        let mut stack = Stack::build(&spec_with(&device, "fs = 'jffs2'"), 5).expect("builds");
+        put(&mut stack, "first.txt", b"in JFFS2");
+        stack.close().expect("closes");
+        let info = chip(&path);
+        assert_eq!(info.layer, Layer::None);
+        assert!(matches!(info.volume, Volume::Jffs2 { total_bytes, .. } if total_bytes > 500_000), "{info:?}");
+        let opened = image::open(&path, &OpenOptions::default()).expect("opens");
+        let inode = opened.fs().lookup(opened.fs().root(), b"first.txt").expect("the file");
+        let mut found = [0; 20];
+        assert_eq!(opened.fs().read(inode, 0, ReadInto::Bytes(&mut found)).expect("reads"), 8);
+        assert_eq!((&found[..8], opened.format), (&b"in JFFS2"[..], "jffs2"));
+        let report = image::check(&path, &OpenOptions::default()).expect("checks");
+        assert!(report.is_clean() && report.count("files") == 1, "{report:?}");
+        content = fs::read(&path).expect("the chip's file");
+    }
+    for ftl in ["block-map", "fast"] {
+        let path = directory.path().join(format!("{ftl}.nand"));
+        let mut stack = Stack::build(&spec(&path, &format!("ftl = '{ftl}'")), 5).expect("builds");
+        put(&mut stack, "image", &content[..content.len().min(300_000)]);
+        stack.close().expect("closes");
+        let info = chip(&path);
+        assert!(matches!(info.volume, Volume::Fat(_)), "{info:?}");
+        assert_eq!(info.layer, Layer::Known { kind: ftl, clean: true });
+    }
+}
+
 #[test]
 fn a_run_that_does_not_end_well_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -75,7 +75,7 @@ pub struct Program {
     pub judge: fn(&Stack, bool, &str) -> Verdict,
 }
 
-pub const PROGRAMS: [Program; 5] = [
+pub const PROGRAMS: [Program; 6] = [
     Program {
         name: "fsx",
         judges: &[],
@@ -128,6 +128,20 @@ pub const PROGRAMS: [Program; 5] = [
             vec![format!("mkdir files && printf '{commands}' | postmark")]
         },
         judge: |_, ended_well, output| by_line(ended_well && !output.contains("Error"), output, "created ("),
+    },
+    Program {
+        name: "git",
+        judges: &[Judge { tool: "git", package: "git" }],
+        from_crate: None,
+        // The project's own repository.
+        parts: |_| {
+            let source = crate::process::root();
+            let clone = format!("git clone -q --no-local 'file://{}' clone && cd clone", source.display());
+            vec![format!(
+                "{clone} && git gc -q && git fsck --full --strict && test -z \"$(git status --porcelain)\" && git count-objects -v"
+            )]
+        },
+        judge: |_, ended_well, output| by_line(ended_well, output, "in-pack:"),
     },
     Program {
         name: "stress-ng",

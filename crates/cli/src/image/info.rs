@@ -180,6 +180,10 @@ fn chip_lines(chip: &ChipInfo) -> Vec<Line> {
     match &chip.volume {
         Volume::None => lines.push(("file system", "none".to_string())),
         Volume::Fat(fat) => lines.extend(fat_lines(fat)),
+        Volume::Jffs2 { total_bytes, free_bytes } => {
+            lines.push(("file system", "jffs2".to_string()));
+            lines.push(("free", format!("{} of {}", format_bytes(*free_bytes), format_bytes(*total_bytes))));
+        }
         Volume::Unknown(why) => lines.push(("file system", format!("unknown: {why}"))),
     }
     lines
@@ -215,6 +219,9 @@ fn chip_json(chip: &ChipInfo) -> Value {
     let volume = match &chip.volume {
         Volume::None => Value::Null,
         Volume::Fat(fat) => fat_json(fat),
+        Volume::Jffs2 { total_bytes, free_bytes } => {
+            json!({"kind": "jffs2", "total_bytes": total_bytes, "free_bytes": free_bytes})
+        }
         Volume::Unknown(why) => json!({"kind": "unknown", "why": why}),
     };
     json!({

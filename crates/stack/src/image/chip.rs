@@ -1,15 +1,18 @@
-//! A chip that a file holds, and the FAT volume on its translation layer.
+//! A chip that a file holds: the FAT volume on its translation layer, or JFFS2 on the bare flash.
 
 use std::path::Path;
 
 use nandkit_block::BlockDevice;
+use nandkit_flash::PageRead;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity};
+use nandkit_jffs2::Jffs2;
 use nandkit_nand_sim::ChipSpec;
-use nandkit_units::{Clock, Context, Lba, ReadInto};
+use nandkit_units::{BlockIndex, Clock, Context, Lba, ReadInto};
+use nandkit_vfs::FileSystem;
 
 use super::fat::{self, FatInfo};
 use super::sectors::SECTOR_SIZE;
-use super::{Checked, clock_at, wrong};
+use super::{Checked, OpenOptions, clock_at, jffs2, wrong};
 use crate::chip_file::{self, FileChip};
 use crate::{MountedFileSystem, StackError, StoreKind};
 
@@ -52,13 +55,20 @@ pub enum Layer {
     Unknown(String),
 }
 
-/// What a translation layer holds.
+/// What a chip holds, or its translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Volume {
     /// Nothing that begins in its first sector.
     None,
     /// FAT.
     Fat(FatInfo),
+    /// JFFS2, which has no layer below it.
+    Jffs2 {
+        /// Bytes that files can use, in all.
+        total_bytes: u64,
+        /// Of these, free.
+        free_bytes: u64,
+    },
     /// Something else: why it is no FAT.
     Unknown(String),
 }
@@ -138,6 +148,42 @@ impl OnLayer for CheckVolume {
     }
 }
 
+/// The node that says that a block is erased, as it lies in the OOB: 0x1985, 0x2003 and its length in either order of bytes (linux/fs/jffs2/wbuf.c).
+const CLEANMARKERS: [[u8; 8]; 2] = [[0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0], [0x19, 0x85, 0x20, 0x03, 0, 0, 0, 8]];
+
+/// Whether JFFS2 is on the bare flash. It writes no OOB but cleanmarkers; translation layers write that of each page.
+fn is_jffs2(chip: &dyn FileChip, clock: &Clock) -> bool {
+    let geometry = *chip.geometry();
+    let (mut page, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);
+    let (mut bare, mut layered) = (0, 0);
+    for block in (0..geometry.blocks).map(BlockIndex).filter(|block| !chip.is_bad(*block)) {
+        let read = PageRead { oob: &mut oob, ..PageRead::bytes(0, &mut page) };
+        if chip.read(&Context::at(clock.now()), block.page(0), read).is_err() {
+            continue;
+        }
+        let is_blank = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0xFF);
+        let is_marked = oob.windows(8).any(|bytes| CLEANMARKERS.iter().any(|marker| marker == bytes));
+        match (is_blank(&page), is_blank(&oob), is_marked) {
+            (true, true, _) => {}
+            (_, true, _) | (_, _, true) => bare += 1,
+            _ => layered += 1,
+        }
+    }
+    bare > layered
+}
+
+/// JFFS2 on a chip, for reading.
+fn jffs2_on(path: &Path) -> Result<Option<Jffs2<Box<dyn FileChip>>>, StackError> {
+    let (_, _, chip) = chip_file::look(path)?;
+    let clock = clock_at(chip.last_instant().get());
+    if !is_jffs2(&*chip, &clock) {
+        return Ok(None);
+    }
+    let options = OpenOptions { no_summaries: true, ..OpenOptions::default() };
+    let volume = jffs2::mount_at(chip, clock, None, &options).map_err(|error| wrong(path, error))?;
+    Ok(Some(volume))
+}
+
 /// Says what a chip's file holds.
 pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
     let (spec, store, mut chip) = chip_file::look(path)?;
@@ -153,6 +199,12 @@ pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
         layer: Layer::None,
         volume: Volume::None,
     };
+    if let Ok(Some(volume)) = jffs2_on(path) {
+        let status = volume.volume().map_err(|error| wrong(path, error))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
+        info.volume = Volume::Jffs2 { total_bytes: bytes(status.blocks), free_bytes: bytes(status.blocks_free) };
+        return Ok(info);
+    }
     // Opening a layer may recover, and changes the chip in memory: it comes after the figures.
     let (layer, volume) = on_layer(&mut chip, &clock_at(last_instant_ns), LookForVolume);
     info.layer = layer;
@@ -160,8 +212,11 @@ pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
     Ok(info)
 }
 
-/// Checks the FAT volume on a chip.
+/// Checks the volume on a chip.
 pub(super) fn check(path: &Path) -> Result<Checked, StackError> {
+    if let Some(volume) = jffs2_on(path)? {
+        return jffs2::check(&volume).map_err(|error| wrong(path, error));
+    }
     let (_, _, mut chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
     match on_layer(&mut chip, &clock, CheckVolume) {
@@ -171,10 +226,20 @@ pub(super) fn check(path: &Path) -> Result<Checked, StackError> {
     }
 }
 
-const EMPTY: &str = "the chip is empty; expected one with a FAT volume on it";
+const EMPTY: &str = "the chip is empty; expected one with FAT or JFFS2 on it";
 
-/// Mounts the FAT volume on a chip for reading. What recovery changes stays in memory.
-pub(super) fn mount(path: &Path) -> Result<Box<dyn MountedFileSystem>, StackError> {
+/// A mounted file system, and the name of its format.
+pub(super) type Opened = (Box<dyn MountedFileSystem>, &'static str);
+
+/// Mounts the volume on a chip for reading. What recovery changes stays in memory.
+pub(super) fn mount(path: &Path) -> Result<Opened, StackError> {
+    if let Some(volume) = jffs2_on(path)? {
+        return Ok((Box::new(volume), "jffs2"));
+    }
+    Ok((mount_fat(path)?, "fat"))
+}
+
+fn mount_fat(path: &Path) -> Result<Box<dyn MountedFileSystem>, StackError> {
     let (_, _, chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
     let context = Context::at(clock.now());

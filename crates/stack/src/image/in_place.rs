@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nandkit_fat::{Fat, MountOptions};
-use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image, ImageError, text};
+use nandkit_flash_image::{DumpFlash, DumpOptions, Image, ImageError, text};
 use nandkit_jffs2::Jffs2;
 use nandkit_units::Clock;
 use nandkit_vfs::{Changes, FileSystem};

@@ -8,7 +8,7 @@ use nandkit_flash_image::detect::sample_blocks;
 use nandkit_jffs2::check::CheckReport;
 use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header};
 use nandkit_jffs2::{Damage, Jffs2, MountOptions, versions};
-use nandkit_units::{BlockIndex, Context, PageAddress};
+use nandkit_units::{BlockIndex, Clock, Context, PageAddress};
 use nandkit_vfs::path::{Next, Step, walk};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timestamp};
 
@@ -159,6 +159,16 @@ pub(super) fn mount(
     order: Option<ByteOrder>,
     options: &OpenOptions,
 ) -> Result<Jffs2<DumpFlash>, String> {
+    mount_at(device, clock_at(0), order, options)
+}
+
+/// The same of any flash, at the time of its clock.
+pub(super) fn mount_at<F: Flash>(
+    device: F,
+    clock: Clock,
+    order: Option<ByteOrder>,
+    options: &OpenOptions,
+) -> Result<Jffs2<F>, String> {
     let order = options.byte_order.or(order).map(|order| match order {
         ByteOrder::Little => Order::Little,
         ByteOrder::Big => Order::Big,
@@ -170,7 +180,7 @@ pub(super) fn mount(
         parallel: true,
         ..MountOptions::default()
     };
-    let volume = Jffs2::mount(device, clock_at(0), mount).map_err(|error| error.to_string())?;
+    let volume = Jffs2::mount(device, clock, mount).map_err(|error| error.to_string())?;
     // So that every command knows it, whatever it looks at.
     volume.witness_contradictions().map_err(|error| error.to_string())?;
     Ok(volume)
@@ -194,12 +204,12 @@ fn finding(damage: &Damage, path: Option<&[u8]>) -> Finding {
 }
 
 /// Looks at every byte.
-pub(super) fn check(volume: &Jffs2<DumpFlash>) -> Result<Checked, String> {
+pub(super) fn check<F: Flash>(volume: &Jffs2<F>) -> Result<Checked, String> {
     let report = volume.check(true).map_err(|error| error.to_string())?;
     Ok(checked(volume, &report))
 }
 
-fn checked(volume: &Jffs2<DumpFlash>, report: &CheckReport) -> Checked {
+fn checked<F: Flash>(volume: &Jffs2<F>, report: &CheckReport) -> Checked {
     let mut findings: Vec<Finding> =
         report.findings.iter().map(|found| finding(&found.damage, found.path.as_deref())).collect();
     let told: BTreeSet<Vec<u8>> = findings.iter().flat_map(|finding| finding.paths.iter().cloned()).collect();

@@ -87,7 +87,8 @@ impl OpenImage {
 /// which was asked for; options that do not fit.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError> {
     if is_chip(path, options)? {
-        let (volume, format) = (Volume::Plain(chip::mount(path)?), Format::Fat.name());
+        let (volume, format) = chip::mount(path)?;
+        let volume = Volume::Plain(volume);
         return Ok(OpenImage { volume, format, detection: None, region: None, notes: Vec::new() });
     }
     let (image, mut notes) = read(path, options)?;
