@@ -105,9 +105,23 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
-    /// Print the man page.
-    #[command(after_help = "Example:\n  nandkit man > nandkit.1 && man ./nandkit.1")]
-    Man,
+    /// Print the man page of nandkit, or of a command; or write all of them.
+    Man(ManArguments),
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  nandkit man > nandkit.1 && man ./nandkit.1
+  nandkit man overlay apply > page.1 && man ./page.1
+  nandkit man --dir ~/.local/share/man/man1            nandkit.1, nandkit-mount.1, nandkit-overlay-apply.1 ...")]
+pub struct ManArguments {
+    /// The command, in its words: mount, or overlay apply.
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+    /// Write the pages of all commands into this directory, which is made where it is not there.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub dir: Option<PathBuf>,
 }
 
 /// Arguments of `doctor`.

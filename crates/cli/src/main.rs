@@ -13,6 +13,7 @@ mod failure;
 mod host;
 mod image;
 mod leftover;
+mod man;
 mod mount;
 mod output;
 mod overlay;
@@ -83,12 +84,6 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "nandkit", &mut script);
             output::bytes(&script)
         }
-        Command::Man => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Arguments::command())
-                .render(&mut page)
-                .map_err(|error| Failure::Input(format!("cannot make the man page: {error}")))?;
-            output::bytes(&page)
-        }
+        Command::Man(arguments) => man::man(&arguments),
     }
 }

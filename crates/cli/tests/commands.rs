@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{nandkit, succeeds};
@@ -17,31 +18,85 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
+/// The words of all commands and of those within them, as the program's own help lists them.
+fn commands(directory: &Path) -> Vec<Vec<String>> {
+    let (mut found, mut ahead) = (Vec::new(), vec![Vec::<String>::new()]);
+    while let Some(words) = ahead.pop() {
+        let call: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = succeeds(directory, &call);
+        let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        // What a text goes on with stands further to the right.
+        for name in listed.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' ')) {
+            let name = name.split_whitespace().next().expect("a name").to_string();
+            if name != "help" {
+                ahead.push(words.iter().cloned().chain([name]).collect());
+            }
+        }
+        found.push(words);
+    }
+    found.sort();
+    found
+}
+
+/// The long options in a command's help.
+fn options(help: &str) -> Vec<String> {
+    // What a text goes on with stands further to the right.
+    let lines = help.lines().filter(|line| line.starts_with("  -") || line.starts_with("      --"));
+    let lines = lines.map(str::trim_start);
+    let words = lines.flat_map(|line| line.split([' ', '=', ',', '[']).take(3)).filter(|word| word.starts_with("--"));
+    words.map(str::to_string).collect()
+}
+
 #[test]
 fn every_command_has_help_with_an_example() {
     let directory = here();
-    let overview = succeeds(directory.path(), &["--help"]);
-    for command in [
-        "compare",
-        "run",
-        "devices",
-        "reproduce",
-        "workloads",
-        "info",
-        "ls",
-        "cat",
-        "extract",
-        "check",
-        "mkfs",
-        "policies",
-        "completions",
-        "man",
-    ] {
-        assert!(overview.contains(command), "{overview}");
-        let help = succeeds(directory.path(), &[command, "--help"]);
-        assert!(help.contains("Usage: nandkit") && help.contains("Example"), "{help}");
+    let commands = commands(directory.path());
+    let names: Vec<String> = commands.iter().map(|words| words.join(" ")).collect();
+    for some in ["compare", "mount", "exec", "serve", "mkfs jffs2", "overlay apply", "man"] {
+        assert!(names.iter().any(|name| name == some), "{some}: {names:?}");
+    }
+    assert!(commands.len() > 30, "{names:?}");
+    for words in commands.iter().filter(|words| !words.is_empty()) {
+        let call: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = succeeds(directory.path(), &call);
+        assert!(help.contains(&format!("Usage: nandkit {}", words.join(" "))), "{help}");
+        assert!(help.contains("\nExample:\n") || help.contains("\nExamples:\n"), "no example: {help}");
     }
     assert_eq!(nandkit(directory.path(), &[]).status, Some(2));
+}
+
+#[test]
+fn every_command_has_a_man_page_with_its_options() {
+    let directory = here();
+    let path = directory.path();
+    succeeds(path, &["man", "--dir", "new/man1"]);
+    let commands = commands(path);
+    for words in &commands {
+        let call: Vec<&str> = words.iter().map(String::as_str).collect();
+        let name = [&["nandkit"], &call[..]].concat().join("-");
+        let page =
+            fs::read_to_string(path.join(format!("new/man1/{name}.1"))).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(page.contains(&format!(".TH {name} 1")) && page.contains(".SH SYNOPSIS"), "{name}: {page}");
+        assert_eq!(succeeds(path, &[&["man"], &call[..]].concat()), page, "{name}");
+        let page = page.replace("\\-", "-");
+        for option in options(&succeeds(path, &[&call[..], &["--help"]].concat())) {
+            assert!(page.contains(&option), "{name}: {option}: {page}");
+        }
+        let examples = page.contains("Example:") || page.contains("Examples:");
+        assert!(words.is_empty() || examples, "{name}: {page}");
+    }
+    assert_eq!(fs::read_dir(path.join("new/man1")).expect("a listing").count(), commands.len());
+    for (arguments, expected) in [
+        (&["man", "moun"][..], "has no command \"moun\"; expected one of compare, "),
+        (&["man", "overlay", "x"], "nandkit overlay has no command \"x\"; expected one of apply, "),
+        (&["man", "ls", "x"], "expected no further word"),
+        (&["man", "--dir", "new/man1/nandkit.1"], "cannot write the man pages there"),
+        (&["man", "ls", "--dir", "x"], "cannot be used with"),
+    ] {
+        let outcome = nandkit(path, arguments);
+        assert_eq!(outcome.status, Some(2), "{arguments:?}");
+        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+    }
 }
 
 #[test]
@@ -62,10 +117,64 @@ fn lists_are_text_or_json() {
 }
 
 #[test]
-fn completions_and_man_page_are_made() {
+fn shells_complete_every_command() {
     let directory = here();
-    assert!(succeeds(directory.path(), &["completions", "bash"]).contains("_nandkit"));
-    assert!(succeeds(directory.path(), &["man"]).contains(".TH nandkit"));
+    let commands = commands(directory.path());
+    for (shell, mark) in
+        [("bash", "complete -F _nandkit"), ("zsh", "#compdef nandkit"), ("fish", "complete -c nandkit")]
+    {
+        let script = succeeds(directory.path(), &["completions", shell]);
+        assert!(script.contains(mark), "{shell}");
+        for word in commands.iter().flatten().map(String::as_str).chain(["--rw", "--even-if-damaged"]) {
+            // fish has long options without their dashes.
+            let word = if shell == "fish" { word.trim_start_matches('-') } else { word };
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        fs::write(directory.path().join(shell), script).expect("written");
+        // The shell itself, where it is there; bash always is.
+        let read = Command::new(shell).args(["-n", shell]).current_dir(directory.path()).output();
+        match read {
+            Ok(output) => assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr)),
+            Err(error) => assert!(shell != "bash", "{error}"),
+        }
+    }
+    let asked =
+        ". ./bash; COMP_WORDS=(nandkit mou); COMP_CWORD=1; _nandkit nandkit mou nandkit; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash").args(["-c", asked]).current_dir(directory.path()).output().expect("bash runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "mount\n", "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(nandkit(directory.path(), &["completions", "tcsh"]).status, Some(2));
+}
+
+/// What a command prints on a terminal.
+fn on_terminal(directory: &Path, arguments: &str, variables: &[(&str, &str)]) -> String {
+    let call = format!("{} {arguments}", env!("CARGO_BIN_EXE_nandkit"));
+    let mut command = Command::new("script");
+    command.args(["-qec", &call, "/dev/null"]).current_dir(directory).stdin(Stdio::null()).env_remove("NO_COLOR");
+    let output = command.env("TERM", "xterm").envs(variables.iter().copied()).output().expect("script runs");
+    assert!(output.status.success());
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_terminal_gets_emphasis_unless_it_is_not_wanted() {
+    let directory = here();
+    let compare = "compare --fs model --workload phone:days=2 --workload fax:faxes=2 --seeds 1";
+    for arguments in ["--help", "mount --help", compare] {
+        let shown = |variables: &[(&str, &str)]| on_terminal(directory.path(), arguments, variables);
+        // Of what is shown while it runs nothing is left; emphasis is a number and an m.
+        let is_emphasized = |text: &str| {
+            text.split("\u{1b}[")
+                .skip(1)
+                .any(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('m'))
+        };
+        assert!(is_emphasized(&shown(&[])), "{arguments}: {:?}", shown(&[]));
+        assert!(is_emphasized(&shown(&[("NO_COLOR", "")])), "{arguments}: an empty value says nothing");
+        for variables in [[("NO_COLOR", "1")], [("TERM", "dumb")]] {
+            assert!(!is_emphasized(&shown(&variables)), "{arguments}, {variables:?}: {:?}", shown(&variables));
+        }
+    }
+    // Elsewhere there is none in any case.
+    assert!(!succeeds(directory.path(), &["--help"]).contains('\u{1b}'));
 }
 
 #[test]
@@ -122,7 +231,7 @@ fn another_build_or_another_trace_does_not_reuse_records() {
     trace(1);
     let spec = "workload = \"trace:t.iolog\"\nstack = { fs = \"none\", ftl = \"none\", device = \"ram\" }\n";
     fs::write(path.join("s.toml"), spec).expect("a file");
-    let run = |program: &std::path::Path| {
+    let run = |program: &Path| {
         let arguments = ["run", "s.toml", "--out", "out", "--json"];
         let output = Command::new(program).args(arguments).current_dir(path).output().expect("runs");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();

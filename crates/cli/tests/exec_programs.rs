@@ -1,4 +1,4 @@
-//! Programs that people have, on emulated stacks: git, SQLite through power cuts, fio with verification.
+//! Programs that people have, on emulated stacks: git, tar, rsync, SQLite through power cuts, fio with verification.
 //!
 //! `NANDKIT_CUTS=200 cargo test --release -p nandkit-cli --test exec_programs` makes as many cuts of each database as `docs/design/soaks.md` tells of.
 
@@ -92,6 +92,40 @@ fn fio_finds_what_it_wrote() {
             "--minimal",
         ];
         let outcome = nandkit(directory.path(), &[&["exec"], stack, &["--"], &fio[..]].concat());
+        assert_eq!(outcome.status, Some(0), "{stack:?}: {}{}", outcome.stdout, outcome.stderr);
+    }
+}
+
+#[test]
+fn tar_and_rsync_bring_back_what_a_format_can_hold() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let make = r#"mkdir -p tree/a/b/c tree/empty back && seq 100000 > tree/a/large && : > tree/a/b/nothing && cd tree
+        for i in $(seq 300); do echo $i > "a/b/c/a file with a long name, number $i"; done; echo x > "a/UPPER.TXT"; echo y > "a/ü €"
+        test "$1" = fat || { ln a/large a/second; ln -s ../a empty/link; mkfifo pipe; mknod null c 1 3; chown 1000:2000 a/large; chmod 4711 a/large; chmod 1777 empty; }
+        test "$1" = fat || { setfattr -n user.color -v green a/large; setfacl -m u:7:rx,d:g:9:rw a/b; }
+        find . -depth -print0 | xargs -0 touch -h -d @1600000000"#;
+    // Times of FAT are even seconds; what it does not hold is not asked for.
+    let script = r#"set -e; mkdir t r; from="$OLDPWD"
+        tar -C "$from/tree" $TAR -cf - . | tar -C t $TAR -xpf -
+        rsync $RSYNC "$from/tree/" r/
+        find . -type f -exec sync {} +
+        for copy in t r; do told=$(rsync $RSYNC -c --delete --dry-run -i "$from/tree/" $copy/); test -z "$told" || { echo "$copy: $told"; exit 1; }; done
+        tar -C r $TAR -cf - . | tar -C "$from/back" $TAR -xpf -
+        told=$(rsync $RSYNC -c --delete --dry-run -i "$from/tree/" "$from/back/"); test -z "$told" || { echo "back: $told"; exit 1; }"#;
+    for stack in STACKS {
+        let (tar, rsync) = match stack[1] {
+            "fat" => ("--no-same-owner", "-rt --modify-window=1"),
+            _ => ("--xattrs --acls", "-aHAX"),
+        };
+        let sh = |script: &str| {
+            let mut made = Command::new("sh");
+            made.args(["-ec", script, "sh", stack[1]]).current_dir(directory.path());
+            assert!(made.status().expect("sh runs").success(), "{script}");
+        };
+        sh("rm -rf tree back");
+        sh(make);
+        let script = format!("TAR='{tar}'; RSYNC='{rsync}'; {script}");
+        let outcome = nandkit(directory.path(), &[&["exec"], stack, &["--", "sh", "-c", &script]].concat());
         assert_eq!(outcome.status, Some(0), "{stack:?}: {}{}", outcome.stdout, outcome.stderr);
     }
 }

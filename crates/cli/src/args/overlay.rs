@@ -25,6 +25,7 @@ pub struct OverlayArguments {
 #[derive(Debug, Subcommand)]
 pub enum OverlayAction {
     /// Bring the changes into the image, all or none, and remove the overlay.
+    #[command(after_help = "Example:\n  nandkit overlay apply dump.bin changes")]
     Apply {
         /// The image for which the overlay was made.
         #[arg(value_name = "IMAGE")]
@@ -34,12 +35,14 @@ pub enum OverlayAction {
         overlay: PathBuf,
     },
     /// Forget the changes: remove the overlay.
+    #[command(after_help = "Example:\n  nandkit overlay discard changes")]
     Discard {
         /// The overlay.
         #[arg(value_name = "FILE")]
         overlay: PathBuf,
     },
     /// List the files that the changes concern: A added, D deleted, M changed, T of another type; exit status 1 where there are any.
+    #[command(after_help = "Example:\n  nandkit overlay diff dump.bin changes --region rootfs")]
     Diff {
         /// The image for which the overlay was made, and where in it.
         #[command(flatten)]

@@ -1,6 +1,8 @@
 //! What a mount of FAT repaired in a volume that was not unmounted, for people.
 
-use nandkit_fat::RecoveryReport;
+use nandkit_block::BlockDevice;
+use nandkit_fat::{CheckReport, FindingKind, RecoveryReport};
+use nandkit_units::Clock;
 
 use super::Finding;
 
@@ -40,6 +42,27 @@ pub(super) fn losses(report: &RecoveryReport) -> Vec<Finding> {
             offset: None,
             paths: Vec::new(),
             detail: format!("{count} {what}; expected none (check lists them)"),
+            harmless: false,
+        })
+        .collect()
+}
+
+/// What makes a change of one file one of another: clusters that two entries have, among them directories within themselves, and chains that lead astray. A volume that was not
+/// unmounted is repaired by its mount, which tells what it loses; one that cannot be read is refused by it.
+pub(super) fn shared<D: BlockDevice>(device: &mut D, clock: &Clock) -> Vec<Finding> {
+    let Ok(CheckReport { findings, .. }) = nandkit_fat::check(device, clock) else { return Vec::new() };
+    if findings.iter().any(|found| found.kind == FindingKind::NotUnmounted) {
+        return Vec::new();
+    }
+    let is_harmful =
+        |kind: FindingKind| matches!(kind, FindingKind::SharedClusters | FindingKind::BrokenChain | FindingKind::More);
+    let harmful = findings.into_iter().filter(|found| is_harmful(found.kind));
+    harmful
+        .map(|found| Finding {
+            kind: format!("{:?}", found.kind),
+            offset: None,
+            paths: Vec::new(),
+            detail: found.detail,
             harmless: false,
         })
         .collect()

@@ -81,6 +81,7 @@ impl ImageInPlace {
                 // A sync is all or nothing, whatever was written before it: the order inside it needs no barriers.
                 let mount = MountOptions { barriers: false, ..MountOptions::default() };
                 let mut sectors = DumpSectors::new(device);
+                bad.extend(repairs::shared(&mut sectors, &clock));
                 held = sectors.hold();
                 let fat = Fat::mount(sectors, clock.clone(), mount);
                 let fat = fat.map_err(|error| wrong(path, error))?;
