@@ -58,6 +58,10 @@ fn survives(path: &Path, arguments: &[&str], what_is_told: &str) {
     assert_eq!(refused.status, Some(1), "{}", refused.stderr);
     assert!(refused.stderr.contains("--even-if-damaged"), "{}", refused.stderr);
     assert!(refused.stderr.contains(what_is_told), "{}", refused.stderr);
+    // Commands that change the image hold to the same.
+    let refused = nandkit(path, &[&["mkdir", "i", "/FRESH"], arguments].concat());
+    assert!(refused.status == Some(1) && refused.stderr.contains("--even-if-damaged"), "{}", refused.stderr);
+    assert!(fs::read(path.join("i")).expect("an image") == before, "what is refused changes nothing");
     let mount = Mount::start(path, "i", &[&["--rw", "--even-if-damaged"], arguments].concat());
     look(path);
     change(path);

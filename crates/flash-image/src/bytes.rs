@@ -35,13 +35,13 @@ impl Bytes {
     /// The bytes from `offset` on that are there, at most `length`.
     #[inline]
     pub fn held(&self, offset: u64, end: u64, length: usize) -> &[u8] {
-        if let Self::Mapped(mapped) = self {
-            mapped.note(length);
-        }
         let bytes = self.as_slice();
         let limit = usize::try_from(end).unwrap_or(usize::MAX).min(bytes.len());
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(limit);
         let stop = start.saturating_add(length).min(limit);
+        if let Self::Mapped(mapped) = self {
+            mapped.note(stop.saturating_sub(start));
+        }
         bytes.get(start..stop).unwrap_or(&[])
     }
 }

@@ -37,7 +37,7 @@ impl Mapped {
 
     fn count(&self, bytes: u64, limit: u64) {
         // Not exact where threads meet, and it need not be.
-        let read = self.read.load(Ordering::Relaxed) + bytes.max(AROUND);
+        let read = self.read.load(Ordering::Relaxed).saturating_add(bytes.max(AROUND));
         let is_full = read >= limit;
         self.read.store(if is_full { 0 } else { read }, Ordering::Relaxed);
         if is_full {

@@ -128,9 +128,12 @@ impl ChangingImage {
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
         let (volume, bad) = match found.format {
             Format::Fat => {
-                let (volume, report) = mount_fat(device, clock).map_err(|error| wrong(path, error))?;
+                let mut sectors = DumpSectors::new(device);
+                let mut bad = repairs::shared(&mut sectors, &clock);
+                let (volume, report) = mount_fat(sectors, clock).map_err(|error| wrong(path, error))?;
                 notes.extend(report.as_ref().map(repairs::told));
-                (volume, report.as_ref().map(repairs::losses).unwrap_or_default())
+                bad.extend(report.as_ref().map(repairs::losses).unwrap_or_default());
+                (volume, bad)
             }
             Format::Jffs2 => {
                 let mut bad = bad_blocks::findings(&device);
@@ -198,9 +201,9 @@ impl ChangingImage {
 }
 
 /// A volume of FAT, with what its mount had to repair. The changes stay in memory, so that no order has to be kept among them.
-fn mount_fat(device: DumpFlash, clock: Clock) -> Result<(Volume, Option<nandkit_fat::RecoveryReport>), String> {
+fn mount_fat(device: DumpSectors, clock: Clock) -> Result<(Volume, Option<nandkit_fat::RecoveryReport>), String> {
     let options = nandkit_fat::MountOptions { barriers: false, ..nandkit_fat::MountOptions::default() };
-    let fat = Fat::mount(DumpSectors::new(device), clock, options).map_err(|error| error.to_string())?;
+    let fat = Fat::mount(device, clock, options).map_err(|error| error.to_string())?;
     let report = fat.recovery().cloned();
     Ok((Volume::Fat(Box::new(fat)), report))
 }
