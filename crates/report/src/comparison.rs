@@ -133,7 +133,7 @@ fn section_table(section: &Section<'_>, style: Style) -> Table {
     let rate = if section.metric == "write_mb_per_s" { "write MB/s" } else { "read MB/s" };
     let mut table = Table::new([
         (String::new(), Align::Left),
-        (style.strong(section.workload), Align::Left),
+        (style.strong(&in_short(section.workload)), Align::Left),
         (rate.to_string(), Align::Right),
         (String::new(), Align::Left),
         (String::new(), Align::Left),
@@ -197,13 +197,33 @@ fn on_workload(verdict: &Verdict) -> String {
     if !verdict.about_equal.is_empty() {
         notes.push(format!("not told apart from {}", verdict.about_equal.join(" and ")));
     }
-    if notes.is_empty() { verdict.workload.clone() } else { format!("{} ({})", verdict.workload, notes.join("; ")) }
+    let workload = in_short(&verdict.workload);
+    if notes.is_empty() { workload } else { format!("{workload} ({})", notes.join("; ")) }
+}
+
+/// A workload on one line of a table: commands may be scripts of many lines.
+fn in_short(workload: &str) -> String {
+    const SHOWN: usize = 60;
+    let line = workload.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::record;
+
+    #[test]
+    fn a_script_takes_one_line_of_the_table() {
+        let script = format!("sh -c first\n\tsecond {}", "x".repeat(100));
+        let text = comparison(&[record("fat | merge | chip", &script, 1, 2.0)], Style::PLAIN);
+        let shown = format!("sh -c first second {}...", "x".repeat(60 - "sh -c first second ".len()));
+        assert!(text.lines().any(|line| line.contains(&shown)), "{text}");
+        assert_eq!(in_short("fax"), "fax");
+    }
 
     fn records() -> Vec<RunRecord> {
         vec![
