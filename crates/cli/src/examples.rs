@@ -12,7 +12,8 @@ fn command(line: &str) -> Option<Vec<String>> {
     let line = line.trim().trim_start_matches("$ ").trim_start_matches("# ").trim_start();
     let rest = line.strip_prefix("nandkit ")?;
     // A remark stands after a wide gap or a #.
-    let end = ["   ", " #", " > ", " < ", " | ", " && ", "\t", " 2>"].iter().filter_map(|mark| rest.find(mark)).min();
+    let end =
+        ["   ", " #", " > ", " >> ", " < ", " | ", " &", "\t", " 2>"].iter().filter_map(|mark| rest.find(mark)).min();
     let rest = rest.get(..end.unwrap_or(rest.len()))?;
     let words = rest.split_whitespace().map(|word| word.trim_matches(['\'', '"']).to_string());
     Some(std::iter::once("nandkit".to_string()).chain(words).collect())
@@ -59,6 +60,7 @@ fn the_help_shows_commands_that_parse() {
 fn a_wrong_command_is_noticed() {
     let words = command("nandkit compare --workload fax   a remark").unwrap();
     assert_eq!(words, ["nandkit", "compare", "--workload", "fax"]);
+    assert_eq!(command("nandkit compare --workload fax &").unwrap(), words);
     assert_eq!(command("cargo run"), None);
     assert!(std::panic::catch_unwind(|| check("nandkit compare --polisy merge", "here")).is_err());
 }

@@ -106,11 +106,14 @@ fn started_of(process: &str) -> Option<u64> {
     started_in(&std::fs::read(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// The 22nd field; the second one is a name in brackets, in which anything may be.
+/// The 22nd field; the second one is a name in brackets, in which anything may be. A process that has ended and was not asked for by its parent (Z, X) is there no more.
 fn started_in(status: &[u8]) -> Option<u64> {
     let name_ends = status.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(status.get(name_ends + 1..)?).ok()?;
-    fields.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = fields.split_whitespace();
+    let has_ended = matches!(fields.next()?, "Z" | "X");
+    let started = fields.nth(18)?.parse().ok()?;
+    (!has_ended).then_some(started)
 }
 
 /// Whether the kernel itself says that the other end is closed. Attributes it may have kept, so that is not what is asked for.
@@ -140,5 +143,7 @@ mod tests {
         assert!(started_of("1").is_some_and(|first| first < ours.started), "the first process is older");
         let status = b"7 (a) b (c) R 1 7 7 0 -1 4194560 100 0 0 0 0 0 0 0 20 0 1 0 4711 8192 1";
         assert_eq!((started_in(status), started_in(b"7 (a"), started_in(b"7 (a) R 1")), (Some(4711), None, None));
+        let ended = b"7 (a) b (c) Z 1 7 7 0 -1 4194560 100 0 0 0 0 0 0 0 20 0 1 0 4711 8192 1";
+        assert_eq!(started_in(ended), None, "a zombie answers no mount");
     }
 }
