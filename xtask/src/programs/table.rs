@@ -29,12 +29,12 @@ pub const STACKS: [Stack; 3] = [
     Stack {
         name: "fat-block-map",
         options: &["--fs", "fat", "--device", "k9l8g08u0m", "--ftl", "block-map"],
-        known: Known { pjdfstest: 262, stressors: &["copy-file", "iomix", "utime"] },
+        known: Known { pjdfstest: 262, stressors: &["access", "copy-file", "iomix", "utime"] },
     },
     Stack {
         name: "fat-fast",
         options: &["--fs", "fat", "--device", "slc-256m", "--ftl", "fast"],
-        known: Known { pjdfstest: 262, stressors: &["copy-file", "iomix", "utime"] },
+        known: Known { pjdfstest: 262, stressors: &["access", "copy-file", "iomix", "utime"] },
     },
 ];
 
