@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nandkit_block::BlockDevice;
 use nandkit_units::{Clock, Payload, ReadInto};
 use nandkit_vfs::{
-    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileSystem, FsError,
-    InodeNumber, NewNode, OpenFiles, RenameFlags, Result, VolumeStatus,
+    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileSystem, InodeNumber,
+    NewNode, OpenFiles, RenameFlags, Result, VolumeStatus,
 };
 
 use crate::bpb::Geometry;
@@ -99,7 +99,7 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
         Ok(VolumeStatus {
             block_size: volume.geometry.cluster_size(),
             blocks: u64::from(volume.usable_clusters()),
-            blocks_free: u64::from(volume.free_clusters().saturating_sub(volume.promised.to_others(None))),
+            blocks_free: u64::from(volume.free_clusters().saturating_sub(volume.preallocated.to_others(None))),
             inodes: 0,
             inodes_free: 0,
             // Each UTF-16 unit is up to three bytes of UTF-8.
@@ -219,12 +219,7 @@ impl<D: BlockDevice> Changes for Fat<D> {
 
 impl<D: BlockDevice> Allocation for Fat<D> {
     fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()> {
-        self.volume_mut().change(|volume| volume.promise(inode.0, offset, length, keep_size))
-    }
-
-    fn punch_hole(&mut self, inode: InodeNumber, _: u64, _: u64) -> Result<()> {
-        self.volume_mut().file(inode.0)?;
-        Err(FsError::new(ErrorKind::NotSupported, "FAT holds no holes"))
+        self.volume_mut().change(|volume| volume.preallocate(inode.0, offset, length, keep_size))
     }
 }
 

@@ -96,7 +96,7 @@ impl<D: BlockDevice> Volume<D> {
             Some(chain) => u64::from(chain.len()) * cluster_size,
             None if directory => cluster_size,
             None => u64::from(raw.size.get()).div_ceil(cluster_size) * cluster_size,
-        } + u64::from(self.promised.of(number)) * cluster_size;
+        } + u64::from(self.preallocated.of(number)) * cluster_size;
         let write = if raw.attributes & attribute::READ_ONLY == 0 { 0o200 } else { 0 };
         let modified = time::decode(raw.modified_date.get(), raw.modified_time.get(), 0);
         let created = (raw.created_date.get() != 0)
@@ -148,7 +148,7 @@ impl<D: BlockDevice> Volume<D> {
         let clusters: Vec<u32> = self.ensure_chain(number)?.iter().collect();
         self.free_clusters_of(&clusters)?;
         self.inodes.remove(&number);
-        self.promised.set(number, 0);
+        self.preallocated.set(number, 0);
         self.shrunk.remove(&number);
         self.directories.remove(&number);
         Ok(())

@@ -17,7 +17,7 @@ mod mount;
 mod names;
 mod options;
 mod patch;
-mod promised;
+mod preallocated;
 mod read;
 mod recover;
 mod rename;

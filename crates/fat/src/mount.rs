@@ -77,7 +77,7 @@ impl<D: BlockDevice> Volume<D> {
             directories: HashMap::new(),
             directory_starts: HashMap::new(),
             freed: Vec::new(),
-            promised: Default::default(),
+            preallocated: Default::default(),
             freed_slots: Vec::new(),
             moved: Vec::new(),
             shrunk: HashSet::new(),

@@ -11,7 +11,7 @@ use crate::bpb::Geometry;
 use crate::directory::Directory;
 use crate::inode::Inode;
 use crate::options::{Cache, MountOptions, WriteBack};
-use crate::promised::Promised;
+use crate::preallocated::Preallocated;
 use crate::sectors::Sectors;
 use crate::table::{Link, straddles};
 
@@ -35,7 +35,7 @@ pub(crate) struct Volume<D> {
     /// Clusters that become free when the running batch is on the medium.
     pub freed: Vec<u32>,
     /// Clusters that files were promised.
-    pub promised: Promised,
+    pub preallocated: Preallocated,
     /// Slots, by directory, that become free when the running batch is on the medium.
     pub freed_slots: Vec<(u64, u32)>,
     /// Inodes whose entry has another place since the last commit.
@@ -168,7 +168,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Clusters that can be taken now, for this file or, without one, for anything.
     pub fn available(&self, number: Option<u64>) -> u32 {
-        self.free.free().saturating_sub(self.promised.to_others(number))
+        self.free.free().saturating_sub(self.preallocated.to_others(number))
     }
 
     /// Clusters that files can have: all but the FAT12 ones whose entry lies in two sectors.

@@ -89,7 +89,7 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         let clusters = self.allocate(missing, last.and_then(|last| last.checked_add(1)))?;
-        self.promised.keep(number, missing);
+        self.preallocated.keep(number, missing);
         self.sectors.note_data_first();
         let first = clusters.first().copied().unwrap_or(0);
         match last {
@@ -184,7 +184,7 @@ impl<D: BlockDevice> Volume<D> {
             self.shrunk.insert(number);
         }
         if size <= old {
-            self.promised.set(number, 0);
+            self.preallocated.set(number, 0);
         }
         if size <= old && have > keep {
             if keep == 0 {

@@ -10,7 +10,7 @@ mod create;
 mod dead;
 mod door;
 mod errno;
-mod helper;
+mod fusermount;
 mod listing;
 mod mount;
 mod nodes;
@@ -24,7 +24,7 @@ mod write;
 
 pub use background::{leave_terminal, let_go, send_signal};
 pub use dead::{DeadMount, LiveMount, dead_mounts};
-pub use helper::{find_fusermount, find_program};
+pub use fusermount::{find_fusermount, find_program};
 pub use mount::MountError;
 pub use operation::{Observer, Operation};
 pub use outcome::{Teller, Told};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::helper;
+use crate::fusermount;
 
 /// The kernel's device.
 pub(crate) const DEVICE: &str = "/dev/fuse";
@@ -67,7 +67,7 @@ pub(crate) fn mount(point: &Path, source: &str, read_only: bool) -> Result<Owned
     }
     let access = if read_only { "ro" } else { "rw" };
     let options = format!("fsname={source},subtype=nandkit,{access}");
-    helper::mount(point, &options).map_err(|error| refused(point, &error))
+    fusermount::mount(point, &options).map_err(|error| refused(point, &error))
 }
 
 fn mount_as_root(point: &Path, source: &str, read_only: bool) -> Result<OwnedFd, MountError> {
@@ -92,7 +92,7 @@ pub(crate) fn unmount(point: &Path, detach: bool) -> io::Result<()> {
         let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
         return rustix::mount::unmount(point, flags | UnmountFlags::NOFOLLOW).map_err(io::Error::from);
     }
-    helper::unmount(point, detach)
+    fusermount::unmount(point, detach)
 }
 
 /// Lines of the list of mounts: the mount point, and the source (proc_pid_mountinfo(5)).

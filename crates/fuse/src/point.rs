@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::dead::is_unanswered;
-use crate::helper::find_fusermount;
+use crate::fusermount::find_fusermount;
 use crate::mount::{DEVICE, MountError, is_mount_point, is_root};
 
 /// What can be done where nothing can be mounted.

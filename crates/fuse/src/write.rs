@@ -179,14 +179,14 @@ impl<V: Volume> Shared<V> {
             return Err(Errno::EFBIG);
         }
         self.change(Operation::Allocate, |changes| {
-            let allocation = changes.allocation().ok_or(Errno::EOPNOTSUPP)?;
-            match mode {
-                0 => allocation.allocate(inode, offset, length, false)?,
-                KEEP_SIZE => allocation.allocate(inode, offset, length, true)?,
-                mode if mode == PUNCH_HOLE | KEEP_SIZE => allocation.punch_hole(inode, offset, length)?,
-                _ => return Err(Errno::EOPNOTSUPP.into()),
+            let lacks = Errno::EOPNOTSUPP;
+            if mode == PUNCH_HOLE | KEEP_SIZE {
+                return Ok(changes.holes().ok_or(lacks)?.punch_hole(inode, offset, length)?);
             }
-            Ok(())
+            if mode & !KEEP_SIZE != 0 {
+                return Err(lacks.into());
+            }
+            Ok(changes.allocation().ok_or(lacks)?.allocate(inode, offset, length, mode == KEEP_SIZE)?)
         })
     }
 

@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
-    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, InodeNumber, Links,
+    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, Holes, InodeNumber, Links,
     NewNode, OpenFiles, RenameFlags, Result, Symlinks, VolumeStatus, XattrChanges, Xattrs,
 };
 
@@ -130,5 +130,9 @@ impl<F: Changes> Changes for InDirectory<F> {
 
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
         self.fs.allocation()
+    }
+
+    fn holes(&mut self) -> Option<&mut dyn Holes> {
+        self.fs.holes()
     }
 }

@@ -136,8 +136,13 @@ pub trait Changes: FileSystem {
         None
     }
 
-    /// Allocating space ahead and punching holes, where the format can.
+    /// Allocating space ahead, where the format can.
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
+        None
+    }
+
+    /// Punching holes, where the format can.
+    fn holes(&mut self) -> Option<&mut dyn Holes> {
         None
     }
 }
@@ -195,12 +200,15 @@ pub trait XattrChanges {
     fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()>;
 }
 
-/// Allocating space ahead and punching holes.
+/// Allocating space ahead.
 pub trait Allocation {
     /// Makes sure that writes to the range will not run out of space; grows the file unless `keep_size`. Either way the time of modification moves. Errors: `NoSpace`, `FileTooBig`, `IsADirectory`.
     /// Cost: that of the pieces allocated.
     fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()>;
-    /// Makes the range read as zeroes and gives back its space. The size stays. Errors: `IsADirectory`, `NotSupported` where the format has no holes (see [`Features`]).
-    /// Cost: that of the pieces freed.
+}
+
+/// Punching holes.
+pub trait Holes {
+    /// Makes the range read as zeroes and gives back its space. The size stays. Errors: `IsADirectory`. Cost: that of the pieces freed.
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()>;
 }

@@ -172,16 +172,17 @@ fn is_jffs2(chip: &dyn FileChip, clock: &Clock) -> bool {
     bare > layered
 }
 
-/// JFFS2 on a chip, for reading.
-fn jffs2_on(path: &Path) -> Result<Option<Jffs2<Box<dyn FileChip>>>, StackError> {
-    let (_, _, chip) = chip_file::look(path)?;
-    let clock = clock_at(chip.last_instant().get());
-    if !is_jffs2(&*chip, &clock) {
-        return Ok(None);
-    }
+/// Mounts JFFS2 on the bare flash for reading.
+fn jffs2_on(chip: Box<dyn FileChip>, clock: &Clock) -> Result<Jffs2<Box<dyn FileChip>>, String> {
     let options = OpenOptions { no_summaries: true, ..OpenOptions::default() };
-    let volume = jffs2::mount_at(chip, clock, None, &options).map_err(|error| wrong(path, error))?;
-    Ok(Some(volume))
+    jffs2::mount_at(chip, clock.clone(), None, &options)
+}
+
+/// What JFFS2 on a chip has room for.
+fn jffs2_info(chip: Box<dyn FileChip>, clock: &Clock) -> Result<Volume, String> {
+    let status = jffs2_on(chip, clock)?.volume().map_err(|error| error.to_string())?;
+    let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
+    Ok(Volume::Jffs2 { total_bytes: bytes(status.blocks), free_bytes: bytes(status.blocks_free) })
 }
 
 /// Says what a chip's file holds.
@@ -199,14 +200,13 @@ pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
         layer: Layer::None,
         volume: Volume::None,
     };
-    if let Ok(Some(volume)) = jffs2_on(path) {
-        let status = volume.volume().map_err(|error| wrong(path, error))?;
-        let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
-        info.volume = Volume::Jffs2 { total_bytes: bytes(status.blocks), free_bytes: bytes(status.blocks_free) };
+    let clock = clock_at(last_instant_ns);
+    if is_jffs2(&*chip, &clock) {
+        info.volume = jffs2_info(chip, &clock).unwrap_or_else(Volume::Unknown);
         return Ok(info);
     }
     // Opening a layer may recover, and changes the chip in memory: it comes after the figures.
-    let (layer, volume) = on_layer(&mut chip, &clock_at(last_instant_ns), LookForVolume);
+    let (layer, volume) = on_layer(&mut chip, &clock, LookForVolume);
     info.layer = layer;
     info.volume = volume.unwrap_or(Volume::None);
     Ok(info)
@@ -214,11 +214,11 @@ pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
 
 /// Checks the volume on a chip.
 pub(super) fn check(path: &Path) -> Result<Checked, StackError> {
-    if let Some(volume) = jffs2_on(path)? {
-        return jffs2::check(&volume).map_err(|error| wrong(path, error));
-    }
     let (_, _, mut chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
+    if is_jffs2(&*chip, &clock) {
+        return jffs2_on(chip, &clock).and_then(|volume| jffs2::check(&volume)).map_err(|error| wrong(path, error));
+    }
     match on_layer(&mut chip, &clock, CheckVolume) {
         (_, Some(report)) => report.map_err(|error| wrong(path, error)),
         (Layer::Unknown(error), None) => Err(wrong(path, error)),
@@ -233,26 +233,27 @@ pub(super) type Opened = (Box<dyn MountedFileSystem>, &'static str);
 
 /// Mounts the volume on a chip for reading. What recovery changes stays in memory.
 pub(super) fn mount(path: &Path) -> Result<Opened, StackError> {
-    if let Some(volume) = jffs2_on(path)? {
-        return Ok((Box::new(volume), "jffs2"));
-    }
-    Ok((mount_fat(path)?, "fat"))
-}
-
-fn mount_fat(path: &Path) -> Result<Box<dyn MountedFileSystem>, StackError> {
     let (_, _, chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
+    if is_jffs2(&*chip, &clock) {
+        let volume = jffs2_on(chip, &clock).map_err(|error| wrong(path, error))?;
+        return Ok((Box::new(volume), "jffs2"));
+    }
+    Ok((mount_fat(path, chip, &clock)?, "fat"))
+}
+
+fn mount_fat(path: &Path, chip: Box<dyn FileChip>, clock: &Clock) -> Result<Box<dyn MountedFileSystem>, StackError> {
     let context = Context::at(clock.now());
     let mounted = |fat: Result<_, String>| fat.map_err(|error| wrong(path, error));
     let error = match BlockMapFtl::attach_at(chip, block_map_options(), &context) {
         Ok(ftl) if ftl.attach_report().empty => return Err(wrong(path, EMPTY)),
-        Ok(ftl) => return mounted(fat::mount(ftl, &clock).map(|fat| Box::new(fat) as _)),
+        Ok(ftl) => return mounted(fat::mount(ftl, clock).map(|fat| Box::new(fat) as _)),
         Err(error) => error,
     };
     // The chip went with the layer that does not fit.
     let (_, _, chip) = chip_file::look(path)?;
     match FastFtl::attach_at(chip, fast_options(), &context) {
-        Ok(ftl) => mounted(fat::mount(ftl, &clock).map(|fat| Box::new(fat) as _)),
+        Ok(ftl) => mounted(fat::mount(ftl, clock).map(|fat| Box::new(fat) as _)),
         Err(_) => Err(wrong(path, error.detail)),
     }
 }

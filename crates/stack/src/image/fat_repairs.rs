@@ -1,4 +1,4 @@
-//! What a mount of FAT repaired in a volume that was not unmounted, for people.
+//! What speaks against changing a volume of FAT: what its mount had to repair where it was not unmounted, and what no repair puts right.
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::{CheckReport, FindingKind, RecoveryReport};

@@ -201,8 +201,8 @@ impl<F: FileSystem> Side<F> {
             }
             Operation::Punch { path, offset, length } => {
                 let inode = self.resolve(path)?;
-                let allocation = self.changes()?.allocation().ok_or_else(|| not_supported("allocation"))?;
-                allocation.punch_hole(inode, *offset, *length)?;
+                let holes = self.changes()?.holes().ok_or_else(|| not_supported("holes"))?;
+                holes.punch_hole(inode, *offset, *length)?;
             }
             Operation::Retain { path } => {
                 let inode = self.resolve(path)?;

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::path::remove_tree;
 use nandkit_vfs::{
-    Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Links,
-    NewNode, OpenFiles, RenameFlags, Result, XattrChanges,
+    Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, Holes, InodeNumber,
+    Links, NewNode, OpenFiles, RenameFlags, Result, XattrChanges,
 };
 
 use super::{FsFault, PlantedFs};
@@ -269,19 +269,16 @@ impl Changes for PlantedFs {
         let faulty = self.fault == FsFault::AllocateGrows && self.model.allocation().is_some();
         if faulty { Some(self) } else { self.model.allocation() }
     }
+
+    fn holes(&mut self) -> Option<&mut dyn Holes> {
+        self.model.holes()
+    }
 }
 
 impl Allocation for PlantedFs {
     fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, _keep_size: bool) -> Result<()> {
         match self.model.allocation() {
             Some(allocation) => allocation.allocate(inode, offset, length, false),
-            None => Err(FsError::new(ErrorKind::NotSupported, "no allocation")),
-        }
-    }
-
-    fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
-        match self.model.allocation() {
-            Some(allocation) => allocation.punch_hole(inode, offset, length),
             None => Err(FsError::new(ErrorKind::NotSupported, "no allocation")),
         }
     }

@@ -5,8 +5,8 @@ use super::node::Shape;
 use super::node::xattr_blocks;
 use super::{ModelFileSystem, ROOT};
 use crate::{
-    Allocation, ErrorKind, FileKind, FsError, InodeNumber, Links, OpenFiles, Result, Symlinks, XattrChanges, Xattrs,
-    acl,
+    Allocation, ErrorKind, FileKind, FsError, Holes, InodeNumber, Links, OpenFiles, Result, Symlinks, XattrChanges,
+    Xattrs, acl,
 };
 
 /// Longest name of an extended attribute on Linux (limits.h, XATTR_NAME_MAX).
@@ -144,12 +144,11 @@ impl Allocation for ModelFileSystem {
             }
         })
     }
+}
 
+impl Holes for ModelFileSystem {
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
         self.content(inode)?;
-        if !self.options.features.holes {
-            return Err(FsError::new(ErrorKind::NotSupported, "there are no holes"));
-        }
         check_range(offset, length, u64::MAX)?;
         self.change_content(inode, |content, block_size| content.punch(offset, length, block_size))
     }

@@ -6,7 +6,7 @@ use super::content::{blocks_of, payload_bytes};
 use super::node::{Node, Shape};
 use super::{ModelFileSystem, ROOT};
 use crate::{
-    Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FsError, InodeNumber, Links, NewNode,
+    Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FsError, Holes, InodeNumber, Links, NewNode,
     OpenFiles, RenameFlags, Result, XattrChanges,
 };
 
@@ -302,6 +302,10 @@ impl Changes for ModelFileSystem {
 
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
         if self.options.allocation { Some(self) } else { None }
+    }
+
+    fn holes(&mut self) -> Option<&mut dyn Holes> {
+        if self.options.allocation && self.options.features.holes { Some(self) } else { None }
     }
 }
 

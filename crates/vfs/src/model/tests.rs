@@ -74,7 +74,7 @@ fn allocation_beyond_the_end_and_punching() {
     let other = file(&mut model, b"b");
     assert_eq!(model.write(other, 0, Payload::Bytes(&[1; 8192])).unwrap(), 4096);
     assert_eq!(model.write(inode, 0, Payload::Bytes(&[2; 4096 * 6])).unwrap(), 4096 * 6);
-    model.allocation().unwrap().punch_hole(inode, 100, 4096 * 2).unwrap();
+    model.holes().unwrap().punch_hole(inode, 100, 4096 * 2).unwrap();
     assert_eq!(model.stat(inode).unwrap().allocated, 4096 * 5);
     let content = bytes(&model, inode);
     assert!(content[..100].iter().all(|byte| *byte == 2) && content[100..8292].iter().all(|byte| *byte == 0));

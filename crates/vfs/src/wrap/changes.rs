@@ -4,8 +4,8 @@ use nandkit_units::Payload;
 
 use super::{Arguments, Call, Hook, Method, Outcome, Wrapped, around, gone, nothing};
 use crate::{
-    Allocation, AttributeChange, Attributes, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles, RenameFlags,
-    Result, Symlinks, XattrChanges, Xattrs,
+    Allocation, AttributeChange, Attributes, Changes, FileSystem, Holes, InodeNumber, Links, NewNode, OpenFiles,
+    RenameFlags, Result, Symlinks, XattrChanges, Xattrs,
 };
 
 impl<F: FileSystem, H: Hook> Wrapped<F, H> {
@@ -71,6 +71,10 @@ impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
         if self.inner.changes()?.allocation().is_some() { Some(self) } else { None }
     }
+
+    fn holes(&mut self) -> Option<&mut dyn Holes> {
+        if self.inner.changes()?.holes().is_some() { Some(self) } else { None }
+    }
 }
 
 impl<F: FileSystem, H: Hook> Symlinks for Wrapped<F, H> {
@@ -131,9 +135,11 @@ impl<F: FileSystem, H: Hook> Allocation for Wrapped<F, H> {
             changes.allocation().ok_or_else(gone)?.allocate(inode, offset, length, keep_size)
         })
     }
+}
 
+impl<F: FileSystem, H: Hook> Holes for Wrapped<F, H> {
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
         let call = Call { offset, length, ..Call::of(Method::PunchHole, inode) };
-        self.change(call, nothing, |changes| changes.allocation().ok_or_else(gone)?.punch_hole(inode, offset, length))
+        self.change(call, nothing, |changes| changes.holes().ok_or_else(gone)?.punch_hole(inode, offset, length))
     }
 }

@@ -334,7 +334,7 @@ fn change(fs: &mut dyn Changes, request: &Request, inode: &Known<'_>) -> nandkit
             fs.allocation().ok_or_else(lacks)?.allocate(inode(number)?, *offset, *length, *keep_size)?;
         }
         Request::PunchHole { inode: number, offset, length } => {
-            fs.allocation().ok_or_else(lacks)?.punch_hole(inode(number)?, *offset, *length)?;
+            fs.holes().ok_or_else(lacks)?.punch_hole(inode(number)?, *offset, *length)?;
         }
         _ => return Err(lacks()),
     }

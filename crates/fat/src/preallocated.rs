@@ -13,12 +13,12 @@ use crate::volume::Volume;
 
 /// Clusters by file.
 #[derive(Debug, Default)]
-pub struct Promised {
+pub struct Preallocated {
     of: HashMap<u64, u32>,
     total: u32,
 }
 
-impl Promised {
+impl Preallocated {
     /// Clusters promised to a file.
     pub fn of(&self, number: u64) -> u32 {
         self.of.get(&number).copied().unwrap_or(0)
@@ -49,7 +49,7 @@ impl Promised {
 
 impl<D: BlockDevice> Volume<D> {
     /// Makes sure that writes to the range will find space; the file grows to its end unless `keep_size`. FAT has no holes: all before the range is allocated with it.
-    pub fn promise(&mut self, number: u64, offset: u64, length: u64, keep_size: bool) -> Result<()> {
+    pub fn preallocate(&mut self, number: u64, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         let size = u64::from(self.file(number)?.raw.size.get());
         if length == 0 {
             return Err(FsError::new(ErrorKind::InvalidArgument, "a range without bytes; expected one at least"));
@@ -63,9 +63,9 @@ impl<D: BlockDevice> Volume<D> {
         }
         let have = u64::from(self.ensure_chain(number)?.len());
         let missing = end.div_ceil(u64::from(self.geometry.cluster_size())).saturating_sub(have) as u32;
-        if missing > self.promised.of(number) {
+        if missing > self.preallocated.of(number) {
             self.reserve(missing, Some(number))?;
-            self.promised.set(number, missing);
+            self.preallocated.set(number, missing);
         }
         // The size is the old one, and the time a new one.
         self.set_size(number, size)
@@ -74,11 +74,11 @@ impl<D: BlockDevice> Volume<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::Promised;
+    use super::Preallocated;
 
     #[test]
     fn promises_are_counted_apart_and_kept_once() {
-        let mut promised = Promised::default();
+        let mut promised = Preallocated::default();
         promised.set(1, 10);
         promised.set(2, 5);
         assert_eq!((promised.to_others(None), promised.to_others(Some(1)), promised.to_others(Some(3))), (15, 5, 15));
