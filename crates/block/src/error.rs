@@ -46,6 +46,19 @@ pub enum Operation {
     Remap,
 }
 
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Trim => "trim",
+            Self::Remap => "remap",
+        })
+    }
+}
+
 /// A failed block-device operation.
 #[derive(Debug)]
 pub struct BlockError {
@@ -80,7 +93,7 @@ impl fmt::Display for BlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             ErrorKind::Unfit => f.write_str(&self.detail)?,
-            kind => write!(f, "{:?} at {} failed ({kind:?}): {}", self.operation, self.at, self.detail)?,
+            _ => write!(f, "{} at {} failed: {}", self.operation, self.at, self.detail)?,
         }
         match &self.source {
             Some(source) => write!(f, ": {source}"),

@@ -31,13 +31,14 @@ mod workloads;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Arguments, Command};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = Arguments::command().color(output::emphasis_of_help()).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match dispatch(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -1,7 +1,9 @@
 //! Standard output: what a terminal can show, and readers that go away.
 
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+use clap::ColorChoice;
 use nandkit_report::Style;
 
 use crate::failure::Failure;
@@ -48,14 +50,27 @@ fn harmless(text: &str) -> String {
     shown
 }
 
-/// What standard output can show: bars in Unicode on a terminal that speaks UTF-8, emphasis unless `NO_COLOR` (no-color.org) or a dumb terminal
-/// speak against it. Files and pipes get plain ASCII.
+/// What standard output can show: bars in Unicode on a terminal that speaks UTF-8, emphasis where it is wanted. Files and pipes get plain ASCII.
 pub fn style() -> Style {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    if !io::stdout().is_terminal() || set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb") {
+    if !io::stdout().is_terminal() || !is_emphasis_wanted() {
         return Style::PLAIN;
     }
-    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
+    let locale = variable("LC_ALL").or_else(|| variable("LC_CTYPE")).or_else(|| variable("LANG")).unwrap_or_default();
     let locale = locale.to_string_lossy().to_ascii_lowercase();
     Style { unicode: locale.contains("utf-8") || locale.contains("utf8"), colour: true }
+}
+
+/// Emphasis in help texts and in errors of the command line. Clap alone would emphasize on a dumb terminal too where `CI` is set.
+pub fn emphasis_of_help() -> ColorChoice {
+    if is_emphasis_wanted() { ColorChoice::Auto } else { ColorChoice::Never }
+}
+
+/// Whether neither `NO_COLOR` (no-color.org) nor a dumb terminal speaks against emphasis.
+fn is_emphasis_wanted() -> bool {
+    variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// A variable of the environment that says something: an empty one does not.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -28,7 +28,7 @@ fn end(path: &Path, lazy: bool) -> Result<(), Failure> {
         Failure::Input(format!("{shown}: {error}{hint}"))
     })?;
     let Some(mount) = LiveMount::at(&point) else {
-        let expected = "no image is mounted there by nandkit; expected the directory that was given to nandkit mount";
+        let expected = "no image is mounted there by nandkit; expected the directory that was given to nandkit mount (of one whose process was killed, nandkit doctor --clean takes away what is left)";
         return Err(Failure::Input(format!("{shown}: {expected}")));
     };
     let listener = mount.listen();

@@ -100,10 +100,10 @@ fn what_fat_does_not_hold_is_told_and_nothing_is_changed() {
         (vec!["chown", "card", "1000:1000", "/README.TXT"], "no owners"),
         (vec!["chmod", "card", "640", "/README.TXT"], "0640"),
         (vec!["ln", "card", "/README.TXT", "/other"], "no hard links"),
-        (vec!["ln", "card", "-s", "/README.TXT", "/other"], "Symlink"),
+        (vec!["ln", "card", "-s", "/README.TXT", "/other"], "symbolic link"),
         (vec!["setfattr", "card", "-n", "user.x", "-v", "1", "/README.TXT"], "no extended attributes"),
         (vec!["put", "card", "huge", "/"], "are free"),
-        (vec!["put", "card", "big", "/a:b"], "InvalidName"),
+        (vec!["put", "card", "big", "/a:b"], "invalid name"),
     ] {
         let outcome = nandkit(path, &arguments);
         assert_eq!(outcome.status, Some(2), "{arguments:?}: {}", outcome.stderr);

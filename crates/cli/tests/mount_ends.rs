@@ -82,6 +82,35 @@ fn an_image_that_is_moved_away_is_not_changed_and_programs_are_told() {
 }
 
 #[test]
+fn an_image_that_is_shortened_is_told_to_programs_and_ends_no_mount() {
+    let directory = with_image();
+    let path = directory.path();
+    // Nothing that compresses: it is to lie behind what is left of the image.
+    let content: Vec<u8> = (0..1u32 << 18).flat_map(|at| at.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect();
+    let mount = Mount::start(path, "i", &["--rw"]);
+    fs::write(path.join("mnt/f"), &content).expect("written");
+    fs::write(path.join("mnt/first"), "at the beginning").expect("written");
+    assert_eq!(mount.unmount(), Some(0));
+    let whole = fs::read(path.join("i")).expect("read");
+    for options in [&[][..], &["--rw"], &["--overlay", "changes"]] {
+        let mount = Mount::start(path, "i", options);
+        fs::OpenOptions::new().write(true).open(path.join("i")).expect("open").set_len(70_000).expect("cut off");
+        let error = fs::read(path.join("mnt/f")).err().and_then(|error| error.raw_os_error());
+        assert_eq!(error, Some(5), "{options:?}");
+        assert_eq!(fs::read_dir(path.join("mnt")).expect("it lives").count(), 2, "{options:?}");
+        if options == ["--rw"] {
+            assert!(!sh(path, "(echo lost > mnt/g && sync mnt/g) 2> /dev/null"), "nothing says that the image is gone");
+        }
+        assert_eq!(fs::metadata(path.join("i")).expect("there").len(), 70_000, "it was written");
+        // Where nothing was taken to be kept, nothing was lost.
+        let status = mount.unmount();
+        assert!(matches!(status, Some(0 | 1)), "{options:?}: {status:?}");
+        fs::write(path.join("i"), &whole).expect("restored");
+    }
+    assert_eq!(cat(path, "first"), "at the beginning");
+}
+
+#[test]
 fn a_disk_without_room_for_the_journal_stops_changes_and_loses_nothing() {
     let directory = with_image();
     let path = directory.path();

@@ -35,7 +35,7 @@ impl<D: BlockDevice> Volume<D> {
         let is_directory = match node.kind {
             FileKind::Regular => false,
             FileKind::Directory => true,
-            kind => return Err(FsError::new(ErrorKind::NotSupported, format!("FAT holds no {kind:?}"))),
+            kind => return Err(FsError::new(ErrorKind::NotSupported, format!("FAT holds no {kind}"))),
         };
         let place = self.place(directory, &name, u32::from(is_directory), None)?;
         let now = self.now();

@@ -1,7 +1,11 @@
 //! The bytes of an image, wherever they are.
 
+use std::io;
+use std::ops::Range;
+
 use memmap2::MmapMut;
 
+use crate::backing::Backing;
 use crate::resident::Mapped;
 
 /// Bytes of a file or of memory.
@@ -10,7 +14,7 @@ pub(crate) enum Bytes {
     Owned(Vec<u8>),
     Mapped(Mapped),
     /// Mapped, with changes of our own: a journal laid over a file that is only read.
-    Private(MmapMut),
+    Private(MmapMut, Option<Backing>),
 }
 
 impl Bytes {
@@ -19,30 +23,57 @@ impl Bytes {
         match self {
             Self::Owned(bytes) => bytes,
             Self::Mapped(map) => map,
-            Self::Private(map) => map,
+            Self::Private(map, _) => map,
         }
     }
 
-    /// Fills `into` from `offset` on; what lies at or behind `end`, or behind the last byte, is erased.
+    /// Fills `into` from `offset` on; what lies at or behind `end`, or behind the last byte, is erased. Errors: those of a file behind the bytes.
     #[inline]
-    pub fn copy(&self, offset: u64, end: u64, into: &mut [u8]) {
-        let held = self.held(offset, end, into.len());
-        let (there, missing) = into.split_at_mut(held.len());
-        there.copy_from_slice(held);
+    pub fn copy(&self, offset: u64, end: u64, into: &mut [u8]) -> io::Result<()> {
+        let range = self.range(offset, end, into.len());
+        let (there, missing) = into.split_at_mut(range.len());
         missing.fill(0xFF);
+        match self.backing() {
+            Some(backing) if matches!(self, Self::Mapped(_)) => return backing.read(range.start as u64, there),
+            Some(backing) => backing.check()?,
+            None => {}
+        }
+        there.copy_from_slice(self.as_slice().get(range).unwrap_or(&[]));
+        Ok(())
     }
 
-    /// The bytes from `offset` on that are there, at most `length`.
+    /// The bytes from `offset` on that are there, at most `length`; none of a file that is shorter than it was.
     #[inline]
     pub fn held(&self, offset: u64, end: u64, length: usize) -> &[u8] {
-        let bytes = self.as_slice();
-        let limit = usize::try_from(end).unwrap_or(usize::MAX).min(bytes.len());
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(limit);
-        let stop = start.saturating_add(length).min(limit);
-        if let Self::Mapped(mapped) = self {
-            mapped.note(stop.saturating_sub(start));
+        if self.check().is_err() {
+            return &[];
         }
-        bytes.get(start..stop).unwrap_or(&[])
+        let range = self.range(offset, end, length);
+        if let Self::Mapped(mapped) = self {
+            mapped.note(range.len());
+        }
+        self.as_slice().get(range).unwrap_or(&[])
+    }
+
+    /// Where so many bytes from `offset` on are, as far as they are there and before `end`.
+    #[inline]
+    fn range(&self, offset: u64, end: u64, length: usize) -> Range<usize> {
+        let limit = usize::try_from(end).unwrap_or(usize::MAX).min(self.as_slice().len());
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(limit);
+        start..start.saturating_add(length).min(limit)
+    }
+
+    /// Errors: the file behind the bytes is shorter than it was.
+    pub fn check(&self) -> io::Result<()> {
+        self.backing().map_or(Ok(()), Backing::check)
+    }
+
+    fn backing(&self) -> Option<&Backing> {
+        match self {
+            Self::Owned(_) => None,
+            Self::Mapped(map) => map.backing(),
+            Self::Private(_, backing) => backing.as_ref(),
+        }
     }
 }
 

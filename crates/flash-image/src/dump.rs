@@ -1,6 +1,7 @@
 //! A dump as a flash device.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 use nandkit_block::Access;
@@ -162,8 +163,15 @@ impl DumpFlash {
         (held.len() == length).then_some(held)
     }
 
-    /// Copies data bytes from data byte `offset` of the device on, across pages and blocks. What lies behind the end of the device reads as erased.
-    pub fn read_data(&self, offset: u64, into: &mut [u8]) {
+    /// Copies data bytes from data byte `offset` of the device on, as [`Self::read_data`] does, for a look at what an image could be: what cannot be read, reads as erased.
+    pub fn look_at(&self, offset: u64, into: &mut [u8]) {
+        if self.read_data(offset, into).is_err() {
+            into.fill(0xFF);
+        }
+    }
+
+    /// Copies data bytes from data byte `offset` of the device on, across pages and blocks. What lies behind the end of the device reads as erased. Errors: those of the file.
+    pub fn read_data(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let geometry = &self.shape.geometry;
         let page_size = geometry.page_size as usize;
         let mut page = offset / page_size as u64;
@@ -174,12 +182,13 @@ impl DumpFlash {
             let block = u32::try_from(page / u64::from(geometry.pages_per_block)).unwrap_or(u32::MAX);
             let at = PageAddress::new(block, (page % u64::from(geometry.pages_per_block)) as u32);
             if geometry.contains(at) {
-                self.copy_data(at, column, part);
+                self.copy_data(at, column, part)?;
             } else {
                 part.fill(0xFF);
             }
             (rest, page, column) = (tail, page + 1, 0);
         }
+        Ok(())
     }
 
     /// Facts about the dump. Cost: a look at every block's mark.
@@ -244,24 +253,26 @@ impl DumpFlash {
 
     /// Data of a page of the device from `column` on.
     #[inline]
-    fn copy_data(&self, at: PageAddress, column: usize, into: &mut [u8]) {
+    fn copy_data(&self, at: PageAddress, column: usize, into: &mut [u8]) -> io::Result<()> {
         match (self.changes.page(at), self.shape.place(at)) {
             (Changed::Page(page), _) => fill(page.data(), column, into),
-            (Changed::No, Some(place)) => self.bytes.copy(place.data + column as u64, self.shape.end, into),
+            (Changed::No, Some(place)) => self.bytes.copy(place.data + column as u64, self.shape.end, into)?,
             _ => into.fill(0xFF),
         }
+        Ok(())
     }
 
     #[inline]
-    fn copy_oob(&self, at: PageAddress, into: &mut [u8]) {
+    fn copy_oob(&self, at: PageAddress, into: &mut [u8]) -> io::Result<()> {
         match (self.changes.page(at), self.shape.place(at)) {
             (Changed::Page(page), _) => fill(page.oob(), 0, into),
             (Changed::No, Some(place)) => match (self.shape.layout.oob, &self.oob) {
-                (OobPlacement::Separate, Some(oob)) => oob.copy(place.oob, u64::MAX, into),
-                _ => self.bytes.copy(place.oob, self.shape.end, into),
+                (OobPlacement::Separate, Some(oob)) => oob.copy(place.oob, u64::MAX, into)?,
+                _ => self.bytes.copy(place.oob, self.shape.end, into)?,
             },
             _ => into.fill(0xFF),
         }
+        Ok(())
     }
 
     fn check_range(
@@ -312,18 +323,18 @@ impl DumpFlash {
         Ok(())
     }
 
-    /// The page as it is now, for changes; it becomes part of the changes.
-    fn page_mut(&mut self, at: PageAddress) -> &mut PageImage {
+    /// The page as it is now, for changes; it becomes part of the changes. Errors: those of the file.
+    fn page_mut(&mut self, operation: Operation, at: PageAddress) -> nandkit_flash::Result<&mut PageImage> {
         let geometry = &self.shape.geometry;
         let known = self.changes.blocks.get(&at.block.0).is_some_and(|block| block.pages.contains_key(&at.page));
         let mut image =
             PageImage::erased(if known { 0 } else { geometry.page_size }, if known { 0 } else { geometry.oob_size });
         if !known {
             let (data, oob) = image.parts_mut();
-            self.copy_data(at, 0, data);
-            self.copy_oob(at, oob);
+            let copied = self.copy_data(at, 0, data).and_then(|()| self.copy_oob(at, oob));
+            copied.map_err(|error| FlashError::io(operation, at, error))?;
         }
-        self.changes.page_mut(at, || image)
+        Ok(self.changes.page_mut(at, || image))
     }
 
     /// Whether the rules let these bytes be programmed over what is there; nothing changes.
@@ -331,7 +342,8 @@ impl DumpFlash {
         let refuse = |detail| Err(FlashError::new(ErrorKind::Misuse, Operation::Program, at, detail));
         let sets_bits = |new: &[u8], old: &[u8]| new.iter().zip(old).any(|(new, old)| new & !old != 0);
         let mut old = vec![0xFF; data.len()];
-        self.copy_data(at, program.column as usize, &mut old);
+        let failed = |error| FlashError::io(Operation::Program, at, error);
+        self.copy_data(at, program.column as usize, &mut old).map_err(failed)?;
         match self.shape.geometry.kind {
             FlashKind::Nand if !is_erased(&old) => {
                 return refuse("this part of the page was programmed since the block's erase");
@@ -342,7 +354,7 @@ impl DumpFlash {
             _ => {}
         }
         old.resize(program.oob.len(), 0xFF);
-        self.copy_oob(at, &mut old);
+        self.copy_oob(at, &mut old).map_err(failed)?;
         if sets_bits(program.oob, &old) {
             return refuse("OOB programs only clear bits: erase the block first");
         }
@@ -364,7 +376,7 @@ impl DumpFlash {
             return;
         }
         if self.oob.is_none()
-            && let Some(Bytes::Private(map)) = Arc::get_mut(&mut self.bytes)
+            && let Some(Bytes::Private(map, _)) = Arc::get_mut(&mut self.bytes)
             && pieces.iter().all(|piece| piece.end() <= map.len() as u64)
         {
             pieces.iter().for_each(|piece| crate::store::overwrite(map, piece));
@@ -387,7 +399,7 @@ impl DumpFlash {
 
     /// The first half of a sync, as a crash would leave it.
     #[cfg(test)]
-    pub(crate) fn journal_only(&mut self) -> std::io::Result<()> {
+    pub(crate) fn journal_only(&mut self) -> io::Result<()> {
         let pieces = self.changes.pieces(&self.shape, self.lengths());
         let sources = [self.bytes.as_slice(), self.oob.as_deref().map_or(&[][..], Bytes::as_slice)];
         self.store.as_mut().map_or(Ok(()), |store| store.write_journal(&pieces, sources))
@@ -409,8 +421,10 @@ impl DumpFlash {
         self.changes = Changes::default();
     }
 
-    fn sync_changes(&mut self) -> std::result::Result<(), std::io::Error> {
+    fn sync_changes(&mut self) -> io::Result<()> {
         self.table();
+        self.bytes.check()?;
+        self.oob.as_ref().map_or(Ok(()), |oob| oob.check())?;
         let lengths = self.lengths();
         if let Some(overlay) = &mut self.overlay {
             let pieces = self.changes.pieces(&self.shape, lengths);
@@ -492,16 +506,14 @@ impl Flash for DumpFlash {
     #[inline]
     fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> FlashResult {
         self.check_range(Operation::Read, at, read.column, read.data.len(), read.oob.len())?;
-        match read.data {
-            ReadInto::Bytes(bytes) => self.copy_data(at, read.column as usize, bytes),
-            ReadInto::Content { content, length } => {
-                self.copy_data(at, read.column as usize, content.set_bytes(length as usize));
-            }
-            ReadInto::Nothing { .. } => {}
-        }
-        if !read.oob.is_empty() {
-            self.copy_oob(at, read.oob);
-        }
+        let column = read.column as usize;
+        let data = match read.data {
+            ReadInto::Bytes(bytes) => self.copy_data(at, column, bytes),
+            ReadInto::Content { content, length } => self.copy_data(at, column, content.set_bytes(length as usize)),
+            ReadInto::Nothing { .. } => Ok(()),
+        };
+        let oob = if read.oob.is_empty() { Ok(()) } else { self.copy_oob(at, read.oob) };
+        data.and(oob).map_err(|error| FlashError::io(Operation::Read, at, error))?;
         Ok(Done::immediately(context))
     }
 
@@ -518,7 +530,7 @@ impl Flash for DumpFlash {
         let mut bytes = vec![0; length];
         program.data.copy_to(&mut bytes);
         self.check_rules(at, &program, &bytes)?;
-        let (data, oob) = self.page_mut(at).parts_mut();
+        let (data, oob) = self.page_mut(Operation::Program, at)?.parts_mut();
         for (into, byte) in data.iter_mut().skip(program.column as usize).zip(&bytes) {
             *into = *byte;
         }
@@ -548,7 +560,7 @@ impl Flash for DumpFlash {
             return Ok(Done::immediately(context));
         }
         if let Some((offset, _)) = marker_place(&self.shape)
-            && let Some(byte) = self.page_mut(block.page(0)).parts_mut().1.get_mut(offset as usize)
+            && let Some(byte) = self.page_mut(Operation::MarkBad, block.page(0))?.parts_mut().1.get_mut(offset as usize)
         {
             *byte = 0;
         }

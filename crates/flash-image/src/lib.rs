@@ -15,6 +15,7 @@
 //! assert_eq!(bytes, [0x5A; 4]);
 //! ```
 
+mod backing;
 mod bad_blocks;
 mod bytes;
 mod changes;
@@ -32,6 +33,8 @@ mod overlay;
 mod overlay_end;
 pub mod regions;
 mod resident;
+#[cfg(test)]
+mod shortened_tests;
 mod store;
 pub mod text;
 

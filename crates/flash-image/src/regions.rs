@@ -105,7 +105,7 @@ fn scan(device: &DumpFlash, overlap: usize, mut look: impl FnMut(u64, &[u8], usi
     while at < capacity {
         let length = (capacity - at).min(buffer.len() as u64) as usize;
         let Some(piece) = buffer.get_mut(..length) else { return };
-        device.read_data(at, piece);
+        device.look_at(at, piece);
         look(at, piece, length.min(CHUNK));
         at += CHUNK as u64;
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::Mmap;
 
+use crate::backing::Backing;
 use crate::mmap;
 
 /// Bytes that come into memory with each read at the least: the kernel maps the neighbours, too (fault_around_bytes).
@@ -20,11 +21,17 @@ pub(crate) struct Mapped {
     /// The most bytes that may stay, where there is a limit, and how many were read since pages were last given back.
     limit: Option<u64>,
     read: AtomicU64,
+    /// The file, where the map is to last.
+    backing: Option<Backing>,
 }
 
 impl Mapped {
-    pub fn new(map: Mmap, limit: Option<u64>) -> Self {
-        Self { map, limit, read: AtomicU64::new(0) }
+    pub fn new(map: Mmap, limit: Option<u64>, backing: Option<Backing>) -> Self {
+        Self { map, limit, read: AtomicU64::new(0), backing }
+    }
+
+    pub fn backing(&self) -> Option<&Backing> {
+        self.backing.as_ref()
     }
 
     /// Notes that so many bytes are read, and gives pages back where that makes too many.
@@ -73,7 +80,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let content: Vec<u8> = (0..16u32 << 20).map(|at| (at / 4096) as u8).collect();
         file.write_all(&content).unwrap();
-        let mapped = Mapped::new(mmap::map(file.as_file()).unwrap(), Some(2 << 20));
+        let mapped = Mapped::new(mmap::map(file.as_file()).unwrap(), Some(2 << 20), None);
         let path = file.path().to_str().unwrap();
         for round in 0..2 {
             for (at, page) in mapped.chunks(4096).enumerate() {

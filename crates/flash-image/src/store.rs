@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nandkit_block::{Access, Medium};
 
+use crate::backing::Backing;
 use crate::bytes::Bytes;
 use crate::changes::{Piece, PieceContent};
 use crate::error::{ImageError, ImageErrorKind, Result};
@@ -107,7 +108,7 @@ pub(crate) fn open_over(path: &Path, overlay: &Path, options: &DumpOptions) -> R
     };
     let failed = |error| ImageError::io("read", path, error);
     let mut bytes = match (Arc::into_inner(base.bytes), &base.store) {
-        (Some(bytes @ (Bytes::Owned(_) | Bytes::Private(_))), _) => bytes,
+        (Some(bytes @ (Bytes::Owned(_) | Bytes::Private(..))), _) => bytes,
         // Mapped so that what is laid over it stays in memory.
         (_, Some(store)) => store.load(true).map_err(failed)?.0,
         (bytes, None) => Bytes::Owned(bytes.map_or_else(Vec::new, |bytes| bytes.as_slice().to_vec())),
@@ -132,14 +133,14 @@ impl Bytes {
 
     /// Lays a piece over bytes that are our own.
     pub(crate) fn patch(&mut self, piece: &Piece<'_>) {
-        if let Self::Private(map) = self
+        if let Self::Private(map, _) = self
             && piece.end() > map.len() as u64
         {
             *self = Self::Owned(map.to_vec());
         }
         match self {
             Self::Owned(bytes) => put(bytes, piece),
-            Self::Private(map) => overwrite(map, piece),
+            Self::Private(map, _) => overwrite(map, piece),
             Self::Mapped(_) => {}
         }
     }
@@ -168,17 +169,18 @@ pub(crate) fn overwrite(bytes: &mut [u8], piece: &Piece<'_>) {
 impl Store {
     /// The content of the files. `private`: in a form that can be patched.
     pub fn load(&self, private: bool) -> io::Result<(Bytes, Option<Bytes>)> {
-        let load = |file: &File| {
+        let load = |file: &File| -> io::Result<Bytes> {
             let length = Medium::len(file)?;
             if self.copy || length == 0 {
                 let mut bytes = vec![0; usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?];
                 Medium::read_at(file, 0, &mut bytes)?;
                 return Ok(Bytes::Owned(bytes));
             }
+            let backing = self.resident_max.map(|_| Backing::new(file)).transpose()?;
             if private {
-                return mmap::map_private(file).map(Bytes::Private);
+                return Ok(Bytes::Private(mmap::map_private(file)?, backing));
             }
-            Ok(Bytes::Mapped(Mapped::new(mmap::map(file)?, self.resident_max)))
+            Ok(Bytes::Mapped(Mapped::new(mmap::map(file)?, self.resident_max, backing)))
         };
         Ok((load(&self.image)?, self.oob.as_ref().map(load).transpose()?))
     }

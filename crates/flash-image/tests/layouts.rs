@@ -68,7 +68,7 @@ fn expect(device: &DumpFlash, pages: &Pages) {
             assert_eq!(bytes, data);
         }
         let mut found = vec![0; data.len() - 3];
-        device.read_data(block as u64 * data.len() as u64 + 3, &mut found);
+        device.read_data(block as u64 * data.len() as u64 + 3, &mut found).unwrap();
         assert_eq!(found, data[3..]);
     }
 }

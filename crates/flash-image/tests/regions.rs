@@ -203,7 +203,7 @@ fn partitions_of_an_environment_count_data_bytes() {
         let device = DumpFlash::new(Image::from_bytes(dump, None).unwrap(), region).unwrap();
         assert_eq!(device.geometry().blocks, 64);
         let mut found = vec![0; files.len()];
-        device.read_data(0, &mut found);
+        device.read_data(0, &mut found).unwrap();
         assert!(found == files);
     }
     // A flipped bit: still a text, no environment.

@@ -57,6 +57,19 @@ pub enum Operation {
     Sync,
 }
 
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Program => "program",
+            Self::Erase => "erase",
+            Self::Copy => "copy",
+            Self::MarkBad => "marking as bad",
+            Self::Sync => "sync",
+        })
+    }
+}
+
 /// A failed flash operation.
 #[derive(Debug)]
 pub struct FlashError {
@@ -103,7 +116,7 @@ impl FlashError {
 
 impl fmt::Display for FlashError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of {} failed ({:?}): {}", self.operation, self.at, self.kind, self.detail)?;
+        write!(f, "{} of {} failed: {}", self.operation, self.at, self.detail)?;
         match &self.source {
             Some(source) => write!(f, ": {source}"),
             None => Ok(()),

@@ -80,7 +80,7 @@ impl<F: Flash> Jffs2<F> {
     fn listing(&self, inode: InodeNumber) -> Result<(Option<&Entries>, &Body)> {
         let (number, found, body, kind) = self.intact(inode)?;
         if kind != FileKind::Directory {
-            return Err(FsError::new(ErrorKind::NotADirectory, format!("inode {number} is a {kind:?}")));
+            return Err(FsError::new(ErrorKind::NotADirectory, format!("inode {number} is a {kind}")));
         }
         Ok((found.entries.as_deref(), body))
     }
@@ -125,7 +125,7 @@ fn regular(number: u32, kind: FileKind) -> Result<()> {
     match kind {
         FileKind::Regular => Ok(()),
         FileKind::Directory => Err(FsError::new(ErrorKind::IsADirectory, format!("inode {number} is a directory"))),
-        other => Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {other:?}"))),
+        other => Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {other}"))),
     }
 }
 
@@ -304,7 +304,7 @@ impl<F: Flash> Symlinks for Jffs2<F> {
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
         let (number, _, body, kind) = self.intact(inode)?;
         if kind != FileKind::Symlink {
-            return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {kind:?}")));
+            return Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {number} is a {kind}")));
         }
         Ok(body.target.clone())
     }

@@ -133,6 +133,6 @@ mod tests {
         let (reads, right, end, note) = read_all(false);
         assert!(reads < 10_000, "{reads}");
         assert_eq!((right, end), (4096, 0xFFFF_FFF0));
-        assert!(note.ends_with("first at 4096: Corrupt: nothing there"), "{note}");
+        assert!(note.ends_with("first at 4096: damaged: nothing there"), "{note}");
     }
 }

@@ -1,5 +1,7 @@
 //! What is known of inodes, directory entries and volumes.
 
+use std::fmt;
+
 /// An inode's number within its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InodeNumber(pub u64);
@@ -15,6 +17,21 @@ pub enum FileKind {
     CharacterDevice,
     Fifo,
     Socket,
+}
+
+/// As in find(1)'s manual: `regular file`, `symbolic link`.
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Regular => "regular file",
+            Self::Directory => "directory",
+            Self::Symlink => "symbolic link",
+            Self::BlockDevice => "block device",
+            Self::CharacterDevice => "character device",
+            Self::Fifo => "named pipe",
+            Self::Socket => "socket",
+        })
+    }
 }
 
 /// A point in calendar time: nanoseconds since 1970-01-01T00:00:00Z, negative before. Formats round it down to what they hold.

@@ -55,6 +55,31 @@ impl ErrorKind {
     }
 }
 
+/// In the words of `strerror`, where it has any.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFound => "not found",
+            Self::Exists => "exists already",
+            Self::NotADirectory => "not a directory",
+            Self::IsADirectory => "is a directory",
+            Self::NotEmpty => "directory not empty",
+            Self::NoSpace => "no space left",
+            Self::FileTooBig => "file too large",
+            Self::NameTooLong => "name too long",
+            Self::InvalidName => "invalid name",
+            Self::InvalidArgument => "invalid argument",
+            Self::TooManyLinks => "too many links",
+            Self::TooManySymlinks => "too many symbolic links",
+            Self::NoAttribute => "no such attribute",
+            Self::NotSupported => "not supported",
+            Self::ReadOnly => "read-only",
+            Self::Corrupt => "damaged",
+            Self::Device => "the device failed",
+        })
+    }
+}
+
 /// A failed file-system operation.
 #[derive(Debug)]
 pub struct FsError {
@@ -82,7 +107,7 @@ impl FsError {
 
 impl fmt::Display for FsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.detail)?;
+        write!(f, "{}: {}", self.kind, self.detail)?;
         match &self.source {
             Some(source) => write!(f, ": {source}"),
             None => Ok(()),

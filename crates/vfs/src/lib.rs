@@ -68,7 +68,7 @@ pub trait FileSystem: Send + Sync {
     /// it; no content is read.
     fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
         let attributes = self.stat(inode)?;
-        let refused = |kind| Err(FsError::new(kind, format!("inode {} is a {:?}", inode.0, attributes.kind)));
+        let refused = |kind| Err(FsError::new(kind, format!("inode {} is a {}", inode.0, attributes.kind)));
         match attributes.kind {
             FileKind::Regular => Ok((offset < attributes.size).then_some(offset..attributes.size)),
             FileKind::Directory => refused(ErrorKind::IsADirectory),

@@ -158,7 +158,7 @@ fn a_full_volume_is_an_error_that_says_so() {
     let mut workload = spec.file_workload(fs.free_bytes(), 1, &HostInputs).unwrap();
     let mut driver = FileDriver::new(fs.clock.clone(), false);
     let error = driver.run_phase(Phase::Fill, &mut *workload, &mut fs, &mut keep_going).unwrap_err();
-    assert!(error.to_string().contains("NoSpace"), "{error}");
+    assert!(error.to_string().contains("no space left"), "{error}");
     for text in
         ["overwrite:files=8000", "fax:kept=100000", "random:footprint_size=2G", "postmark-small:file_size=1G,write=1M"]
     {

@@ -176,7 +176,7 @@ fn in_environment(device: &DumpFlash, at: u64) -> bool {
     const LARGEST: u64 = 0x4_0000;
     let from = at.saturating_sub(LARGEST) / 512 * 512;
     let mut bytes = vec![0; (2 * LARGEST) as usize];
-    device.read_data(from, &mut bytes);
+    device.look_at(from, &mut bytes);
     let text = (at - from) as usize;
     let starts = (0..=text / 512).rev().flat_map(|sector| [(sector * 512, 4), (sector * 512, 5)]);
     let plausible = starts.filter(|(start, skip)| is_assignment(bytes.get(start + skip..))).take(STARTS_MAX);

@@ -23,7 +23,7 @@ pub fn find(device: &DumpFlash) -> Vec<Region> {
 
 fn read(device: &DumpFlash, at: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    device.read_data(at, &mut bytes);
+    device.look_at(at, &mut bytes);
     bytes
 }
 

@@ -24,7 +24,7 @@ fn finding(device: &DumpFlash, block: BlockIndex) -> Finding {
     let size = device.geometry().block_size();
     let start = u64::from(block.0) * size;
     let mut bytes = vec![0xFF; usize::try_from(size).unwrap_or(0)];
-    device.read_data(start, &mut bytes);
+    device.look_at(start, &mut bytes);
     let nodes = whole_nodes(&bytes);
     let mark = mark(device, block);
     let detail = match nodes {

@@ -244,8 +244,8 @@ impl Habits {
         let (mut first, mut last) = ([0; HEADER_SIZE as usize], [0; SUMMARY_MARKER_SIZE as usize]);
         for block in (0..device.geometry().blocks).map(BlockIndex).filter(|block| !device.is_bad(*block)) {
             let start = u64::from(block.0) * size;
-            device.read_data(start, &mut first);
-            device.read_data(start + size - u64::from(SUMMARY_MARKER_SIZE), &mut last);
+            device.look_at(start, &mut first);
+            device.look_at(start + size - u64::from(SUMMARY_MARKER_SIZE), &mut last);
             let header = Header::decode(order, &first).filter(|header| header.check(order).is_ok());
             habits.cleanmarkers |= header.is_some_and(|header| header.node_type == node_type::CLEANMARKER);
             habits.summaries |= last.ends_with(&order.bytes32(SUMMARY_MAGIC));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nandkit_block::{BlockDevice, BlockGeometry};
-use nandkit_flash::{Flash, FlashError, PageProgram, PageRead};
+use nandkit_flash::{Flash, FlashError, Operation, PageProgram, PageRead};
 use nandkit_flash_image::DumpFlash;
 use nandkit_flash_image::detect::ByteOrder;
 use nandkit_nand_sim::PageOrder;
@@ -202,7 +202,8 @@ impl EmulatedImage {
         if self.found.detection.oob_size == 0 {
             let start =
                 u64::from(at.block.0) * geometry.block_size() + u64::from(at.page) * u64::from(geometry.page_size);
-            self.device.read_data(start, &mut data);
+            let failed = |error| FlashError::io(Operation::Read, at, error);
+            self.device.read_data(start, &mut data).map_err(failed)?;
             return Ok(PageContent { data, oob: Vec::new() });
         }
         let mut oob = vec![0xFF; geometry.oob_size as usize];

@@ -67,7 +67,9 @@ impl BlockDevice for DumpSectors {
             ReadInto::Content { content, length } => content.set_bytes(length as usize),
             ReadInto::Nothing { .. } => return Ok(Done::immediately(context)),
         };
-        self.dump.read_data(at.0 * u64::from(self.geometry.sector_size), bytes);
+        self.dump.read_data(at.0 * u64::from(self.geometry.sector_size), bytes).map_err(|error| {
+            BlockError::new(ErrorKind::Io, Operation::Read, at, "the image's file cannot be read").caused_by(error)
+        })?;
         Ok(Done::immediately(context))
     }
 

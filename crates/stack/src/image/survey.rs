@@ -378,7 +378,7 @@ impl Held<'_> {
             Some(offset) => offset,
             None => {
                 self.bytes.resize(HELD, 0xFF);
-                self.device.read_data(at, &mut self.bytes);
+                self.device.look_at(at, &mut self.bytes);
                 self.start = at;
                 0
             }

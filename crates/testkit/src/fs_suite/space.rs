@@ -50,7 +50,7 @@ fn full_volume(bench: &mut Bench<'_>) -> Outcome {
     bench.expect_content(file, &survivor, "another file on the full volume")?;
     bench
         .write(file, 100, &pattern(50, 5))
-        .or_else(|error| if error.contains("NoSpace") { Ok(()) } else { Err(error) })?;
+        .or_else(|error| if error.contains("no space left") { Ok(()) } else { Err(error) })?;
     bench.remount()?;
     let filler = bench.lookup(bench.root, b"filler")?;
     bench.expect_content(filler, &taken, "the file that filled the volume, mounted again")?;

@@ -23,12 +23,12 @@ fn the_rest_is_delivered_and_what_is_missing_is_named() {
     let report = extract(&planted, &target, &ExtractOptions::default(), &quiet).unwrap();
     let note = |path: &str, reason: &str| Note { path: path.into(), reason: reason.into() };
     let expected = [
-        note("d", "names of the directory: Corrupt: the list is torn"),
+        note("d", "names of the directory: damaged: the list is torn"),
         note(
             "hurt",
-            "4096 of 3145728 bytes are missing, first at 1499136: Corrupt: node of bytes 1500000..1500001 has a wrong checksum",
+            "4096 of 3145728 bytes are missing, first at 1499136: damaged: node of bytes 1500000..1500001 has a wrong checksum",
         ),
-        note("torn", "Corrupt: inode 99 is torn"),
+        note("torn", "damaged: inode 99 is torn"),
     ];
     assert_eq!(report.damaged, expected);
     assert_eq!(listing(&target), ["d", "d/before", "hurt", "well"]);

@@ -95,7 +95,7 @@ impl ModelFileSystem {
             _ => features.device_nodes,
         };
         if !held {
-            return Err(FsError::new(ErrorKind::NotSupported, format!("this volume holds no {:?}", node.kind)));
+            return Err(FsError::new(ErrorKind::NotSupported, format!("this volume holds no {}", node.kind)));
         }
         if node.kind == FileKind::Symlink {
             self.check_target(node.target)?;

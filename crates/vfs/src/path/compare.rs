@@ -87,7 +87,7 @@ impl fmt::Display for Difference {
         match &self.kind {
             DifferenceKind::OnlyInFirst => f.write_str("only in the first"),
             DifferenceKind::OnlyInSecond => f.write_str("only in the second"),
-            DifferenceKind::Kind(a, b) => write!(f, "kind {a:?}, {b:?}"),
+            DifferenceKind::Kind(a, b) => write!(f, "kind {a}, {b}"),
             DifferenceKind::Size(a, b) => write!(f, "size {a}, {b}"),
             DifferenceKind::Content { offset, bytes: (a, b) } => write!(f, "byte {offset} is {a:#04x}, {b:#04x}"),
             DifferenceKind::Target(a, b) => write!(f, "target \"{}\", \"{}\"", text(a), text(b)),

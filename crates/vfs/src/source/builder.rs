@@ -58,7 +58,7 @@ impl<C> TreeBuilder<C> {
         let names = components(path)?;
         let Some((name, above)) = names.split_last() else {
             if node.kind != FileKind::Directory {
-                return Err(FsError::new(ErrorKind::NotADirectory, format!("the root is to be a {:?}", node.kind)));
+                return Err(FsError::new(ErrorKind::NotADirectory, format!("the root is to be a {}", node.kind)));
             }
             self.set_inode(ROOT, node, content);
             return Ok(());

@@ -55,7 +55,7 @@ impl SourceTree for MemoryTree {
             return Err(FsError::new(ErrorKind::NotFound, format!("no node {node}")));
         };
         if found.kind != FileKind::Regular {
-            return Err(FsError::new(ErrorKind::InvalidArgument, format!("node {node} is a {:?}", found.kind)));
+            return Err(FsError::new(ErrorKind::InvalidArgument, format!("node {node} is a {}", found.kind)));
         }
         let content = self.contents.get(same_inode(&self.nodes, node)).and_then(Option::as_deref).unwrap_or(&[]);
         let rest = usize::try_from(offset).ok().and_then(|offset| content.get(offset..)).unwrap_or(&[]);
