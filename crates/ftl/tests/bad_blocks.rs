@@ -142,7 +142,7 @@ fn a_chip_on_which_every_program_fails_says_so() {
         assert_eq!(error.kind, ErrorKind::ReadOnly);
         let message = error.to_string();
         for part in
-            ["no good free block", "programs and 0 erases have failed, first: Program of block", "the part reports"]
+            ["no good free block", "programs and 0 erases have failed, first: program of block", "the part reports"]
         {
             assert!(message.contains(part), "{message}");
         }

@@ -99,7 +99,7 @@ fn a_comparison_names_each_difference() {
         (|items| items[2].1.0.modified = Timestamp(1), None, &["/d/l: modified 0 ns, 1 ns"]),
         (|items| items[2].1.0.target = b"y".to_vec(), None, &["/d/l: target \"x\", \"y\""]),
         (|items| items[1].0 = "c", None, &["/b: only in the first", "/c: only in the second"]),
-        (|items| items[2].1.0.kind = FileKind::Fifo, None, &["/d/l: kind Symlink, Fifo"]),
+        (|items| items[2].1.0.kind = FileKind::Fifo, None, &["/d/l: kind symbolic link, named pipe"]),
         (
             |items| items[0].1.0.xattrs.push((b"user.k".to_vec(), b"v".to_vec())),
             None,
