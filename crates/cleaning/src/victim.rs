@@ -15,6 +15,7 @@
 //! assert_eq!((choice.block, choice.evaluated), (7, 2));
 //! ```
 
+pub mod index;
 mod name;
 mod rule;
 #[cfg(test)]

@@ -5,10 +5,12 @@
 
 mod error;
 mod operation;
+mod relocation;
 pub mod wrap;
 
 pub use error::{ErrorKind, FlashError, Operation, Result};
 pub use operation::{PageProgram, PageRead};
+pub use relocation::{Move, PageRun, Relocation};
 
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress};
 
@@ -68,6 +70,11 @@ pub trait Flash: Send + Sync {
 
     /// Operations on several planes at once, where the chip can.
     fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
+        None
+    }
+
+    /// Moving many pages at once through the controller, where the device offers it.
+    fn relocation(&mut self) -> Option<&mut dyn Relocation> {
         None
     }
 }
@@ -231,6 +238,10 @@ macro_rules! forward_flash {
             #[inline]
             fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
                 (**self).multi_plane()
+            }
+            #[inline]
+            fn relocation(&mut self) -> Option<&mut dyn Relocation> {
+                (**self).relocation()
             }
         }
     )*};

@@ -1,19 +1,15 @@
-//! The out-of-band tag of every page that a translation layer programs: who the page is for, and when it was written.
+//! The out-of-band tag of every page that the block-mapped layers program: who the page is for, and when it was written. Its form is that of
+//! [`nandkit_codec::page_tag`], whose sequence number is one counter for the whole device.
 //!
-//! | bits | field |
+//! | bits of the tag's own 48 | field |
 //! | --- | --- |
 //! | 0..8 | role (3 bits) and flags |
 //! | 8..32 | logical block; of a mark: physical block; of a map record: which translation layer |
 //! | 32..48 | page offset in the logical block |
-//! | 48..96 | sequence number: one counter for the whole device |
-//! | 96..120 | check value over the rest |
-//!
-//! The 15 bytes lie in the first 16 OOB bytes around the bad-block marker, which stays 0xFF: byte 0 on parts with large pages, byte 5 on parts with
-//! 512-byte pages (Samsung and Toshiba data sheets; Linux `bbm` conventions). The chip's own ECC bytes lie outside the OOB that the
-//! contract shows. The ECC verdict is the first test of a torn page, the check value the second.
 
-/// Bytes of the OOB image.
-pub(crate) const TAG_BYTES: usize = 16;
+pub(crate) use nandkit_codec::page_tag::TAG_BYTES;
+use nandkit_codec::page_tag::{TagRead as RawRead, WORD_MAX};
+
 /// The largest number that the block field holds stands for no block.
 pub(crate) const NO_BLOCK: u32 = (1 << 24) - 1;
 /// What a page may be for: the low three bits of the first byte.
@@ -94,28 +90,8 @@ pub(crate) enum TagRead {
     Valid(Tag),
 }
 
-/// Where the tag lies, which follows from the page size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TagFormat {
-    small_page: bool,
-}
-
-const RAW_BITS: u32 = 120;
-const RAW_MASK: u128 = (1 << RAW_BITS) - 1;
-const CHECK_SHIFT: u32 = 96;
-const SEQUENCE_SHIFT: u32 = 48;
-const SEQUENCE_MASK: u64 = (1 << 48) - 1;
 /// A chip whose newest page has a higher number is refused: the numbers behind it would begin anew, and new pages look old.
-pub const SEQUENCE_END: u64 = SEQUENCE_MASK - (1 << 32);
-
-/// 24 bits that depend on all others; a multiplicative hash, since the ECC has the first word and this runs for each page.
-#[inline]
-const fn check(low: u64, sequence: u64) -> u64 {
-    let mixed = (low ^ 0x5EED).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        ^ sequence.wrapping_mul(0xC2B2_AE3D_27D4_EB4F).rotate_left(29);
-    let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    mixed >> 40
-}
+pub const SEQUENCE_END: u64 = WORD_MAX - (1 << 32);
 
 /// The fields but for the sequence number: bits 0..48.
 #[inline]
@@ -131,49 +107,31 @@ pub(crate) const fn unpack(packed: u64) -> (Role, u8, u32, u32) {
     (role, first & !7, (packed >> 8) as u32 & NO_BLOCK, (packed >> 32) as u32 & 0xFFFF)
 }
 
-#[cold]
-const fn small_page_head(first: u64) -> u64 {
-    first & 0xFF_FFFF_FFFF | 0xFF << 40 | first >> 40 << 48
-}
+/// Where the tag lies, which follows from the page size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TagFormat(nandkit_codec::page_tag::TagFormat);
 
 impl TagFormat {
     pub const fn new(page_size: u32) -> Self {
-        Self { small_page: page_size <= 512 }
+        Self(nandkit_codec::page_tag::TagFormat::new(page_size))
     }
 
     /// The OOB image of a tag: of its packed fields and a sequence number. Runs for each page.
     #[inline(always)]
     pub fn image(self, packed: u64, sequence: u64) -> [u8; TAG_BYTES] {
-        let sequence = sequence & SEQUENCE_MASK;
-        let check = check(packed, sequence);
-        // The 120 bits as two words, moved around the marker.
-        let (first, second) = (packed | sequence << SEQUENCE_SHIFT, sequence >> 16 | check << 32);
-        let tail = first >> 56 | second << 8;
-        let mut head = first << 8 | 0xFF;
-        if self.small_page {
-            head = small_page_head(first);
-        }
-        let mut image = [0; TAG_BYTES];
-        let (low_half, high_half) = image.split_at_mut(8);
-        low_half.copy_from_slice(&head.to_le_bytes());
-        high_half.copy_from_slice(&tail.to_le_bytes());
-        image
+        self.0.image(packed, sequence)
     }
 
     /// What an OOB image says.
     pub fn decode(self, image: &[u8; TAG_BYTES]) -> TagRead {
-        let image = u128::from_le_bytes(*image);
-        let raw = if self.small_page { (image & 0xFF_FFFF_FFFF) | (image >> 48) << 40 } else { image >> 8 };
-        if raw == RAW_MASK {
-            return TagRead::Blank;
+        match self.0.decode(image) {
+            RawRead::Blank => TagRead::Blank,
+            RawRead::Bad => TagRead::Bad,
+            RawRead::Valid { payload, sequence } => {
+                let (role, flags, block, offset) = unpack(payload);
+                TagRead::Valid(Tag { role, flags, block, offset, sequence })
+            }
         }
-        let low = (raw as u64) & SEQUENCE_MASK;
-        let sequence = ((raw >> SEQUENCE_SHIFT) as u64) & SEQUENCE_MASK;
-        if (raw >> CHECK_SHIFT) as u64 != check(low, sequence) {
-            return TagRead::Bad;
-        }
-        let (role, flags, block, offset) = unpack(low);
-        TagRead::Valid(Tag { role, flags, block, offset, sequence })
     }
 }
 
@@ -214,35 +172,17 @@ mod tests {
     };
 
     #[test]
-    fn tags_come_back_and_leave_the_marker_alone() {
-        for (page_size, marker) in [(512, 5), (2048, 0), (16_384, 0)] {
+    fn every_role_and_flag_comes_back() {
+        for page_size in [512, 2048, 16_384] {
             let format = TagFormat::new(page_size);
             for role in Role::ALL {
                 for flags in [0, flag::MIGRATED, flag::LAST | flag::FULL, flag::POISON, flag::TOMB] {
                     let tag = Tag { role, flags, ..TAG };
                     let image = encode(format, tag);
-                    assert_eq!(image[marker], 0xFF);
                     assert_eq!(format.decode(&image), TagRead::Valid(tag));
                 }
             }
             assert_eq!(format.decode(&[0xFF; TAG_BYTES]), TagRead::Blank);
         }
-    }
-
-    #[test]
-    fn damage_is_noticed() {
-        let format = TagFormat::new(2048);
-        let image = encode(format, TAG);
-        for bit in 8..128 {
-            let mut damaged = image;
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(format.decode(&damaged), TagRead::Bad, "bit {bit}");
-        }
-        for length in 1..TAG_BYTES {
-            let mut torn = [0xFF; TAG_BYTES];
-            torn[..length].copy_from_slice(&image[..length]);
-            assert!(length == 1 || format.decode(&torn) == TagRead::Bad, "{length} bytes");
-        }
-        assert_eq!(format.decode(&[0; TAG_BYTES]), TagRead::Bad);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nandkit_flash::{Copyback, ErrorKind, Flash, FlashError, MultiPlane, Operation, PageProgram, PageRead, Result};
+use nandkit_flash::{
+    Copyback, ErrorKind, Flash, FlashError, MultiPlane, Operation, PageProgram, PageRead, Relocation, Result,
+};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress};
 
 use crate::bad_blocks::BadBlocks;
@@ -13,7 +15,7 @@ use crate::rules::Rules;
 use crate::spec::ChipSpec;
 use crate::spec_check::SpecError;
 use crate::statistics::{ReadCounters, WriteCounters};
-use crate::store::{ContentStore, DescribedStore, Place, ShadowStore, Store};
+use crate::store::{AddressStore, ContentStore, DescribedStore, Place, ShadowStore, Store};
 use crate::timing::{Schedule, Times};
 use crate::wear::{FailureScript, Failures};
 
@@ -23,6 +25,8 @@ pub type ContentChip = NandChip<ContentStore>;
 pub type DescribedChip = NandChip<DescribedStore>;
 /// A chip that keeps a tag per page.
 pub type ShadowChip = NandChip<ShadowStore>;
+/// A chip that keeps the numbers of a layer's tags.
+pub type AddressChip = NandChip<AddressStore>;
 
 /// An emulated NAND chip over a store `S`.
 ///
@@ -266,5 +270,10 @@ impl<S: Store> Flash for NandChip<S> {
 
     fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
         if self.rules.has_multi_plane() { Some(self) } else { None }
+    }
+
+    #[inline]
+    fn relocation(&mut self) -> Option<&mut dyn Relocation> {
+        Some(self)
     }
 }

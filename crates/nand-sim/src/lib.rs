@@ -15,6 +15,7 @@ mod power;
 pub mod presets;
 mod program;
 mod read;
+mod relocation;
 mod rules;
 mod sources;
 mod spec;
@@ -25,7 +26,7 @@ mod timing;
 mod wear;
 mod words;
 
-pub use chip::{ContentChip, DescribedChip, NandChip, ShadowChip};
+pub use chip::{AddressChip, ContentChip, DescribedChip, NandChip, ShadowChip};
 pub use image::{ChipImage, ImageError};
 pub use sources::Figure;
 pub use spec::{
@@ -34,5 +35,5 @@ pub use spec::{
 };
 pub use spec_check::SpecError;
 pub use statistics::{ReadCounters, WriteCounters};
-pub use store::{ContentStore, DescribedStore, Kept, NoContent, Place, ShadowStore, Store, StoreKind};
+pub use store::{AddressStore, ContentStore, DescribedStore, Kept, NoContent, Place, ShadowStore, Store, StoreKind};
 pub use wear::FailureScript;

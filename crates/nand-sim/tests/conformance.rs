@@ -2,8 +2,8 @@
 
 use nandkit_flash::{Flash, Interrupt};
 use nandkit_nand_sim::{
-    ChipSpec, ContentStore, CopybackReach, DescribedStore, GeometrySpec, NandChip, PageOrder, PlaneRule, ShadowStore,
-    Store,
+    AddressStore, ChipSpec, ContentStore, CopybackReach, DescribedStore, GeometrySpec, NandChip, PageOrder, PlaneRule,
+    ShadowStore, Store,
 };
 use nandkit_testkit::flash_suite::{self, FlashOptions};
 use nandkit_units::FlashGeometry;
@@ -71,4 +71,12 @@ fn shadow_chip() {
     conforms::<ShadowStore>(PageOrder::Consecutive, 1, false, 1);
     conforms::<ShadowStore>(PageOrder::Ascending, 1, false, 2);
     conforms::<ShadowStore>(PageOrder::Any, 4, false, 3);
+}
+
+#[test]
+fn address_chip() {
+    // Data in bytes are kept whole.
+    conforms::<AddressStore>(PageOrder::Consecutive, 1, true, 1);
+    conforms::<AddressStore>(PageOrder::Ascending, 1, true, 2);
+    conforms::<AddressStore>(PageOrder::Any, 4, true, 3);
 }

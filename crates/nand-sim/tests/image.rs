@@ -3,8 +3,8 @@
 use nandkit_block::{BlockDevice, JournalledFile, RamDevice};
 use nandkit_flash::{ErrorKind, Flash, FlashError, Interrupt, PageProgram, PageRead, TornErase, TornPage};
 use nandkit_nand_sim::{
-    ChipImage, ChipSpec, ContentStore, CopybackReach, DescribedStore, FailureScript, ImageError, PageOrder,
-    ShadowStore, Store,
+    AddressStore, ChipImage, ChipSpec, ContentStore, CopybackReach, DescribedStore, FailureScript, ImageError,
+    PageOrder, ShadowStore, Store,
 };
 use nandkit_testkit::flash_suite::{self, FlashOptions};
 use nandkit_units::random::Random;
@@ -122,6 +122,7 @@ fn what_was_synced_is_there_again() {
     survives::<ContentStore>(512);
     survives::<DescribedStore>(4096);
     survives::<ShadowStore>(512);
+    survives::<AddressStore>(512);
 }
 
 #[test]

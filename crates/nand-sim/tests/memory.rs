@@ -1,7 +1,7 @@
 //! An empty terabyte costs no memory to speak of, whatever its blocks are like. A process of its own, because it looks at its resident size.
 
 use nandkit_flash::{Flash, PageProgram, PageRead};
-use nandkit_nand_sim::{ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
+use nandkit_nand_sim::{AddressStore, ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
 use nandkit_units::{Context, Nanos, PageAddress, Payload};
 
 /// Resident bytes of this process: the second field of /proc/self/statm, in pages of 4 KiB.
@@ -49,13 +49,14 @@ fn empty_terabyte<S: Store>(page_size: u32, pages_per_block: u32) {
 
 /// Page size and pages per block: blocks of 128 KiB to 16 MiB.
 const SHAPES: [(u32, u32); 5] = [(2048, 64), (512, 256), (4096, 128), (8192, 256), (16384, 1024)];
-const STORES: [&str; 3] = ["shadow", "described", "content"];
+const STORES: [&str; 4] = ["shadow", "described", "content", "address"];
 const CASE: &str = "NANDKIT_MEMORY_CASE";
 
 fn run(case: &str) {
     let (page_size, pages_per_block) = SHAPES[case[1..].parse::<usize>().unwrap()];
     match &case[..1] {
         "s" => empty_terabyte::<ShadowStore>(page_size, pages_per_block),
+        "a" => empty_terabyte::<AddressStore>(page_size, pages_per_block),
         "d" => empty_terabyte::<DescribedStore>(page_size, pages_per_block),
         _ => empty_terabyte::<ContentStore>(page_size, pages_per_block),
     }

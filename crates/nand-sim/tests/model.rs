@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use nandkit_flash::{ErrorKind, Flash, PageProgram, PageRead};
 use nandkit_nand_sim::{
-    ChipSpec, ContentStore, CopybackReach, DescribedStore, NandChip, PageOrder, PageTimes, ShadowStore, Store,
+    AddressStore, ChipSpec, ContentStore, CopybackReach, DescribedStore, NandChip, PageOrder, PageTimes, ShadowStore,
+    Store,
 };
 use nandkit_units::{BlockIndex, Context, Described, Description, Generator, PageAddress, Payload, ReadInto};
 use proptest::prelude::*;
@@ -169,9 +170,11 @@ proptest! {
         let content = run::<ContentStore>(&steps, page_size, order);
         let described = run::<DescribedStore>(&steps, page_size, order);
         let shadow = run::<ShadowStore>(&steps, page_size, order);
+        let address = run::<AddressStore>(&steps, page_size, order);
         // The same run on every store: the same counts, wear and times.
         prop_assert_eq!(content.write_counters(), described.write_counters());
         prop_assert_eq!(content.write_counters(), shadow.write_counters());
+        prop_assert_eq!(content.write_counters(), address.write_counters());
         prop_assert!(content.erase_counts().eq(shadow.erase_counts()));
         let end = |mut chip: NandChip<ContentStore>| chip.erase(&Context::default(), BlockIndex(0)).unwrap().completed;
         let again = run::<ContentStore>(&steps, page_size, order);

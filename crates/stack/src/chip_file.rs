@@ -265,11 +265,15 @@ fn header(path: &Path, file: &JournalledFile) -> Result<Header, StackError> {
     Header::decode(&bytes).map_err(|error| unusable(path, &error))
 }
 
-const fn store_of(header: &Header) -> StoreKind {
+fn store_of(path: &Path, header: &Header) -> Result<StoreKind, StackError> {
     match header.kind {
-        nandkit_nand_sim::StoreKind::Content => StoreKind::Content,
-        nandkit_nand_sim::StoreKind::Described => StoreKind::Described,
-        nandkit_nand_sim::StoreKind::Shadow => StoreKind::Shadow,
+        nandkit_nand_sim::StoreKind::Content => Ok(StoreKind::Content),
+        nandkit_nand_sim::StoreKind::Described => Ok(StoreKind::Described),
+        nandkit_nand_sim::StoreKind::Shadow => Ok(StoreKind::Shadow),
+        nandkit_nand_sim::StoreKind::Address => {
+            let what = "its store keeps addresses only: chips of this kind are not opened from files; expected content, described or shadow";
+            Err(wrong(path, what))
+        }
     }
 }
 
@@ -283,7 +287,7 @@ fn spec_in(path: &Path, header: &Header) -> Result<ChipSpec, StackError> {
 pub(crate) fn spec_of(path: &Path) -> Result<(ChipSpec, StoreKind), StackError> {
     let file = open_file(path, Access::ReadOnly)?;
     let header = header(path, &file)?;
-    Ok((spec_in(path, &header)?, store_of(&header)))
+    Ok((spec_in(path, &header)?, store_of(path, &header)?))
 }
 
 fn flatten(into: &mut Vec<(String, String)>, prefix: &str, table: &Table) {
@@ -354,7 +358,7 @@ fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Resu
 pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn FileChip>), StackError> {
     let file = open_file(path, Access::ReadOnly)?;
     let header = header(path, &file)?;
-    let (spec, store) = (spec_in(path, &header)?, store_of(&header));
+    let (spec, store) = (spec_in(path, &header)?, store_of(path, &header)?);
     Ok((spec, store, load(path, file, store, Keep::AtEnd)?))
 }
 

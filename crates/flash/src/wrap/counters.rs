@@ -196,6 +196,26 @@ impl FlashCounters {
         add_alone(&row.busy_ns, busy_ns);
     }
 
+    /// Reads that corrected nothing.
+    #[inline]
+    pub(super) fn count_reads(&self, context: &Context, reads: u64, bytes: u64, busy_ns: u64) {
+        self.own();
+        let row = self.row(context);
+        add_alone(&row.reads, reads);
+        add_alone(&row.bytes_read, bytes);
+        add_alone(&row.busy_ns, busy_ns);
+    }
+
+    #[inline]
+    pub(super) fn count_programs(&self, context: &Context, programs: u64, bytes: u64, oob_bytes: u64, busy_ns: u64) {
+        self.own();
+        let row = self.row(context);
+        add_alone(&row.programs, programs);
+        add_alone(&row.bytes_programmed, bytes);
+        add_alone(&row.oob_bytes_programmed, oob_bytes);
+        add_alone(&row.busy_ns, busy_ns);
+    }
+
     #[inline]
     pub(super) fn count_copies(&self, context: &Context, copies: u64, bytes: u64, oob_bytes: u64, busy_ns: u64) {
         self.own();

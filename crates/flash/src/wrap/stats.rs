@@ -5,7 +5,9 @@ use std::sync::Arc;
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, StatisticValue, Statistics};
 
 use super::{FlashCounters, FlashSnapshot, no_capability, offer_capabilities};
-use crate::{CopyRun, Copyback, Flash, MultiPlane, Operation, PageProgram, PageRead, Result};
+use crate::{
+    CopyRun, Copyback, Flash, Move, MultiPlane, Operation, PageProgram, PageRead, PageRun, Relocation, Result,
+};
 
 /// A flash device that counts. Cost: about 1 to 2 ns per operation.
 #[derive(Debug)]
@@ -120,6 +122,37 @@ impl<F: Flash> Flash for StatsFlash<F> {
     }
 
     offer_capabilities!();
+
+    #[inline]
+    fn relocation(&mut self) -> Option<&mut dyn Relocation> {
+        if self.inner.relocation().is_some() { Some(self) } else { None }
+    }
+}
+
+/// Counts reads and programs, page by page, as if each had been called.
+impl<F: Flash> Relocation for StatsFlash<F> {
+    fn fetch(&mut self, context: &Context, from: &[PageAddress], oob: &mut [u8]) -> PageRun {
+        let Some(relocation) = self.inner.relocation() else { return PageRun::begin(context) };
+        let run = relocation.fetch(context, from, oob);
+        let pages = run.pages as u64;
+        self.counters.count_reads(context, pages, pages * u64::from(self.page_size), run.done.busy.0);
+        if let Some(error) = &run.failed {
+            self.counters.count_failure(error);
+        }
+        run
+    }
+
+    fn place(&mut self, context: &Context, moves: &[Move], oob: &[u8]) -> PageRun {
+        let Some(relocation) = self.inner.relocation() else { return PageRun::begin(context) };
+        let run = relocation.place(context, moves, oob);
+        let (pages, oob_bytes) = (run.pages as u64, (oob.len() / moves.len().max(1)) as u64);
+        let bytes = pages * u64::from(self.page_size);
+        self.counters.count_programs(context, pages, bytes, pages * oob_bytes, run.done.busy.0);
+        if let Some(error) = &run.failed {
+            self.counters.count_failure(error);
+        }
+        run
+    }
 }
 
 impl<F: Flash> Copyback for StatsFlash<F> {

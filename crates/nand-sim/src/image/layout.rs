@@ -59,7 +59,7 @@ impl Layout {
         let (oob, data) = match kind {
             // A tag stands in the record's header, and 16 OOB bytes are kept.
             StoreKind::Shadow => (16, 0),
-            StoreKind::Content | StoreKind::Described => (geometry.oob_size, geometry.page_size),
+            StoreKind::Content | StoreKind::Described | StoreKind::Address => (geometry.oob_size, geometry.page_size),
         };
         Self {
             blocks: u64::from(geometry.blocks),
@@ -116,6 +116,7 @@ const fn kind_number(kind: StoreKind) -> u32 {
         StoreKind::Content => 1,
         StoreKind::Described => 2,
         StoreKind::Shadow => 3,
+        StoreKind::Address => 4,
     }
 }
 
@@ -187,10 +188,10 @@ impl Header {
         let spec = std::str::from_utf8(spec)
             .map_err(|error| ImageError::damaged("the spec's text", error, "UTF-8"))?
             .to_string();
-        let kind = [StoreKind::Content, StoreKind::Described, StoreKind::Shadow]
+        let kind = [StoreKind::Content, StoreKind::Described, StoreKind::Shadow, StoreKind::Address]
             .into_iter()
             .find(|kind| kind_number(*kind) == u32_at(bytes, 20))
-            .ok_or_else(|| ImageError::damaged("the store's kind", u32_at(bytes, 20), "1 to 3"))?;
+            .ok_or_else(|| ImageError::damaged("the store's kind", u32_at(bytes, 20), "1 to 4"))?;
         Ok(Self {
             spec,
             seed: u64_at(bytes, 24),
@@ -429,7 +430,7 @@ mod tests {
     #[test]
     fn nothing_overlaps() {
         let geometry = FlashGeometry::nand(512, 16, 3, 5);
-        for kind in [StoreKind::Content, StoreKind::Described, StoreKind::Shadow] {
+        for kind in [StoreKind::Content, StoreKind::Described, StoreKind::Shadow, StoreKind::Address] {
             let layout = Layout::new(&geometry, kind);
             assert!(layout.page_at(0, 0) >= layout.block_at(5));
             assert_eq!(layout.page_at(1, 0), layout.page_at(0, 2) + layout.page_bytes() as u64);

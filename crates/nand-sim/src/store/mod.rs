@@ -1,14 +1,17 @@
-//! What a chip keeps of its pages: all bytes, bytes and descriptions, or only a tag.
+//! What a chip keeps of its pages: all bytes, bytes and descriptions, only a tag, or only the numbers in its OOB.
 //!
 //! Stores know nothing of rules, time or faults. Blocks get a slot when they are first programmed; a store holds its slots'
 //! pages so that a clone shares them until one side writes.
 
+mod address;
 mod content;
 mod described;
+mod numbers;
 mod pages;
 mod shadow;
 mod sparse;
 
+pub use address::AddressStore;
 pub use content::ContentStore;
 pub use described::DescribedStore;
 pub use shadow::ShadowStore;
@@ -65,6 +68,13 @@ pub trait Store: Clone + Send + Sync {
         copy_each(self, slot, from, to, oob);
     }
 
+    /// Puts the source's data and an OOB of its own into an erased page: `oob`, and behind it, up to `oob_size`, nothing.
+    fn place(&mut self, from: Place, to: Place, oob: &[u8], oob_size: usize) {
+        let mut image = oob.to_vec();
+        image.resize(oob_size.max(oob.len()), 0xFF);
+        self.copy(from, to, Some(&image));
+    }
+
     /// Erases all pages of a slot.
     fn erase(&mut self, slot: usize);
 
@@ -101,6 +111,8 @@ pub enum StoreKind {
     Described,
     /// [`ShadowStore`].
     Shadow,
+    /// [`AddressStore`].
+    Address,
 }
 
 /// Delivers the bytes from `column` on of a page of which `described` begins at `start` and the rest is erased.

@@ -1,0 +1,324 @@
+//! Candidates kept in an order, so that the next victim costs no pass over all of them.
+//!
+//! A device of a terabyte has a million superblocks, and each overwrite changes one of them. An index makes an overwrite cost one count, and a choice next to nothing. It
+//! stands for a [`Rule`] whose choice depends on valid units, the order in which blocks were written, and draws: greedy, FIFO, random, d-choices. Other rules look at all candidates ([`VictimPolicy::choose`](super::VictimPolicy::choose)).
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::Rule;
+
+/// The most units that a block may have.
+pub const UNITS_MAX: u32 = u16::MAX as u32;
+/// The most candidates drawn for one choice.
+const DRAWN_MAX: usize = 64;
+
+/// Blocks with the count of their valid units, and the next victim among those that are candidates.
+///
+/// The index owns the counts: whoever writes and invalidates tells it ([`VictimIndex::add`], [`VictimIndex::subtract`]), for blocks that are no candidates too.
+#[derive(Clone, Debug)]
+pub struct VictimIndex {
+    valid: Vec<u16>,
+    /// When a block became a candidate, counted from 1; 0 while it is none.
+    entered: Vec<u64>,
+    turn: u64,
+    order: Order,
+}
+
+#[derive(Clone, Debug)]
+enum Order {
+    Greedy(LowCounts),
+    Fifo(VecDeque<(u64, u32)>),
+    /// The candidates in any order, and where each of them is.
+    Drawn {
+        d: usize,
+        candidates: Vec<u32>,
+        places: Vec<u32>,
+    },
+}
+
+/// The candidates with the fewest valid units. An entry that is no longer true stays until it is met.
+#[derive(Clone, Debug)]
+struct LowCounts {
+    heap: BinaryHeap<Reverse<(u16, u64, u32)>>,
+    /// Every candidate with so many valid units or fewer has an entry.
+    level: u16,
+    /// How far above the least count the level is set when the entries have been used up.
+    margin: u16,
+}
+
+impl VictimIndex {
+    /// An index of blocks without valid units, none of them a candidate; `None` for a rule that no index stands for. `units` is what a block holds, at most [`UNITS_MAX`].
+    pub fn new(rule: &Rule, blocks: usize, units: u32) -> Option<Self> {
+        let drawn = |d: u32| Order::Drawn {
+            d: (d.max(1) as usize).min(DRAWN_MAX),
+            candidates: Vec::with_capacity(blocks),
+            places: vec![0; blocks],
+        };
+        let order = match *rule {
+            // A thirty-second of a block: so few passes over all counts that they cost nothing, and so few entries that they stay in the cache.
+            Rule::Greedy => {
+                let margin = (units.min(UNITS_MAX) / 32).max(1) as u16;
+                Order::Greedy(LowCounts { heap: BinaryHeap::new(), level: 0, margin })
+            }
+            Rule::Fifo => Order::Fifo(VecDeque::with_capacity(blocks)),
+            Rule::Random => drawn(1),
+            Rule::DChoices { d } => drawn(d),
+            _ => return None,
+        };
+        Some(Self { valid: vec![0; blocks], entered: vec![0; blocks], turn: 0, order })
+    }
+
+    /// Valid units of a block; 0 outside.
+    #[inline]
+    pub fn valid(&self, block: u32) -> u32 {
+        self.valid.get(block as usize).copied().unwrap_or(0).into()
+    }
+
+    /// Whether a block may be chosen.
+    pub fn is_candidate(&self, block: u32) -> bool {
+        self.entered.get(block as usize).is_some_and(|entered| *entered != 0)
+    }
+
+    /// A unit of a block that is no candidate became valid.
+    #[inline(always)]
+    pub fn add(&mut self, block: u32) {
+        if let Some(valid) = self.valid.get_mut(block as usize) {
+            *valid = valid.saturating_add(1);
+        }
+    }
+
+    /// A unit of a block is no longer valid.
+    #[inline(always)]
+    pub fn subtract(&mut self, block: u32) {
+        let Some(valid) = self.valid.get_mut(block as usize) else { return };
+        *valid = valid.saturating_sub(1);
+        if let Order::Greedy(low) = &self.order
+            && *valid <= low.level
+        {
+            self.note_low(block);
+        }
+    }
+
+    #[inline(never)]
+    fn note_low(&mut self, block: u32) {
+        let (Some(&valid), Some(&entered)) = (self.valid.get(block as usize), self.entered.get(block as usize)) else {
+            return;
+        };
+        if let Order::Greedy(low) = &mut self.order
+            && entered != 0
+            && valid <= low.level
+        {
+            low.heap.push(Reverse((valid, entered, block)));
+        }
+    }
+
+    /// Makes a block a candidate, the youngest one. The caller does so once until it [leaves](VictimIndex::leave).
+    pub fn enter(&mut self, block: u32) {
+        let Some(entered) = self.entered.get_mut(block as usize) else { return };
+        self.turn += 1;
+        *entered = self.turn;
+        match &mut self.order {
+            Order::Greedy(_) => self.note_low(block),
+            Order::Fifo(queue) => queue.push_back((self.turn, block)),
+            Order::Drawn { candidates, places, .. } => {
+                if let Some(place) = places.get_mut(block as usize) {
+                    *place = candidates.len() as u32;
+                    candidates.push(block);
+                }
+            }
+        }
+    }
+
+    /// A block is no candidate any more; its count stays.
+    pub fn leave(&mut self, block: u32) {
+        let Some(entered) = self.entered.get_mut(block as usize) else { return };
+        if std::mem::take(entered) == 0 {
+            return;
+        }
+        if let Order::Drawn { candidates, places, .. } = &mut self.order {
+            let place = places.get(block as usize).copied().unwrap_or(0);
+            candidates.swap_remove(place as usize);
+            if let Some(moved) = candidates.get(place as usize)
+                && let Some(its) = places.get_mut(*moved as usize)
+            {
+                *its = place;
+            }
+        }
+    }
+
+    /// The block that the rule takes next; it stays a candidate. `None` where there is none.
+    ///
+    /// Ties go to the block that has been a candidate for longest. `draw(n)` gives a uniform number in `0..n`; greedy and FIFO draw nothing, the others one number for each candidate drawn, and again for
+    /// one that was drawn already. Cost: greedy and FIFO `O(log n)` or less on average, with a pass over all counts once in many choices; the others `O(d)`.
+    pub fn choose(&mut self, draw: &mut impl FnMut(u32) -> u32) -> Option<u32> {
+        match &mut self.order {
+            Order::Greedy(low) => low.choose(&self.valid, &self.entered),
+            Order::Fifo(queue) => {
+                while let Some(&(turn, block)) = queue.front() {
+                    if self.entered.get(block as usize) == Some(&turn) {
+                        return Some(block);
+                    }
+                    queue.pop_front();
+                }
+                None
+            }
+            Order::Drawn { d, candidates, .. } => {
+                let key = |block: &u32| {
+                    let at = *block as usize;
+                    (self.valid.get(at).copied(), self.entered.get(at).copied())
+                };
+                drawn(candidates, *d, draw).into_iter().flatten().min_by_key(key)
+            }
+        }
+    }
+}
+
+/// Different candidates, as many as there are up to `d`.
+fn drawn(candidates: &[u32], d: usize, draw: &mut impl FnMut(u32) -> u32) -> [Option<u32>; DRAWN_MAX] {
+    let mut found = [None; DRAWN_MAX];
+    if candidates.len() <= d {
+        found.iter_mut().zip(candidates).for_each(|(into, block)| *into = Some(*block));
+        return found;
+    }
+    let mut count = 0;
+    while count < d {
+        let block = candidates.get(draw(candidates.len() as u32) as usize).copied();
+        let Some((taken, free)) = found.split_at_mut_checked(count) else { break };
+        if !taken.contains(&block)
+            && let Some(into) = free.first_mut()
+        {
+            *into = block;
+            count += 1;
+        }
+    }
+    found
+}
+
+impl LowCounts {
+    fn choose(&mut self, valid: &[u16], entered: &[u64]) -> Option<u32> {
+        loop {
+            while let Some(&Reverse((count, turn, block))) = self.heap.peek() {
+                let at = block as usize;
+                if entered.get(at) == Some(&turn) && valid.get(at) == Some(&count) {
+                    return Some(block);
+                }
+                self.heap.pop();
+            }
+            self.refill(valid, entered)?;
+        }
+    }
+
+    /// Enters every candidate that is near the least count, where none is entered.
+    #[cold]
+    fn refill(&mut self, valid: &[u16], entered: &[u64]) -> Option<()> {
+        let candidates = || (0..).zip(valid.iter().zip(entered)).filter(|(_, (_, entered))| **entered != 0);
+        let least = candidates().map(|(_, (valid, _))| *valid).min()?;
+        self.level = least.saturating_add(self.margin);
+        for (block, (&valid, &entered)) in candidates().filter(|(_, (valid, _))| **valid <= self.level) {
+            self.heap.push(Reverse((valid, entered, block)));
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_units::Nanos;
+    use nandkit_units::random::Random;
+
+    use super::*;
+    use crate::victim::{BlockView, VictimPolicy};
+
+    const UNITS: u32 = 40;
+
+    /// Blocks that fill, lose units and are cleaned, as in a layer; what the rule says by itself beside it.
+    fn agrees(rule: Rule, seed: u64) {
+        let blocks = 30u32;
+        let mut random = Random::new(seed, "index");
+        let mut index = VictimIndex::new(&rule, blocks as usize, UNITS).unwrap();
+        let mut first_written = vec![0; blocks as usize];
+        for step in 1..3000u64 {
+            let block = random.below(u64::from(blocks)) as u32;
+            match (index.is_candidate(block), random.below(4)) {
+                (false, _) => {
+                    while index.valid(block) < UNITS {
+                        index.add(block);
+                    }
+                    index.enter(block);
+                    first_written[block as usize] = step;
+                }
+                (true, 0) if random.below(40) == 0 => index.leave(block),
+                (true, _) => (0..random.below(4)).for_each(|_| index.subtract(block)),
+            }
+            let views = (0..blocks).filter(|block| index.is_candidate(*block)).map(|block| BlockView {
+                block,
+                valid: index.valid(block).into(),
+                invalid: 1,
+                first_written: Nanos(first_written[block as usize]),
+                ..BlockView::default()
+            });
+            let expected = VictimPolicy::from(rule).choose(views.collect::<Vec<_>>(), Nanos(step), &mut |_| 0);
+            let chosen = index.choose(&mut |_| unreachable!());
+            assert_eq!(chosen, expected.map(|choice| choice.block), "step {step} of seed {seed}");
+            if let Some(victim) = chosen.filter(|_| random.below(20) == 0) {
+                while index.valid(victim) > 0 {
+                    index.subtract(victim);
+                }
+                index.leave(victim);
+            }
+        }
+    }
+
+    #[test]
+    fn greedy_and_fifo_choose_what_the_rule_chooses() {
+        for seed in 0..10 {
+            agrees(Rule::Greedy, seed);
+            agrees(Rule::Fifo, seed);
+        }
+    }
+
+    #[test]
+    fn draws_are_even_and_the_best_of_them_wins() {
+        let blocks = 20u32;
+        for d in [1, 2, 5, 64] {
+            let rule = if d == 1 { Rule::Random } else { Rule::DChoices { d } };
+            let mut index = VictimIndex::new(&rule, blocks as usize, UNITS).unwrap();
+            for block in 0..blocks {
+                (0..block).for_each(|_| index.add(block));
+                index.enter(block);
+            }
+            index.leave(3);
+            let mut random = Random::new(7, "draws");
+            let mut counts = vec![0u32; blocks as usize];
+            let rounds = 40_000;
+            for _ in 0..rounds {
+                counts[index.choose(&mut |n| random.below(n.into()) as u32).unwrap() as usize] += 1;
+            }
+            assert_eq!(counts[3], 0);
+            // The best of d different ones out of n: that the k-th best wins has the chance C(n-k, d-1) / C(n, d).
+            let n = f64::from(blocks - 1);
+            let chance = |k: f64| {
+                let others = (0..d.min(blocks - 1) - 1).map(f64::from);
+                others.fold(f64::from(d) / n, |chance, i| chance * (n - k - i) / (n - 1.0 - i))
+            };
+            for (rank, block) in (0..blocks).filter(|block| *block != 3).enumerate() {
+                let expected = if d == 64 { f64::from(rank == 0) } else { chance(rank as f64 + 1.0).max(0.0) };
+                let (found, deviation) = (f64::from(counts[block as usize]) / f64::from(rounds), 0.01);
+                assert!((found - expected).abs() < deviation, "d {d}, block {block}: {found} of {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_rules_have_no_index_and_blocks_outside_are_nothing() {
+        assert!(VictimIndex::new(&Rule::F2fs, 4, UNITS).is_none());
+        let mut index = VictimIndex::new(&Rule::Greedy, 2, UNITS).unwrap();
+        assert_eq!(index.choose(&mut |_| 0), None);
+        index.enter(9);
+        index.add(9);
+        index.subtract(9);
+        index.leave(9);
+        assert_eq!((index.valid(9), index.is_candidate(9), index.choose(&mut |_| 0)), (0, false, None));
+    }
+}

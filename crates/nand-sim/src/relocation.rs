@@ -1,0 +1,143 @@
+//! Relocation: reads and programs of many pages, without what cannot happen to sound ones.
+
+use nandkit_flash::{Move, PageRun, Relocation};
+use nandkit_units::{BlockIndex, Context, Done, PageAddress, ReadInto};
+
+use crate::blocks::{BlockTable, flag};
+use crate::chip::NandChip;
+use crate::rules::Rules;
+use crate::store::{Place, Store};
+use crate::timing::{Schedule, Times, Unit};
+
+/// A block of which nothing is known but that the factory found it good, and what its pages have in common.
+#[derive(Clone, Copy)]
+struct Sound {
+    block: BlockIndex,
+    slot: usize,
+    next_page: u32,
+    unit: Unit,
+}
+
+impl Sound {
+    /// The block of a page: the one before, as nearly always, or looked up. `None` where anything could go wrong with it, or it was never programmed.
+    #[inline(always)]
+    fn of(at: PageAddress, before: Option<Self>, blocks: &BlockTable, schedule: &Schedule) -> Option<Self> {
+        match before {
+            Some(before) if before.block == at.block => Some(before),
+            _ => {
+                let state = blocks.get(at.block);
+                let sound = state.flags == flag::SEEN;
+                let slot = state.slot().filter(|_| sound)?;
+                Some(Self { block: at.block, slot, next_page: state.next_page, unit: schedule.unit(at.block) })
+            }
+        }
+    }
+}
+
+impl<S: Store> NandChip<S> {
+    /// Whether sound pages can neither be damaged nor fail, and an OOB of this length is one.
+    #[inline]
+    fn relocates(&self, oob_length: usize) -> bool {
+        !self.scripted && !self.bit_errors.enabled() && oob_length <= self.geometry.oob_size as usize
+    }
+
+    /// Where the store keeps the target, whose next page is noted at once; `None`, and nothing has changed, where its program could break a rule or fail.
+    #[inline(always)]
+    fn take_target(&mut self, to: PageAddress) -> Option<usize> {
+        if to.page >= self.geometry.pages_per_block {
+            return None;
+        }
+        if let Some(slot) = self.blocks.take_plain(to) {
+            return Some(slot);
+        }
+        self.take_first_page(to)
+    }
+
+    /// The first page of a sound block.
+    #[inline(never)]
+    fn take_first_page(&mut self, to: PageAddress) -> Option<usize> {
+        if to.block.0 >= self.geometry.blocks || to.page != 0 {
+            return None;
+        }
+        let state = self.state_for_change(to.block);
+        if state.flags != flag::SEEN || state.next_page != 0 {
+            return None;
+        }
+        let slot = self.slot_of(to.block, &state);
+        self.blocks.set_next_page(to.block, 1);
+        Some(slot)
+    }
+}
+
+/// What a program of one page does, once its places are known.
+#[inline(always)]
+fn program(
+    (schedule, times, rules): (&mut Schedule, &Times, &mut Rules),
+    context: &Context,
+    (unit, slot, page): (Unit, usize, u32),
+    (transfer, page_size): (u64, u32),
+) -> Done {
+    rules.note_program(slot, page, 0, page_size);
+    schedule.write(times, unit, context, transfer, times.program(page))
+}
+
+impl<S: Store> Relocation for NandChip<S> {
+    fn fetch(&mut self, context: &Context, from: &[PageAddress], oob: &mut [u8]) -> PageRun {
+        let mut run = PageRun::begin(context);
+        let length = oob.len().checked_div(from.len()).unwrap_or(0);
+        if !self.relocates(length) {
+            return run;
+        }
+        let page_size = self.geometry.page_size;
+        let transfer = self.times.transfer(page_size as usize + length);
+        let Self { shared, times, blocks, store, .. } = self;
+        let shared = shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut block = None;
+        for (index, &at) in from.iter().enumerate() {
+            block = Sound::of(at, block, blocks, &shared.schedule);
+            let Some(Sound { slot, next_page, unit, .. }) = block else { break };
+            let Some(into) = oob.get_mut(index * length..(index + 1) * length) else { break };
+            let nothing = &mut ReadInto::Nothing { length: page_size };
+            if at.page >= next_page || store.read(Place { slot, page: at.page }, 0, nothing, into).is_err() {
+                break;
+            }
+            run.add(Ok(shared.schedule.read(times, unit, context, times.read(at.page), transfer)));
+        }
+        shared.counters.reads += run.pages as u64;
+        shared.read_number += run.pages as u64;
+        run
+    }
+
+    fn place(&mut self, context: &Context, moves: &[Move], oob: &[u8]) -> PageRun {
+        let mut run = PageRun::begin(context);
+        let length = oob.len().checked_div(moves.len()).unwrap_or(0);
+        if !self.relocates(length) {
+            return run;
+        }
+        let (page_size, oob_size) = (self.geometry.page_size, self.geometry.oob_size as usize);
+        let transfer = self.times.transfer(page_size as usize + length);
+        let (mut source, mut target) = (None, None);
+        for (index, &Move { from, to }) in moves.iter().enumerate() {
+            let schedule = &self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
+            source = Sound::of(from, source, &self.blocks, schedule);
+            let Some(read) = source else { break };
+            let Some(image) = oob.get(index * length..(index + 1) * length) else { break };
+            if from.page >= read.next_page || from.block == to.block {
+                break;
+            }
+            let Some(slot) = self.take_target(to) else { break };
+            let Self { shared, times, store, rules, .. } = self;
+            let schedule = &mut shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
+            let unit = match target {
+                Some((block, unit)) if block == to.block => unit,
+                _ => schedule.unit(to.block),
+            };
+            target = Some((to.block, unit));
+            let done = program((schedule, times, rules), context, (unit, slot, to.page), (transfer, page_size));
+            store.place(Place { slot: read.slot, page: from.page }, Place { slot, page: to.page }, image, oob_size);
+            run.add(Ok(done));
+        }
+        self.counters.programs += run.pages as u64;
+        run
+    }
+}

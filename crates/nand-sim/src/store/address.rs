@@ -1,0 +1,360 @@
+//! The store that keeps of a page the numbers in its tags: for page-mapped layers on the largest devices, at about four bytes a tag.
+//!
+//! A page whose OOB is nothing but tags (`codec::page_tag`) with sequence numbers that go up by one is a few bytes: of each tag the number, which is all of
+//! its own 48 bits but the lowest eight; those eight bits and the sequence number are kept once for a run of pages in which the former are alike and the latter go on. Described
+//! data of such a page are not kept at all, and refused as `NoContent`. Everything else, data in bytes and OOB of another form, is kept whole beside: metadata, and what tests write.
+
+use std::collections::BTreeMap;
+
+use nandkit_codec::page_tag::{TAG_BYTES, TagFormat, TagRead};
+use nandkit_flash::PageProgram;
+use nandkit_units::{FlashGeometry, Payload, ReadInto};
+use smallvec::SmallVec;
+
+use super::numbers::Numbers;
+use super::pages::fill_oob;
+use super::{Kept, NoContent, Place, Store, StoreKind, bytes_of};
+
+/// Consecutive pages of a block whose tags go on from one to the next.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The first tag's sequence number (48 bits), and above it the eight bits that all tags have in common.
+    first: u64,
+    page: u32,
+    pages: u32,
+}
+
+const LOW_BITS: u32 = 8;
+const SEQUENCE: u64 = (1 << 48) - 1;
+
+impl Run {
+    const fn sequence(&self) -> u64 {
+        self.first & SEQUENCE
+    }
+
+    const fn low(&self) -> u64 {
+        self.first >> 48
+    }
+
+    const fn end(&self) -> u32 {
+        self.page + self.pages
+    }
+}
+
+/// A page that is kept whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Whole {
+    data: WholeData,
+    oob: Box<[u8]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum WholeData {
+    /// None was programmed.
+    Erased,
+    /// It was described, and its OOB were tags.
+    NotKept,
+    /// The page's first bytes; the rest is erased.
+    Bytes(Box<[u8]>),
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug)]
+pub struct AddressStore {
+    format: TagFormat,
+    page_size: u32,
+    pages_per_block: usize,
+    /// All pages of the device.
+    pages: usize,
+    /// Tags of a page: what the first tagged page has. Pages with another number of them are kept whole. 0 before.
+    tags: usize,
+    numbers: Numbers,
+    /// By slot, in the order of their pages.
+    runs: Vec<SmallVec<[Run; 1]>>,
+    whole: BTreeMap<(usize, u32), Whole>,
+}
+
+/// The tags of an OOB: the first one's sequence number with the low bits above it. `None` where they are not such that a run could hold them.
+#[inline(always)]
+fn run_of(format: TagFormat, oob: &[u8], mut number: impl FnMut(usize, u64)) -> Option<u64> {
+    let (images, rest) = oob.as_chunks::<TAG_BYTES>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut first = None;
+    for (place, image) in images.iter().enumerate() {
+        let TagRead::Valid { payload, sequence } = format.decode(image) else { return None };
+        if image.get(format.marker()) != Some(&0xFF) {
+            return None;
+        }
+        let low = payload & ((1 << LOW_BITS) - 1);
+        let expected = *first.get_or_insert(low << 48 | sequence);
+        if expected >> 48 != low || (expected & SEQUENCE) + place as u64 != sequence {
+            return None;
+        }
+        number(place, payload >> LOW_BITS);
+    }
+    first
+}
+
+/// A page's first bytes after a program, which clears bits.
+fn laid_over(old: &[u8], program: &PageProgram<'_>) -> WholeData {
+    let column = program.column as usize;
+    let mut new = vec![0xFF; program.data.len()];
+    program.data.copy_to(&mut new);
+    let mut all = old.to_vec();
+    all.resize(old.len().max(column + new.len()), 0xFF);
+    all.iter_mut().skip(column).zip(&new).for_each(|(old, new)| *old &= new);
+    WholeData::Bytes(all.into())
+}
+
+impl AddressStore {
+    #[inline(always)]
+    const fn place_of(&self, place: Place) -> usize {
+        (place.slot * self.pages_per_block + place.page as usize) * self.tags
+    }
+
+    #[inline]
+    fn run(&self, place: Place) -> Option<&Run> {
+        self.runs.get(place.slot)?.iter().find(|run| (run.page..run.end()).contains(&place.page))
+    }
+
+    /// Notes a page of tags behind the last one of its block. `false`, and nothing is noted, where its OOB are no such tags or it was programmed before.
+    #[inline(always)]
+    fn note(&mut self, place: Place, oob: &[u8]) -> bool {
+        if oob.len() != self.tags * TAG_BYTES || oob.is_empty() {
+            return self.tags == 0 && self.note_first(place, oob);
+        }
+        let at = self.place_of(place);
+        let Some(runs) = self.runs.get_mut(place.slot) else { return false };
+        let last = runs.last_mut();
+        if last.as_ref().is_some_and(|last| place.page < last.end()) {
+            return false;
+        }
+        // Numbers of a page that turns out to be of another form are written for nothing: no run will name them.
+        let numbers = &mut self.numbers;
+        let Some(first) = run_of(self.format, oob, |place, number| numbers.set(at + place, number)) else {
+            return false;
+        };
+        match last {
+            Some(last)
+                if last.end() == place.page && last.first + u64::from(last.pages) * self.tags as u64 == first =>
+            {
+                last.pages += 1;
+            }
+            _ => runs.push(Run { first, page: place.page, pages: 1 }),
+        }
+        true
+    }
+
+    /// The first page with tags says how many a page has.
+    #[cold]
+    fn note_first(&mut self, place: Place, oob: &[u8]) -> bool {
+        if oob.is_empty() || run_of(self.format, oob, |_, _| {}).is_none() {
+            return false;
+        }
+        self.tags = oob.len() / TAG_BYTES;
+        self.numbers = Numbers::new(self.pages * self.tags);
+        self.note(place, oob)
+    }
+
+    /// Makes the OOB of a page of a run again.
+    fn deliver_tags(&self, place: Place, run: &Run, oob: &mut [u8]) {
+        let (at, skipped) = (self.place_of(place), u64::from(place.page - run.page) * self.tags as u64);
+        oob.fill(0xFF);
+        for (tag, into) in oob.chunks_mut(TAG_BYTES).take(self.tags).enumerate() {
+            let payload = self.numbers.get(at + tag) << LOW_BITS | run.low();
+            let image = self.format.image(payload, run.sequence() + skipped + tag as u64);
+            fill_oob(into, &image);
+        }
+    }
+
+    /// The OOB of a page as far as it was programmed; `None` for an erased one.
+    fn oob_of(&self, place: Place) -> Option<Vec<u8>> {
+        if let Some(whole) = self.whole.get(&(place.slot, place.page)) {
+            return Some(whole.oob.to_vec());
+        }
+        let run = self.run(place)?;
+        let mut oob = vec![0; self.tags * TAG_BYTES];
+        self.deliver_tags(place, run, &mut oob);
+        Some(oob)
+    }
+
+    /// A program that no run can take: of bytes, of OOB of another form, or of a page that was programmed before.
+    #[inline(never)]
+    fn program_whole(&mut self, place: Place, program: PageProgram<'_>) {
+        let old = self.oob_of(place);
+        let data = match (old.is_some(), program.data.len()) {
+            (true, _) => self.data_again(place, &program),
+            (false, 0) => WholeData::Erased,
+            (false, _) => laid_over(&[], &program),
+        };
+        let mut oob = old.unwrap_or_default();
+        oob.resize(oob.len().max(program.oob.len()), 0xFF);
+        oob.iter_mut().zip(program.oob).for_each(|(old, new)| *old &= new);
+        self.forget(place);
+        self.whole.insert((place.slot, place.page), Whole { data, oob: oob.into() });
+    }
+
+    /// The data of a page that holds something after another program.
+    fn data_again(&self, place: Place, program: &PageProgram<'_>) -> WholeData {
+        match self.whole.get(&(place.slot, place.page)).map(|whole| &whole.data) {
+            Some(old) if program.data.is_empty() => old.clone(),
+            Some(WholeData::Bytes(old)) => laid_over(old, program),
+            Some(WholeData::Erased) => laid_over(&[], program),
+            Some(WholeData::NotKept) | None => WholeData::NotKept,
+        }
+    }
+
+    /// Takes a page out of its run, or out of those that are kept whole.
+    fn forget(&mut self, place: Place) {
+        self.whole.remove(&(place.slot, place.page));
+        let tags = self.tags as u64;
+        let Some(runs) = self.runs.get_mut(place.slot) else { return };
+        let Some(index) = runs.iter().position(|run| (run.page..run.end()).contains(&place.page)) else { return };
+        let run = runs.remove(index);
+        let (before, behind) = (place.page - run.page, run.end() - place.page - 1);
+        if behind > 0 {
+            let first = run.first + u64::from(before + 1) * tags;
+            runs.insert(index, Run { first, page: place.page + 1, pages: behind });
+        }
+        if before > 0 {
+            runs.insert(index, Run { pages: before, ..run });
+        }
+    }
+}
+
+impl Store for AddressStore {
+    const KIND: StoreKind = StoreKind::Address;
+
+    fn new(geometry: &FlashGeometry) -> Self {
+        Self {
+            format: TagFormat::new(geometry.page_size),
+            page_size: geometry.page_size,
+            pages_per_block: geometry.pages_per_block as usize,
+            pages: usize::try_from(geometry.pages()).unwrap_or(usize::MAX),
+            tags: 0,
+            numbers: Numbers::new(0),
+            runs: Vec::new(),
+            whole: BTreeMap::new(),
+        }
+    }
+
+    fn add_slot(&mut self) {
+        self.runs.push(SmallVec::new());
+    }
+
+    #[inline(always)]
+    fn program(&mut self, place: Place, program: &PageProgram<'_>) {
+        let described = matches!(program.data, Payload::Described(described) if described.length == self.page_size);
+        if !(described && self.note(place, program.oob)) {
+            self.program_whole(place, *program);
+        }
+    }
+
+    #[inline]
+    fn copy(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
+        self.copy_whole(from, to, oob);
+    }
+
+    #[inline(always)]
+    fn place(&mut self, from: Place, to: Place, oob: &[u8], oob_size: usize) {
+        // Of data that are not kept nothing moves but the tags.
+        let kept = !self.whole.is_empty() && self.whole.contains_key(&(from.slot, from.page));
+        if kept || self.run(from).is_none() || !self.note(to, oob) {
+            let mut image = oob.to_vec();
+            image.resize(oob_size.max(oob.len()), 0xFF);
+            self.copy_whole(from, to, Some(&image));
+        }
+    }
+
+    #[inline]
+    fn erase(&mut self, slot: usize) {
+        if let Some(runs) = self.runs.get_mut(slot) {
+            runs.clear();
+        }
+        if !self.whole.is_empty() {
+            let keys: Vec<_> = self.whole.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();
+            keys.iter().for_each(|key| {
+                self.whole.remove(key);
+            });
+        }
+    }
+
+    fn erase_page(&mut self, place: Place) {
+        self.forget(place);
+    }
+
+    fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
+        let nothing_asked = into.is_empty() || matches!(into, ReadInto::Nothing { .. });
+        if !self.whole.is_empty()
+            && let Some(whole) = self.whole.get(&(place.slot, place.page))
+        {
+            fill_oob(oob, &whole.oob);
+            match &whole.data {
+                WholeData::NotKept if !nothing_asked => return Err(NoContent),
+                WholeData::Bytes(bytes) => {
+                    if let Some(into) = bytes_of(into) {
+                        fill_oob(into, bytes.get(column as usize..).unwrap_or(&[]));
+                    }
+                }
+                _ => into.deliver_fill(0xFF),
+            }
+            return Ok(());
+        }
+        let Some(run) = self.run(place) else {
+            into.deliver_fill(0xFF);
+            oob.fill(0xFF);
+            return Ok(());
+        };
+        self.deliver_tags(place, run, oob);
+        if nothing_asked { Ok(()) } else { Err(NoContent) }
+    }
+
+    fn keep(&self, place: Place) -> Kept {
+        let Some(oob) = self.oob_of(place) else { return Kept::Erased };
+        match self.whole.get(&(place.slot, place.page)).map(|whole| &whole.data) {
+            Some(WholeData::Bytes(bytes)) => Kept::Bytes(bytes.to_vec(), oob),
+            Some(WholeData::Erased) => Kept::Bytes(Vec::new(), oob),
+            Some(WholeData::NotKept) | None => Kept::Tag(0, oob),
+        }
+    }
+
+    fn bring_back(&mut self, place: Place, kept: &Kept) -> Result<(), NoContent> {
+        match kept {
+            Kept::Erased => {}
+            Kept::Bytes(bytes, oob) => self.program(place, &PageProgram::new(Payload::Bytes(bytes), oob)),
+            Kept::Described(_, _, oob) | Kept::Tag(_, oob) => {
+                if !self.note(place, oob) {
+                    let whole = Whole { data: WholeData::NotKept, oob: oob.as_slice().into() };
+                    self.whole.insert((place.slot, place.page), whole);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AddressStore {
+    /// A copy of a page that is kept whole, of an erased one, or whose tags are not replaced by others.
+    #[cold]
+    #[inline(never)]
+    fn copy_whole(&mut self, from: Place, to: Place, oob: Option<&[u8]>) {
+        let source = self.oob_of(from);
+        let is_erased = source.is_none();
+        let data = match self.whole.get(&(from.slot, from.page)) {
+            Some(whole) => whole.data.clone(),
+            None if is_erased => WholeData::Erased,
+            None => WholeData::NotKept,
+        };
+        let mut image = source.unwrap_or_default();
+        if let Some(oob) = oob {
+            image.resize(image.len().max(oob.len()), 0xFF);
+            image.iter_mut().zip(oob).for_each(|(old, new)| *old = *new);
+        }
+        if is_erased && image.is_empty() || data == WholeData::NotKept && self.note(to, &image) {
+            return;
+        }
+        self.whole.insert((to.slot, to.page), Whole { data, oob: image.into() });
+    }
+}
