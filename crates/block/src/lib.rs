@@ -2,7 +2,7 @@
 //!
 //! File systems for block devices see [`BlockDevice`] and never know whether a translation layer, a file or memory is behind it.
 
-mod check;
+pub mod check;
 mod error;
 mod file;
 mod journalled;
@@ -82,6 +82,10 @@ pub trait BlockDevice: Send + Sync {
         Extent { sectors: most, holds: true }
     }
 
+    /// Says that a write of these sectors will come soon, as who keeps a queue knows: a device may have its own tables at hand then. Nothing changes, and no simulated time passes.
+    #[inline]
+    fn expect_write(&mut self, _at: Lba) {}
+
     /// Telling the device that content is no longer needed, where it listens. Cost: none, as of [`BlockDevice::remap`].
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         None
@@ -143,6 +147,10 @@ macro_rules! forward_block_device {
             }
             fn extent(&self, at: Lba, most: u64) -> Extent {
                 (**self).extent(at, most)
+            }
+            #[inline]
+            fn expect_write(&mut self, at: Lba) {
+                (**self).expect_write(at);
             }
             #[inline]
             fn trim(&mut self) -> Option<&mut dyn Trim> {

@@ -11,6 +11,7 @@ mod failure;
 pub mod fast;
 mod host;
 mod layer;
+pub mod page_map;
 mod present;
 mod shape;
 mod statistics;
@@ -18,5 +19,6 @@ mod tag;
 
 pub use block_map::{BlockMapFtl, BlockMapOptions};
 pub use fast::{FastFtl, FastOptions};
+pub use page_map::{PageMapFtl, PageMapOptions};
 pub use shape::LogicalCapacity;
 pub use statistics::{AttachReport, FtlCounters, RecyclingEvent, RecyclingKind};

@@ -43,24 +43,27 @@ struct LowCounts {
     heap: BinaryHeap<Reverse<(u16, u64, u32)>>,
     /// Every candidate with so many valid units or fewer has an entry.
     level: u16,
-    /// How far above the least count the level is set when the entries have been used up.
-    margin: u16,
+    /// With more entries than this the level is set anew, and entries above it, or no longer true, are thrown away.
+    most: usize,
 }
 
+/// Entries that a heap may have at the least: they fit into the first cache.
+const ENTRIES_MIN: usize = 1024;
+
+/// How far above the least count the level is set when the entries have been used up. Blocks between the two have an entry for each count that they had: few, so that the heap stays in the
+/// cache. The next pass over all counts comes when all of them have been cleaned.
+const MARGIN: u16 = 1;
+
 impl VictimIndex {
-    /// An index of blocks without valid units, none of them a candidate; `None` for a rule that no index stands for. `units` is what a block holds, at most [`UNITS_MAX`].
-    pub fn new(rule: &Rule, blocks: usize, units: u32) -> Option<Self> {
+    /// An index of blocks without valid units, none of them a candidate; `None` for a rule that no index stands for. A block holds at most [`UNITS_MAX`] units.
+    pub fn new(rule: &Rule, blocks: usize) -> Option<Self> {
         let drawn = |d: u32| Order::Drawn {
             d: (d.max(1) as usize).min(DRAWN_MAX),
             candidates: Vec::with_capacity(blocks),
             places: vec![0; blocks],
         };
         let order = match *rule {
-            // A thirty-second of a block: so few passes over all counts that they cost nothing, and so few entries that they stay in the cache.
-            Rule::Greedy => {
-                let margin = (units.min(UNITS_MAX) / 32).max(1) as u16;
-                Order::Greedy(LowCounts { heap: BinaryHeap::new(), level: 0, margin })
-            }
+            Rule::Greedy => Order::Greedy(LowCounts { heap: BinaryHeap::new(), level: 0, most: ENTRIES_MIN }),
             Rule::Fifo => Order::Fifo(VecDeque::with_capacity(blocks)),
             Rule::Random => drawn(1),
             Rule::DChoices { d } => drawn(d),
@@ -73,6 +76,12 @@ impl VictimIndex {
     #[inline]
     pub fn valid(&self, block: u32) -> u32 {
         self.valid.get(block as usize).copied().unwrap_or(0).into()
+    }
+
+    /// Asks for what a change of the block's count will touch.
+    #[inline(always)]
+    pub fn prefetch(&self, block: u32) {
+        nandkit_units::prefetch(&self.valid, block as usize);
     }
 
     /// Whether a block may be chosen.
@@ -110,6 +119,9 @@ impl VictimIndex {
             && valid <= low.level
         {
             low.heap.push(Reverse((valid, entered, block)));
+            if low.heap.len() > low.most {
+                low.tidy(&self.valid, &self.entered);
+            }
         }
     }
 
@@ -145,6 +157,12 @@ impl VictimIndex {
                 *its = place;
             }
         }
+    }
+
+    /// The candidate with the fewest valid units, whatever the rule; the lowest block among equals. Cost: a pass over all blocks.
+    pub fn emptiest(&self) -> Option<u32> {
+        let candidates = (0..).zip(self.valid.iter().zip(&self.entered)).filter(|(_, (_, entered))| **entered != 0);
+        candidates.min_by_key(|(_, (valid, _))| **valid).map(|(block, _)| block)
     }
 
     /// The block that the rule takes next; it stays a candidate. `None` where there is none.
@@ -209,12 +227,25 @@ impl LowCounts {
         }
     }
 
+    /// Brings the level down to where the least counts are now. What is left is so much as it takes.
+    #[cold]
+    fn tidy(&mut self, valid: &[u16], entered: &[u64]) {
+        let is_true = |&(count, turn, block): &(u16, u64, u32)| {
+            entered.get(block as usize) == Some(&turn) && valid.get(block as usize) == Some(&count)
+        };
+        let least = self.heap.iter().map(|Reverse(entry)| *entry).filter(is_true).map(|(count, ..)| count).min();
+        self.level = self.level.min(least.map_or(self.level, |least| least.saturating_add(MARGIN)));
+        let level = self.level;
+        self.heap.retain(|Reverse(entry)| entry.0 <= level && is_true(entry));
+        self.most = ENTRIES_MIN.max(self.heap.len() * 2);
+    }
+
     /// Enters every candidate that is near the least count, where none is entered.
     #[cold]
     fn refill(&mut self, valid: &[u16], entered: &[u64]) -> Option<()> {
         let candidates = || (0..).zip(valid.iter().zip(entered)).filter(|(_, (_, entered))| **entered != 0);
         let least = candidates().map(|(_, (valid, _))| *valid).min()?;
-        self.level = least.saturating_add(self.margin);
+        self.level = least.saturating_add(MARGIN);
         for (block, (&valid, &entered)) in candidates().filter(|(_, (valid, _))| **valid <= self.level) {
             self.heap.push(Reverse((valid, entered, block)));
         }
@@ -236,7 +267,7 @@ mod tests {
     fn agrees(rule: Rule, seed: u64) {
         let blocks = 30u32;
         let mut random = Random::new(seed, "index");
-        let mut index = VictimIndex::new(&rule, blocks as usize, UNITS).unwrap();
+        let mut index = VictimIndex::new(&rule, blocks as usize).unwrap();
         let mut first_written = vec![0; blocks as usize];
         for step in 1..3000u64 {
             let block = random.below(u64::from(blocks)) as u32;
@@ -283,7 +314,7 @@ mod tests {
         let blocks = 20u32;
         for d in [1, 2, 5, 64] {
             let rule = if d == 1 { Rule::Random } else { Rule::DChoices { d } };
-            let mut index = VictimIndex::new(&rule, blocks as usize, UNITS).unwrap();
+            let mut index = VictimIndex::new(&rule, blocks as usize).unwrap();
             for block in 0..blocks {
                 (0..block).for_each(|_| index.add(block));
                 index.enter(block);
@@ -312,13 +343,17 @@ mod tests {
 
     #[test]
     fn other_rules_have_no_index_and_blocks_outside_are_nothing() {
-        assert!(VictimIndex::new(&Rule::F2fs, 4, UNITS).is_none());
-        let mut index = VictimIndex::new(&Rule::Greedy, 2, UNITS).unwrap();
+        assert!(VictimIndex::new(&Rule::F2fs, 4).is_none());
+        let mut index = VictimIndex::new(&Rule::Greedy, 2).unwrap();
         assert_eq!(index.choose(&mut |_| 0), None);
         index.enter(9);
         index.add(9);
         index.subtract(9);
         index.leave(9);
         assert_eq!((index.valid(9), index.is_candidate(9), index.choose(&mut |_| 0)), (0, false, None));
+        assert_eq!(index.emptiest(), None);
+        index.add(0);
+        (0..2).for_each(|block| index.enter(block));
+        assert_eq!(index.emptiest(), Some(1));
     }
 }

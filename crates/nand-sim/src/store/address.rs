@@ -1,7 +1,8 @@
 //! The store that keeps of a page the numbers in its tags: for page-mapped layers on the largest devices, at about four bytes a tag.
 //!
 //! A page whose OOB is nothing but tags (`codec::page_tag`) with sequence numbers that go up by one is a few bytes: of each tag the number, which is all of
-//! its own 48 bits but the lowest eight; those eight bits and the sequence number are kept once for a run of pages in which the former are alike and the latter go on. Described
+//! its own 48 bits but the lowest eight; those eight bits and the sequence number are kept once for a run of pages in which the former are alike and the latter go up evenly: by one
+//! from page to page, or by as many as pages lie on other dies in between. Described
 //! data of such a page are not kept at all, and refused as `NoContent`. Everything else, data in bytes and OOB of another form, is kept whole beside: metadata, and what tests write.
 
 use std::collections::BTreeMap;
@@ -20,8 +21,11 @@ use super::{Kept, NoContent, Place, Store, StoreKind, bytes_of};
 struct Run {
     /// The first tag's sequence number (48 bits), and above it the eight bits that all tags have in common.
     first: u64,
-    page: u32,
-    pages: u32,
+    /// The first page, and how many there are.
+    page: u16,
+    pages: u16,
+    /// By how much the sequence number goes up from page to page; 0 in a run of one page.
+    step: u32,
 }
 
 const LOW_BITS: u32 = 8;
@@ -37,7 +41,41 @@ impl Run {
     }
 
     const fn end(&self) -> u32 {
-        self.page + self.pages
+        self.page as u32 + self.pages as u32
+    }
+
+    /// A run of one page.
+    const fn of_one(first: u64, page: u32) -> Self {
+        Self { first, page: page as u16, pages: 1, step: 0 }
+    }
+
+    const fn holds(&self, page: u32) -> bool {
+        self.page as u32 <= page && page < self.end()
+    }
+
+    /// How far the sequence number of a page lies above the first one's.
+    const fn ahead(&self, page: u32) -> u64 {
+        (page - self.page as u32) as u64 * self.step as u64
+    }
+
+    /// Takes the page behind the last one in, where it goes on like those before.
+    #[inline(always)]
+    fn take(&mut self, page: u32, first: u64) -> bool {
+        if self.end() != page || self.pages == u16::MAX {
+            return false;
+        }
+        // Whoever wrote 2^32 tags between two pages of a block begins a new run.
+        let Some(ahead) = first.checked_sub(self.first) else { return false };
+        if self.pages == 1 {
+            match u32::try_from(ahead) {
+                Ok(step) if step > 0 => self.step = step,
+                _ => return false,
+            }
+        } else if ahead != self.ahead(page) {
+            return false;
+        }
+        self.pages += 1;
+        true
     }
 }
 
@@ -116,7 +154,7 @@ impl AddressStore {
 
     #[inline]
     fn run(&self, place: Place) -> Option<&Run> {
-        self.runs.get(place.slot)?.iter().find(|run| (run.page..run.end()).contains(&place.page))
+        self.runs.get(place.slot)?.iter().find(|run| run.holds(place.page))
     }
 
     /// Notes a page of tags behind the last one of its block. `false`, and nothing is noted, where its OOB are no such tags or it was programmed before.
@@ -136,13 +174,8 @@ impl AddressStore {
         let Some(first) = run_of(self.format, oob, |place, number| numbers.set(at + place, number)) else {
             return false;
         };
-        match last {
-            Some(last)
-                if last.end() == place.page && last.first + u64::from(last.pages) * self.tags as u64 == first =>
-            {
-                last.pages += 1;
-            }
-            _ => runs.push(Run { first, page: place.page, pages: 1 }),
+        if !last.is_some_and(|last| last.take(place.page, first)) {
+            runs.push(Run::of_one(first, place.page));
         }
         true
     }
@@ -159,8 +192,15 @@ impl AddressStore {
     }
 
     /// Makes the OOB of a page of a run again.
+    #[inline]
     fn deliver_tags(&self, place: Place, run: &Run, oob: &mut [u8]) {
-        let (at, skipped) = (self.place_of(place), u64::from(place.page - run.page) * self.tags as u64);
+        let (at, skipped) = (self.place_of(place), run.ahead(place.page));
+        if self.tags == 1
+            && let Ok(into) = <&mut [u8; TAG_BYTES]>::try_from(&mut *oob)
+        {
+            *into = self.format.image(self.numbers.get(at) << LOW_BITS | run.low(), run.sequence() + skipped);
+            return;
+        }
         oob.fill(0xFF);
         for (tag, into) in oob.chunks_mut(TAG_BYTES).take(self.tags).enumerate() {
             let payload = self.numbers.get(at + tag) << LOW_BITS | run.low();
@@ -209,17 +249,21 @@ impl AddressStore {
     /// Takes a page out of its run, or out of those that are kept whole.
     fn forget(&mut self, place: Place) {
         self.whole.remove(&(place.slot, place.page));
-        let tags = self.tags as u64;
         let Some(runs) = self.runs.get_mut(place.slot) else { return };
-        let Some(index) = runs.iter().position(|run| (run.page..run.end()).contains(&place.page)) else { return };
+        let Some(index) = runs.iter().position(|run| run.holds(place.page)) else { return };
         let run = runs.remove(index);
-        let (before, behind) = (place.page - run.page, run.end() - place.page - 1);
+        let (before, behind) = (place.page - u32::from(run.page), run.end() - place.page - 1);
+        let part = |page: u32, pages: u32| Run {
+            first: run.first + run.ahead(page),
+            page: page as u16,
+            pages: pages as u16,
+            step: if pages == 1 { 0 } else { run.step },
+        };
         if behind > 0 {
-            let first = run.first + u64::from(before + 1) * tags;
-            runs.insert(index, Run { first, page: place.page + 1, pages: behind });
+            runs.insert(index, part(place.page + 1, behind));
         }
         if before > 0 {
-            runs.insert(index, Run { pages: before, ..run });
+            runs.insert(index, part(u32::from(run.page), before));
         }
     }
 }
@@ -285,6 +329,7 @@ impl Store for AddressStore {
         self.forget(place);
     }
 
+    #[inline]
     fn read(&self, place: Place, column: u32, into: &mut ReadInto<'_>, oob: &mut [u8]) -> Result<(), NoContent> {
         let nothing_asked = into.is_empty() || matches!(into, ReadInto::Nothing { .. });
         if !self.whole.is_empty()

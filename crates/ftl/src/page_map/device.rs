@@ -1,0 +1,102 @@
+//! The layer as a block device.
+
+use nandkit_block::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim, check};
+use nandkit_flash::{Flash, PageRead};
+use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+
+use super::{NOWHERE, PageMapFtl};
+use crate::failure::Failure;
+
+impl<F: Flash> BlockDevice for PageMapFtl<F> {
+    #[inline]
+    fn geometry(&self) -> &BlockGeometry {
+        &self.block
+    }
+
+    /// Pages that were never written, or trimmed, read as zeroes.
+    fn read(&self, context: &Context, at: Lba, mut into: ReadInto<'_>) -> Result<Done> {
+        check::check_range(&self.block, Operation::Read, at, into.len())?;
+        let size = self.block.sector_size as usize;
+        let mut done = Done::immediately(context);
+        for (index, page) in (at.0..at.0 + (into.len() / size) as u64).enumerate() {
+            let mut part = match &mut into {
+                ReadInto::Bytes(bytes) => match bytes.get_mut(index * size..(index + 1) * size) {
+                    Some(bytes) => ReadInto::Bytes(bytes),
+                    None => break,
+                },
+                ReadInto::Content { content, length } if *length as usize == size => {
+                    ReadInto::Content { content, length: size as u32 }
+                }
+                // Several pages make one content of bytes.
+                ReadInto::Content { content, length } => {
+                    let bytes = if index == 0 { content.set_bytes(*length as usize) } else { content.to_bytes() };
+                    match bytes.get_mut(index * size..(index + 1) * size) {
+                        Some(bytes) => ReadInto::Bytes(bytes),
+                        None => break,
+                    }
+                }
+                ReadInto::Nothing { .. } => ReadInto::Nothing { length: size as u32 },
+            };
+            let slot = self.map.get(page as usize).copied().unwrap_or(NOWHERE);
+            if slot == NOWHERE {
+                part.deliver_fill(0);
+                continue;
+            }
+            let read = PageRead { column: 0, data: part, oob: &mut [] };
+            let page_done = self.flash.read(context, self.superblocks.address(slot), read);
+            done = done.and(page_done.map_err(|error| Failure::from(error).at(Operation::Read, Lba(page)))?);
+        }
+        Ok(done)
+    }
+
+    #[inline]
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        check::check_range(&self.block, Operation::Write, at, data.len())?;
+        self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+        let size = self.block.sector_size as usize;
+        if data.len() == size {
+            return self.write_page(context, at.0 as u32, data).map_err(|failure| failure.at(Operation::Write, at));
+        }
+        let mut done = Done::immediately(context);
+        for (start, page) in (0..data.len()).step_by(size).zip(at.0..) {
+            let Some(part) = data.part(start, size) else { break };
+            let written = self.write_page(context, page as u32, part);
+            done = done.and(written.map_err(|failure| failure.at(Operation::Write, Lba(page)))?);
+        }
+        Ok(done)
+    }
+
+    /// What was written is durable when it has completed: a flush waits for the last of it.
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        self.check_running().map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
+        let mut done = Done::immediately(context);
+        done.completed = done.completed.max(self.last_change);
+        Ok(done)
+    }
+
+    fn extent(&self, at: Lba, most: u64) -> Extent {
+        let end = at.0.saturating_add(most).min(self.block.sectors);
+        let holds = |page: u64| self.map.get(page as usize).is_some_and(|slot| *slot != NOWHERE);
+        let first = holds(at.0);
+        let same = (at.0..end).take_while(|page| holds(*page) == first).count() as u64;
+        Extent { sectors: same.max(1), holds: first }
+    }
+
+    #[inline]
+    fn expect_write(&mut self, at: Lba) {
+        self.expect_page(at.0 as u32);
+    }
+
+    fn trim(&mut self) -> Option<&mut dyn Trim> {
+        Some(self)
+    }
+}
+
+impl<F: Flash> Trim for PageMapFtl<F> {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        check::sectors_of(&self.block, Operation::Trim, at, sectors)?;
+        self.check_running().map_err(|failure| failure.at(Operation::Trim, at))?;
+        (at.0..at.0 + sectors).for_each(|page| self.trim_page(page as u32));
+        Ok(Done::immediately(context))
+    }
+}

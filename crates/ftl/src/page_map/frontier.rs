@@ -1,0 +1,89 @@
+//! Open superblocks: where the next page goes.
+
+use nandkit_flash::Flash;
+use nandkit_units::{Cause, Context, Nanos, PageAddress};
+
+use super::PageMapFtl;
+use crate::failure::{Failure, Outcome};
+
+/// An open superblock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frontier {
+    pub superblock: u32,
+    /// The next page; the superblock's end where none is open.
+    pub next: u32,
+}
+
+impl Frontier {
+    /// None is open.
+    pub const CLOSED: Self = Self { superblock: u32::MAX, next: u32::MAX };
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    /// Erases every superblock: what was on the chip is gone.
+    pub(super) fn erase_all(&mut self, context: &Context) -> Outcome<()> {
+        let context = Context { device_cause: Some(Cause::Format), ..*context };
+        for superblock in 0..self.superblocks.count() {
+            self.erase(&context, superblock)?;
+        }
+        self.counters = Default::default();
+        Ok(())
+    }
+
+    fn erase(&mut self, context: &Context, superblock: u32) -> Outcome<()> {
+        for &block in self.superblocks.members(superblock) {
+            let done = self.flash.erase(context, block).map_err(Failure::from)?;
+            self.last_change = self.last_change.max(done.completed);
+            self.counters.erases += 1;
+        }
+        let at = superblock as usize;
+        if let (Some(used), Some(erases)) = (self.used.get_mut(at), self.erases.get_mut(at)) {
+            (*used, *erases) = (false, erases.saturating_add(1));
+        }
+        Ok(())
+    }
+
+    /// Opens the next free superblock. It is erased now and not when it became free: an erase that fails, or is cut, costs nothing that anyone needs, and its dies
+    /// were free for others until then. Not before its last valid page was moved away for good.
+    #[inline(never)]
+    pub(super) fn open(&mut self, context: &Context) -> Outcome<Frontier> {
+        let superblock = self.free.pop().ok_or(Failure::Full)?;
+        let at = superblock as usize;
+        if self.used.get(at).copied().unwrap_or(true) {
+            let emptied = self.emptied.get(at).copied().unwrap_or(Nanos::ZERO);
+            let context =
+                Context { issued: context.issued.max(emptied), device_cause: Some(Cause::Cleaning), ..*context };
+            self.erase(&context, superblock)?;
+        }
+        if let Some(used) = self.used.get_mut(at) {
+            *used = true;
+        }
+        Ok(Frontier { superblock, next: 0 })
+    }
+
+    /// Where the next page of a frontier lies, with its slot; the frontier has room.
+    #[inline(always)]
+    pub(super) fn place(&self, frontier: &Frontier) -> (u32, PageAddress) {
+        (
+            self.superblocks.slot(frontier.superblock, frontier.next),
+            self.superblocks.at(frontier.superblock, frontier.next),
+        )
+    }
+
+    /// Notes that so many pages went to a frontier; a full superblock may be cleaned from now on.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, mut frontier: Frontier, pages: u32) -> Frontier {
+        frontier.next += pages;
+        if frontier.next >= self.superblocks.pages() {
+            self.index.enter(frontier.superblock);
+            frontier = Frontier::CLOSED;
+        }
+        frontier
+    }
+
+    /// Whether a frontier has no room.
+    #[inline(always)]
+    pub(super) const fn is_closed(frontier: &Frontier) -> bool {
+        frontier.superblock == u32::MAX
+    }
+}

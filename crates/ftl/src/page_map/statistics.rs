@@ -1,0 +1,35 @@
+//! What the layer counts.
+
+/// Counts since the device was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageMapCounters {
+    /// Pages that the host wrote.
+    pub host_page_writes: u64,
+    /// Pages that cleaning moved.
+    pub copied_pages: u64,
+    /// Superblocks that were cleaned.
+    pub cleanings: u64,
+    /// Blocks that were erased.
+    pub erases: u64,
+    /// Pages that a trim took out of the map.
+    pub trimmed_pages: u64,
+}
+
+impl PageMapCounters {
+    /// Pages programmed for each page that the host wrote; `None` before the first.
+    pub fn waf(&self) -> Option<f64> {
+        (self.host_page_writes > 0)
+            .then(|| (self.host_page_writes + self.copied_pages) as f64 / self.host_page_writes as f64)
+    }
+
+    /// What was counted since an earlier look.
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            host_page_writes: self.host_page_writes - earlier.host_page_writes,
+            copied_pages: self.copied_pages - earlier.copied_pages,
+            cleanings: self.cleanings - earlier.cleanings,
+            erases: self.erases - earlier.erases,
+            trimmed_pages: self.trimmed_pages - earlier.trimmed_pages,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Superblocks: blocks of several dies that are written and erased together, page by page round the dies.
+
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, FlashGeometry, PageAddress};
+
+/// Where the pages of all superblocks lie. A *slot* is a page of the device by number: superblock by superblock, in each in the order of writing.
+#[derive(Clone, Debug)]
+pub(crate) struct Superblocks {
+    /// The blocks, `stripe` for each superblock.
+    members: Vec<BlockIndex>,
+    stripe: u32,
+    /// The logarithm of `stripe`.
+    shift: u32,
+    /// Pages of a superblock.
+    pages: u32,
+    /// 2^64 / `pages`, rounded up: a product with it is a division by `pages` for every slot of 32 bits.
+    reciprocal: u64,
+}
+
+impl Superblocks {
+    /// Pairs the good blocks of `stripe` dies at a time, so that all superblocks are of one length. `stripe` is a power of two, at most the number of dies.
+    pub fn new<F: Flash>(flash: &F, stripe: u32) -> Self {
+        let geometry = *flash.geometry();
+        let mut members = Vec::new();
+        let dies: Vec<u32> = (0..geometry.dies).collect();
+        for group in dies.chunks_exact(stripe as usize) {
+            let good: Vec<Vec<BlockIndex>> = group.iter().map(|die| good_blocks(flash, &geometry, *die)).collect();
+            let rows = good.iter().map(Vec::len).min().unwrap_or(0);
+            members.extend((0..rows).flat_map(|row| good.iter().filter_map(move |blocks| blocks.get(row).copied())));
+        }
+        let pages = stripe * geometry.pages_per_block;
+        let reciprocal = (u64::MAX / u64::from(pages.max(1))).saturating_add(1);
+        Self { members, stripe, shift: stripe.trailing_zeros(), pages, reciprocal }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.members.len() as u32 / self.stripe
+    }
+
+    /// Pages of each.
+    #[inline]
+    pub const fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// The blocks of one.
+    pub fn members(&self, superblock: u32) -> &[BlockIndex] {
+        let start = (superblock << self.shift) as usize;
+        self.members.get(start..start + self.stripe as usize).unwrap_or(&[])
+    }
+
+    /// Where a page of a superblock lies.
+    #[inline(always)]
+    pub fn at(&self, superblock: u32, page: u32) -> PageAddress {
+        let member = (superblock << self.shift) + (page & (self.stripe - 1));
+        let block = self.members.get(member as usize).copied().unwrap_or(BlockIndex(u32::MAX));
+        block.page(page >> self.shift)
+    }
+
+    /// The number of a page.
+    #[inline(always)]
+    pub const fn slot(&self, superblock: u32, page: u32) -> u32 {
+        superblock * self.pages + page
+    }
+
+    /// The superblock of a slot.
+    #[inline(always)]
+    pub const fn superblock(&self, slot: u32) -> u32 {
+        // Exact for every slot: the error of the reciprocal is below 2^-32 of a page.
+        ((slot as u128 * self.reciprocal as u128) >> 64) as u32
+    }
+
+    /// Where a slot lies.
+    #[inline]
+    pub fn address(&self, slot: u32) -> PageAddress {
+        let superblock = self.superblock(slot);
+        self.at(superblock, slot - superblock * self.pages)
+    }
+}
+
+/// The good blocks of a die, in order.
+fn good_blocks<F: Flash>(flash: &F, geometry: &FlashGeometry, die: u32) -> Vec<BlockIndex> {
+    let blocks = (0..geometry.blocks).map(BlockIndex);
+    blocks.filter(|block| geometry.die_of(*block) == die && !flash.is_bad(*block)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reciprocals_divide_exactly() {
+        for pages in [1u32, 2, 3, 7, 64, 100, 768, 1025, 49_153, 65_535] {
+            let reciprocal = (u64::MAX / u64::from(pages)).saturating_add(1);
+            let superblocks = Superblocks { members: Vec::new(), stripe: 1, shift: 0, pages, reciprocal };
+            let multiples = (1..=3).chain([u32::MAX / pages - 1]).map(|n| n * pages);
+            for slot in multiples.flat_map(|slot| [slot - 1, slot, slot + 1]).chain([0, u32::MAX - 1, u32::MAX]) {
+                // A reciprocal of 2^64 does not fit: one page a superblock is the one case that is off, and is refused.
+                if pages > 1 {
+                    assert_eq!(superblocks.superblock(slot), slot / pages, "{slot} / {pages}");
+                }
+            }
+        }
+    }
+}
