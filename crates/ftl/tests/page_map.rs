@@ -6,7 +6,7 @@ use nandkit_flash::Flash;
 use nandkit_flash::wrap::{OffsetFlash, StatsFlash};
 use nandkit_ftl::page_map::{Frontiers, Spare};
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
-use nandkit_nand_sim::{AddressChip, ChipSpec, ContentChip, NandChip, Store};
+use nandkit_nand_sim::{AddressChip, ChipSpec, ContentChip, FailureScript, NandChip, Store};
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause, Context, Described, Lba, Nanos, Payload, ReadInto};
 
@@ -53,7 +53,9 @@ fn agrees_with_a_model<F: Flash>(flash: F, options: PageMapOptions, rounds: u32,
             }
             _ => {
                 let data: Vec<u8> = pages.clone().flat_map(|page| content(page, round)).collect();
-                let done = device.write(&context, Lba(first), Payload::Bytes(&data)).unwrap();
+                let done = device.write(&context, Lba(first), Payload::Bytes(&data)).unwrap_or_else(|error| {
+                    panic!("{error} in round {round} of seed {seed}: {:?}, {:?}", device.counters(), device.check())
+                });
                 now = Nanos(now.0.max(done.completed.0.saturating_sub(random.below(400_000))));
                 pages.for_each(|page| model[page as usize] = Some(round));
             }
@@ -78,7 +80,7 @@ fn every_rule_frontier_and_stripe_keeps_what_was_written() {
     let mut seed = 0;
     for victim in rules {
         for frontiers in [Frontiers::Apart, Frontiers::Shared] {
-            for (blocks, pages, dies, stripe) in [(24, 8, 1, 1), (64, 4, 4, 0), (36, 7, 3, 2), (160, 4, 8, 4)] {
+            for (blocks, pages, dies, stripe) in [(24, 8, 1, 1), (64, 4, 4, 0), (72, 7, 3, 2), (160, 4, 8, 4)] {
                 seed += 1;
                 let options =
                     PageMapOptions { spare: Spare::Ratio(0.4), victim, frontiers, stripe, seed, ..Default::default() };
@@ -101,7 +103,7 @@ fn every_rule_frontier_and_stripe_keeps_what_was_written() {
 /// As full as it gets: one page less than the options allow is refused, and what they allow runs.
 #[test]
 fn the_least_spare_runs_and_less_is_refused() {
-    for (frontiers, reserved) in [(Frontiers::Apart, 3 * 8 + 1), (Frontiers::Shared, 2 * 8 + 1)] {
+    for (frontiers, reserved) in [(Frontiers::Apart, 4 * 8 + 1), (Frontiers::Shared, 3 * 8 + 1)] {
         let spare = |pages: u64| Spare::Capacity(pages * PAGE as u64);
         let physical = 24 * 8;
         let options = PageMapOptions { spare: spare(physical - reserved), frontiers, stripe: 1, ..Default::default() };
@@ -118,8 +120,8 @@ fn the_least_spare_runs_and_less_is_refused() {
 fn pages_moved_singly_or_together_make_the_same_device() {
     for dies in [1, 4] {
         let options = PageMapOptions { spare: Spare::Ratio(0.9), ..Default::default() };
-        let together = agrees_with_a_model(chip::<nandkit_nand_sim::ContentStore>(32, 8, dies), options, 4000, 5);
-        let whole = OffsetFlash::new(chip::<nandkit_nand_sim::ContentStore>(32, 8, dies), BlockIndex(0), 32);
+        let together = agrees_with_a_model(chip::<nandkit_nand_sim::ContentStore>(64, 8, dies), options, 4000, 5);
+        let whole = OffsetFlash::new(chip::<nandkit_nand_sim::ContentStore>(64, 8, dies), BlockIndex(0), 64);
         let mut whole = whole.unwrap();
         assert!(whole.relocation().is_none(), "this wrapper was to hide relocation");
         let singly = agrees_with_a_model(whole, options, 4000, 5);
@@ -197,4 +199,88 @@ fn write_amplification_is_what_theory_says() {
         );
         assert!(greedy < ten && ten < two && two < amplification(Rule::Random, spare), "{greedy} {ten} {two}");
     }
+}
+
+/// Programs and erases that fail now and then: nothing is lost, blocks are retired, and superblocks go on as long as there are enough.
+#[test]
+fn blocks_that_fail_lose_nothing() {
+    for (dies, frontiers) in
+        [(1, Frontiers::Apart), (4, Frontiers::Apart), (1, Frontiers::Shared), (4, Frontiers::Shared)]
+    {
+        let mut flash = chip::<nandkit_nand_sim::ContentStore>(96, 8, dies);
+        // From the time on when the device is in use.
+        let programs = (1..12u64).map(|failure| 900 + failure * 397).collect();
+        let erases = (1..6u64).map(|failure| 150 + failure * 83).collect();
+        flash.script_failures(FailureScript { programs, erases, ..FailureScript::default() });
+        let options = PageMapOptions { spare: Spare::Ratio(2.5), frontiers, ..Default::default() };
+        let device = agrees_with_a_model(flash, options, 4000, 3);
+        let counters = device.counters();
+        assert!(counters.program_failures >= 10 && counters.erase_failures >= 2, "{dies} dies: {counters:?}");
+        let bad = (0..96).filter(|block| device.flash().is_bad(BlockIndex(*block))).count() as u64;
+        assert_eq!((bad, counters.lost_pages), (counters.retired_blocks, 0), "{dies} dies");
+    }
+}
+
+/// A device of which too many blocks fail says that it is full; what it holds can be read.
+#[test]
+fn a_device_without_good_blocks_refuses_writes_and_is_read() {
+    let mut flash = chip::<nandkit_nand_sim::ContentStore>(24, 8, 1);
+    flash.script_failures(FailureScript { programs: (400..100_000).step_by(7).collect(), ..FailureScript::default() });
+    let options = PageMapOptions { spare: Spare::Ratio(0.5), ..Default::default() };
+    let mut device = PageMapFtl::format(flash, options).unwrap();
+    let sectors = device.geometry().sectors;
+    let mut held = vec![None; sectors as usize];
+    let mut random = Random::new(1, "full");
+    let error = loop {
+        let page = random.below(sectors);
+        let version = random.below(1 << 20);
+        match device.write(&Context::default(), Lba(page), Payload::Bytes(&content(page, version))) {
+            Ok(_) => held[page as usize] = Some(version),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind, ErrorKind::Full, "{error}");
+    device.check().unwrap();
+    for (page, version) in held.iter().enumerate().filter_map(|(page, version)| Some((page as u64, (*version)?))) {
+        let mut found = vec![0; PAGE];
+        device.read(&Context::default(), Lba(page), ReadInto::Bytes(&mut found)).unwrap();
+        assert!(found == content(page, version), "page {page}");
+    }
+}
+
+/// A page that cannot be read when it is to be moved is lost, says so until it is written again, and takes no other with it.
+#[test]
+fn what_cannot_be_moved_is_told() {
+    let mut spec = ChipSpec::default();
+    (spec.geometry.page_size, spec.geometry.write_unit, spec.geometry.oob_size) = (512, 512, 16);
+    (spec.geometry.blocks, spec.geometry.pages_per_block) = (32, 8);
+    spec.bit_errors.enabled = true;
+    // So many that some pages, and by far not all, cannot be corrected.
+    spec.bit_errors.base = 6e-4;
+    spec.ecc.correctable_bits = 8;
+    let options = PageMapOptions { spare: Spare::Ratio(0.5), ..Default::default() };
+    let mut device = PageMapFtl::format(ContentChip::new(&spec, 5).unwrap(), options).unwrap();
+    let sectors = device.geometry().sectors;
+    let mut held = vec![None; sectors as usize];
+    let mut random = Random::new(2, "lost");
+    for version in 0..6000 {
+        let page = random.below(sectors);
+        device.write(&Context::default(), Lba(page), Payload::Bytes(&content(page, version))).unwrap();
+        held[page as usize] = Some(version);
+    }
+    assert!(device.counters().lost_pages > 10, "{:?}", device.counters());
+    device.check().unwrap();
+    let mut unreadable = 0;
+    for page in 0..sectors {
+        let mut found = vec![0; PAGE];
+        match (device.read(&Context::default(), Lba(page), ReadInto::Bytes(&mut found)), held[page as usize]) {
+            (Ok(_), Some(version)) => assert!(found == content(page, version), "page {page}"),
+            (Err(error), Some(_)) => {
+                assert_eq!((error.kind, error.at), (ErrorKind::Unreadable, Lba(page)));
+                unreadable += 1;
+            }
+            (read, None) => assert!(read.is_ok()),
+        }
+    }
+    assert!(unreadable > 0 && unreadable < sectors / 4, "{unreadable} of {sectors}");
 }

@@ -1,7 +1,7 @@
 //! A walk over the whole state: that its parts say the same.
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
-use nandkit_flash::{Flash, PageRead};
+use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_units::Context;
 
 use super::{NOWHERE, PageMapFtl};
@@ -22,7 +22,12 @@ impl<F: Flash> PageMapFtl<F> {
             *count += 1;
             let mut oob = [0; TAG_BYTES];
             let at = self.superblocks.address(slot);
-            self.flash.read(&Context::default(), at, PageRead::oob(&mut oob)).map_err(|error| error.to_string())?;
+            match self.flash.read(&Context::default(), at, PageRead::oob(&mut oob)) {
+                Ok(_) => {}
+                // What the part has lost, the layer finds out when somebody asks for it.
+                Err(error) if error.kind == ErrorKind::Uncorrectable => continue,
+                Err(error) => return Err(error.to_string()),
+            }
             match self.tag.decode(&oob) {
                 TagRead::Valid { payload, .. } if payload >> 8 == page as u64 => {}
                 other => return Err(format!("page {page} lies in slot {slot}, whose tag is {other:?}")),
@@ -42,8 +47,9 @@ impl<F: Flash> PageMapFtl<F> {
         let open = [self.host, self.copies].iter().filter(|frontier| !Self::is_closed(frontier)).count();
         let candidates =
             (0..self.superblocks.count()).filter(|superblock| self.index.is_candidate(*superblock)).count();
-        if candidates + open + self.free.len() != counts.len() {
-            let (free, all) = (self.free.len(), counts.len());
+        let gone = self.failing.gone as usize;
+        if candidates + open + self.free.len() + gone != counts.len() {
+            let (free, all) = (self.free.len(), counts.len() - gone);
             return Err(format!("{candidates} closed, {open} open and {free} free superblocks of {all}"));
         }
         Ok(())

@@ -2,10 +2,11 @@
 
 use nandkit_cleaning::victim::Rule;
 use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
-use nandkit_flash::{Flash, Move, PageProgram, PageRead, PageRun};
+use nandkit_flash::{ErrorKind, Flash, Move, PageProgram, PageRead, PageRun};
 use nandkit_units::{Cause, Content, Context, Nanos, PageAddress, ReadInto, prefetch};
 
-use super::{PageMapFtl, role};
+use super::frontier::Frontier;
+use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::{Failure, Outcome};
 
 /// What cleaning one superblock needs, kept for its memory.
@@ -46,21 +47,37 @@ impl<F: Flash> PageMapFtl<F> {
         self.index.emptiest().filter(|emptiest| self.index.valid(*emptiest) < pages).ok_or(Failure::Full)
     }
 
-    /// Cleans one superblock. Errors: `Full` where no superblock has a page to win.
+    /// Cleans one superblock: one with a block that fails, or the next victim. Errors: `Full` where no superblock has a page to win.
     pub(super) fn clean(&mut self, context: &Context) -> Outcome<()> {
-        let victim = self.victim()?;
+        let (victim, failing) = match self.failing.next() {
+            Some((superblock, block)) => (superblock, Some(block)),
+            None => (self.victim()?, None),
+        };
         self.index.leave(victim);
         let context = Context { device_cause: Some(Cause::Cleaning), ..*context };
         let mut run = std::mem::take(&mut self.run);
         let moved = self.gather(&context, victim, &mut run).and_then(|read| self.spread(&context, read, &mut run));
         self.run = run;
-        let emptied = moved?;
+        let emptied = match moved {
+            Ok(emptied) => emptied,
+            Err(failure) => {
+                // Some of its pages are still where they were.
+                match failing {
+                    Some(block) => self.abandon(victim, block.page(0)),
+                    None => self.index.enter(victim),
+                }
+                return Err(failure);
+            }
+        };
         let at = victim as usize;
         if let Some(into) = self.emptied.get_mut(at) {
             *into = emptied;
         }
-        self.free.push(victim, self.erases.get(at).copied().unwrap_or(0));
         self.counters.cleanings += 1;
+        let is_whole = failing.map_or(Ok(true), |block| self.repair(&context, victim, block))?;
+        if is_whole {
+            self.free.push(victim, self.erases.get(at).copied().unwrap_or(0));
+        }
         Ok(())
     }
 
@@ -86,15 +103,40 @@ impl<F: Flash> PageMapFtl<F> {
         let rest = run.from.len() - fetched.pages;
         run.contents.resize_with(rest, Content::new);
         let tags = run.tags.chunks_mut(TAG_BYTES).skip(fetched.pages);
-        for ((at, content), oob) in run.from.iter().skip(fetched.pages).zip(&mut run.contents).zip(tags) {
+        let singly = run.from.iter().enumerate().skip(fetched.pages).zip(&mut run.contents).zip(tags);
+        let mut lost = Vec::new();
+        for (((index, at), content), oob) in singly {
             let into = ReadInto::Content { content, length: page_size };
             match self.flash.read(context, *at, PageRead { column: 0, data: into, oob }) {
                 Ok(done) => end = end.max(done.completed),
+                Err(error) if error.kind == ErrorKind::Uncorrectable => {
+                    end = end.max(error.completed);
+                    lost.push(index);
+                }
                 Err(error) => return Err(self.halt(error)),
             }
         }
+        lost.iter().rev().for_each(|index| self.lose(run, *index, fetched.pages));
         self.name_pages(run)?;
         Ok(end)
+    }
+
+    /// Takes a page that cannot be read out of a run: what it held is lost. Its tag cannot be trusted, so that the map says whose it was. Cost: a pass over the map.
+    #[cold]
+    fn lose(&mut self, run: &mut CleaningRun, index: usize, fetched: usize) {
+        let slot = run.slots.remove(index);
+        run.from.remove(index);
+        run.tags.drain(index * TAG_BYTES..(index + 1) * TAG_BYTES);
+        run.contents.remove(index - fetched);
+        self.valid.clear(slot);
+        self.index.subtract(self.superblocks.superblock(slot));
+        if let Some(page) = self.map.iter().position(|entry| *entry == slot)
+            && let Some(entry) = self.map.get_mut(page)
+        {
+            *entry = NOWHERE;
+            self.failing.lost.insert(page as u32);
+            self.counters.lost_pages += 1;
+        }
     }
 
     /// Finds out which logical pages were read, and asks for their lines of the map.
@@ -123,28 +165,36 @@ impl<F: Flash> PageMapFtl<F> {
             }
             let room = (self.superblocks.pages() - frontier.next) as usize;
             let part = done..run.slots.len().min(done + room);
-            end = end.max(self.program_part(&context, run, part.clone(), (frontier.superblock, frontier.next))?);
-            self.repoint(run, part.clone(), (frontier.superblock, frontier.next));
-            let frontier = self.advance(frontier, part.len() as u32);
-            self.set_copy_frontier(frontier);
-            done = part.end;
+            let place = (frontier.superblock, frontier.next);
+            let (ended, programmed) = self.program_part(&context, run, part.clone(), place)?;
+            end = end.max(ended);
+            self.repoint(run, part.start..part.start + programmed, place);
+            let next = if programmed < part.len() {
+                let at = self.superblocks.at(frontier.superblock, frontier.next + programmed as u32);
+                self.abandon(frontier.superblock, at);
+                Frontier::CLOSED
+            } else {
+                self.advance(frontier, programmed as u32)
+            };
+            self.set_copy_frontier(next);
+            done = part.start + programmed;
         }
         self.last_change = self.last_change.max(end);
         Ok(end)
     }
 
-    /// Programs a part of what was read, from a page of a superblock on.
+    /// Programs a part of what was read, from a page of a superblock on; returns when the last page was programmed, and how many were: fewer where a block failed.
     fn program_part(
         &mut self,
         context: &Context,
         run: &mut CleaningRun,
         part: std::ops::Range<usize>,
         (superblock, next): (u32, u32),
-    ) -> Outcome<Nanos> {
+    ) -> Outcome<(Nanos, usize)> {
         run.moves.clear();
         run.oob.clear();
         let (Some(pages), Some(from)) = (run.pages.get(part.clone()), run.from.get(part.clone())) else {
-            return Ok(context.issued);
+            return Ok((context.issued, 0));
         };
         for ((&page, &from), target) in pages.iter().zip(from).zip(next..) {
             run.moves.push(Move { from, to: self.superblocks.at(superblock, target) });
@@ -160,14 +210,24 @@ impl<F: Flash> PageMapFtl<F> {
             let done = relocation.place(context, moves, run.oob.get(..relocated * TAG_BYTES).unwrap_or(&[]));
             (end, placed) = (end.max(done.done.completed), done.pages);
             if let Some(error) = done.failed {
-                return Err(self.halt(error));
+                self.note_failure(error)?;
+                self.counters.copied_pages += placed as u64;
+                return Ok((end, placed));
             }
         }
-        for index in placed..run.moves.len() {
-            end = end.max(self.program_singly(context, run, (part.start, index))?);
+        while placed < run.moves.len() {
+            match self.program_singly(context, run, (part.start, placed))? {
+                Ok(ended) => end = end.max(ended),
+                Err(error) => {
+                    end = end.max(error.completed);
+                    self.note_failure(error)?;
+                    break;
+                }
+            }
+            placed += 1;
         }
-        self.counters.copied_pages += run.moves.len() as u64;
-        Ok(end)
+        self.counters.copied_pages += placed as u64;
+        Ok((end, placed))
     }
 
     /// Programs one page of a part; a page that was fetched and could not be placed is read once more.
@@ -176,8 +236,8 @@ impl<F: Flash> PageMapFtl<F> {
         context: &Context,
         run: &mut CleaningRun,
         (start, index): (usize, usize),
-    ) -> Outcome<Nanos> {
-        let Some(&Move { from, to }) = run.moves.get(index) else { return Ok(context.issued) };
+    ) -> Outcome<nandkit_flash::Result<Nanos>> {
+        let Some(&Move { from, to }) = run.moves.get(index) else { return Ok(Ok(context.issued)) };
         let oob = run.oob.get(index * TAG_BYTES..(index + 1) * TAG_BYTES).unwrap_or(&[]);
         let fetched = run.from.len() - run.contents.len();
         let mut context = *context;
@@ -194,10 +254,8 @@ impl<F: Flash> PageMapFtl<F> {
                 &fresh
             }
         };
-        match self.flash.program(&context, to, PageProgram::new(content.payload(), oob)) {
-            Ok(done) => Ok(done.completed),
-            Err(error) => Err(self.halt(error)),
-        }
+        let programmed = self.flash.program(&context, to, PageProgram::new(content.payload(), oob));
+        Ok(programmed.map(|done| done.completed))
     }
 
     /// The map points at the copies.

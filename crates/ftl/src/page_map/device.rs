@@ -1,6 +1,6 @@
 //! The layer as a block device.
 
-use nandkit_block::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim, check};
+use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Result, Trim, check};
 use nandkit_flash::{Flash, PageRead};
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 
@@ -38,6 +38,10 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
                 ReadInto::Nothing { .. } => ReadInto::Nothing { length: size as u32 },
             };
             let slot = self.map.get(page as usize).copied().unwrap_or(NOWHERE);
+            if slot == NOWHERE && self.failing.lost.contains(&(page as u32)) {
+                let what = "the sector was lost before it could be moved";
+                return Err(BlockError::new(ErrorKind::Unreadable, Operation::Read, Lba(page), what));
+            }
             if slot == NOWHERE {
                 part.deliver_fill(0);
                 continue;
@@ -76,7 +80,9 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 
     fn extent(&self, at: Lba, most: u64) -> Extent {
         let end = at.0.saturating_add(most).min(self.block.sectors);
-        let holds = |page: u64| self.map.get(page as usize).is_some_and(|slot| *slot != NOWHERE);
+        // What is lost reads as no zeroes.
+        let lost = |page: u64| self.failing.lost.contains(&(page as u32));
+        let holds = |page: u64| self.map.get(page as usize).is_some_and(|slot| *slot != NOWHERE) || lost(page);
         let first = holds(at.0);
         let same = (at.0..end).take_while(|page| holds(*page) == first).count() as u64;
         Extent { sectors: same.max(1), holds: first }

@@ -1,5 +1,6 @@
 //! Open superblocks: where the next page goes.
 
+use nandkit_cleaning::allocation::FreePool;
 use nandkit_flash::Flash;
 use nandkit_units::{Cause, Context, Nanos, PageAddress};
 
@@ -23,42 +24,61 @@ impl<F: Flash> PageMapFtl<F> {
     /// Erases every superblock: what was on the chip is gone.
     pub(super) fn erase_all(&mut self, context: &Context) -> Outcome<()> {
         let context = Context { device_cause: Some(Cause::Format), ..*context };
-        for superblock in 0..self.superblocks.count() {
-            self.erase(&context, superblock)?;
+        let mut free = FreePool::new(self.options.allocation, self.superblocks.count() as usize);
+        while let Some(superblock) = self.free.pop() {
+            if self.erase(&context, superblock)? {
+                free.push(superblock, self.erases.get(superblock as usize).copied().unwrap_or(0));
+            }
         }
+        self.free = free;
         self.counters = Default::default();
         Ok(())
     }
 
-    fn erase(&mut self, context: &Context, superblock: u32) -> Outcome<()> {
-        for &block in self.superblocks.members(superblock) {
-            let done = self.flash.erase(context, block).map_err(Failure::from)?;
-            self.last_change = self.last_change.max(done.completed);
-            self.counters.erases += 1;
+    /// Erases a superblock; blocks that fail are replaced. Whether it is there afterwards: without blocks to replace them it is no more.
+    fn erase(&mut self, context: &Context, superblock: u32) -> Outcome<bool> {
+        let mut lane = 0;
+        while let Some(&block) = self.superblocks.members(superblock).get(lane) {
+            match self.flash.erase(context, block) {
+                Ok(done) => {
+                    self.last_change = self.last_change.max(done.completed);
+                    self.counters.erases += 1;
+                    lane += 1;
+                }
+                Err(error) => {
+                    self.note_failure(error)?;
+                    if !self.repair(context, superblock, block)? {
+                        return Ok(false);
+                    }
+                }
+            }
         }
         let at = superblock as usize;
         if let (Some(used), Some(erases)) = (self.used.get_mut(at), self.erases.get_mut(at)) {
             (*used, *erases) = (false, erases.saturating_add(1));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Opens the next free superblock. It is erased now and not when it became free: an erase that fails, or is cut, costs nothing that anyone needs, and its dies
     /// were free for others until then. Not before its last valid page was moved away for good.
     #[inline(never)]
     pub(super) fn open(&mut self, context: &Context) -> Outcome<Frontier> {
-        let superblock = self.free.pop().ok_or(Failure::Full)?;
-        let at = superblock as usize;
-        if self.used.get(at).copied().unwrap_or(true) {
-            let emptied = self.emptied.get(at).copied().unwrap_or(Nanos::ZERO);
-            let context =
-                Context { issued: context.issued.max(emptied), device_cause: Some(Cause::Cleaning), ..*context };
-            self.erase(&context, superblock)?;
+        loop {
+            let superblock = self.free.pop().ok_or(Failure::Full)?;
+            let at = superblock as usize;
+            if self.used.get(at).copied().unwrap_or(true) {
+                let issued = context.issued.max(self.emptied.get(at).copied().unwrap_or(Nanos::ZERO));
+                let context = Context { issued, device_cause: Some(Cause::Cleaning), ..*context };
+                if !self.erase(&context, superblock)? {
+                    continue;
+                }
+            }
+            if let Some(used) = self.used.get_mut(at) {
+                *used = true;
+            }
+            return Ok(Frontier { superblock, next: 0 });
         }
-        if let Some(used) = self.used.get_mut(at) {
-            *used = true;
-        }
-        Ok(Frontier { superblock, next: 0 })
     }
 
     /// Where the next page of a frontier lies, with its slot; the frontier has room.

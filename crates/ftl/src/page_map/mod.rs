@@ -9,6 +9,7 @@ mod check;
 mod clean;
 mod device;
 mod expected;
+mod failing;
 mod frontier;
 mod options;
 mod statistics;
@@ -27,6 +28,7 @@ use nandkit_units::{Context, Lba, Nanos};
 use crate::failure::{Failure, Outcome};
 use clean::CleaningRun;
 use expected::Expected;
+use failing::Failing;
 use frontier::Frontier;
 use superblocks::Superblocks;
 use valid::ValidSlots;
@@ -36,8 +38,8 @@ pub use statistics::PageMapCounters;
 
 /// A logical page that lies nowhere.
 const NOWHERE: u32 = u32::MAX;
-/// Superblocks that stay free: one into which copies can go while the next one is cleaned.
-const FREE_MIN: usize = 1;
+/// Superblocks that stay free: one into which copies can go while the next one is cleaned, and one in case that its erase fails.
+const FREE_MIN: usize = 2;
 
 /// What a page is for: the low eight bits of its tag.
 mod role {
@@ -74,6 +76,7 @@ pub struct PageMapFtl<F> {
     fruitless: u32,
     run: CleaningRun,
     expected: Expected,
+    failing: Failing,
     counters: PageMapCounters,
     /// What stopped the layer.
     halted: Option<crate::failure::Halt>,
@@ -141,6 +144,7 @@ impl<F: Flash> PageMapFtl<F> {
             fruitless: 0,
             run: CleaningRun::default(),
             expected: Expected::default(),
+            failing: Failing::default(),
             counters: PageMapCounters::default(),
             halted: None,
             flash,
@@ -210,7 +214,7 @@ fn user_pages(
         let ratio = reserved as f64 / most.max(1) as f64;
         return unfit(format!(
             "{user} pages for the host of {physical} in {count} superblocks of {pages}; expected 1 to {most}, a spare of {ratio:.4} or more: {open} superblocks are open, \
-             and {FREE_MIN} stays free for cleaning"
+             and {FREE_MIN} stay free for cleaning"
         ));
     }
     Ok(user)

@@ -13,6 +13,14 @@ pub struct PageMapCounters {
     pub erases: u64,
     /// Pages that a trim took out of the map.
     pub trimmed_pages: u64,
+    /// Programs that failed.
+    pub program_failures: u64,
+    /// Erases that failed.
+    pub erase_failures: u64,
+    /// Blocks that were marked bad after that.
+    pub retired_blocks: u64,
+    /// Pages whose content could not be read when they were to be moved: reads of them fail until they are written again.
+    pub lost_pages: u64,
 }
 
 impl PageMapCounters {
@@ -30,6 +38,10 @@ impl PageMapCounters {
             cleanings: self.cleanings - earlier.cleanings,
             erases: self.erases - earlier.erases,
             trimmed_pages: self.trimmed_pages - earlier.trimmed_pages,
+            program_failures: self.program_failures - earlier.program_failures,
+            erase_failures: self.erase_failures - earlier.erase_failures,
+            retired_blocks: self.retired_blocks - earlier.retired_blocks,
+            lost_pages: self.lost_pages - earlier.lost_pages,
         }
     }
 }

@@ -50,6 +50,13 @@ impl Superblocks {
         self.members.get(start..start + self.stripe as usize).unwrap_or(&[])
     }
 
+    /// Puts a block into another one's place.
+    pub fn replace(&mut self, superblock: u32, old: BlockIndex, new: BlockIndex) {
+        let start = (superblock << self.shift) as usize;
+        let members = self.members.get_mut(start..start + self.stripe as usize).unwrap_or(&mut []);
+        members.iter_mut().filter(|block| **block == old).for_each(|block| *block = new);
+    }
+
     /// Where a page of a superblock lies.
     #[inline(always)]
     pub fn at(&self, superblock: u32, page: u32) -> PageAddress {

@@ -1,11 +1,11 @@
 //! Host writes and trims of whole pages.
 
-use nandkit_flash::{Flash, PageProgram};
-use nandkit_units::{Context, Done, Payload};
+use nandkit_flash::{Flash, FlashError, PageProgram};
+use nandkit_units::{Context, Done, PageAddress, Payload};
 
 use super::frontier::Frontier;
 use super::{FREE_MIN, Frontiers, NOWHERE, PageMapFtl, role};
-use crate::failure::{Failure, Halt, Outcome, is_block_failure};
+use crate::failure::{Failure, Outcome};
 
 impl<F: Flash> PageMapFtl<F> {
     /// Writes a logical page that exists.
@@ -26,8 +26,27 @@ impl<F: Flash> PageMapFtl<F> {
                 self.counters.host_page_writes += 1;
                 Ok(done)
             }
-            Err(error) => Err(self.halt(error)),
+            Err(error) => self.write_elsewhere(*context, page, data, (frontier.superblock, at, error)),
         }
+    }
+
+    /// Writes a page in another superblock than the one in which its program has failed.
+    #[cold]
+    #[inline(never)]
+    fn write_elsewhere(
+        &mut self,
+        context: Context,
+        page: u32,
+        data: Payload<'_>,
+        (superblock, at, error): (u32, PageAddress, FlashError),
+    ) -> Outcome<Done> {
+        let issued = context.issued.max(error.completed);
+        self.note_failure(error)?;
+        // A tag that may be on flash is used once.
+        self.sequence += 1;
+        self.abandon(superblock, at);
+        *self.host_frontier_mut() = Frontier::CLOSED;
+        self.write_page(&Context { issued, ..context }, page, data)
     }
 
     /// The map points at a page that was just written; what it pointed at before is dead.
@@ -41,6 +60,9 @@ impl<F: Flash> PageMapFtl<F> {
         }
         self.valid.set(slot);
         self.index.add(superblock);
+        if !self.failing.lost.is_empty() {
+            self.failing.lost.remove(&page);
+        }
     }
 
     /// Forgets a logical page.
@@ -53,15 +75,16 @@ impl<F: Flash> PageMapFtl<F> {
             self.index.subtract(self.superblocks.superblock(old));
             self.counters.trimmed_pages += 1;
         }
+        self.failing.lost.remove(&page);
     }
 
     /// Cleans until a superblock can be opened for the host, and opens it.
     #[inline(never)]
     fn open_host(&mut self, context: &Context) -> Outcome<()> {
-        while self.free.len() <= FREE_MIN {
+        while self.free.len() <= FREE_MIN || self.failing.is_waiting() {
             self.clean(context)?;
             // With one frontier for all, copies may have opened one.
-            if !Self::is_closed(self.host_frontier()) && self.free.len() >= FREE_MIN {
+            if !Self::is_closed(self.host_frontier()) && self.free.len() >= FREE_MIN && !self.failing.is_waiting() {
                 return Ok(());
             }
         }
@@ -92,14 +115,6 @@ impl<F: Flash> PageMapFtl<F> {
         } else {
             self.host = frontier;
         }
-    }
-
-    /// A failure of the flash stops the layer: blocks that go bad are not handled yet.
-    #[cold]
-    pub(super) fn halt(&mut self, error: nandkit_flash::FlashError) -> Failure {
-        let what = if is_block_failure(error.kind) { "a block failed" } else { "the flash failed" };
-        self.halted = Some(Halt { kind: error.kind, why: format!("{what} in an earlier operation: {error}") });
-        error.into()
     }
 
     /// Refuses changes once the state in memory is behind that on flash.
