@@ -1,7 +1,7 @@
 //! Host writes and trims of whole pages.
 
 use nandkit_flash::{Flash, FlashError, PageProgram};
-use nandkit_units::{Context, Done, PageAddress, Payload};
+use nandkit_units::{Context, Done, Payload};
 
 use super::frontier::Frontier;
 use super::{FREE_MIN, Frontiers, NOWHERE, PageMapFtl, role};
@@ -11,10 +11,19 @@ impl<F: Flash> PageMapFtl<F> {
     /// Writes a logical page that exists.
     #[inline(always)]
     pub(super) fn write_page(&mut self, context: &Context, page: u32, data: Payload<'_>) -> Outcome<Done> {
-        if Self::is_closed(self.host_frontier()) {
+        match self.append(context, page, data)? {
+            Ok(done) => Ok(done),
+            Err(failed) => self.write_elsewhere(*context, page, data, *failed),
+        }
+    }
+
+    /// Programs a page at the host's frontier. A failure of the flash leaves all as it was, and comes back with where it happened.
+    #[inline(always)]
+    fn append(&mut self, context: &Context, page: u32, data: Payload<'_>) -> Outcome<Result<Done, Box<FlashError>>> {
+        if Self::is_closed(&self.host) {
             self.open_host(context)?;
         }
-        let frontier = *self.host_frontier();
+        let frontier = self.host;
         let (slot, at) = self.place(&frontier);
         let oob = self.tag.image(u64::from(page) << 8 | role::HOST, self.sequence);
         match self.flash.program(context, at, PageProgram::new(data, &oob)) {
@@ -22,31 +31,37 @@ impl<F: Flash> PageMapFtl<F> {
                 self.sequence += 1;
                 self.last_change = self.last_change.max(done.completed);
                 self.point(page, slot, frontier.superblock);
-                *self.host_frontier_mut() = self.advance(frontier, 1);
+                self.host = self.advance(frontier, 1);
                 self.counters.host_page_writes += 1;
-                Ok(done)
+                Ok(Ok(done))
             }
-            Err(error) => self.write_elsewhere(*context, page, data, (frontier.superblock, at, error)),
+            Err(error) => Ok(Err(Box::new(error))),
         }
     }
 
-    /// Writes a page in another superblock than the one in which its program has failed.
+    /// Writes a page in another superblock than the one in which its program has failed, and in yet another one where it fails again: each time a block fewer is good, so that this ends.
     #[cold]
     #[inline(never)]
     fn write_elsewhere(
         &mut self,
-        context: Context,
+        mut context: Context,
         page: u32,
         data: Payload<'_>,
-        (superblock, at, error): (u32, PageAddress, FlashError),
+        mut failed: FlashError,
     ) -> Outcome<Done> {
-        let issued = context.issued.max(error.completed);
-        self.note_failure(error)?;
-        // A tag that may be on flash is used once.
-        self.sequence += 1;
-        self.abandon(superblock, at);
-        *self.host_frontier_mut() = Frontier::CLOSED;
-        self.write_page(&Context { issued, ..context }, page, data)
+        loop {
+            context.issued = context.issued.max(failed.completed);
+            let Frontier { superblock, next } = self.host;
+            self.note_failure(failed)?;
+            // A tag that may be on flash is used once.
+            self.sequence += 1;
+            self.abandon(superblock, self.superblocks.at(superblock, next));
+            self.host = Frontier::CLOSED;
+            match self.append(&context, page, data)? {
+                Ok(done) => return Ok(done),
+                Err(again) => failed = *again,
+            }
+        }
     }
 
     /// The map points at a page that was just written; what it pointed at before is dead.
@@ -84,23 +99,12 @@ impl<F: Flash> PageMapFtl<F> {
         while self.free.len() <= FREE_MIN || self.failing.is_waiting() {
             self.clean(context)?;
             // With one frontier for all, copies may have opened one.
-            if !Self::is_closed(self.host_frontier()) && self.free.len() >= FREE_MIN && !self.failing.is_waiting() {
+            if !Self::is_closed(&self.host) && self.free.len() >= FREE_MIN && !self.failing.is_waiting() {
                 return Ok(());
             }
         }
-        let frontier = self.open(context)?;
-        *self.host_frontier_mut() = frontier;
+        self.host = self.open(context)?;
         Ok(())
-    }
-
-    #[inline(always)]
-    const fn host_frontier(&self) -> &Frontier {
-        &self.host
-    }
-
-    #[inline(always)]
-    const fn host_frontier_mut(&mut self) -> &mut Frontier {
-        &mut self.host
     }
 
     /// Where copies go.
