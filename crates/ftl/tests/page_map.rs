@@ -1,4 +1,4 @@
-//! The page-mapped layer beside a model: content, counters, refusals, and write amplification where a closed form knows it.
+//! The page-mapped layer beside a model: content, counters, refusals, blocks that fail.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_cleaning::victim::Rule;
@@ -6,9 +6,9 @@ use nandkit_flash::Flash;
 use nandkit_flash::wrap::{OffsetFlash, StatsFlash};
 use nandkit_ftl::page_map::{Frontiers, Spare};
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
-use nandkit_nand_sim::{AddressChip, ChipSpec, ContentChip, FailureScript, NandChip, Store};
+use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript, NandChip, Store};
 use nandkit_units::random::Random;
-use nandkit_units::{BlockIndex, Cause, Context, Described, Lba, Nanos, Payload, ReadInto};
+use nandkit_units::{BlockIndex, Cause, Context, Lba, Nanos, Payload, ReadInto};
 
 const PAGE: usize = 512;
 
@@ -155,50 +155,6 @@ fn options_and_chips_that_do_not_fit_are_refused_with_what_would() {
     let mut spec = ChipSpec::default();
     spec.geometry.oob_size = 8;
     refused(ContentChip::new(&spec, 1).unwrap(), options, "expected at least 16");
-}
-
-/// The write amplification of uniform overwrites in steady state.
-fn amplification(victim: Rule, spare: f64) -> f64 {
-    let options = PageMapOptions {
-        spare: Spare::Ratio(spare),
-        victim,
-        frontiers: Frontiers::Shared,
-        seed: 3,
-        ..Default::default()
-    };
-    let mut device = PageMapFtl::format(chip::<nandkit_nand_sim::AddressStore>(2048, 64, 1), options).unwrap();
-    let pages = device.geometry().sectors;
-    let mut random = Random::new(3, "uniform");
-    let data = Payload::Described(Described { length: PAGE as u32, ..Described::default() });
-    let write = |device: &mut PageMapFtl<AddressChip>, page: u64| {
-        device.write(&Context::default(), Lba(page), data).unwrap();
-    };
-    (0..pages).for_each(|page| write(&mut device, page));
-    (0..4 * pages).for_each(|_| write(&mut device, random.below(pages)));
-    let before = *device.counters();
-    (0..4 * pages).for_each(|_| write(&mut device, random.below(pages)));
-    device.check().unwrap();
-    device.counters().since(&before).waf().unwrap()
-}
-
-/// FIFO: Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012): A = a / (a + W(-a exp(-a))), a = physical / user, by fixed point. Greedy and d-choices lie below it, random too: here only their
-/// order, since closed forms are `reproduce theory`'s.
-#[test]
-fn write_amplification_is_what_theory_says() {
-    for spare in [0.15, 0.28] {
-        let a = 1.0 + spare;
-        // The share of a block that is still valid when it comes round: x = exp(-a (1 - x)).
-        let valid = (0..10_000).fold(0.5f64, |x, _| (-a * (1.0 - x)).exp());
-        let expected = 1.0 / (1.0 - valid);
-        let fifo = amplification(Rule::Fifo, spare);
-        assert!((fifo / expected - 1.0).abs() < 0.015, "spare {spare}: {fifo} of {expected}");
-        let (greedy, ten, two) = (
-            amplification(Rule::Greedy, spare),
-            amplification(Rule::DChoices { d: 10 }, spare),
-            amplification(Rule::DChoices { d: 2 }, spare),
-        );
-        assert!(greedy < ten && ten < two && two < amplification(Rule::Random, spare), "{greedy} {ten} {two}");
-    }
 }
 
 /// Programs and erases that fail now and then: nothing is lost, blocks are retired, and superblocks go on as long as there are enough.
