@@ -188,8 +188,9 @@ fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
     })?;
     let stack =
         Stack::build_keeping(&spec, arguments.seed, Keep::AtSync).map_err(|error| Failure::Input(error.to_string()))?;
-    let started = stack.started;
     let (mounted, below) = stack.lift();
+    // What it took to find out what is on the chip is no request's.
+    let started = below.clock.now();
     let Mounted::Blocks(blocks) = &mounted else {
         return Err(Failure::Input("stack.fs: a file system is no block device; expected none".to_string()));
     };

@@ -400,3 +400,26 @@ fn ctrl_c_leaves_nothing_half_written() {
     assert_eq!(child.wait().expect("ends").code(), Some(130));
     assert_eq!(fs::read_dir(path).expect("reads").count(), 1, "the tree alone is left");
 }
+
+/// An image whose blocks were filled without cleanmarkers in them (they are in the OOB of its device): a repair that put some in pushed the last node of each block out, and ended well.
+#[test]
+fn a_repair_of_a_sound_image_keeps_every_node() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir(path.join("tree")).expect("a directory");
+    for number in 0..60u32 {
+        let content: Vec<u8> = (0..9000 + number * 331).map(|at| (at * (number + 3) % 251) as u8).collect();
+        fs::write(path.join(format!("tree/file{number}")), content).expect("written");
+    }
+    let made = nandkit(
+        path,
+        &["mkfs", "jffs2", "--from", "tree", "--device", "slc-256m", "--size", "4M", "i.jffs2", "--compress", "none"],
+    );
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
+    let outcome = nandkit(path, &["check", "i.jffs2", "--repair", "r.jffs2"]);
+    assert_eq!(outcome.status, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("left out 0"), "{}", outcome.stdout);
+    assert_eq!(nandkit(path, &["check", "r.jffs2"]).status, Some(0));
+    assert_eq!(nandkit(path, &["extract", "r.jffs2", "out"]).status, Some(0));
+    run(path, "diff -r tree out");
+}

@@ -62,6 +62,9 @@ fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repai
         }
         output::text(&text)?;
     }
-    let damaged = checked.findings.iter().filter(|finding| !finding.harmless).count();
+    // What is whole and finds no place is lost as well.
+    let left_out =
+        repaired.map_or(0, |repaired| repaired.dropped.iter().filter(|dropped| dropped.kind == image::NO_ROOM).count());
+    let damaged = checked.findings.iter().filter(|finding| !finding.harmless).count() + left_out;
     verdict(&arguments.image, damaged, ("something is wrong with the volume", "things are wrong with the volume"))
 }

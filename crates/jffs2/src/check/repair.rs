@@ -236,7 +236,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(length.filter(|length| (HEADER_SIZE..=shape.erase_size / 2).contains(length)))
     }
 
-    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one behind the other, cleanmarkers as long as the volume's where it has them, no summaries; what is
+    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one behind the other, cleanmarkers as long as the volume's where it has them and where they leave room for the nodes, no summaries; what is
     /// made stands behind them where there is room. Blocks that are bad there are left out, which loses their nodes: the addresses are returned, of nodes that are made and find no room those
     /// of what they are made for.
     ///
@@ -267,8 +267,12 @@ impl<F: Flash> Jffs2<F> {
             let mut bytes = Vec::with_capacity(shape.erase_size as usize);
             if shape.cleanmarker == Cleanmarker::Inline {
                 let (order, length) = (self.medium.order(), self.marker_length(block)?.unwrap_or(usual));
-                bytes.extend_from_slice(&Header::new(order, node_type::CLEANMARKER, length).encode(order));
-                bytes.resize(padded(length) as usize, 0xFF);
+                // Only an empty block needs one: a block that its writer filled without has no room.
+                let nodes: u64 = kept.iter().map(|(_, length)| u64::from(padded(*length))).sum();
+                if nodes + u64::from(padded(length)) <= u64::from(shape.erase_size) {
+                    bytes.extend_from_slice(&Header::new(order, node_type::CLEANMARKER, length).encode(order));
+                    bytes.resize(padded(length) as usize, 0xFF);
+                }
             }
             self.refill(block, kept, plan, &mut bytes, &mut lost)?;
             made.retain(|node| {

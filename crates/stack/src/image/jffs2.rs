@@ -246,6 +246,9 @@ fn checked<F: Flash>(volume: &Jffs2<F>, report: &CheckReport) -> Checked {
     Checked { format: "jffs2", findings, counts }
 }
 
+/// The kind of a finding: a node that is whole, and that a repair has no place for.
+pub const NO_ROOM: &str = "no room";
+
 /// The image without what is provably bad: `output` is a device of the same layout on the same bytes, which is changed.
 pub(super) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Result<Repaired, String> {
     let failed = |error: FsError| error.to_string();
@@ -255,7 +258,7 @@ pub(super) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Resul
     let retyped: Vec<u64> = plan.retyped.keys().map(|at| at.0.into()).collect();
     let mut dropped: Vec<Finding> = plan.dropped.iter().map(|damage| finding(damage, None)).collect();
     dropped.extend(lost.iter().map(|at| Finding {
-        kind: "no room".to_owned(),
+        kind: NO_ROOM.to_owned(),
         offset: Some(at.0.into()),
         paths: Vec::new(),
         detail: "the node is whole, but finds no place in its block of the repaired image".to_owned(),

@@ -34,6 +34,7 @@ pub use export::{ExportForm, Exported, Exporting};
 pub use fat::FatInfo;
 pub use history::{DeletedName, FileVersion, OldContent};
 pub use in_place::ImageInPlace;
+pub use jffs2::NO_ROOM;
 pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
 pub use options::{ByteOrder, OpenOptions};
