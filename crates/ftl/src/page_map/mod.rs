@@ -3,7 +3,7 @@
 //! The design, with the rules for what is not built yet, is in `docs/design/05-page-map.md`. In memory so far: what a chip holds is not found again.
 //!
 //! The layout of the data is made for one thing: 4 KiB overwritten at random on a device whose map is larger than every cache costs one line of the map, and each page
-//! moved by cleaning another one, which is asked for beforehand. Everything else that an overwrite touches fits into the cache: a bit of [`valid`], a count of the index of victims.
+//! moved by cleaning another one, which is asked for beforehand. Everything else that an overwrite touches fits into the cache: a bit that says what is valid, a count of the index of victims.
 
 mod check;
 mod clean;
