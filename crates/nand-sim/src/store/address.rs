@@ -96,7 +96,7 @@ enum WholeData {
     Bytes(Box<[u8]>),
 }
 
-/// See the [module](self).
+/// Keeps the numbers of tags, and whole what is no tag.
 #[derive(Clone, Debug)]
 pub struct AddressStore {
     format: TagFormat,
