@@ -172,6 +172,7 @@ fn blocks_that_fail_lose_nothing() {
         let device = agrees_with_a_model(flash, options, 4000, 3);
         let counters = device.counters();
         assert!(counters.program_failures >= 10 && counters.erase_failures >= 2, "{dies} dies: {counters:?}");
+        device.check().unwrap();
         let bad = (0..96).filter(|block| device.flash().is_bad(BlockIndex(*block))).count() as u64;
         assert_eq!((bad, counters.lost_pages), (counters.retired_blocks, 0), "{dies} dies");
     }
@@ -239,4 +240,22 @@ fn what_cannot_be_moved_is_told() {
         }
     }
     assert!(unreadable > 0 && unreadable < sectors / 4, "{unreadable} of {sectors}");
+}
+
+/// One frontier for host and copies, and a block in four that fails: copies open superblocks while others wait with a failed block, and none is forgotten.
+#[test]
+fn no_superblock_is_forgotten_where_copies_open_one_while_a_block_fails() {
+    for seed in 0..12 {
+        let mut flash = chip::<nandkit_nand_sim::ContentStore>(160, 8, 1);
+        let mut random = Random::new(seed, "failures");
+        let mut at = 1500;
+        let programs = (0..40).map(|_| {
+            at += random.between(20, 100);
+            at
+        });
+        flash.script_failures(FailureScript { programs: programs.collect(), ..FailureScript::default() });
+        let options = PageMapOptions { spare: Spare::Ratio(1.5), frontiers: Frontiers::Shared, ..Default::default() };
+        let device = agrees_with_a_model(flash, options, 2500, seed);
+        assert!(device.counters().retired_blocks > 20, "seed {seed}: {:?}", device.counters());
+    }
 }

@@ -188,12 +188,7 @@ impl FlashCounters {
 
     #[inline(always)]
     pub(super) fn count_program(&self, context: &Context, bytes: u64, oob_bytes: u64, busy_ns: u64) {
-        self.own();
-        let row = self.row(context);
-        add_alone(&row.programs, 1);
-        add_alone(&row.bytes_programmed, bytes);
-        add_alone(&row.oob_bytes_programmed, oob_bytes);
-        add_alone(&row.busy_ns, busy_ns);
+        self.count_programs(context, 1, bytes, oob_bytes, busy_ns);
     }
 
     /// Reads that corrected nothing.
@@ -206,21 +201,23 @@ impl FlashCounters {
         add_alone(&row.busy_ns, busy_ns);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_programs(&self, context: &Context, programs: u64, bytes: u64, oob_bytes: u64, busy_ns: u64) {
-        self.own();
-        let row = self.row(context);
-        add_alone(&row.programs, programs);
-        add_alone(&row.bytes_programmed, bytes);
-        add_alone(&row.oob_bytes_programmed, oob_bytes);
-        add_alone(&row.busy_ns, busy_ns);
+        self.count_programmed(context, bytes, oob_bytes, busy_ns);
+        add_alone(&self.row(context).programs, programs);
     }
 
     #[inline]
     pub(super) fn count_copies(&self, context: &Context, copies: u64, bytes: u64, oob_bytes: u64, busy_ns: u64) {
+        self.count_programmed(context, bytes, oob_bytes, busy_ns);
+        add_alone(&self.row(context).copies, copies);
+    }
+
+    /// What programs and copies have in common.
+    #[inline(always)]
+    fn count_programmed(&self, context: &Context, bytes: u64, oob_bytes: u64, busy_ns: u64) {
         self.own();
         let row = self.row(context);
-        add_alone(&row.copies, copies);
         add_alone(&row.bytes_programmed, bytes);
         add_alone(&row.oob_bytes_programmed, oob_bytes);
         add_alone(&row.busy_ns, busy_ns);

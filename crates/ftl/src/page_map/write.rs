@@ -96,14 +96,17 @@ impl<F: Flash> PageMapFtl<F> {
     /// Cleans until a superblock can be opened for the host, and opens it.
     #[inline(never)]
     fn open_host(&mut self, context: &Context) -> Outcome<()> {
-        while self.free.len() <= FREE_MIN || self.failing.is_waiting() {
-            self.clean(context)?;
-            // With one frontier for all, copies may have opened one.
-            if !Self::is_closed(&self.host) && self.free.len() >= FREE_MIN && !self.failing.is_waiting() {
-                return Ok(());
+        loop {
+            // With one frontier for all, copies may have opened one: it is not opened again.
+            let needed = FREE_MIN + usize::from(Self::is_closed(&self.host));
+            if self.free.len() >= needed && !self.failing.is_waiting() {
+                break;
             }
+            self.clean(context)?;
         }
-        self.host = self.open(context)?;
+        if Self::is_closed(&self.host) {
+            self.host = self.open(context)?;
+        }
         Ok(())
     }
 
