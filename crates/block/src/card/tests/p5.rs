@@ -114,6 +114,9 @@ fn spread_writes_are_what_random_writes_over_the_card_cost() {
         }
         let unit = spec.open_units.size;
         assert_eq!(spec.spread_write_time(unit), spec.write_time(Pattern::Sequential, unit));
+        // The factor that the guide tells.
+        let factor = spec.spread_write_time(4096).0 / spec.write_time(Pattern::Random, 4096).0;
+        assert_eq!(factor, if name == "sd-transcend-2" { 1 } else { 90 });
     }
 }
 
