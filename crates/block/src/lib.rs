@@ -73,6 +73,13 @@ pub trait BlockDevice: Send + Sync {
     /// each sector of the request is old or new. Cost: the device time of the sectors, and of the recycling that they force; less than a [`BlockGeometry::preferred_size`] costs a read as well.
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done>;
 
+    /// Writes whole sectors that are durable when this has completed, whatever else the device holds back (FUA). Errors and contract: those of a write and a flush. Cost: at most theirs; a device that can makes it less.
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let written = self.write(context, at, data)?;
+        let flushed = self.flush(&Context { issued: written.completed, ..*context })?;
+        Ok(written.and(flushed))
+    }
+
     /// Makes every completed write durable. Errors: `PowerLost`, `Full`, `Io`. Cost: what the device holds back: its buffers, and the map where it keeps one.
     fn flush(&mut self, context: &Context) -> Result<Done>;
 
@@ -141,6 +148,9 @@ macro_rules! forward_block_device {
             #[inline]
             fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
                 (**self).write(context, at, data)
+            }
+            fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+                (**self).write_durable(context, at, data)
             }
             #[inline]
             fn flush(&mut self, context: &Context) -> Result<Done> {

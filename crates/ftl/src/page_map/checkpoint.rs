@@ -10,7 +10,7 @@ use crate::failure::Outcome;
 impl<F: Flash> PageMapFtl<F> {
     /// Makes a checkpoint where one is due. Called where a host's command begins, never inside cleaning.
     pub(super) fn checkpoint_if_due(&mut self, context: &Context) -> Outcome<()> {
-        let programmed = self.counters.host_page_writes + self.counters.copied_pages;
+        let programmed = self.counters.programmed_pages + self.counters.copied_pages;
         let Some(journal) = &self.journal else { return Ok(()) };
         let is_due = programmed - journal.programmed_before >= journal.checkpoint_every
             || journal.lines.len() >= journal.lines_due;
@@ -28,7 +28,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.sequence += 1;
         let fills = self.fills();
         let written = self.write_maps(context, &changed);
-        let programmed = self.counters.host_page_writes + self.counters.copied_pages;
+        let programmed = self.counters.programmed_pages + self.counters.copied_pages;
         if let Some(journal) = &mut self.journal {
             journal.is_checkpointing = false;
             if written.is_ok() {

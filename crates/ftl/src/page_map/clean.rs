@@ -34,7 +34,7 @@ impl<F: Flash> PageMapFtl<F> {
     /// Slots that were programmed, whatever for.
     pub(super) const fn programmed(&self) -> u64 {
         let counters = &self.counters;
-        counters.host_page_writes + counters.copied_pages + counters.filled_pages + counters.map_pages
+        counters.programmed_pages + counters.copied_pages + counters.filled_pages + counters.map_pages
     }
 
     /// Superblocks that are free, or will be as soon as anything is programmed.

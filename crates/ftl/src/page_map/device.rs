@@ -37,6 +37,9 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
                 }
                 ReadInto::Nothing { .. } => ReadInto::Nothing { length: size as u32 },
             };
+            if self.buffer.is_used() && self.buffer.read(page as u32, &mut part) {
+                continue;
+            }
             let slot = self.map.get(page as usize).copied().unwrap_or(NOWHERE);
             if slot == NOWHERE && self.failing.lost.contains(&(page as u32)) {
                 let what = "the sector was lost before it could be moved";
@@ -58,7 +61,13 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
         self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+        if self.buffer.is_used() {
+            return self
+                .write_to_buffer(context, at.0 as u32, data)
+                .map_err(|failure| failure.at(Operation::Write, at));
+        }
         if data.len() == self.block.sector_size as usize {
+            self.counters.host_page_writes += 1;
             let region = self.streams.of_write(at.0 as u32, context.issued);
             let written = self.write_page(context, region, &[(at.0 as u32, data)], role::HOST);
             return written.map_err(|failure| failure.at(Operation::Write, at));
@@ -66,10 +75,30 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         self.write_pages(context, at.0 as u32, data).map_err(|failure| failure.at(Operation::Write, at))
     }
 
+    /// Past the write buffer: what it holds of these pages is replaced.
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        check::check_range(&self.block, Operation::Write, at, data.len())?;
+        self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+        if self.options.power_loss_protection {
+            return self.write(context, at, data);
+        }
+        let written = self.write_pages(context, at.0 as u32, data);
+        let done = written.map_err(|failure| failure.at(Operation::Write, at))?;
+        let pages = at.0..at.0 + (data.len() / self.block.sector_size as usize) as u64;
+        pages.for_each(|page| self.buffer.remove(page as u32));
+        let synced = self.flash.sync(&Context { issued: done.completed, ..*context });
+        synced.map_err(|error| Failure::from(error).at(Operation::Write, at))?;
+        Ok(done)
+    }
+
     /// What was written is durable when it has completed: a flush waits for the last of it, and writes the lines of trims.
     fn flush(&mut self, context: &Context) -> Result<Done> {
         self.check_running().map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
         let failed = |failure: Failure| failure.at(Operation::Flush, Lba(0));
+        if self.options.power_loss_protection {
+            return Ok(Done::immediately(context));
+        }
+        self.drain(context, 0).map_err(failed)?;
         self.checkpoint_if_due(context).map_err(failed)?;
         self.write_waiting(context).map_err(failed)?;
         let mut done = Done::immediately(context);
@@ -82,7 +111,8 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         let end = at.0.saturating_add(most).min(self.block.sectors);
         // What is lost reads as no zeroes.
         let lost = |page: u64| self.failing.lost.contains(&(page as u32));
-        let holds = |page: u64| self.map.get(page as usize).is_some_and(|slot| *slot != NOWHERE) || lost(page);
+        let on_flash = |page: u64| self.map.get(page as usize).is_some_and(|slot| *slot != NOWHERE);
+        let holds = |page: u64| on_flash(page) || self.buffer.holds(page as u32) || lost(page);
         let first = holds(at.0);
         let same = (at.0..end).take_while(|page| holds(*page) == first).count() as u64;
         Extent { sectors: same.max(1), holds: first }

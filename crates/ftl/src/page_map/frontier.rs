@@ -130,14 +130,14 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn advance(&mut self, mut frontier: Frontier, pages: u32) -> Frontier {
         frontier.next += pages;
         if frontier.next >= self.superblocks.pages() {
-            self.close(frontier.superblock);
+            self.close_superblock(frontier.superblock);
             frontier = Frontier::CLOSED;
         }
         frontier
     }
 
     /// A superblock takes no more pages: it may be cleaned.
-    pub(super) fn close(&mut self, superblock: u32) {
+    pub(super) fn close_superblock(&mut self, superblock: u32) {
         self.index.enter(superblock);
         self.ages.note_written(superblock, self.last_change);
     }

@@ -6,6 +6,7 @@
 //! moved by cleaning another one, which is asked for beforehand. Everything else that an overwrite touches fits into the cache: a bit that says what is valid, a count of the index of victims.
 
 mod aliases;
+mod buffer;
 mod changed;
 mod check;
 mod checkpoint;
@@ -34,10 +35,11 @@ use nandkit_cleaning::victim::index::{UNITS_MAX, VictimIndex};
 use nandkit_codec::page_tag::{TAG_BYTES, TagFormat};
 use nandkit_flash::Flash;
 use nandkit_units::random::Random;
-use nandkit_units::{BlockIndex, Context, Lba, Nanos};
+use nandkit_units::{BlockIndex, Context, Done, Lba, Nanos};
 
 use crate::failure::{Failure, Outcome};
 use aliases::Aliases;
+use buffer::WriteBuffer;
 use changed::ChangedMaps;
 use expected::Expected;
 use failing::Failing;
@@ -93,6 +95,7 @@ pub struct PageMapFtl<F> {
     map: Vec<u32>,
     /// Map pages that differ from those on flash.
     changed: ChangedMaps,
+    buffer: WriteBuffer,
     valid: ValidSlots,
     aliases: Aliases,
     /// Counts the valid slots of each superblock; closed ones are candidates.
@@ -221,6 +224,10 @@ impl<F: Flash> PageMapFtl<F> {
             tag: TagFormat::new(geometry.page_size),
             map: vec![NOWHERE; (room.user + room.map_pages) as usize],
             changed: ChangedMaps::new(room.map_pages as usize, block.sector_size / 4, room.user as u32),
+            buffer: WriteBuffer::new(
+                (options.write_buffer / u64::from(block.sector_size)) as usize,
+                usize::from(options.separation.regions()),
+            ),
             valid: ValidSlots::new(all),
             aliases: Aliases::default(),
             index,
@@ -261,7 +268,30 @@ impl<F: Flash> PageMapFtl<F> {
         &self.flash
     }
 
-    /// Gives the flash back.
+    /// Puts everything on flash that is only in memory, and gives the flash back with the time that took: what the write buffer holds, and with a journal a checkpoint, so that the next start reads little.
+    ///
+    /// Errors: those of a flush.
+    pub fn close(mut self, context: &Context) -> nandkit_block::Result<(F, Done)> {
+        let closed = self.check_running().and_then(|()| self.drain(context, 0)).and_then(|()| self.checkpoint(context));
+        closed.map_err(|failure| failure.at(nandkit_block::Operation::Flush, Lba(0)))?;
+        let mut done = Done::immediately(context);
+        done.completed = done.completed.max(self.last_change);
+        Ok((self.flash, done))
+    }
+
+    /// What the capacitors of a device with power-loss protection do when the power goes: what was written and trimmed goes to flash, and nothing else. Without protection it does nothing.
+    ///
+    /// Errors: those of a write.
+    pub fn on_last_power(&mut self, context: &Context) -> nandkit_block::Result<()> {
+        if !self.options.power_loss_protection {
+            return Ok(());
+        }
+        let saved =
+            self.check_running().and_then(|()| self.drain(context, 0)).and_then(|()| self.write_waiting(context));
+        saved.map_err(|failure| failure.at(nandkit_block::Operation::Flush, Lba(0)))
+    }
+
+    /// Gives the flash back as it is: what is only in memory is lost, as at a power cut.
     pub fn into_flash(self) -> F {
         self.flash
     }

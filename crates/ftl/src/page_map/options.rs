@@ -27,6 +27,10 @@ pub struct PageMapOptions {
     pub separation: Separation,
     /// What a device needs to be found again; `None` for one in memory, of which nothing is left when it is closed: what closed forms assume.
     pub journal: Option<JournalOptions>,
+    /// Bytes of the device's memory in which host writes wait until they fill pages of the chip; 0, the default: each write goes to flash at once, and a page that it does not fill holds nothing else.
+    pub write_buffer: u64,
+    /// Whether capacitors save the write buffer and the journal's lines when the power goes: a flush then waits for nothing. See [`PageMapFtl::on_last_power`](super::PageMapFtl::on_last_power).
+    pub power_loss_protection: bool,
     /// Which free superblock is used next.
     pub allocation: AllocationRule,
     /// Blocks of a superblock, each on another die: a power of two up to the number of dies. 0: all dies, as far as they are a power of two and the index of victims can count the pages.
@@ -51,6 +55,8 @@ impl Default for PageMapOptions {
             sector_size: 0,
             victim: VictimPolicy::default(),
             separation: Separation::UserMoved,
+            write_buffer: 0,
+            power_loss_protection: false,
             journal: Some(JournalOptions { checkpoint_every: 0, aliases: 0 }),
             allocation: AllocationRule::LeastErased,
             stripe: 0,

@@ -50,7 +50,8 @@ impl<F: Flash> PageMapFtl<F> {
             for at in [source, target] {
                 nandkit_block::check::sectors_of(&self.block, Operation::Remap, *at, 1)?;
             }
-            if self.map.get(source.0 as usize).is_none_or(|slot| *slot == NOWHERE) {
+            let on_flash = self.map.get(source.0 as usize).is_some_and(|slot| *slot != NOWHERE);
+            if !on_flash && !self.buffer.holds(source.0 as u32) {
                 return refuse(ErrorKind::Unmapped, *source, "the source holds nothing".into());
             }
             if !targets.insert(target.0) {
@@ -70,6 +71,9 @@ impl<F: Flash> PageMapFtl<F> {
     fn remap_checked(&mut self, context: &Context, pairs: &[(u32, u32)], moves: bool) -> Outcome<Done> {
         self.check_running()?;
         self.checkpoint_if_due(context)?;
+        if pairs.iter().any(|(source, _)| self.buffer.holds(*source)) {
+            self.drain(context, 0)?;
+        }
         let most = self.journal.as_ref().map_or(0, |journal| journal.aliases_max as usize);
         self.fold_aliases(context, (pairs.len(), most))?;
         if self.aliases.len() + pairs.len() > most {
@@ -77,6 +81,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
         for &(source, target) in pairs {
             let Some(&slot) = self.map.get(source as usize) else { continue };
+            self.buffer.remove(target);
             self.forget_page(target);
             self.share_slot(source, target, slot);
             self.note(Change::Point { page: target, slot });

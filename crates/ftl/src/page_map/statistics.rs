@@ -1,10 +1,18 @@
 //! What the layer counts.
 
+use nandkit_units::Nanos;
+
 /// Counts since the device was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageMapCounters {
-    /// Logical pages that the host wrote, and the flash took.
+    /// Logical pages that the host wrote.
     pub host_page_writes: u64,
+    /// Logical pages of the host that were programmed: fewer, where the write buffer took a later version before.
+    pub programmed_pages: u64,
+    /// Logical pages that were overwritten in the write buffer.
+    pub absorbed_pages: u64,
+    /// Time that host writes waited for room in the write buffer.
+    pub buffer_wait: Nanos,
     /// Logical pages that cleaning moved.
     pub copied_pages: u64,
     /// Slots that were programmed with nothing, because a page of the chip had to be written before it was full.
@@ -38,7 +46,7 @@ pub struct PageMapCounters {
 impl PageMapCounters {
     /// Slots of superblocks programmed for each logical page that the host wrote; `None` before the first. The journal's pages are not in it.
     pub fn waf(&self) -> Option<f64> {
-        let programmed = self.host_page_writes + self.copied_pages + self.filled_pages + self.map_pages;
+        let programmed = self.programmed_pages + self.copied_pages + self.filled_pages + self.map_pages;
         (self.host_page_writes > 0).then(|| programmed as f64 / self.host_page_writes as f64)
     }
 
@@ -46,6 +54,9 @@ impl PageMapCounters {
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
             host_page_writes: self.host_page_writes - earlier.host_page_writes,
+            programmed_pages: self.programmed_pages - earlier.programmed_pages,
+            absorbed_pages: self.absorbed_pages - earlier.absorbed_pages,
+            buffer_wait: Nanos(self.buffer_wait.0 - earlier.buffer_wait.0),
             copied_pages: self.copied_pages - earlier.copied_pages,
             filled_pages: self.filled_pages - earlier.filled_pages,
             map_pages: self.map_pages - earlier.map_pages,

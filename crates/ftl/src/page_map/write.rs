@@ -22,6 +22,7 @@ impl<F: Flash> PageMapFtl<F> {
         let mut done = Done::immediately(context);
         let mut parts: Vec<(u32, Payload<'_>)> = Vec::with_capacity(per_page);
         let mut open = 0;
+        self.counters.host_page_writes += (data.len() / size) as u64;
         for (start, page) in (0..data.len()).step_by(size).zip(first..) {
             let Some(part) = data.part(start, size) else { break };
             let region = self.streams.of_write(page, context.issued);
@@ -67,7 +68,7 @@ impl<F: Flash> PageMapFtl<F> {
                 self.set_frontier(region, next);
                 match role {
                     role::MAP => self.counters.map_pages += parts.len() as u64,
-                    _ => self.counters.host_page_writes += parts.len() as u64,
+                    _ => self.counters.programmed_pages += parts.len() as u64,
                 }
                 self.counters.filled_pages += u64::from(self.superblocks.slots_per_page()) - parts.len() as u64;
                 Ok(Ok(done))
@@ -179,6 +180,9 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn trim_pages(&mut self, context: &Context, pages: std::ops::Range<u32>) -> Outcome<()> {
         self.checkpoint_if_due(context)?;
         for page in pages {
+            if self.buffer.is_used() {
+                self.buffer.remove(page);
+            }
             if self.forget_page(page) {
                 self.counters.trimmed_pages += 1;
                 self.note(Change::Trim { first: page, count: 1 });

@@ -4,6 +4,7 @@
 pub mod cuts;
 pub mod model;
 pub mod page_model;
+pub mod page_runs;
 pub mod spy;
 
 use nandkit_block::{BlockDevice, BlockError};

@@ -1,4 +1,4 @@
-//! A model of a block device with trim, share and move, in which a completed write is durable at once, and trims and remaps are with the next flush or remap.
+//! A model of a block device with trim, share and move. A completed write is durable at once, or with the next flush where there is a write buffer; trims are with the next flush or remap, remaps when they complete.
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_units::random::Random;
@@ -26,6 +26,8 @@ pub struct Model {
     next: u64,
     now: Nanos,
     pub remaps: u64,
+    /// Whether completed writes may be lost before a flush.
+    has_buffer: bool,
 }
 
 pub fn bytes_of(version: Version, size: usize) -> Vec<u8> {
@@ -34,8 +36,9 @@ pub fn bytes_of(version: Version, size: usize) -> Vec<u8> {
 }
 
 impl Model {
-    pub fn new(sectors: u64) -> Self {
-        Self { versions: vec![vec![None]; sectors as usize], pending: Vec::new(), next: 1, now: Nanos::ZERO, remaps: 0 }
+    pub fn new(sectors: u64, has_buffer: bool) -> Self {
+        let versions = vec![vec![None]; sectors as usize];
+        Self { versions, pending: Vec::new(), next: 1, now: Nanos::ZERO, remaps: 0, has_buffer }
     }
 
     fn now(&self, sector: u64) -> Version {
@@ -83,7 +86,7 @@ impl Model {
                 let done = device.write(&context, Lba(first), Payload::Bytes(&data));
                 for sector in first..first + count {
                     let versions = &mut self.versions[sector as usize];
-                    if done.is_ok() {
+                    if done.is_ok() && !self.has_buffer {
                         versions.clear();
                     }
                     versions.push(version);
@@ -128,13 +131,11 @@ impl Model {
         match done {
             Ok(done) => {
                 for (sector, version) in changes {
-                    self.versions[sector as usize].push(version);
+                    self.versions[sector as usize] = vec![version];
                 }
-                if !pairs.is_empty() {
-                    self.remaps += 1;
-                }
+                self.remaps += u64::from(!pairs.is_empty());
                 // An empty command may leave trims where they are.
-                if !pairs.is_empty() {
+                if !pairs.is_empty() && !self.has_buffer {
                     self.settle();
                 }
                 self.now = self.now.max(done.completed);

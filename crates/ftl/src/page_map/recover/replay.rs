@@ -42,10 +42,10 @@ impl<F: Flash> PageMapFtl<F> {
         let void = self.take_back(&moved, (&scanned, lines), &mut aliases);
         if let Some(journal) = &mut self.journal {
             journal.lines = newer;
-            if let Some((first, last)) = void {
-                self.sequence += 1;
-                journal.lines.push(Line { stamp: self.sequence, change: Change::Void { first, last } });
-            }
+            // Where nothing was taken back, a line that voids nothing: with it behind the last copies, no later start takes them back, when their victim may be erased.
+            let (first, last) = void.unwrap_or((0, 0));
+            self.sequence += 1;
+            journal.lines.push(Line { stamp: self.sequence, change: Change::Void { first, last } });
         }
         self.count_references(&aliases);
         self.sort_superblocks(&scanned);

@@ -1,0 +1,173 @@
+//! The write buffer: the device's memory, in which host writes wait until they fill pages of the chip. Reads see it; a flush empties it, or need not where the power outlasts it.
+
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use nandkit_flash::Flash;
+use nandkit_units::{Content, Context, Done, Nanos, Payload, ReadInto};
+
+use super::{PageMapFtl, role};
+use crate::failure::Outcome;
+
+/// What waits, and what is being programmed out of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WriteBuffer {
+    /// Logical pages that it can hold; 0: there is none.
+    capacity: usize,
+    entries: BTreeMap<u32, Entry>,
+    /// By region, the oldest first; an entry whose turn differs is no longer there.
+    order: Vec<VecDeque<(u64, u32)>>,
+    turn: u64,
+    /// Pages whose memory is free when their program has completed: the ends, the first one on top.
+    in_flight: BinaryHeap<std::cmp::Reverse<(Nanos, usize)>>,
+    /// How many they are.
+    flying: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    turn: u64,
+    content: Content,
+}
+
+impl WriteBuffer {
+    /// One of so many logical pages, for so many regions.
+    pub fn new(capacity: usize, regions: usize) -> Self {
+        Self { capacity, order: vec![VecDeque::new(); regions], ..Self::default() }
+    }
+
+    #[inline(always)]
+    pub const fn is_used(&self) -> bool {
+        self.capacity > 0
+    }
+
+    /// Whether a logical page waits.
+    pub fn holds(&self, page: u32) -> bool {
+        self.entries.contains_key(&page)
+    }
+
+    /// Delivers a logical page that waits; whether it does.
+    pub fn read(&self, page: u32, into: &mut ReadInto<'_>) -> bool {
+        match self.entries.get(&page) {
+            Some(entry) => {
+                into.deliver(entry.content.payload());
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A logical page no longer waits.
+    pub fn remove(&mut self, page: u32) {
+        self.entries.remove(&page);
+    }
+
+    /// Replaces what waits of a logical page; whether something did.
+    fn absorb(&mut self, page: u32, data: Payload<'_>) -> bool {
+        match self.entries.get_mut(&page) {
+            Some(entry) => {
+                ReadInto::Content { content: &mut entry.content, length: data.len() as u32 }.deliver(data);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn add(&mut self, region: u8, page: u32, data: Payload<'_>) {
+        let mut content = Content::new();
+        ReadInto::Content { content: &mut content, length: data.len() as u32 }.deliver(data);
+        self.turn += 1;
+        self.entries.insert(page, Entry { turn: self.turn, content });
+        if let Some(order) = self.order.get_mut(usize::from(region)) {
+            order.push_back((self.turn, page));
+        }
+    }
+
+    /// The region whose oldest page waits longest, and up to `most` of its pages.
+    fn oldest(&mut self, most: usize) -> Option<(u8, Vec<u32>)> {
+        let Self { entries, order, .. } = self;
+        let is_there = |(turn, page): &(u64, u32)| entries.get(page).is_some_and(|entry| entry.turn == *turn);
+        for queue in order.iter_mut() {
+            while queue.front().is_some_and(|front| !is_there(front)) {
+                queue.pop_front();
+            }
+        }
+        let fronts = (0u8..).zip(order.iter()).filter_map(|(region, queue)| Some((queue.front()?.0, region)));
+        let (_, region) = fronts.min()?;
+        let queue = order.get(usize::from(region))?;
+        let pages = queue.iter().filter(|entry| is_there(entry)).map(|(_, page)| *page).take(most);
+        Some((region, pages.collect()))
+    }
+
+    /// Forgets what has been programmed at `now`.
+    fn land(&mut self, now: Nanos) {
+        while let Some(std::cmp::Reverse((end, count))) = self.in_flight.peek().copied()
+            && end <= now
+        {
+            self.in_flight.pop();
+            self.flying -= count;
+        }
+    }
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    /// Takes whole logical pages into the buffer; completes when the last of them has found room there.
+    pub(super) fn write_to_buffer(&mut self, context: &Context, first: u32, data: Payload<'_>) -> Outcome<Done> {
+        let size = self.block.sector_size as usize;
+        let mut context = *context;
+        for (start, page) in (0..data.len()).step_by(size).zip(first..) {
+            let Some(part) = data.part(start, size) else { break };
+            self.counters.host_page_writes += 1;
+            if self.buffer.absorb(page, part) {
+                self.counters.absorbed_pages += 1;
+                continue;
+            }
+            self.wait_for_room(&mut context)?;
+            let region = self.streams.of_write(page, context.issued);
+            self.buffer.add(region, page, part);
+        }
+        // The older half goes to flash as soon as it fills pages; the younger half may still be overwritten.
+        let keep = (self.buffer.capacity / 2).max(self.superblocks.slots_per_page() as usize - 1);
+        self.drain(&context, keep)?;
+        Ok(Done::immediately(&context))
+    }
+
+    /// Lets time pass until a logical page finds room.
+    fn wait_for_room(&mut self, context: &mut Context) -> Outcome<()> {
+        loop {
+            self.buffer.land(context.issued);
+            if self.buffer.entries.len() + self.buffer.flying < self.buffer.capacity {
+                return Ok(());
+            }
+            match self.buffer.in_flight.peek() {
+                Some(std::cmp::Reverse((end, _))) => {
+                    let waited = end.0.saturating_sub(context.issued.0);
+                    self.counters.buffer_wait = Nanos(self.counters.buffer_wait.0 + waited);
+                    context.issued = context.issued.max(*end);
+                }
+                None => {
+                    let left = self.buffer.entries.len().saturating_sub(1);
+                    self.drain(context, left)?;
+                }
+            }
+        }
+    }
+
+    /// Programs the oldest pages until only so many wait.
+    pub(super) fn drain(&mut self, context: &Context, keep: usize) -> Outcome<()> {
+        let per_page = self.superblocks.slots_per_page() as usize;
+        while self.buffer.entries.len() > keep {
+            let Some((region, pages)) = self.buffer.oldest(per_page) else { break };
+            let contents: Vec<(u32, Content)> =
+                pages.iter().filter_map(|page| Some((*page, self.buffer.entries.get(page)?.content.clone()))).collect();
+            let parts: Vec<(u32, Payload<'_>)> =
+                contents.iter().map(|(page, content)| (*page, content.payload())).collect();
+            let done = self.write_page(context, region, &parts, role::HOST)?;
+            for page in pages {
+                self.buffer.remove(page);
+            }
+            self.buffer.in_flight.push(std::cmp::Reverse((done.completed, parts.len())));
+            self.buffer.flying += parts.len();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Runs of the page-mapped layer on small chips, with power cuts: shared by the tests and the soak.
+
+use nandkit_block::BlockDevice;
+use nandkit_cleaning::separation::Separation;
+use nandkit_flash::wrap::{Cut, CutFlash, CutPlan};
+use nandkit_ftl::page_map::{JournalOptions, Spare};
+use nandkit_ftl::{PageMapFtl, PageMapOptions};
+use nandkit_nand_sim::{ChipSpec, ContentChip};
+use nandkit_units::random::Random;
+
+use super::page_model::{Model, Script, check_all};
+
+const SECTOR: u32 = 512;
+
+/// A chip and a device on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub blocks: u32,
+    pub pages: u32,
+    pub dies: u32,
+    pub stripe: u32,
+    pub parts: u32,
+    pub scheme: &'static str,
+    /// Logical pages of the write buffer.
+    pub buffer: u64,
+    /// Logical pages of the host; 0: as many as the layer takes.
+    pub user: u64,
+}
+
+const SHAPES: [Shape; 8] = [
+    Shape { blocks: 40, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 100 },
+    Shape { blocks: 64, pages: 8, dies: 4, stripe: 2, parts: 1, scheme: "none", buffer: 0, user: 100 },
+    Shape { blocks: 56, pages: 8, dies: 2, stripe: 2, parts: 4, scheme: "user-moved", buffer: 0, user: 250 },
+    Shape { blocks: 96, pages: 8, dies: 4, stripe: 1, parts: 2, scheme: "sepbit", buffer: 0, user: 250 },
+    Shape { blocks: 72, pages: 8, dies: 2, stripe: 2, parts: 4, scheme: "user-moved", buffer: 12, user: 250 },
+    // As full as it gets: each superblock that a cut costs is missed.
+    Shape { blocks: 24, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 0 },
+    Shape { blocks: 40, pages: 4, dies: 1, stripe: 1, parts: 1, scheme: "none", buffer: 0, user: 0 },
+    // Ten map pages, so that checkpoints clean.
+    Shape { blocks: 220, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 1250 },
+];
+
+fn chip(shape: &Shape) -> ContentChip {
+    let mut spec = ChipSpec::default();
+    let geometry = &mut spec.geometry;
+    let size = SECTOR * shape.parts;
+    (geometry.page_size, geometry.write_unit, geometry.oob_size) = (size, size, 16 * shape.parts);
+    (geometry.blocks, geometry.pages_per_block) = (shape.blocks, shape.pages);
+    (geometry.dies, geometry.channels) = (shape.dies, shape.dies.min(2));
+    ContentChip::new(&spec, 1).unwrap()
+}
+
+/// The shapes, with their capacities.
+pub fn shapes() -> Vec<Shape> {
+    let takes = |shape: &Shape, user: u64| PageMapFtl::format(chip(shape), options(&Shape { user, ..*shape })).is_ok();
+    let most = |shape: &Shape| (1..400).rev().find(|user| takes(shape, *user)).unwrap_or(1);
+    SHAPES.iter().map(|shape| Shape { user: if shape.user > 0 { shape.user } else { most(shape) }, ..*shape }).collect()
+}
+
+fn options(shape: &Shape) -> PageMapOptions {
+    PageMapOptions {
+        spare: Spare::Capacity(u64::from(SECTOR) * shape.user),
+        sector_size: SECTOR,
+        separation: shape.scheme.parse::<Separation>().unwrap(),
+        stripe: shape.stripe,
+        write_buffer: shape.buffer * u64::from(SECTOR),
+        journal: Some(JournalOptions { checkpoint_every: 150, aliases: 24 }),
+        ..PageMapOptions::default()
+    }
+}
+
+/// Runs a script until the power goes, comes back, and goes on, as often as the plan says; then everything must be as the model allows, and stay so.
+pub fn survives(shape: &Shape, script: &Script, plan: &CutPlan) -> Result<u64, String> {
+    let options = options(shape);
+    let device = PageMapFtl::format(CutFlash::new(chip(shape), CutPlan::None), options).map_err(|e| e.to_string())?;
+    let mut model = Model::new(device.geometry().sectors, shape.buffer > 0);
+    let mut flash = device.into_flash();
+    let formatted = flash.steps();
+    flash.set_plan(shifted(plan, formatted));
+    let mut random = Random::new(script.seed, "script");
+    let mut left = script.commands;
+    for _ in 0..40 {
+        // Nothing is written before the first change: a start cannot be cut.
+        let device = PageMapFtl::attach(&mut flash, options);
+        let mut device = device.map_err(|error| format!("attach: {error}"))?;
+        check_all(&device, &mut model).map_err(|what| format!("after a start: {what}"))?;
+        device.check().map_err(|what| format!("after a start: {what}"))?;
+        let result = model.run(&mut device, script, &mut random, &mut left);
+        drop(device);
+        match result {
+            Ok(false) => {}
+            Ok(true) => {
+                let device = PageMapFtl::attach(&mut flash, options).map_err(|error| format!("at the end: {error}"))?;
+                check_all(&device, &mut model).map_err(|what| format!("at the end: {what}"))?;
+                device.check().map_err(|what| format!("at the end: {what}"))?;
+                drop(device);
+                return Ok(flash.steps() - formatted);
+            }
+            Err(error) if flash.is_off() => {
+                let _ = error;
+                flash.power_on();
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err("the script did not end".into())
+}
+
+fn shifted(plan: &CutPlan, by: u64) -> CutPlan {
+    match plan {
+        CutPlan::List(cuts) => CutPlan::List(cuts.iter().map(|cut| Cut { step: cut.step + by, ..*cut }).collect()),
+        CutPlan::None => CutPlan::None,
+        other => panic!("a plan that is no list: {other}"),
+    }
+}
