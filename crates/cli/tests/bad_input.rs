@@ -256,6 +256,47 @@ fn what_does_not_fit_the_device_is_refused() {
         },
         Case {
             files: &[],
+            arguments: &[
+                "serve",
+                "--device",
+                "nandsim-32m-16k",
+                "--ftl",
+                "page-map",
+                "--state",
+                "card.nand",
+                "--socket",
+                "s",
+            ],
+            expected: &["stack.ftl", "page-map does not find again", "card.nand", "expected a chip in memory"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--ftl", "page-map", "--device-file", "card.nand"],
+            expected: &["stack.ftl", "page-map does not find again", "expected a chip in memory"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--ftl", "page-map", "--log-blocks", "4"],
+            expected: &["--log-blocks", "page-map has no log blocks", "add block-map or fast"],
+        },
+        Case {
+            files: &[(
+                "s.toml",
+                "workload = \"fax\"\nstack = { ftl = \"page-map\", device = { preset = \"k9l8g08u0m\", store = \"address\" } }\n",
+            )],
+            arguments: &["run", "s.toml"],
+            expected: &["stack.device.store", "\"address\" keeps no content", "expected content or described"],
+        },
+        Case {
+            files: &[(
+                "s.toml",
+                "workload = \"fax\"\nstack.ftl = { kind = \"page-map\", spare = 0.0001 }\nstack.device = \"nandsim-32m-16k\"\n",
+            )],
+            arguments: &["run", "s.toml"],
+            expected: &["stack.ftl", "a spare of", "superblocks are open", "expected"],
+        },
+        Case {
+            files: &[],
             arguments: &["compare", "--device", "ram", "--ftl", "block-map"],
             expected: &["stack.ftl", "expected ftl = \"none\""],
         },

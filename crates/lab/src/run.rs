@@ -52,7 +52,7 @@ impl RunSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         self.stack.check().map_err(|error| SpecError::new("", error.to_string()))?;
         if self.verify && !self.stack.keeps_content() {
-            let detail = "a shadow store keeps no content that could be read back; expected verify = false, or a store that keeps content";
+            let detail = "the stores shadow and address keep no content that could be read back; expected verify = false, or the store content or described";
             return Err(SpecError::new("verify", detail));
         }
         if self.stack.is_block_device() && !self.workload.on_blocks() {

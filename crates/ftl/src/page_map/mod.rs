@@ -7,6 +7,7 @@
 
 mod check;
 mod clean;
+mod collect;
 mod device;
 mod expected;
 mod failing;
