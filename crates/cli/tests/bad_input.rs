@@ -297,6 +297,26 @@ fn what_does_not_fit_the_device_is_refused() {
         },
         Case {
             files: &[],
+            arguments: &["compare", "--ftl", "page-map", "--precondition", "steady"],
+            expected: &["precondition", "steady is for workloads on blocks", "expected stack.fs = \"none\""],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--fs", "none", "--precondition", "stedy", "--workload", "random"],
+            expected: &["--precondition", "did you mean \"steady\""],
+        },
+        Case {
+            files: &[("t.iolog", "fio version 2 iolog\nx add\nx open\nx write 0 4096\nx close\n")],
+            arguments: &["compare", "--fs", "none", "--precondition", "steady", "--workload", "trace:t.iolog"],
+            expected: &["precondition", "trace ends by itself", "expected overwrite"],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"random\"\nprecondition = { tolerance = 2 }\nstack.fs = \"none\"\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["precondition", "tolerance is 2", "expected 0.000001 to 0.5"],
+        },
+        Case {
+            files: &[],
             arguments: &["compare", "--device", "ram", "--ftl", "block-map"],
             expected: &["stack.ftl", "expected ftl = \"none\""],
         },
