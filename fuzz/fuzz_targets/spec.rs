@@ -3,6 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nandkit_block::card::CardSpec;
 use nandkit_lab::{Experiment, parse_setting};
 use nandkit_nand_sim::ChipSpec;
 use nandkit_workload::WorkloadSpec;
@@ -14,6 +15,9 @@ fuzz_target!(|data: &[u8]| {
         Err(error) => assert!(!error.to_string().is_empty(), "an error says something"),
     }
     if let Err(error) = ChipSpec::from_toml(text) {
+        assert!(!error.to_string().is_empty(), "an error says something");
+    }
+    if let Err(error) = CardSpec::from_toml(text) {
         assert!(!error.to_string().is_empty(), "an error says something");
     }
     for line in text.lines().take(8) {

@@ -2,6 +2,7 @@
 //!
 //! File systems for block devices see [`BlockDevice`] and never know whether a translation layer, a file or memory is behind it.
 
+pub mod card;
 pub mod check;
 mod error;
 mod file;

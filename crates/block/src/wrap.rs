@@ -31,7 +31,7 @@ use crate::{BlockError, ErrorKind, Operation};
 
 /// The answer of a wrapper whose capability was called although the device below lost it.
 #[cold]
-fn no_capability(operation: Operation) -> BlockError {
+pub(crate) fn no_capability(operation: Operation) -> BlockError {
     BlockError::new(ErrorKind::OutOfRange, operation, Lba(0), "the device below does not offer this capability")
 }
 
@@ -61,6 +61,6 @@ macro_rules! forward_extents {
 pub(crate) use forward_extents;
 
 /// The unit of the remap capability of a device; 0 where it has none. It never changes, so wrappers ask once.
-fn remap_unit<D: crate::BlockDevice>(device: &mut D) -> u32 {
+pub(crate) fn remap_unit<D: crate::BlockDevice>(device: &mut D) -> u32 {
     device.remap().map_or(0, |remap| remap.unit())
 }

@@ -68,6 +68,11 @@ pub enum Separation {
     None,
     /// Region 0 for what the user writes, 1 for what cleaning moves.
     UserMoved,
+    /// What the owner knows beforehand: region 0 for keys below this one, region 1 for all others, new or moved. For experiments: the best that a scheme could do where the hot data are known.
+    Known {
+        /// The first key of region 1.
+        below: u64,
+    },
     /// P2's dynamic data clustering, after Chiang, Lee and Chang (Software: Practice and Experience 29(3), 1999): region 0 is the bottom, the coldest. A first
     /// write goes to the bottom. An update of a version that lived shorter than `promote_below` goes one region up; one that lived longer stays in its region
     /// (P2 does not say; only cleaning moves down). Cleaning moves what is older than `demote_above` one region down and what is younger one up (P2); exactly as
@@ -118,7 +123,7 @@ impl Separation {
     pub fn regions(&self) -> u8 {
         let regions = match *self {
             Self::None => 1,
-            Self::UserMoved => 2,
+            Self::UserMoved | Self::Known { .. } => 2,
             Self::Dac { regions, .. } | Self::Interval { regions, .. } | Self::Chain { groups: regions } => regions,
             Self::Frequency(parameters) => parameters.regions,
             Self::SepBit => 6,
@@ -131,7 +136,7 @@ impl Separation {
         match self {
             Self::Dac { base, .. } | Self::Interval { base, .. } => *base,
             Self::SepBit => Base::Writes,
-            Self::None | Self::UserMoved | Self::Frequency(_) | Self::Chain { .. } => Base::Time,
+            Self::None | Self::UserMoved | Self::Known { .. } | Self::Frequency(_) | Self::Chain { .. } => Base::Time,
         }
     }
 }
@@ -186,6 +191,7 @@ impl Separator {
         let lifespan = previous.map(|datum| stamp.0.saturating_sub(datum.stamp.0));
         let region = match self.scheme {
             Separation::None | Separation::UserMoved | Separation::Chain { .. } => 0,
+            Separation::Known { below } => u8::from(key.0 >= below),
             Separation::Dac { promote_below, .. } => {
                 let up = lifespan.is_some_and(|lifespan| lifespan < promote_below);
                 previous.map_or(0, |datum| datum.region.saturating_add(u8::from(up)))
@@ -209,6 +215,7 @@ impl Separator {
         let region = match self.scheme {
             Separation::None => 0,
             Separation::UserMoved => 1,
+            Separation::Known { below } => u8::from(key.0 >= below),
             Separation::Chain { .. } => from.saturating_add(1),
             Separation::Dac { demote_above, clean_promotes, .. } => {
                 if age > demote_above {

@@ -1,10 +1,11 @@
 //! The page-mapped layer beside a model: content, counters, refusals, blocks that fail.
 
 use nandkit_block::{BlockDevice, ErrorKind};
+use nandkit_cleaning::separation::{self, Separation};
 use nandkit_cleaning::victim::Rule;
 use nandkit_flash::Flash;
 use nandkit_flash::wrap::{OffsetFlash, StatsFlash};
-use nandkit_ftl::page_map::{Frontiers, Spare};
+use nandkit_ftl::page_map::Spare;
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript, NandChip, Store};
 use nandkit_units::random::Random;
@@ -13,9 +14,15 @@ use nandkit_units::{BlockIndex, Cause, Context, Lba, Nanos, Payload, ReadInto};
 const PAGE: usize = 512;
 
 fn chip<S: Store>(blocks: u32, pages_per_block: u32, dies: u32) -> NandChip<S> {
+    chip_of_parts(blocks, pages_per_block, dies, 1)
+}
+
+/// A chip whose pages hold so many logical pages of 512 bytes.
+fn chip_of_parts<S: Store>(blocks: u32, pages_per_block: u32, dies: u32, parts: u32) -> NandChip<S> {
     let mut spec = ChipSpec::default();
     let geometry = &mut spec.geometry;
-    (geometry.page_size, geometry.write_unit, geometry.oob_size) = (PAGE as u32, PAGE as u32, 16);
+    let size = PAGE as u32 * parts;
+    (geometry.page_size, geometry.write_unit, geometry.oob_size) = (size, size, 16 * parts);
     (geometry.blocks, geometry.pages_per_block, geometry.dies) = (blocks, pages_per_block, dies);
     geometry.channels = dies.min(2);
     NandChip::new(&spec, 1).unwrap()
@@ -79,11 +86,11 @@ fn every_rule_frontier_and_stripe_keeps_what_was_written() {
     let rules = [Rule::Greedy, Rule::Fifo, Rule::Random, Rule::DChoices { d: 3 }];
     let mut seed = 0;
     for victim in rules {
-        for frontiers in [Frontiers::Apart, Frontiers::Shared] {
+        for separation in [Separation::UserMoved, Separation::None] {
             for (blocks, pages, dies, stripe) in [(24, 8, 1, 1), (64, 4, 4, 0), (72, 7, 3, 2), (160, 4, 8, 4)] {
                 seed += 1;
-                let options =
-                    PageMapOptions { spare: Spare::Ratio(0.4), victim, frontiers, stripe, seed, ..Default::default() };
+                let (spare, victim) = (Spare::Ratio(0.4), victim.into());
+                let options = PageMapOptions { spare, victim, separation, stripe, seed, ..Default::default() };
                 let flash = StatsFlash::new(chip::<nandkit_nand_sim::ContentStore>(blocks, pages, dies));
                 let device = agrees_with_a_model(flash, options, 3000, seed);
                 let (counters, flash) = (*device.counters(), device.flash().snapshot());
@@ -100,16 +107,71 @@ fn every_rule_frontier_and_stripe_keeps_what_was_written() {
     }
 }
 
+/// Two to eight logical pages to a page of the chip: what is programmed is the host's, copies, and what fills up.
+#[test]
+fn pages_of_several_logical_pages_keep_what_was_written() {
+    let schemes = ["user-moved", "none", "chain", "sepbit"].map(|name| name.parse::<Separation>().unwrap());
+    for (seed, separation) in (0..).zip(schemes) {
+        for (parts, blocks, pages, dies) in [(2, 96, 8, 1), (4, 96, 8, 2), (8, 128, 8, 4)] {
+            let options = PageMapOptions {
+                spare: Spare::Ratio(1.2),
+                separation,
+                sector_size: PAGE as u32,
+                stripe: 2.min(dies),
+                ..Default::default()
+            };
+            let flash = StatsFlash::new(chip_of_parts::<nandkit_nand_sim::ContentStore>(blocks, pages, dies, parts));
+            let device = agrees_with_a_model(flash, options, 4000, seed);
+            assert_eq!(device.geometry().preferred_size, PAGE as u32 * parts);
+            let (counters, flash) = (*device.counters(), device.flash().snapshot());
+            let programmed = counters.host_page_writes + counters.copied_pages + counters.filled_pages;
+            assert_eq!(flash.total().programs * u64::from(parts), programmed, "{separation}, {parts} parts");
+            assert!(counters.copied_pages > 100 && counters.filled_pages > 100, "{separation}: {counters:?}");
+        }
+    }
+}
+
+/// Every scheme of `cleaning`, with rules that look at all superblocks, and wear levelling.
+#[test]
+fn every_scheme_and_every_other_rule_keeps_what_was_written() {
+    let policies = ["cost-benefit", "cat", "age-threshold", "wear-aware", "cost-benefit-linux", "windowed-greedy"];
+    for (seed, scheme) in (0..).zip(separation::names()) {
+        let scheme = if scheme == "known" { "known:below=40".parse() } else { scheme.parse() };
+        let policy = policies[seed as usize % policies.len()];
+        let options = PageMapOptions {
+            spare: Spare::Ratio(0.7),
+            victim: policy.parse().unwrap_or_else(|error| panic!("{error}")),
+            separation: scheme.unwrap(),
+            ..Default::default()
+        };
+        let device = agrees_with_a_model(chip::<nandkit_nand_sim::ContentStore>(96, 8, 1), options, 5000, seed);
+        assert!(device.counters().cleanings > 50, "{policy}: {:?}", device.counters());
+    }
+}
+
 /// As full as it gets: one page less than the options allow is refused, and what they allow runs.
 #[test]
 fn the_least_spare_runs_and_less_is_refused() {
-    for (frontiers, reserved) in [(Frontiers::Apart, 4 * 8 + 1), (Frontiers::Shared, 3 * 8 + 1)] {
+    for (separation, parts, reserved) in [
+        (Separation::UserMoved, 1, 4 * 8 + 1),
+        (Separation::None, 1, 3 * 8 + 1),
+        // Each closed superblock may have three slots of the last page of copies wasted, and a page must be won.
+        (Separation::UserMoved, 4, 4 * 32 + 20 * (3 + 4 - 1) + 1),
+    ] {
         let spare = |pages: u64| Spare::Capacity(pages * PAGE as u64);
-        let physical = 24 * 8;
-        let options = PageMapOptions { spare: spare(physical - reserved), frontiers, stripe: 1, ..Default::default() };
-        agrees_with_a_model(chip::<nandkit_nand_sim::ContentStore>(24, 8, 1), options, 4000, 9);
+        let physical = 24 * 8 * u64::from(parts);
+        let sector_size = PAGE as u32;
+        let options = PageMapOptions {
+            spare: spare(physical - reserved),
+            separation,
+            stripe: 1,
+            sector_size,
+            ..Default::default()
+        };
+        let chip = || chip_of_parts::<nandkit_nand_sim::ContentStore>(24, 8, 1, parts);
+        agrees_with_a_model(chip(), options, 4000, 9);
         let less = PageMapOptions { spare: spare(physical - reserved + 1), ..options };
-        let error = PageMapFtl::format(chip::<nandkit_nand_sim::ContentStore>(24, 8, 1), less).unwrap_err();
+        let error = PageMapFtl::format(chip(), less).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unfit);
         assert!(error.to_string().contains("expected 1 to"), "{error}");
     }
@@ -119,9 +181,12 @@ fn the_least_spare_runs_and_less_is_refused() {
 #[test]
 fn pages_moved_singly_or_together_make_the_same_device() {
     for dies in [1, 4] {
-        let options = PageMapOptions { spare: Spare::Ratio(0.9), ..Default::default() };
-        let together = agrees_with_a_model(chip::<nandkit_nand_sim::ContentStore>(64, 8, dies), options, 4000, 5);
-        let whole = OffsetFlash::new(chip::<nandkit_nand_sim::ContentStore>(64, 8, dies), BlockIndex(0), 64);
+        let parts = dies;
+        let options =
+            PageMapOptions { spare: Spare::Ratio(0.9), sector_size: PAGE as u32, stripe: 1, ..Default::default() };
+        let chip = || chip_of_parts::<nandkit_nand_sim::ContentStore>(64, 8, dies, parts);
+        let together = agrees_with_a_model(chip(), options, 4000, 5);
+        let whole = OffsetFlash::new(chip(), BlockIndex(0), 64);
         let mut whole = whole.unwrap();
         assert!(whole.relocation().is_none(), "this wrapper was to hide relocation");
         let singly = agrees_with_a_model(whole, options, 4000, 5);
@@ -147,11 +212,9 @@ fn options_and_chips_that_do_not_fit_are_refused_with_what_would() {
     refused(chip(64, 8, 4), PageMapOptions { stripe: 3, ..options }, "expected a power of two up to the 4 dies");
     refused(chip(64, 8, 4), PageMapOptions { stripe: 8, ..options }, "expected a power of two");
     refused(chip(64, 1, 1), options, "expected 2 to");
-    refused(
-        chip(64, 8, 1),
-        PageMapOptions { victim: Rule::F2fs, ..options },
-        "expected greedy, fifo, random or d-choices",
-    );
+    for sector_size in [256, 300, 1024] {
+        refused(chip(64, 8, 1), PageMapOptions { sector_size, ..options }, "expected a power of two from 512 to");
+    }
     let mut spec = ChipSpec::default();
     spec.geometry.oob_size = 8;
     refused(ContentChip::new(&spec, 1).unwrap(), options, "expected at least 16");
@@ -160,15 +223,15 @@ fn options_and_chips_that_do_not_fit_are_refused_with_what_would() {
 /// Programs and erases that fail now and then: nothing is lost, blocks are retired, and superblocks go on as long as there are enough.
 #[test]
 fn blocks_that_fail_lose_nothing() {
-    for (dies, frontiers) in
-        [(1, Frontiers::Apart), (4, Frontiers::Apart), (1, Frontiers::Shared), (4, Frontiers::Shared)]
+    for (dies, separation) in
+        [(1, Separation::UserMoved), (4, Separation::UserMoved), (1, Separation::None), (4, Separation::None)]
     {
         let mut flash = chip::<nandkit_nand_sim::ContentStore>(96, 8, dies);
         // From the time on when the device is in use.
         let programs = (1..12u64).map(|failure| 900 + failure * 397).collect();
         let erases = (1..6u64).map(|failure| 150 + failure * 83).collect();
         flash.script_failures(FailureScript { programs, erases, ..FailureScript::default() });
-        let options = PageMapOptions { spare: Spare::Ratio(2.5), frontiers, ..Default::default() };
+        let options = PageMapOptions { spare: Spare::Ratio(2.5), separation, ..Default::default() };
         let device = agrees_with_a_model(flash, options, 4000, 3);
         let counters = device.counters();
         assert!(counters.program_failures >= 10 && counters.erase_failures >= 2, "{dies} dies: {counters:?}");
@@ -254,7 +317,7 @@ fn no_superblock_is_forgotten_where_copies_open_one_while_a_block_fails() {
             at
         });
         flash.script_failures(FailureScript { programs: programs.collect(), ..FailureScript::default() });
-        let options = PageMapOptions { spare: Spare::Ratio(1.5), frontiers: Frontiers::Shared, ..Default::default() };
+        let options = PageMapOptions { spare: Spare::Ratio(1.5), separation: Separation::None, ..Default::default() };
         let device = agrees_with_a_model(flash, options, 2500, seed);
         assert!(device.counters().retired_blocks > 20, "seed {seed}: {:?}", device.counters());
     }

@@ -1,8 +1,9 @@
 //! The page-mapped layer's write amplification under uniform overwrites is what theory says.
 
 use nandkit_block::BlockDevice;
+use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::Rule;
-use nandkit_ftl::page_map::{Frontiers, Spare};
+use nandkit_ftl::page_map::Spare;
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{AddressChip, ChipSpec};
 use nandkit_theory::{self as theory, Device};
@@ -18,8 +19,13 @@ fn measured(victim: Rule, spare: f64) -> f64 {
     let geometry = &mut spec.geometry;
     (geometry.page_size, geometry.write_unit, geometry.oob_size) = (512, 512, 16);
     (geometry.blocks, geometry.pages_per_block) = (BLOCKS, PAGES_PER_BLOCK);
-    let frontiers = Frontiers::Shared;
-    let options = PageMapOptions { spare: Spare::Ratio(spare), victim, frontiers, seed: 3, ..Default::default() };
+    let options = PageMapOptions {
+        spare: Spare::Ratio(spare),
+        victim: victim.into(),
+        separation: Separation::None,
+        seed: 3,
+        ..Default::default()
+    };
     let mut device = PageMapFtl::format(AddressChip::new(&spec, 1).unwrap(), options).unwrap();
     let pages = device.geometry().sectors;
     let mut random = Random::new(3, "uniform");

@@ -82,6 +82,10 @@ fn program(
 }
 
 impl<S: Store> Relocation for NandChip<S> {
+    fn keeps_described(&mut self) -> bool {
+        S::KEEPS_DESCRIBED
+    }
+
     fn fetch(&mut self, context: &Context, from: &[PageAddress], oob: &mut [u8]) -> PageRun {
         let mut run = PageRun::begin(context);
         let length = oob.len().checked_div(from.len()).unwrap_or(0);
@@ -108,16 +112,36 @@ impl<S: Store> Relocation for NandChip<S> {
         run
     }
 
-    fn place(&mut self, context: &Context, moves: &[Move], oob: &[u8]) -> PageRun {
-        let mut run = PageRun::begin(context);
-        let length = oob.len().checked_div(moves.len()).unwrap_or(0);
-        if !self.relocates(length) {
+    fn place(&mut self, context: &Context, moves: &[Move], parts: u32, oob: &[u8]) -> PageRun {
+        let run = PageRun::begin(context);
+        let targets = moves.len().checked_div(parts as usize).unwrap_or(0);
+        let length = oob.len().checked_div(targets).unwrap_or(0);
+        if targets == 0 || !self.relocates(length) || !self.geometry.page_size.is_multiple_of(parts) {
             return run;
         }
+        let run = if parts == 1 {
+            self.place_pages(context, moves, (oob, length), run)
+        } else {
+            self.place_parts(context, moves, parts as usize, (oob, length), run)
+        };
+        self.counters.programs += run.pages as u64;
+        run
+    }
+}
+
+impl<S: Store> NandChip<S> {
+    /// Whole pages.
+    fn place_pages(
+        &mut self,
+        context: &Context,
+        moves: &[Move],
+        (oob, length): (&[u8], usize),
+        mut run: PageRun,
+    ) -> PageRun {
         let (page_size, oob_size) = (self.geometry.page_size, self.geometry.oob_size as usize);
         let transfer = self.times.transfer(page_size as usize + length);
         let (mut source, mut target) = (None, None);
-        for (index, &Move { from, to }) in moves.iter().enumerate() {
+        for (index, &Move { from, to, .. }) in moves.iter().enumerate() {
             let schedule = &self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
             source = Sound::of(from, source, &self.blocks, schedule);
             let Some(read) = source else { break };
@@ -137,7 +161,39 @@ impl<S: Store> Relocation for NandChip<S> {
             store.place(Place { slot: read.slot, page: from.page }, Place { slot, page: to.page }, image, oob_size);
             run.add(Ok(done));
         }
-        self.counters.programs += run.pages as u64;
+        run
+    }
+
+    /// Pages made of parts of several others.
+    fn place_parts(
+        &mut self,
+        context: &Context,
+        moves: &[Move],
+        parts: usize,
+        (oob, length): (&[u8], usize),
+        mut run: PageRun,
+    ) -> PageRun {
+        let (page_size, oob_size) = (self.geometry.page_size, self.geometry.oob_size as usize);
+        let transfer = self.times.transfer(page_size as usize + length);
+        let (mut source, mut sources) = (None, Vec::with_capacity(parts));
+        for (group, image) in moves.chunks_exact(parts).zip(oob.chunks(length.max(1))) {
+            let Some(&Move { to, .. }) = group.first() else { break };
+            sources.clear();
+            for &Move { from, part, to: its } in group {
+                let schedule = &self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
+                source = Sound::of(from, source, &self.blocks, schedule);
+                let sound = source.filter(|read| from.page < read.next_page && from.block != to.block);
+                let Some(read) = sound.filter(|_| its == to && (part as usize) < parts) else { return run };
+                sources.push((Place { slot: read.slot, page: from.page }, part));
+            }
+            let Some(slot) = self.take_target(to) else { break };
+            let Self { shared, times, store, rules, .. } = self;
+            let schedule = &mut shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
+            let unit = schedule.unit(to.block);
+            let done = program((schedule, times, rules), context, (unit, slot, to.page), (transfer, page_size));
+            store.place_parts(&sources, Place { slot, page: to.page }, image, (page_size, oob_size));
+            run.add(Ok(done));
+        }
         run
     }
 }

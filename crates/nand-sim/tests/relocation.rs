@@ -79,7 +79,7 @@ fn move_together<S: Store>(chip: &mut Chip<S>, context: &Context, moves: &[Move]
     let fetched = relocation.fetch(context, &from, &mut tags);
     let after = Context { issued: fetched.done.completed, ..*context };
     let oob = &oob[..fetched.pages * TAG_BYTES];
-    let placed = relocation.place(&after, &moves[..fetched.pages], oob);
+    let placed = relocation.place(&after, &moves[..fetched.pages], 1, oob);
     assert!(fetched.failed.is_none() && placed.failed.is_none());
     (placed.pages, fetched.done.completed.max(placed.done.completed))
 }
@@ -103,7 +103,7 @@ fn both_ways_agree<S: Store>(keeps_content: bool) {
                     let to = random.below(u64::from(BLOCKS) / 3) as u32 * 3 + 1;
                     let page = next[to as usize];
                     next[to as usize] += u32::from(page < PAGES);
-                    (page < PAGES).then_some(Move { from, to: PageAddress::new(to, page) })
+                    (page < PAGES).then_some(Move::whole(from, PageAddress::new(to, page)))
                 })
                 .collect();
             let oob: Vec<u8> = (0..moves.len() as u64).flat_map(|at| format.image(at << 8, number + at)).collect();
@@ -143,7 +143,7 @@ fn tags_of_placed_pages_come_back_where_no_content_is_kept() {
     let mut chip = filled::<AddressStore>(1, false);
     let format = TagFormat::new(2048);
     let moves = [(0, 0, 1, 0), (3, 5, 1, 1), (0, 2, 4, 0)]
-        .map(|(from, page, to, target)| Move { from: PageAddress::new(from, page), to: PageAddress::new(to, target) });
+        .map(|(from, page, to, target)| Move::whole(PageAddress::new(from, page), PageAddress::new(to, target)));
     let from = moves.map(|one| one.from);
     let mut tags = [0; 3 * TAG_BYTES];
     let relocation = chip.relocation().unwrap();
@@ -151,7 +151,7 @@ fn tags_of_placed_pages_come_back_where_no_content_is_kept() {
     let expected: Vec<u8> = [0u64, 305, 2].iter().flat_map(|number| format.image(number << 8, number + 7)).collect();
     assert_eq!(tags.as_slice(), expected);
     let new: Vec<u8> = (0..3).flat_map(|at| format.image(at << 8, 900 + at)).collect();
-    assert_eq!(relocation.place(&Context::default(), &moves, &new).pages, 3);
+    assert_eq!(relocation.place(&Context::default(), &moves, 1, &new).pages, 3);
     for (one, image) in moves.iter().zip(new.chunks(TAG_BYTES)) {
         assert_eq!(page(&chip, one.to).1[..TAG_BYTES], *image, "{}", one.to);
     }
@@ -169,7 +169,7 @@ fn what_could_go_wrong_is_left_to_single_operations() {
     assert_eq!(fetch(&[at(BLOCKS, 0)]), 0, "outside");
     assert_eq!(relocation.fetch(&context, &[at(0, 0)], &mut [0; 65]).pages, 0, "more OOB than there is");
     let mut place = |from: PageAddress, to: PageAddress| {
-        let run = relocation.place(&context, &[Move { from, to }], &[7; 16]);
+        let run = relocation.place(&context, &[Move::whole(from, to)], 1, &[7; 16]);
         assert!(run.failed.is_none());
         run.pages
     };
@@ -180,8 +180,70 @@ fn what_could_go_wrong_is_left_to_single_operations() {
     assert_eq!(place(at(0, 0), at(1, PAGES)), 0, "behind the block");
     assert_eq!(place(at(0, 0), at(1, 0)), 1);
     chip.mark_bad(&context, BlockIndex(4)).unwrap();
-    let run = chip.relocation().unwrap().place(&context, &[Move { from: at(0, 0), to: at(4, 0) }], &[7; 16]);
+    let run = chip.relocation().unwrap().place(&context, &[Move::whole(at(0, 0), at(4, 0))], 1, &[7; 16]);
     assert_eq!(run.pages, 0, "a bad block");
     let mut chip = filled::<ContentStore>(1, true);
     assert_eq!(chip.relocation().unwrap().fetch(&context, &[at(0, 0)], &mut [0; 16]).pages, 0, "bit errors");
+}
+
+/// Four parts of other pages make a page as if each had been read, and all programmed together.
+#[test]
+fn pages_made_of_parts_are_the_same_as_joined_reads() {
+    fn agree<S: Store>(together: impl Fn(&mut Chip<S>, &[Move], &[u8])) {
+        let (mut one, mut other) = (filled::<S>(2, false), filled::<S>(2, false));
+        let at = PageAddress::new;
+        let format = TagFormat::new(2048);
+        // Parts in any order; then a page moved whole in parts, which stays a description where those are kept.
+        let from = [(at(0, 0), 3), (at(3, 1), 0), (at(0, 0), 1), (at(6, 2), 2)];
+        let whole = [0, 1, 2, 3].map(|part| (at(3, 4), part));
+        for (target, sources) in (0..).zip([from, whole]) {
+            let to = at(1, target);
+            let moves = sources.map(|(from, part)| Move { from, part, to });
+            let oob: Vec<u8> = (0..4).flat_map(|tag| format.image(tag << 8, 500 + tag)).collect();
+            together(&mut one, &moves, &oob);
+            let contents = moves.map(|Move { from, part, .. }| {
+                let mut content = Content::new();
+                let data = ReadInto::Content { content: &mut content, length: 512 };
+                other.read(&Context::default(), from, PageRead { column: part * 512, data, oob: &mut [] }).unwrap();
+                content
+            });
+            let parts: Vec<Payload<'_>> = contents.iter().map(Content::payload).collect();
+            let mut buffer = Vec::new();
+            let data = Payload::joined(&parts, &mut buffer);
+            other.program(&Context::default(), to, PageProgram::new(data, &oob)).unwrap();
+            assert!(page(&one, to) == page(&other, to), "page {target}");
+        }
+        assert_eq!(one.inner().write_counters(), other.inner().write_counters());
+    }
+    let place = |moves: &[Move], oob: &[u8], relocation: &mut dyn nandkit_flash::Relocation| {
+        assert_eq!(relocation.place(&Context::default(), moves, 4, oob).pages, 1);
+    };
+    agree::<ContentStore>(|chip, moves, oob| place(moves, oob, chip.relocation().unwrap()));
+    agree::<DescribedStore>(|chip, moves, oob| place(moves, oob, chip.relocation().unwrap()));
+}
+
+/// Where no content is kept, the tags of a page made of parts come back, and a group that is not for one page is none.
+#[test]
+fn tags_of_pages_made_of_parts_come_back() {
+    let mut chip = NandChip::<AddressStore>::new(&spec(false), 1).unwrap();
+    let (at, format) = (PageAddress::new, TagFormat::new(2048));
+    let oob =
+        |first: u64| -> Vec<u8> { (0..4).flat_map(|tag| format.image((first + tag) << 8, first + tag)).collect() };
+    let data = Payload::Described(Described { length: 2048, ..Described::default() });
+    for page in 0..3 {
+        let oob = oob(u64::from(page) * 10);
+        chip.program(&Context::default(), at(0, page), PageProgram::new(data, &oob)).unwrap();
+    }
+    let relocation = chip.relocation().unwrap();
+    assert!(!relocation.keeps_described());
+    let mut found = [0; 2 * 4 * TAG_BYTES];
+    assert_eq!(relocation.fetch(&Context::default(), &[at(0, 2), at(0, 0)], &mut found).pages, 2);
+    assert_eq!(found.as_slice(), [oob(20), oob(0)].concat());
+    let moves = |to: [PageAddress; 4]| to.map(|to| Move { from: at(0, 2), part: 1, to });
+    let torn = moves([at(1, 0), at(1, 0), at(1, 0), at(1, 1)]);
+    assert_eq!(relocation.place(&Context::default(), &torn, 4, &oob(70)).pages, 0);
+    assert_eq!(relocation.place(&Context::default(), &moves([at(1, 0); 4]), 4, &oob(80)).pages, 1);
+    let mut found = [0; 4 * TAG_BYTES];
+    assert_eq!(relocation.fetch(&Context::default(), &[at(1, 0)], &mut found).pages, 1);
+    assert_eq!(found.as_slice(), oob(80));
 }

@@ -369,8 +369,8 @@ mod tests {
             title,
             "block-map | macroscopic | victim fifo | wear threshold 9 | free blocks fifo | capacity 64 MiB | 8 log blocks"
         );
-        let text = "kind = 'page-map'\nvictim = 'd-choices:d=5'\nspare = 0.28\nfrontiers = 'shared'\nstripe = 2";
-        assert_eq!(read(text).unwrap().title(), "page-map | d-choices:d=5 | spare 0.28 | one frontier | stripe 2");
+        let text = "kind = 'page-map'\nvictim = 'd-choices:d=5'\nspare = 0.28\nseparation = 'none'\nstripe = 2";
+        assert_eq!(read(text).unwrap().title(), "page-map | d-choices:d=5 | spare 0.28 | not separated | stripe 2");
         assert!(read("spare_blocks = 40").unwrap().title().contains("40 spare blocks"));
     }
 
@@ -395,14 +395,13 @@ mod tests {
             ("capacity = '64M'\nspare_blocks = 20", "expected one of them"),
             ("kind = 'page-map'\nlog_blocks = 8", "in page-map: unknown field `log_blocks`"),
             ("kind = 'page-map'\nvictim = 'gredy'", "no victim policy `gredy`; there are linux"),
-            ("kind = 'page-map'\nvictim = 'cat'", "expected greedy, fifo, random or d-choices"),
             ("kind = 'page-map'\nvictim = 'd-choices:d=0'", "which takes 1 to 64"),
-            ("kind = 'page-map'\nvictim = 'greedy:open-clean=yes'", "the rule's own"),
+            ("kind = 'page-map'\nseparation = 'sepbits'", "no separation"),
             ("kind = 'page-map'\nspare = 0", "expected a ratio above 0"),
             ("kind = 'page-map'\nspare = nan", "expected a ratio above 0"),
             ("kind = 'page-map'\nspare = 0.2\ncapacity = '64M'", "both spare and capacity"),
             ("kind = 'page-map'\nstripe = 3", "a power of two"),
-            ("kind = 'page-map'\nfrontiers = 'one'", "expected `apart` or `shared`"),
+            ("kind = 'page-map'\nseparation = 'known:above=3'", "it has below"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -27,5 +27,5 @@ pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, WriteBackName};
 pub use ftl_spec::{AllocationName, AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName, VictimName};
 pub use jffs2_spec::{CompressionName, DrawsName, EndianName, Jffs2Spec};
 pub use nandkit_units::toml_depth::nests_too_deep;
-pub use page_map_spec::{FrontiersName, PageMapSpec};
+pub use page_map_spec::PageMapSpec;
 pub use spec::{DEFAULT_DEVICE, StackError, StackSpec};

@@ -182,7 +182,7 @@ fn attach<F: Flash + 'static>(
                 let detail = "page-map does not find again what a chip holds; expected a chip in memory that no power cut meets, or block-map or fast";
                 return Err(StackError::new("stack.ftl", detail));
             };
-            let options = spec.options(seed).map_err(|detail| StackError::new("stack.ftl", detail))?;
+            let options = spec.options(seed, sector_size).map_err(|detail| StackError::new("stack.ftl", detail))?;
             let mut ftl = PageMapFtl::format_at(flash, options, &context).map_err(wrong)?;
             let formatted = ftl.flush(&context).map_err(wrong)?;
             clock.advance_to(formatted.completed);

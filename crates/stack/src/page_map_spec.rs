@@ -1,23 +1,12 @@
 //! Options of the page-mapped translation layer in a stack.
 
-use nandkit_cleaning::victim::index::VictimIndex;
-use nandkit_cleaning::victim::{Leveling, Rule, VictimPolicy};
+use nandkit_cleaning::separation::Separation;
+use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_ftl::PageMapOptions;
-use nandkit_ftl::page_map::{Frontiers, Spare};
+use nandkit_ftl::page_map::Spare;
 use serde::{Deserialize, Serialize};
 
 use crate::AllocationName;
-
-/// Where host writes and copies go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FrontiersName {
-    /// Copies are gathered in superblocks of their own.
-    #[default]
-    Apart,
-    /// Into one superblock, in the order in which they come: what closed forms without separation assume.
-    Shared,
-}
 
 /// Options of the page-mapped translation layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,10 +17,12 @@ pub struct PageMapSpec {
     /// Bytes that the host sees, a number or a text as "64M"; 0: by `spare`.
     #[serde(deserialize_with = "crate::named::size")]
     pub capacity: u64,
-    /// Which superblock is cleaned next: a victim policy by name, with its options: `greedy`, `fifo`, `random`, `d-choices:d=5`.
+    /// Bytes of a logical page, 512 to the page size; 0 stands for the page, or for the largest sector that the file system can use.
+    pub sector_size: u32,
+    /// Which superblock is cleaned next: a victim policy by name, with its options: `greedy`, `fifo`, `random`, `d-choices:d=5`, `cost-benefit`.
     pub victim: String,
-    /// Where host writes and copies go.
-    pub frontiers: FrontiersName,
+    /// What is written to a superblock of its own: a separation by name, with its options: `user-moved` (what cleaning moves), `none`, `sepbit`, `known:below=5000`.
+    pub separation: String,
     /// Which free superblock is used next.
     pub allocation: AllocationName,
     /// Blocks of a superblock, each on another die: a power of two up to the number of dies; 0 stands for all dies, as far as they are a power of two.
@@ -43,8 +34,9 @@ impl Default for PageMapSpec {
         Self {
             spare: 0.07,
             capacity: 0,
+            sector_size: 0,
             victim: "greedy".to_string(),
-            frontiers: FrontiersName::default(),
+            separation: "user-moved".to_string(),
             allocation: AllocationName::default(),
             stripe: 0,
         }
@@ -55,24 +47,17 @@ impl Default for PageMapSpec {
 const SPARE_MAX: f64 = 100.0;
 
 impl PageMapSpec {
-    /// The victim rule. Errors: no policy of that name, or one that needs more than the layer has for it.
-    fn rule(&self) -> Result<Rule, String> {
-        let policy: VictimPolicy = self.victim.parse().map_err(|error| format!("victim: {error}"))?;
-        if VictimIndex::new(&policy.rule, 1).is_none() {
-            return Err(format!(
-                "victim is {}: it looks at all superblocks and their ages, which this layer does not do; expected greedy, fifo, random or d-choices",
-                self.victim
-            ));
-        }
-        if policy.leveling != Leveling::None || policy.open_clean.is_some() {
-            let detail = "of a rule's options this layer takes the rule's own, as in d-choices:d=5";
-            return Err(format!("victim is {}: {detail}", self.victim));
-        }
-        Ok(policy.rule)
+    fn policy(&self) -> Result<VictimPolicy, String> {
+        self.victim.parse().map_err(|error| format!("victim: {error}"))
+    }
+
+    fn scheme(&self) -> Result<Separation, String> {
+        self.separation.parse().map_err(|error| format!("separation: {error}"))
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.rule()?;
+        self.policy()?;
+        self.scheme()?;
         if !(self.spare > 0.0 && self.spare <= SPARE_MAX) {
             return Err(format!("spare is {}; expected a ratio above 0 and up to {SPARE_MAX}, as 0.07", self.spare));
         }
@@ -94,8 +79,10 @@ impl PageMapSpec {
         } else {
             title += &format!(" | spare {}", self.spare);
         }
-        if self.frontiers == FrontiersName::Shared {
-            title += " | one frontier";
+        match self.separation.as_str() {
+            "user-moved" => {}
+            "none" => title += " | not separated",
+            other => title += &format!(" | {other}"),
         }
         if self.allocation == AllocationName::Fifo {
             title += " | free blocks fifo";
@@ -103,18 +90,19 @@ impl PageMapSpec {
         if self.stripe > 0 {
             title += &format!(" | stripe {}", self.stripe);
         }
+        if self.sector_size > 0 {
+            title += &format!(" | sectors of {}", self.sector_size);
+        }
         title
     }
 
-    /// The layer's options in a run with this seed.
-    pub(crate) fn options(&self, seed: u64) -> Result<PageMapOptions, String> {
+    /// The layer's options in a run with this seed, where the file system above can use sectors of so many bytes; 0: of any size.
+    pub(crate) fn options(&self, seed: u64, sector_size: u32) -> Result<PageMapOptions, String> {
         Ok(PageMapOptions {
             spare: if self.capacity > 0 { Spare::Capacity(self.capacity) } else { Spare::Ratio(self.spare) },
-            victim: self.rule()?,
-            frontiers: match self.frontiers {
-                FrontiersName::Apart => Frontiers::Apart,
-                FrontiersName::Shared => Frontiers::Shared,
-            },
+            sector_size: if self.sector_size > 0 { self.sector_size } else { sector_size },
+            victim: self.policy()?,
+            separation: self.scheme()?,
             allocation: crate::on_chip::allocation(self.allocation),
             stripe: self.stripe,
             seed,

@@ -55,7 +55,7 @@ fn every_layer_runs_on_every_store_in_memory() {
 #[test]
 fn the_spare_is_the_ratio_asked_for_and_what_is_reserved_is_told() {
     let spec = read(
-        "fs = 'none'\nftl = { kind = 'page-map', spare = 0.28, victim = 'd-choices:d=5', frontiers = 'shared' }\ndevice = { preset = 'nandsim-32m-16k', store = 'address' }",
+        "fs = 'none'\nftl = { kind = 'page-map', spare = 0.28, victim = 'd-choices:d=5', separation = 'none' }\ndevice = { preset = 'nandsim-32m-16k', store = 'address' }",
     );
     let mut stack = Stack::build(&spec, 7).unwrap();
     let (physical, user) = (level(&stack, "ftl_physical_pages"), level(&stack, "ftl_user_pages"));

@@ -129,6 +129,36 @@ impl<'a> Payload<'a> {
         }
     }
 
+    /// Parts one after the other as one payload: a description where each goes on where the one before ends, bytes in `buffer` otherwise. Cost: the bytes, unless they are described.
+    pub fn joined(parts: &[Payload<'_>], buffer: &'a mut Vec<u8>) -> Payload<'a> {
+        if let Some(described) = Self::joined_description(parts) {
+            return Payload::Described(described);
+        }
+        buffer.clear();
+        buffer.resize(parts.iter().map(Payload::len).sum(), 0);
+        let mut rest = buffer.as_mut_slice();
+        for part in parts {
+            let (into, behind) = rest.split_at_mut(part.len().min(rest.len()));
+            part.copy_to(into);
+            rest = behind;
+        }
+        Payload::Bytes(buffer)
+    }
+
+    fn joined_description(parts: &[Payload<'_>]) -> Option<Described> {
+        let mut parts = parts.iter();
+        let &Payload::Described(mut all) = parts.next()? else { return None };
+        for part in parts {
+            let Payload::Described(next) = part else { return None };
+            let zeroes = all.description.generator == Generator::Zero && next.description.generator == Generator::Zero;
+            if !zeroes && all.description.advanced(all.length)? != next.description {
+                return None;
+            }
+            all.length = all.length.checked_add(next.length)?;
+        }
+        Some(all)
+    }
+
     /// Writes the bytes into `into`, which must have the payload's length; a shorter one gets the beginning.
     pub fn copy_to(&self, into: &mut [u8]) {
         let length = self.len().min(into.len());
@@ -322,6 +352,32 @@ mod tests {
         let mut first = [0; 8];
         record(0, 0, 0).generate(&mut first);
         assert_eq!(u64::from_le_bytes(first), xorshift::step(seed));
+    }
+
+    #[test]
+    fn joined_parts_are_a_description_only_where_they_go_on() {
+        let described = |description, length| Payload::Described(Described { description, length });
+        let joined = |parts: &[Payload<'_>]| {
+            let (mut buffer, mut expected, mut found) = (Vec::new(), Vec::new(), Vec::new());
+            for part in parts {
+                let mut bytes = vec![0; part.len()];
+                part.copy_to(&mut bytes);
+                expected.extend(bytes);
+            }
+            let all = Payload::joined(parts, &mut buffer);
+            found.resize(all.len(), 0xEE);
+            all.copy_to(&mut found);
+            assert_eq!(found, expected);
+            matches!(all, Payload::Described(_))
+        };
+        let zero = Description::default();
+        assert!(joined(&[described(record(1, 2, 0), 16), described(record(1, 2, 16), 8)]));
+        assert!(joined(&[described(zero, 16), described(zero, 24)]));
+        assert!(!joined(&[described(record(1, 2, 0), 16), described(record(1, 2, 8), 8)]));
+        assert!(!joined(&[described(record(1, 2, 0), 16), described(record(1, 3, 16), 8)]));
+        assert!(!joined(&[described(zero, 16), described(record(1, 2, 16), 8)]));
+        assert!(!joined(&[described(zero, 8), Payload::Bytes(&[7; 8])]));
+        assert!(!joined(&[]));
     }
 
     #[test]

@@ -69,6 +69,12 @@ static SCHEMES: &[SchemeInfo] = &[
         scheme: Separation::UserMoved,
     },
     SchemeInfo {
+        name: "known",
+        about: "what is hot is told beforehand: pages below a number apart from all others",
+        options: &[option("below", "a number: the first page that is not hot")],
+        scheme: Separation::Known { below: 0 },
+    },
+    SchemeInfo {
         name: "dac",
         about: "P2's dynamic data clustering: up when updated or cleaned young, down when cleaned old",
         options: &[
@@ -166,6 +172,7 @@ impl Separation {
         match self {
             Self::None => "none",
             Self::UserMoved => "user-moved",
+            Self::Known { .. } => "known",
             Self::Dac { .. } => "dac",
             Self::Interval { .. } => "interval",
             Self::Frequency(_) => "frequency",
@@ -178,6 +185,7 @@ impl Separation {
         match (self, option) {
             (Self::Dac { regions, .. } | Self::Interval { regions, .. }, "regions") => *regions = count(value)?,
             (Self::Frequency(FrequencyParameters { regions, .. }), "regions") => *regions = count(value)?,
+            (Self::Known { below }, "below") => *below = value.parse().ok()?,
             (Self::Chain { groups }, "groups") => *groups = count(value)?,
             (Self::Dac { base, .. } | Self::Interval { base, .. }, "base") => {
                 *base = match value {
@@ -232,6 +240,7 @@ impl Separation {
                 ("halve-every", halve_every.to_string()),
             ],
             Self::Chain { groups } => vec![("groups", groups.to_string())],
+            Self::Known { below } => vec![("below", below.to_string())],
         }
     }
 }

@@ -35,6 +35,8 @@ enum Order {
         candidates: Vec<u32>,
         places: Vec<u32>,
     },
+    /// None: whoever owns the index chooses by other means.
+    Unordered,
 }
 
 /// The candidates with the fewest valid units. An entry that is no longer true stays until it is met.
@@ -57,19 +59,28 @@ const MARGIN: u16 = 1;
 impl VictimIndex {
     /// An index of blocks without valid units, none of them a candidate; `None` for a rule that no index stands for. A block holds at most [`UNITS_MAX`] units.
     pub fn new(rule: &Rule, blocks: usize) -> Option<Self> {
+        let order = Self::order(rule, blocks)?;
+        Some(Self { valid: vec![0; blocks], entered: vec![0; blocks], turn: 0, order })
+    }
+
+    /// An index that counts and knows the candidates, and never chooses: for rules that look at all candidates.
+    pub fn unordered(blocks: usize) -> Self {
+        Self { valid: vec![0; blocks], entered: vec![0; blocks], turn: 0, order: Order::Unordered }
+    }
+
+    fn order(rule: &Rule, blocks: usize) -> Option<Order> {
         let drawn = |d: u32| Order::Drawn {
             d: (d.max(1) as usize).min(DRAWN_MAX),
             candidates: Vec::with_capacity(blocks),
             places: vec![0; blocks],
         };
-        let order = match *rule {
-            Rule::Greedy => Order::Greedy(LowCounts { heap: BinaryHeap::new(), level: 0, most: ENTRIES_MIN }),
-            Rule::Fifo => Order::Fifo(VecDeque::with_capacity(blocks)),
-            Rule::Random => drawn(1),
-            Rule::DChoices { d } => drawn(d),
-            _ => return None,
-        };
-        Some(Self { valid: vec![0; blocks], entered: vec![0; blocks], turn: 0, order })
+        match *rule {
+            Rule::Greedy => Some(Order::Greedy(LowCounts { heap: BinaryHeap::new(), level: 0, most: ENTRIES_MIN })),
+            Rule::Fifo => Some(Order::Fifo(VecDeque::with_capacity(blocks))),
+            Rule::Random => Some(drawn(1)),
+            Rule::DChoices { d } => Some(drawn(d)),
+            _ => None,
+        }
     }
 
     /// Valid units of a block; 0 outside.
@@ -133,6 +144,7 @@ impl VictimIndex {
         match &mut self.order {
             Order::Greedy(_) => self.note_low(block),
             Order::Fifo(queue) => queue.push_back((self.turn, block)),
+            Order::Unordered => {}
             Order::Drawn { candidates, places, .. } => {
                 if let Some(place) = places.get_mut(block as usize) {
                     *place = candidates.len() as u32;
@@ -188,6 +200,7 @@ impl VictimIndex {
                 };
                 drawn(candidates, *d, draw).into_iter().flatten().min_by_key(key)
             }
+            Order::Unordered => None,
         }
     }
 }
@@ -344,6 +357,10 @@ mod tests {
     #[test]
     fn other_rules_have_no_index_and_blocks_outside_are_nothing() {
         assert!(VictimIndex::new(&Rule::F2fs, 4).is_none());
+        let mut counting = VictimIndex::unordered(4);
+        counting.enter(1);
+        counting.add(1);
+        assert_eq!((counting.valid(1), counting.is_candidate(1), counting.choose(&mut |_| 0)), (1, true, None));
         let mut index = VictimIndex::new(&Rule::Greedy, 2).unwrap();
         assert_eq!(index.choose(&mut |_| 0), None);
         index.enter(9);

@@ -131,6 +131,10 @@ impl<F: Flash> Flash for StatsFlash<F> {
 
 /// Counts reads and programs, page by page, as if each had been called.
 impl<F: Flash> Relocation for StatsFlash<F> {
+    fn keeps_described(&mut self) -> bool {
+        self.inner.relocation().is_none_or(Relocation::keeps_described)
+    }
+
     fn fetch(&mut self, context: &Context, from: &[PageAddress], oob: &mut [u8]) -> PageRun {
         let Some(relocation) = self.inner.relocation() else { return PageRun::begin(context) };
         let run = relocation.fetch(context, from, oob);
@@ -142,10 +146,11 @@ impl<F: Flash> Relocation for StatsFlash<F> {
         run
     }
 
-    fn place(&mut self, context: &Context, moves: &[Move], oob: &[u8]) -> PageRun {
+    fn place(&mut self, context: &Context, moves: &[Move], parts: u32, oob: &[u8]) -> PageRun {
         let Some(relocation) = self.inner.relocation() else { return PageRun::begin(context) };
-        let run = relocation.place(context, moves, oob);
-        let (pages, oob_bytes) = (run.pages as u64, (oob.len() / moves.len().max(1)) as u64);
+        let run = relocation.place(context, moves, parts, oob);
+        let targets = moves.len().checked_div(parts as usize).unwrap_or(0);
+        let (pages, oob_bytes) = (run.pages as u64, (oob.len() / targets.max(1)) as u64);
         let bytes = pages * u64::from(self.page_size);
         self.counters.count_programs(context, pages, bytes, pages * oob_bytes, run.done.busy.0);
         if let Some(error) = &run.failed {

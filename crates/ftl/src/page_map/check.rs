@@ -20,22 +20,22 @@ impl<F: Flash> PageMapFtl<F> {
                 return Err(format!("page {page} lies in slot {slot}, outside the device"));
             };
             *count += 1;
-            let mut oob = [0; TAG_BYTES];
-            let at = self.superblocks.address(slot);
+            let mut oob = vec![0; TAG_BYTES << self.superblocks.slot_shift()];
+            let (at, part) = self.superblocks.address(slot);
             match self.flash.read(&Context::default(), at, PageRead::oob(&mut oob)) {
                 Ok(_) => {}
                 // What the part has lost, the layer finds out when somebody asks for it.
                 Err(error) if error.kind == ErrorKind::Uncorrectable => continue,
                 Err(error) => return Err(error.to_string()),
             }
-            match self.tag.decode(&oob) {
-                TagRead::Valid { payload, .. } if payload >> 8 == page as u64 => {}
+            match oob.as_chunks::<TAG_BYTES>().0.get(part as usize).map(|image| self.tag.decode(image)) {
+                Some(TagRead::Valid { payload, .. }) if payload >> 8 == page as u64 => {}
                 other => return Err(format!("page {page} lies in slot {slot}, whose tag is {other:?}")),
             }
         }
         for (superblock, &count) in (0..).zip(&counts) {
             let (mut bits, first) = (0, self.superblocks.slot(superblock, 0));
-            self.valid.for_each(first, self.superblocks.pages(), |_| bits += 1);
+            self.valid.for_each(first, self.superblocks.slots(), |_| bits += 1);
             // Every valid bit is a page of the map, since each of those has a bit and the sums are the same.
             if bits != count || self.index.valid(superblock) != count {
                 let counted = self.index.valid(superblock);
@@ -44,7 +44,7 @@ impl<F: Flash> PageMapFtl<F> {
                 ));
             }
         }
-        let open = [self.host, self.copies].iter().filter(|frontier| !Self::is_closed(frontier)).count();
+        let open = self.streams.frontiers.iter().filter(|frontier| !Self::is_closed(frontier)).count();
         let candidates =
             (0..self.superblocks.count()).filter(|superblock| self.index.is_candidate(*superblock)).count();
         let gone = self.failing.gone as usize;

@@ -3,13 +3,13 @@
 use nandkit_flash::Flash;
 use nandkit_units::{StatisticValue, Statistics};
 
-use super::{FREE_MIN, Frontiers, PageMapFtl};
+use super::PageMapFtl;
 
 impl<F> PageMapFtl<F> {
-    /// Pages that the host never sees filled, whatever it writes: those of the superblocks that are open, and of the ones that stay free for cleaning.
+    /// Logical pages that the host never sees filled, whatever it writes: those of the superblocks that are open, one for each region, and of the ones that stay free for cleaning.
     pub fn reserved_pages(&self) -> u64 {
-        let open = if self.options.frontiers == Frontiers::Apart { 2 } else { 1 };
-        (open + FREE_MIN as u64) * u64::from(self.superblocks.pages())
+        let superblocks = u64::from(self.options.separation.regions()) + self.free_min as u64;
+        superblocks * u64::from(self.superblocks.slots())
     }
 }
 
@@ -19,6 +19,7 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
         for (name, value) in [
             ("ftl_host_page_writes", counters.host_page_writes),
             ("ftl_pages_copied", counters.copied_pages),
+            ("ftl_pages_filled", counters.filled_pages),
             ("ftl_cleanings", counters.cleanings),
             ("ftl_erases", counters.erases),
             ("ftl_trimmed_pages", counters.trimmed_pages),
@@ -30,7 +31,7 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
             sink(name, StatisticValue::Count(value));
         }
         let (physical, user) = self.physical_and_user_pages();
-        let superblock = self.superblocks.pages();
+        let superblock = self.superblocks.slots();
         for (name, value) in [
             ("ftl_physical_pages", physical as f64),
             ("ftl_user_pages", user as f64),

@@ -46,8 +46,9 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
                 part.deliver_fill(0);
                 continue;
             }
-            let read = PageRead { column: 0, data: part, oob: &mut [] };
-            let page_done = self.flash.read(context, self.superblocks.address(slot), read);
+            let (address, part_of_page) = self.superblocks.address(slot);
+            let read = PageRead { column: part_of_page * self.block.sector_size, data: part, oob: &mut [] };
+            let page_done = self.flash.read(context, address, read);
             done = done.and(page_done.map_err(|error| Failure::from(error).at(Operation::Read, Lba(page)))?);
         }
         Ok(done)
@@ -57,17 +58,12 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
         self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
-        let size = self.block.sector_size as usize;
-        if data.len() == size {
-            return self.write_page(context, at.0 as u32, data).map_err(|failure| failure.at(Operation::Write, at));
+        if data.len() == self.block.sector_size as usize {
+            let region = self.streams.of_write(at.0 as u32, context.issued);
+            let written = self.write_page(context, region, &[(at.0 as u32, data)]);
+            return written.map_err(|failure| failure.at(Operation::Write, at));
         }
-        let mut done = Done::immediately(context);
-        for (start, page) in (0..data.len()).step_by(size).zip(at.0..) {
-            let Some(part) = data.part(start, size) else { break };
-            let written = self.write_page(context, page as u32, part);
-            done = done.and(written.map_err(|failure| failure.at(Operation::Write, Lba(page)))?);
-        }
-        Ok(done)
+        self.write_pages(context, at.0 as u32, data).map_err(|failure| failure.at(Operation::Write, at))
     }
 
     /// What was written is durable when it has completed: a flush waits for the last of it.

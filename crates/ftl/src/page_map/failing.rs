@@ -58,7 +58,7 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Gives up an open superblock in which a program failed. What it holds is moved before anything else is cleaned.
     pub(super) fn abandon(&mut self, superblock: u32, at: PageAddress) {
-        self.index.enter(superblock);
+        self.close(superblock);
         self.failing.waiting.push((superblock, at.block));
     }
 

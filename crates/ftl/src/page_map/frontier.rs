@@ -7,7 +7,7 @@ use nandkit_units::{Cause, Context, Nanos, PageAddress};
 use super::PageMapFtl;
 use crate::failure::{Failure, Outcome};
 
-/// An open superblock.
+/// An open superblock, or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frontier {
     pub superblock: u32,
@@ -63,7 +63,7 @@ impl<F: Flash> PageMapFtl<F> {
     /// Opens the next free superblock. It is erased now and not when it became free: an erase that fails, or is cut, costs nothing that anyone needs, and its dies
     /// were free for others until then. Not before its last valid page was moved away for good.
     #[inline(never)]
-    pub(super) fn open(&mut self, context: &Context) -> Outcome<Frontier> {
+    pub(super) fn open(&mut self, context: &Context, region: u8) -> Outcome<Frontier> {
         loop {
             let superblock = self.free.pop().ok_or(Failure::Full)?;
             let at = superblock as usize;
@@ -77,6 +77,8 @@ impl<F: Flash> PageMapFtl<F> {
             if let Some(used) = self.used.get_mut(at) {
                 *used = true;
             }
+            self.streams.note_opened(superblock, region, context.issued);
+            self.ages.note_opened(superblock, context.issued);
             return Ok(Frontier { superblock, next: 0 });
         }
     }
@@ -95,10 +97,29 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn advance(&mut self, mut frontier: Frontier, pages: u32) -> Frontier {
         frontier.next += pages;
         if frontier.next >= self.superblocks.pages() {
-            self.index.enter(frontier.superblock);
+            self.close(frontier.superblock);
             frontier = Frontier::CLOSED;
         }
         frontier
+    }
+
+    /// A superblock takes no more pages: it may be cleaned.
+    pub(super) fn close(&mut self, superblock: u32) {
+        self.index.enter(superblock);
+        self.ages.note_written(superblock, self.last_change);
+    }
+
+    /// The open superblock of a region.
+    #[inline(always)]
+    pub(super) fn frontier(&self, region: u8) -> Frontier {
+        self.streams.frontiers.get(usize::from(region)).copied().unwrap_or(Frontier::CLOSED)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_frontier(&mut self, region: u8, frontier: Frontier) {
+        if let Some(into) = self.streams.frontiers.get_mut(usize::from(region)) {
+            *into = frontier;
+        }
     }
 
     /// Whether a frontier has no room.

@@ -12,10 +12,15 @@ mod device;
 mod expected;
 mod failing;
 mod frontier;
+mod gather;
 mod options;
+mod spread;
 mod statistics;
+mod streams;
 mod superblocks;
+mod user;
 mod valid;
+mod victims;
 mod write;
 
 use nandkit_block::BlockGeometry;
@@ -27,21 +32,19 @@ use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Nanos};
 
 use crate::failure::{Failure, Outcome};
-use clean::CleaningRun;
 use expected::Expected;
 use failing::Failing;
-use frontier::Frontier;
+use gather::CleaningRun;
+use streams::Streams;
 use superblocks::Superblocks;
 use valid::ValidSlots;
+use victims::Ages;
 
-pub use options::{Frontiers, PageMapOptions, Spare};
+pub use options::{PageMapOptions, Spare};
 pub use statistics::PageMapCounters;
 
 /// A logical page that lies nowhere.
 const NOWHERE: u32 = u32::MAX;
-/// Superblocks that stay free: one into which copies can go while the next one is cleaned, and one in case that its erase fails.
-const FREE_MIN: usize = 2;
-
 /// What a page is for: the low eight bits of its tag.
 mod role {
     /// The host wrote it.
@@ -60,16 +63,22 @@ pub struct PageMapFtl<F> {
     /// Where each logical page lies: a slot, or [`NOWHERE`].
     map: Vec<u32>,
     valid: ValidSlots,
-    /// Counts the valid pages of each superblock; closed ones are candidates.
+    /// Counts the valid slots of each superblock; closed ones are candidates.
     index: VictimIndex,
+    ages: Ages,
+    /// The most valid slots that a superblock may have so that cleaning it wins a page.
+    most_valid: u32,
+    /// Superblocks that stay free: one for each region into which the copies of one victim may go, and one in case that an erase fails.
+    free_min: usize,
     free: FreePool,
     /// By superblock: whether anything was programmed since its erase, how often it was erased, and when it was empty of valid pages for good.
     used: Vec<bool>,
     erases: Vec<u32>,
     emptied: Vec<Nanos>,
-    host: Frontier,
-    copies: Frontier,
+    streams: Streams,
     sequence: u64,
+    /// Whether the flash can read described data back.
+    keeps_described: bool,
     /// The end of the last change of the flash.
     last_change: Nanos,
     random: Random,
@@ -98,48 +107,53 @@ impl<F: Flash> PageMapFtl<F> {
             .map_err(|failure| failure.at(nandkit_block::Operation::Open, Lba(0)))
     }
 
-    fn new(flash: F, options: PageMapOptions) -> Outcome<Self> {
+    fn new(mut flash: F, options: PageMapOptions) -> Outcome<Self> {
+        let keeps_described = flash.relocation().is_none_or(nandkit_flash::Relocation::keeps_described);
         let geometry = *flash.geometry();
-        if (geometry.oob_size as usize) < TAG_BYTES {
-            return unfit(format!("pages with {} bytes of OOB; expected at least {TAG_BYTES}", geometry.oob_size));
-        }
-        let stripe = stripe_of(options.stripe, geometry.dies)?;
-        let superblocks = Superblocks::new(&flash, stripe);
-        let (count, pages) = (superblocks.count(), superblocks.pages());
-        if !(2..=UNITS_MAX).contains(&pages) {
+        let block = user::block_geometry(&options, &geometry)?;
+        let slot_shift = (geometry.page_size / block.sector_size).trailing_zeros();
+        if (geometry.oob_size as usize) < TAG_BYTES << slot_shift {
             return unfit(format!(
-                "superblocks of {stripe} blocks with {pages} pages together; expected 2 to {UNITS_MAX}: another stripe"
+                "pages with {} bytes of OOB; expected at least {}, {TAG_BYTES} for each logical page of {} bytes",
+                geometry.oob_size,
+                TAG_BYTES << slot_shift,
+                block.sector_size
             ));
         }
-        let slots = u64::from(count) * u64::from(pages);
-        if slots >= u64::from(NOWHERE) {
-            return unfit(format!("{slots} pages of flash; expected fewer than 2^32 - 1, which the map can name"));
+        let stripe = user::stripe_of(options.stripe, &geometry, slot_shift)?;
+        let superblocks = Superblocks::new(&flash, stripe, slot_shift);
+        let (count, slots) = (superblocks.count(), superblocks.slots());
+        if !(2..=UNITS_MAX).contains(&slots) {
+            return unfit(format!(
+                "superblocks of {stripe} blocks with {slots} logical pages together; expected 2 to {UNITS_MAX}: another stripe"
+            ));
         }
-        let user = user_pages(&options, &geometry, (count, pages))?;
-        let Some(index) = VictimIndex::new(&options.victim, count as usize) else {
-            let expected = "expected greedy, fifo, random or d-choices: the others are not built for this layer yet";
-            return unfit(format!("victims by {:?}; {expected}", options.victim));
-        };
-        let block = BlockGeometry {
-            sector_size: geometry.page_size,
-            sectors: user,
-            preferred_size: geometry.page_size,
-            recycling_size: geometry.block_size() * u64::from(stripe),
-        };
+        let all = u64::from(count) * u64::from(slots);
+        if all >= u64::from(NOWHERE) {
+            return unfit(format!(
+                "{all} logical pages of flash; expected fewer than 2^32 - 1, which the map can name"
+            ));
+        }
+        let room = user::room(&options, &superblocks, &block)?;
+        let (index, ages) = victims::index_of(&options.victim, count as usize);
+        let recycling_size = geometry.block_size() * u64::from(stripe);
         let mut free = FreePool::new(options.allocation, count as usize);
         (0..count).for_each(|superblock| free.push(superblock, 0));
         Ok(Self {
             tag: TagFormat::new(geometry.page_size),
-            map: vec![NOWHERE; user as usize],
-            valid: ValidSlots::new(slots),
+            map: vec![NOWHERE; room.user as usize],
+            valid: ValidSlots::new(all),
             index,
+            ages,
+            most_valid: room.most_valid,
+            free_min: room.free_min,
             free,
             used: vec![true; count as usize],
             erases: vec![0; count as usize],
             emptied: vec![Nanos::ZERO; count as usize],
-            host: Frontier::CLOSED,
-            copies: Frontier::CLOSED,
+            streams: Streams::new(options.separation, room.user as usize, count as usize),
             sequence: 0,
+            keeps_described,
             last_change: Nanos::ZERO,
             random: Random::new(options.seed, "page-map victims"),
             fruitless: 0,
@@ -148,9 +162,9 @@ impl<F: Flash> PageMapFtl<F> {
             failing: Failing::default(),
             counters: PageMapCounters::default(),
             halted: None,
+            block: BlockGeometry { sectors: room.user, recycling_size, ..block },
             flash,
             options,
-            block,
             superblocks,
         })
     }
@@ -175,50 +189,15 @@ impl<F: Flash> PageMapFtl<F> {
         &self.counters
     }
 
-    /// Pages of all superblocks, and those of the host: the over-provisioning is their difference over the latter.
+    /// Logical pages that all superblocks could hold, and those of the host: the over-provisioning is their difference over the latter.
     pub fn physical_and_user_pages(&self) -> (u64, u64) {
-        (u64::from(self.superblocks.count()) * u64::from(self.superblocks.pages()), self.map.len() as u64)
+        (u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots()), self.map.len() as u64)
     }
 }
 
 #[cold]
 fn unfit<T>(detail: String) -> Outcome<T> {
     Err(Failure::unfit(detail))
-}
-
-/// The blocks of a superblock.
-fn stripe_of(asked: u32, dies: u32) -> Outcome<u32> {
-    match asked {
-        0 => Ok(1 << dies.max(1).ilog2()),
-        stripe if stripe.is_power_of_two() && stripe <= dies => Ok(stripe),
-        stripe => unfit(format!("stripe {stripe}: expected a power of two up to the {dies} dies of the chip")),
-    }
-}
-
-/// The pages that the host sees, checked against what cleaning needs.
-fn user_pages(
-    options: &PageMapOptions,
-    geometry: &nandkit_units::FlashGeometry,
-    (count, pages): (u32, u32),
-) -> Outcome<u64> {
-    let physical = u64::from(count) * u64::from(pages);
-    let user = match options.spare {
-        Spare::Capacity(bytes) => bytes / u64::from(geometry.page_size),
-        Spare::Ratio(ratio) if ratio.is_finite() && ratio > 0.0 => (physical as f64 / (1.0 + ratio)) as u64,
-        Spare::Ratio(ratio) => return unfit(format!("spare {ratio}: expected a ratio above 0, such as 0.07 or 0.28")),
-    };
-    // Open ones, one into which the next victim's pages go, and a page more, so that a victim with something to win always exists.
-    let open = if options.frontiers == Frontiers::Apart { 2 } else { 1 };
-    let reserved = (open + FREE_MIN as u64) * u64::from(pages) + 1;
-    let most = physical.saturating_sub(reserved);
-    if user == 0 || user > most {
-        let ratio = reserved as f64 / most.max(1) as f64;
-        return unfit(format!(
-            "{user} pages for the host of {physical} in {count} superblocks of {pages}; expected 1 to {most}, a spare of {ratio:.4} or more: {open} superblocks are open, \
-             and {FREE_MIN} stay free for cleaning"
-        ));
-    }
-    Ok(user)
 }
 
 impl<F> std::fmt::Debug for PageMapFtl<F> {

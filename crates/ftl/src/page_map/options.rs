@@ -1,7 +1,8 @@
 //! What a page-mapped device is like.
 
 use nandkit_cleaning::allocation::AllocationRule;
-use nandkit_cleaning::victim::Rule;
+use nandkit_cleaning::separation::Separation;
+use nandkit_cleaning::victim::VictimPolicy;
 
 /// How much flash there is beside what the host sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,28 +13,21 @@ pub enum Spare {
     Capacity(u64),
 }
 
-/// Where host writes and copies go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Frontiers {
-    /// Copies are gathered in superblocks of their own: data that have survived a cleaning are colder than what the host writes. The default.
-    #[default]
-    Apart,
-    /// Into one superblock, in the order in which they come: what closed forms without separation assume.
-    Shared,
-}
-
 /// How a [`PageMapFtl`](super::PageMapFtl) is set up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PageMapOptions {
     /// The over-provisioning. The default is 7 %: drives that sell a binary gigabyte as a decimal one.
     pub spare: Spare,
+    /// Bytes of a logical page: a power of two from 512 to the chip's page; 0 stands for the chip's page.
+    pub sector_size: u32,
     /// Which superblock is cleaned next.
-    pub victim: Rule,
-    /// Where host writes and copies go.
-    pub frontiers: Frontiers,
+    pub victim: VictimPolicy,
+    /// What is written to a superblock of its own. [`Separation::UserMoved`], the default: what cleaning moved, as it is colder than what the host writes. [`Separation::None`] is what closed
+    /// forms without separation assume.
+    pub separation: Separation,
     /// Which free superblock is used next.
     pub allocation: AllocationRule,
-    /// Blocks of a superblock, each on another die: a power of two up to the number of dies. 0: all dies, as far as they are a power of two.
+    /// Blocks of a superblock, each on another die: a power of two up to the number of dies. 0: all dies, as far as they are a power of two and the index of victims can count the pages.
     pub stripe: u32,
     /// Decides what the victim rule draws.
     pub seed: u64,
@@ -43,8 +37,9 @@ impl Default for PageMapOptions {
     fn default() -> Self {
         Self {
             spare: Spare::Ratio(0.07),
-            victim: Rule::Greedy,
-            frontiers: Frontiers::Apart,
+            sector_size: 0,
+            victim: VictimPolicy::default(),
+            separation: Separation::UserMoved,
             allocation: AllocationRule::LeastErased,
             stripe: 0,
             seed: 0,

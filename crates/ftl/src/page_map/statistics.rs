@@ -3,10 +3,12 @@
 /// Counts since the device was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageMapCounters {
-    /// Pages that the host wrote.
+    /// Logical pages that the host wrote, and the flash took.
     pub host_page_writes: u64,
-    /// Pages that cleaning moved.
+    /// Logical pages that cleaning moved.
     pub copied_pages: u64,
+    /// Slots that were programmed with nothing, because a page of the chip had to be written before it was full.
+    pub filled_pages: u64,
     /// Superblocks that were cleaned.
     pub cleanings: u64,
     /// Blocks that were erased.
@@ -24,10 +26,10 @@ pub struct PageMapCounters {
 }
 
 impl PageMapCounters {
-    /// Pages programmed for each page that the host wrote; `None` before the first.
+    /// Slots programmed for each logical page that the host wrote; `None` before the first.
     pub fn waf(&self) -> Option<f64> {
-        (self.host_page_writes > 0)
-            .then(|| (self.host_page_writes + self.copied_pages) as f64 / self.host_page_writes as f64)
+        let programmed = self.host_page_writes + self.copied_pages + self.filled_pages;
+        (self.host_page_writes > 0).then(|| programmed as f64 / self.host_page_writes as f64)
     }
 
     /// What was counted since an earlier look.
@@ -35,6 +37,7 @@ impl PageMapCounters {
         Self {
             host_page_writes: self.host_page_writes - earlier.host_page_writes,
             copied_pages: self.copied_pages - earlier.copied_pages,
+            filled_pages: self.filled_pages - earlier.filled_pages,
             cleanings: self.cleanings - earlier.cleanings,
             erases: self.erases - earlier.erases,
             trimmed_pages: self.trimmed_pages - earlier.trimmed_pages,

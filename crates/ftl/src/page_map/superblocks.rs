@@ -3,7 +3,7 @@
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, FlashGeometry, PageAddress};
 
-/// Where the pages of all superblocks lie. A *slot* is a page of the device by number: superblock by superblock, in each in the order of writing.
+/// Where the pages of all superblocks lie. A *slot* holds one logical page, and a page of the chip one slot or several; slots are numbered superblock by superblock, in each in the order of writing.
 #[derive(Clone, Debug)]
 pub(crate) struct Superblocks {
     /// The blocks, `stripe` for each superblock.
@@ -13,13 +13,18 @@ pub(crate) struct Superblocks {
     shift: u32,
     /// Pages of a superblock.
     pages: u32,
-    /// 2^64 / `pages`, rounded up: a product with it is a division by `pages` for every slot of 32 bits.
+    /// The logarithm of the slots of a page.
+    slot_shift: u32,
+    /// Slots of a superblock.
+    slots: u32,
+    /// 2^64 / `slots`, rounded up: a product with it is a division by `slots` for every slot of 32 bits.
     reciprocal: u64,
 }
 
 impl Superblocks {
-    /// Pairs the good blocks of `stripe` dies at a time, so that all superblocks are of one length. `stripe` is a power of two, at most the number of dies.
-    pub fn new<F: Flash>(flash: &F, stripe: u32) -> Self {
+    /// Pairs the good blocks of `stripe` dies at a time, so that all superblocks are of one length. `stripe` is a power of two, at most the number of dies, and `slot_shift` the logarithm of
+    /// the slots of a page.
+    pub fn new<F: Flash>(flash: &F, stripe: u32, slot_shift: u32) -> Self {
         let geometry = *flash.geometry();
         let mut members = Vec::new();
         let dies: Vec<u32> = (0..geometry.dies).collect();
@@ -29,8 +34,9 @@ impl Superblocks {
             members.extend((0..rows).flat_map(|row| good.iter().filter_map(move |blocks| blocks.get(row).copied())));
         }
         let pages = stripe * geometry.pages_per_block;
-        let reciprocal = (u64::MAX / u64::from(pages.max(1))).saturating_add(1);
-        Self { members, stripe, shift: stripe.trailing_zeros(), pages, reciprocal }
+        let slots = pages << slot_shift;
+        let reciprocal = (u64::MAX / u64::from(slots.max(1))).saturating_add(1);
+        Self { members, stripe, shift: stripe.trailing_zeros(), pages, slot_shift, slots, reciprocal }
     }
 
     /// How many there are.
@@ -42,6 +48,23 @@ impl Superblocks {
     #[inline]
     pub const fn pages(&self) -> u32 {
         self.pages
+    }
+
+    /// Slots of each.
+    #[inline]
+    pub const fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Slots of a page, and the logarithm of that.
+    #[inline(always)]
+    pub const fn slots_per_page(&self) -> u32 {
+        1 << self.slot_shift
+    }
+
+    #[inline(always)]
+    pub const fn slot_shift(&self) -> u32 {
+        self.slot_shift
     }
 
     /// The blocks of one.
@@ -65,10 +88,10 @@ impl Superblocks {
         block.page(page >> self.shift)
     }
 
-    /// The number of a page.
+    /// The first slot of a page.
     #[inline(always)]
     pub const fn slot(&self, superblock: u32, page: u32) -> u32 {
-        superblock * self.pages + page
+        superblock * self.slots + (page << self.slot_shift)
     }
 
     /// The superblock of a slot.
@@ -78,11 +101,12 @@ impl Superblocks {
         ((slot as u128 * self.reciprocal as u128) >> 64) as u32
     }
 
-    /// Where a slot lies.
+    /// The page in which a slot lies, and its place there.
     #[inline]
-    pub fn address(&self, slot: u32) -> PageAddress {
+    pub fn address(&self, slot: u32) -> (PageAddress, u32) {
         let superblock = self.superblock(slot);
-        self.at(superblock, slot - superblock * self.pages)
+        let inside = slot - superblock * self.slots;
+        (self.at(superblock, inside >> self.slot_shift), inside & (self.slots_per_page() - 1))
     }
 }
 
@@ -100,7 +124,15 @@ mod tests {
     fn reciprocals_divide_exactly() {
         for pages in [1u32, 2, 3, 7, 64, 100, 768, 1025, 49_153, 65_535] {
             let reciprocal = (u64::MAX / u64::from(pages)).saturating_add(1);
-            let superblocks = Superblocks { members: Vec::new(), stripe: 1, shift: 0, pages, reciprocal };
+            let superblocks = Superblocks {
+                members: Vec::new(),
+                stripe: 1,
+                shift: 0,
+                pages,
+                slot_shift: 0,
+                slots: pages,
+                reciprocal,
+            };
             let multiples = (1..=3).chain([u32::MAX / pages - 1]).map(|n| n * pages);
             for slot in multiples.flat_map(|slot| [slot - 1, slot, slot + 1]).chain([0, u32::MAX - 1, u32::MAX]) {
                 // A reciprocal of 2^64 does not fit: one page a superblock is the one case that is off, and is refused.

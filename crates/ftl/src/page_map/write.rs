@@ -1,42 +1,131 @@
-//! Host writes and trims of whole pages.
+//! Host writes and trims of logical pages.
 
+use nandkit_codec::page_tag::TAG_BYTES;
 use nandkit_flash::{Flash, FlashError, PageProgram};
-use nandkit_units::{Context, Done, Payload};
+use nandkit_units::{Context, Described, Done, PageAddress, Payload};
 
 use super::frontier::Frontier;
-use super::{FREE_MIN, Frontiers, NOWHERE, PageMapFtl, role};
+use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::{Failure, Outcome};
 
+/// Logical pages with their data, as many as one page of the chip holds at most.
+pub(crate) type Parts<'a> = [(u32, Payload<'a>)];
+
+/// A failure of the flash that left all as it was.
+type Failed = Box<FlashError>;
+
 impl<F: Flash> PageMapFtl<F> {
-    /// Writes a logical page that exists.
+    /// Writes whole logical pages that exist, each page of the chip as full as their regions allow.
+    pub(super) fn write_pages(&mut self, context: &Context, first: u32, data: Payload<'_>) -> Outcome<Done> {
+        let (size, per_page) = (self.block.sector_size as usize, self.superblocks.slots_per_page() as usize);
+        let mut done = Done::immediately(context);
+        let mut parts: Vec<(u32, Payload<'_>)> = Vec::with_capacity(per_page);
+        let mut open = 0;
+        for (start, page) in (0..data.len()).step_by(size).zip(first..) {
+            let Some(part) = data.part(start, size) else { break };
+            let region = self.streams.of_write(page, context.issued);
+            if !parts.is_empty() && (region != open || parts.len() == per_page) {
+                done = done.and(self.write_page(context, open, &parts)?);
+                parts.clear();
+            }
+            open = region;
+            parts.push((page, part));
+        }
+        if parts.is_empty() {
+            return Ok(done);
+        }
+        Ok(done.and(self.write_page(context, open, &parts)?))
+    }
+
+    /// Writes a page of the chip: its parts, and nothing in what is left of it.
     #[inline(always)]
-    pub(super) fn write_page(&mut self, context: &Context, page: u32, data: Payload<'_>) -> Outcome<Done> {
-        match self.append(context, page, data)? {
+    pub(super) fn write_page(&mut self, context: &Context, region: u8, parts: &Parts<'_>) -> Outcome<Done> {
+        match self.append(context, region, parts)? {
             Ok(done) => Ok(done),
-            Err(failed) => self.write_elsewhere(*context, page, data, *failed),
+            Err(failed) => self.write_elsewhere(*context, region, parts, *failed),
         }
     }
 
-    /// Programs a page at the host's frontier. A failure of the flash leaves all as it was, and comes back with where it happened.
+    /// Programs a page at a region's frontier.
     #[inline(always)]
-    fn append(&mut self, context: &Context, page: u32, data: Payload<'_>) -> Outcome<Result<Done, Box<FlashError>>> {
-        if Self::is_closed(&self.host) {
-            self.open_host(context)?;
+    fn append(&mut self, context: &Context, region: u8, parts: &Parts<'_>) -> Outcome<Result<Done, Failed>> {
+        if Self::is_closed(&self.frontier(region)) {
+            self.open_for_host(context, region)?;
         }
-        let frontier = self.host;
+        let frontier = self.frontier(region);
         let (slot, at) = self.place(&frontier);
-        let oob = self.tag.image(u64::from(page) << 8 | role::HOST, self.sequence);
-        match self.flash.program(context, at, PageProgram::new(data, &oob)) {
+        match self.program_parts(context, at, parts, role::HOST) {
             Ok(done) => {
-                self.sequence += 1;
+                self.sequence += u64::from(self.superblocks.slots_per_page());
                 self.last_change = self.last_change.max(done.completed);
-                self.point(page, slot, frontier.superblock);
-                self.host = self.advance(frontier, 1);
-                self.counters.host_page_writes += 1;
+                for (&(page, _), slot) in parts.iter().zip(slot..) {
+                    self.point(page, slot, frontier.superblock);
+                }
+                let next = self.advance(frontier, 1);
+                self.set_frontier(region, next);
+                self.counters.host_page_writes += parts.len() as u64;
+                self.counters.filled_pages += u64::from(self.superblocks.slots_per_page()) - parts.len() as u64;
                 Ok(Ok(done))
             }
             Err(error) => Ok(Err(Box::new(error))),
         }
+    }
+
+    /// Programs a page of the chip, with a tag for each of its parts.
+    #[inline(always)]
+    pub(super) fn program_parts(
+        &mut self,
+        context: &Context,
+        at: PageAddress,
+        parts: &Parts<'_>,
+        role: u64,
+    ) -> nandkit_flash::Result<Done> {
+        match parts {
+            [(page, data)] if self.superblocks.slot_shift() == 0 => {
+                let oob = self.tag.image(u64::from(*page) << 8 | role, self.sequence);
+                self.flash.program(context, at, PageProgram::new(*data, &oob))
+            }
+            _ => self.program_joined(context, at, parts, role),
+        }
+    }
+
+    #[inline(never)]
+    fn program_joined(
+        &mut self,
+        context: &Context,
+        at: PageAddress,
+        parts: &Parts<'_>,
+        role: u64,
+    ) -> nandkit_flash::Result<Done> {
+        let per_page = self.superblocks.slots_per_page() as usize;
+        let zeroes = vec![0; self.block.sector_size as usize];
+        let mut data: Vec<Payload<'_>> = parts.iter().map(|(_, data)| *data).collect();
+        // Described parts are filled up with the last one once more, which costs a store of descriptions least.
+        let filler = data.last().copied().unwrap_or(Payload::Bytes(&zeroes));
+        data.resize(per_page, filler);
+        let mut oob = Vec::with_capacity(per_page * TAG_BYTES);
+        let nothing = self.nothing();
+        let pages = parts.iter().map(|(page, _)| *page).chain(std::iter::repeat(nothing));
+        for (page, sequence) in pages.take(per_page).zip(self.sequence..) {
+            oob.extend_from_slice(&self.tag.image(u64::from(page) << 8 | role, sequence));
+        }
+        let mut buffer = Vec::new();
+        let data = self.joined(&data, &mut buffer);
+        self.flash.program(context, at, PageProgram::new(data, &oob))
+    }
+
+    /// The data of a page; made up where they are described and the flash keeps no such.
+    pub(super) fn joined<'a>(&self, parts: &[Payload<'_>], buffer: &'a mut Vec<u8>) -> Payload<'a> {
+        if !self.keeps_described && parts.iter().all(|part| matches!(part, Payload::Described(_))) {
+            return Payload::Described(Described { length: self.flash.geometry().page_size, ..Described::default() });
+        }
+        Payload::joined(parts, buffer)
+    }
+
+    /// The number in the tag of a slot that holds nothing: the first one that is no logical page, so that stores which pack numbers need no wider ones.
+    #[inline]
+    pub(super) fn nothing(&self) -> u32 {
+        self.map.len() as u32
     }
 
     /// Writes a page in another superblock than the one in which its program has failed, and in yet another one where it fails again: each time a block fewer is good, so that this ends.
@@ -45,28 +134,28 @@ impl<F: Flash> PageMapFtl<F> {
     fn write_elsewhere(
         &mut self,
         mut context: Context,
-        page: u32,
-        data: Payload<'_>,
+        region: u8,
+        parts: &Parts<'_>,
         mut failed: FlashError,
     ) -> Outcome<Done> {
         loop {
             context.issued = context.issued.max(failed.completed);
-            let Frontier { superblock, next } = self.host;
+            let Frontier { superblock, next } = self.frontier(region);
             self.note_failure(failed)?;
-            // A tag that may be on flash is used once.
-            self.sequence += 1;
+            // Tags that may be on flash are used once.
+            self.sequence += u64::from(self.superblocks.slots_per_page());
             self.abandon(superblock, self.superblocks.at(superblock, next));
-            self.host = Frontier::CLOSED;
-            match self.append(&context, page, data)? {
+            self.set_frontier(region, Frontier::CLOSED);
+            match self.append(&context, region, parts)? {
                 Ok(done) => return Ok(done),
                 Err(again) => failed = *again,
             }
         }
     }
 
-    /// The map points at a page that was just written; what it pointed at before is dead.
+    /// The map points at a slot that was just written; what it pointed at before is dead.
     #[inline(always)]
-    fn point(&mut self, page: u32, slot: u32, superblock: u32) {
+    pub(super) fn point(&mut self, page: u32, slot: u32, superblock: u32) {
         let Some(entry) = self.map.get_mut(page as usize) else { return };
         let old = std::mem::replace(entry, slot);
         if old != NOWHERE {
@@ -90,38 +179,26 @@ impl<F: Flash> PageMapFtl<F> {
             self.index.subtract(self.superblocks.superblock(old));
             self.counters.trimmed_pages += 1;
         }
+        self.streams.forget(page);
         self.failing.lost.remove(&page);
     }
 
-    /// Cleans until a superblock can be opened for the host, and opens it.
+    /// Cleans until a superblock can be opened for what the host writes to a region, and opens it.
     #[inline(never)]
-    fn open_host(&mut self, context: &Context) -> Outcome<()> {
+    fn open_for_host(&mut self, context: &Context, region: u8) -> Outcome<()> {
         loop {
-            // With one frontier for all, copies may have opened one: it is not opened again.
-            let needed = FREE_MIN + usize::from(Self::is_closed(&self.host));
+            // Copies may have opened one for this region meanwhile: it is not opened again.
+            let needed = self.free_min + usize::from(Self::is_closed(&self.frontier(region)));
             if self.free.len() >= needed && !self.failing.is_waiting() {
                 break;
             }
             self.clean(context)?;
         }
-        if Self::is_closed(&self.host) {
-            self.host = self.open(context)?;
+        if Self::is_closed(&self.frontier(region)) {
+            let opened = self.open(context, region)?;
+            self.set_frontier(region, opened);
         }
         Ok(())
-    }
-
-    /// Where copies go.
-    #[inline]
-    pub(super) fn copy_frontier(&self) -> Frontier {
-        if self.options.frontiers == Frontiers::Apart { self.copies } else { self.host }
-    }
-
-    pub(super) fn set_copy_frontier(&mut self, frontier: Frontier) {
-        if self.options.frontiers == Frontiers::Apart {
-            self.copies = frontier;
-        } else {
-            self.host = frontier;
-        }
     }
 
     /// Refuses changes once the state in memory is behind that on flash.

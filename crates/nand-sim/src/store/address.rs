@@ -270,6 +270,7 @@ impl AddressStore {
 
 impl Store for AddressStore {
     const KIND: StoreKind = StoreKind::Address;
+    const KEEPS_DESCRIBED: bool = false;
 
     fn new(geometry: &FlashGeometry) -> Self {
         Self {
@@ -309,6 +310,19 @@ impl Store for AddressStore {
             let mut image = oob.to_vec();
             image.resize(oob_size.max(oob.len()), 0xFF);
             self.copy_whole(from, to, Some(&image));
+        }
+    }
+
+    fn place_parts(&mut self, from: &[(Place, u32)], to: Place, oob: &[u8], sizes: (u32, usize)) {
+        let tagged = |place: Place| !self.whole.contains_key(&(place.slot, place.page)) && self.run(place).is_some();
+        // A page of which only some parts are known is none that anybody could read.
+        let some_unknown = from.iter().any(|(place, _)| tagged(*place));
+        if !some_unknown {
+            return super::place_each(self, from, to, oob, sizes);
+        }
+        if !self.note(to, oob) {
+            let whole = Whole { data: WholeData::NotKept, oob: oob.into() };
+            self.whole.insert((to.slot, to.page), whole);
         }
     }
 

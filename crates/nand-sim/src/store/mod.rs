@@ -17,7 +17,7 @@ pub use described::DescribedStore;
 pub use shadow::ShadowStore;
 
 use nandkit_flash::PageProgram;
-use nandkit_units::{Described, FlashGeometry, PageAddress, Payload, ReadInto};
+use nandkit_units::{Content, Described, FlashGeometry, PageAddress, Payload, ReadInto};
 use serde::{Deserialize, Serialize};
 
 /// A page that a store holds: its block's slot, and the page in the block.
@@ -50,6 +50,8 @@ pub enum Kept {
 pub trait Store: Clone + Send + Sync {
     /// The store's name in specs and records.
     const KIND: StoreKind;
+    /// Whether described data can be read back.
+    const KEEPS_DESCRIBED: bool = true;
 
     /// A store without slots.
     fn new(geometry: &FlashGeometry) -> Self;
@@ -75,6 +77,11 @@ pub trait Store: Clone + Send + Sync {
         self.copy(from, to, Some(&image));
     }
 
+    /// Fills an erased page with equal parts of other pages, each given with its page and its number there, and gives it an OOB as [`Store::place`] does. `sizes` are those of a page and of its OOB.
+    fn place_parts(&mut self, from: &[(Place, u32)], to: Place, oob: &[u8], sizes: (u32, usize)) {
+        place_each(self, from, to, oob, sizes);
+    }
+
     /// Erases all pages of a slot.
     fn erase(&mut self, slot: usize);
 
@@ -98,6 +105,28 @@ fn copy_each<S: Store>(store: &mut S, slot: usize, from: &[PageAddress], to: Pla
         let image = oob.get(index * length..(index + 1) * length);
         store.copy(Place { slot, page: from.page }, Place { slot: to.slot, page }, image);
     }
+}
+
+/// A [`Store::place_parts`] through the parts' contents. A part that the store does not know (the bytes of a shadow's tag) makes the whole page one of which nothing is known but its OOB.
+fn place_each<S: Store>(
+    store: &mut S,
+    from: &[(Place, u32)],
+    to: Place,
+    oob: &[u8],
+    (page_size, oob_size): (u32, usize),
+) {
+    let size = page_size / (from.len().max(1) as u32);
+    let mut contents = vec![Content::new(); from.len()];
+    for ((place, part), content) in from.iter().zip(&mut contents) {
+        let mut into = ReadInto::Content { content, length: size };
+        if store.read(*place, part * size, &mut into, &mut []).is_err() {
+            return store.place(*place, to, oob, oob_size);
+        }
+    }
+    let parts: Vec<Payload<'_>> = contents.iter().map(Content::payload).collect();
+    let mut bytes = Vec::new();
+    let data = Payload::joined(&parts, &mut bytes);
+    store.program(to, &PageProgram::new(data, oob));
 }
 
 /// The stores by name.

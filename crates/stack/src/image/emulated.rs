@@ -148,8 +148,8 @@ impl EmulatedImage {
         match &mut spec.ftl {
             FtlSpec::BlockMap(ftl) => ftl.sector_size = SECTOR_SIZE,
             FtlSpec::Fast(ftl) => ftl.sector_size = SECTOR_SIZE,
-            // Its sectors are the chip's pages.
-            FtlSpec::PageMap(_) | FtlSpec::None => {}
+            FtlSpec::PageMap(ftl) => ftl.sector_size = SECTOR_SIZE,
+            FtlSpec::None => {}
         }
     }
 

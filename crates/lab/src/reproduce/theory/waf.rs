@@ -2,7 +2,7 @@
 
 use nandkit_record::{LayerValue, RunRecord};
 use nandkit_stack::StackSpec;
-use nandkit_theory::hot_cold::{HotCold, fifo_mixed, mixed};
+use nandkit_theory::hot_cold::{HotCold, fifo_mixed, mixed, separated};
 use nandkit_theory::{Choice, Device, TheoryError, d_choices, fifo, greedy, random};
 
 use super::super::Request;
@@ -32,6 +32,8 @@ pub enum Overwrites {
     Uniform,
     /// Four fifths of the writes go to a fifth of the pages; nothing tells hot from cold.
     Mixed,
+    /// The same, and hot and cold pages have superblocks of their own, as known beforehand.
+    Separated,
 }
 
 /// The share of the pages that is hot, and the share of the writes that they get.
@@ -54,10 +56,10 @@ const fn plan(id: &'static str, victim: Victim, overwrites: Overwrites, spare: f
     Plan { id, victim, overwrites, spare }
 }
 
-use Overwrites::{Mixed, Uniform};
+use Overwrites::{Mixed, Separated, Uniform};
 
-/// All rows. Those with hot and cold pages in superblocks of their own (`nandkit_theory::hot_cold::separated`) come when the layer has streams.
-pub const ROWS: [Plan; 27] = [
+/// All rows.
+pub const ROWS: [Plan; 33] = [
     plan("theory.fifo-0.07", Victim::Fifo, Uniform, 0.07),
     plan("theory.fifo-0.15", Victim::Fifo, Uniform, 0.15),
     plan("theory.fifo-0.28", Victim::Fifo, Uniform, 0.28),
@@ -85,6 +87,12 @@ pub const ROWS: [Plan; 27] = [
     plan("theory.mixed-10-choices-0.07", Victim::Among(10), Mixed, 0.07),
     plan("theory.mixed-10-choices-0.15", Victim::Among(10), Mixed, 0.15),
     plan("theory.mixed-10-choices-0.28", Victim::Among(10), Mixed, 0.28),
+    plan("theory.separated-greedy-0.07", Victim::Greedy, Separated, 0.07),
+    plan("theory.separated-greedy-0.15", Victim::Greedy, Separated, 0.15),
+    plan("theory.separated-greedy-0.28", Victim::Greedy, Separated, 0.28),
+    plan("theory.separated-10-choices-0.07", Victim::Among(10), Separated, 0.07),
+    plan("theory.separated-10-choices-0.15", Victim::Among(10), Separated, 0.15),
+    plan("theory.separated-10-choices-0.28", Victim::Among(10), Separated, 0.28),
 ];
 
 impl Victim {
@@ -105,6 +113,7 @@ impl Plan {
         let overwrites = match self.overwrites {
             Uniform => "uniform overwrites".to_string(),
             Mixed => format!("{:.0} % of the writes on {:.0} % of the pages, mixed", HOT.1 * 100.0, HOT.0 * 100.0),
+            Separated => format!("{:.0} % of the writes on {:.0} % of the pages, apart", HOT.1 * 100.0, HOT.0 * 100.0),
         };
         format!("WAF of {} at spare {}, {overwrites}", self.victim.name(), self.spare)
     }
@@ -122,6 +131,11 @@ impl Plan {
             (Mixed, Victim::Random) => mixed(&device, &hot_cold, Choice::Among(1)),
             (Mixed, Victim::Among(d)) => mixed(&device, &hot_cold, Choice::Among(d)),
             (Mixed, Victim::Greedy) => mixed(&device, &hot_cold, Choice::Greedy),
+            (Separated, Victim::Random) => separated(&device, &hot_cold, Choice::Among(1)),
+            (Separated, Victim::Among(d)) => separated(&device, &hot_cold, Choice::Among(d)),
+            (Separated, Victim::Greedy) => separated(&device, &hot_cold, Choice::Greedy),
+            // No row: what is known of FIFO looks at one frontier.
+            (Separated, Victim::Fifo) => f64::NAN,
         })
     }
 
@@ -138,14 +152,21 @@ impl Plan {
             }
             (Mixed, Victim::Fifo) => "Desnoyers, ACM Transactions on Storage 2014 (LRU, non-uniform traffic)",
             (Mixed, _) => "Van Houdt, Performance Evaluation 2014 (mean field, single write frontier)",
+            (Separated, _) => "Van Houdt, Performance Evaluation 2014 (mean field, hot and cold frontiers)",
         }
     }
 
     fn run(&self, scale: &Scale, seed: u64) -> Result<RunSpec, LabError> {
         let (victim, spare, blocks) = (self.victim.name(), self.spare, scale.blocks);
+        let pages = u64::from(blocks) * u64::from(PAGES_PER_BLOCK);
+        let separation = match self.overwrites {
+            Uniform | Mixed => "none".to_string(),
+            // The workload's hot pages are the first ones.
+            Separated => format!("known:below={}", (((pages as f64 / (1.0 + spare)) as u64) as f64 * HOT.0).round()),
+        };
         let stack = format!(
             "fs = \"none\"\n\
-             ftl = {{ kind = \"page-map\", spare = {spare}, victim = \"{victim}\", frontiers = \"shared\", allocation = \"fifo\", stripe = 1 }}\n\
+             ftl = {{ kind = \"page-map\", spare = {spare}, victim = \"{victim}\", separation = \"{separation}\", allocation = \"fifo\", stripe = 1 }}\n\
              [device]\nstore = \"address\"\n\
              geometry = {{ page_size = 512, write_unit = 512, oob_size = 16, blocks = {blocks}, pages_per_block = {PAGES_PER_BLOCK} }}\n"
         );
@@ -153,7 +174,7 @@ impl Plan {
             toml::from_str(&stack).map_err(|error| SpecError::new("stack", error.message().to_string()))?;
         let distribution = match self.overwrites {
             Uniform => "distribution=uniform".to_string(),
-            Mixed => format!("distribution=hotcold,hot_space={},hot_accesses={}", HOT.0, HOT.1),
+            Mixed | Separated => format!("distribution=hotcold,hot_space={},hot_accesses={}", HOT.0, HOT.1),
         };
         let workload = format!("random:block_size=512,footprint=1,fill=false,{distribution}");
         let workload = workload.parse().map_err(|error| SpecError::new("workload", format!("{workload}: {error}")))?;

@@ -1,0 +1,290 @@
+//! Memory cards in time: what an SD card does to a host, as curves and open units.
+//!
+//! A card is a controller with one flash chip and very little memory. What a request costs depends on its size, on whether it goes on where another one ended, and, for writes, on
+//! whether the card has the unit open that it falls into. [`CardSpec`] says that in figures, each with its source; [`presets`] are cards that exist; [`Card`] lets any device
+//! take the time that the card would take.
+//!
+//! ```
+//! use nandkit_block::BlockDevice;
+//! use nandkit_block::card::{Card, Pattern, presets};
+//! use nandkit_units::{Context, Lba, Payload};
+//!
+//! let spec = presets::load("sd-wintec-6")?;
+//! let mut card = Card::in_memory(&spec)?;
+//! // The first write of 4 KiB far from any other: random, and it opens a unit. Nothing had to be closed for it.
+//! let context = Context::default();
+//! let done = card.write(&context, Lba(1000), Payload::Bytes(&[7; 4096]))?;
+//! assert_eq!(done.completed, spec.write_time(Pattern::Random, 4096));
+//! // As a benchmark of random writes sees it, each closes a unit: P5 prints 0.01 MB/s.
+//! assert_eq!(spec.spread_write_time(4096).0 / 1_000_000, 409);
+//! assert_eq!(card.counters().units_opened, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is left out
+//!
+//! Wear, faults and power cuts (they belong to chips: [`crate::wrap::CutDevice`] over a card cuts it); work in idle times; the region of the file allocation table, which many cards treat
+//! better than the rest; caches that make the first writes after a pause faster.
+
+/// The guide's code, compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/cards.md")]
+struct Guide;
+
+mod counters;
+mod curve;
+mod open_units;
+pub mod presets;
+mod spec;
+mod spec_check;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nandkit_units::{Context, Done, Lba, Nanos, Payload, ReadInto, StatisticValue, Statistics};
+
+pub use counters::{CardCounters, PatternCounters};
+pub use curve::Curve;
+pub use spec::{CardGeometry, CardSpec, CardTiming, CurveSpec, OpenUnitSpec, Pattern};
+pub use spec_check::{CardFigure, CardSpecError};
+
+use crate::wrap::{forward_extents, no_capability, offer_capabilities, remap_unit};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, RamDevice, Remap, Result, Trim};
+use open_units::OpenUnits;
+
+/// What a card remembers between requests.
+#[derive(Clone, Debug, Default)]
+struct State {
+    busy_until: Nanos,
+    read_end: Option<u64>,
+    units: OpenUnits,
+    counters: CardCounters,
+}
+
+impl State {
+    /// When a request ends that takes `span` of the card; the card is busy until then. A device below that takes time does so at the same time.
+    fn serve(&mut self, context: &Context, span: Nanos, below: Done) -> Done {
+        let start = self.busy_until.max(context.issued);
+        let end = (start + span).max(below.completed);
+        self.counters.waiting_time += start.since(context.issued);
+        self.busy_until = end;
+        Done { completed: end, busy: end.since(start), corrected_bits: below.corrected_bits }
+    }
+}
+
+/// A device with the times of a memory card. Content and capabilities are those of the device below; capacity and sectors, too.
+///
+/// The card carries out one request after the other, each from its issue on or from the end of the one before. A flush ends with the last of them and takes no time of its own: a
+/// card's write has ended when its bytes are safe. A request that fails, or that is empty, takes no time. Reads on several threads take their turns in the order in which
+/// they arrive. Cost: a lock, a search in a curve, and a comparison per open unit.
+#[derive(Debug)]
+pub struct Card<D> {
+    inner: D,
+    spec: Arc<CardSpec>,
+    geometry: BlockGeometry,
+    remap_unit: u32,
+    state: Mutex<State>,
+}
+
+impl<D: Clone> Clone for Card<D> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            spec: Arc::clone(&self.spec),
+            geometry: self.geometry,
+            remap_unit: self.remap_unit,
+            state: Mutex::new(self.locked().clone()),
+        }
+    }
+}
+
+impl Card<RamDevice> {
+    /// An empty card of the spec's capacity in memory. Errors: those of [`Card::new`].
+    pub fn in_memory(spec: &CardSpec) -> Result<Self> {
+        check(spec)?;
+        Self::new(spec, RamDevice::new(spec.geometry())?)
+    }
+}
+
+impl<D> Card<D> {
+    fn locked(&self) -> MutexGuard<'_, State> {
+        // Nothing that is done under the lock can panic half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the card has done so far.
+    pub fn counters(&self) -> CardCounters {
+        self.locked().counters
+    }
+
+    /// How many units are open.
+    pub fn open_units(&self) -> usize {
+        self.locked().units.count()
+    }
+
+    /// The instant at which the last request ends.
+    pub fn busy_until(&self) -> Nanos {
+        self.locked().busy_until
+    }
+
+    /// What the card is.
+    pub fn spec(&self) -> &CardSpec {
+        &self.spec
+    }
+
+    /// The device below.
+    pub const fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// The device below, whose requests then take no time of the card.
+    pub const fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
+    /// The device below.
+    pub fn into_inner(self) -> D {
+        self.inner
+    }
+}
+
+fn check(spec: &CardSpec) -> Result<()> {
+    spec.check().map_err(|error| BlockError::new(ErrorKind::Unfit, Operation::Open, Lba(0), error.to_string()))
+}
+
+impl<D: BlockDevice> Card<D> {
+    /// The card over `inner`, idle and with no unit open. Errors: `Unfit` where the spec is impossible, or its units are not whole sectors of the device.
+    pub fn new(spec: &CardSpec, mut inner: D) -> Result<Self> {
+        check(spec)?;
+        let below = *inner.geometry();
+        let (unit, sector) = (spec.open_units.size, below.sector_size);
+        if !unit.is_multiple_of(u64::from(sector)) {
+            let detail =
+                format!("open_units.size is {unit}, expected whole sectors of the device, which are of {sector} bytes");
+            return Err(BlockError::new(ErrorKind::Unfit, Operation::Open, Lba(0), detail));
+        }
+        let geometry = BlockGeometry {
+            preferred_size: spec.geometry.page_size.max(below.preferred_size).max(sector),
+            recycling_size: unit,
+            ..below
+        };
+        let remap_unit = remap_unit(&mut inner);
+        Ok(Self { inner, spec: Arc::new(spec.clone()), geometry, remap_unit, state: Mutex::default() })
+    }
+
+    /// The byte address of a sector.
+    fn address(&self, at: Lba) -> u64 {
+        at.0.saturating_mul(u64::from(self.geometry.sector_size))
+    }
+
+    fn remapped(&mut self, context: &Context, pairs: usize, below: Result<Done>) -> Result<Done> {
+        let below = below?;
+        if pairs == 0 {
+            return Ok(below);
+        }
+        let time = Nanos(self.spec.timing.command_ns);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.counters.count_remap((pairs as u64).saturating_mul(u64::from(self.remap_unit)), time);
+        Ok(state.serve(context, time, below))
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for Card<D> {
+    #[inline]
+    fn geometry(&self) -> &BlockGeometry {
+        &self.geometry
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        let bytes = into.len() as u64;
+        let below = self.inner.read(context, at, into)?;
+        if bytes == 0 {
+            return Ok(below);
+        }
+        let start = self.address(at);
+        let mut state = self.locked();
+        let pattern = if state.read_end == Some(start) { Pattern::Sequential } else { Pattern::Random };
+        state.read_end = Some(start.saturating_add(bytes));
+        let time = self.spec.read_time(pattern, bytes);
+        state.counters.count_read(pattern, bytes, time);
+        Ok(state.serve(context, time, below))
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let bytes = data.len() as u64;
+        let below = self.inner.write(context, at, data)?;
+        if bytes == 0 {
+            return Ok(below);
+        }
+        let start = self.address(at);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let changes = state.units.write(&self.spec, start, bytes);
+        let time = self.spec.write_time(changes.pattern, bytes);
+        state.counters.count_write(&changes, bytes, time);
+        Ok(state.serve(context, time + changes.merge_time, below))
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        let below = self.inner.flush(context)?;
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.counters.flushes += 1;
+        Ok(state.serve(context, Nanos::ZERO, below))
+    }
+
+    forward_extents!();
+
+    #[inline]
+    fn expect_write(&mut self, at: Lba) {
+        self.inner.expect_write(at);
+    }
+
+    offer_capabilities!();
+}
+
+impl<D: BlockDevice> Trim for Card<D> {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        let below = match self.inner.trim() {
+            Some(trim) => trim.trim(context, at, sectors)?,
+            None => return Err(no_capability(Operation::Trim)),
+        };
+        if sectors == 0 {
+            return Ok(below);
+        }
+        let bytes = sectors.saturating_mul(u64::from(self.geometry.sector_size));
+        let time = Nanos(self.spec.timing.command_ns) + Nanos(self.spec.timing.trim_ns);
+        let start = self.address(at);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.units.trim(&self.spec, start, bytes);
+        state.counters.count_trim(bytes, time);
+        Ok(state.serve(context, time, below))
+    }
+}
+
+impl<D: BlockDevice> Remap for Card<D> {
+    fn unit(&self) -> u32 {
+        self.remap_unit
+    }
+
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        let below = match self.inner.remap() {
+            Some(remap) => remap.share(context, pairs),
+            None => Err(no_capability(Operation::Remap)),
+        };
+        self.remapped(context, pairs.len(), below)
+    }
+
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        let below = match self.inner.remap() {
+            Some(remap) => remap.remap_move(context, pairs),
+            None => Err(no_capability(Operation::Remap)),
+        };
+        self.remapped(context, pairs.len(), below)
+    }
+}
+
+impl<D: Send + Sync> Statistics for Card<D> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        self.counters().collect(sink);
+    }
+}

@@ -1,0 +1,156 @@
+//! What a card has done, for records.
+
+use std::ops::Sub;
+
+use nandkit_units::{Nanos, StatisticValue};
+
+use super::open_units::UnitChanges;
+use super::spec::Pattern;
+
+/// Requests of one kind and pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatternCounters {
+    /// How many.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The time that they took, without merges and without waiting.
+    pub time: Nanos,
+}
+
+impl PatternCounters {
+    fn count(&mut self, bytes: u64, time: Nanos) {
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.time += time;
+    }
+}
+
+impl Sub for PatternCounters {
+    type Output = Self;
+    /// What was counted since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(earlier.requests),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            time: self.time - earlier.time,
+        }
+    }
+}
+
+/// What a card has done since it was made. Requests that failed are not counted, nor empty ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CardCounters {
+    /// Reads that went on where the last one ended.
+    pub reads_sequential: PatternCounters,
+    /// Other reads.
+    pub reads_random: PatternCounters,
+    /// Writes that went on in a unit, or began one.
+    pub writes_sequential: PatternCounters,
+    /// Other writes.
+    pub writes_random: PatternCounters,
+    /// Trims.
+    pub trims: PatternCounters,
+    /// Remaps, where the device below offers them.
+    pub remaps: PatternCounters,
+    /// Flushes. They take no time of their own: a card's write has ended when its bytes are safe.
+    pub flushes: u64,
+    /// Units opened by a write.
+    pub units_opened: u64,
+    /// Units closed for nothing: written whole and in order.
+    pub units_closed_whole: u64,
+    /// Units closed by copying what had not been written.
+    pub units_merged_in_part: u64,
+    /// Units closed by copying all of them.
+    pub units_merged_whole: u64,
+    /// The time of all merges.
+    pub merge_time: Nanos,
+    /// The time that requests waited for those before them.
+    pub waiting_time: Nanos,
+}
+
+impl CardCounters {
+    /// The time during which the card worked.
+    pub fn busy_time(&self) -> Nanos {
+        let kinds = [self.reads_sequential, self.reads_random, self.writes_sequential, self.writes_random];
+        kinds.into_iter().chain([self.trims, self.remaps]).map(|kind| kind.time).sum::<Nanos>() + self.merge_time
+    }
+
+    pub(super) fn count_read(&mut self, pattern: Pattern, bytes: u64, time: Nanos) {
+        match pattern {
+            Pattern::Sequential => self.reads_sequential.count(bytes, time),
+            Pattern::Random => self.reads_random.count(bytes, time),
+        }
+    }
+
+    pub(super) fn count_write(&mut self, changes: &UnitChanges, bytes: u64, time: Nanos) {
+        match changes.pattern {
+            Pattern::Sequential => self.writes_sequential.count(bytes, time),
+            Pattern::Random => self.writes_random.count(bytes, time),
+        }
+        self.units_opened += changes.opened;
+        self.units_closed_whole += changes.closed_whole;
+        self.units_merged_in_part += changes.merged_in_part;
+        self.units_merged_whole += changes.merged_whole;
+        self.merge_time += changes.merge_time;
+    }
+
+    pub(super) fn count_trim(&mut self, bytes: u64, time: Nanos) {
+        self.trims.count(bytes, time);
+    }
+
+    pub(super) fn count_remap(&mut self, bytes: u64, time: Nanos) {
+        self.remaps.count(bytes, time);
+    }
+
+    pub(super) fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        for (names, kind) in [
+            (["card_reads_sequential", "card_read_sequential_bytes", "card_read_sequential_ns"], self.reads_sequential),
+            (["card_reads_random", "card_read_random_bytes", "card_read_random_ns"], self.reads_random),
+            (
+                ["card_writes_sequential", "card_written_sequential_bytes", "card_write_sequential_ns"],
+                self.writes_sequential,
+            ),
+            (["card_writes_random", "card_written_random_bytes", "card_write_random_ns"], self.writes_random),
+            (["card_trims", "card_trimmed_bytes", "card_trim_ns"], self.trims),
+            (["card_remaps", "card_remapped_bytes", "card_remap_ns"], self.remaps),
+        ] {
+            for (name, value) in names.into_iter().zip([kind.requests, kind.bytes, kind.time.0]) {
+                sink(name, StatisticValue::Count(value));
+            }
+        }
+        for (name, value) in [
+            ("card_flushes", self.flushes),
+            ("card_units_opened", self.units_opened),
+            ("card_units_closed_whole", self.units_closed_whole),
+            ("card_units_merged_in_part", self.units_merged_in_part),
+            ("card_units_merged_whole", self.units_merged_whole),
+            ("card_merge_ns", self.merge_time.0),
+            ("card_waiting_ns", self.waiting_time.0),
+        ] {
+            sink(name, StatisticValue::Count(value));
+        }
+    }
+}
+
+impl Sub for CardCounters {
+    type Output = Self;
+    /// What was counted since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            reads_sequential: self.reads_sequential - earlier.reads_sequential,
+            reads_random: self.reads_random - earlier.reads_random,
+            writes_sequential: self.writes_sequential - earlier.writes_sequential,
+            writes_random: self.writes_random - earlier.writes_random,
+            trims: self.trims - earlier.trims,
+            remaps: self.remaps - earlier.remaps,
+            flushes: self.flushes.saturating_sub(earlier.flushes),
+            units_opened: self.units_opened.saturating_sub(earlier.units_opened),
+            units_closed_whole: self.units_closed_whole.saturating_sub(earlier.units_closed_whole),
+            units_merged_in_part: self.units_merged_in_part.saturating_sub(earlier.units_merged_in_part),
+            units_merged_whole: self.units_merged_whole.saturating_sub(earlier.units_merged_whole),
+            merge_time: self.merge_time - earlier.merge_time,
+            waiting_time: self.waiting_time - earlier.waiting_time,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The first half of cleaning: a victim's valid slots are read, and named by their tags.
+
+use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
+use nandkit_flash::{ErrorKind, Flash, Move, PageRead, PageRun};
+use nandkit_units::{Content, Context, Nanos, PageAddress, ReadInto, prefetch};
+
+use super::{NOWHERE, PageMapFtl};
+use crate::failure::{Failure, Outcome};
+
+/// How many slots ahead a line of the map is asked for.
+pub(super) const AHEAD: usize = 16;
+
+/// What cleaning one superblock needs, kept for its memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CleaningRun {
+    /// The valid slots, and with each its place in `tags`: the page in `from` and the part there.
+    pub slots: Vec<u32>,
+    pub places: Vec<u32>,
+    /// The pages of the chip that hold them.
+    pub from: Vec<PageAddress>,
+    /// The tags of these pages.
+    pub tags: Vec<u8>,
+    /// The logical page of each slot.
+    pub pages: Vec<u32>,
+    /// Slots that go to one region, in a row: the region and how many.
+    pub groups: Vec<(u8, usize)>,
+    /// The content of the pages from the first on that the flash could not fetch by itself.
+    pub contents: Vec<Content>,
+    pub moves: Vec<Move>,
+    /// The tags that they get.
+    pub oob: Vec<u8>,
+}
+
+impl CleaningRun {
+    /// How many of the pages were fetched.
+    pub fn fetched(&self) -> usize {
+        self.from.len() - self.contents.len()
+    }
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    /// Reads the valid slots of a victim; returns when the last of them was read.
+    pub(super) fn gather(&mut self, context: &Context, victim: u32, run: &mut CleaningRun) -> Outcome<Nanos> {
+        self.list_slots(victim, run);
+        let tags = TAG_BYTES << self.superblocks.slot_shift();
+        run.tags.resize(run.from.len() * tags, 0);
+        let fetched = match self.flash.relocation() {
+            Some(relocation) => relocation.fetch(context, &run.from, &mut run.tags),
+            None => PageRun::begin(context),
+        };
+        let mut end = fetched.done.completed;
+        if let Some(error) = fetched.failed {
+            return Err(self.halt(error));
+        }
+        let page_size = self.block.preferred_size;
+        let rest = run.from.len() - fetched.pages;
+        run.contents.resize_with(rest, Content::new);
+        let images = run.tags.chunks_mut(tags).skip(fetched.pages);
+        let singly = run.from.iter().enumerate().skip(fetched.pages).zip(&mut run.contents).zip(images);
+        let mut lost = Vec::new();
+        for (((index, at), content), oob) in singly {
+            let into = ReadInto::Content { content, length: page_size };
+            match self.flash.read(context, *at, PageRead { column: 0, data: into, oob }) {
+                Ok(done) => end = end.max(done.completed),
+                Err(error) if error.kind == ErrorKind::Uncorrectable => {
+                    end = end.max(error.completed);
+                    lost.push(index as u32);
+                }
+                Err(error) => return Err(self.halt(error)),
+            }
+        }
+        if !lost.is_empty() {
+            self.lose(run, &lost);
+        }
+        self.name_pages(run)?;
+        Ok(end)
+    }
+
+    /// The valid slots of a superblock, and the pages that hold them.
+    #[inline]
+    fn list_slots(&self, victim: u32, run: &mut CleaningRun) {
+        let (first, count) = (self.superblocks.slot(victim, 0), self.superblocks.slots());
+        let (shift, part) = (self.superblocks.slot_shift(), self.superblocks.slots_per_page() - 1);
+        run.slots.clear();
+        run.places.clear();
+        run.from.clear();
+        let mut last = u32::MAX;
+        self.valid.for_each(first, count, |slot| {
+            let page = (slot - first) >> shift;
+            if page != last {
+                last = page;
+                run.from.push(self.superblocks.at(victim, page));
+            }
+            run.slots.push(slot);
+            run.places.push((run.from.len() as u32 - 1) << shift | (slot - first) & part);
+        });
+    }
+
+    /// Takes the slots of pages that cannot be read out of a run: what they held is lost. Their tags cannot be trusted, so that the map says whose they were. Cost: a pass over the map.
+    #[cold]
+    fn lose(&mut self, run: &mut CleaningRun, lost: &[u32]) {
+        let shift = self.superblocks.slot_shift();
+        let (slots, places) = (std::mem::take(&mut run.slots), std::mem::take(&mut run.places));
+        let mut gone = std::collections::BTreeSet::new();
+        for (slot, place) in slots.into_iter().zip(places) {
+            if lost.contains(&(place >> shift)) {
+                gone.insert(slot);
+                self.valid.clear(slot);
+                self.index.subtract(self.superblocks.superblock(slot));
+            } else {
+                run.slots.push(slot);
+                run.places.push(place);
+            }
+        }
+        for (entry, page) in self.map.iter_mut().zip(0..).filter(|(entry, _)| gone.contains(entry)) {
+            *entry = NOWHERE;
+            self.failing.lost.insert(page);
+            self.counters.lost_pages += 1;
+        }
+    }
+
+    /// Finds out which logical pages were read, and asks for their lines of the map.
+    #[inline]
+    fn name_pages(&self, run: &mut CleaningRun) -> Outcome<()> {
+        run.pages.clear();
+        let (images, _) = run.tags.as_chunks::<TAG_BYTES>();
+        for &place in &run.places {
+            let Some(TagRead::Valid { payload, .. }) = images.get(place as usize).map(|image| self.tag.decode(image))
+            else {
+                return Err(Failure::Unreadable);
+            };
+            let page = (payload >> 8) as u32;
+            if run.pages.len() < AHEAD {
+                prefetch(&self.map, page as usize);
+            }
+            run.pages.push(page);
+        }
+        Ok(())
+    }
+
+    /// Puts slots that go to the same region in a row, each row in the order in which they were read.
+    #[inline]
+    pub(super) fn sort_by_region(&mut self, context: &Context, run: &mut CleaningRun) {
+        run.groups.clear();
+        match self.streams.of_all_copies() {
+            Some(region) => run.groups.push((region, run.slots.len())),
+            None => self.sort_by_several_regions(context, run),
+        }
+    }
+
+    #[inline(never)]
+    fn sort_by_several_regions(&mut self, context: &Context, run: &mut CleaningRun) {
+        let regions: Vec<u8> = run.pages.iter().map(|page| self.streams.of_copy(*page, context.issued)).collect();
+        let mut order: Vec<usize> = (0..regions.len()).collect();
+        order.sort_by_key(|index| regions.get(*index).copied());
+        let sorted = |from: &[u32]| order.iter().filter_map(|index| from.get(*index).copied()).collect::<Vec<u32>>();
+        (run.slots, run.places, run.pages) = (sorted(&run.slots), sorted(&run.places), sorted(&run.pages));
+        for region in order.iter().filter_map(|index| regions.get(*index).copied()) {
+            match run.groups.last_mut() {
+                Some((last, count)) if *last == region => *count += 1,
+                _ => run.groups.push((region, 1)),
+            }
+        }
+    }
+}

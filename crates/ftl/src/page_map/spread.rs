@@ -1,0 +1,206 @@
+//! The second half of cleaning: what was read is programmed at the frontiers, and the map points there.
+
+use std::ops::Range;
+
+use nandkit_codec::page_tag::TAG_BYTES;
+use nandkit_flash::{Flash, Move, PageProgram, PageRead};
+use nandkit_units::{Content, Context, Nanos, Payload, ReadInto, prefetch};
+
+use super::frontier::Frontier;
+use super::gather::{AHEAD, CleaningRun};
+use super::{PageMapFtl, role};
+use crate::failure::Outcome;
+
+impl<F: Flash> PageMapFtl<F> {
+    /// Programs what was read, region by region; returns when the last page was programmed.
+    pub(super) fn spread(&mut self, context: &Context, read: Nanos, run: &mut CleaningRun) -> Outcome<Nanos> {
+        let context = Context { issued: read, ..*context };
+        let (mut end, mut done) = (read, 0);
+        for (region, count) in std::mem::take(&mut run.groups) {
+            end = end.max(self.spread_region(&context, region, done..done + count, run)?);
+            done += count;
+        }
+        self.last_change = self.last_change.max(end);
+        Ok(end)
+    }
+
+    /// Programs a row of slots, superblock by superblock of their region.
+    fn spread_region(
+        &mut self,
+        context: &Context,
+        region: u8,
+        row: Range<usize>,
+        run: &mut CleaningRun,
+    ) -> Outcome<Nanos> {
+        let per_page = self.superblocks.slots_per_page() as usize;
+        let (mut end, mut done) = (context.issued, row.start);
+        while done < row.end {
+            let mut frontier = self.frontier(region);
+            if Self::is_closed(&frontier) {
+                frontier = self.open(context, region)?;
+            }
+            let room = (self.superblocks.pages() - frontier.next) as usize * per_page;
+            let part = done..row.end.min(done + room);
+            let place = (frontier.superblock, frontier.next);
+            let (ended, programmed) = self.program_part(context, run, part.clone(), place)?;
+            end = end.max(ended);
+            // The end of the superblock, where it comes now, is at that time.
+            self.last_change = self.last_change.max(end);
+            let slots = part.len().min(programmed * per_page);
+            self.counters.copied_pages += slots as u64;
+            self.counters.filled_pages += (programmed * per_page - slots) as u64;
+            self.repoint(run, part.start..part.start + slots, place);
+            let next = if slots < part.len() {
+                let at = self.superblocks.at(frontier.superblock, frontier.next + programmed as u32);
+                self.abandon(frontier.superblock, at);
+                Frontier::CLOSED
+            } else {
+                self.advance(frontier, programmed as u32)
+            };
+            self.set_frontier(region, next);
+            done = part.start + slots;
+        }
+        Ok(end)
+    }
+
+    /// Programs a part of what was read, from a page of a superblock on; returns when the last page was programmed, and how many pages were: fewer where a block failed.
+    fn program_part(
+        &mut self,
+        context: &Context,
+        run: &mut CleaningRun,
+        part: Range<usize>,
+        place: (u32, u32),
+    ) -> Outcome<(Nanos, usize)> {
+        let per_page = self.superblocks.slots_per_page() as usize;
+        let tags = TAG_BYTES * per_page;
+        let fetched = self.list_moves(run, part, place);
+        let pages = run.moves.len() / per_page;
+        let mut end = context.issued;
+        let mut placed = 0;
+        if let (Some(relocation), true) = (self.flash.relocation(), fetched > 0) {
+            let moves = run.moves.get(..fetched * per_page).unwrap_or(&[]);
+            let oob = run.oob.get(..fetched * tags).unwrap_or(&[]);
+            let done = relocation.place(context, moves, per_page as u32, oob);
+            (end, placed) = (end.max(done.done.completed), done.pages);
+            if let Some(error) = done.failed {
+                self.note_failure(error)?;
+                return Ok((end, placed));
+            }
+        }
+        while placed < pages {
+            match self.program_singly(context, run, placed)? {
+                Ok(ended) => end = end.max(ended),
+                Err(error) => {
+                    end = end.max(error.completed);
+                    self.note_failure(error)?;
+                    break;
+                }
+            }
+            placed += 1;
+        }
+        Ok((end, placed))
+    }
+
+    /// Lists the moves of a part with the tags that the pages get; returns how many pages, from the first on, consist of fetched ones.
+    #[inline]
+    fn list_moves(&mut self, run: &mut CleaningRun, part: Range<usize>, (superblock, next): (u32, u32)) -> usize {
+        let (shift, per_page) = (self.superblocks.slot_shift(), self.superblocks.slots_per_page() as usize);
+        run.moves.clear();
+        run.oob.clear();
+        let fetched = run.fetched();
+        let (Some(pages), Some(places)) = (run.pages.get(part.clone()), run.places.get(part)) else { return 0 };
+        let mut all_fetched = 0;
+        for ((pages, places), target) in pages.chunks(per_page).zip(places.chunks(per_page)).zip(next..) {
+            let to = self.superblocks.at(superblock, target);
+            let mut is_fetched = true;
+            for (&page, &place) in pages.iter().zip(places) {
+                let index = (place >> shift) as usize;
+                let Some(&from) = run.from.get(index) else { continue };
+                is_fetched &= index < fetched;
+                run.moves.push(Move { from, part: place & (per_page as u32 - 1), to });
+                run.oob.extend_from_slice(&self.tag.image(u64::from(page) << 8 | role::COPY, self.sequence));
+                self.sequence += 1;
+            }
+            // A page that is not full is filled up with its last part, under the number of nothing.
+            for _ in pages.len()..per_page {
+                if let Some(&last) = run.moves.last() {
+                    run.moves.push(last);
+                }
+                run.oob.extend_from_slice(&self.tag.image(u64::from(self.nothing()) << 8 | role::COPY, self.sequence));
+                self.sequence += 1;
+            }
+            if is_fetched && all_fetched * per_page + per_page == run.moves.len() {
+                all_fetched += 1;
+            }
+        }
+        all_fetched
+    }
+
+    /// Programs one page of a part; parts that were fetched and could not be placed are read once more.
+    fn program_singly(
+        &mut self,
+        context: &Context,
+        run: &CleaningRun,
+        index: usize,
+    ) -> Outcome<nandkit_flash::Result<Nanos>> {
+        let per_page = self.superblocks.slots_per_page() as usize;
+        let (size, tags) = (self.block.sector_size, TAG_BYTES * per_page);
+        let Some(moves) = run.moves.get(index * per_page..(index + 1) * per_page) else {
+            return Ok(Ok(context.issued));
+        };
+        let Some(to) = moves.first().map(|first| first.to) else { return Ok(Ok(context.issued)) };
+        let oob = run.oob.get(index * tags..(index + 1) * tags).unwrap_or(&[]);
+        let mut context = *context;
+        let issued = context.issued;
+        let mut again = vec![Content::new(); per_page];
+        for (one, content) in moves.iter().zip(&mut again) {
+            if self.read_before(run, one).is_none() {
+                let into = ReadInto::Content { content, length: size };
+                let read = PageRead { column: one.part * size, data: into, oob: &mut [] };
+                match self.flash.read(&Context { issued, ..context }, one.from, read) {
+                    Ok(done) => context.issued = context.issued.max(done.completed),
+                    Err(error) => return Err(self.halt(error)),
+                }
+            }
+        }
+        let parts: Vec<Payload<'_>> = moves
+            .iter()
+            .zip(&again)
+            .map(|(one, content)| self.read_before(run, one).unwrap_or_else(|| content.payload()))
+            .collect();
+        let mut buffer = Vec::new();
+        let data = match parts.as_slice() {
+            [whole] => *whole,
+            parts => self.joined(parts, &mut buffer),
+        };
+        Ok(self.flash.program(&context, to, PageProgram::new(data, oob)).map(|done| done.completed))
+    }
+
+    /// What was read of a part page by page.
+    fn read_before<'a>(&self, run: &'a CleaningRun, one: &Move) -> Option<Payload<'a>> {
+        let size = self.block.sector_size as usize;
+        let index = run.from.iter().position(|from| *from == one.from)?;
+        let content = run.contents.get(index.checked_sub(run.fetched())?)?;
+        content.payload().part(one.part as usize * size, size)
+    }
+
+    /// The map points at the copies.
+    #[inline]
+    fn repoint(&mut self, run: &CleaningRun, part: Range<usize>, (superblock, next): (u32, u32)) {
+        let (Some(pages), Some(slots)) = (run.pages.get(part.clone()), run.slots.get(part)) else { return };
+        let first = self.superblocks.slot(superblock, next);
+        for (index, ((&page, &old), new)) in pages.iter().zip(slots).zip(first..).enumerate() {
+            if let Some(later) = pages.get(index + AHEAD) {
+                prefetch(&self.map, *later as usize);
+            }
+            self.valid.clear(old);
+            // A page that the map does not know under this name is none that anybody could read.
+            if let Some(entry) = self.map.get_mut(page as usize).filter(|entry| **entry == old) {
+                *entry = new;
+                self.valid.set(new);
+                self.index.add(superblock);
+            }
+            self.index.subtract(self.superblocks.superblock(old));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Which superblock is cleaned next.
+
+use nandkit_cleaning::victim::index::VictimIndex;
+use nandkit_cleaning::victim::{BlockView, Leveling, Queue, Rule, VictimPolicy};
+use nandkit_flash::Flash;
+use nandkit_units::Nanos;
+
+use super::PageMapFtl;
+use crate::failure::{Failure, Outcome};
+
+/// What policies ask for that look at every candidate; empty where the index alone decides.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ages {
+    /// By superblock: when its first page was written, and its last one.
+    first_written: Vec<Nanos>,
+    written: Vec<Nanos>,
+}
+
+/// The index of a policy, and the ages that it needs.
+pub(crate) fn index_of(policy: &VictimPolicy, superblocks: usize) -> (VictimIndex, Ages) {
+    let indexed = (policy.leveling == Leveling::None).then(|| VictimIndex::new(&policy.rule, superblocks)).flatten();
+    match indexed {
+        Some(index) => (index, Ages::default()),
+        None => (
+            VictimIndex::unordered(superblocks),
+            Ages { first_written: vec![Nanos::ZERO; superblocks], written: vec![Nanos::ZERO; superblocks] },
+        ),
+    }
+}
+
+impl Ages {
+    /// Notes when a superblock was opened.
+    pub fn note_opened(&mut self, superblock: u32, now: Nanos) {
+        if let Some(first) = self.first_written.get_mut(superblock as usize) {
+            *first = now;
+        }
+    }
+
+    /// Notes when a superblock was written last.
+    pub fn note_written(&mut self, superblock: u32, now: Nanos) {
+        if let Some(last) = self.written.get_mut(superblock as usize) {
+            *last = now;
+        }
+    }
+
+    const fn are_kept(&self) -> bool {
+        !self.written.is_empty()
+    }
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    /// The next victim. A policy that does not look at counts may take superblocks without a page to win, one after the other; after as many as there are the emptiest one is taken. Errors: `Full`
+    /// where no superblock has a page to win.
+    pub(super) fn victim(&mut self, now: Nanos) -> Outcome<u32> {
+        let most = self.most_valid;
+        let chosen = self.chosen(now).ok_or(Failure::Full)?;
+        if self.index.valid(chosen) <= most {
+            self.fruitless = 0;
+            return Ok(chosen);
+        }
+        self.fruitless += 1;
+        if self.fruitless <= self.superblocks.count() && self.options.victim.rule != Rule::Greedy {
+            return Ok(chosen);
+        }
+        self.fruitless = 0;
+        self.index.emptiest().filter(|emptiest| self.index.valid(*emptiest) <= most).ok_or(Failure::Full)
+    }
+
+    fn chosen(&mut self, now: Nanos) -> Option<u32> {
+        if !self.ages.are_kept() {
+            let Self { index, random, .. } = self;
+            return index.choose(&mut |n| random.below(n.into()) as u32);
+        }
+        let Self { index, random, ages, superblocks, streams, erases, .. } = self;
+        let size = u64::from(superblocks.slots());
+        let views = (0..superblocks.count()).filter(|block| index.is_candidate(*block)).map(|block| {
+            let at = block as usize;
+            let valid = u64::from(index.valid(block));
+            BlockView {
+                block,
+                valid,
+                invalid: size.saturating_sub(valid),
+                erases: erases.get(at).copied().unwrap_or(0),
+                written: ages.written.get(at).copied().unwrap_or_default(),
+                first_written: ages.first_written.get(at).copied().unwrap_or_default(),
+                queue: Queue::of(valid, size.saturating_sub(valid), 0),
+                region: streams.region(block),
+                ..BlockView::default()
+            }
+        });
+        let choice = self.options.victim.choose(views, now, &mut |n| random.below(n.into()) as u32)?;
+        Some(choice.block)
+    }
+}
