@@ -19,7 +19,7 @@ pub enum Precondition {
     Steady(SteadyRule),
 }
 
-/// When a device has settled, and when its figure is known: the same rule for both, first over the last `windows` windows, then over all that are measured.
+/// When a device has settled, and when its figure is known: the same rule for both, first over the later half of the windows, `windows` at the least, then over all that are measured.
 ///
 /// A window is as long as it takes the host to write `window` times what the device holds. Windows agree when the line fitted to them changes from the first to the last, and half
 /// the 95 % confidence interval of their mean (Student's t) is, by no more than `tolerance` times the mean. Measured windows are none of those that were found to agree, so that the
@@ -29,7 +29,7 @@ pub enum Precondition {
 pub struct SteadyRule {
     /// The length of a window, as a share of what the device holds for the host.
     pub window: f64,
-    /// How many windows must agree; the least number of measured ones.
+    /// How many windows must agree at the least.
     pub windows: u32,
     /// By how much windows may drift, and their mean be uncertain, as a share of the mean.
     pub tolerance: f64,

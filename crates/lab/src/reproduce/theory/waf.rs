@@ -197,7 +197,7 @@ pub struct Scale {
 impl Scale {
     /// All of it, or a quick look at a device an eighth as large.
     pub fn new(quick: bool) -> Self {
-        let rule = SteadyRule { tolerance: if quick { 0.005 } else { 0.002 }, limit: 60.0, ..SteadyRule::default() };
+        let rule = SteadyRule { tolerance: if quick { 0.005 } else { 0.002 }, ..SteadyRule::default() };
         Self { blocks: if quick { 8192 } else { 65_536 }, seeds: vec![1, 2, 3], rule }
     }
 }
