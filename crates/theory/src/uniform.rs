@@ -113,6 +113,8 @@ mod tests {
             assert!((valid - (-(1.0 - valid) * (1.0 + spare)).exp()).abs() < 1e-12, "{spare}: {found}");
             assert!(found >= 1.0 && found < random(&device(64, spare)), "{spare}: {found}");
         }
+        // Xiang and Kurkoski's own example (arXiv:1110.4245, abstract): 2.36 at 0.3.
+        assert!((fifo(&device(64, 0.3)) - 2.36).abs() < 0.005);
     }
 
     #[test]
