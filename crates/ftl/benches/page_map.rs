@@ -82,7 +82,11 @@ impl Run {
 fn main() {
     let pages_per_block = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(256);
     for case in &CASES {
-        let options = PageMapOptions { spare: Spare::Capacity(USER_PAGES * u64::from(PAGE)), ..Default::default() };
+        let options = PageMapOptions {
+            spare: Spare::Capacity(USER_PAGES * u64::from(PAGE)),
+            journal: None,
+            ..Default::default()
+        };
         let start = Instant::now();
         let before = resident_bytes();
         let device = PageMapFtl::format(StatsFlash::new(chip(case, pages_per_block)), options).expect("a device");

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Flash(Box<FlashError>),
     /// No good free block is left.
     Full,
+    /// A remap would make more logical pages than this point at what was written under another address.
+    TooManyAliases(usize),
     /// The content of a page that has to be kept in part is lost.
     Unreadable,
     /// An earlier failure stopped the layer.
@@ -53,6 +55,12 @@ impl Failure {
                 operation,
                 at,
                 "no good free block is left: too many blocks have gone bad for the logical capacity",
+            ),
+            Self::TooManyAliases(most) => BlockError::new(
+                ErrorKind::Full,
+                operation,
+                at,
+                format!("the log of remaps is full: at most {most} logical pages may share or have moved"),
             ),
             Self::Unreadable => BlockError::new(
                 ErrorKind::Unreadable,

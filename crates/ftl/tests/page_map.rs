@@ -13,6 +13,11 @@ use nandkit_units::{BlockIndex, Cause, Context, Lba, Nanos, Payload, ReadInto};
 
 const PAGE: usize = 512;
 
+/// Options of a device without a journal.
+fn in_memory() -> PageMapOptions {
+    PageMapOptions { journal: None, ..PageMapOptions::default() }
+}
+
 fn chip<S: Store>(blocks: u32, pages_per_block: u32, dies: u32) -> NandChip<S> {
     chip_of_parts(blocks, pages_per_block, dies, 1)
 }
@@ -90,7 +95,7 @@ fn every_rule_frontier_and_stripe_keeps_what_was_written() {
             for (blocks, pages, dies, stripe) in [(24, 8, 1, 1), (64, 4, 4, 0), (72, 7, 3, 2), (160, 4, 8, 4)] {
                 seed += 1;
                 let (spare, victim) = (Spare::Ratio(0.4), victim.into());
-                let options = PageMapOptions { spare, victim, separation, stripe, seed, ..Default::default() };
+                let options = PageMapOptions { spare, victim, separation, stripe, seed, ..in_memory() };
                 let flash = StatsFlash::new(chip::<nandkit_nand_sim::ContentStore>(blocks, pages, dies));
                 let device = agrees_with_a_model(flash, options, 3000, seed);
                 let (counters, flash) = (*device.counters(), device.flash().snapshot());
@@ -118,7 +123,7 @@ fn pages_of_several_logical_pages_keep_what_was_written() {
                 separation,
                 sector_size: PAGE as u32,
                 stripe: 2.min(dies),
-                ..Default::default()
+                ..in_memory()
             };
             let flash = StatsFlash::new(chip_of_parts::<nandkit_nand_sim::ContentStore>(blocks, pages, dies, parts));
             let device = agrees_with_a_model(flash, options, 4000, seed);
@@ -142,7 +147,7 @@ fn every_scheme_and_every_other_rule_keeps_what_was_written() {
             spare: Spare::Ratio(0.7),
             victim: policy.parse().unwrap_or_else(|error| panic!("{error}")),
             separation: scheme.unwrap(),
-            ..Default::default()
+            ..in_memory()
         };
         let device = agrees_with_a_model(chip::<nandkit_nand_sim::ContentStore>(96, 8, 1), options, 5000, seed);
         assert!(device.counters().cleanings > 50, "{policy}: {:?}", device.counters());
@@ -161,13 +166,8 @@ fn the_least_spare_runs_and_less_is_refused() {
         let spare = |pages: u64| Spare::Capacity(pages * PAGE as u64);
         let physical = 24 * 8 * u64::from(parts);
         let sector_size = PAGE as u32;
-        let options = PageMapOptions {
-            spare: spare(physical - reserved),
-            separation,
-            stripe: 1,
-            sector_size,
-            ..Default::default()
-        };
+        let options =
+            PageMapOptions { spare: spare(physical - reserved), separation, stripe: 1, sector_size, ..in_memory() };
         let chip = || chip_of_parts::<nandkit_nand_sim::ContentStore>(24, 8, 1, parts);
         agrees_with_a_model(chip(), options, 4000, 9);
         let less = PageMapOptions { spare: spare(physical - reserved + 1), ..options };
@@ -182,8 +182,7 @@ fn the_least_spare_runs_and_less_is_refused() {
 fn pages_moved_singly_or_together_make_the_same_device() {
     for dies in [1, 4] {
         let parts = dies;
-        let options =
-            PageMapOptions { spare: Spare::Ratio(0.9), sector_size: PAGE as u32, stripe: 1, ..Default::default() };
+        let options = PageMapOptions { spare: Spare::Ratio(0.9), sector_size: PAGE as u32, stripe: 1, ..in_memory() };
         let chip = || chip_of_parts::<nandkit_nand_sim::ContentStore>(64, 8, dies, parts);
         let together = agrees_with_a_model(chip(), options, 4000, 5);
         let whole = OffsetFlash::new(chip(), BlockIndex(0), 64);
@@ -199,7 +198,7 @@ fn pages_moved_singly_or_together_make_the_same_device() {
 
 #[test]
 fn options_and_chips_that_do_not_fit_are_refused_with_what_would() {
-    let options = PageMapOptions::default();
+    let options = in_memory();
     let refused = |chip: ContentChip, options: PageMapOptions, expected: &str| {
         let error = PageMapFtl::format(chip, options).unwrap_err();
         assert!(error.kind == ErrorKind::Unfit && error.to_string().contains(expected), "{error}");
@@ -231,7 +230,7 @@ fn blocks_that_fail_lose_nothing() {
         let programs = (1..12u64).map(|failure| 900 + failure * 397).collect();
         let erases = (1..6u64).map(|failure| 150 + failure * 83).collect();
         flash.script_failures(FailureScript { programs, erases, ..FailureScript::default() });
-        let options = PageMapOptions { spare: Spare::Ratio(2.5), separation, ..Default::default() };
+        let options = PageMapOptions { spare: Spare::Ratio(2.5), separation, ..in_memory() };
         let device = agrees_with_a_model(flash, options, 4000, 3);
         let counters = device.counters();
         assert!(counters.program_failures >= 10 && counters.erase_failures >= 2, "{dies} dies: {counters:?}");
@@ -246,7 +245,7 @@ fn blocks_that_fail_lose_nothing() {
 fn a_device_without_good_blocks_refuses_writes_and_is_read() {
     let mut flash = chip::<nandkit_nand_sim::ContentStore>(24, 8, 1);
     flash.script_failures(FailureScript { programs: (400..100_000).step_by(7).collect(), ..FailureScript::default() });
-    let options = PageMapOptions { spare: Spare::Ratio(0.5), ..Default::default() };
+    let options = PageMapOptions { spare: Spare::Ratio(0.5), ..in_memory() };
     let mut device = PageMapFtl::format(flash, options).unwrap();
     let sectors = device.geometry().sectors;
     let mut held = vec![None; sectors as usize];
@@ -278,7 +277,7 @@ fn what_cannot_be_moved_is_told() {
     // So many that some pages, and by far not all, cannot be corrected.
     spec.bit_errors.base = 6e-4;
     spec.ecc.correctable_bits = 8;
-    let options = PageMapOptions { spare: Spare::Ratio(0.5), ..Default::default() };
+    let options = PageMapOptions { spare: Spare::Ratio(0.5), ..in_memory() };
     let mut device = PageMapFtl::format(ContentChip::new(&spec, 5).unwrap(), options).unwrap();
     let sectors = device.geometry().sectors;
     let mut held = vec![None; sectors as usize];
@@ -317,7 +316,7 @@ fn no_superblock_is_forgotten_where_copies_open_one_while_a_block_fails() {
             at
         });
         flash.script_failures(FailureScript { programs: programs.collect(), ..FailureScript::default() });
-        let options = PageMapOptions { spare: Spare::Ratio(1.5), separation: Separation::None, ..Default::default() };
+        let options = PageMapOptions { spare: Spare::Ratio(1.5), separation: Separation::None, ..in_memory() };
         let device = agrees_with_a_model(flash, options, 2500, seed);
         assert!(device.counters().retired_blocks > 20, "seed {seed}: {:?}", device.counters());
     }

@@ -23,6 +23,7 @@ fn measured(victim: Rule, spare: f64) -> f64 {
         spare: Spare::Ratio(spare),
         victim: victim.into(),
         separation: Separation::None,
+        journal: None,
         seed: 3,
         ..Default::default()
     };

@@ -9,4 +9,5 @@ pub mod model_compare;
 pub mod planted_block;
 pub mod planted_flash;
 pub mod planted_fs;
+pub mod timeline;
 pub mod violation;

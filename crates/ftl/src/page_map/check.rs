@@ -1,56 +1,134 @@
 //! A walk over the whole state: that its parts say the same.
 
+use std::collections::BTreeMap;
+
 use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
 use nandkit_flash::{ErrorKind, Flash, PageRead};
-use nandkit_units::Context;
+use nandkit_units::{Context, ReadInto};
 
 use super::{NOWHERE, PageMapFtl};
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Compares the map, the bits of valid slots, the counts of superblocks, the free pool and the tags on flash; in words where two of them disagree. Cost: a read of the OOB of every mapped page, which
-    /// takes simulated time.
+    /// Compares the map, the bits of valid slots, the counts of superblocks, the free pool, the tags on flash, aliases, and the map pages that are not marked as changed; in words where two of them
+    /// disagree. Cost: a read of every mapped slot's OOB and of every map page, which takes simulated time.
     pub fn check(&self) -> Result<(), String> {
-        let mut counts = vec![0u32; self.superblocks.count() as usize];
-        for (page, &slot) in self.map.iter().enumerate().filter(|(_, slot)| **slot != NOWHERE) {
-            let superblock = self.superblocks.superblock(slot);
+        let owners = self.check_tags()?;
+        self.check_sharers(&owners)?;
+        self.check_counts(&owners)?;
+        self.check_superblocks()?;
+        self.check_map_pages()
+    }
+
+    /// The tags of all slots that are pointed at: by slot, the page in its tag, or `None` where the part has lost it.
+    fn check_tags(&self) -> Result<BTreeMap<u32, Option<u32>>, String> {
+        let mut owners = BTreeMap::new();
+        let mut oob = vec![0; TAG_BYTES << self.superblocks.slot_shift()];
+        for (page, &slot) in (0u32..).zip(&self.map).filter(|(_, slot)| **slot != NOWHERE) {
             if !self.valid.holds(slot) {
                 return Err(format!("page {page} lies in slot {slot}, which is not valid"));
             }
-            let Some(count) = counts.get_mut(superblock as usize) else {
+            if self.superblocks.superblock(slot) >= self.superblocks.count() {
                 return Err(format!("page {page} lies in slot {slot}, outside the device"));
-            };
-            *count += 1;
-            let mut oob = vec![0; TAG_BYTES << self.superblocks.slot_shift()];
+            }
             let (at, part) = self.superblocks.address(slot);
             match self.flash.read(&Context::default(), at, PageRead::oob(&mut oob)) {
                 Ok(_) => {}
                 // What the part has lost, the layer finds out when somebody asks for it.
-                Err(error) if error.kind == ErrorKind::Uncorrectable => continue,
+                Err(error) if error.kind == ErrorKind::Uncorrectable => {
+                    owners.insert(slot, None);
+                    continue;
+                }
                 Err(error) => return Err(error.to_string()),
             }
-            match oob.as_chunks::<TAG_BYTES>().0.get(part as usize).map(|image| self.tag.decode(image)) {
-                Some(TagRead::Valid { payload, .. }) if payload >> 8 == page as u64 => {}
-                other => return Err(format!("page {page} lies in slot {slot}, whose tag is {other:?}")),
+            let image = oob.as_chunks::<TAG_BYTES>().0.get(part as usize);
+            let Some(TagRead::Valid { payload, .. }) = image.map(|image| self.tag.decode(image)) else {
+                return Err(format!("page {page} lies in slot {slot}, which has no tag"));
+            };
+            let owner = (payload >> 8) as u32;
+            let is_alias = self.aliases.get(slot).is_some_and(|sharers| sharers.others.contains(&page));
+            // A page that came back to what it once wrote itself is an alias there, too.
+            if owner != page && !is_alias {
+                return Err(format!("page {page} lies in slot {slot} with the tag of {owner}, and is no alias"));
+            }
+            owners.insert(slot, Some(owner));
+        }
+        Ok(owners)
+    }
+
+    /// All sharers of a slot point at it, and its owner is the one in the tag.
+    fn check_sharers(&self, owners: &BTreeMap<u32, Option<u32>>) -> Result<(), String> {
+        let mut count = 0;
+        for (slot, sharers) in self.aliases.iter() {
+            count += sharers.others.len();
+            if sharers.pages().any(|page| self.map.get(page as usize) != Some(&slot)) || sharers.others.is_empty() {
+                return Err(format!("slot {slot} is said to be shared by {sharers:?}, which the map does not know"));
+            }
+            let owner = owners.get(&slot).copied().flatten();
+            let points =
+                owner.filter(|page| self.map.get(*page as usize) == Some(&slot) && !sharers.others.contains(page));
+            if owner.is_some() && sharers.owner != points {
+                return Err(format!("slot {slot} with the tag of {owner:?} is said to be shared by {sharers:?}"));
+            }
+        }
+        let counted = self.aliases.len();
+        if count == counted { Ok(()) } else { Err(format!("{count} aliases, counted {counted}")) }
+    }
+
+    fn check_counts(&self, owners: &BTreeMap<u32, Option<u32>>) -> Result<(), String> {
+        let mut counts = vec![0u32; self.superblocks.count() as usize];
+        for slot in owners.keys() {
+            if let Some(count) = counts.get_mut(self.superblocks.superblock(*slot) as usize) {
+                *count += 1;
             }
         }
         for (superblock, &count) in (0..).zip(&counts) {
             let (mut bits, first) = (0, self.superblocks.slot(superblock, 0));
             self.valid.for_each(first, self.superblocks.slots(), |_| bits += 1);
-            // Every valid bit is a page of the map, since each of those has a bit and the sums are the same.
+            // Every valid bit is a slot that is pointed at, since each of those has a bit and the sums are the same.
             if bits != count || self.index.valid(superblock) != count {
                 let counted = self.index.valid(superblock);
                 return Err(format!(
-                    "superblock {superblock}: {count} pages in the map, {bits} valid bits, counted {counted}"
+                    "superblock {superblock}: {count} slots in the map, {bits} valid bits, counted {counted}"
                 ));
             }
         }
+        Ok(())
+    }
+
+    fn check_superblocks(&self) -> Result<(), String> {
         let open = self.streams.frontiers.iter().filter(|frontier| !Self::is_closed(frontier)).count();
-        let candidates =
-            (0..self.superblocks.count()).filter(|superblock| self.index.is_candidate(*superblock)).count();
-        let gone = self.failing.gone as usize;
-        if candidates + open + self.free.len() + gone != counts.len() {
-            let (free, all) = (self.free.len(), counts.len() - gone);
-            return Err(format!("{candidates} closed, {open} open and {free} free superblocks of {all}"));
+        let all = self.superblocks.count() as usize - self.failing.gone as usize;
+        let closed = (0..self.superblocks.count()).filter(|superblock| self.index.is_candidate(*superblock)).count();
+        if closed + open + self.free_count() != all {
+            return Err(format!("{closed} closed, {open} open and {} free superblocks of {all}", self.free_count()));
+        }
+        Ok(())
+    }
+
+    /// Map pages that are not marked as changed say on flash what the map says.
+    fn check_map_pages(&self) -> Result<(), String> {
+        let (user, entries) = (self.block.sectors as u32, self.block.sector_size as usize / 4);
+        let mut bytes = vec![0; self.block.sector_size as usize];
+        for (map_page, &slot) in (0u32..).zip(self.map.iter().skip(user as usize)) {
+            if self.changed.has(map_page) {
+                continue;
+            }
+            let image = self.map_image(map_page, entries);
+            if slot == NOWHERE {
+                if image.iter().any(|byte| *byte != 0xFF) {
+                    return Err(format!("map page {map_page} was never written, and is not marked as changed"));
+                }
+                continue;
+            }
+            let (at, part) = self.superblocks.address(slot);
+            let column = part * self.block.sector_size;
+            let read = PageRead { column, data: ReadInto::Bytes(&mut bytes), oob: &mut [] };
+            match self.flash.read(&Context::default(), at, read) {
+                Ok(_) if bytes == image => {}
+                Err(error) if error.kind == ErrorKind::Uncorrectable => {}
+                Ok(_) => return Err(format!("map page {map_page} says other things on flash than in memory")),
+                Err(error) => return Err(error.to_string()),
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Cleaning: the valid slots of a victim go to the frontiers of their regions.
 
 use nandkit_flash::Flash;
-use nandkit_units::{Cause, Context};
+use nandkit_units::{BlockIndex, Cause, Context};
 
 use super::PageMapFtl;
 use crate::failure::Outcome;
@@ -9,37 +9,87 @@ use crate::failure::Outcome;
 impl<F: Flash> PageMapFtl<F> {
     /// Cleans one superblock: one with a block that fails, or the next victim. Errors: `Full` where no superblock has a page to win.
     pub(super) fn clean(&mut self, context: &Context) -> Outcome<()> {
-        let (victim, failing) = match self.failing.next() {
-            Some((superblock, block)) => (superblock, Some(block)),
-            None => (self.victim(context.issued)?, None),
-        };
-        self.index.leave(victim);
-        self.streams.note_victim(victim, context.issued);
-        let context = Context { device_cause: Some(Cause::Cleaning), ..*context };
-        let mut run = std::mem::take(&mut self.run);
-        let moved = self.gather(&context, victim, &mut run).and_then(|read| {
-            self.sort_by_region(&context, &mut run);
-            self.spread(&context, read, &mut run)
-        });
-        self.run = run;
-        if let Err(failure) = moved {
-            // Some of its pages are still where they were.
-            match failing {
-                Some(block) => self.abandon(victim, block.page(0)),
-                None => self.index.enter(victim),
+        match self.failing.next() {
+            Some((superblock, block)) => self.clean_failing(context, superblock, block),
+            None => {
+                let victim = self.victim(context.issued)?;
+                self.clean_superblock(context, victim)
             }
+        }
+    }
+
+    /// Cleans a closed superblock.
+    pub(super) fn clean_superblock(&mut self, context: &Context, victim: u32) -> Outcome<()> {
+        self.index.leave(victim);
+        let context = Context { device_cause: Some(Cause::Cleaning), ..*context };
+        if let Err(failure) = self.empty(&context, victim) {
+            // Some of its pages are still where they were.
+            self.index.enter(victim);
             return Err(failure);
         }
-        let at = victim as usize;
-        if let Some(into) = self.emptied.get_mut(at) {
-            // Everything that took a slot of it away has completed then.
-            *into = self.last_change;
+        self.release(victim);
+        Ok(())
+    }
+
+    /// Slots that were programmed, whatever for.
+    pub(super) const fn programmed(&self) -> u64 {
+        let counters = &self.counters;
+        counters.host_page_writes + counters.copied_pages + counters.filled_pages + counters.map_pages
+    }
+
+    /// Superblocks that are free, or will be as soon as anything is programmed.
+    pub(super) fn free_count(&self) -> usize {
+        self.free.len() + usize::from(self.held_back.is_some())
+    }
+
+    /// Lets the victim go that was held back, once something was programmed behind its copies.
+    pub(super) fn let_go(&mut self) {
+        if let Some((victim, before)) = self.held_back
+            && self.programmed() > before
+        {
+            self.held_back = None;
+            self.released = self.released.max(self.last_change);
+            self.free.push(victim, self.erases.get(victim as usize).copied().unwrap_or(0));
         }
-        self.counters.cleanings += 1;
-        let is_whole = failing.map_or(Ok(true), |block| self.repair(&context, victim, block))?;
-        if is_whole {
-            self.free.push(victim, self.erases.get(at).copied().unwrap_or(0));
+    }
+
+    /// Cleans a superblock in which a block has failed, and replaces the block.
+    fn clean_failing(&mut self, context: &Context, victim: u32, block: BlockIndex) -> Outcome<()> {
+        self.index.leave(victim);
+        let context = Context { device_cause: Some(Cause::Cleaning), ..*context };
+        if let Err(failure) = self.empty(&context, victim) {
+            self.abandon(victim, block.page(0));
+            return Err(failure);
+        }
+        if self.repair(&context, victim, block)? {
+            self.release(victim);
         }
         Ok(())
+    }
+
+    /// Moves everything valid out of a superblock that is no candidate, and puts the lines that belong to it on flash.
+    fn empty(&mut self, context: &Context, victim: u32) -> Outcome<()> {
+        self.streams.note_victim(victim, context.issued);
+        let mut run = std::mem::take(&mut self.run);
+        let moved = self.gather(context, victim, &mut run).and_then(|read| {
+            self.sort_by_region(context, victim, &mut run);
+            self.spread(context, read, &mut run)
+        });
+        self.run = run;
+        moved?;
+        self.counters.cleanings += 1;
+        self.write_waiting(context)
+    }
+
+    /// A superblock without a valid slot is free; what emptied it has completed at `released`.
+    fn release(&mut self, victim: u32) {
+        self.let_go();
+        self.released = self.released.max(self.last_change);
+        let has_copies = !self.run.slots.is_empty();
+        if self.journal.is_some() && has_copies {
+            self.held_back = Some((victim, self.programmed()));
+        } else {
+            self.free.push(victim, self.erases.get(victim as usize).copied().unwrap_or(0));
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! The layer as a block device.
 
-use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Result, Trim, check};
+use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim, check};
 use nandkit_flash::{Flash, PageRead};
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
 
-use super::{NOWHERE, PageMapFtl};
+use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::Failure;
 
 impl<F: Flash> BlockDevice for PageMapFtl<F> {
@@ -60,17 +60,21 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
         if data.len() == self.block.sector_size as usize {
             let region = self.streams.of_write(at.0 as u32, context.issued);
-            let written = self.write_page(context, region, &[(at.0 as u32, data)]);
+            let written = self.write_page(context, region, &[(at.0 as u32, data)], role::HOST);
             return written.map_err(|failure| failure.at(Operation::Write, at));
         }
         self.write_pages(context, at.0 as u32, data).map_err(|failure| failure.at(Operation::Write, at))
     }
 
-    /// What was written is durable when it has completed: a flush waits for the last of it.
+    /// What was written is durable when it has completed: a flush waits for the last of it, and writes the lines of trims.
     fn flush(&mut self, context: &Context) -> Result<Done> {
         self.check_running().map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
+        let failed = |failure: Failure| failure.at(Operation::Flush, Lba(0));
+        self.checkpoint_if_due(context).map_err(failed)?;
+        self.write_waiting(context).map_err(failed)?;
         let mut done = Done::immediately(context);
         done.completed = done.completed.max(self.last_change);
+        self.flash.sync(&Context { issued: done.completed, ..*context }).map_err(|error| failed(error.into()))?;
         Ok(done)
     }
 
@@ -92,13 +96,18 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         Some(self)
     }
+
+    fn remap(&mut self) -> Option<&mut dyn Remap> {
+        if self.journal.is_some() { Some(self) } else { None }
+    }
 }
 
 impl<F: Flash> Trim for PageMapFtl<F> {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         check::sectors_of(&self.block, Operation::Trim, at, sectors)?;
         self.check_running().map_err(|failure| failure.at(Operation::Trim, at))?;
-        (at.0..at.0 + sectors).for_each(|page| self.trim_page(page as u32));
+        let pages = at.0 as u32..(at.0 + sectors) as u32;
+        self.trim_pages(context, pages).map_err(|failure| failure.at(Operation::Trim, at))?;
         Ok(Done::immediately(context))
     }
 }

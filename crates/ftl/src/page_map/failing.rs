@@ -6,7 +6,12 @@ use nandkit_flash::{ErrorKind, Flash, FlashError};
 use nandkit_units::{BlockIndex, Context, PageAddress};
 
 use super::PageMapFtl;
+use super::journal::blocks_by_die;
+use super::journal::layout::Change;
 use crate::failure::{Failure, Halt, Outcome, is_block_failure};
+
+/// In a superblock's place for a block: there is none.
+pub(crate) const NO_BLOCK: BlockIndex = BlockIndex(u32::MAX);
 
 /// What has failed so far.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +19,7 @@ pub(crate) struct Failing {
     /// Superblocks in which a program failed, with the block: to be cleaned before all others.
     waiting: Vec<(u32, BlockIndex)>,
     /// Good blocks without a superblock, by die.
-    loose: BTreeMap<u32, Vec<BlockIndex>>,
+    pub loose: BTreeMap<u32, Vec<BlockIndex>>,
     /// Superblocks that are no more.
     pub gone: u32,
     /// Logical pages whose content was lost before it could be moved.
@@ -69,14 +74,37 @@ impl<F: Flash> PageMapFtl<F> {
         self.counters.retired_blocks += 1;
         let geometry = *self.flash.geometry();
         let die = geometry.die_of(bad);
+        let members = self.superblocks.members(superblock).to_vec();
         if let Some(block) = self.failing.loose.get_mut(&die).and_then(Vec::pop) {
-            self.superblocks.replace(superblock, bad, block);
+            let lane = members.iter().position(|member| *member == bad).unwrap_or(0) as u32;
+            self.set_member(superblock, lane, block);
             return Ok(true);
         }
-        for &block in self.superblocks.members(superblock).iter().filter(|block| **block != bad) {
-            self.failing.loose.entry(geometry.die_of(block)).or_default().push(block);
+        for (lane, block) in (0..).zip(members) {
+            self.set_member(superblock, lane, NO_BLOCK);
+            if block != bad {
+                self.failing.loose.entry(geometry.die_of(block)).or_default().push(block);
+            }
         }
         self.failing.gone += 1;
         Ok(false)
+    }
+
+    /// Puts a block into a superblock's place, in the journal too: that line is written before the superblock is programmed.
+    fn set_member(&mut self, superblock: u32, lane: u32, block: BlockIndex) {
+        self.superblocks.set_member(superblock, lane, block);
+        self.note(Change::Member { superblock, lane, block: block.0 });
+    }
+
+    /// Good blocks that are neither the journal's nor any superblock's are loose.
+    pub(super) fn find_loose_blocks(&mut self) {
+        let geometry = *self.flash.geometry();
+        let used: BTreeSet<BlockIndex> = self.superblocks.all_members().iter().copied().collect();
+        let rows = self.journal.as_ref().map_or(0, |journal| journal.rows) as usize;
+        for (die, blocks) in (0..).zip(blocks_by_die(&geometry)) {
+            let loose =
+                blocks.into_iter().skip(rows).filter(|block| !used.contains(block) && !self.flash.is_bad(*block));
+            self.failing.loose.insert(die, loose.collect());
+        }
     }
 }

@@ -5,6 +5,7 @@ use nandkit_flash::Flash;
 use nandkit_units::{Cause, Context, Nanos, PageAddress};
 
 use super::PageMapFtl;
+use super::journal::layout::{Change, Line};
 use crate::failure::{Failure, Outcome};
 
 /// An open superblock, or none.
@@ -13,34 +14,52 @@ pub(crate) struct Frontier {
     pub superblock: u32,
     /// The next page; the superblock's end where none is open.
     pub next: u32,
+    /// When all its blocks are erased: no page is programmed before, so that a superblock never holds pages of two lives.
+    pub ready: Nanos,
 }
 
 impl Frontier {
     /// None is open.
-    pub const CLOSED: Self = Self { superblock: u32::MAX, next: u32::MAX };
+    pub const CLOSED: Self = Self { superblock: u32::MAX, next: u32::MAX, ready: Nanos::ZERO };
+}
+
+/// Whether a line names a block of a superblock.
+const fn is_member(line: &Line) -> bool {
+    matches!(line.change, Change::Member { .. })
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Erases every superblock: what was on the chip is gone.
-    pub(super) fn erase_all(&mut self, context: &Context) -> Outcome<()> {
+    /// Makes a new device: what was on the chip is gone. The journal first, so that a format that is cut leaves no device.
+    pub(super) fn make(&mut self, context: &Context) -> Outcome<()> {
         let context = Context { device_cause: Some(Cause::Format), ..*context };
-        let mut free = FreePool::new(self.options.allocation, self.superblocks.count() as usize);
-        while let Some(superblock) = self.free.pop() {
-            if self.erase(&context, superblock)? {
-                free.push(superblock, self.erases.get(superblock as usize).copied().unwrap_or(0));
-            }
-        }
-        self.free = free;
+        self.erase_journal(&context)?;
+        self.erase_all(&context)?;
+        self.released = self.last_change;
+        self.move_journal(&context)?;
         self.counters = Default::default();
         Ok(())
     }
 
-    /// Erases a superblock; blocks that fail are replaced. Whether it is there afterwards: without blocks to replace them it is no more.
-    fn erase(&mut self, context: &Context, superblock: u32) -> Outcome<bool> {
+    /// Erases every superblock.
+    fn erase_all(&mut self, context: &Context) -> Outcome<()> {
+        let mut free = FreePool::new(self.options.allocation, self.superblocks.count() as usize);
+        while let Some(superblock) = self.free.pop() {
+            if self.erase(context, superblock)?.is_some() {
+                free.push(superblock, self.erases.get(superblock as usize).copied().unwrap_or(0));
+            }
+        }
+        self.free = free;
+        Ok(())
+    }
+
+    /// Erases a superblock; blocks that fail are replaced. Returns when that has completed; `None` where it is no more, because there were no blocks to replace them.
+    fn erase(&mut self, context: &Context, superblock: u32) -> Outcome<Option<Nanos>> {
         let mut lane = 0;
+        let mut end = context.issued;
         while let Some(&block) = self.superblocks.members(superblock).get(lane) {
             match self.flash.erase(context, block) {
                 Ok(done) => {
+                    end = end.max(done.completed);
                     self.last_change = self.last_change.max(done.completed);
                     self.counters.erases += 1;
                     lane += 1;
@@ -48,7 +67,7 @@ impl<F: Flash> PageMapFtl<F> {
                 Err(error) => {
                     self.note_failure(error)?;
                     if !self.repair(context, superblock, block)? {
-                        return Ok(false);
+                        return Ok(None);
                     }
                 }
             }
@@ -57,30 +76,44 @@ impl<F: Flash> PageMapFtl<F> {
         if let (Some(used), Some(erases)) = (self.used.get_mut(at), self.erases.get_mut(at)) {
             (*used, *erases) = (false, erases.saturating_add(1));
         }
-        Ok(true)
+        Ok(Some(end))
     }
 
     /// Opens the next free superblock. It is erased now and not when it became free: an erase that fails, or is cut, costs nothing that anyone needs, and its dies
-    /// were free for others until then. Not before its last valid page was moved away for good.
+    /// were free for others until then. Not before the last superblock was released.
     #[inline(never)]
     pub(super) fn open(&mut self, context: &Context, region: u8) -> Outcome<Frontier> {
+        self.own_journal(context)?;
         loop {
+            self.let_go();
             let superblock = self.free.pop().ok_or(Failure::Full)?;
             let at = superblock as usize;
+            let mut ready = context.issued;
             if self.used.get(at).copied().unwrap_or(true) {
-                let issued = context.issued.max(self.emptied.get(at).copied().unwrap_or(Nanos::ZERO));
+                let issued = context.issued.max(self.released);
                 let context = Context { issued, device_cause: Some(Cause::Cleaning), ..*context };
-                if !self.erase(&context, superblock)? {
-                    continue;
+                match self.erase(&context, superblock)? {
+                    Some(erased) => ready = erased,
+                    None => continue,
                 }
             }
             if let Some(used) = self.used.get_mut(at) {
                 *used = true;
             }
+            // Where a block was replaced, the next start must know before there is anything in it.
+            if self.journal.as_ref().is_some_and(|journal| journal.waiting().iter().any(is_member)) {
+                self.write_lines(context)?;
+                ready = ready.max(self.last_change);
+            }
             self.streams.note_opened(superblock, region, context.issued);
             self.ages.note_opened(superblock, context.issued);
-            return Ok(Frontier { superblock, next: 0 });
+            return Ok(Frontier { superblock, next: 0, ready });
         }
+    }
+
+    /// Before the first change after a start the journal goes on in the other half.
+    fn own_journal(&mut self, context: &Context) -> Outcome<()> {
+        if self.journal.as_ref().is_some_and(|journal| journal.is_stale) { self.write_lines(context) } else { Ok(()) }
     }
 
     /// Where the next page of a frontier lies, with its slot; the frontier has room.

@@ -4,6 +4,7 @@ use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
 use nandkit_flash::{ErrorKind, Flash, Move, PageRead, PageRun};
 use nandkit_units::{Content, Context, Nanos, PageAddress, ReadInto, prefetch};
 
+use super::journal::layout::Change;
 use super::{NOWHERE, PageMapFtl};
 use crate::failure::{Failure, Outcome};
 
@@ -112,10 +113,25 @@ impl<F: Flash> PageMapFtl<F> {
                 run.places.push(place);
             }
         }
+        gone.iter().for_each(|slot| {
+            self.aliases.take(*slot);
+        });
+        let user = self.block.sectors as u32;
+        let mut pages = Vec::new();
         for (entry, page) in self.map.iter_mut().zip(0..).filter(|(entry, _)| gone.contains(entry)) {
             *entry = NOWHERE;
+            pages.push(page);
+        }
+        for page in pages {
+            if page >= user {
+                // What it held is in memory, and goes to flash with the next checkpoint.
+                self.changed.note_map(page - user);
+                continue;
+            }
+            self.changed.note(page);
             self.failing.lost.insert(page);
             self.counters.lost_pages += 1;
+            self.note(Change::Lost { page });
         }
     }
 
@@ -129,7 +145,10 @@ impl<F: Flash> PageMapFtl<F> {
             else {
                 return Err(Failure::Unreadable);
             };
-            let page = (payload >> 8) as u32;
+            let mut page = (payload >> 8) as u32;
+            if !self.aliases.is_empty() {
+                page = self.first_sharer(run.slots.get(run.pages.len()).copied()).unwrap_or(page);
+            }
             if run.pages.len() < AHEAD {
                 prefetch(&self.map, page as usize);
             }
@@ -138,19 +157,35 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
+    /// The page that the copy of a shared slot is tagged with.
+    #[cold]
+    fn first_sharer(&self, slot: Option<u32>) -> Option<u32> {
+        self.aliases.get(slot?)?.pages().next()
+    }
+
     /// Puts slots that go to the same region in a row, each row in the order in which they were read.
     #[inline]
-    pub(super) fn sort_by_region(&mut self, context: &Context, run: &mut CleaningRun) {
+    pub(super) fn sort_by_region(&mut self, context: &Context, victim: u32, run: &mut CleaningRun) {
         run.groups.clear();
+        let user = self.block.sectors as u32;
         match self.streams.of_all_copies() {
-            Some(region) => run.groups.push((region, run.slots.len())),
-            None => self.sort_by_several_regions(context, run),
+            Some(region) if run.pages.iter().all(|page| *page < user) => run.groups.push((region, run.slots.len())),
+            _ if self.streams.region(victim) == self.streams.map_region()
+                && run.pages.iter().all(|page| *page >= user) =>
+            {
+                run.groups.push((self.streams.map_region(), run.slots.len()));
+            }
+            _ => self.sort_by_several_regions(context, run),
         }
     }
 
     #[inline(never)]
     fn sort_by_several_regions(&mut self, context: &Context, run: &mut CleaningRun) {
-        let regions: Vec<u8> = run.pages.iter().map(|page| self.streams.of_copy(*page, context.issued)).collect();
+        let (user, maps) = (self.block.sectors as u32, self.streams.map_region());
+        let region = |page: &u32| {
+            if *page < user { self.streams.of_copy(*page, context.issued) } else { maps }
+        };
+        let regions: Vec<u8> = run.pages.iter().map(region).collect();
         let mut order: Vec<usize> = (0..regions.len()).collect();
         order.sort_by_key(|index| regions.get(*index).copied());
         let sorted = |from: &[u32]| order.iter().filter_map(|index| from.get(*index).copied()).collect::<Vec<u32>>();

@@ -1,11 +1,14 @@
 //! A page-mapped layer: each logical page lies anywhere, updates go to open superblocks, and the emptiest superblocks are cleaned.
 //!
-//! The design, with the rules for what is not built yet, is in `docs/design/05-page-map.md`. In memory so far: what a chip holds is not found again.
+//! The design is in `docs/design/05-page-map.md`; what is on flash, and the rules by which it is found again, in `docs/design/06-page-map-on-flash.md`.
 //!
 //! The layout of the data is made for one thing: 4 KiB overwritten at random on a device whose map is larger than every cache costs one line of the map, and each page
 //! moved by cleaning another one, which is asked for beforehand. Everything else that an overwrite touches fits into the cache: a bit that says what is valid, a count of the index of victims.
 
+mod aliases;
+mod changed;
 mod check;
+mod checkpoint;
 mod clean;
 mod collect;
 mod device;
@@ -13,7 +16,10 @@ mod expected;
 mod failing;
 mod frontier;
 mod gather;
+mod journal;
 mod options;
+mod recover;
+mod remap;
 mod spread;
 mod statistics;
 mod streams;
@@ -29,18 +35,22 @@ use nandkit_cleaning::victim::index::{UNITS_MAX, VictimIndex};
 use nandkit_codec::page_tag::{TAG_BYTES, TagFormat};
 use nandkit_flash::Flash;
 use nandkit_units::random::Random;
-use nandkit_units::{Context, Lba, Nanos};
+use nandkit_units::{BlockIndex, Context, Lba, Nanos};
 
 use crate::failure::{Failure, Outcome};
+use aliases::Aliases;
+use changed::ChangedMaps;
 use expected::Expected;
 use failing::Failing;
 use gather::CleaningRun;
+use journal::{Journal, JournalSizes};
 use streams::Streams;
 use superblocks::Superblocks;
 use valid::ValidSlots;
 use victims::Ages;
 
-pub use options::{PageMapOptions, Spare};
+pub use options::{JournalOptions, PageMapOptions, Spare};
+pub use recover::PageMapRecovery;
 pub use statistics::PageMapCounters;
 
 /// A logical page that lies nowhere.
@@ -51,6 +61,25 @@ mod role {
     pub const HOST: u64 = 1;
     /// Cleaning moved it.
     pub const COPY: u64 = 2;
+    /// A page of the map.
+    pub const MAP: u64 = 3;
+    /// The bits of these. Those above are a number of the cleaning, so that the copies of one can be told from those of the next.
+    pub const MASK: u64 = 3;
+    /// How many such numbers there are.
+    pub const CLEANINGS: u64 = 64;
+
+    /// The low bits of the copies of a cleaning.
+    pub const fn of_copy(cleaning: u64) -> u64 {
+        COPY | (cleaning % CLEANINGS) << 2
+    }
+}
+
+/// What a device is made of.
+struct Plan {
+    superblocks: Superblocks,
+    room: user::Room,
+    block: BlockGeometry,
+    journal: Option<Journal>,
 }
 
 /// A page-mapped block device over flash. See the [module](self).
@@ -60,9 +89,13 @@ pub struct PageMapFtl<F> {
     block: BlockGeometry,
     tag: TagFormat,
     superblocks: Superblocks,
-    /// Where each logical page lies: a slot, or [`NOWHERE`].
+    physical: u64,
+    /// Where each logical page lies: a slot, or [`NOWHERE`]; behind the host's pages those of the map.
     map: Vec<u32>,
+    /// Map pages that differ from those on flash.
+    changed: ChangedMaps,
     valid: ValidSlots,
+    aliases: Aliases,
     /// Counts the valid slots of each superblock; closed ones are candidates.
     index: VictimIndex,
     ages: Ages,
@@ -71,10 +104,13 @@ pub struct PageMapFtl<F> {
     /// Superblocks that stay free: one for each region into which the copies of one victim may go, and one in case that an erase fails.
     free_min: usize,
     free: FreePool,
-    /// By superblock: whether anything was programmed since its erase, how often it was erased, and when it was empty of valid pages for good.
+    /// By superblock: whether anything was programmed since its erase, and how often it was erased.
     used: Vec<bool>,
     erases: Vec<u32>,
-    emptied: Vec<Nanos>,
+    /// A victim that is empty, with what had been programmed then: it is erased only when something else was, so that a start can tell whether its cleaning was the last thing that happened.
+    held_back: Option<(u32, u64)>,
+    /// When everything that emptied the free superblocks had completed.
+    released: Nanos,
     streams: Streams,
     sequence: u64,
     /// Whether the flash can read described data back.
@@ -87,6 +123,8 @@ pub struct PageMapFtl<F> {
     run: CleaningRun,
     expected: Expected,
     failing: Failing,
+    journal: Option<Journal>,
+    recovery: PageMapRecovery,
     counters: PageMapCounters,
     /// What stopped the layer.
     halted: Option<crate::failure::Halt>,
@@ -103,12 +141,11 @@ impl<F: Flash> PageMapFtl<F> {
     /// The same at an instant.
     pub fn format_at(flash: F, options: PageMapOptions, context: &Context) -> nandkit_block::Result<Self> {
         Self::new(flash, options)
-            .and_then(|mut device| device.erase_all(context).map(|()| device))
+            .and_then(|mut device| device.make(context).map(|()| device))
             .map_err(|failure| failure.at(nandkit_block::Operation::Open, Lba(0)))
     }
 
-    fn new(mut flash: F, options: PageMapOptions) -> Outcome<Self> {
-        let keeps_described = flash.relocation().is_none_or(nandkit_flash::Relocation::keeps_described);
+    fn new(flash: F, options: PageMapOptions) -> Outcome<Self> {
         let geometry = *flash.geometry();
         let block = user::block_geometry(&options, &geometry)?;
         let slot_shift = (geometry.page_size / block.sector_size).trailing_zeros();
@@ -121,28 +158,72 @@ impl<F: Flash> PageMapFtl<F> {
             ));
         }
         let stripe = user::stripe_of(options.stripe, &geometry, slot_shift)?;
-        let superblocks = Superblocks::new(&flash, stripe, slot_shift);
-        let (count, slots) = (superblocks.count(), superblocks.slots());
+        let good = (0..geometry.blocks).filter(|block| !flash.is_bad(BlockIndex(*block))).count() as u64;
+        let block_slots = u64::from(geometry.pages_per_block) << slot_shift;
+        let journal = Self::planned_journal(&flash, &options, &block, (stripe, good * block_slots))?;
+        let rows = journal.as_ref().map_or(0, |journal| journal.rows);
+        let superblocks = Superblocks::new(&flash, stripe, slot_shift, rows);
+        let slots = superblocks.slots();
         if !(2..=UNITS_MAX).contains(&slots) {
             return unfit(format!(
                 "superblocks of {stripe} blocks with {slots} logical pages together; expected 2 to {UNITS_MAX}: another stripe"
             ));
         }
-        let all = u64::from(count) * u64::from(slots);
+        let all = u64::from(superblocks.count()) * u64::from(slots);
         if all >= u64::from(NOWHERE) {
             return unfit(format!(
                 "{all} logical pages of flash; expected fewer than 2^32 - 1, which the map can name"
             ));
         }
-        let room = user::room(&options, &superblocks, &block)?;
+        let physical = all + journal.as_ref().map_or(0, |journal| journal.good_blocks(&flash)) * block_slots;
+        let room = user::room(&options, &superblocks, block.sector_size, physical)?;
+        Self::build(flash, options, Plan { superblocks, room, block, journal })
+    }
+
+    /// The journal for a device of so many slots, whatever of them will be the host's.
+    fn planned_journal(
+        flash: &F,
+        options: &PageMapOptions,
+        block: &BlockGeometry,
+        (stripe, physical): (u32, u64),
+    ) -> Outcome<Option<Journal>> {
+        let Some(asked) = options.journal else { return Ok(None) };
+        let geometry = *flash.geometry();
+        let user = match options.spare {
+            Spare::Capacity(bytes) => (bytes / u64::from(block.sector_size)).min(physical),
+            Spare::Ratio(ratio) => (physical as f64 / (1.0 + ratio.max(0.0))) as u64,
+        };
+        let slots =
+            u64::from(geometry.pages_per_block) * u64::from(stripe) * u64::from(geometry.page_size / block.sector_size);
+        let sizes = JournalSizes {
+            streams: usize::from(options.separation.regions()) + 1,
+            blocks: geometry.blocks as usize,
+            superblocks: (geometry.blocks / stripe) as usize,
+            map_pages: user::map_pages(user, block.sector_size) as usize,
+            aliases_max: user::aliases_max(&asked, user),
+            slots: slots as u32,
+        };
+        let asked = JournalOptions { checkpoint_every: user::checkpoint_every(&asked, user), ..asked };
+        Journal::new(flash, &asked, sizes).map(Some)
+    }
+
+    /// A device without anything in it.
+    fn build(mut flash: F, options: PageMapOptions, plan: Plan) -> Outcome<Self> {
+        let Plan { superblocks, room, block, journal } = plan;
+        let keeps_described = flash.relocation().is_none_or(nandkit_flash::Relocation::keeps_described);
+        let geometry = *flash.geometry();
+        let count = superblocks.count();
+        let all = u64::from(count) * u64::from(superblocks.slots());
         let (index, ages) = victims::index_of(&options.victim, count as usize);
-        let recycling_size = geometry.block_size() * u64::from(stripe);
+        let recycling_size = geometry.block_size() * u64::from(superblocks.stripe());
         let mut free = FreePool::new(options.allocation, count as usize);
         (0..count).for_each(|superblock| free.push(superblock, 0));
-        Ok(Self {
+        let mut device = Self {
             tag: TagFormat::new(geometry.page_size),
-            map: vec![NOWHERE; room.user as usize],
+            map: vec![NOWHERE; (room.user + room.map_pages) as usize],
+            changed: ChangedMaps::new(room.map_pages as usize, block.sector_size / 4, room.user as u32),
             valid: ValidSlots::new(all),
+            aliases: Aliases::default(),
             index,
             ages,
             most_valid: room.most_valid,
@@ -150,9 +231,11 @@ impl<F: Flash> PageMapFtl<F> {
             free,
             used: vec![true; count as usize],
             erases: vec![0; count as usize],
-            emptied: vec![Nanos::ZERO; count as usize],
+            held_back: None,
+            released: Nanos::ZERO,
             streams: Streams::new(options.separation, room.user as usize, count as usize),
-            sequence: 0,
+            // Stamps above the base of the first snapshot, which is 0.
+            sequence: 1,
             keeps_described,
             last_change: Nanos::ZERO,
             random: Random::new(options.seed, "page-map victims"),
@@ -160,13 +243,18 @@ impl<F: Flash> PageMapFtl<F> {
             run: CleaningRun::default(),
             expected: Expected::default(),
             failing: Failing::default(),
+            journal,
+            recovery: PageMapRecovery::default(),
             counters: PageMapCounters::default(),
             halted: None,
             block: BlockGeometry { sectors: room.user, recycling_size, ..block },
             flash,
             options,
+            physical: room.physical,
             superblocks,
-        })
+        };
+        device.find_loose_blocks();
+        Ok(device)
     }
 
     /// The flash below.
@@ -189,9 +277,9 @@ impl<F: Flash> PageMapFtl<F> {
         &self.counters
     }
 
-    /// Logical pages that all superblocks could hold, and those of the host: the over-provisioning is their difference over the latter.
-    pub fn physical_and_user_pages(&self) -> (u64, u64) {
-        (u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots()), self.map.len() as u64)
+    /// Logical pages that the blocks of all superblocks and of the journal could hold when the device was made or found, and those of the host: the over-provisioning is their difference over the latter.
+    pub const fn physical_and_user_pages(&self) -> (u64, u64) {
+        (self.physical, self.block.sectors)
     }
 }
 

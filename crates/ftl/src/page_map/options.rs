@@ -25,12 +25,23 @@ pub struct PageMapOptions {
     /// What is written to a superblock of its own. [`Separation::UserMoved`], the default: what cleaning moved, as it is colder than what the host writes. [`Separation::None`] is what closed
     /// forms without separation assume.
     pub separation: Separation,
+    /// What a device needs to be found again; `None` for one in memory, of which nothing is left when it is closed: what closed forms assume.
+    pub journal: Option<JournalOptions>,
     /// Which free superblock is used next.
     pub allocation: AllocationRule,
     /// Blocks of a superblock, each on another die: a power of two up to the number of dies. 0: all dies, as far as they are a power of two and the index of victims can count the pages.
     pub stripe: u32,
     /// Decides what the victim rule draws.
     pub seed: u64,
+}
+
+/// How a device is kept on flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalOptions {
+    /// Logical pages, written by the host or moved, between two checkpoints; 0 stands for an eighth of the host's pages. Fewer make starts shorter and cost writes of the map.
+    pub checkpoint_every: u64,
+    /// The most logical pages that may point at what was written under another address (remap); 0 stands for one in 64 of the host's. Fixed when the device is made.
+    pub aliases: u32,
 }
 
 impl Default for PageMapOptions {
@@ -40,6 +51,7 @@ impl Default for PageMapOptions {
             sector_size: 0,
             victim: VictimPolicy::default(),
             separation: Separation::UserMoved,
+            journal: Some(JournalOptions { checkpoint_every: 0, aliases: 0 }),
             allocation: AllocationRule::LeastErased,
             stripe: 0,
             seed: 0,

@@ -8,6 +8,7 @@ use nandkit_units::{Content, Context, Nanos, Payload, ReadInto, prefetch};
 
 use super::frontier::Frontier;
 use super::gather::{AHEAD, CleaningRun};
+use super::journal::layout::Change;
 use super::{PageMapFtl, role};
 use crate::failure::Outcome;
 
@@ -35,10 +36,12 @@ impl<F: Flash> PageMapFtl<F> {
         let per_page = self.superblocks.slots_per_page() as usize;
         let (mut end, mut done) = (context.issued, row.start);
         while done < row.end {
+            let region = self.region_with_room(region);
             let mut frontier = self.frontier(region);
             if Self::is_closed(&frontier) {
                 frontier = self.open(context, region)?;
             }
+            let context = &Context { issued: context.issued.max(frontier.ready), ..*context };
             let room = (self.superblocks.pages() - frontier.next) as usize * per_page;
             let part = done..row.end.min(done + room);
             let place = (frontier.superblock, frontier.next);
@@ -61,6 +64,15 @@ impl<F: Flash> PageMapFtl<F> {
             done = part.start + slots;
         }
         Ok(end)
+    }
+
+    /// The region to which copies for this one go: another one that is open where this one is not, and the last free superblock but one is gone. Separation is worth less than going on.
+    fn region_with_room(&self, region: u8) -> u8 {
+        if !Self::is_closed(&self.frontier(region)) || self.free.len() > 1 {
+            return region;
+        }
+        let mut open = (0..).zip(&self.streams.frontiers).filter(|(_, frontier)| !Self::is_closed(frontier));
+        open.next().map_or(region, |(open, _)| open)
     }
 
     /// Programs a part of what was read, from a page of a superblock on; returns when the last page was programmed, and how many pages were: fewer where a block failed.
@@ -108,6 +120,8 @@ impl<F: Flash> PageMapFtl<F> {
         run.moves.clear();
         run.oob.clear();
         let fetched = run.fetched();
+        // In memory nobody asks.
+        let role = if self.journal.is_some() { role::of_copy(self.counters.cleanings) } else { role::COPY };
         let (Some(pages), Some(places)) = (run.pages.get(part.clone()), run.places.get(part)) else { return 0 };
         let mut all_fetched = 0;
         for ((pages, places), target) in pages.chunks(per_page).zip(places.chunks(per_page)).zip(next..) {
@@ -118,7 +132,7 @@ impl<F: Flash> PageMapFtl<F> {
                 let Some(&from) = run.from.get(index) else { continue };
                 is_fetched &= index < fetched;
                 run.moves.push(Move { from, part: place & (per_page as u32 - 1), to });
-                run.oob.extend_from_slice(&self.tag.image(u64::from(page) << 8 | role::COPY, self.sequence));
+                run.oob.extend_from_slice(&self.tag.image(u64::from(page) << 8 | role, self.sequence));
                 self.sequence += 1;
             }
             // A page that is not full is filled up with its last part, under the number of nothing.
@@ -126,7 +140,7 @@ impl<F: Flash> PageMapFtl<F> {
                 if let Some(&last) = run.moves.last() {
                     run.moves.push(last);
                 }
-                run.oob.extend_from_slice(&self.tag.image(u64::from(self.nothing()) << 8 | role::COPY, self.sequence));
+                run.oob.extend_from_slice(&self.tag.image(u64::from(self.nothing()) << 8 | role, self.sequence));
                 self.sequence += 1;
             }
             if is_fetched && all_fetched * per_page + per_page == run.moves.len() {
@@ -194,6 +208,10 @@ impl<F: Flash> PageMapFtl<F> {
                 prefetch(&self.map, *later as usize);
             }
             self.valid.clear(old);
+            self.changed.note(page);
+            if !self.aliases.is_empty() {
+                self.repoint_sharers(old, new);
+            }
             // A page that the map does not know under this name is none that anybody could read.
             if let Some(entry) = self.map.get_mut(page as usize).filter(|entry| **entry == old) {
                 *entry = new;
@@ -201,6 +219,23 @@ impl<F: Flash> PageMapFtl<F> {
                 self.index.add(superblock);
             }
             self.index.subtract(self.superblocks.superblock(old));
+        }
+    }
+
+    /// The pages of a shared slot but for the one in the copy's tag, which is the first, point at the copy, too.
+    #[cold]
+    #[inline(never)]
+    fn repoint_sharers(&mut self, old: u32, new: u32) {
+        let Some(sharers) = self.aliases.take(old) else { return };
+        let mut pages = sharers.pages();
+        let owner = pages.next();
+        for page in pages {
+            self.aliases.add(new, owner, page);
+            if let Some(entry) = self.map.get_mut(page as usize) {
+                *entry = new;
+            }
+            self.changed.note(page);
+            self.note(Change::Point { page, slot: new });
         }
     }
 }

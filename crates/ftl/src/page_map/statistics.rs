@@ -13,6 +13,16 @@ pub struct PageMapCounters {
     pub cleanings: u64,
     /// Blocks that were erased.
     pub erases: u64,
+    /// Map pages that were written, without those that cleaning moved.
+    pub map_pages: u64,
+    /// Pages of the journal: lines and snapshots.
+    pub journal_pages: u64,
+    /// Snapshots: of checkpoints, and where a half of the journal was full.
+    pub snapshots: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Pages that a remap pointed elsewhere.
+    pub remapped_pages: u64,
     /// Pages that a trim took out of the map.
     pub trimmed_pages: u64,
     /// Programs that failed.
@@ -26,9 +36,9 @@ pub struct PageMapCounters {
 }
 
 impl PageMapCounters {
-    /// Slots programmed for each logical page that the host wrote; `None` before the first.
+    /// Slots of superblocks programmed for each logical page that the host wrote; `None` before the first. The journal's pages are not in it.
     pub fn waf(&self) -> Option<f64> {
-        let programmed = self.host_page_writes + self.copied_pages + self.filled_pages;
+        let programmed = self.host_page_writes + self.copied_pages + self.filled_pages + self.map_pages;
         (self.host_page_writes > 0).then(|| programmed as f64 / self.host_page_writes as f64)
     }
 
@@ -38,6 +48,11 @@ impl PageMapCounters {
             host_page_writes: self.host_page_writes - earlier.host_page_writes,
             copied_pages: self.copied_pages - earlier.copied_pages,
             filled_pages: self.filled_pages - earlier.filled_pages,
+            map_pages: self.map_pages - earlier.map_pages,
+            journal_pages: self.journal_pages - earlier.journal_pages,
+            snapshots: self.snapshots - earlier.snapshots,
+            checkpoints: self.checkpoints - earlier.checkpoints,
+            remapped_pages: self.remapped_pages - earlier.remapped_pages,
             cleanings: self.cleanings - earlier.cleanings,
             erases: self.erases - earlier.erases,
             trimmed_pages: self.trimmed_pages - earlier.trimmed_pages,

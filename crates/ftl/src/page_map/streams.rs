@@ -5,7 +5,7 @@ use nandkit_units::Nanos;
 
 use super::frontier::Frontier;
 
-/// Open superblocks by region, and the scheme that names the region.
+/// Open superblocks by region, and the scheme that names the region; the last one is that of map pages.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub frontiers: Vec<Frontier>,
@@ -44,7 +44,7 @@ impl Streams {
             _ => None,
         };
         Self {
-            frontiers: vec![Frontier::CLOSED; usize::from(scheme.regions())],
+            frontiers: vec![Frontier::CLOSED; usize::from(scheme.regions()) + 1],
             fixed,
             separator: Separator::new(scheme),
             data: vec![PageDatum::UNKNOWN; if fixed.is_some() { 0 } else { pages }],
@@ -85,6 +85,19 @@ impl Streams {
         let datum = self.separator.on_clean(DatumKey(page.into()), entry.get().unwrap_or_default(), now);
         *entry = PageDatum::new(datum);
         datum.region
+    }
+
+    /// The region of map pages.
+    pub const fn map_region(&self) -> u8 {
+        (self.frontiers.len() - 1) as u8
+    }
+
+    /// A page holds what another one holds.
+    pub fn share(&mut self, source: u32, target: u32) {
+        let datum = self.data.get(source as usize).copied();
+        if let (Some(datum), Some(into)) = (datum, self.data.get_mut(target as usize)) {
+            *into = datum;
+        }
     }
 
     /// A page holds nothing any more.

@@ -24,15 +24,22 @@ pub(crate) struct Superblocks {
 impl Superblocks {
     /// Pairs the good blocks of `stripe` dies at a time, so that all superblocks are of one length. `stripe` is a power of two, at most the number of dies, and `slot_shift` the logarithm of
     /// the slots of a page.
-    pub fn new<F: Flash>(flash: &F, stripe: u32, slot_shift: u32) -> Self {
+    /// The first `rows` blocks of each die are left out.
+    pub fn new<F: Flash>(flash: &F, stripe: u32, slot_shift: u32, rows: u32) -> Self {
         let geometry = *flash.geometry();
         let mut members = Vec::new();
         let dies: Vec<u32> = (0..geometry.dies).collect();
         for group in dies.chunks_exact(stripe as usize) {
-            let good: Vec<Vec<BlockIndex>> = group.iter().map(|die| good_blocks(flash, &geometry, *die)).collect();
+            let good: Vec<Vec<BlockIndex>> =
+                group.iter().map(|die| good_blocks(flash, &geometry, *die, rows)).collect();
             let rows = good.iter().map(Vec::len).min().unwrap_or(0);
             members.extend((0..rows).flat_map(|row| good.iter().filter_map(move |blocks| blocks.get(row).copied())));
         }
+        Self::of_members(members, &geometry, stripe, slot_shift)
+    }
+
+    /// The superblocks of these blocks, `stripe` for each.
+    pub fn of_members(members: Vec<BlockIndex>, geometry: &FlashGeometry, stripe: u32, slot_shift: u32) -> Self {
         let pages = stripe * geometry.pages_per_block;
         let slots = pages << slot_shift;
         let reciprocal = (u64::MAX / u64::from(slots.max(1))).saturating_add(1);
@@ -73,11 +80,21 @@ impl Superblocks {
         self.members.get(start..start + self.stripe as usize).unwrap_or(&[])
     }
 
-    /// Puts a block into another one's place.
-    pub fn replace(&mut self, superblock: u32, old: BlockIndex, new: BlockIndex) {
-        let start = (superblock << self.shift) as usize;
-        let members = self.members.get_mut(start..start + self.stripe as usize).unwrap_or(&mut []);
-        members.iter_mut().filter(|block| **block == old).for_each(|block| *block = new);
+    /// All blocks, superblock by superblock.
+    pub fn all_members(&self) -> &[BlockIndex] {
+        &self.members
+    }
+
+    /// Blocks of each.
+    pub const fn stripe(&self) -> u32 {
+        self.stripe
+    }
+
+    /// Puts a block into a place.
+    pub fn set_member(&mut self, superblock: u32, lane: u32, block: BlockIndex) {
+        if let Some(member) = self.members.get_mut(((superblock << self.shift) + lane) as usize) {
+            *member = block;
+        }
     }
 
     /// Where a page of a superblock lies.
@@ -110,10 +127,10 @@ impl Superblocks {
     }
 }
 
-/// The good blocks of a die, in order.
-fn good_blocks<F: Flash>(flash: &F, geometry: &FlashGeometry, die: u32) -> Vec<BlockIndex> {
-    let blocks = (0..geometry.blocks).map(BlockIndex);
-    blocks.filter(|block| geometry.die_of(*block) == die && !flash.is_bad(*block)).collect()
+/// The good blocks of a die behind its first `rows` ones, in order.
+fn good_blocks<F: Flash>(flash: &F, geometry: &FlashGeometry, die: u32, rows: u32) -> Vec<BlockIndex> {
+    let blocks = (0..geometry.blocks).map(BlockIndex).filter(|block| geometry.die_of(*block) == die);
+    blocks.skip(rows as usize).filter(|block| !flash.is_bad(*block)).collect()
 }
 
 #[cfg(test)]

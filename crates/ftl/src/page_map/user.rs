@@ -4,6 +4,7 @@ use nandkit_block::BlockGeometry;
 use nandkit_cleaning::victim::index::UNITS_MAX;
 use nandkit_units::FlashGeometry;
 
+use super::options::JournalOptions;
 use super::streams::Streams;
 use super::superblocks::Superblocks;
 use super::{PageMapOptions, Spare, unfit};
@@ -13,10 +14,33 @@ use crate::failure::Outcome;
 pub(crate) struct Room {
     /// Logical pages of the host.
     pub user: u64,
+    /// Pages of the map on flash.
+    pub map_pages: u64,
     /// The most valid slots of a superblock whose cleaning wins a page.
     pub most_valid: u32,
     /// Superblocks that stay free.
     pub free_min: usize,
+    /// Slots of the superblocks' blocks and of the journal's.
+    pub physical: u64,
+    /// The most slots that may be valid at once.
+    pub most: u64,
+    /// Superblocks that are open.
+    pub open: u64,
+}
+
+/// Map pages of a device: each entry has four bytes.
+pub(crate) const fn map_pages(user: u64, sector_size: u32) -> u64 {
+    user.div_ceil(sector_size as u64 / 4)
+}
+
+/// Logical pages between two checkpoints.
+pub(crate) fn checkpoint_every(options: &JournalOptions, user: u64) -> u64 {
+    if options.checkpoint_every == 0 { (user / 8).max(64) } else { options.checkpoint_every }
+}
+
+/// Pages that may point at what was written under another address.
+pub(crate) fn aliases_max(options: &JournalOptions, user: u64) -> u32 {
+    if options.aliases == 0 { (user / 64).clamp(16, 1 << 20) as u32 } else { options.aliases }
 }
 
 /// The shape of the block device but for its length.
@@ -46,29 +70,48 @@ pub(crate) fn stripe_of(asked: u32, geometry: &FlashGeometry, slot_shift: u32) -
     }
 }
 
-/// The pages that the host sees, checked against what cleaning needs.
-pub(crate) fn room(options: &PageMapOptions, superblocks: &Superblocks, block: &BlockGeometry) -> Outcome<Room> {
+/// What cleaning needs of a device.
+pub(crate) fn needed(options: &PageMapOptions, superblocks: &Superblocks, has_journal: bool) -> Room {
     let (count, slots, per_page) = (superblocks.count(), superblocks.slots(), superblocks.slots_per_page());
-    let physical = u64::from(count) * u64::from(slots);
-    let user = match options.spare {
-        Spare::Capacity(bytes) => bytes / u64::from(block.sector_size),
-        Spare::Ratio(ratio) if ratio.is_finite() && ratio > 0.0 => (physical as f64 / (1.0 + ratio)) as u64,
-        Spare::Ratio(ratio) => return unfit(format!("spare {ratio}: expected a ratio above 0, such as 0.07 or 0.28")),
-    };
-    let (open, copied) = (u64::from(options.separation.regions()), Streams::copy_regions(&options.separation));
-    let free_min = u64::from(copied) + 1;
+    let (regions, copied) = (options.separation.regions(), Streams::copy_regions(&options.separation));
+    let open = u64::from(regions) + u64::from(has_journal);
+    // One for each region of copies, one in case that an erase fails, and one that is held back.
+    let free_min = u64::from(copied) + 1 + u64::from(has_journal);
     // The copies of a victim end each region with a page that may be filled up with nothing.
-    let filling = copied * (per_page - 1);
+    let filling = (copied + u32::from(has_journal)) * (per_page - 1);
     let most_valid = slots.saturating_sub(per_page + filling);
     // Where every closed superblock had more valid slots than that, nothing could be won.
     let closed = u64::from(count).saturating_sub(open + free_min);
     let most = ((u64::from(most_valid) + 1) * closed).saturating_sub(1);
-    if user == 0 || user > most {
-        let ratio = (physical - most) as f64 / most.max(1) as f64;
+    Room { user: 0, map_pages: 0, physical: 0, most_valid, free_min: free_min as usize, most, open }
+}
+
+/// The pages that the host sees, checked against what cleaning needs. `physical` are the slots of all superblocks and of the journal.
+pub(crate) fn room(
+    options: &PageMapOptions,
+    superblocks: &Superblocks,
+    sector_size: u32,
+    physical: u64,
+) -> Outcome<Room> {
+    let user = match options.spare {
+        Spare::Capacity(bytes) => bytes / u64::from(sector_size),
+        Spare::Ratio(ratio) if ratio.is_finite() && ratio > 0.0 => (physical as f64 / (1.0 + ratio)) as u64,
+        Spare::Ratio(ratio) => return unfit(format!("spare {ratio}: expected a ratio above 0, such as 0.07 or 0.28")),
+    };
+    let has_journal = options.journal.is_some();
+    let maps = |user: u64| if has_journal { map_pages(user, sector_size) } else { 0 };
+    let room = needed(options, superblocks, has_journal);
+    if user == 0 || user + maps(user) > room.most {
+        // A map page for each so many pages of the host.
+        let entries = u64::from(sector_size) / 4;
+        let host = if has_journal { room.most * entries / (entries + 1) } else { room.most };
+        let ratio = (physical - host) as f64 / host.max(1) as f64;
+        let (count, slots, open, free_min) = (superblocks.count(), superblocks.slots(), room.open, room.free_min);
+        let journal = if has_journal { ", and the map and the journal have theirs" } else { "" };
         return unfit(format!(
-            "{user} logical pages for the host of {physical} in {count} superblocks of {slots}; expected 1 to {most}, a spare of {ratio:.4} or more: {open} superblocks are open, and \
-             {free_min} stay free for cleaning"
+            "{user} logical pages for the host of {physical}, in {count} superblocks of {slots}; expected 1 to {host}, a spare of {ratio:.4} or more: {open} superblocks are open, and \
+             {free_min} stay free for cleaning{journal}"
         ));
     }
-    Ok(Room { user, most_valid, free_min: free_min as usize })
+    Ok(Room { user, map_pages: maps(user), physical, ..room })
 }

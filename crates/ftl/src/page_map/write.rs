@@ -5,6 +5,7 @@ use nandkit_flash::{Flash, FlashError, PageProgram};
 use nandkit_units::{Context, Described, Done, PageAddress, Payload};
 
 use super::frontier::Frontier;
+use super::journal::layout::Change;
 use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::{Failure, Outcome};
 
@@ -25,7 +26,7 @@ impl<F: Flash> PageMapFtl<F> {
             let Some(part) = data.part(start, size) else { break };
             let region = self.streams.of_write(page, context.issued);
             if !parts.is_empty() && (region != open || parts.len() == per_page) {
-                done = done.and(self.write_page(context, open, &parts)?);
+                done = done.and(self.write_page(context, open, &parts, role::HOST)?);
                 parts.clear();
             }
             open = region;
@@ -34,27 +35,28 @@ impl<F: Flash> PageMapFtl<F> {
         if parts.is_empty() {
             return Ok(done);
         }
-        Ok(done.and(self.write_page(context, open, &parts)?))
+        Ok(done.and(self.write_page(context, open, &parts, role::HOST)?))
     }
 
     /// Writes a page of the chip: its parts, and nothing in what is left of it.
     #[inline(always)]
-    pub(super) fn write_page(&mut self, context: &Context, region: u8, parts: &Parts<'_>) -> Outcome<Done> {
-        match self.append(context, region, parts)? {
+    pub(super) fn write_page(&mut self, context: &Context, region: u8, parts: &Parts<'_>, role: u64) -> Outcome<Done> {
+        match self.append(context, region, parts, role)? {
             Ok(done) => Ok(done),
-            Err(failed) => self.write_elsewhere(*context, region, parts, *failed),
+            Err(failed) => self.write_elsewhere(*context, (region, role), parts, *failed),
         }
     }
 
     /// Programs a page at a region's frontier.
     #[inline(always)]
-    fn append(&mut self, context: &Context, region: u8, parts: &Parts<'_>) -> Outcome<Result<Done, Failed>> {
+    fn append(&mut self, context: &Context, region: u8, parts: &Parts<'_>, role: u64) -> Outcome<Result<Done, Failed>> {
         if Self::is_closed(&self.frontier(region)) {
             self.open_for_host(context, region)?;
         }
         let frontier = self.frontier(region);
         let (slot, at) = self.place(&frontier);
-        match self.program_parts(context, at, parts, role::HOST) {
+        let context = &Context { issued: context.issued.max(frontier.ready), ..*context };
+        match self.program_parts(context, at, parts, role) {
             Ok(done) => {
                 self.sequence += u64::from(self.superblocks.slots_per_page());
                 self.last_change = self.last_change.max(done.completed);
@@ -63,7 +65,10 @@ impl<F: Flash> PageMapFtl<F> {
                 }
                 let next = self.advance(frontier, 1);
                 self.set_frontier(region, next);
-                self.counters.host_page_writes += parts.len() as u64;
+                match role {
+                    role::MAP => self.counters.map_pages += parts.len() as u64,
+                    _ => self.counters.host_page_writes += parts.len() as u64,
+                }
                 self.counters.filled_pages += u64::from(self.superblocks.slots_per_page()) - parts.len() as u64;
                 Ok(Ok(done))
             }
@@ -134,19 +139,19 @@ impl<F: Flash> PageMapFtl<F> {
     fn write_elsewhere(
         &mut self,
         mut context: Context,
-        region: u8,
+        (region, role): (u8, u64),
         parts: &Parts<'_>,
         mut failed: FlashError,
     ) -> Outcome<Done> {
         loop {
             context.issued = context.issued.max(failed.completed);
-            let Frontier { superblock, next } = self.frontier(region);
+            let Frontier { superblock, next, .. } = self.frontier(region);
             self.note_failure(failed)?;
             // Tags that may be on flash are used once.
             self.sequence += u64::from(self.superblocks.slots_per_page());
             self.abandon(superblock, self.superblocks.at(superblock, next));
             self.set_frontier(region, Frontier::CLOSED);
-            match self.append(&context, region, parts)? {
+            match self.append(&context, region, parts, role)? {
                 Ok(done) => return Ok(done),
                 Err(again) => failed = *again,
             }
@@ -158,7 +163,8 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn point(&mut self, page: u32, slot: u32, superblock: u32) {
         let Some(entry) = self.map.get_mut(page as usize) else { return };
         let old = std::mem::replace(entry, slot);
-        if old != NOWHERE {
+        self.changed.note(page);
+        if old != NOWHERE && (self.aliases.is_empty() || !self.aliases.remove(old, page)) {
             self.valid.clear(old);
             self.index.subtract(self.superblocks.superblock(old));
         }
@@ -169,27 +175,40 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 
-    /// Forgets a logical page.
+    /// Trims logical pages that exist.
+    pub(super) fn trim_pages(&mut self, context: &Context, pages: std::ops::Range<u32>) -> Outcome<()> {
+        self.checkpoint_if_due(context)?;
+        for page in pages {
+            if self.forget_page(page) {
+                self.counters.trimmed_pages += 1;
+                self.note(Change::Trim { first: page, count: 1 });
+            }
+        }
+        Ok(())
+    }
+
+    /// A logical page holds nothing any more. Whether it held something, or had lost it.
     #[inline]
-    pub(super) fn trim_page(&mut self, page: u32) {
-        let Some(entry) = self.map.get_mut(page as usize) else { return };
+    pub(super) fn forget_page(&mut self, page: u32) -> bool {
+        let Some(entry) = self.map.get_mut(page as usize) else { return false };
         let old = std::mem::replace(entry, NOWHERE);
-        if old != NOWHERE {
+        if old != NOWHERE && (self.aliases.is_empty() || !self.aliases.remove(old, page)) {
             self.valid.clear(old);
             self.index.subtract(self.superblocks.superblock(old));
-            self.counters.trimmed_pages += 1;
         }
+        self.changed.note(page);
         self.streams.forget(page);
-        self.failing.lost.remove(&page);
+        self.failing.lost.remove(&page) || old != NOWHERE
     }
 
     /// Cleans until a superblock can be opened for what the host writes to a region, and opens it.
     #[inline(never)]
     fn open_for_host(&mut self, context: &Context, region: u8) -> Outcome<()> {
+        self.checkpoint_if_due(context)?;
         loop {
             // Copies may have opened one for this region meanwhile: it is not opened again.
             let needed = self.free_min + usize::from(Self::is_closed(&self.frontier(region)));
-            if self.free.len() >= needed && !self.failing.is_waiting() {
+            if self.free_count() >= needed && !self.failing.is_waiting() {
                 break;
             }
             self.clean(context)?;
@@ -197,6 +216,14 @@ impl<F: Flash> PageMapFtl<F> {
         if Self::is_closed(&self.frontier(region)) {
             let opened = self.open(context, region)?;
             self.set_frontier(region, opened);
+        }
+        Ok(())
+    }
+
+    /// Cleans until as many superblocks are free as cleaning one of choice may need.
+    pub(super) fn make_room(&mut self, context: &Context) -> Outcome<()> {
+        while self.free_count() < self.free_min || self.failing.is_waiting() {
+            self.clean(context)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 pub mod cuts;
 pub mod model;
+pub mod page_model;
 pub mod spy;
 
 use nandkit_block::{BlockDevice, BlockError};

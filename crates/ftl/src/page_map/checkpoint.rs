@@ -1,0 +1,76 @@
+//! Checkpoints: the map pages that changed go to flash, and a snapshot names them, so that the next start reads only what was written since.
+
+use nandkit_flash::Flash;
+use nandkit_units::{Cause, Context, Payload};
+
+use super::write::Parts;
+use super::{NOWHERE, PageMapFtl, role};
+use crate::failure::Outcome;
+
+impl<F: Flash> PageMapFtl<F> {
+    /// Makes a checkpoint where one is due. Called where a host's command begins, never inside cleaning.
+    pub(super) fn checkpoint_if_due(&mut self, context: &Context) -> Outcome<()> {
+        let programmed = self.counters.host_page_writes + self.counters.copied_pages;
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let is_due = programmed - journal.programmed_before >= journal.checkpoint_every
+            || journal.lines.len() >= journal.lines_due;
+        if is_due && !journal.is_checkpointing { self.checkpoint(context) } else { Ok(()) }
+    }
+
+    /// Writes the changed map pages and a snapshot.
+    #[inline(never)]
+    pub(super) fn checkpoint(&mut self, context: &Context) -> Outcome<()> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        journal.is_checkpointing = true;
+        let changed = self.changed.take();
+        // Both together, and before the first map page: what comes later is replayed.
+        let base = self.sequence;
+        self.sequence += 1;
+        let fills = self.fills();
+        let written = self.write_maps(context, &changed);
+        let programmed = self.counters.host_page_writes + self.counters.copied_pages;
+        if let Some(journal) = &mut self.journal {
+            journal.is_checkpointing = false;
+            if written.is_ok() {
+                journal.rebase(base, fills);
+                journal.programmed_before = programmed;
+            }
+        }
+        if let Err(failure) = written {
+            changed.into_iter().for_each(|map_page| self.changed.note_map(map_page));
+            return Err(failure);
+        }
+        self.counters.checkpoints += 1;
+        self.move_journal(context)
+    }
+
+    /// The open superblocks, and how many of their pages are written.
+    pub(super) fn fills(&self) -> Vec<[u32; 2]> {
+        let open = self.streams.frontiers.iter().filter(|frontier| !Self::is_closed(frontier));
+        open.map(|frontier| [frontier.superblock, frontier.next]).collect()
+    }
+
+    fn write_maps(&mut self, context: &Context, changed: &[u32]) -> Outcome<()> {
+        let context = Context { device_cause: Some(Cause::Mapping), ..*context };
+        let (user, entries) = (self.block.sectors as u32, self.block.sector_size as usize / 4);
+        for some in changed.chunks(self.superblocks.slots_per_page() as usize) {
+            let images: Vec<Vec<u8>> = some.iter().map(|map_page| self.map_image(*map_page, entries)).collect();
+            let parts: Vec<(u32, Payload<'_>)> =
+                some.iter().zip(&images).map(|(map_page, image)| (user + map_page, Payload::Bytes(image))).collect();
+            let parts: &Parts<'_> = &parts;
+            // What the map pages name has completed then.
+            let context = Context { issued: context.issued.max(self.last_change), ..context };
+            self.write_page(&context, self.streams.map_region(), parts, role::MAP)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a map page: its entries as 32-bit numbers, lowest byte first.
+    pub(super) fn map_image(&self, map_page: u32, entries: usize) -> Vec<u8> {
+        let first = map_page as usize * entries;
+        let last = (first + entries).min(self.block.sectors as usize);
+        let held = self.map.get(first..last).unwrap_or(&[]).iter().copied();
+        let all = held.chain(std::iter::repeat(NOWHERE)).take(entries);
+        all.flat_map(u32::to_le_bytes).collect()
+    }
+}

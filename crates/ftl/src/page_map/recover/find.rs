@@ -1,0 +1,95 @@
+//! Step 1: the half of the journal that counts.
+
+use nandkit_flash::{Flash, PageRead};
+use nandkit_units::{BlockIndex, Context, ReadInto};
+
+use super::PageMapRecovery;
+use crate::failure::{Failure, Outcome};
+use crate::page_map::journal::layout::{Kind, Line, Snapshot, read_page};
+use crate::page_map::journal::{Found, all_rows, good_of};
+
+/// The newest journal whose snapshot is whole and sealed.
+pub(super) fn journal<F: Flash>(flash: &F, context: &Context, report: &mut PageMapRecovery) -> Outcome<Found> {
+    let blocks = all_rows(flash.geometry());
+    let mut best: Option<Found> = None;
+    for half in 0..2 {
+        let good = good_of(flash, &blocks, half);
+        let mut pages = Pages { flash, context: *context, blocks: good.collect(), next: 0, report };
+        if let Some(found) = pages.half(half)?
+            && best.as_ref().is_none_or(|best| best.generation < found.generation)
+        {
+            best = Some(found);
+        }
+    }
+    best.ok_or_else(|| {
+        Failure::unfit(
+            "a chip without a page-mapped device: no whole journal was found; expected one that was formatted as such",
+        )
+    })
+}
+
+/// The pages of a half, one after the other.
+struct Pages<'a, F> {
+    flash: &'a F,
+    context: Context,
+    blocks: Vec<BlockIndex>,
+    next: u32,
+    report: &'a mut PageMapRecovery,
+}
+
+impl<F: Flash> Pages<'_, F> {
+    /// The journal in this half, if it counts.
+    fn half(&mut self, half: usize) -> Outcome<Option<Found>> {
+        let Some((generation, bytes)) = self.group(None, 0, Kind::Snapshot)? else { return Ok(None) };
+        let Some(snapshot) = Snapshot::take(&bytes) else { return Ok(None) };
+        if self.group(Some(generation), 1, Kind::Seal)?.is_none() {
+            return Ok(None);
+        }
+        let mut lines = Vec::new();
+        for group in 2.. {
+            let Some((_, bytes)) = self.group(Some(generation), group, Kind::Lines)? else { break };
+            let Some(more) = Line::all(&bytes) else { break };
+            lines.extend(more);
+        }
+        Ok(Some(Found { half, generation, snapshot, lines }))
+    }
+
+    /// The next group, if it is the one that is expected and whole.
+    fn group(&mut self, generation: Option<u64>, group: u32, kind: Kind) -> Outcome<Option<(u64, Vec<u8>)>> {
+        let (mut all, mut whole) = (Vec::new(), None);
+        for index in 0.. {
+            let Some(page) = self.page()? else { return Ok(None) };
+            let Some((place, bytes)) = read_page(&page) else { return Ok(None) };
+            let (generation, count) = *whole.get_or_insert((generation.unwrap_or(place.generation), place.count));
+            let is_next = place.kind == kind && place.generation == generation && place.group == group;
+            if !is_next || place.index != index || place.count != count {
+                return Ok(None);
+            }
+            all.extend_from_slice(bytes);
+            if index + 1 == count {
+                return Ok(Some((generation, all)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next page; `None` at the end, and where it cannot be read.
+    fn page(&mut self) -> Outcome<Option<Vec<u8>>> {
+        let geometry = *self.flash.geometry();
+        let (index, page) = (self.next / geometry.pages_per_block, self.next % geometry.pages_per_block);
+        let Some(block) = self.blocks.get(index as usize) else { return Ok(None) };
+        self.next += 1;
+        self.report.pages_read += 1;
+        let mut bytes = vec![0; geometry.page_size as usize];
+        let read = PageRead { column: 0, data: ReadInto::Bytes(&mut bytes), oob: &mut [] };
+        let context = Context { issued: self.report.completed, ..self.context };
+        match self.flash.read(&context, block.page(page), read) {
+            Ok(done) => {
+                self.report.completed = self.report.completed.max(done.completed);
+                Ok(Some(bytes))
+            }
+            Err(error) if super::scan::is_loss(error.kind) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Finding a device again: journal, scan, replay. The steps are numbered in `docs/design/06-page-map-on-flash.md`; none of them writes.
+
+mod find;
+mod replay;
+mod scan;
+
+use nandkit_flash::Flash;
+use nandkit_units::{BlockIndex, Cause, Context, Nanos};
+
+use super::journal::layout::{Change, Snapshot};
+use super::journal::{Found, Journal, JournalSizes};
+use super::options::JournalOptions;
+use super::superblocks::Superblocks;
+use super::user::Room;
+use super::{NOWHERE, PageMapFtl, PageMapOptions, Plan, Spare, user};
+use crate::failure::{Failure, Outcome};
+use crate::tag::SEQUENCE_END;
+
+/// Stamps that are left out after a start: more than could have been given for what was never finished.
+const STAMP_GAP: u64 = 1 << 24;
+
+/// What finding a device again took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageMapRecovery {
+    /// Pages that were read: of the journal, of the map, and to look for tags.
+    pub pages_read: u64,
+    /// Superblocks of which more than one page was read.
+    pub superblocks_read: u64,
+    /// Tags and lines that were replayed.
+    pub replayed: u64,
+    /// Copies of unfinished cleanings that were taken back.
+    pub taken_back: u64,
+    /// When it was done, in simulated time.
+    pub completed: Nanos,
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    /// Finds the device that a chip holds.
+    ///
+    /// Capacity, sector size, stripe and the limit of aliases are those with which it was made, whatever `options` say of them; all else is as they say.
+    ///
+    /// Errors: `Unfit` (there is no such device on the chip, or options that it cannot have), `Unreadable` (a map page is lost), `PowerLost`, `Io`. Cost: the pages of the journal and of the map, a page of
+    /// each superblock, and those of every superblock that was opened since the last checkpoint, in simulated time; nothing is written before the first change.
+    pub fn attach(flash: F, options: PageMapOptions) -> nandkit_block::Result<Self> {
+        Self::attach_at(flash, options, &Context::default())
+    }
+
+    /// The same at an instant.
+    pub fn attach_at(flash: F, options: PageMapOptions, context: &Context) -> nandkit_block::Result<Self> {
+        let context = Context { device_cause: Some(Cause::Recovery), ..*context };
+        Self::recover(flash, options, &context)
+            .map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))
+    }
+
+    /// What the last [`PageMapFtl::attach`] took; nothing for a device that was just made.
+    pub const fn recovery(&self) -> &PageMapRecovery {
+        &self.recovery
+    }
+
+    fn recover(flash: F, options: PageMapOptions, context: &Context) -> Outcome<Self> {
+        let mut report = PageMapRecovery { completed: context.issued, ..Default::default() };
+        let found = find::journal(&flash, context, &mut report)?;
+        let mut device = Self::rebuilt(flash, options, &found)?;
+        device.recovery = report;
+        let lines: Vec<_> = found.snapshot.lines.iter().chain(&found.lines).copied().collect();
+        for line in &lines {
+            if let Change::Member { superblock, lane, block } = line.change {
+                device.superblocks.set_member(superblock, lane, BlockIndex(block));
+            }
+        }
+        let scanned = device.scan(context, &found.snapshot, &lines)?;
+        device.load_maps(context, &found.snapshot, &scanned)?;
+        device.replay(&found.snapshot, &lines, scanned)?;
+        device.sequence = device.sequence.max(found.snapshot.next).saturating_add(STAMP_GAP);
+        if device.sequence > SEQUENCE_END {
+            return Err(Failure::unfit("a device whose stamps are used up: what it holds can be copied, not changed"));
+        }
+        let end = device.recovery.completed;
+        (device.last_change, device.released) = (end, end);
+        Ok(device)
+    }
+
+    /// The device of a snapshot, before anything was read that is younger.
+    fn rebuilt(flash: F, options: PageMapOptions, found: &Found) -> Outcome<Self> {
+        let snapshot = &found.snapshot;
+        let geometry = *flash.geometry();
+        let options = PageMapOptions {
+            sector_size: snapshot.sector_size,
+            stripe: snapshot.stripe,
+            spare: Spare::Capacity(u64::from(snapshot.user) * u64::from(snapshot.sector_size)),
+            ..options
+        };
+        let block = user::block_geometry(&options, &geometry)?;
+        let slot_shift = (geometry.page_size / block.sector_size).trailing_zeros();
+        user::stripe_of(options.stripe, &geometry, slot_shift)?;
+        let members: Vec<BlockIndex> = snapshot.members.iter().copied().map(BlockIndex).collect();
+        check_members(&members, &geometry, options.stripe)?;
+        let block_slots = u64::from(geometry.pages_per_block) << slot_shift;
+        let blocks = members.iter().filter(|block| **block != super::failing::NO_BLOCK).count() as u64;
+        let superblocks = Superblocks::of_members(members, &geometry, options.stripe, slot_shift);
+        let map_pages = user::map_pages(snapshot.user.into(), block.sector_size);
+        let room = Room {
+            user: snapshot.user.into(),
+            map_pages,
+            physical: blocks * block_slots,
+            ..user::needed(&options, &superblocks, true)
+        };
+        let sizes = JournalSizes {
+            streams: usize::from(options.separation.regions()) + 1,
+            blocks: snapshot.members.len(),
+            superblocks: superblocks.count() as usize,
+            map_pages: map_pages as usize,
+            aliases_max: snapshot.aliases_max,
+            slots: superblocks.slots(),
+        };
+        if snapshot.erases.len() != sizes.superblocks || snapshot.directory.len() != sizes.map_pages {
+            return Err(damaged("its lists have other lengths than the device"));
+        }
+        let asked = options.journal.unwrap_or_default();
+        let asked = JournalOptions { checkpoint_every: user::checkpoint_every(&asked, room.user), ..asked };
+        let journal = Journal::found(&geometry, found, &asked, &sizes);
+        let mut device = Self::build(flash, options, Plan { superblocks, room, block, journal: Some(journal) })?;
+        device.erases.clone_from(&snapshot.erases);
+        let journal = device.journal.as_ref().map_or(0, |journal| journal.good_blocks(&device.flash));
+        device.physical += journal * block_slots;
+        Ok(device)
+    }
+
+    /// Loads the newest of each map page that is there: a younger one may be torn, and the older ones are as good to begin from, as long as they are from the base on.
+    fn load_maps(&mut self, context: &Context, snapshot: &Snapshot, scanned: &scan::Scanned) -> Outcome<()> {
+        let user = self.block.sectors as u32;
+        let mut versions: Vec<Vec<u32>> = snapshot.directory.iter().map(|slot| vec![*slot]).collect();
+        for tag in scanned.tags.iter().filter(|tag| tag.page >= user) {
+            if let Some(slots) = versions.get_mut((tag.page - user) as usize) {
+                slots.push(tag.slot);
+            }
+        }
+        for (map_page, slots) in (0u32..).zip(versions) {
+            let mut is_loaded = false;
+            for slot in slots.into_iter().rev() {
+                is_loaded = slot == NOWHERE || self.load_map(context, map_page, slot)?;
+                if is_loaded {
+                    break;
+                }
+            }
+            if !is_loaded {
+                return Err(Failure::Unreadable);
+            }
+        }
+        // Where they lie is replayed like all else.
+        let tail = self.map.iter_mut().skip(user as usize);
+        tail.zip(&snapshot.directory).for_each(|(entry, slot)| *entry = *slot);
+        Ok(())
+    }
+
+    /// Loads one map page from a slot. Whether it is there.
+    fn load_map(&mut self, context: &Context, map_page: u32, slot: u32) -> Outcome<bool> {
+        let (user, size) = (self.block.sectors as u32, self.block.sector_size as usize);
+        let slots = u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots());
+        if u64::from(slot) >= slots {
+            return Err(damaged(&format!("map page {map_page} lies in slot {slot}, outside the device")));
+        }
+        let mut bytes = vec![0; size];
+        if !self.read_slot(context, slot, user + map_page, &mut bytes)? {
+            return Ok(false);
+        }
+        let first = map_page as usize * (size / 4);
+        let entries = self.map.iter_mut().take(user as usize).skip(first);
+        for (entry, bytes) in entries.zip(bytes.as_chunks::<4>().0) {
+            *entry = u32::from_le_bytes(*bytes);
+            if *entry != NOWHERE && u64::from(*entry) >= slots {
+                return Err(damaged(&format!("map page {map_page} names slot {entry}, outside the device")));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A device whose journal contradicts itself.
+#[cold]
+pub(super) fn damaged(what: &str) -> Failure {
+    Failure::unfit(format!("the journal of the device on this chip is damaged: {what}"))
+}
+
+/// Members are blocks of the chip, none twice.
+fn check_members(members: &[BlockIndex], geometry: &nandkit_units::FlashGeometry, stripe: u32) -> Outcome<()> {
+    if !members.len().is_multiple_of(stripe as usize) || members.len() > geometry.blocks as usize {
+        return Err(damaged("it names more blocks than the chip has, or no whole superblocks"));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let bad = members
+        .iter()
+        .find(|block| **block != super::failing::NO_BLOCK && (block.0 >= geometry.blocks || !seen.insert(**block)));
+    match bad {
+        Some(block) => Err(damaged(&format!("{block} is in two superblocks, or outside the chip"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,132 @@
+//! Step 2: what superblocks were opened since the base, and the tags in them; and reads of single slots.
+
+use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
+use nandkit_flash::{ErrorKind, Flash, PageRead};
+use nandkit_units::{Context, ReadInto};
+
+use crate::failure::Outcome;
+use crate::page_map::failing::NO_BLOCK;
+use crate::page_map::journal::layout::{Change, Line, Snapshot};
+use crate::page_map::{PageMapFtl, role};
+
+/// A tag above the base.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tag {
+    pub stamp: u64,
+    pub slot: u32,
+    pub page: u32,
+    /// The low eight bits of the tag: the role, and of copies which cleaning made them.
+    pub role: u8,
+}
+
+impl Tag {
+    pub const fn is_copy(&self) -> bool {
+        self.role as u64 & role::MASK == role::COPY
+    }
+}
+
+/// What was found in superblocks.
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    /// In the order of their stamps.
+    pub tags: Vec<Tag>,
+    /// By superblock: the lowest stamp that was seen, which says when it was opened; `None` where no page can be read.
+    pub lives: Vec<Option<u64>>,
+    /// Superblocks that were opened since the base.
+    pub opened: Vec<u32>,
+}
+
+/// Whether a page is just not there: torn, erased half, worn out.
+pub(super) const fn is_loss(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Uncorrectable | ErrorKind::BadBlock)
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    /// Looks at every superblock, and reads those that were opened since the base, or were open then.
+    pub(super) fn scan(&mut self, context: &Context, snapshot: &Snapshot, lines: &[Line]) -> Outcome<Scanned> {
+        let mut scanned = Scanned::default();
+        let is_void = |stamp: u64| {
+            lines
+                .iter()
+                .any(|line| matches!(line.change, Change::Void { first, last } if first <= stamp && stamp <= last))
+        };
+        for superblock in 0..self.superblocks.count() {
+            let life = self.life(context, superblock)?;
+            scanned.lives.push(life);
+            let fill = snapshot.fills.iter().find(|[open, _]| *open == superblock).map(|[_, fill]| *fill);
+            let from = match (life, fill) {
+                (None, _) => continue,
+                (Some(life), _) if life > snapshot.base => {
+                    scanned.opened.push(superblock);
+                    0
+                }
+                (Some(_), Some(fill)) => fill,
+                (Some(_), None) => continue,
+            };
+            self.recovery.superblocks_read += 1;
+            for page in from..self.superblocks.pages() {
+                self.tags_of(context, superblock, page, |tag| {
+                    if tag.stamp > snapshot.base && !is_void(tag.stamp) {
+                        scanned.tags.push(tag);
+                    }
+                })?;
+            }
+        }
+        scanned.tags.sort_by_key(|tag| tag.stamp);
+        Ok(scanned)
+    }
+
+    /// The stamp of the first page of a superblock that can be read: the blocks of a superblock hold one life, as it is programmed only when all are erased.
+    fn life(&mut self, context: &Context, superblock: u32) -> Outcome<Option<u64>> {
+        for page in 0..self.superblocks.stripe() {
+            let mut stamp = None;
+            self.tags_of(context, superblock, page, |tag| stamp = stamp.or(Some(tag.stamp)))?;
+            if stamp.is_some() {
+                return Ok(stamp);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows the valid tags of a page, those of nothing too.
+    fn tags_of(&mut self, context: &Context, superblock: u32, page: u32, mut visit: impl FnMut(Tag)) -> Outcome<()> {
+        let at = self.superblocks.at(superblock, page);
+        if at.block == NO_BLOCK || self.flash.is_bad(at.block) {
+            return Ok(());
+        }
+        let mut oob = vec![0; TAG_BYTES << self.superblocks.slot_shift()];
+        self.recovery.pages_read += 1;
+        match self.flash.read(context, at, PageRead::oob(&mut oob)) {
+            Ok(done) => self.recovery.completed = self.recovery.completed.max(done.completed),
+            Err(error) if is_loss(error.kind) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let first = self.superblocks.slot(superblock, page);
+        for (slot, image) in (first..).zip(oob.as_chunks::<TAG_BYTES>().0) {
+            if let TagRead::Valid { payload, sequence: stamp } = self.tag.decode(image) {
+                let page = u32::try_from(payload >> 8).unwrap_or(u32::MAX);
+                visit(Tag { stamp, slot, page, role: payload as u8 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the bytes of a slot. Whether they are there, and the page's whose tag they have.
+    pub(super) fn read_slot(&mut self, context: &Context, slot: u32, page: u32, bytes: &mut [u8]) -> Outcome<bool> {
+        let (at, part) = self.superblocks.address(slot);
+        if at.block == NO_BLOCK || self.flash.is_bad(at.block) {
+            return Ok(false);
+        }
+        let mut oob = vec![0; TAG_BYTES << self.superblocks.slot_shift()];
+        let column = part * self.block.sector_size;
+        self.recovery.pages_read += 1;
+        match self.flash.read(context, at, PageRead { column, data: ReadInto::Bytes(bytes), oob: &mut oob }) {
+            Ok(done) => self.recovery.completed = self.recovery.completed.max(done.completed),
+            Err(error) if is_loss(error.kind) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        let image = oob.as_chunks::<TAG_BYTES>().0.get(part as usize).copied();
+        let tag = image.map(|image| self.tag.decode(&image));
+        Ok(matches!(tag, Some(TagRead::Valid { payload, .. }) if payload >> 8 == u64::from(page)))
+    }
+}

@@ -1,0 +1,133 @@
+//! Remap (P3): pages begin to point at what others hold, and nothing is read or written but a line of the journal for each.
+
+use std::collections::BTreeSet;
+
+use nandkit_block::{BlockError, ErrorKind, Operation, Remap, Result};
+use nandkit_flash::Flash;
+use nandkit_units::{Context, Done, Lba};
+
+use super::journal::layout::Change;
+use super::{NOWHERE, PageMapFtl};
+use crate::failure::{Failure, Outcome};
+
+impl<F: Flash> Remap for PageMapFtl<F> {
+    fn unit(&self) -> u32 {
+        self.block.sector_size
+    }
+
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        self.remap_pairs(context, pairs, false)
+    }
+
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        self.remap_pairs(context, pairs, true)
+    }
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    fn remap_pairs(&mut self, context: &Context, pairs: &[(Lba, Lba)], moves: bool) -> Result<Done> {
+        let first = pairs.first().map_or(Lba(0), |(source, _)| *source);
+        let pairs = self.checked_pairs(pairs, moves)?;
+        self.remap_checked(context, &pairs, moves).map_err(|failure| failure.at(Operation::Remap, first))
+    }
+
+    /// The most pairs of one command: what one group of lines may hold.
+    fn pairs_max(&self, moves: bool) -> usize {
+        self.journal.as_ref().map_or(0, |journal| journal.lines_due / if moves { 2 } else { 1 })
+    }
+
+    /// The pairs as page numbers, once everything is right with them.
+    fn checked_pairs(&self, pairs: &[(Lba, Lba)], moves: bool) -> Result<Vec<(u32, u32)>> {
+        let refuse = |kind, at, detail: String| Err(BlockError::new(kind, Operation::Remap, at, detail));
+        let most = self.pairs_max(moves);
+        if pairs.len() > most {
+            let detail = format!("{} pairs; expected at most {most} in one command", pairs.len());
+            return refuse(ErrorKind::OutOfRange, pairs.first().map_or(Lba(0), |(source, _)| *source), detail);
+        }
+        let mut targets = BTreeSet::new();
+        let sources: BTreeSet<u64> = pairs.iter().map(|(source, _)| source.0).collect();
+        for (source, target) in pairs {
+            for at in [source, target] {
+                nandkit_block::check::sectors_of(&self.block, Operation::Remap, *at, 1)?;
+            }
+            if self.map.get(source.0 as usize).is_none_or(|slot| *slot == NOWHERE) {
+                return refuse(ErrorKind::Unmapped, *source, "the source holds nothing".into());
+            }
+            if !targets.insert(target.0) {
+                return refuse(ErrorKind::Overlap, *target, "the address is a target twice".into());
+            }
+            if sources.contains(&target.0) {
+                return refuse(ErrorKind::Overlap, *target, "the address is both a source and a target".into());
+            }
+        }
+        if moves && sources.len() < pairs.len() {
+            let at = pairs.first().map_or(Lba(0), |(source, _)| *source);
+            return refuse(ErrorKind::Overlap, at, "an address is moved twice".into());
+        }
+        Ok(pairs.iter().map(|(source, target)| (source.0 as u32, target.0 as u32)).collect())
+    }
+
+    fn remap_checked(&mut self, context: &Context, pairs: &[(u32, u32)], moves: bool) -> Outcome<Done> {
+        self.check_running()?;
+        self.checkpoint_if_due(context)?;
+        let most = self.journal.as_ref().map_or(0, |journal| journal.aliases_max as usize);
+        self.fold_aliases(context, (pairs.len(), most))?;
+        if self.aliases.len() + pairs.len() > most {
+            return Err(Failure::TooManyAliases(most));
+        }
+        for &(source, target) in pairs {
+            let Some(&slot) = self.map.get(source as usize) else { continue };
+            self.forget_page(target);
+            self.share_slot(source, target, slot);
+            self.note(Change::Point { page: target, slot });
+            if moves {
+                self.forget_page(source);
+                self.note(Change::Trim { first: source, count: 1 });
+            }
+        }
+        self.counters.remapped_pages += pairs.len() as u64;
+        self.write_lines(context)?;
+        let mut done = Done::immediately(context);
+        done.completed = done.completed.max(self.last_change);
+        Ok(done)
+    }
+
+    /// A page begins to point where another one points.
+    fn share_slot(&mut self, source: u32, target: u32, slot: u32) {
+        let is_alias = self.aliases.get(slot).is_some_and(|sharers| sharers.others.contains(&source));
+        let owner = if is_alias { None } else { Some(source) };
+        self.aliases.add(slot, owner, target);
+        if let Some(entry) = self.map.get_mut(target as usize) {
+            *entry = slot;
+        }
+        self.changed.note(target);
+        self.streams.share(source, target);
+    }
+
+    /// Cleans the superblocks with most aliases until so many more fit, or it helps no more: a slot whose only page is an alias gets a tag of its own.
+    fn fold_aliases(&mut self, context: &Context, (more, most): (usize, usize)) -> Outcome<()> {
+        while self.aliases.len() + more > most {
+            let before = self.aliases.len();
+            // Single ones alone become fewer.
+            let mut foldable = std::collections::BTreeMap::new();
+            for (slot, sharers) in self.aliases.iter().filter(|(_, sharers)| sharers.owner.is_none()) {
+                let _ = sharers;
+                *foldable.entry(self.superblocks.superblock(slot)).or_insert(0u32) += 1;
+            }
+            let candidates = foldable.into_iter().filter(|(superblock, _)| self.index.is_candidate(*superblock));
+            let Some((victim, _)) =
+                candidates.max_by_key(|(superblock, count)| (*count, std::cmp::Reverse(*superblock)))
+            else {
+                return Ok(());
+            };
+            self.make_room(context)?;
+            if self.index.is_candidate(victim) {
+                self.clean_superblock(context, victim)?;
+            }
+            if self.aliases.len() >= before {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

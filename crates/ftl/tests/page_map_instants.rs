@@ -1,0 +1,206 @@
+//! The page-mapped layer on several dies, cut at instants: one operation torn in each die, later ones whole before earlier ones.
+
+mod common;
+
+use common::page_model::bytes_of;
+use nandkit_block::{BlockDevice, ErrorKind};
+use nandkit_cleaning::separation::Separation;
+use nandkit_flash::{Flash, TornErase, TornPage};
+use nandkit_ftl::page_map::{JournalOptions, Spare};
+use nandkit_ftl::{PageMapFtl, PageMapOptions};
+use nandkit_nand_sim::{ChipSpec, ContentChip};
+use nandkit_testkit::timeline::{Timeline, TimelineFlash};
+use nandkit_units::random::Random;
+use nandkit_units::{Context, Lba, Nanos, Payload, ReadInto};
+
+const SECTOR: usize = 512;
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    blocks: u32,
+    dies: u32,
+    stripe: u32,
+    parts: u32,
+    scheme: &'static str,
+}
+
+const SHAPES: [Shape; 4] = [
+    Shape { blocks: 64, dies: 4, stripe: 4, parts: 1, scheme: "user-moved" },
+    Shape { blocks: 64, dies: 4, stripe: 1, parts: 1, scheme: "none" },
+    Shape { blocks: 80, dies: 8, stripe: 2, parts: 2, scheme: "user-moved" },
+    Shape { blocks: 96, dies: 4, stripe: 2, parts: 1, scheme: "chain" },
+];
+
+fn chip(shape: &Shape) -> ContentChip {
+    let mut spec = ChipSpec::default();
+    let geometry = &mut spec.geometry;
+    let size = SECTOR as u32 * shape.parts;
+    (geometry.page_size, geometry.write_unit, geometry.oob_size) = (size, size, 16 * shape.parts);
+    (geometry.blocks, geometry.pages_per_block) = (shape.blocks, 8);
+    (geometry.dies, geometry.channels) = (shape.dies, shape.dies.min(2));
+    (spec.timing.overlap, spec.timing.bus_ps_per_byte) = (true, 25_000);
+    ContentChip::new(&spec, 1).unwrap()
+}
+
+fn options(shape: &Shape) -> PageMapOptions {
+    PageMapOptions {
+        spare: Spare::Capacity(SECTOR as u64 * if shape.parts > 1 { 200 } else { 150 }),
+        sector_size: SECTOR as u32,
+        separation: shape.scheme.parse::<Separation>().unwrap(),
+        stripe: shape.stripe,
+        journal: Some(JournalOptions { checkpoint_every: 200, aliases: 24 }),
+        ..PageMapOptions::default()
+    }
+}
+
+/// What was asked of a sector: when, what it then holds, and from when on a cut cannot take that away.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    issued: Nanos,
+    durable: Option<Nanos>,
+    version: Option<u64>,
+}
+
+struct Run {
+    timeline: Timeline,
+    history: Vec<Vec<Asked>>,
+    /// When the device had been made.
+    made: Nanos,
+}
+
+/// Writes, trims, remaps and flushes, several under way at once.
+fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
+    let mut device = PageMapFtl::format(TimelineFlash::new(chip(shape)), options(shape)).unwrap();
+    let sectors = device.geometry().sectors;
+    let made = device.flush(&Context::default()).unwrap().completed;
+    let mut history = vec![Vec::<Asked>::new(); sectors as usize];
+    let mut random = Random::new(seed, "instants");
+    let (mut now, mut next) = (made, 0);
+    for _ in 0..commands {
+        let context = Context::at(now);
+        let reach = if random.below(2) == 0 { sectors } else { 20 };
+        let first = random.below(reach);
+        let count = random.between(1, 6).min(sectors - first);
+        let completed = match random.below(100) {
+            0..70 => {
+                next += 1;
+                let data: Vec<u8> = (0..count).flat_map(|_| bytes_of(Some(next), SECTOR)).collect();
+                let done = device.write(&context, Lba(first), Payload::Bytes(&data)).unwrap();
+                let asked = Asked { issued: now, durable: Some(done.completed), version: Some(next) };
+                (first..first + count).for_each(|sector| history[sector as usize].push(asked));
+                done.completed
+            }
+            70..82 => {
+                let done = device.trim().unwrap().trim(&context, Lba(first), count).unwrap();
+                let asked = Asked { issued: now, durable: None, version: None };
+                (first..first + count).for_each(|sector| history[sector as usize].push(asked));
+                done.completed
+            }
+            82..92 => {
+                let target = random.below(sectors);
+                let holds = |sector: u64| history[sector as usize].last().and_then(|asked: &Asked| asked.version);
+                let Some(version) = holds(first).filter(|_| target != first) else { continue };
+                let moves = random.below(2) == 0;
+                let pairs = [(Lba(first), Lba(target))];
+                let remap = device.remap().unwrap();
+                let done = if moves { remap.remap_move(&context, &pairs) } else { remap.share(&context, &pairs) };
+                let done = match done {
+                    Ok(done) => done,
+                    Err(error) if error.kind == ErrorKind::Full => continue,
+                    Err(error) => panic!("{error}"),
+                };
+                flushed(&mut history, done.completed);
+                let asked = Asked { issued: now, durable: Some(done.completed), version: Some(version) };
+                history[target as usize].push(asked);
+                if moves {
+                    history[first as usize].push(Asked { version: None, ..asked });
+                }
+                done.completed
+            }
+            _ => {
+                let done = device.flush(&context).unwrap();
+                flushed(&mut history, done.completed);
+                done.completed
+            }
+        };
+        // Often long before the last command is done.
+        now = Nanos(now.0.max(completed.0.saturating_sub(random.below(1_500_000))));
+    }
+    device.check().unwrap();
+    Run { timeline: device.flash().timeline().clone(), history, made }
+}
+
+fn flushed(history: &mut [Vec<Asked>], at: Nanos) {
+    history.iter_mut().flatten().for_each(|asked| asked.durable = asked.durable.or(Some(at)));
+}
+
+/// The device of an instant: each sector holds what was asked last and durable then, or later; it can be changed, and found once more.
+fn survives(shape: &Shape, run: &Run, instant: Nanos, seed: u64) -> Result<u32, String> {
+    let mut flash = chip(shape);
+    let mut random = Random::new(seed ^ instant.0, "torn");
+    let torn = |_: usize| {
+        let kind = random.below(4) as usize;
+        let pages = [TornPage::Nothing, TornPage::Whole, TornPage::Prefix, TornPage::Garbage];
+        let erases = [TornErase::Nothing, TornErase::Whole, TornErase::Half, TornErase::Weak];
+        (pages[kind], erases[kind])
+    };
+    let count = run.timeline.until(&mut flash, instant, torn).map_err(|error| error.to_string())?;
+    let mut device = PageMapFtl::attach(&mut flash, options(shape)).map_err(|error| format!("attach: {error}"))?;
+    device.check().map_err(|what| format!("after the cut: {what}"))?;
+    let mut held = Vec::new();
+    for (sector, asked) in (0..).zip(&run.history) {
+        let found = read(&device, sector)?;
+        let durable = |asked: &Asked| asked.durable.is_some_and(|durable| durable <= instant);
+        let from = asked.iter().rposition(durable);
+        let before = if from.is_none() { Some(None) } else { None };
+        let later = asked.iter().skip(from.unwrap_or(0)).filter(|asked| asked.issued <= instant);
+        let allowed: Vec<Option<u64>> = before.into_iter().chain(later.map(|asked| asked.version)).collect();
+        if !allowed.iter().any(|version| bytes_of(*version, SECTOR) == found) {
+            return Err(format!("sector {sector} holds {:02x?}..., allowed are {allowed:?}", &found[..8]));
+        }
+        held.push(found);
+    }
+    // It goes on: half of it is written anew, and all is there after another start.
+    for _ in 0..held.len() / 2 {
+        let sector = random.below(held.len() as u64);
+        held[sector as usize] = bytes_of(Some(sector << 20), SECTOR);
+        device
+            .write(&Context::default(), Lba(sector), Payload::Bytes(&held[sector as usize]))
+            .map_err(|error| format!("going on: {error}"))?;
+    }
+    device.flush(&Context::default()).map_err(|error| error.to_string())?;
+    device.check().map_err(|what| format!("going on: {what}"))?;
+    drop(device);
+    let device = PageMapFtl::attach(&mut flash, options(shape)).map_err(|error| format!("second start: {error}"))?;
+    device.check().map_err(|what| format!("second start: {what}"))?;
+    for (sector, expected) in (0..).zip(&held) {
+        if read(&device, sector)? != *expected {
+            return Err(format!("sector {sector} reads differently after a second start"));
+        }
+    }
+    Ok(count)
+}
+
+fn read<F: Flash>(device: &PageMapFtl<F>, sector: u64) -> Result<Vec<u8>, String> {
+    let mut found = vec![0xEE; SECTOR];
+    device
+        .read(&Context::default(), Lba(sector), ReadInto::Bytes(&mut found))
+        .map_err(|error| format!("sector {sector}: {error}"))?;
+    Ok(found)
+}
+
+#[test]
+fn cuts_at_instants_are_survived() {
+    for (seed, shape) in (0..).zip(SHAPES.iter().cycle().take(3 * SHAPES.len())) {
+        let run = run(shape, seed, 300);
+        let instants: Vec<Nanos> = run.timeline.instants().into_iter().filter(|at| *at > run.made).collect();
+        let mut torn = [0u32; 9];
+        for &instant in &instants {
+            let count = survives(shape, &run, instant, seed)
+                .unwrap_or_else(|what| panic!("{what}; at {} ns with seed {seed}, {shape:?}", instant.0));
+            torn[count.min(8) as usize] += 1;
+        }
+        println!("{shape:?}: {} instants; by torn operations: {torn:?}", instants.len());
+        assert!(torn[2..].iter().sum::<u32>() > 50, "few instants tear several operations: {torn:?}");
+    }
+}
