@@ -3,7 +3,7 @@
 use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_ftl::PageMapOptions;
-use nandkit_ftl::page_map::Spare;
+use nandkit_ftl::page_map::{JournalOptions, Spare};
 use serde::{Deserialize, Serialize};
 
 use crate::AllocationName;
@@ -23,6 +23,8 @@ pub struct PageMapSpec {
     pub victim: String,
     /// What is written to a superblock of its own: a separation by name, with its options: `user-moved` (what cleaning moves), `none`, `sepbit`, `known:below=5000`.
     pub separation: String,
+    /// Whether the layer writes what a device needs to be found again: a journal and pages of the map, whose programs count. Without it nothing but the host's pages and copies is written, as closed forms have it.
+    pub journal: bool,
     /// Which free superblock is used next.
     pub allocation: AllocationName,
     /// Blocks of a superblock, each on another die: a power of two up to the number of dies; 0 stands for all dies, as far as they are a power of two.
@@ -37,6 +39,7 @@ impl Default for PageMapSpec {
             sector_size: 0,
             victim: "greedy".to_string(),
             separation: "user-moved".to_string(),
+            journal: false,
             allocation: AllocationName::default(),
             stripe: 0,
         }
@@ -87,6 +90,9 @@ impl PageMapSpec {
         if self.allocation == AllocationName::Fifo {
             title += " | free blocks fifo";
         }
+        if self.journal {
+            title += " | journal";
+        }
         if self.stripe > 0 {
             title += &format!(" | stripe {}", self.stripe);
         }
@@ -103,6 +109,7 @@ impl PageMapSpec {
             sector_size: if self.sector_size > 0 { self.sector_size } else { sector_size },
             victim: self.policy()?,
             separation: self.scheme()?,
+            journal: self.journal.then(JournalOptions::default),
             allocation: crate::on_chip::allocation(self.allocation),
             stripe: self.stripe,
             seed,
