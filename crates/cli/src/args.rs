@@ -184,12 +184,12 @@ const COMPARE_EXAMPLES: &str = "Examples:
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArguments {
     /// Compare these records instead of running anything: files of `exec --json` and of `run --out`, a record on each line; - for standard input.
-    #[arg(value_name = "RECORDS", conflicts_with_all = ["fs", "ftl", "policy", "log_blocks", "device", "device_file", "workloads", "seeds", "no_verify", "jobs", "out"])]
+    #[arg(value_name = "RECORDS", conflicts_with_all = ["fs", "ftl", "policy", "log_blocks", "device", "device_file", "workloads", "precondition", "seeds", "no_verify", "jobs", "out"])]
     pub records: Vec<PathBuf>,
     /// File systems: fat, jffs2, model, or none for workloads on blocks.
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
-    /// Translation layers: block-map, fast, or none on a device in memory; without it block-map and fast.
+    /// Translation layers: block-map, fast, page-map, or none on a device in memory; without it block-map and fast.
     #[arg(long, value_name = "FTL,...", value_delimiter = ',')]
     pub ftl: Vec<String>,
     /// Recycling policies of block-map, all by default: see `nandkit policies`.
@@ -207,6 +207,9 @@ pub struct CompareArguments {
     /// A workload, NAME or NAME:key=value,...; see `nandkit workloads`. May be given several times.
     #[arg(long = "workload", value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
+    /// What happens before workloads on blocks are measured: none, fill (every sector is written once), or steady (then the workload runs until its write amplification has settled and is known).
+    #[arg(long, value_name = "HOW")]
+    pub precondition: Option<String>,
     /// Runs of each combination, with seeds 1, 2, ...; by default 2, and 1 with --device-file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: Option<u64>,
@@ -280,10 +283,10 @@ pub struct DevicesArguments {
 /// Arguments of `reproduce`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nandkit reproduce P2\n  nandkit reproduce P4.3 --json\n  nandkit reproduce --quick"
+    after_help = "Examples:\n  nandkit reproduce P2\n  nandkit reproduce P4.3 --json\n  nandkit reproduce theory\n  nandkit reproduce --quick"
 )]
 pub struct ReproduceArguments {
-    /// A paper (P2, P4) or one claim of it (P4.3); without it everything.
+    /// A paper (P2, P4) or one claim of it (P4.3); theory, closed forms and mean fields beside simulation, or one row of it (theory.fifo-0.07); without it everything.
     #[arg(value_name = "CLAIM")]
     pub what: Option<String>,
     /// Fewer seeds and smaller workloads.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use nandkit_lab::{Experiment, RunSpec};
+use nandkit_lab::{Experiment, Precondition, RunSpec};
 use nandkit_record::{RunRecord, csv, legend, read_lines};
 use nandkit_report::{comparison, verdicts, words};
 use nandkit_stack::FsSpec;
@@ -64,7 +64,9 @@ fn measure(arguments: &CompareArguments) -> Result<Vec<RunRecord>, Failure> {
     let seeds: Vec<u64> = (1..=arguments.seeds.unwrap_or(by_default)).collect();
     let runs = Experiment::product(&stacks, &workloads, &seeds)?;
     let verify = !arguments.no_verify;
-    let runs: Vec<RunSpec> = runs.runs().iter().map(|run| RunSpec { verify, ..run.clone() }).collect();
+    let precondition = arguments.precondition.as_deref().map_or(Ok(Precondition::None), Precondition::named);
+    let precondition = precondition.map_err(|error| Failure::Input(format!("--precondition: {error}")))?;
+    let runs: Vec<RunSpec> = runs.runs().iter().map(|run| RunSpec { verify, precondition, ..run.clone() }).collect();
     runs.iter().try_for_each(RunSpec::check)?;
     session::run(&Experiment::new("", runs)?, &arguments.running)
 }

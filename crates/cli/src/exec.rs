@@ -80,7 +80,7 @@ fn asked_for(arguments: &ExecArguments) -> Result<(StackSpec, Option<CrashChip>)
     let (ftl, settings) = (arguments.ftl.as_deref(), &arguments.settings[..]);
     let mut spec = stacks::single(&Single { fs, device, ftl, settings })?;
     if !spec.keeps_content() {
-        let detail = "stack.device.store: a shadow store keeps no content; expected content or described";
+        let detail = "stack.device.store: the stores shadow and address keep no content; expected content or described";
         return Err(Failure::Input(detail.to_owned()));
     }
     let Some(image) = image else { return Ok((spec, None)) };

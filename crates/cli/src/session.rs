@@ -1,7 +1,7 @@
 //! What the commands that run experiments share: the host's clock, Ctrl-C, the progress bar.
 
 use nandkit_lab::{Experiment, Options, RunSpec};
-use nandkit_record::RunRecord;
+use nandkit_record::{LayerValue, RunRecord};
 use nandkit_workload::HostInputs;
 
 use crate::args::Running;
@@ -12,7 +12,25 @@ use crate::progress::Bar;
 /// Runs an experiment with a progress bar. The first Ctrl-C lets it end with what is finished, a second one ends it at once.
 pub fn run(experiment: &Experiment, running: &Running) -> Result<Vec<RunRecord>, Failure> {
     let experiment = &resolved(experiment)?;
-    with_options(running, |options| Ok(experiment.run(options)?))
+    let records = with_options(running, |options| Ok(experiment.run(options)?))?;
+    records.iter().filter_map(unsettled).for_each(|told| crate::output::message(&told));
+    Ok(records)
+}
+
+/// Says of a run whose device was to settle that it has not.
+fn unsettled(record: &RunRecord) -> Option<String> {
+    let steady = record.layers.get("steady")?;
+    let figure = |name: &str| steady.get(name).and_then(LayerValue::as_f64);
+    if figure("steady_settled")? > 0.0 {
+        return None;
+    }
+    let shown = |value: Option<f64>| value.map_or("unknown".to_string(), |value| format!("{value:.3}"));
+    let (mean, half_width) = (shown(figure("steady_waf_mean")), shown(figure("steady_waf_half_width_95")));
+    let turnovers = shown(figure("steady_turnovers_before"));
+    Some(format!(
+        "{} on {}, seed {}: not settled after {turnovers} times what the device holds; WAF {mean}, give or take {half_width}, is no steady figure",
+        record.workload, record.stack, record.seed
+    ))
 }
 
 /// Looks up the chips of which only the file is named, so that the records say what they were made on.

@@ -48,6 +48,11 @@ pub fn named_device(name: &str) -> Result<DeviceSpec, Failure> {
     table.try_into().map_err(|error: toml::de::Error| Failure::Input(format!("--device: {name}: {}", error.message())))
 }
 
+/// Whether a translation layer writes updates into log blocks.
+fn has_logs(kind: &str) -> bool {
+    matches!(kind, "block-map" | "fast")
+}
+
 fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>, Failure> {
     let kinds = match arguments.ftl.as_slice() {
         [] if on_memory => vec!["none".to_string()],
@@ -60,6 +65,10 @@ fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>,
         return Err(Failure::Input(
             "--policy: only the translation layer block-map has policies; add it to --ftl".into(),
         ));
+    }
+    if arguments.log_blocks.is_some() && kinds.iter().all(|kind| kind == "page-map") {
+        let detail = "--log-blocks: the translation layer page-map has no log blocks; add block-map or fast to --ftl";
+        return Err(Failure::Input(detail.into()));
     }
     let all: Vec<String> = PolicyName::ALL.iter().map(|policy| policy.name().to_string()).collect();
     let policies = if arguments.policy.is_empty() { &all } else { &arguments.policy };
@@ -76,7 +85,7 @@ fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>,
             if let Some(policy) = policy {
                 table.insert("policy".to_string(), Value::String(policy.clone()));
             }
-            if let Some(log_blocks) = arguments.log_blocks.filter(|_| kind != "none") {
+            if let Some(log_blocks) = arguments.log_blocks.filter(|_| has_logs(kind)) {
                 table.insert("log_blocks".to_string(), Value::Integer(i64::from(log_blocks)));
             }
             let layer =

@@ -256,6 +256,67 @@ fn what_does_not_fit_the_device_is_refused() {
         },
         Case {
             files: &[],
+            arguments: &[
+                "serve",
+                "--device",
+                "nandsim-32m-16k",
+                "--ftl",
+                "page-map",
+                "--state",
+                "card.nand",
+                "--socket",
+                "s",
+            ],
+            expected: &["stack.ftl", "page-map does not find again", "card.nand", "expected a chip in memory"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--ftl", "page-map", "--device-file", "card.nand"],
+            expected: &["stack.ftl", "page-map does not find again", "expected a chip in memory"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--ftl", "page-map", "--log-blocks", "4"],
+            expected: &["--log-blocks", "page-map has no log blocks", "add block-map or fast"],
+        },
+        Case {
+            files: &[(
+                "s.toml",
+                "workload = \"fax\"\nstack = { ftl = \"page-map\", device = { preset = \"k9l8g08u0m\", store = \"address\" } }\n",
+            )],
+            arguments: &["run", "s.toml"],
+            expected: &["stack.device.store", "\"address\" keeps no content", "expected content or described"],
+        },
+        Case {
+            files: &[(
+                "s.toml",
+                "workload = \"fax\"\nstack.ftl = { kind = \"page-map\", spare = 0.0001 }\nstack.device = \"nandsim-32m-16k\"\n",
+            )],
+            arguments: &["run", "s.toml"],
+            expected: &["stack.ftl", "a spare of", "superblocks are open", "expected"],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--ftl", "page-map", "--precondition", "steady"],
+            expected: &["precondition", "steady is for workloads on blocks", "expected stack.fs = \"none\""],
+        },
+        Case {
+            files: &[],
+            arguments: &["compare", "--fs", "none", "--precondition", "stedy", "--workload", "random"],
+            expected: &["--precondition", "did you mean \"steady\""],
+        },
+        Case {
+            files: &[("t.iolog", "fio version 2 iolog\nx add\nx open\nx write 0 4096\nx close\n")],
+            arguments: &["compare", "--fs", "none", "--precondition", "steady", "--workload", "trace:t.iolog"],
+            expected: &["precondition", "trace ends by itself", "expected overwrite"],
+        },
+        Case {
+            files: &[("s.toml", "workload = \"random\"\nprecondition = { tolerance = 2 }\nstack.fs = \"none\"\n")],
+            arguments: &["run", "s.toml"],
+            expected: &["precondition", "tolerance is 2", "expected 0.000001 to 0.5"],
+        },
+        Case {
+            files: &[],
             arguments: &["compare", "--device", "ram", "--ftl", "block-map"],
             expected: &["stack.ftl", "expected ftl = \"none\""],
         },

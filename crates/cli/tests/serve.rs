@@ -227,6 +227,19 @@ fn a_file_is_changed_only_where_that_was_asked_for() {
 }
 
 #[test]
+fn the_page_mapped_layer_is_served_from_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let serving = Serving::start(path, &["--device", "nandsim-32m-16k", "--ftl", "page-map"]);
+    let commands = ["write -P 1 0 1M", "write -P 2 4097 70000", "discard 512k 64k", "flush", "read -P 2 4097 70000"];
+    let zeroes = ["read -P 0 512k 64k", "read -P 1 576k 448k"];
+    let commands: Vec<&str> = commands.into_iter().chain(zeroes).flat_map(|command| ["-c", command]).collect();
+    let told = judge(path, "qemu-io", &[&["-f", "raw"], &commands[..], &[&serving.uri]].concat());
+    assert!(!told.contains("verification failed"), "{told}");
+    assert_eq!(serving.end(), Some(0));
+}
+
+#[test]
 fn a_killed_server_has_kept_what_was_flushed() {
     for ftl in [&["--ftl", "block-map"][..], &["--ftl", "fast"]] {
         let directory = tempfile::tempdir().unwrap();

@@ -47,6 +47,21 @@ fn the_shipped_trace_and_tree_run() {
 }
 
 #[test]
+fn fat_on_the_page_mapped_layer_is_compared() {
+    let arguments = ["compare", "--ftl", "block-map,page-map", "--policy", "merge", "--device", "nandsim-32m-128k"];
+    let short = ["--workload", "overwrite:files=64,operations=4096", "--seeds", "1", "--json"];
+    let compared = json(&succeeds(&root(), &[&arguments[..], &short].concat()));
+    let records = compared["records"].as_array().expect("a list");
+    let stacks: Vec<&str> = records.iter().filter_map(|record| record["stack"].as_str()).collect();
+    assert!(stacks.len() == 2 && stacks[1].starts_with("fat | page-map | greedy | spare 0.07"), "{stacks:?}");
+    let layer = &records[1]["layers"]["ftl"];
+    let figure = |name: &str| layer[name].as_f64().unwrap_or_else(|| panic!("no {name}: {layer}"));
+    assert!(figure("ftl_host_page_writes") >= 4096.0 && figure("ftl_pages_copied") > 0.0, "{layer}");
+    assert!(figure("ftl_physical_pages") > figure("ftl_user_pages") + figure("ftl_reserved_pages"), "{layer}");
+    assert!(records[1]["layers"]["workload"]["verified_at_end"] == 64, "{}", records[1]["layers"]["workload"]);
+}
+
+#[test]
 fn worn_blocks_fail_and_wear_levelling_puts_it_off() {
     let fewer = ["--set", "grid.stack.ftl.allocation=[\"least-erased\"]"];
     let run = ["run", "specs/experiments/wear.toml", "--json", "--set", "stack.device.failures.enabled=true"];

@@ -3,17 +3,19 @@
 use std::ops::ControlFlow;
 
 use nandkit_block::BlockDevice;
+use nandkit_flash::wrap::FlashCounters;
 use nandkit_stack::{BlockStack, BlockVisitor, Mounted, Stack};
-use nandkit_units::{Clock, Context};
+use nandkit_units::{Clock, Context, Described, Description, Generator, Lba, Payload};
 use nandkit_vfs::{ErrorKind, FileSystem, FsError};
 use nandkit_workload::calls::CallReplay;
 use nandkit_workload::{
-    BlockDriver, BlockStream, DriverReport, FileDriver, FileWorkload, Inputs, Phase, Progress, ProgressSink,
-    WorkloadError,
+    BlockDriver, BlockStream, DriverReport, FileDriver, FileWorkload, Inputs, Phase, PhaseReport, Progress,
+    ProgressSink, Windows, WorkloadError,
 };
 
 use crate::snapshot::{Snapshot, Watch};
-use crate::{LabError, RunSpec};
+use crate::steady::Settling;
+use crate::{LabError, Precondition, RunSpec};
 
 /// What a run is given from outside.
 pub(crate) struct Inside<'a> {
@@ -31,9 +33,14 @@ pub(crate) struct PhaseOutcome {
 }
 
 /// What driving came to.
+#[derive(Default)]
 pub(crate) struct Driven {
     pub phases: Vec<PhaseOutcome>,
     pub report: DriverReport,
+    /// Before and after every sector was written, where it was.
+    pub filled: Option<(Snapshot, Snapshot)>,
+    /// The windows of a device that was to settle.
+    pub settling: Option<Settling>,
 }
 
 /// Where each phase and the reading back begin in the run as a whole, as shares; only for progress.
@@ -105,7 +112,7 @@ fn on_files(
     if spec.verify {
         driver.verify_all(&mut *workload, fs, &mut progress).map_err(explain)?;
     }
-    Ok(Driven { phases, report: driver.report().clone() })
+    Ok(Driven { phases, report: driver.report().clone(), ..Driven::default() })
 }
 
 /// Recorded calls: what they cost is measured, and nothing goes before.
@@ -125,7 +132,7 @@ fn on_calls(
     let outcome = PhaseOutcome { phase: Phase::Measure, before, after: watch.snapshot() };
     let skipped_calls = Some(calls.skipped());
     let report = DriverReport { phases: vec![phase], skipped_calls, ..DriverReport::default() };
-    Ok(Driven { phases: vec![outcome], report })
+    Ok(Driven { phases: vec![outcome], report, ..Driven::default() })
 }
 
 fn on_blocks(
@@ -135,20 +142,34 @@ fn on_blocks(
     inside: Inside<'_>,
 ) -> Result<Driven, LabError> {
     let geometry = blocks.geometry();
-    let mut workload = spec.workload.block_workload(&geometry, spec.seed, inside.inputs).map_err(explain)?;
+    let endless = spec.precondition.workload(&spec.workload).map_err(LabError::Input)?;
+    let mut workload = endless.block_workload(&geometry, spec.seed, inside.inputs).map_err(explain)?;
     let mut driver = BlockDriver::new(geometry, watch.clock.clone(), spec.verify);
     let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
+    let filled = match spec.precondition {
+        Precondition::None => None,
+        Precondition::Fill | Precondition::Steady(_) => {
+            let before = watch.snapshot();
+            blocks.visit(FillDevice { clock: watch.clock, progress: &mut progress })?;
+            Some((before, watch.snapshot()))
+        }
+    };
+    let mut settling = match spec.precondition {
+        Precondition::Steady(rule) => Some(Settling::new(rule, geometry.capacity())),
+        _ => None,
+    };
     let mut phases = Vec::with_capacity(Phase::ALL.len());
     for phase in Phase::ALL {
         let before = watch.snapshot();
         let (workload, driver, progress) = (&mut workload, &mut driver, &mut progress);
-        blocks.visit(RunPhase { phase, workload, driver, clock: watch.clock, progress })?;
+        let windows = settling.as_mut().filter(|_| phase != Phase::Fill).zip(watch.watched.flash.as_deref());
+        blocks.visit(RunPhase { phase, workload, driver, clock: watch.clock, windows, progress })?;
         phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
     }
     if spec.verify {
         blocks.visit(Verify { driver: &mut driver, progress: &mut progress })?;
     }
-    Ok(Driven { phases, report: driver.report().clone() })
+    Ok(Driven { phases, report: driver.report().clone(), filled, settling })
 }
 
 struct RunPhase<'a> {
@@ -156,6 +177,8 @@ struct RunPhase<'a> {
     workload: &'a mut BlockStream,
     driver: &'a mut BlockDriver,
     clock: &'a Clock,
+    /// The windows of the phase, and the counters from which their figures are taken.
+    windows: Option<(&'a mut Settling, &'a FlashCounters)>,
     progress: ProgressSink<'a>,
 }
 
@@ -163,13 +186,62 @@ impl BlockVisitor for RunPhase<'_> {
     type Output = Result<(), LabError>;
 
     fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
-        self.workload.run_phase(self.driver, self.phase, device, self.progress).map_err(explain)?;
+        match self.windows {
+            None => self.workload.run_phase(self.driver, self.phase, device, self.progress).map_err(explain)?,
+            Some((settling, counters)) => {
+                let programmed = || counters.snapshot().total().bytes_programmed;
+                let bytes = settling.window_bytes;
+                let mut windows = settling.windows_of(self.phase, programmed());
+                let ended = &mut |report: &PhaseReport| windows.add(report.user_bytes_written, programmed());
+                let windows = Windows { bytes, ended };
+                self.workload.run_windows(self.driver, self.phase, device, windows, self.progress).map_err(explain)?;
+            }
+        }
         if self.driver.report().phase(self.phase).is_some() {
             let name = self.phase.name();
             let done = device.flush(&Context::at(self.clock.now()));
             let done = done.map_err(|error| LabError::Failed(format!("flush at the end of phase {name}: {error}")))?;
             self.clock.advance_to(done.completed);
         }
+        Ok(())
+    }
+}
+
+/// Writes every sector once, in order.
+struct FillDevice<'a> {
+    clock: &'a Clock,
+    progress: ProgressSink<'a>,
+}
+
+/// Bytes of a request that fills: what operating systems send at once.
+const FILL_BYTES: u32 = 64 << 10;
+/// Requests between two calls of the progress sink.
+const FILL_BATCH: u64 = 4096;
+
+impl BlockVisitor for FillDevice<'_> {
+    type Output = Result<(), LabError>;
+
+    fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
+        let failed =
+            |error: nandkit_block::BlockError| LabError::Failed(format!("while the device is filled: {error}"));
+        let (sectors, sector_size) = (device.geometry().sectors, device.geometry().sector_size);
+        let most = u64::from((FILL_BYTES / sector_size.max(1)).max(1));
+        for (request, at) in (0..sectors).step_by(most as usize).enumerate() {
+            let length = most.min(sectors - at) as u32 * sector_size;
+            let description = Description { record: at, version: 0, offset: 0, generator: Generator::Record };
+            let data = Payload::Described(Described { description, length });
+            let done = device.write(&Context::at(self.clock.now()), Lba(at), data).map_err(failed)?;
+            self.clock.advance_to(done.completed);
+            if (request as u64).is_multiple_of(FILL_BATCH) {
+                let step =
+                    Progress { phase: Some(Phase::Fill), done: at, total: Some(2 * sectors), now: self.clock.now() };
+                if (self.progress)(step).is_break() {
+                    return Err(LabError::Stopped { finished: 0, total: 1 });
+                }
+            }
+        }
+        let done = device.flush(&Context::at(self.clock.now())).map_err(failed)?;
+        self.clock.advance_to(done.completed);
         Ok(())
     }
 }

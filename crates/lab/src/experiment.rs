@@ -10,10 +10,10 @@ use toml::{Table, Value};
 
 use crate::execute::execute;
 use crate::run::RunSpec;
-use crate::{LabError, Options, SpecError, grid};
+use crate::{LabError, Options, Precondition, SpecError, grid};
 
 /// The keys of an experiment.
-const KEYS: [&str; 6] = ["name", "stack", "workload", "verify", "seeds", "grid"];
+const KEYS: [&str; 7] = ["name", "stack", "workload", "precondition", "verify", "seeds", "grid"];
 /// Most seeds that an experiment may ask for.
 const SEEDS_MAX: usize = 10_000;
 
@@ -188,7 +188,11 @@ impl RunSpec {
             Some(Value::Boolean(verify)) => verify,
             Some(other) => return Err(SpecError::value("verify", &other, "true or false")),
         };
-        let run = Self { stack, workload, verify, seed };
+        let precondition = match table.remove("precondition") {
+            None => Precondition::None,
+            Some(value) => Precondition::from_value(value).map_err(|detail| SpecError::new("precondition", detail))?,
+        };
+        let run = Self { stack, workload, precondition, verify, seed };
         run.check()?;
         Ok(run)
     }

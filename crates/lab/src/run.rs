@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use nandkit_record::{Figures, RunRecord, SCHEMA, run_key};
-use nandkit_stack::{Stack, StackSpec};
+use nandkit_stack::{DeviceSpec, Stack, StackSpec};
 use nandkit_workload::{Inputs, Outside, Phase, WorkloadSpec};
 use serde_json::{Value as Json, json};
 
 use crate::drive::{Inside, drive, fits};
 use crate::execute::Job;
 use crate::snapshot::{Snapshot, add_report, layers, verification};
-use crate::{LabError, SpecError};
+use crate::{LabError, Precondition, SpecError};
 
 /// The version that records carry.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -22,6 +22,8 @@ pub struct RunSpec {
     pub stack: StackSpec,
     /// What is run.
     pub workload: WorkloadSpec,
+    /// What happens to the device before it is measured.
+    pub precondition: Precondition,
     /// Whether everything written is read back and compared at the end.
     pub verify: bool,
     /// The seed of every random stream.
@@ -31,7 +33,7 @@ pub struct RunSpec {
 impl RunSpec {
     /// A verified run with seed 1.
     pub const fn new(stack: StackSpec, workload: WorkloadSpec) -> Self {
-        Self { stack, workload, verify: true, seed: 1 }
+        Self { stack, workload, precondition: Precondition::None, verify: true, seed: 1 }
     }
 
     /// The key of its record.
@@ -41,7 +43,9 @@ impl RunSpec {
 
     /// The whole resolved spec.
     pub fn to_json(&self) -> Json {
-        json!({"stack": self.stack, "workload": self.workload, "verify": self.verify})
+        json!({
+            "stack": self.stack, "workload": self.workload, "precondition": self.precondition, "verify": self.verify
+        })
     }
 
     fn build(&self) -> Result<Stack, LabError> {
@@ -52,7 +56,7 @@ impl RunSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         self.stack.check().map_err(|error| SpecError::new("", error.to_string()))?;
         if self.verify && !self.stack.keeps_content() {
-            let detail = "a shadow store keeps no content that could be read back; expected verify = false, or a store that keeps content";
+            let detail = "the stores shadow and address keep no content that could be read back; expected verify = false, or the store content or described";
             return Err(SpecError::new("verify", detail));
         }
         if self.stack.is_block_device() && !self.workload.on_blocks() {
@@ -62,7 +66,22 @@ impl RunSpec {
             );
             return Err(SpecError::new("workload", detail));
         }
-        Ok(())
+        self.check_precondition().map_err(|detail| SpecError::new("precondition", detail))
+    }
+
+    fn check_precondition(&self) -> Result<(), String> {
+        if self.precondition == Precondition::None {
+            return Ok(());
+        }
+        let name = self.precondition.name();
+        if !self.stack.is_block_device() {
+            return Err(format!("{name} is for workloads on blocks; expected stack.fs = \"none\", or none"));
+        }
+        let is_steady = matches!(self.precondition, Precondition::Steady(_));
+        if is_steady && matches!(self.stack.device, DeviceSpec::Ram { .. }) {
+            return Err("memory has no write amplification that could settle; expected a chip, or fill".to_string());
+        }
+        self.precondition.workload(&self.workload).map(|_| ())
     }
 }
 
@@ -115,6 +134,12 @@ impl Job for RunSpec {
             } else if driven.report.phase(outcome.phase).is_some() {
                 phases.insert(outcome.phase.name().to_string(), of_phase);
             }
+        }
+        if let Some((before, after)) = &driven.filled {
+            phases.insert("precondition".to_string(), after.since(before));
+        }
+        if let Some(settling) = &driven.settling {
+            counted.insert("steady".to_string(), settling.values());
         }
         counted.insert("workload".to_string(), verification(&driven.report));
         Ok(RunRecord {

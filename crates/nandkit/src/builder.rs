@@ -38,7 +38,7 @@ impl StackBuilder {
         self
     }
 
-    /// The translation layer: `block-map`, `fast`, or `none`.
+    /// The translation layer: `block-map`, `fast`, `page-map` (on a chip in memory), or `none`.
     #[must_use]
     pub fn ftl(mut self, name: &str) -> Self {
         self.ftl = Some(name.to_owned());

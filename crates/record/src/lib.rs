@@ -6,6 +6,7 @@
 mod figures;
 mod metrics;
 mod read;
+pub mod spread;
 
 pub use figures::{ByCause, ErasesPerBlock, Figures, Latency, LayerValue, Layers};
 pub use metrics::{Better, METRICS, Metric, Reading, csv, csv_field, has_path, legend, metric, read_path};

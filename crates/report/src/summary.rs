@@ -1,14 +1,8 @@
 //! Records that differ only in their seed, taken together.
 
-use nandkit_record::{Figures, RunRecord, read_path};
+use nandkit_record::{Figures, RunRecord, read_path, spread};
 
 use crate::Style;
-
-/// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom (any table of the distribution).
-const T_95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
 
 /// Mean and spread of a metric over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,15 +22,8 @@ pub struct Summary {
 impl Summary {
     /// Of these values; none where there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
-        let count = values.len();
-        if count == 0 {
-            return None;
-        }
-        let mean = values.iter().sum::<f64>() / count as f64;
-        let half_95 = (count >= 3).then(|| {
-            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
-            T_95.get(count - 2).copied().unwrap_or(1.96) * (variance / count as f64).sqrt()
-        });
+        let mean = spread::mean(values)?;
+        let (count, half_95) = (values.len(), spread::half_width_95(values));
         let min = values.iter().copied().fold(f64::INFINITY, f64::min);
         let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         Some(Self { count, mean, min, max, half_95 })

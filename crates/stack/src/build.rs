@@ -6,8 +6,8 @@ use nandkit_block::wrap::DeviceCounters;
 use nandkit_block::{BlockDevice, BlockGeometry, RamDevice};
 use nandkit_fat::Fat;
 use nandkit_flash::wrap::{FlashCounters, StatsFlash};
-use nandkit_ftl::{BlockMapFtl, FastFtl};
-use nandkit_nand_sim::{ContentStore, DescribedStore, NandChip, ShadowStore};
+use nandkit_ftl::{BlockMapFtl, FastFtl, PageMapFtl};
+use nandkit_nand_sim::{AddressStore, ContentStore, DescribedStore, NandChip, ShadowStore};
 use nandkit_units::{Clock, Nanos, Statistics};
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
@@ -111,11 +111,17 @@ pub enum BlockStack {
     BlockMapContent(Layer<BlockMapFtl<Chip<ContentStore>>>),
     BlockMapDescribed(Layer<BlockMapFtl<Chip<DescribedStore>>>),
     BlockMapShadow(Layer<BlockMapFtl<Chip<ShadowStore>>>),
+    BlockMapAddress(Layer<BlockMapFtl<Chip<AddressStore>>>),
     BlockMapFile(Layer<BlockMapFtl<ChipInFile>>),
     FastContent(Layer<FastFtl<Chip<ContentStore>>>),
     FastDescribed(Layer<FastFtl<Chip<DescribedStore>>>),
     FastShadow(Layer<FastFtl<Chip<ShadowStore>>>),
+    FastAddress(Layer<FastFtl<Chip<AddressStore>>>),
     FastFile(Layer<FastFtl<ChipInFile>>),
+    PageMapContent(Layer<PageMapFtl<Chip<ContentStore>>>),
+    PageMapDescribed(Layer<PageMapFtl<Chip<DescribedStore>>>),
+    PageMapShadow(Layer<PageMapFtl<Chip<ShadowStore>>>),
+    PageMapAddress(Layer<PageMapFtl<Chip<AddressStore>>>),
 }
 
 /// Does the same with whichever device it is.
@@ -126,11 +132,17 @@ macro_rules! with_device {
             BlockStack::BlockMapContent($device) => $work,
             BlockStack::BlockMapDescribed($device) => $work,
             BlockStack::BlockMapShadow($device) => $work,
+            BlockStack::BlockMapAddress($device) => $work,
             BlockStack::BlockMapFile($device) => $work,
             BlockStack::FastContent($device) => $work,
             BlockStack::FastDescribed($device) => $work,
             BlockStack::FastShadow($device) => $work,
+            BlockStack::FastAddress($device) => $work,
             BlockStack::FastFile($device) => $work,
+            BlockStack::PageMapContent($device) => $work,
+            BlockStack::PageMapDescribed($device) => $work,
+            BlockStack::PageMapShadow($device) => $work,
+            BlockStack::PageMapAddress($device) => $work,
         }
     };
 }

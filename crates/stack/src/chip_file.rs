@@ -270,11 +270,13 @@ fn store_of(path: &Path, header: &Header) -> Result<StoreKind, StackError> {
         nandkit_nand_sim::StoreKind::Content => Ok(StoreKind::Content),
         nandkit_nand_sim::StoreKind::Described => Ok(StoreKind::Described),
         nandkit_nand_sim::StoreKind::Shadow => Ok(StoreKind::Shadow),
-        nandkit_nand_sim::StoreKind::Address => {
-            let what = "its store keeps addresses only: chips of this kind are not opened from files; expected content, described or shadow";
-            Err(wrong(path, what))
-        }
+        nandkit_nand_sim::StoreKind::Address => Err(in_memory_only(path)),
     }
+}
+
+/// Chips that keep addresses only are neither made in files nor opened from them.
+fn in_memory_only(path: &Path) -> StackError {
+    wrong(path, "its store keeps addresses only: such chips are in memory only; expected content, described or shadow")
 }
 
 fn spec_in(path: &Path, header: &Header) -> Result<ChipSpec, StackError> {
@@ -350,6 +352,7 @@ fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Resu
         StoreKind::Content => boxed(ChipImage::<ContentStore, _>::open(file, &context), keep),
         StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::open(file, &context), keep),
         StoreKind::Shadow => boxed(ChipImage::<ShadowStore, _>::open(file, &context), keep),
+        StoreKind::Address => return Err(in_memory_only(path)),
     };
     chip.map_err(|error| unusable(path, &error))
 }
@@ -399,6 +402,7 @@ fn create(
         StoreKind::Content => ChipImage::<ContentStore, JournalledFile>::required_bytes(chip),
         StoreKind::Described => ChipImage::<DescribedStore, JournalledFile>::required_bytes(chip),
         StoreKind::Shadow => ChipImage::<ShadowStore, JournalledFile>::required_bytes(chip),
+        StoreKind::Address => return Err(in_memory_only(path)),
     };
     let bytes = bytes.map_err(|error| unusable(path, &error))?;
     let sectors = bytes.div_ceil(u64::from(SECTOR_SIZE));
@@ -411,6 +415,7 @@ fn create(
         StoreKind::Content => boxed(ChipImage::<ContentStore, _>::create(file, chip, seed, &context), keep),
         StoreKind::Described => boxed(ChipImage::<DescribedStore, _>::create(file, chip, seed, &context), keep),
         StoreKind::Shadow => boxed(ChipImage::<ShadowStore, _>::create(file, chip, seed, &context), keep),
+        StoreKind::Address => return Err(in_memory_only(path)),
     };
     Ok((chip.map_err(|error| unusable(path, &error))?, new))
 }

@@ -22,6 +22,8 @@ pub enum StoreKind {
     Described,
     /// A tag for each page: for block workloads on large devices. File systems cannot run on it.
     Shadow,
+    /// The logical page that each page holds, in a few bytes, and no content: for block workloads on the largest devices, in memory. File systems cannot run on it.
+    Address,
 }
 
 impl StoreKind {
@@ -31,7 +33,13 @@ impl StoreKind {
             Self::Content => "content",
             Self::Described => "described",
             Self::Shadow => "shadow",
+            Self::Address => "address",
         }
+    }
+
+    /// Whether reads deliver what was written.
+    pub const fn keeps_content(self) -> bool {
+        matches!(self, Self::Content | Self::Described)
     }
 }
 
@@ -92,6 +100,11 @@ impl DeviceSpec {
             };
         }
         let store = take(&mut table, "store")?.unwrap_or_default();
+        if let (StoreKind::Address, Some(file)) = (store, &file) {
+            return Err(format!(
+                "store is \"address\", and the chip is kept in {file}: chips of this store are in memory only; expected content, described or shadow, or no file"
+            ));
+        }
         let blocks: Option<u32> = take(&mut table, "blocks")?;
         let mut base = match preset.as_str() {
             CUSTOM => Table::new(),
@@ -270,6 +283,7 @@ mod tests {
         for text in [
             "device = 'k9l8g08u0m'",
             "[device]\ngeometry.blocks = 9",
+            "[device]\nstore = 'address'",
             "[device]\npreset = 'ram'\nsize = '1M'",
             "[device]\nfile = 'chip.nand'",
             "[device]\npreset = 'k9l8g08u0m'\nfile = 'chip.nand'",
@@ -289,6 +303,7 @@ mod tests {
             ("[device]\npreset = 'k9l8g08u0m'\nblokcs = 3", "blocks"),
             ("[device]\ntiming.raed_ns = 3", "timing.read_ns"),
             ("[device]\nstore = 'shadwo'", "did you mean `shadow`"),
+            ("[device]\nstore = 'address'\nfile = 'x'", "in memory only"),
             ("[device]\ngeometry.page_size = 1000", "page_size is 1000"),
             ("[device]\nblocks = 0", "expected at least 1"),
             ("[device]\npreset = 'ram'\nsize = '1X'", "is no size"),

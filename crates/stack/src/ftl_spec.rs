@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::named::{table_or_name, take, whole};
-use crate::suggest;
+use crate::{PageMapSpec, suggest};
 
 /// Which recycling policy a block-mapped translation layer follows (P4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +99,8 @@ pub enum FtlSpec {
     BlockMap(BlockMapSpec),
     /// Log blocks shared by all data blocks (FAST).
     Fast(FastSpec),
+    /// Pages mapped one by one, superblocks cleaned.
+    PageMap(PageMapSpec),
 }
 
 /// Options of the block-mapped translation layer.
@@ -156,7 +158,7 @@ impl Default for BlockMapSpec {
     }
 }
 
-/// What both layers have.
+/// What the layers with log blocks have in common.
 struct Common {
     allocation: AllocationName,
     spare_blocks: u32,
@@ -273,7 +275,7 @@ impl FastSpec {
 
 impl FtlSpec {
     /// The names of all kinds.
-    pub const KINDS: &'static [&'static str] = &["block-map", "fast", "none"];
+    pub const KINDS: &'static [&'static str] = &["block-map", "fast", "page-map", "none"];
 
     /// The layer of this kind with its defaults.
     pub fn kind(name: &str) -> Result<Self, String> {
@@ -286,6 +288,7 @@ impl FtlSpec {
         let spec = match kind.as_str() {
             "block-map" => Self::BlockMap(whole(table).map_err(wrong)?),
             "fast" => Self::Fast(whole(table).map_err(wrong)?),
+            "page-map" => Self::PageMap(whole(table).map_err(wrong)?),
             "none" => match table.keys().next() {
                 None => Self::None,
                 Some(key) => return Err(format!("unknown key \"{key}\": no translation layer has no options")),
@@ -301,6 +304,7 @@ impl FtlSpec {
             Self::None => return Ok(()),
             Self::BlockMap(spec) => (spec.log_blocks, 1, spec.map_pages),
             Self::Fast(spec) => (spec.log_blocks, 2, spec.map_pages),
+            Self::PageMap(spec) => return spec.check().map_err(|error| format!("in page-map: {error}")),
         };
         if !(least..=4096).contains(&log_blocks) {
             return Err(format!("log_blocks is {log_blocks}; expected {least} to 4096"));
@@ -322,6 +326,7 @@ impl FtlSpec {
             Self::None => "no translation layer".to_string(),
             Self::BlockMap(spec) => spec.title(),
             Self::Fast(spec) => spec.title(),
+            Self::PageMap(spec) => spec.title(),
         }
     }
 }
@@ -352,6 +357,8 @@ mod tests {
         let FtlSpec::BlockMap(spec) = read("policy = 'limit'\nlimit = 5\nlog_blocks = 4").unwrap() else { panic!() };
         assert_eq!((spec.policy, spec.limit, spec.log_blocks), (PolicyName::Limit, 5, 4));
         assert!(matches!(read("kind = 'fast'").unwrap(), FtlSpec::Fast(_)));
+        let FtlSpec::PageMap(spec) = read("kind = 'page-map'\ncapacity = '64M'").unwrap() else { panic!() };
+        assert_eq!((spec.capacity, spec.victim.as_str()), (64 << 20, "greedy"));
     }
 
     #[test]
@@ -362,6 +369,8 @@ mod tests {
             title,
             "block-map | macroscopic | victim fifo | wear threshold 9 | free blocks fifo | capacity 64 MiB | 8 log blocks"
         );
+        let text = "kind = 'page-map'\nvictim = 'd-choices:d=5'\nspare = 0.28\nseparation = 'none'\nstripe = 2";
+        assert_eq!(read(text).unwrap().title(), "page-map | d-choices:d=5 | spare 0.28 | not separated | stripe 2");
         assert!(read("spare_blocks = 40").unwrap().title().contains("40 spare blocks"));
     }
 
@@ -384,6 +393,15 @@ mod tests {
             ("capacity = '3X'", "is no size"),
             ("capacity = -3", "expected bytes"),
             ("capacity = '64M'\nspare_blocks = 20", "expected one of them"),
+            ("kind = 'page-map'\nlog_blocks = 8", "in page-map: unknown field `log_blocks`"),
+            ("kind = 'page-map'\nvictim = 'gredy'", "no victim policy `gredy`; there are linux"),
+            ("kind = 'page-map'\nvictim = 'd-choices:d=0'", "which takes 1 to 64"),
+            ("kind = 'page-map'\nseparation = 'sepbits'", "no separation"),
+            ("kind = 'page-map'\nspare = 0", "expected a ratio above 0"),
+            ("kind = 'page-map'\nspare = nan", "expected a ratio above 0"),
+            ("kind = 'page-map'\nspare = 0.2\ncapacity = '64M'", "both spare and capacity"),
+            ("kind = 'page-map'\nstripe = 3", "a power of two"),
+            ("kind = 'page-map'\nseparation = 'known:above=3'", "it has below"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -59,7 +59,9 @@ pub(crate) fn mount_jffs2(
     match store {
         StoreKind::Content => mounted(NandChip::<ContentStore>::new(chip, seed).map_err(wrong)?, options, frame),
         StoreKind::Described => mounted(NandChip::<DescribedStore>::new(chip, seed).map_err(wrong)?, options, frame),
-        StoreKind::Shadow => Err(StackError::new("stack.device.store", "JFFS2 needs the content of its nodes")),
+        StoreKind::Shadow | StoreKind::Address => {
+            Err(StackError::new("stack.device.store", "JFFS2 needs the content of its nodes"))
+        }
     }
 }
 

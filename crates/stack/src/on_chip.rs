@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nandkit_block::RamDevice;
+use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
 use nandkit_flash::Flash;
 use nandkit_flash::wrap::StatsFlash;
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity};
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl};
 use nandkit_nand_sim::{ChipSpec, NandChip, Store};
 use nandkit_units::{Clock, Context, Done};
 
@@ -26,7 +26,23 @@ use crate::{
 const FAT_SECTOR_MAX: u32 = 4096;
 
 type Layer<T> = Arc<Mutex<T>>;
-type OnFlash<F> = (fn(Layer<BlockMapFtl<F>>) -> BlockStack, fn(Layer<FastFtl<F>>) -> BlockStack);
+
+type Named<T> = fn(Layer<T>) -> BlockStack;
+
+/// How a stack names each layer on a kind of chip.
+struct OnFlash<F> {
+    block_map: Named<BlockMapFtl<F>>,
+    fast: Named<FastFtl<F>>,
+    /// `None` where the layer would have to find again what is on the chip, which it cannot.
+    page_map: Option<Named<PageMapFtl<F>>>,
+}
+
+/// The names for a chip in memory.
+macro_rules! in_memory {
+    ($block_map:ident, $fast:ident, $page_map:ident) => {
+        OnFlash { block_map: BlockStack::$block_map, fast: BlockStack::$fast, page_map: Some(BlockStack::$page_map) }
+    };
+}
 
 /// The device of a stack with its translation layer.
 pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<BlockStack, StackError> {
@@ -55,9 +71,10 @@ pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Res
     }
     let memory = InMemory { chip, seed, ftl: &spec.ftl, sector_size };
     match store {
-        StoreKind::Content => memory.build(frame, (BlockStack::BlockMapContent, BlockStack::FastContent)),
-        StoreKind::Described => memory.build(frame, (BlockStack::BlockMapDescribed, BlockStack::FastDescribed)),
-        StoreKind::Shadow => memory.build(frame, (BlockStack::BlockMapShadow, BlockStack::FastShadow)),
+        StoreKind::Content => memory.build(frame, in_memory!(BlockMapContent, FastContent, PageMapContent)),
+        StoreKind::Described => memory.build(frame, in_memory!(BlockMapDescribed, FastDescribed, PageMapDescribed)),
+        StoreKind::Shadow => memory.build(frame, in_memory!(BlockMapShadow, FastShadow, PageMapShadow)),
+        StoreKind::Address => memory.build(frame, in_memory!(BlockMapAddress, FastAddress, PageMapAddress)),
     }
 }
 
@@ -76,7 +93,8 @@ impl InMemory<'_> {
     ) -> Result<BlockStack, StackError> {
         let chip = NandChip::<S>::new(self.chip, self.seed)
             .map_err(|error| StackError::new("stack.device", error.to_string()))?;
-        attach(self.ftl, self.sector_size, StatsFlash::new(chip), frame, variants)
+        let above = Above { ftl: self.ftl, sector_size: self.sector_size, seed: self.seed };
+        attach(&above, StatsFlash::new(chip), frame, variants)
     }
 }
 
@@ -90,8 +108,10 @@ fn in_file(
     // Ages of data go on where the last run ended.
     frame.clock.advance_to(chip.last_instant());
     frame.started = frame.clock.now();
-    let variants: OnFlash<ChipInFile> = (BlockStack::BlockMapFile, BlockStack::FastFile);
-    let stack = attach(ftl, sector_size, StatsFlash::new(chip), frame, variants)?;
+    let variants: OnFlash<ChipInFile> =
+        OnFlash { block_map: BlockStack::BlockMapFile, fast: BlockStack::FastFile, page_map: None };
+    let above = Above { ftl, sector_size, seed: chip.seed() };
+    let stack = attach(&above, StatsFlash::new(chip), frame, variants)?;
     let closing: Closing = match &stack {
         BlockStack::BlockMapFile(layer) => closing(layer, |layer, context| layer.close(context)),
         BlockStack::FastFile(layer) => closing(layer, |layer, context| layer.close(context)),
@@ -119,14 +139,21 @@ fn closing<T: Send + 'static>(layer: &Layer<T>, close: fn(T, &Context) -> Closed
     })
 }
 
-fn attach<F: Flash + 'static>(
-    ftl: &FtlSpec,
+/// What stands on a chip.
+struct Above<'a> {
+    ftl: &'a FtlSpec,
     sector_size: u32,
+    seed: u64,
+}
+
+fn attach<F: Flash + 'static>(
+    above: &Above<'_>,
     flash: StatsFlash<F>,
     frame: &mut Frame,
     variants: OnFlash<StatsFlash<F>>,
 ) -> Result<BlockStack, StackError> {
     let Frame { clock, watched, .. } = frame;
+    let Above { ftl, sector_size, seed } = *above;
     watched.flash = Some(Arc::clone(flash.counters()));
     let context = Context::at(clock.now());
     let wrong = |error: nandkit_block::BlockError| StackError::new("stack.ftl", error.to_string());
@@ -141,16 +168,29 @@ fn attach<F: Flash + 'static>(
                 let traced = TracedBlock { ftl: Arc::clone(&ftl), block };
                 watched.layers.push(("ftl_trace".to_string(), Arc::new(traced)));
             }
-            Ok(variants.0(ftl))
+            Ok((variants.block_map)(ftl))
         }
         FtlSpec::Fast(spec) => {
             let ftl = FastFtl::attach_at(flash, fast_options(spec, sector_size), &context).map_err(wrong)?;
             clock.advance_to(ftl.attach_report().done.completed);
             let ftl = Arc::new(Mutex::new(ftl));
             watched.layers.push(("ftl".to_string(), Arc::new(SharedStatistics(Arc::clone(&ftl)))));
-            Ok(variants.1(ftl))
+            Ok((variants.fast)(ftl))
         }
-        FtlSpec::None => Err(StackError::new("stack.ftl", "no layer on flash; expected block-map or fast")),
+        FtlSpec::PageMap(spec) => {
+            let Some(variant) = variants.page_map else {
+                let detail = "page-map does not find again what a chip holds; expected a chip in memory that no power cut meets, or block-map or fast";
+                return Err(StackError::new("stack.ftl", detail));
+            };
+            let options = spec.options(seed, sector_size).map_err(|detail| StackError::new("stack.ftl", detail))?;
+            let mut ftl = PageMapFtl::format_at(flash, options, &context).map_err(wrong)?;
+            let formatted = ftl.flush(&context).map_err(wrong)?;
+            clock.advance_to(formatted.completed);
+            let ftl = Arc::new(Mutex::new(ftl));
+            watched.layers.push(("ftl".to_string(), Arc::new(SharedStatistics(Arc::clone(&ftl)))));
+            Ok(variant(ftl))
+        }
+        FtlSpec::None => Err(StackError::new("stack.ftl", "no layer on flash; expected block-map, fast or page-map")),
     }
 }
 
@@ -162,7 +202,7 @@ const fn capacity(spare_blocks: u32, bytes: u64) -> LogicalCapacity {
     }
 }
 
-const fn allocation(name: AllocationName) -> AllocationRule {
+pub(crate) const fn allocation(name: AllocationName) -> AllocationRule {
     match name {
         AllocationName::LeastErased => AllocationRule::LeastErased,
         AllocationName::Fifo => AllocationRule::Fifo,

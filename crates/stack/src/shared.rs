@@ -50,6 +50,10 @@ impl<D: BlockDevice> BlockDevice for Shared<D> {
         lock(&self.device).extent(at, most)
     }
 
+    fn expect_write(&mut self, at: Lba) {
+        lock(&self.device).expect_write(at);
+    }
+
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         if self.trims { Some(self) } else { None }
     }

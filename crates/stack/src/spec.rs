@@ -83,14 +83,17 @@ impl StackSpec {
                 return Err(StackError::new("stack.ftl", detail));
             }
             (DeviceSpec::Chip { .. } | DeviceSpec::Kept { .. }, FtlSpec::None) => {
-                let detail =
-                    "flash needs a translation layer below a file system for block devices; expected block-map or fast";
+                let detail = "flash needs a translation layer below a file system for block devices; expected block-map, fast or page-map";
                 return Err(StackError::new("stack.ftl", detail));
             }
-            (DeviceSpec::Chip { store: StoreKind::Shadow, .. }, _) if self.fs != FsSpec::None => {
-                let detail =
-                    "a shadow store keeps no content, and a file system needs its own; expected content or described";
-                return Err(StackError::new("stack.device.store", detail));
+            (DeviceSpec::Chip { store, .. }, _) if self.fs != FsSpec::None && !store.keeps_content() => {
+                return Err(without_content(*store));
+            }
+            (DeviceSpec::Chip { file: Some(file), .. } | DeviceSpec::Kept { file }, FtlSpec::PageMap(_)) => {
+                let detail = format!(
+                    "page-map does not find again what a chip holds, and the chip is kept in {file}; expected a chip in memory, or block-map or fast"
+                );
+                return Err(StackError::new("stack.ftl", detail));
             }
             _ => {}
         }
@@ -106,11 +109,7 @@ impl StackSpec {
             DeviceSpec::Ram { .. } => {
                 Err(StackError::new("stack.device", "this file system works on flash; expected a chip"))
             }
-            DeviceSpec::Chip { store: StoreKind::Shadow, .. } => {
-                let detail =
-                    "a shadow store keeps no content, and a file system needs its own; expected content or described";
-                Err(StackError::new("stack.device.store", detail))
-            }
+            DeviceSpec::Chip { store, .. } if !store.keeps_content() => Err(without_content(*store)),
             _ => Ok(()),
         }
     }
@@ -129,9 +128,9 @@ impl StackSpec {
         if self.fs == FsSpec::Model { None } else { self.device.file() }
     }
 
-    /// Whether reads deliver what was written: not on a shadow store.
+    /// Whether reads deliver what was written: not on a store of tags or addresses.
     pub fn keeps_content(&self) -> bool {
-        self.fs == FsSpec::Model || !matches!(self.device, DeviceSpec::Chip { store: StoreKind::Shadow, .. })
+        self.fs == FsSpec::Model || !matches!(self.device, DeviceSpec::Chip { store, .. } if !store.keeps_content())
     }
 
     /// Whether its top is a block device.
@@ -151,6 +150,15 @@ impl StackSpec {
         };
         parts.join(" | ")
     }
+}
+
+/// A store that no file system can run on.
+fn without_content(store: StoreKind) -> StackError {
+    let name = store.name();
+    let detail = format!(
+        "the store \"{name}\" keeps no content, and a file system needs its own; expected content or described"
+    );
+    StackError::new("stack.device.store", detail)
 }
 
 #[cfg(test)]
@@ -182,6 +190,11 @@ mod tests {
             ("device = 'ram'", "stack.ftl"),
             ("ftl = 'none'", "stack.ftl"),
             ("device = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
+            ("device = { preset = 'k9l8g08u0m', store = 'address' }\nftl = 'page-map'", "stack.device.store"),
+            ("fs = 'jffs2'\ndevice = { preset = 'k9l8g08u0m', store = 'address' }", "stack.device.store"),
+            ("ftl = 'page-map'\ndevice = { preset = 'k9l8g08u0m', file = 'x' }", "stack.ftl"),
+            ("ftl = 'page-map'\ndevice = { file = 'x' }", "stack.ftl"),
+            ("ftl = 'page-map'\ndevice = 'ram'", "stack.ftl"),
             ("fs = 'jffs2'\nftl = 'fast'", "stack.ftl"),
             ("fs = 'jffs2'\ndevice = 'ram'", "stack.device"),
             ("fs = 'jffs2'\ndevice = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
@@ -189,6 +202,10 @@ mod tests {
             assert_eq!(read(text).check().unwrap_err().at, at, "{text}");
         }
         read("device = { preset = 'k9l8g08u0m', store = 'shadow' }\nfs = 'none'").check().unwrap();
+        let address = read("device = { preset = 'k9l8g08u0m', store = 'address' }\nfs = 'none'\nftl = 'page-map'");
+        address.check().unwrap();
+        assert!(!address.keeps_content());
+        read("ftl = 'page-map'").check().unwrap();
     }
 
     #[test]

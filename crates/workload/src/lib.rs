@@ -61,6 +61,6 @@ pub use operation::{
 };
 pub use outside::Outside;
 pub use parameters::{ParameterDescription, ParameterValue, Parameters, Value};
-pub use report::{DriverReport, PhaseReport, Progress, ProgressSink};
+pub use report::{DriverReport, PhaseReport, Progress, ProgressSink, Windows};
 pub use spec::{WorkloadDescription, WorkloadSpec};
 pub use stream::BlockStream;

@@ -30,6 +30,14 @@ impl Progress {
 /// Hears how far a run is, and stops it by answering `Break`.
 pub type ProgressSink<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
+/// A phase in windows, each of so many bytes written by the user, that goes on until whoever hears of their ends says that it is enough.
+pub struct Windows<'a> {
+    /// Bytes of a window; it ends with the operation that reaches them.
+    pub bytes: u64,
+    /// Hears what the phase has counted up to the end of a window, and ends the phase by answering `Break`.
+    pub ended: &'a mut dyn FnMut(&PhaseReport) -> ControlFlow<()>,
+}
+
 /// Counts and latencies of one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseReport {

@@ -7,7 +7,7 @@ use crate::drive::BlockDriver;
 use crate::error::Result;
 use crate::operation::{BlockOperation, BlockWorkload, Phase};
 use crate::overwrite::OverwriteBlocks;
-use crate::report::ProgressSink;
+use crate::report::{ProgressSink, Windows};
 use crate::trace::TraceBlocks;
 
 /// A block workload.
@@ -31,6 +31,22 @@ impl BlockStream {
             Self::Access(workload) => driver.run_phase(phase, workload, device, progress),
             Self::Overwrite(workload) => driver.run_phase(phase, workload, device, progress),
             Self::Trace(workload) => driver.run_phase(phase, &mut **workload, device, progress),
+        }
+    }
+
+    /// The same of [`BlockDriver::run_windows`].
+    pub fn run_windows<D: BlockDevice + ?Sized>(
+        &mut self,
+        driver: &mut BlockDriver,
+        phase: Phase,
+        device: &mut D,
+        windows: Windows<'_>,
+        progress: ProgressSink<'_>,
+    ) -> Result<()> {
+        match self {
+            Self::Access(workload) => driver.run_windows(phase, workload, device, windows, progress),
+            Self::Overwrite(workload) => driver.run_windows(phase, workload, device, windows, progress),
+            Self::Trace(workload) => driver.run_windows(phase, &mut **workload, device, windows, progress),
         }
     }
 }

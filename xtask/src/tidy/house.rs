@@ -34,7 +34,8 @@ pub const HOUSE: &[Room] = &[
     // foundations
     room("units", &[], &[]),
     room("codec", &["units"], &[]),
-    room("cleaning", &["units"], &[]),
+    room("cleaning", &["units"], &["theory"]),
+    room("theory", &[], &["units"]),
     // contracts
     room("flash", &["units"], &["testkit"]),
     room("block", &["units"], &["testkit"]).with_system(),
@@ -43,7 +44,7 @@ pub const HOUSE: &[Room] = &[
     // devices and translation
     room("nand-sim", &["units", "flash", "block", "codec"], &["testkit"]),
     room("flash-image", &["units", "codec", "flash", "block"], &["testkit"]).with_system(),
-    room("ftl", &["units", "codec", "flash", "block", "cleaning"], &["testkit", "nand-sim"]),
+    room("ftl", &["units", "codec", "flash", "block", "cleaning"], &["testkit", "nand-sim", "theory"]),
     // doors for block devices
     room("nbd", &["units", "block"], &[]).as_door(),
     // doors for file systems
@@ -61,7 +62,7 @@ pub const HOUSE: &[Room] = &[
     )
     .with_system(),
     room("record", &[], &[]),
-    room("lab", &["units", "flash", "block", "vfs", "cleaning", "workload", "stack", "record"], &["testkit"])
+    room("lab", &["units", "flash", "block", "vfs", "cleaning", "theory", "workload", "stack", "record"], &["testkit"])
         .with_system(),
     room("report", &["record"], &[]),
     // doors

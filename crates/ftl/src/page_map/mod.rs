@@ -11,6 +11,7 @@ mod changed;
 mod check;
 mod checkpoint;
 mod clean;
+mod collect;
 mod device;
 mod expected;
 mod failing;

@@ -6,6 +6,7 @@
 mod baseline;
 pub mod p2;
 pub mod p4;
+pub mod theory;
 
 pub use baseline::{Baseline, Changes, shipped_baseline};
 
@@ -72,7 +73,7 @@ pub trait Paper: Sync {
 
 /// All papers.
 pub fn papers() -> &'static [&'static dyn Paper] {
-    &[&p2::P2, &p4::P4]
+    &[&p2::P2, &p4::P4, &theory::Theory]
 }
 
 /// Reproduces a paper (`P4`), one claim (`P4.3`), or with `None` everything, from `papers`.

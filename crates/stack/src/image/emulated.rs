@@ -148,6 +148,7 @@ impl EmulatedImage {
         match &mut spec.ftl {
             FtlSpec::BlockMap(ftl) => ftl.sector_size = SECTOR_SIZE,
             FtlSpec::Fast(ftl) => ftl.sector_size = SECTOR_SIZE,
+            FtlSpec::PageMap(ftl) => ftl.sector_size = SECTOR_SIZE,
             FtlSpec::None => {}
         }
     }

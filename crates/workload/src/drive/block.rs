@@ -11,7 +11,7 @@ use super::explain;
 use super::ledger::{Expectation, Ledger, NoLedger, SectorLedger, UnitLedger};
 use crate::error::{Result, WorkloadError};
 use crate::operation::{BlockOperation, BlockOperationKind, BlockWorkload, Phase};
-use crate::report::{DriverReport, PhaseReport, Progress, ProgressSink};
+use crate::report::{DriverReport, PhaseReport, Progress, ProgressSink, Windows};
 
 /// A request larger than this goes to the device in pieces that are issued together, as an operating system's block layer does. It also
 /// bounds what it costs to make a page's bytes from the description of its request.
@@ -128,6 +128,30 @@ impl BlockDriver {
         device: &mut D,
         progress: ProgressSink<'_>,
     ) -> Result<()> {
+        self.run(phase, workload, device, None, progress)
+    }
+
+    /// The same with the operations that the workload has for [`Phase::Measure`], whatever the phase is reported as, window by window for as long as they last or
+    /// are wanted.
+    pub fn run_windows<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized>(
+        &mut self,
+        phase: Phase,
+        workload: &mut W,
+        device: &mut D,
+        windows: Windows<'_>,
+        progress: ProgressSink<'_>,
+    ) -> Result<()> {
+        self.run(phase, workload, device, Some(windows), progress)
+    }
+
+    fn run<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized>(
+        &mut self,
+        phase: Phase,
+        workload: &mut W,
+        device: &mut D,
+        windows: Option<Windows<'_>>,
+        progress: ProgressSink<'_>,
+    ) -> Result<()> {
         if matches!(self.ledger, AnyLedger::Undecided) {
             self.ledger = match workload.unit_sectors() {
                 _ if !self.verify => AnyLedger::Nothing(NoLedger::default()),
@@ -144,9 +168,9 @@ impl BlockDriver {
         let (core, clock) = (&mut self.core, &self.clock);
         match &mut self.ledger {
             AnyLedger::Undecided => Ok(()),
-            AnyLedger::Nothing(ledger) => core.run_phase(phase, workload, device, ledger, clock, progress),
-            AnyLedger::Units(ledger) => core.run_phase(phase, workload, device, ledger, clock, progress),
-            AnyLedger::Sectors(ledger) => core.run_phase(phase, workload, device, ledger, clock, progress),
+            AnyLedger::Nothing(ledger) => core.run_phase(phase, workload, device, (ledger, windows), clock, progress),
+            AnyLedger::Units(ledger) => core.run_phase(phase, workload, device, (ledger, windows), clock, progress),
+            AnyLedger::Sectors(ledger) => core.run_phase(phase, workload, device, (ledger, windows), clock, progress),
         }
     }
 
@@ -168,11 +192,17 @@ impl Core {
         phase: Phase,
         workload: &mut W,
         device: &mut D,
-        ledger: &mut L,
+        (ledger, mut windows): (&mut L, Option<Windows<'_>>),
         clock: &Clock,
         progress: ProgressSink<'_>,
     ) -> Result<()> {
-        let total = workload.begin(phase);
+        let total = match &windows {
+            None => workload.begin(phase),
+            // How long it goes on is not known.
+            Some(_) => workload.begin(Phase::Measure).and(None),
+        };
+        let unit = u64::from(workload.unit_sectors().unwrap_or(1)) * u64::from(self.geometry.sector_size.max(1));
+        let mut window_ends = windows.as_ref().map_or(u64::MAX, |windows| windows.bytes.max(1));
         let start = clock.now();
         let depth = workload.queue_depth().max(1) as usize;
         let pending = BinaryHeap::with_capacity(depth.min(1 << 16) + 1);
@@ -180,11 +210,22 @@ impl Core {
         let mut report = PhaseReport::new(phase, start);
         let mut done = 0;
         loop {
-            let count = self.run_batch(workload, device, ledger, &mut queue, &mut report)?;
+            // No operation writes less than a unit, so that no window goes on for long behind its end.
+            let to_end = (window_ends - report.user_bytes_written).div_ceil(unit);
+            let most = u32::try_from(to_end).unwrap_or(BATCH).min(BATCH);
+            let count = self.run_batch(most, workload, device, ledger, &mut queue, &mut report)?;
             done += u64::from(count);
             clock.advance_to(queue.now);
-            if count < BATCH {
+            if count < most {
                 break;
+            }
+            if let Some(windows) = &mut windows
+                && report.user_bytes_written >= window_ends
+            {
+                window_ends = report.user_bytes_written.saturating_add(windows.bytes.max(1));
+                if (windows.ended)(&report) == ControlFlow::Break(()) {
+                    break;
+                }
             }
             let step = Progress { phase: Some(phase), done, total, now: queue.now };
             if progress(step) == ControlFlow::Break(()) {
@@ -200,17 +241,18 @@ impl Core {
         Ok(())
     }
 
-    /// Applies up to [`BATCH`] operations; fewer only at the end of the phase.
+    /// Applies up to so many operations; fewer only at the end of the phase.
     #[inline]
     fn run_batch<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized, L: Ledger>(
         &mut self,
+        most: u32,
         workload: &mut W,
         device: &mut D,
         ledger: &mut L,
         queue: &mut Queue,
         report: &mut PhaseReport,
     ) -> Result<u32> {
-        for count in 0..BATCH {
+        for count in 0..most {
             let Some(operation) = workload.next_operation()? else { return Ok(count) };
             let (issued, since) = queue.issue(&operation);
             let context = Context::at(issued);
@@ -231,7 +273,7 @@ impl Core {
             report.record(operation.kind.counted(), done.completed.since(since));
             self.operations += 1;
         }
-        Ok(BATCH)
+        Ok(most)
     }
 
     #[cold]

@@ -116,7 +116,7 @@ fn stack(setting: &Setting, mut ftl: FtlSpec) -> Result<StackSpec, LabError> {
     match &mut ftl {
         FtlSpec::BlockMap(spec) => spec.sector_size = setting.sector_size,
         FtlSpec::Fast(spec) => spec.sector_size = setting.sector_size,
-        FtlSpec::None => {}
+        FtlSpec::PageMap(_) | FtlSpec::None => {}
     }
     let fs = FsSpec::Fat(FatSpec {
         fat_type: FatTypeName::Fat16,

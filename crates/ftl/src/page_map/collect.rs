@@ -1,0 +1,47 @@
+//! The counts for records.
+
+use nandkit_flash::Flash;
+use nandkit_units::{StatisticValue, Statistics};
+
+use super::PageMapFtl;
+
+impl<F> PageMapFtl<F> {
+    /// Logical pages that the host never sees filled, whatever it writes: those of the superblocks that are open, one for each region, and of the ones that stay free for cleaning.
+    pub fn reserved_pages(&self) -> u64 {
+        let superblocks = u64::from(self.options.separation.regions()) + self.free_min as u64;
+        superblocks * u64::from(self.superblocks.slots())
+    }
+}
+
+impl<F: Flash> Statistics for PageMapFtl<F> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        let counters = &self.counters;
+        for (name, value) in [
+            ("ftl_host_page_writes", counters.host_page_writes),
+            ("ftl_pages_copied", counters.copied_pages),
+            ("ftl_pages_filled", counters.filled_pages),
+            ("ftl_cleanings", counters.cleanings),
+            ("ftl_erases", counters.erases),
+            ("ftl_trimmed_pages", counters.trimmed_pages),
+            ("ftl_program_failures", counters.program_failures),
+            ("ftl_erase_failures", counters.erase_failures),
+            ("ftl_retired_blocks", counters.retired_blocks),
+            ("ftl_lost_pages", counters.lost_pages),
+        ] {
+            sink(name, StatisticValue::Count(value));
+        }
+        let (physical, user) = self.physical_and_user_pages();
+        let superblock = self.superblocks.slots();
+        for (name, value) in [
+            ("ftl_physical_pages", physical as f64),
+            ("ftl_user_pages", user as f64),
+            ("ftl_spare", (physical as f64 - user as f64) / user as f64),
+            ("ftl_superblock_pages", f64::from(superblock)),
+            ("ftl_reserved_pages", self.reserved_pages() as f64),
+            // A value that does not exist before the first write is no number, and none in the record.
+            ("ftl_waf_since_format", counters.waf().unwrap_or(f64::NAN)),
+        ] {
+            sink(name, StatisticValue::Level(value));
+        }
+    }
+}

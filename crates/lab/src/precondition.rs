@@ -1,0 +1,205 @@
+//! What happens to a device before a workload on blocks is measured.
+
+use nandkit_stack::suggest;
+use nandkit_workload::WorkloadSpec;
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+/// What happens to a device before a workload on blocks is measured. In a spec a name, or a table with the key `kind` and the figures of the rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Precondition {
+    /// Nothing but what the workload itself does.
+    #[default]
+    None,
+    /// Every sector is written once, in order.
+    Fill,
+    /// The same, and then the workload's own operations until windows of write amplification agree; then they are measured until the mean of the windows is known.
+    Steady(SteadyRule),
+}
+
+/// When a device has settled, and when its figure is known: the same rule for both, first over the later half of the windows, `windows` at the least, then over all that are measured.
+///
+/// A window is as long as it takes the host to write `window` times what the device holds. Windows agree when the line fitted to them changes from the first to the last, and half
+/// the 95 % confidence interval of their mean (Student's t) is, by no more than `tolerance` times the mean. Measured windows are none of those that were found to agree, so that the
+/// rule cannot choose its own figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SteadyRule {
+    /// The length of a window, as a share of what the device holds for the host.
+    pub window: f64,
+    /// How many windows must agree at the least.
+    pub windows: u32,
+    /// By how much windows may drift, and their mean be uncertain, as a share of the mean.
+    pub tolerance: f64,
+    /// After so many times what the device holds, before and again while it is measured, the rule gives up.
+    pub limit: f64,
+}
+
+impl Default for SteadyRule {
+    fn default() -> Self {
+        Self { window: 0.125, windows: 8, tolerance: 0.005, limit: 100.0 }
+    }
+}
+
+const KINDS: [&str; 3] = ["none", "fill", "steady"];
+
+impl Precondition {
+    /// The one of this name, with its defaults. Errors: a name that is none, with the nearest right one.
+    pub fn named(name: &str) -> Result<Self, String> {
+        Self::from_value(Value::String(name.to_string()))
+    }
+
+    /// The name in specs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Fill => "fill",
+            Self::Steady(_) => "steady",
+        }
+    }
+
+    pub(crate) fn from_value(value: Value) -> Result<Self, String> {
+        let mut table = match value {
+            Value::String(name) => Table::from_iter([("kind".to_string(), Value::String(name))]),
+            Value::Table(table) => table,
+            other => return Err(format!("found {other}, expected none, fill or steady, or a table with the key kind")),
+        };
+        let kind = match table.remove("kind") {
+            None => "steady".to_string(),
+            Some(Value::String(kind)) => kind,
+            Some(other) => return Err(format!("kind is {other}; expected none, fill or steady")),
+        };
+        if let (true, Some(key)) = (kind != "steady", table.keys().next()) {
+            return Err(format!("unknown key \"{key}\": only steady has options"));
+        }
+        match kind.as_str() {
+            "none" => Ok(Self::None),
+            "fill" => Ok(Self::Fill),
+            "steady" => {
+                let rule: SteadyRule =
+                    table.try_into().map_err(|error: toml::de::Error| suggest::explain(error.message()))?;
+                rule.check().map(|()| Self::Steady(rule))
+            }
+            other => Err(suggest::unknown("precondition", other, &KINDS)),
+        }
+    }
+
+    /// The workload that runs: with `steady` one that does not end by itself. Errors: a workload that ends, or writes nothing.
+    pub(crate) fn workload(&self, workload: &WorkloadSpec) -> Result<WorkloadSpec, String> {
+        if !matches!(self, Self::Steady(_)) {
+            return Ok(workload.clone());
+        }
+        let mut endless = workload.clone();
+        let written = match &mut endless {
+            WorkloadSpec::Overwrite(spec) => {
+                spec.operations = ENDLESS;
+                1.0
+            }
+            WorkloadSpec::Random(spec) => {
+                (spec.operations, spec.bytes, spec.age) = (ENDLESS, 0, 0.0);
+                1.0 - spec.reads - spec.trims
+            }
+            WorkloadSpec::Sequential(spec) => {
+                (spec.operations, spec.bytes) = (ENDLESS, 0);
+                1.0 - spec.reads
+            }
+            _ => {
+                let name = workload.name();
+                return Err(format!("{name} ends by itself; expected overwrite, random or sequential with steady"));
+            }
+        };
+        if written <= 0.0 {
+            return Err("the workload writes nothing, so that nothing settles; expected reads and trims below 1".into());
+        }
+        Ok(endless)
+    }
+}
+
+/// More operations than any rule lets pass.
+const ENDLESS: u64 = 1 << 40;
+
+impl SteadyRule {
+    fn check(&self) -> Result<(), String> {
+        let within = |name: &str, value: f64, low: f64, high: f64| {
+            let text = format!("{name} is {value}; expected {low} to {high}");
+            if (low..=high).contains(&value) { Ok(()) } else { Err(text) }
+        };
+        within("window", self.window, 0.001, 10.0)?;
+        within("windows", f64::from(self.windows), 3.0, 1000.0)?;
+        within("tolerance", self.tolerance, 1e-6, 0.5)?;
+        within("limit", self.limit, 0.01, 1e6)?;
+        if self.limit < self.window * f64::from(self.windows) {
+            let least = self.window * f64::from(self.windows);
+            return Err(format!(
+                "limit is {}; expected room for {} windows, {least} or more",
+                self.limit, self.windows
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Precondition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_value(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Precondition, String> {
+        let mut table: Table = toml::from_str(text).unwrap();
+        Precondition::from_value(table.remove("precondition").unwrap())
+    }
+
+    #[test]
+    fn a_name_or_a_table_and_both_read_as_themselves() {
+        assert_eq!(read("precondition = 'fill'").unwrap(), Precondition::Fill);
+        let steady = read("precondition = { kind = 'steady', tolerance = 0.01 }").unwrap();
+        assert_eq!(steady, Precondition::Steady(SteadyRule { tolerance: 0.01, ..SteadyRule::default() }));
+        for spec in [Precondition::None, Precondition::Fill, steady] {
+            let line = serde_json::to_string(&spec).unwrap();
+            assert_eq!(serde_json::from_str::<Precondition>(&line).unwrap(), spec, "{line}");
+        }
+    }
+
+    #[test]
+    fn rules_that_cannot_be_are_refused_with_what_would_be_right() {
+        for (text, expected) in [
+            ("precondition = 'stedy'", "did you mean \"steady\""),
+            ("precondition = 3", "expected none, fill or steady"),
+            ("precondition = { kind = 'fill', window = 0.1 }", "only steady has options"),
+            ("precondition = { windws = 9 }", "did you mean `windows`"),
+            ("precondition = { windows = 2 }", "windows is 2; expected 3 to 1000"),
+            ("precondition = { tolerance = 0.0 }", "tolerance is 0"),
+            ("precondition = { window = nan }", "window is NaN"),
+            ("precondition = { limit = 0.5 }", "expected room for 8 windows, 1 or more"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_workloads_that_go_on_and_write_can_settle() {
+        let steady = Precondition::Steady(SteadyRule::default());
+        let of = |text: &str| steady.workload(&text.parse().unwrap());
+        for text in ["random:bytes=1M,age=3", "overwrite:files=8", "sequential"] {
+            let endless = of(text).unwrap();
+            assert!(
+                endless
+                    .values()
+                    .iter()
+                    .any(|(key, value)| *key == "operations" && value.to_string() == ENDLESS.to_string())
+            );
+        }
+        assert!(of("trace:x.iolog").unwrap_err().contains("ends by itself"));
+        assert!(of("random:reads=0.5,trims=0.5").unwrap_err().contains("writes nothing"));
+        let trace: WorkloadSpec = "trace:x.iolog".parse().unwrap();
+        assert_eq!(Precondition::Fill.workload(&trace).unwrap(), trace);
+    }
+}

@@ -1,0 +1,118 @@
+//! Options of the page-mapped translation layer in a stack.
+
+use nandkit_cleaning::separation::Separation;
+use nandkit_cleaning::victim::VictimPolicy;
+use nandkit_ftl::PageMapOptions;
+use nandkit_ftl::page_map::{JournalOptions, Spare};
+use serde::{Deserialize, Serialize};
+
+use crate::AllocationName;
+
+/// Options of the page-mapped translation layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PageMapSpec {
+    /// The over-provisioning: (physical - user) / user, where the pages of open and of reserved superblocks are physical ones too.
+    pub spare: f64,
+    /// Bytes that the host sees, a number or a text as "64M"; 0: by `spare`.
+    #[serde(deserialize_with = "crate::named::size")]
+    pub capacity: u64,
+    /// Bytes of a logical page, 512 to the page size; 0 stands for the page, or for the largest sector that the file system can use.
+    pub sector_size: u32,
+    /// Which superblock is cleaned next: a victim policy by name, with its options: `greedy`, `fifo`, `random`, `d-choices:d=5`, `cost-benefit`.
+    pub victim: String,
+    /// What is written to a superblock of its own: a separation by name, with its options: `user-moved` (what cleaning moves), `none`, `sepbit`, `known:below=5000`.
+    pub separation: String,
+    /// Whether the layer writes what a device needs to be found again: a journal and pages of the map, whose programs count. Without it nothing but the host's pages and copies is written, as closed forms have it.
+    pub journal: bool,
+    /// Which free superblock is used next.
+    pub allocation: AllocationName,
+    /// Blocks of a superblock, each on another die: a power of two up to the number of dies; 0 stands for all dies, as far as they are a power of two.
+    pub stripe: u32,
+}
+
+impl Default for PageMapSpec {
+    fn default() -> Self {
+        Self {
+            spare: 0.07,
+            capacity: 0,
+            sector_size: 0,
+            victim: "greedy".to_string(),
+            separation: "user-moved".to_string(),
+            journal: false,
+            allocation: AllocationName::default(),
+            stripe: 0,
+        }
+    }
+}
+
+/// The greatest spare: a hundredth of the flash for the host.
+const SPARE_MAX: f64 = 100.0;
+
+impl PageMapSpec {
+    fn policy(&self) -> Result<VictimPolicy, String> {
+        self.victim.parse().map_err(|error| format!("victim: {error}"))
+    }
+
+    fn scheme(&self) -> Result<Separation, String> {
+        self.separation.parse().map_err(|error| format!("separation: {error}"))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.policy()?;
+        self.scheme()?;
+        if !(self.spare > 0.0 && self.spare <= SPARE_MAX) {
+            return Err(format!("spare is {}; expected a ratio above 0 and up to {SPARE_MAX}, as 0.07", self.spare));
+        }
+        let by_default = Self::default().spare;
+        if self.capacity > 0 && (self.spare - by_default).abs() > f64::EPSILON {
+            return Err("both spare and capacity are set; expected one of them, the other follows".to_string());
+        }
+        if self.stripe != 0 && !self.stripe.is_power_of_two() {
+            let stripe = self.stripe;
+            return Err(format!("stripe is {stripe}; expected 0, or a power of two up to the number of dies"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn title(&self) -> String {
+        let mut title = format!("page-map | {}", self.victim);
+        if self.capacity > 0 {
+            title += &format!(" | capacity {}", nandkit_units::format_bytes(self.capacity));
+        } else {
+            title += &format!(" | spare {}", self.spare);
+        }
+        match self.separation.as_str() {
+            "user-moved" => {}
+            "none" => title += " | not separated",
+            other => title += &format!(" | {other}"),
+        }
+        if self.allocation == AllocationName::Fifo {
+            title += " | free blocks fifo";
+        }
+        if self.journal {
+            title += " | journal";
+        }
+        if self.stripe > 0 {
+            title += &format!(" | stripe {}", self.stripe);
+        }
+        if self.sector_size > 0 {
+            title += &format!(" | sectors of {}", self.sector_size);
+        }
+        title
+    }
+
+    /// The layer's options in a run with this seed, where the file system above can use sectors of so many bytes; 0: of any size.
+    pub(crate) fn options(&self, seed: u64, sector_size: u32) -> Result<PageMapOptions, String> {
+        Ok(PageMapOptions {
+            spare: if self.capacity > 0 { Spare::Capacity(self.capacity) } else { Spare::Ratio(self.spare) },
+            sector_size: if self.sector_size > 0 { self.sector_size } else { sector_size },
+            victim: self.policy()?,
+            separation: self.scheme()?,
+            journal: self.journal.then(JournalOptions::default),
+            allocation: crate::on_chip::allocation(self.allocation),
+            stripe: self.stripe,
+            seed,
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! The page-mapped layer in a stack.
+
+use nandkit_block::BlockDevice;
+use nandkit_stack::crash::{CrashChip, Existing};
+use nandkit_stack::{BlockVisitor, Mounted, Stack, StackSpec};
+use nandkit_units::{Context, Described, Lba, Payload, ReadInto, StatisticValue};
+use nandkit_vfs::NewNode;
+
+fn read(text: &str) -> StackSpec {
+    toml::from_str(text).unwrap()
+}
+
+fn level(stack: &Stack, wanted: &str) -> f64 {
+    let mut found = None;
+    let (_, statistics) = stack.watched.layers.iter().find(|(name, _)| name == "ftl").unwrap();
+    statistics.collect(&mut |name, value| match value {
+        StatisticValue::Level(level) if name == wanted => found = Some(level),
+        StatisticValue::Count(count) if name == wanted => found = Some(count as f64),
+        _ => {}
+    });
+    found.unwrap_or_else(|| panic!("no {wanted}"))
+}
+
+/// Overwrites one page in three, as often as there are pages; returns how many writes that was.
+struct Overwrite;
+
+impl BlockVisitor for Overwrite {
+    type Output = u64;
+
+    fn visit<D: BlockDevice>(self, device: &mut D) -> u64 {
+        let (sectors, length) = (device.geometry().sectors, device.geometry().sector_size);
+        let data = Payload::Described(Described { length, ..Described::default() });
+        let mut write = |at: u64| device.write(&Context::default(), Lba(at), data).map(|_| ()).unwrap();
+        (0..sectors).for_each(&mut write);
+        (0..sectors).for_each(|step| write(step * 3 % sectors));
+        2 * sectors
+    }
+}
+
+#[test]
+fn every_layer_runs_on_every_store_in_memory() {
+    for ftl in ["block-map", "fast", "page-map"] {
+        for store in ["content", "described", "shadow", "address"] {
+            let text = format!(
+                "fs = 'none'\nftl = '{ftl}'\ndevice = {{ preset = 'nandsim-32m-16k', blocks = 128, store = '{store}' }}"
+            );
+            let mut stack = Stack::build(&read(&text), 1).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
+            let writes = blocks.visit(Overwrite);
+            assert_eq!(level(&stack, "ftl_host_page_writes") as u64, writes, "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_spare_is_the_ratio_asked_for_and_what_is_reserved_is_told() {
+    let spec = read(
+        "fs = 'none'\nftl = { kind = 'page-map', spare = 0.28, victim = 'd-choices:d=5', separation = 'none' }\ndevice = { preset = 'nandsim-32m-16k', store = 'address' }",
+    );
+    let mut stack = Stack::build(&spec, 7).unwrap();
+    let (physical, user) = (level(&stack, "ftl_physical_pages"), level(&stack, "ftl_user_pages"));
+    assert!(user == (physical / 1.28).floor() && (level(&stack, "ftl_spare") - 0.28).abs() < 1e-4, "{user}");
+    assert_eq!(level(&stack, "ftl_reserved_pages"), 3.0 * level(&stack, "ftl_superblock_pages"));
+    let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
+    assert_eq!(blocks.geometry().sectors as f64, user);
+    blocks.visit(Overwrite);
+    let copied = level(&stack, "ftl_pages_copied");
+    assert!(copied > 0.0);
+    let flash = stack.watched.flash.as_ref().unwrap().snapshot();
+    let programmed = flash.total().bytes_programmed as f64 / 512.0;
+    assert_eq!(programmed, level(&stack, "ftl_host_page_writes") + copied);
+}
+
+#[test]
+fn a_capacity_is_what_the_host_sees() {
+    let spec = read("fs = 'none'\nftl = { kind = 'page-map', capacity = '24M' }\ndevice = 'nandsim-32m-16k'");
+    let stack = Stack::build(&spec, 1).unwrap();
+    let Mounted::Blocks(blocks) = &stack.mounted else { panic!("blocks") };
+    assert_eq!(blocks.geometry().capacity(), 24 << 20);
+    let too_much = read("fs = 'none'\nftl = { kind = 'page-map', capacity = '32M' }\ndevice = 'nandsim-32m-16k'");
+    let error = Stack::build(&too_much, 1).err().unwrap();
+    assert!(error.at == "stack.ftl" && error.detail.contains("a spare of"), "{error}");
+}
+
+#[test]
+fn files_on_fat_read_as_written() {
+    let spec = read("fs = 'fat'\nftl = 'page-map'\ndevice = 'nandsim-32m-128k'");
+    let mut stack = Stack::build(&spec, 1).unwrap();
+    let Mounted::Files(fs) = &mut stack.mounted else { panic!("files") };
+    let root = fs.root();
+    let bytes = |round: u32| -> Vec<u8> {
+        (0..1_000_000u32).map(|n| ((n + round).wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+    };
+    let changes = fs.changes().unwrap();
+    let files: Vec<_> =
+        (0..20).map(|file| changes.create(root, format!("f{file}").as_bytes(), &NewNode::FILE).unwrap()).collect();
+    // Several times over, so that the layer has to clean.
+    for round in 0..4 {
+        for (file, inode) in (0..).zip(&files) {
+            let content = bytes(round + 100 * file);
+            assert_eq!(changes.write(*inode, 0, Payload::Bytes(&content)).unwrap(), content.len());
+        }
+    }
+    for (file, inode) in (0..).zip(&files) {
+        let mut found = vec![0; 1_000_000];
+        assert_eq!(fs.read(*inode, 0, ReadInto::Bytes(&mut found)).unwrap(), found.len());
+        assert!(found == bytes(3 + 100 * file), "f{file}");
+    }
+    assert!(level(&stack, "ftl_cleanings") > 0.0);
+    stack.close().unwrap();
+}
+
+#[test]
+fn a_chip_whose_power_goes_is_refused() {
+    let spec = read("fs = 'fat'\nftl = 'page-map'\ndevice = 'nandsim-32m-128k'");
+    let chip = CrashChip::new(&spec, 1).unwrap();
+    let error = Stack::build_on(&spec, 1, chip, Existing::Nothing).err().unwrap();
+    assert!(error.at == "stack.ftl" && error.detail.contains("power cut"), "{error}");
+}
