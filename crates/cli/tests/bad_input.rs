@@ -255,24 +255,20 @@ fn what_does_not_fit_the_device_is_refused() {
             expected: &["overwrite", "does not fit", "there are", "or fewer"],
         },
         Case {
-            files: &[],
-            arguments: &[
-                "serve",
-                "--device",
-                "nandsim-32m-16k",
-                "--ftl",
-                "page-map",
-                "--state",
-                "card.nand",
-                "--socket",
-                "s",
-            ],
-            expected: &["stack.ftl", "page-map does not find again", "card.nand", "expected a chip in memory"],
+            files: &[(
+                "x.toml",
+                "workload = \"fax\"\nstack = { fs = \"none\", ftl = \"page-map\", device = { preset = \"k9l8g08u0m\", store = \"shadow\", file = \"card.nand\" } }\n",
+            )],
+            arguments: &["run", "x.toml"],
+            expected: &["stack.device.store", "the store shadow keeps no bytes", "card.nand", "expected store"],
         },
         Case {
-            files: &[],
-            arguments: &["compare", "--ftl", "page-map", "--device-file", "card.nand"],
-            expected: &["stack.ftl", "page-map does not find again", "expected a chip in memory"],
+            files: &[(
+                "x.toml",
+                "workload = \"fax\"\nstack = { ftl = { kind = \"page-map\", journal = false }, device = { preset = \"k9l8g08u0m\", file = \"card.nand\" } }\n",
+            )],
+            arguments: &["run", "x.toml"],
+            expected: &["stack.ftl", "page-map without its journal", "card.nand", "expected journal = true"],
         },
         Case {
             files: &[],

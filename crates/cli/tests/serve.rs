@@ -241,7 +241,7 @@ fn the_page_mapped_layer_is_served_from_memory() {
 
 #[test]
 fn a_killed_server_has_kept_what_was_flushed() {
-    for ftl in [&["--ftl", "block-map"][..], &["--ftl", "fast"]] {
+    for ftl in [&["--ftl", "block-map"][..], &["--ftl", "fast"], &["--ftl", "page-map"]] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         let io = |serving: &Serving, commands: &[&str]| {

@@ -122,6 +122,7 @@ pub enum BlockStack {
     PageMapDescribed(Layer<PageMapFtl<Chip<DescribedStore>>>),
     PageMapShadow(Layer<PageMapFtl<Chip<ShadowStore>>>),
     PageMapAddress(Layer<PageMapFtl<Chip<AddressStore>>>),
+    PageMapFile(Layer<PageMapFtl<ChipInFile>>),
 }
 
 /// Does the same with whichever device it is.
@@ -143,6 +144,7 @@ macro_rules! with_device {
             BlockStack::PageMapDescribed($device) => $work,
             BlockStack::PageMapShadow($device) => $work,
             BlockStack::PageMapAddress($device) => $work,
+            BlockStack::PageMapFile($device) => $work,
         }
     };
 }

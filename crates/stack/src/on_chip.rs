@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nandkit_block::{BlockDevice, RamDevice};
+use nandkit_block::RamDevice;
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
@@ -31,16 +31,22 @@ type Named<T> = fn(Layer<T>) -> BlockStack;
 
 /// How a stack names each layer on a kind of chip.
 struct OnFlash<F> {
+    /// Whether the chip was made for this stack, so that there is nothing on it.
+    is_new: bool,
     block_map: Named<BlockMapFtl<F>>,
     fast: Named<FastFtl<F>>,
-    /// `None` where the layer would have to find again what is on the chip, which it cannot.
-    page_map: Option<Named<PageMapFtl<F>>>,
+    page_map: Named<PageMapFtl<F>>,
 }
 
 /// The names for a chip in memory.
 macro_rules! in_memory {
     ($block_map:ident, $fast:ident, $page_map:ident) => {
-        OnFlash { block_map: BlockStack::$block_map, fast: BlockStack::$fast, page_map: Some(BlockStack::$page_map) }
+        OnFlash {
+            is_new: true,
+            block_map: BlockStack::$block_map,
+            fast: BlockStack::$fast,
+            page_map: BlockStack::$page_map,
+        }
     };
 }
 
@@ -108,13 +114,18 @@ fn in_file(
     // Ages of data go on where the last run ended.
     frame.clock.advance_to(chip.last_instant());
     frame.started = frame.clock.now();
-    let variants: OnFlash<ChipInFile> =
-        OnFlash { block_map: BlockStack::BlockMapFile, fast: BlockStack::FastFile, page_map: None };
+    let variants: OnFlash<ChipInFile> = OnFlash {
+        is_new: false,
+        block_map: BlockStack::BlockMapFile,
+        fast: BlockStack::FastFile,
+        page_map: BlockStack::PageMapFile,
+    };
     let above = Above { ftl, sector_size, seed: chip.seed() };
     let stack = attach(&above, StatsFlash::new(chip), frame, variants)?;
     let closing: Closing = match &stack {
         BlockStack::BlockMapFile(layer) => closing(layer, |layer, context| layer.close(context)),
         BlockStack::FastFile(layer) => closing(layer, |layer, context| layer.close(context)),
+        BlockStack::PageMapFile(layer) => closing(layer, |layer, context| layer.close(context)),
         _ => return Err(StackError::new("stack.ftl", "a layer that keeps no chip in a file")),
     };
     frame.keeping = Some(Keeping { closing, new_file });
@@ -178,17 +189,16 @@ fn attach<F: Flash + 'static>(
             Ok((variants.fast)(ftl))
         }
         FtlSpec::PageMap(spec) => {
-            let Some(variant) = variants.page_map else {
-                let detail = "page-map does not find again what a chip holds; expected a chip in memory that no power cut meets, or block-map or fast";
-                return Err(StackError::new("stack.ftl", detail));
-            };
             let options = spec.options(seed, sector_size).map_err(|detail| StackError::new("stack.ftl", detail))?;
-            let mut ftl = PageMapFtl::format_at(flash, options, &context).map_err(wrong)?;
-            let formatted = ftl.flush(&context).map_err(wrong)?;
-            clock.advance_to(formatted.completed);
+            let opened = match variants.is_new {
+                true => PageMapFtl::format_at(flash, options, &context),
+                false => PageMapFtl::open_at(flash, options, &context),
+            };
+            let ftl = opened.map_err(wrong)?;
+            clock.advance_to(ftl.opened());
             let ftl = Arc::new(Mutex::new(ftl));
             watched.layers.push(("ftl".to_string(), Arc::new(SharedStatistics(Arc::clone(&ftl)))));
-            Ok(variant(ftl))
+            Ok((variants.page_map)(ftl))
         }
         FtlSpec::None => Err(StackError::new("stack.ftl", "no layer on flash; expected block-map, fast or page-map")),
     }

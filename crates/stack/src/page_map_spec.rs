@@ -25,6 +25,15 @@ pub struct PageMapSpec {
     pub separation: String,
     /// Whether the layer writes what a device needs to be found again: a journal and pages of the map, whose programs count. Without it nothing but the host's pages and copies is written, as closed forms have it.
     pub journal: bool,
+    /// Logical pages, written by the host or moved, between two checkpoints; 0 stands for an eighth of the host's.
+    pub checkpoint_every: u64,
+    /// The most logical pages that may share what was written under another address (remap); 0 stands for one in 64 of the host's.
+    pub aliases: u32,
+    /// Bytes of the device's memory in which host writes wait until they fill pages of the chip, a number or a text as "1M"; 0: each write goes to flash at once.
+    #[serde(deserialize_with = "crate::named::size")]
+    pub write_buffer: u64,
+    /// Whether capacitors save the write buffer when the power goes: a flush then waits for nothing.
+    pub power_loss_protection: bool,
     /// Which free superblock is used next.
     pub allocation: AllocationName,
     /// Blocks of a superblock, each on another die: a power of two up to the number of dies; 0 stands for all dies, as far as they are a power of two.
@@ -39,7 +48,11 @@ impl Default for PageMapSpec {
             sector_size: 0,
             victim: "greedy".to_string(),
             separation: "user-moved".to_string(),
-            journal: false,
+            journal: true,
+            checkpoint_every: 0,
+            aliases: 0,
+            write_buffer: 0,
+            power_loss_protection: false,
             allocation: AllocationName::default(),
             stripe: 0,
         }
@@ -90,8 +103,14 @@ impl PageMapSpec {
         if self.allocation == AllocationName::Fifo {
             title += " | free blocks fifo";
         }
-        if self.journal {
-            title += " | journal";
+        if !self.journal {
+            title += " | no journal";
+        }
+        if self.write_buffer > 0 {
+            title += &format!(" | buffer {}", nandkit_units::format_bytes(self.write_buffer));
+        }
+        if self.power_loss_protection {
+            title += " | power-loss protection";
         }
         if self.stripe > 0 {
             title += &format!(" | stripe {}", self.stripe);
@@ -109,9 +128,13 @@ impl PageMapSpec {
             sector_size: if self.sector_size > 0 { self.sector_size } else { sector_size },
             victim: self.policy()?,
             separation: self.scheme()?,
-            journal: self.journal.then(JournalOptions::default),
+            journal: self
+                .journal
+                .then_some(JournalOptions { checkpoint_every: self.checkpoint_every, aliases: self.aliases }),
             allocation: crate::on_chip::allocation(self.allocation),
             stripe: self.stripe,
+            write_buffer: self.write_buffer,
+            power_loss_protection: self.power_loss_protection,
             seed,
         })
     }

@@ -89,11 +89,19 @@ impl StackSpec {
             (DeviceSpec::Chip { store, .. }, _) if self.fs != FsSpec::None && !store.keeps_content() => {
                 return Err(without_content(*store));
             }
-            (DeviceSpec::Chip { file: Some(file), .. } | DeviceSpec::Kept { file }, FtlSpec::PageMap(_)) => {
+            (DeviceSpec::Chip { file: Some(file), .. } | DeviceSpec::Kept { file }, FtlSpec::PageMap(ftl))
+                if !ftl.journal =>
+            {
                 let detail = format!(
-                    "page-map does not find again what a chip holds, and the chip is kept in {file}; expected a chip in memory, or block-map or fast"
+                    "page-map without its journal does not find again what a chip holds, and the chip is kept in {file}; expected journal = true, or a chip in memory"
                 );
                 return Err(StackError::new("stack.ftl", detail));
+            }
+            (DeviceSpec::Chip { store: StoreKind::Shadow, file: Some(file), .. }, FtlSpec::PageMap(_)) => {
+                let detail = format!(
+                    "the store shadow keeps no bytes, so that page-map would not find its map again in {file}; expected store = \"described\" or \"content\", or a chip in memory"
+                );
+                return Err(StackError::new("stack.device.store", detail));
             }
             _ => {}
         }
@@ -192,8 +200,11 @@ mod tests {
             ("device = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
             ("device = { preset = 'k9l8g08u0m', store = 'address' }\nftl = 'page-map'", "stack.device.store"),
             ("fs = 'jffs2'\ndevice = { preset = 'k9l8g08u0m', store = 'address' }", "stack.device.store"),
-            ("ftl = 'page-map'\ndevice = { preset = 'k9l8g08u0m', file = 'x' }", "stack.ftl"),
-            ("ftl = 'page-map'\ndevice = { file = 'x' }", "stack.ftl"),
+            (
+                "ftl = { kind = 'page-map', journal = false }\ndevice = { preset = 'k9l8g08u0m', file = 'x' }",
+                "stack.ftl",
+            ),
+            ("ftl = { kind = 'page-map', journal = false }\ndevice = { file = 'x' }", "stack.ftl"),
             ("ftl = 'page-map'\ndevice = 'ram'", "stack.ftl"),
             ("fs = 'jffs2'\nftl = 'fast'", "stack.ftl"),
             ("fs = 'jffs2'\ndevice = 'ram'", "stack.device"),

@@ -70,7 +70,7 @@ pub struct ExecArguments {
     /// Bytes of the image's erase blocks, OOB not counted, where it does not show them.
     #[arg(long, value_name = "BYTES", value_parser = super::image::bytes32, requires = "image")]
     pub erase_size: Option<u32>,
-    /// The translation layer below FAT: block-map, fast, or (in memory, without power cuts) page-map.
+    /// The translation layer below FAT: block-map, fast or page-map.
     #[arg(long, value_name = "FTL")]
     pub ftl: Option<String>,
     /// Lays a value over the stack's spec, as stack.ftl.log_blocks=16; may be given several times.

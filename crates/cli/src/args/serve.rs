@@ -34,7 +34,7 @@ pub struct ServeArguments {
     /// The device: a preset (see `nandkit devices`), a chip's spec in a .toml file, or ram; without it P4's.
     #[arg(long, value_name = "DEVICE", conflicts_with = "image")]
     pub device: Option<String>,
-    /// The translation layer on a chip: block-map, fast, or (in memory) page-map.
+    /// The translation layer on a chip: block-map, fast or page-map.
     #[arg(long, value_name = "FTL", conflicts_with = "image")]
     pub ftl: Option<String>,
     /// Lays a value over the stack's spec, as stack.ftl.log_blocks=16; may be given several times.

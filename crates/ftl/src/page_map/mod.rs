@@ -297,6 +297,11 @@ impl<F: Flash> PageMapFtl<F> {
         self.flash
     }
 
+    /// When everything that making or finding the device took, and every change since, has completed.
+    pub fn opened(&self) -> Nanos {
+        self.last_change.max(self.recovery.completed)
+    }
+
     /// The options.
     pub const fn options(&self) -> &PageMapOptions {
         &self.options

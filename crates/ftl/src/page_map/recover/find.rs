@@ -1,6 +1,6 @@
 //! Step 1: the half of the journal that counts.
 
-use nandkit_flash::{Flash, PageRead};
+use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_units::{BlockIndex, Context, ReadInto};
 
 use super::PageMapRecovery;
@@ -26,6 +26,23 @@ pub(super) fn journal<F: Flash>(flash: &F, context: &Context, report: &mut PageM
             "a chip without a page-mapped device: no whole journal was found; expected one that was formatted as such",
         )
     })
+}
+
+/// Whether the first page of every good block is erased.
+pub(super) fn is_blank<F: Flash>(flash: &F, context: &Context) -> Outcome<bool> {
+    let geometry = *flash.geometry();
+    let (mut data, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);
+    for block in (0..geometry.blocks).map(BlockIndex).filter(|block| !flash.is_bad(*block)) {
+        let read = PageRead { column: 0, data: ReadInto::Bytes(&mut data), oob: &mut oob };
+        match flash.read(context, block.page(0), read) {
+            Ok(_) if data.iter().chain(&oob).all(|byte| *byte == 0xFF) => {}
+            // What cannot be read, and what a store does not keep, was programmed.
+            Ok(_) => return Ok(false),
+            Err(error) if super::scan::is_loss(error.kind) || error.kind == ErrorKind::NoContent => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
 }
 
 /// The pages of a half, one after the other.

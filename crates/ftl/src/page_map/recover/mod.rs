@@ -52,6 +52,13 @@ impl<F: Flash> PageMapFtl<F> {
             .map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))
     }
 
+    /// Finds the device that a chip holds, or makes one on a chip that holds nothing at all. Whatever else is on it stays: then there is an error.
+    pub fn open_at(flash: F, options: PageMapOptions, context: &Context) -> nandkit_block::Result<Self> {
+        let is_blank = find::is_blank(&flash, context);
+        let is_blank = is_blank.map_err(|failure| failure.at(nandkit_block::Operation::Open, nandkit_units::Lba(0)))?;
+        if is_blank { Self::format_at(flash, options, context) } else { Self::attach_at(flash, options, context) }
+    }
+
     /// What the last [`PageMapFtl::attach`] took; nothing for a device that was just made.
     pub const fn recovery(&self) -> &PageMapRecovery {
         &self.recovery

@@ -166,7 +166,7 @@ impl Plan {
         };
         let stack = format!(
             "fs = \"none\"\n\
-             ftl = {{ kind = \"page-map\", spare = {spare}, victim = \"{victim}\", separation = \"{separation}\", allocation = \"fifo\", stripe = 1 }}\n\
+             ftl = {{ kind = \"page-map\", spare = {spare}, victim = \"{victim}\", separation = \"{separation}\", allocation = \"fifo\", stripe = 1, journal = false }}\n\
              [device]\nstore = \"address\"\n\
              geometry = {{ page_size = 512, write_unit = 512, oob_size = 16, blocks = {blocks}, pages_per_block = {PAGES_PER_BLOCK} }}\n"
         );
