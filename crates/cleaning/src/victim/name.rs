@@ -250,6 +250,7 @@ impl Rule {
             Self::WindowedGreedy { .. } => "windowed-greedy",
             Self::AgeThreshold { .. } => "age-threshold",
             Self::WearAware { .. } => "wear-aware",
+            Self::Own(rule) => rule.name,
         }
     }
 
@@ -303,7 +304,9 @@ impl Rule {
                 ("weight", weight.to_string()),
             ],
             Self::WearAware { balance } => vec![("balance", balance.to_string())],
-            Self::Linux | Self::P2Baseline | Self::Fifo | Self::Greedy | Self::F2fs | Self::Random => Vec::new(),
+            Self::Linux | Self::P2Baseline | Self::Fifo | Self::Greedy | Self::F2fs | Self::Random | Self::Own(_) => {
+                Vec::new()
+            }
         }
     }
 }

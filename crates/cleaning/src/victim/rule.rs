@@ -49,6 +49,21 @@ impl Default for CatParameters {
     }
 }
 
+/// A rule that its user wrote: the block with the least cost. The guide page `docs/guide/victim-policy.md` shows one.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnRule {
+    /// Its name, for titles and records; two rules of one name count as the same.
+    pub name: &'static str,
+    /// The cost of cleaning a block at an instant. No number (NaN) comes after all others.
+    pub cost: fn(&BlockView, Nanos) -> f64,
+}
+
+impl PartialEq for OwnRule {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
 /// How blocks compare. `u` is the valid share of the whole block (free bytes count as not valid). Shares and ages are divided as 64-bit floating point numbers,
 /// whose basic operations give the same on every machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -120,6 +135,8 @@ pub enum Rule {
         /// The gap at which wear counts as much as space; 0: wear alone.
         balance: u32,
     },
+    /// A rule from outside; it has no name that specs could give.
+    Own(OwnRule),
 }
 
 impl Rule {
@@ -176,6 +193,10 @@ impl Rule {
                 age_threshold(blocks, threshold, percent, least, weight.min(100))
             }
             Self::WearAware { balance } => wear_aware(blocks, balance),
+            Self::Own(rule) => least(blocks, |view| {
+                let cost = (rule.cost)(view, now);
+                if cost.is_nan() { f64::INFINITY } else { cost }
+            }),
         }
     }
 }

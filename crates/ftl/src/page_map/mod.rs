@@ -331,3 +331,8 @@ impl<F> std::fmt::Debug for PageMapFtl<F> {
             .finish_non_exhaustive()
     }
 }
+
+/// The code of the guide page, which `cargo test` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/victim-policy.md")]
+struct GuideToVictimPolicies;
