@@ -179,14 +179,17 @@ impl<F: Flash> PageMapFtl<F> {
     /// Trims logical pages that exist.
     pub(super) fn trim_pages(&mut self, context: &Context, pages: std::ops::Range<u32>) -> Outcome<()> {
         self.checkpoint_if_due(context)?;
-        for page in pages {
+        let mut forgotten = 0;
+        for page in pages.clone() {
             if self.buffer.is_used() {
                 self.buffer.remove(page);
             }
-            if self.forget_page(page) {
-                self.counters.trimmed_pages += 1;
-                self.note(Change::Trim { first: page, count: 1 });
-            }
+            forgotten += u64::from(self.forget_page(page));
+        }
+        self.counters.trimmed_pages += forgotten;
+        if forgotten > 0 {
+            // One line for all, however many of them held nothing before.
+            self.note(Change::Trim { first: pages.start, count: pages.end - pages.start });
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use nandkit_units::{BlockIndex, FlashGeometry};
 
 use super::options::JournalOptions;
 use crate::failure::{Failure, Outcome};
-use layout::{HEADER_BYTES, LINE_BYTES, Line, Snapshot};
+use layout::{Change, HEADER_BYTES, LINE_BYTES, Line, Snapshot};
 
 /// The journal of an open device.
 #[derive(Clone, Debug)]
@@ -138,6 +138,23 @@ impl Journal {
         }
     }
 
+    /// Leaves out lines of single pages that a later one of the same page makes void: cleaning writes one for each alias that it moves, as often as it moves it.
+    pub fn leave_out_superseded(&mut self) {
+        let mut later = std::collections::BTreeSet::new();
+        let mut keep: Vec<bool> = Vec::with_capacity(self.lines.len());
+        for line in self.lines.iter().rev() {
+            keep.push(match line.change {
+                Change::Point { page, .. } | Change::Lost { page } | Change::Trim { first: page, count: 1 } => {
+                    later.insert(page)
+                }
+                Change::Trim { .. } | Change::Member { .. } | Change::Void { .. } => true,
+            });
+        }
+        let mut keep = keep.into_iter().rev();
+        self.lines.retain(|_| keep.next().unwrap_or(true));
+        self.written = 0;
+    }
+
     /// Good blocks of both halves.
     pub fn good_blocks<F: Flash>(&self, flash: &F) -> u64 {
         self.blocks.iter().filter(|block| !flash.is_bad(**block)).count() as u64
@@ -204,4 +221,34 @@ pub(crate) fn good_of<'a, F: Flash>(
 /// Every block that a half could have, for who does not know yet how many rows there are.
 pub(crate) fn all_rows(geometry: &FlashGeometry) -> Vec<BlockIndex> {
     first_rows(&blocks_by_die(geometry), u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_page_the_last_line_is_left_and_ranges_stay() {
+        let sizes = JournalSizes { streams: 1, blocks: 8, superblocks: 8, map_pages: 1, aliases_max: 4, slots: 8 };
+        let mut journal = Journal::blank(&JournalOptions::default(), &sizes);
+        let changes = [
+            Change::Point { page: 1, slot: 10 },
+            Change::Trim { first: 0, count: 9 },
+            Change::Point { page: 2, slot: 11 },
+            Change::Trim { first: 1, count: 1 },
+            Change::Void { first: 3, last: 4 },
+            Change::Point { page: 2, slot: 12 },
+            Change::Lost { page: 1 },
+        ];
+        (1u64..).zip(changes).for_each(|(stamp, change)| journal.add(Line { stamp: stamp * 2, change }));
+        journal.leave_out_superseded();
+        let left: Vec<u64> = journal.lines.iter().map(|line| line.stamp / 2).collect();
+        assert_eq!(left, [2, 5, 6, 7]);
+        // What goes on with the trim before it is one line, if nothing had a stamp between.
+        let trim = |stamp, first| Line { stamp, change: Change::Trim { first, count: 1 } };
+        for line in [trim(100, 5), trim(101, 6), trim(103, 7)] {
+            journal.add(line);
+        }
+        assert_eq!(journal.lines.len(), 6);
+    }
 }

@@ -61,7 +61,8 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Writes a snapshot and its seal to the other half, which counts from then on: with the same base, and all lines above it.
     pub(in crate::page_map) fn move_journal(&mut self, context: &Context) -> Outcome<()> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        journal.leave_out_superseded();
         let (half, generation) = (1 - journal.half, journal.generation + 1);
         let context = Context { device_cause: Some(Cause::Checkpoint), ..*context };
         let snapshot = self.snapshot().put();
