@@ -22,7 +22,7 @@ fn run(spec: &str) -> RunRecord {
 
 fn spec(precondition: &str, workload: &str, store: &str) -> String {
     format!(
-        "precondition = {precondition}\nworkload = \"{workload}\"\nverify = {}\n[stack]\nfs = \"none\"\nftl = {{ kind = \"page-map\", spare = 0.28, victim = \"d-choices:d=5\", separation = \"none\" }}\ndevice = {{ preset = \"nandsim-32m-16k\", blocks = 1024, store = \"{store}\" }}",
+        "precondition = {precondition}\nworkload = \"{workload}\"\nverify = {}\n[stack]\nfs = \"none\"\nftl = {{ kind = \"page-map\", spare = 0.28, victim = \"d-choices:d=5\", separation = \"none\", journal = false }}\ndevice = {{ preset = \"nandsim-32m-16k\", blocks = 1024, store = \"{store}\" }}",
         store == "described",
     )
 }
