@@ -1,6 +1,7 @@
 //! Finding a device again: journal, scan, replay. The steps are numbered in `docs/design/06-page-map-on-flash.md`; none of them writes.
 
 mod find;
+mod limits;
 mod replay;
 mod scan;
 
@@ -67,6 +68,7 @@ impl<F: Flash> PageMapFtl<F> {
     fn recover(flash: F, options: PageMapOptions, context: &Context) -> Outcome<Self> {
         let mut report = PageMapRecovery { completed: context.issued, ..Default::default() };
         let found = find::journal(&flash, context, &mut report)?;
+        limits::check(&found, flash.geometry())?;
         let mut device = Self::rebuilt(flash, options, &found)?;
         device.recovery = report;
         let lines: Vec<_> = found.snapshot.lines.iter().chain(&found.lines).copied().collect();
@@ -101,7 +103,6 @@ impl<F: Flash> PageMapFtl<F> {
         let slot_shift = (geometry.page_size / block.sector_size).trailing_zeros();
         user::stripe_of(options.stripe, &geometry, slot_shift)?;
         let members: Vec<BlockIndex> = snapshot.members.iter().copied().map(BlockIndex).collect();
-        check_members(&members, &geometry, options.stripe)?;
         let block_slots = u64::from(geometry.pages_per_block) << slot_shift;
         let blocks = members.iter().filter(|block| **block != super::failing::NO_BLOCK).count() as u64;
         let superblocks = Superblocks::of_members(members, &geometry, options.stripe, slot_shift);
@@ -187,19 +188,4 @@ impl<F: Flash> PageMapFtl<F> {
 #[cold]
 pub(super) fn damaged(what: &str) -> Failure {
     Failure::unfit(format!("the journal of the device on this chip is damaged: {what}"))
-}
-
-/// Members are blocks of the chip, none twice.
-fn check_members(members: &[BlockIndex], geometry: &nandkit_units::FlashGeometry, stripe: u32) -> Outcome<()> {
-    if !members.len().is_multiple_of(stripe as usize) || members.len() > geometry.blocks as usize {
-        return Err(damaged("it names more blocks than the chip has, or no whole superblocks"));
-    }
-    let mut seen = std::collections::BTreeSet::new();
-    let bad = members
-        .iter()
-        .find(|block| **block != super::failing::NO_BLOCK && (block.0 >= geometry.blocks || !seen.insert(**block)));
-    match bad {
-        Some(block) => Err(damaged(&format!("{block} is in two superblocks, or outside the chip"))),
-        None => Ok(()),
-    }
 }

@@ -44,7 +44,7 @@ impl<F: Flash> PageMapFtl<F> {
             journal.lines = newer;
             // Where nothing was taken back, a line that voids nothing: with it behind the last copies, no later start takes them back, when their victim may be erased.
             let (first, last) = void.unwrap_or((0, 0));
-            self.sequence += 1;
+            self.sequence = self.sequence.saturating_add(1);
             journal.lines.push(Line { stamp: self.sequence, change: Change::Void { first, last } });
         }
         self.count_references(&aliases);
