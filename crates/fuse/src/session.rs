@@ -166,7 +166,9 @@ impl<V: Volume> Session<V> {
                 served
             }),
         };
-        if let Err(error) = served {
+        if let Err(error) = served
+            && !ended_by_unmounting(&error)
+        {
             shared.remember(format!("the connection to the kernel broke: {error}"));
         }
         // A connection that broke leaves its mount behind, which nobody would answer.
@@ -175,6 +177,12 @@ impl<V: Volume> Session<V> {
         let (trouble, broken) = (shared.take_trouble(), shared.is_broken());
         Ended { volume: Arc::try_unwrap(shared).ok().map(Shared::into_volume), trouble, broken }
     }
+}
+
+/// A mount that ends while a request is being handed over (a file's last release arrives in the background) is told as an aborted connection instead of a missing device
+/// (`fuse_dev_do_read`, fs/fuse/dev.c). Nothing is lost by it: nobody waits for such a request.
+fn ended_by_unmounting(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionAborted
 }
 
 impl Unmounter {
@@ -228,5 +236,16 @@ impl Unmounter {
             mount::unmount_by_force(&point)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aborted_connection_is_an_end_and_a_failed_device_is_none() {
+        assert!(ended_by_unmounting(&io::Error::from_raw_os_error(103)));
+        assert!(!ended_by_unmounting(&io::Error::from_raw_os_error(5)));
     }
 }
