@@ -4,6 +4,7 @@ use nandkit_block::BlockGeometry;
 use nandkit_units::random::{Random, Zipf};
 use nandkit_units::{Description, Generator, Lba};
 
+use crate::arrivals::{ArrivalClock, Rate};
 use crate::error::{Result, SpecError, WorkloadError};
 use crate::operation::{
     BlockOperation, BlockOperationKind, BlockWorkload, FileData, FileOperation, FileSlot, FileWorkload, Phase,
@@ -85,6 +86,7 @@ pub(crate) struct AccessPlan {
     pub operations: u64,
     pub sync_every: u64,
     pub queue_depth: u32,
+    pub rate: Rate,
 }
 
 /// The size and the amount, as both workloads' parameters have them.
@@ -204,6 +206,8 @@ pub struct AccessBlocks {
     steps: Steps,
     block_sectors: u32,
     unit: Option<u32>,
+    /// Of an open loop, and whether they count in this phase.
+    arrivals: Option<(Box<ArrivalClock>, bool)>,
 }
 
 impl AccessBlocks {
@@ -222,12 +226,17 @@ impl AccessBlocks {
         } else {
             block_sectors.is_multiple_of(piece).then_some(piece)
         };
-        Ok(Self { steps: Steps::new(plan, seed), block_sectors, unit })
+        let arrivals = plan.rate.clock(seed).map(|clock| (Box::new(clock), false));
+        Ok(Self { steps: Steps::new(plan, seed), block_sectors, unit, arrivals })
     }
 }
 
 impl BlockWorkload for AccessBlocks {
     fn begin(&mut self, phase: Phase) -> Option<u64> {
+        if let Some((clock, counts)) = &mut self.arrivals {
+            clock.restart();
+            *counts = phase == Phase::Measure;
+        }
         Some(self.steps.begin(phase))
     }
 
@@ -235,18 +244,22 @@ impl BlockWorkload for AccessBlocks {
     #[inline(always)]
     fn next_operation(&mut self) -> Result<Option<BlockOperation>> {
         let Some(step) = self.steps.next() else { return Ok(None) };
+        let arrival = match &mut self.arrivals {
+            Some((clock, true)) => Some(clock.next()),
+            _ => None,
+        };
         let (kind, block) = match step {
             Step::Write(block) => (BlockOperationKind::Write, block),
             Step::Read(block) => (BlockOperationKind::Read, block),
             Step::Trim(block) => (BlockOperationKind::Trim, block),
             Step::Sync => {
                 let kind = BlockOperationKind::Flush;
-                return Ok(Some(BlockOperation { kind, at: Lba(0), sectors: 0, bytes: 0, arrival: None }));
+                return Ok(Some(BlockOperation { kind, at: Lba(0), sectors: 0, bytes: 0, arrival }));
             }
         };
         let at = Lba(block * u64::from(self.block_sectors));
         let bytes = self.steps.plan.block_size;
-        Ok(Some(BlockOperation { kind, at, sectors: self.block_sectors, bytes, arrival: None }))
+        Ok(Some(BlockOperation { kind, at, sectors: self.block_sectors, bytes, arrival }))
     }
 
     fn queue_depth(&self) -> u32 {
@@ -280,6 +293,9 @@ impl AccessFile {
         }
         if plan.queue_depth > 1 {
             return conflict("queue_depth above 1 is possible on a block device only: file systems answer one by one");
+        }
+        if plan.rate.per_second > 0.0 {
+            return conflict("a rate of arrivals is possible on a block device only: file systems answer one by one");
         }
         let steps = Steps::new(plan, seed);
         Ok(Self { steps, created: false, phase: Phase::Fill, writes: 0, end_sync: false })

@@ -27,6 +27,7 @@
 //! Content is never kept for comparison: each write carries a description (record, version) from which its bytes can be made again.
 
 mod access;
+mod arrivals;
 pub mod calls;
 mod drive;
 mod embedded;

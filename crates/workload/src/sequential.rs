@@ -1,6 +1,7 @@
 //! `sequential`: accesses of one size in order, around and around the footprint.
 
 use crate::access::{AccessPlan, Extent, Locality};
+use crate::arrivals::{Arrivals, Rate};
 use crate::error::{Result, SpecError};
 use crate::parameters::parameters;
 
@@ -25,6 +26,14 @@ parameters! {
         sync_every: u64 = 0, 0..=1 << 40;
         /// Operations outstanding (block devices only).
         queue_depth: u64 = 1, 1..=65_536;
+        /// Operations that arrive a second while it is measured, whatever is outstanding (open loop; block devices only); 0: closed loop.
+        rate: f64 = 0.0, 0.0..=1e9;
+        /// With rate: even, or poisson.
+        arrivals: Arrivals = Arrivals::Even, ();
+        /// With rate: operations between two pauses; 0: none.
+        burst: u64 = 0, 0..=1 << 40;
+        /// With burst: milliseconds of a pause.
+        pause_ms: f64 = 0.0, 0.0..=1e9;
     }
 }
 
@@ -34,7 +43,12 @@ impl SequentialAccess {
             let detail = "give operations or bytes, not both".to_string();
             return Err(SpecError::Conflict { workload: "sequential", detail });
         }
-        Ok(())
+        self.rate().check(self.queue_depth)
+    }
+
+    const fn rate(&self) -> Rate {
+        let Self { arrivals, burst, pause_ms, .. } = *self;
+        Rate { workload: "sequential", per_second: self.rate, arrivals, burst, pause_ms }
     }
 
     /// The plan for so many bytes.
@@ -60,6 +74,7 @@ impl SequentialAccess {
             operations,
             sync_every: self.sync_every,
             queue_depth: self.queue_depth as u32,
+            rate: self.rate(),
         })
     }
 }

@@ -62,6 +62,8 @@ parameters! {
         fit: Fit = Fit::None, ();
         /// asap, or recorded: at the recorded instants; auto: recorded for calls, else asap.
         timing: Timing = Timing::Auto, ();
+        /// With recorded instants: how many times faster than they were (block devices only).
+        speed: f64 = 1.0, 1e-6..=1e6;
         /// Whether what the trace covers is first written in order, so that reads find data.
         fill: bool = true, ();
         /// Operations replayed at most; 0: all.

@@ -100,6 +100,11 @@ impl TraceBlocks {
     }
 }
 
+/// An instant of a replay at so many times its speed.
+fn faster(instant: Nanos, speed: f64) -> Nanos {
+    if speed == 1.0 { instant } else { Nanos((instant.0 as f64 / speed) as u64) }
+}
+
 impl BlockWorkload for TraceBlocks {
     fn begin(&mut self, phase: Phase) -> Option<u64> {
         self.phase = phase;
@@ -117,7 +122,7 @@ impl BlockWorkload for TraceBlocks {
             return Ok(self.next_fill());
         }
         while let Some(traced) = self.prepared.next(&mut self.left)? {
-            let arrival = (self.spec.timing == Timing::Recorded).then_some(traced.time);
+            let arrival = (self.spec.timing == Timing::Recorded).then(|| faster(traced.time, self.spec.speed));
             if traced.kind == BlockOperationKind::Flush {
                 return Ok(Some(BlockOperation { kind: traced.kind, at: Lba(0), sectors: 0, bytes: 0, arrival }));
             }

@@ -1,0 +1,136 @@
+//! When operations arrive that do not wait for others: an open loop at a given rate.
+
+use nandkit_units::Nanos;
+use nandkit_units::random::Random;
+
+use crate::error::SpecError;
+use crate::parameters::choices;
+
+choices! {
+    /// How the times between two arrivals are distributed.
+    pub enum Arrivals {
+        /// All alike.
+        Even = "even",
+        /// Exponentially: each instant as likely as any other.
+        Poisson = "poisson",
+    }
+}
+
+/// The rate of an open loop, as workloads' parameters have it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    pub workload: &'static str,
+    /// Operations a second; 0: a closed loop.
+    pub per_second: f64,
+    pub arrivals: Arrivals,
+    /// Operations of a burst; 0: no pauses.
+    pub burst: u64,
+    /// Milliseconds between the last arrival of a burst and the first of the next, on top of the time between any two.
+    pub pause_ms: f64,
+}
+
+impl Rate {
+    /// Errors: pauses without bursts or the other way round, and either, or a queue depth, without or with a rate.
+    pub fn check(&self, queue_depth: u64) -> Result<(), SpecError> {
+        let conflict = |detail: &str| Err(SpecError::Conflict { workload: self.workload, detail: detail.to_string() });
+        if (self.burst > 0) != (self.pause_ms > 0.0) {
+            return conflict("burst and pause_ms go together: give both or none");
+        }
+        if self.burst > 0 && self.per_second == 0.0 {
+            return conflict("burst and pause_ms need a rate");
+        }
+        if self.per_second > 0.0 && queue_depth > 1 {
+            return conflict("operations that arrive at a rate wait for no queue: give rate or queue_depth, not both");
+        }
+        Ok(())
+    }
+
+    /// The arrivals of the run with this seed; `None` for a closed loop.
+    pub fn clock(&self, seed: u64) -> Option<ArrivalClock> {
+        let clock = ArrivalClock {
+            rate: *self,
+            gap_ns: 1e9 / self.per_second,
+            random: Random::new(seed, "arrivals"),
+            operations: 0,
+            last_ns: 0.0,
+        };
+        (self.per_second > 0.0).then_some(clock)
+    }
+}
+
+/// The instants of arrivals, one after another.
+#[derive(Clone, Debug)]
+pub(crate) struct ArrivalClock {
+    rate: Rate,
+    gap_ns: f64,
+    random: Random,
+    operations: u64,
+    /// The latest arrival's, without pauses.
+    last_ns: f64,
+}
+
+impl ArrivalClock {
+    /// Goes back to the start of a phase. What is drawn goes on, so that phases differ.
+    pub fn restart(&mut self) {
+        (self.operations, self.last_ns) = (0, 0.0);
+    }
+
+    /// The next arrival after the start of the phase.
+    pub fn next(&mut self) -> Nanos {
+        self.last_ns = match self.rate.arrivals {
+            // The product, not a sum, so that no error grows.
+            Arrivals::Even => self.operations as f64 * self.gap_ns,
+            // The fraction is below 1, and its logarithm finite.
+            Arrivals::Poisson => self.last_ns - (1.0 - self.random.fraction()).ln() * self.gap_ns,
+        };
+        let bursts = self.operations.checked_div(self.rate.burst).unwrap_or(0);
+        self.operations += 1;
+        Nanos((self.last_ns + bursts as f64 * self.rate.pause_ms * 1e6) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(per_second: f64, arrivals: Arrivals) -> Rate {
+        Rate { workload: "random", per_second, arrivals, burst: 0, pause_ms: 0.0 }
+    }
+
+    #[test]
+    fn even_arrivals_keep_their_rate_and_pauses_come_between_bursts() {
+        let mut clock = rate(3.0, Arrivals::Even).clock(1).unwrap();
+        let last = (0..3_000_001).map(|_| clock.next().0).last();
+        assert_eq!(last, Some(1_000_000_000_000_000));
+        let bursts = Rate { burst: 2, pause_ms: 1.0, ..rate(1000.0, Arrivals::Even) };
+        let mut clock = bursts.clock(1).unwrap();
+        let arrivals: Vec<u64> = (0..5).map(|_| clock.next().0 / 1_000_000).collect();
+        assert_eq!(arrivals, [0, 1, 3, 4, 6]);
+        clock.restart();
+        assert_eq!(clock.next(), Nanos::ZERO);
+    }
+
+    /// Mean and standard deviation of the gaps are both the mean gap, and no two seeds agree.
+    #[test]
+    fn poisson_arrivals_are_exponential() {
+        let mut clock = rate(1000.0, Arrivals::Poisson).clock(5).unwrap();
+        let arrivals: Vec<f64> = (0..200_001).map(|_| clock.next().0 as f64).collect();
+        let gaps: Vec<f64> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
+        assert!((mean / 1e6 - 1.0).abs() < 0.01, "{mean}");
+        assert!((deviation / 1e6 - 1.0).abs() < 0.02, "{deviation}");
+        let mut other = rate(1000.0, Arrivals::Poisson).clock(6).unwrap();
+        assert_ne!(arrivals.first(), Some(&(other.next().0 as f64)));
+    }
+
+    #[test]
+    fn rates_that_contradict_themselves_are_refused() {
+        let even = rate(10.0, Arrivals::Even);
+        assert!(even.check(1).is_ok());
+        assert!(even.check(2).unwrap_err().to_string().contains("rate or queue_depth"));
+        assert!(Rate { burst: 1, ..even }.check(1).is_err());
+        assert!(Rate { burst: 1, pause_ms: 1.0, per_second: 0.0, ..even }.check(1).is_err());
+        assert!(rate(0.0, Arrivals::Poisson).clock(1).is_none());
+    }
+}
