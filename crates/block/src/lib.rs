@@ -17,7 +17,7 @@ pub use journalled::JournalledFile;
 pub use medium::{Access, Medium};
 pub use ram::{RamDevice, ServiceTime};
 
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Context, Done, Lba, Pacing, Payload, ReadInto};
 
 /// The shape of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +99,11 @@ pub trait BlockDevice: Send + Sync {
         None
     }
 
+    /// What the host tells of its instants and asks of ends, where it matters to the device. Cost: none.
+    fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+        None
+    }
+
     /// Pointing sectors at others' content without writing, where the device can.
     fn remap(&mut self) -> Option<&mut dyn Remap> {
         None
@@ -166,6 +171,10 @@ macro_rules! forward_block_device {
             #[inline]
             fn trim(&mut self) -> Option<&mut dyn Trim> {
                 (**self).trim()
+            }
+            #[inline]
+            fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+                (**self).pacing()
             }
             #[inline]
             fn remap(&mut self) -> Option<&mut dyn Remap> {

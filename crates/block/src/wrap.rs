@@ -35,12 +35,16 @@ pub(crate) fn no_capability(operation: Operation) -> BlockError {
     BlockError::new(ErrorKind::OutOfRange, operation, Lba(0), "the device below does not offer this capability")
 }
 
-/// The two methods with which a wrapper offers itself for the capabilities of the device in its field `inner`.
+/// The methods with which a wrapper offers itself for the capabilities of the device in its field `inner`; those that it has nothing to add to are the device's own.
 macro_rules! offer_capabilities {
     () => {
         #[inline]
         fn trim(&mut self) -> Option<&mut dyn $crate::Trim> {
             if self.inner.trim().is_some() { Some(self) } else { None }
+        }
+        #[inline]
+        fn pacing(&mut self) -> Option<&mut dyn nandkit_units::Pacing> {
+            self.inner.pacing()
         }
         #[inline]
         fn remap(&mut self) -> Option<&mut dyn $crate::Remap> {

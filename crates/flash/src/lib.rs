@@ -12,7 +12,7 @@ pub use error::{ErrorKind, FlashError, Operation, Result};
 pub use operation::{PageProgram, PageRead};
 pub use relocation::{Move, PageRun, Relocation};
 
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Pacing, PageAddress};
 
 /// A flash device.
 ///
@@ -70,6 +70,11 @@ pub trait Flash: Send + Sync {
 
     /// Operations on several planes at once, where the chip can.
     fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
+        None
+    }
+
+    /// What the host tells of its instants and asks of ends, where it matters to the device.
+    fn pacing(&mut self) -> Option<&mut dyn Pacing> {
         None
     }
 
@@ -238,6 +243,10 @@ macro_rules! forward_flash {
             #[inline]
             fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
                 (**self).multi_plane()
+            }
+            #[inline]
+            fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+                (**self).pacing()
             }
             #[inline]
             fn relocation(&mut self) -> Option<&mut dyn Relocation> {

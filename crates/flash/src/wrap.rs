@@ -52,6 +52,10 @@ macro_rules! offer_capabilities {
         fn multi_plane(&mut self) -> Option<&mut dyn $crate::MultiPlane> {
             if self.inner.multi_plane().is_some() { Some(self) } else { None }
         }
+        #[inline]
+        fn pacing(&mut self) -> Option<&mut dyn nandkit_units::Pacing> {
+            self.inner.pacing()
+        }
     };
 }
 pub(crate) use offer_capabilities;

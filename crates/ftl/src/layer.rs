@@ -126,6 +126,9 @@ macro_rules! translation_layer {
             fn trim(&mut self) -> Option<&mut dyn nandkit_block::Trim> {
                 Some(self)
             }
+            fn pacing(&mut self) -> Option<&mut dyn nandkit_units::Pacing> {
+                self.base.flash.pacing()
+            }
         }
 
         impl<F: nandkit_flash::Flash> nandkit_block::Trim for $layer<F> {

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nandkit_flash::{
     Copyback, ErrorKind, Flash, FlashError, MultiPlane, Operation, PageProgram, PageRead, Relocation, Result,
 };
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Pacing, PageAddress};
 
 use crate::bad_blocks::BadBlocks;
 use crate::bit_errors::BitErrors;
 use crate::blocks::{BlockState, BlockTable, flag};
+use crate::die_queues::Work;
 use crate::flaws::Flaws;
 use crate::rules::Rules;
 use crate::spec::ChipSpec;
@@ -86,7 +87,7 @@ impl<S: Store> NandChip<S> {
             programmed_at: vec![0; aged],
             counters: WriteCounters::default(),
             shared: Mutex::new(Shared {
-                schedule: Schedule::new(&geometry, spec.timing.overlap),
+                schedule: Schedule::new(&geometry, &spec.timing),
                 counters: ReadCounters::default(),
                 read_number: 0,
                 reads_since_erase: vec![0; aged],
@@ -256,7 +257,7 @@ impl<S: Store> Flash for NandChip<S> {
         self.state_for_change(block);
         self.blocks.set(block, flag::MARKED_BAD);
         let (transfer, array) = (self.times.transfer(1), self.times.program(0));
-        Ok(self.schedule_write(context, block, transfer, array))
+        Ok(self.schedule_write(context, (Work::Program, block.page(0)), (transfer, array)))
     }
 
     fn sync(&mut self, context: &Context) -> Result<Done> {
@@ -266,6 +267,10 @@ impl<S: Store> Flash for NandChip<S> {
     #[inline]
     fn copyback(&mut self) -> Option<&mut dyn Copyback> {
         if self.rules.has_copyback() { Some(self) } else { None }
+    }
+
+    fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+        if self.shared_mut().schedule.queues().is_some() { Some(self) } else { None }
     }
 
     fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {

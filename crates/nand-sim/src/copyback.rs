@@ -153,7 +153,7 @@ impl<S: Store> NandChip<S> {
         let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(block) = from.first().map(|at| at.block) else { return Done::immediately(context) };
         let units = (shared.schedule.unit(block), shared.schedule.unit(to.block));
-        let done = shared.schedule.copies(&self.times, units, context, run.transfer, (from, to.page));
+        let done = shared.schedule.copies(&self.times, units, context, run.transfer, (from, to));
         self.counters.copies += from.len() as u64;
         self.store.copy_run(slot, from, Place { slot: run.slot, page: to.page }, oob);
         let end = to.page + from.len() as u32;
@@ -175,7 +175,7 @@ impl<S: Store> Copyback for NandChip<S> {
         let array = self.times.copy(from.page, to.page);
         let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let units = (shared.schedule.unit(from.block), shared.schedule.unit(to.block));
-        let done = shared.schedule.copy(&self.times, units, context, transfer, array);
+        let done = shared.schedule.copy(&self.times, units, context, to, (transfer, array));
         let register = self.register(context, from, &source);
         if let Register::Uncorrectable = register {
             self.shared_mut().counters.uncorrectable += 1;

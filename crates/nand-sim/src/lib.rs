@@ -6,11 +6,14 @@
 mod bad_blocks;
 mod bit_errors;
 mod blocks;
+mod channel_bookings;
 mod chip;
 mod copyback;
+mod die_queues;
 mod flaws;
 pub mod image;
 mod multi_plane;
+mod pacing;
 mod power;
 pub mod presets;
 mod program;
@@ -30,10 +33,10 @@ pub use chip::{AddressChip, ContentChip, DescribedChip, NandChip, ShadowChip};
 pub use image::{ChipImage, ImageError};
 pub use sources::Figure;
 pub use spec::{
-    BadBlockSpec, BitErrorSpec, ChipSpec, CopybackReach, EccSpec, EnduranceSpec, FailureSpec, GeometrySpec,
+    BadBlockSpec, BitErrorSpec, ChipSpec, CopybackReach, DieOrder, EccSpec, EnduranceSpec, FailureSpec, GeometrySpec,
     MarkerPages, PageOrder, PageTimes, PlaneRule, RuleSpec, TimingSpec,
 };
 pub use spec_check::SpecError;
-pub use statistics::{ReadCounters, WriteCounters};
+pub use statistics::{QueueCounters, ReadCounters, WriteCounters};
 pub use store::{AddressStore, ContentStore, DescribedStore, Kept, NoContent, Place, ShadowStore, Store, StoreKind};
 pub use wear::FailureScript;

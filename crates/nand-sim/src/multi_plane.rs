@@ -4,6 +4,7 @@ use nandkit_flash::{FlashError, MultiPlane, Operation, PageProgram, Result};
 use nandkit_units::{BlockIndex, Context, Done, PageAddress};
 
 use crate::chip::{NandChip, misuse};
+use crate::die_queues::Work;
 use crate::store::Store;
 
 impl<S: Store> MultiPlane for NandChip<S> {
@@ -18,7 +19,7 @@ impl<S: Store> MultiPlane for NandChip<S> {
         let transfer =
             programs.iter().map(|(_, program)| self.times.transfer(program.data.len() + program.oob.len())).sum();
         let array = programs.iter().map(|(at, _)| self.times.program(at.page)).max().unwrap_or(0);
-        let done = self.schedule_write(context, first.block, transfer, array);
+        let done = self.schedule_write(context, (Work::Program, first), (transfer, array));
         let mut first_error: Option<FlashError> = None;
         for (at, program) in programs {
             let state = self.state_for_change(at.block);
@@ -39,7 +40,7 @@ impl<S: Store> MultiPlane for NandChip<S> {
         for block in blocks {
             self.admit_erase(*block)?;
         }
-        let done = self.schedule_write(context, first, 0, self.times.erase);
+        let done = self.schedule_write(context, (Work::Erase, first.page(0)), (0, self.times.erase));
         let mut first_error: Option<FlashError> = None;
         for block in blocks {
             let state = self.state_for_change(*block);

@@ -6,6 +6,7 @@ use nandkit_units::{BlockIndex, Context, Done, Nanos, PageAddress};
 
 use crate::blocks::{BlockState, flag};
 use crate::chip::{NandChip, misuse};
+use crate::die_queues::Work;
 use crate::flaws::Flaw;
 use crate::store::{Place, Store};
 
@@ -13,10 +14,15 @@ const DRAW_HALF: u64 = 0x4A1F_0001;
 
 impl<S: Store> NandChip<S> {
     #[inline(always)]
-    pub(crate) fn schedule_write(&mut self, context: &Context, block: BlockIndex, transfer: u64, array: u64) -> Done {
+    pub(crate) fn schedule_write(
+        &mut self,
+        context: &Context,
+        (work, at): (Work, PageAddress),
+        times: (u64, u64),
+    ) -> Done {
         let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let unit = shared.schedule.unit(block);
-        shared.schedule.write(&self.times, unit, context, transfer, array)
+        let unit = shared.schedule.unit(at.block);
+        shared.schedule.write(&self.times, unit, context, (work, at), times)
     }
 
     /// Whether the program may happen at all; nothing has changed if not.
@@ -82,7 +88,7 @@ impl<S: Store> NandChip<S> {
         let length = self.geometry.page_size;
         let transfer = self.times.transfer(length as usize + program.oob.len());
         let array = self.times.program(place.page);
-        let done = self.schedule_write(context, block, transfer, array);
+        let done = self.schedule_write(context, (Work::Program, block.page(place.page)), (transfer, array));
         self.counters.programs += 1;
         self.rules.note_program(place.slot, place.page, 0, length);
         self.store.program(place, program);
@@ -102,7 +108,7 @@ impl<S: Store> NandChip<S> {
         let state = self.admit_sizes(at, column, length, oob_length)?;
         let transfer = self.times.transfer(length + oob_length);
         let array = self.times.program(at.page);
-        let done = self.schedule_write(&context, at.block, transfer, array);
+        let done = self.schedule_write(&context, (Work::Program, at), (transfer, array));
         self.counters.programs += 1;
         let place = self.land(&context, at, &state, column, length as u32);
         self.store.program(place, &program);
@@ -204,7 +210,7 @@ impl<S: Store> NandChip<S> {
     #[inline]
     pub(crate) fn erase_block(&mut self, context: &Context, block: BlockIndex) -> Result<Done> {
         let state = self.admit_erase(block)?;
-        let done = self.schedule_write(context, block, 0, self.times.erase);
+        let done = self.schedule_write(context, (Work::Erase, block.page(0)), (0, self.times.erase));
         self.finish_erase(block, &state, done)
     }
 

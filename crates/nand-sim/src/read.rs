@@ -58,7 +58,7 @@ impl<S: Store> NandChip<S> {
         let shared = &mut *shared;
         let unit = shared.schedule.unit(at.block);
         let (array, transfer) = (self.times.read(at.page), self.times.transfer(bytes));
-        let done = shared.schedule.read(&self.times, unit, context, array, transfer);
+        let done = shared.schedule.read(&self.times, unit, context, at, (array, transfer));
         shared.counters.reads += 1;
         shared.read_number += 1;
         let block_reads = shared.reads_since_erase.get_mut(at.block.index()).map_or(0, |reads| {

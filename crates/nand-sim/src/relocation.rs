@@ -5,6 +5,7 @@ use nandkit_units::{BlockIndex, Context, Done, PageAddress, ReadInto};
 
 use crate::blocks::{BlockTable, flag};
 use crate::chip::NandChip;
+use crate::die_queues::Work;
 use crate::rules::Rules;
 use crate::store::{Place, Store};
 use crate::timing::{Schedule, Times, Unit};
@@ -74,11 +75,11 @@ impl<S: Store> NandChip<S> {
 fn program(
     (schedule, times, rules): (&mut Schedule, &Times, &mut Rules),
     context: &Context,
-    (unit, slot, page): (Unit, usize, u32),
+    (unit, slot, to): (Unit, usize, PageAddress),
     (transfer, page_size): (u64, u32),
 ) -> Done {
-    rules.note_program(slot, page, 0, page_size);
-    schedule.write(times, unit, context, transfer, times.program(page))
+    rules.note_program(slot, to.page, 0, page_size);
+    schedule.write(times, unit, context, (Work::Program, to), (transfer, times.program(to.page)))
 }
 
 impl<S: Store> Relocation for NandChip<S> {
@@ -105,7 +106,7 @@ impl<S: Store> Relocation for NandChip<S> {
             if at.page >= next_page || store.read(Place { slot, page: at.page }, 0, nothing, into).is_err() {
                 break;
             }
-            run.add(Ok(shared.schedule.read(times, unit, context, times.read(at.page), transfer)));
+            run.add(Ok(shared.schedule.read(times, unit, context, at, (times.read(at.page), transfer))));
         }
         shared.counters.reads += run.pages as u64;
         shared.read_number += run.pages as u64;
@@ -157,7 +158,7 @@ impl<S: Store> NandChip<S> {
                 _ => schedule.unit(to.block),
             };
             target = Some((to.block, unit));
-            let done = program((schedule, times, rules), context, (unit, slot, to.page), (transfer, page_size));
+            let done = program((schedule, times, rules), context, (unit, slot, to), (transfer, page_size));
             store.place(Place { slot: read.slot, page: from.page }, Place { slot, page: to.page }, image, oob_size);
             run.add(Ok(done));
         }
@@ -190,7 +191,7 @@ impl<S: Store> NandChip<S> {
             let Self { shared, times, store, rules, .. } = self;
             let schedule = &mut shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
             let unit = schedule.unit(to.block);
-            let done = program((schedule, times, rules), context, (unit, slot, to.page), (transfer, page_size));
+            let done = program((schedule, times, rules), context, (unit, slot, to), (transfer, page_size));
             store.place_parts(&sources, Place { slot, page: to.page }, image, (page_size, oob_size));
             run.add(Ok(done));
         }

@@ -180,6 +180,26 @@ impl PageTimes {
     }
 }
 
+/// Which of the operations that a die has been given it begins next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DieOrder {
+    /// In the order in which they were asked for, even where an earlier one may begin later only. A channel likewise. The fastest to simulate.
+    #[default]
+    Asked,
+    /// Reads in the order of their instants; programs and erases in the order in which they were asked for. Transfers take the first gap on their channel.
+    ByTime,
+    /// Reads that somebody waits for before programs and erases that have not begun, and before cleaning's reads.
+    ReadsFirst,
+}
+
+impl DieOrder {
+    /// Whether it is the default, which specs leave out: no figure of a part, but how much of its controller is simulated.
+    const fn is_asked(&self) -> bool {
+        matches!(self, Self::Asked)
+    }
+}
+
 /// Times in the manner of data sheets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -198,6 +218,15 @@ pub struct TimingSpec {
     pub command_ns: u64,
     /// Whether dies and channels work at the same time; otherwise the device does one thing after another.
     pub overlap: bool,
+    /// Which of the operations that a die has been given it begins next.
+    #[serde(skip_serializing_if = "DieOrder::is_asked")]
+    pub order: DieOrder,
+    /// With `order = "reads-first"`: until an erase has let its die go for a read; it goes on behind it. Without it erases run to their end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub erase_suspend_ns: Option<u64>,
+    /// The same for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program_suspend_ns: Option<u64>,
 }
 
 impl Default for TimingSpec {
@@ -210,6 +239,9 @@ impl Default for TimingSpec {
             bus_ps_per_byte: 25_000,
             command_ns: 0,
             overlap: true,
+            order: DieOrder::default(),
+            erase_suspend_ns: None,
+            program_suspend_ns: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use nandkit_units::{GeometryError, suggest};
 use toml::{Table, Value};
 
 use crate::sources;
-use crate::spec::{BitErrorSpec, ChipSpec, PageTimes};
+use crate::spec::{BitErrorSpec, ChipSpec, DieOrder, PageTimes};
 
 /// A spec that cannot be used: where, what it says, what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -208,6 +208,19 @@ impl ChipSpec {
             ("timing.copy_ns", timing.copy_ns),
             ("timing.command_ns", timing.command_ns),
         ] {
+            require(time <= LONGEST_NS, field, time, "at most an hour (3600000000000)")?;
+        }
+        for (field, time) in [
+            ("timing.erase_suspend_ns", timing.erase_suspend_ns),
+            ("timing.program_suspend_ns", timing.program_suspend_ns),
+        ] {
+            let Some(time) = time else { continue };
+            require(
+                timing.order == DieOrder::ReadsFirst,
+                field,
+                time,
+                "the key only with timing.order = \"reads-first\"",
+            )?;
             require(time <= LONGEST_NS, field, time, "at most an hour (3600000000000)")?;
         }
         let bus = timing.bus_ps_per_byte;

@@ -29,7 +29,25 @@ pub struct ReadCounters {
     pub uncorrectable: u64,
 }
 
+/// Counts of what reads did to other operations of their dies, where they may go before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Reads of pages whose program had not ended: delivered from the controller's memory, without the die.
+    pub reads_in_flight: u64,
+    /// Erases and programs that were suspended.
+    pub suspensions: u64,
+    /// Operations that began later than told when they were issued; each time one was moved counts.
+    pub postponements: u64,
+    /// By how much, all together.
+    pub postponed_ns: u64,
+}
+
 impl<S: Store> NandChip<S> {
+    /// Counts of what reads moved; all zero where no read goes before anything.
+    pub fn queue_counters(&self) -> QueueCounters {
+        self.lock().schedule.queue_counters()
+    }
+
     /// Counts of programs, copies, erases and their failures.
     pub const fn write_counters(&self) -> WriteCounters {
         self.counters

@@ -1,8 +1,10 @@
 //! When every operation starts and ends: one queue per die and per channel.
 
-use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress, Ticket};
 
-use crate::spec::{ChipSpec, PageTimes};
+use crate::die_queues::{DieQueues, Task, Work, is_awaited};
+use crate::spec::{ChipSpec, PageTimes, TimingSpec};
+use crate::statistics::QueueCounters;
 
 /// The times of one chip, ready for use.
 #[derive(Clone, Debug)]
@@ -101,6 +103,8 @@ pub struct Schedule {
     die_free: Vec<u64>,
     channel_free: Vec<u64>,
     planes: u32,
+    /// Where operations may be moved once they were placed.
+    queues: Option<Box<DieQueues>>,
 }
 
 /// A die and its channel, as places in the schedule.
@@ -108,6 +112,13 @@ pub struct Schedule {
 pub struct Unit {
     die: usize,
     channel: usize,
+}
+
+/// An operation for the queues.
+fn task(times: &Times, context: &Context, (work, page): (Work, PageAddress), (transfer, array): (u64, u64)) -> Task {
+    // Only what the host itself waits for has an end that it asks for again.
+    let ticket = if context.device_cause.is_none() { context.ticket } else { Ticket::NONE };
+    Task { work, issued: context.issued.0, command: times.command, transfer, array, page, ticket }
 }
 
 /// Occupies the channel for a transfer that can begin at `ready`; returns its end.
@@ -125,15 +136,28 @@ fn occupy(channel_free: &mut [u64], unit: Unit, ready: u64, time: u64) -> u64 {
 
 impl Schedule {
     /// An idle schedule. Without overlap the device is one die on one channel.
-    pub fn new(geometry: &FlashGeometry, overlap: bool) -> Self {
-        let (dies, channels) = if overlap { (geometry.dies, geometry.channels) } else { (1, 1) };
-        Self { die_free: vec![0; dies as usize], channel_free: vec![0; channels as usize], planes: geometry.planes }
+    pub fn new(geometry: &FlashGeometry, timing: &TimingSpec) -> Self {
+        let (dies, channels) = if timing.overlap { (geometry.dies, geometry.channels) } else { (1, 1) };
+        let (dies, channels) = (dies as usize, channels as usize);
+        let queues = DieQueues::new(timing, dies, channels);
+        Self { die_free: vec![0; dies], channel_free: vec![0; channels], planes: geometry.planes, queues }
+    }
+
+    /// Where operations may be moved once they were placed.
+    pub fn queues(&mut self) -> Option<&mut DieQueues> {
+        self.queues.as_deref_mut()
+    }
+
+    /// Counts of what was moved.
+    pub fn queue_counters(&self) -> QueueCounters {
+        self.queues.as_ref().map_or(QueueCounters::default(), |queues| queues.counters)
     }
 
     /// Every die and channel is idle.
     pub fn reset(&mut self) {
         self.die_free.fill(0);
         self.channel_free.fill(0);
+        self.queues.iter_mut().for_each(|queues| queues.reset());
     }
 
     /// Where a block lies, as [`FlashGeometry::die_of`] and [`FlashGeometry::channel_of`] say.
@@ -161,7 +185,17 @@ impl Schedule {
 
     /// A transfer to the die, then array time: program, and erase with no transfer.
     #[inline]
-    pub fn write(&mut self, times: &Times, unit: Unit, context: &Context, transfer: u64, array: u64) -> Done {
+    pub fn write(
+        &mut self,
+        times: &Times,
+        unit: Unit,
+        context: &Context,
+        (work, page): (Work, PageAddress),
+        (transfer, array): (u64, u64),
+    ) -> Done {
+        if let Some(queues) = &mut self.queues {
+            return queues.place(unit.die, unit.channel, task(times, context, (work, page), (transfer, array)));
+        }
         // Times and transfers of a checked spec are far from the end of 64 bits.
         let busy = times.command + transfer + array;
         let Self { die_free, channel_free, .. } = self;
@@ -180,7 +214,18 @@ impl Schedule {
 
     /// Array time, then a transfer from the die.
     #[inline]
-    pub fn read(&mut self, times: &Times, unit: Unit, context: &Context, array: u64, transfer: u64) -> Done {
+    pub fn read(
+        &mut self,
+        times: &Times,
+        unit: Unit,
+        context: &Context,
+        page: PageAddress,
+        (array, transfer): (u64, u64),
+    ) -> Done {
+        if let Some(queues) = &mut self.queues {
+            let work = Work::Read { is_awaited: is_awaited(context) };
+            return queues.place(unit.die, unit.channel, task(times, context, (work, page), (transfer, array)));
+        }
         let ready = self.die_start(unit, context).saturating_add(times.command).saturating_add(array);
         let end = if transfer == 0 { ready } else { occupy(&mut self.channel_free, unit, ready, transfer) };
         self.end(unit, end);
@@ -194,15 +239,22 @@ impl Schedule {
         times: &Times,
         (from, to): (Unit, Unit),
         context: &Context,
-        transfer: u64,
-        array: u64,
+        page: PageAddress,
+        (transfer, array): (u64, u64),
     ) -> Done {
+        if let Some(queues) = &mut self.queues {
+            let task = task(times, context, (Work::Copy, page), (transfer, array));
+            return match from.die == to.die {
+                true => queues.place(to.die, to.channel, task),
+                false => queues.place_between(from.die, (to.die, to.channel), task),
+            };
+        }
         if from.die != to.die {
             let start = self.die_start(from, context);
             let free = self.die_start(to, context).max(start);
             self.end(to, free);
         }
-        let done = self.write(times, to, context, transfer, array);
+        let done = self.write(times, to, context, (Work::Copy, page), (transfer, array));
         self.end(from, done.completed.0);
         done
     }
@@ -216,11 +268,20 @@ impl Schedule {
         (from_unit, to_unit): (Unit, Unit),
         context: &Context,
         transfer: u64,
-        (from, to_page): (&[PageAddress], u32),
+        (from, to): (&[PageAddress], PageAddress),
     ) -> Done {
         let Some((first, rest)) = from.split_first() else { return Done::immediately(context) };
-        let mut done = self.copy(times, (from_unit, to_unit), context, transfer, times.copy(first.page, to_page));
+        let to_page = to.page;
+        let mut done = self.copy(times, (from_unit, to_unit), context, to, (transfer, times.copy(first.page, to_page)));
         let Some(last) = rest.last() else { return done };
+        if self.queues.is_some() {
+            for (from, page) in rest.iter().zip(to_page + 1..) {
+                let context = Context { issued: done.completed, ..*context };
+                let parts = (transfer, times.copy(from.page, page));
+                done = done.and(self.copy(times, (from_unit, to_unit), &context, to.block.page(page), parts));
+            }
+            return done;
+        }
         let last_page = to_page + rest.len() as u32;
         let arrays = match times.any_copy() {
             Some(copy) => copy * rest.len() as u64,
@@ -244,6 +305,13 @@ impl Schedule {
 mod tests {
     use super::*;
 
+    const PAGE: PageAddress = BlockIndex(0).page(0);
+    const PROGRAM: (Work, PageAddress) = (Work::Program, PAGE);
+
+    fn overlapping(overlap: bool) -> TimingSpec {
+        TimingSpec { overlap, ..TimingSpec::default() }
+    }
+
     fn spec(bus_ps_per_byte: u64, command_ns: u64) -> ChipSpec {
         let mut spec = ChipSpec::default();
         spec.timing.bus_ps_per_byte = bus_ps_per_byte;
@@ -259,15 +327,15 @@ mod tests {
     fn two_dies_share_a_channel_and_overlap_in_the_array() {
         let geometry = FlashGeometry { dies: 2, ..FlashGeometry::default() };
         let times = Times::new(&spec(1000, 10));
-        let mut schedule = Schedule::new(&geometry, true);
+        let mut schedule = Schedule::new(&geometry, &overlapping(true));
         let (a, b) = (schedule.unit(BlockIndex(0)), schedule.unit(BlockIndex(1)));
-        let first = schedule.write(&times, a, &at(0), 100, 1000);
-        let second = schedule.write(&times, b, &at(0), 100, 1000);
+        let first = schedule.write(&times, a, &at(0), PROGRAM, (100, 1000));
+        let second = schedule.write(&times, b, &at(0), PROGRAM, (100, 1000));
         assert_eq!((first.completed.0, first.busy.0), (1110, 1110));
         assert_eq!((second.completed.0, second.busy.0), (1210, 1110));
-        let read = schedule.read(&times, a, &at(0), 50, 100);
+        let read = schedule.read(&times, a, &at(0), PAGE, (50, 100));
         assert_eq!((read.completed.0, read.busy.0), (1110 + 10 + 50 + 100, 160));
-        let waits = schedule.read(&times, b, &at(0), 10, 100);
+        let waits = schedule.read(&times, b, &at(0), PAGE, (10, 100));
         assert_eq!((waits.completed.0, waits.busy.0), (1370, 120), "the channel is taken until 1270");
     }
 
@@ -275,29 +343,29 @@ mod tests {
     fn without_overlap_everything_queues() {
         let geometry = FlashGeometry { dies: 4, channels: 2, ..FlashGeometry::default() };
         let times = Times::new(&spec(0, 0));
-        let mut schedule = Schedule::new(&geometry, false);
+        let mut schedule = Schedule::new(&geometry, &overlapping(false));
         let ends: Vec<u64> = (0..4)
             .map(|block| {
                 let unit = schedule.unit(BlockIndex(block));
-                schedule.write(&times, unit, &at(0), 0, 10).completed.0
+                schedule.write(&times, unit, &at(0), PROGRAM, (0, 10)).completed.0
             })
             .collect();
         assert_eq!(ends, [10, 20, 30, 40]);
         schedule.reset();
-        assert_eq!(schedule.write(&times, schedule.unit(BlockIndex(0)), &at(7), 0, 10).completed.0, 17);
+        assert_eq!(schedule.write(&times, schedule.unit(BlockIndex(0)), &at(7), PROGRAM, (0, 10)).completed.0, 17);
     }
 
     #[test]
     fn a_copy_between_dies_occupies_both() {
         let geometry = FlashGeometry { dies: 2, ..FlashGeometry::default() };
         let times = Times::new(&spec(0, 0));
-        let mut schedule = Schedule::new(&geometry, true);
+        let mut schedule = Schedule::new(&geometry, &overlapping(true));
         let (a, b) = (schedule.unit(BlockIndex(0)), schedule.unit(BlockIndex(1)));
-        schedule.write(&times, a, &at(0), 0, 30);
-        let done = schedule.copy(&times, (a, b), &at(0), 0, 100);
+        schedule.write(&times, a, &at(0), PROGRAM, (0, 30));
+        let done = schedule.copy(&times, (a, b), &at(0), PAGE, (0, 100));
         assert_eq!((done.completed.0, done.busy.0), (130, 100));
-        assert_eq!(schedule.write(&times, a, &at(0), 0, 1).completed.0, 131);
-        assert_eq!(schedule.write(&times, b, &at(0), 0, 1).completed.0, 131);
+        assert_eq!(schedule.write(&times, a, &at(0), PROGRAM, (0, 1)).completed.0, 131);
+        assert_eq!(schedule.write(&times, b, &at(0), PROGRAM, (0, 1)).completed.0, 131);
     }
 
     /// Times of a whole copy, of reads and programs, and of programs by page type; with and without command overhead.
@@ -331,18 +399,18 @@ mod tests {
             .flat_map(|times| (0..4).flat_map(move |target| [0, 16, 48].map(|transfer| (times, target, transfer))))
         {
             for (overlap, busy) in [(true, 0), (true, 400), (false, 0), (false, 400)] {
-                let mut one = Schedule::new(&geometry, overlap);
+                let mut one = Schedule::new(&geometry, &overlapping(overlap));
                 let units = (one.unit(BlockIndex(0)), one.unit(BlockIndex(target)));
-                one.write(times, units.1, &at(5), busy, 300);
-                one.read(times, one.unit(BlockIndex(2)), &at(busy * 3), 90, 1000);
+                one.write(times, units.1, &at(5), PROGRAM, (busy, 300));
+                one.read(times, one.unit(BlockIndex(2)), &at(busy * 3), PAGE, (90, 1000));
                 let mut other = one.clone();
                 for length in 0..=from.len() {
                     let (from, start) = (&from[..length], at(u64::from(target) * 600));
-                    let run = one.copies(times, units, &start, transfer, (from, 2));
+                    let run = one.copies(times, units, &start, transfer, (from, PAGE.block.page(2)));
                     let mut each = Done::immediately(&start);
                     for (source, page) in from.iter().zip(2..) {
                         let array = times.copy(source.page, page);
-                        each = each.and(other.copy(times, units, &at(each.completed.0), transfer, array));
+                        each = each.and(other.copy(times, units, &at(each.completed.0), PAGE, (transfer, array)));
                     }
                     let what = format!("{times:?}, to {target}, transfer {transfer}, {busy}, {length} copies");
                     assert_eq!(run, each, "{what}");

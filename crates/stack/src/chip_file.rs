@@ -125,6 +125,10 @@ impl<S: Store> Flash for Kept<S> {
         self.chip.copyback()
     }
 
+    fn pacing(&mut self) -> Option<&mut dyn nandkit_units::Pacing> {
+        self.chip.pacing()
+    }
+
     fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
         self.chip.multi_plane()
     }

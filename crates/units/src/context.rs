@@ -1,6 +1,6 @@
 //! What every device operation carries down and brings back.
 
-use crate::Nanos;
+use crate::{Nanos, Ticket};
 
 /// Why an operation happens. Counters and write-amplification factors are broken down by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,6 +104,8 @@ pub struct Context {
     pub stream: Stream,
     /// Ordering hint.
     pub priority: Priority,
+    /// Names the host's operation to a device that may move its end.
+    pub ticket: Ticket,
 }
 
 impl Context {
@@ -198,6 +200,6 @@ mod tests {
         let context = Context::at(Nanos(7)).for_cause(Cause::Metadata);
         assert_eq!(context.counted_cause(), Cause::Metadata);
         assert_eq!(context.for_device_cause(Cause::Cleaning).counted_cause(), Cause::Cleaning);
-        assert!(size_of::<Context>() <= 24);
+        assert!(size_of::<Context>() <= 16);
     }
 }

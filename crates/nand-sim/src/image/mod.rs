@@ -180,6 +180,10 @@ impl<S: Store, D: BlockDevice> Flash for ChipImage<S, D> {
         if self.chip.rules.has_copyback() { Some(self) } else { None }
     }
 
+    fn pacing(&mut self) -> Option<&mut dyn nandkit_units::Pacing> {
+        self.chip.pacing()
+    }
+
     fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {
         if self.chip.rules.has_multi_plane() { Some(self) } else { None }
     }
