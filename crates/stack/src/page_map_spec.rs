@@ -32,6 +32,9 @@ pub struct PageMapSpec {
     /// Bytes of the device's memory in which host writes wait until they fill pages of the chip, a number or a text as "1M"; 0: each write goes to flash at once.
     #[serde(deserialize_with = "crate::named::size")]
     pub write_buffer: u64,
+    /// Bytes of the device's memory for the map, a number or a text as "1M": the directory of the map's pages, and those of them that fit beside it; the others are read from flash when they are needed. 0: the whole map is in memory.
+    #[serde(deserialize_with = "crate::named::size")]
+    pub mapping_cache: u64,
     /// Whether capacitors save the write buffer when the power goes: a flush then waits for nothing.
     pub power_loss_protection: bool,
     /// Which free superblock is used next.
@@ -52,6 +55,7 @@ impl Default for PageMapSpec {
             checkpoint_every: 0,
             aliases: 0,
             write_buffer: 0,
+            mapping_cache: 0,
             power_loss_protection: false,
             allocation: AllocationName::default(),
             stripe: 0,
@@ -85,7 +89,27 @@ impl PageMapSpec {
             let stripe = self.stripe;
             return Err(format!("stripe is {stripe}; expected 0, or a power of two up to the number of dies"));
         }
+        if self.mapping_cache > 0 && !self.journal {
+            let what = "mapping_cache is set and journal = false; expected journal = true, which keeps the map's pages on flash, or mapping_cache = 0, the whole map in memory";
+            return Err(what.to_string());
+        }
         Ok(())
+    }
+
+    /// Refuses a cache of the map that is certainly too small for a device of at least so many bytes, whose logical pages have so many where the spec does not say. What only the chip in use knows is refused when the stack is built.
+    pub(crate) fn check_cache(&self, bytes: u64, sector_size: u32) -> Result<(), String> {
+        let sector_size = u64::from(if self.sector_size > 0 { self.sector_size } else { sector_size }).max(512);
+        let user = if self.capacity > 0 { self.capacity } else { (bytes as f64 / (1.0 + self.spare)) as u64 };
+        let map_pages = (user / sector_size) / (sector_size / 4);
+        let least = 4 * map_pages + 2 * sector_size;
+        if self.mapping_cache == 0 || self.mapping_cache >= least {
+            return Ok(());
+        }
+        let told = nandkit_units::format_bytes(self.mapping_cache);
+        Err(format!(
+            "mapping_cache is {told}; expected at least {least} bytes: the directory of {map_pages} map pages takes {}, and two map pages of {sector_size} must fit beside it",
+            4 * map_pages
+        ))
     }
 
     pub(crate) fn title(&self) -> String {
@@ -108,6 +132,9 @@ impl PageMapSpec {
         }
         if self.write_buffer > 0 {
             title += &format!(" | buffer {}", nandkit_units::format_bytes(self.write_buffer));
+        }
+        if self.mapping_cache > 0 {
+            title += &format!(" | map cache {}", nandkit_units::format_bytes(self.mapping_cache));
         }
         if self.power_loss_protection {
             title += " | power-loss protection";
@@ -134,6 +161,7 @@ impl PageMapSpec {
             allocation: crate::on_chip::allocation(self.allocation),
             stripe: self.stripe,
             write_buffer: self.write_buffer,
+            mapping_cache: self.mapping_cache,
             power_loss_protection: self.power_loss_protection,
             seed,
         })

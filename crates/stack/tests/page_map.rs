@@ -110,6 +110,38 @@ fn files_on_fat_read_as_written() {
     stack.close().unwrap();
 }
 
+/// The map's traffic is in the statistics and on the flash as the map's, and a cache that cannot be is refused before the run.
+#[test]
+fn a_map_on_demand_is_counted_and_one_that_cannot_be_is_refused() {
+    let with = |more: &str| {
+        read(&format!(
+            "fs = 'none'\nftl = {{ kind = 'page-map', capacity = '16M', victim = 'greedy', {more} }}\ndevice = {{ preset = 'nandsim-32m-16k', store = 'address' }}"
+        ))
+    };
+    // 32 Ki pages of 512 bytes are 256 map pages: a directory of 1024 bytes.
+    let mut stack = Stack::build(&with("mapping_cache = '5K'"), 1).unwrap();
+    let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
+    blocks.visit(Overwrite);
+    assert_eq!(level(&stack, "ftl_mapping_cached_pages_max"), 8.0);
+    // Filled in order: a miss for each map page; then one page in three, three times round.
+    assert_eq!(level(&stack, "ftl_mapping_misses"), 4.0 * 256.0);
+    let flash = stack.watched.flash.as_ref().unwrap().snapshot();
+    let map = flash.cause(nandkit_units::Cause::Mapping);
+    let read = level(&stack, "ftl_mapping_pages_read") + level(&stack, "ftl_mapping_pages_read_for_cleaning");
+    assert!(read > 256.0 && map.reads as f64 == read, "{read} of {}", map.reads);
+    for (more, expected) in [
+        ("mapping_cache = 2047", "expected at least 2048 bytes: the directory of 256 map pages takes 1024"),
+        ("mapping_cache = '1M', journal = false", "expected journal = true"),
+    ] {
+        let refused = std::panic::catch_unwind(|| with(more).check());
+        let error = match refused {
+            Ok(checked) => checked.unwrap_err().to_string(),
+            Err(panic) => panic.downcast::<String>().map(|text| *text).unwrap_or_default(),
+        };
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 /// On a chip whose power can go the device is found again; what else is on a chip stays.
 #[test]
 fn a_chip_that_outlives_the_stack_is_found_again_and_a_strange_one_is_refused() {

@@ -73,7 +73,9 @@ impl<F: Flash> PageMapFtl<F> {
         let mut run = std::mem::take(&mut self.run);
         let moved = self.gather(context, victim, &mut run).and_then(|read| {
             self.sort_by_region(context, victim, &mut run);
-            self.spread(context, read, &mut run)
+            let maps = self.maps_of(&run);
+            let spread = self.spread(context, read, &mut run);
+            self.note_cleaned(&Context { issued: read, ..*context }, &maps).and(spread)
         });
         self.run = run;
         moved?;

@@ -30,6 +30,23 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
         ] {
             sink(name, StatisticValue::Count(value));
         }
+        if let Some(mapping) = self.mapping_counters() {
+            for (name, value) in [
+                ("ftl_mapping_hits", mapping.hits),
+                ("ftl_mapping_misses", mapping.misses),
+                ("ftl_mapping_evictions_clean", mapping.evictions_clean),
+                ("ftl_mapping_evictions_dirty", mapping.evictions_dirty),
+                ("ftl_mapping_pages_read", mapping.pages_read),
+                ("ftl_mapping_pages_read_for_cleaning", mapping.pages_read_for_cleaning),
+                ("ftl_mapping_pages_written", mapping.pages_written),
+                ("ftl_mapping_unreadable", mapping.unreadable),
+            ] {
+                sink(name, StatisticValue::Count(value));
+            }
+        }
+        if let Some(mapping) = &self.mapping {
+            sink("ftl_mapping_cached_pages_max", StatisticValue::Level(mapping.lock().frames() as f64));
+        }
         let (physical, user) = self.physical_and_user_pages();
         let superblock = self.superblocks.slots();
         for (name, value) in [

@@ -2,7 +2,7 @@
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim, check};
 use nandkit_flash::{Flash, PageRead};
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Context, Done, Lba, Nanos, Payload, ReadInto};
 
 use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::Failure;
@@ -17,8 +17,10 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     fn read(&self, context: &Context, at: Lba, mut into: ReadInto<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Read, at, into.len())?;
         let size = self.block.sector_size as usize;
+        let pages = at.0..at.0 + (into.len() / size) as u64;
+        let context = &self.looked_up(context, pages.clone())?;
         let mut done = Done::immediately(context);
-        for (index, page) in (at.0..at.0 + (into.len() / size) as u64).enumerate() {
+        for (index, page) in pages.enumerate() {
             let mut part = match &mut into {
                 ReadInto::Bytes(bytes) => match bytes.get_mut(index * size..(index + 1) * size) {
                     Some(bytes) => ReadInto::Bytes(bytes),
@@ -132,12 +134,30 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     }
 }
 
+impl<F: Flash> PageMapFtl<F> {
+    /// The context in which a read goes on once the map's entries are at hand; none is looked up of what waits in the write buffer.
+    #[inline]
+    fn looked_up(&self, context: &Context, pages: std::ops::Range<u64>) -> Result<Context> {
+        if self.mapping.is_none() {
+            return Ok(*context);
+        }
+        let at = Lba(pages.start);
+        let on_flash = pages.map(|page| page as u32).filter(|page| !self.buffer.holds(*page));
+        let issued = self.look_up(context, on_flash).map_err(|error| Failure::from(error).at(Operation::Read, at))?;
+        Ok(Context { issued, ..*context })
+    }
+}
+
 impl<F: Flash> Trim for PageMapFtl<F> {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         check::sectors_of(&self.block, Operation::Trim, at, sectors)?;
         self.check_running().map_err(|failure| failure.at(Operation::Trim, at))?;
         let pages = at.0 as u32..(at.0 + sectors) as u32;
-        self.trim_pages(context, pages).map_err(|failure| failure.at(Operation::Trim, at))?;
+        let looked_up = self.look_up_trimmed(context, &pages);
+        let context = &looked_up.map_err(|failure| failure.at(Operation::Trim, at))?;
+        let trimmed = self.trim_pages(context, pages.clone());
+        self.note_changed(pages, Nanos::ZERO);
+        trimmed.and_then(|()| self.write_owed(context)).map_err(|failure| failure.at(Operation::Trim, at))?;
         Ok(Done::immediately(context))
     }
 }

@@ -12,12 +12,14 @@ mod check;
 mod checkpoint;
 mod clean;
 mod collect;
+mod demand;
 mod device;
 mod expected;
 mod failing;
 mod frontier;
 mod gather;
 mod journal;
+mod mapping_cache;
 mod options;
 mod recover;
 mod remap;
@@ -46,11 +48,13 @@ use expected::Expected;
 use failing::Failing;
 use gather::CleaningRun;
 use journal::{Journal, JournalSizes};
+use mapping_cache::MappingCache;
 use streams::Streams;
 use superblocks::Superblocks;
 use valid::ValidSlots;
 use victims::Ages;
 
+pub use mapping_cache::MappingCounters;
 pub use options::{JournalOptions, PageMapOptions, Spare};
 pub use recover::PageMapRecovery;
 pub use statistics::PageMapCounters;
@@ -96,6 +100,8 @@ pub struct PageMapFtl<F> {
     map: Vec<u32>,
     /// Map pages that differ from those on flash.
     changed: ChangedMaps,
+    /// What of the map the device would have in memory, where that is not all of it.
+    mapping: Option<Box<MappingCache>>,
     buffer: WriteBuffer,
     valid: ValidSlots,
     aliases: Aliases,
@@ -190,7 +196,14 @@ impl<F: Flash> PageMapFtl<F> {
         block: &BlockGeometry,
         (stripe, physical): (u32, u64),
     ) -> Outcome<Option<Journal>> {
-        let Some(asked) = options.journal else { return Ok(None) };
+        let Some(asked) = options.journal else {
+            return match options.mapping_cache {
+                0 => Ok(None),
+                bytes => unfit(format!(
+                    "a mapping cache of {bytes} bytes without a journal; expected a journal, which keeps the map's pages on flash, or 0: the whole map in memory"
+                )),
+            };
+        };
         let geometry = *flash.geometry();
         let user = match options.spare {
             Spare::Capacity(bytes) => (bytes / u64::from(block.sector_size)).min(physical),
@@ -218,6 +231,10 @@ impl<F: Flash> PageMapFtl<F> {
         let count = superblocks.count();
         let all = u64::from(count) * u64::from(superblocks.slots());
         let (index, ages) = victims::index_of(&options.victim, count as usize);
+        let mapping = match options.mapping_cache {
+            0 => None,
+            bytes => Some(Box::new(MappingCache::new(bytes, room.map_pages, block.sector_size)?)),
+        };
         let recycling_size = geometry.block_size() * u64::from(superblocks.stripe());
         let mut free = FreePool::new(options.allocation, count as usize);
         (0..count).for_each(|superblock| free.push(superblock, 0));
@@ -225,6 +242,7 @@ impl<F: Flash> PageMapFtl<F> {
             tag: TagFormat::new(geometry.page_size),
             map: vec![NOWHERE; (room.user + room.map_pages) as usize],
             changed: ChangedMaps::new(room.map_pages as usize, block.sector_size / 4, room.user as u32),
+            mapping,
             buffer: WriteBuffer::new(
                 (options.write_buffer / u64::from(block.sector_size)) as usize,
                 usize::from(options.separation.regions()),

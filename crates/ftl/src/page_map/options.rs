@@ -29,6 +29,9 @@ pub struct PageMapOptions {
     pub journal: Option<JournalOptions>,
     /// Bytes of the device's memory in which host writes wait until they fill pages of the chip; 0, the default: each write goes to flash at once, and a page that it does not fill holds nothing else.
     pub write_buffer: u64,
+    /// Bytes of the device's memory for the map: the directory, which says where each map page lies, and map pages in what is left. 0, the default: the whole map is in memory. Needs a journal, since map pages are
+    /// on flash only with one.
+    pub mapping_cache: u64,
     /// Whether capacitors save the write buffer and the journal's lines when the power goes: a flush then waits for nothing. See [`PageMapFtl::on_last_power`](super::PageMapFtl::on_last_power).
     pub power_loss_protection: bool,
     /// Which free superblock is used next.
@@ -56,6 +59,7 @@ impl Default for PageMapOptions {
             victim: VictimPolicy::default(),
             separation: Separation::UserMoved,
             write_buffer: 0,
+            mapping_cache: 0,
             power_loss_protection: false,
             journal: Some(JournalOptions { checkpoint_every: 0, aliases: 0 }),
             allocation: AllocationRule::LeastErased,

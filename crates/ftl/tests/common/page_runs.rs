@@ -25,20 +25,54 @@ pub struct Shape {
     pub buffer: u64,
     /// Logical pages of the host; 0: as many as the layer takes.
     pub user: u64,
+    /// Map pages in the cache of the map; 0: the whole map is in memory.
+    pub cached: u64,
 }
 
-const SHAPES: [Shape; 8] = [
-    Shape { blocks: 40, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 100 },
-    Shape { blocks: 64, pages: 8, dies: 4, stripe: 2, parts: 1, scheme: "none", buffer: 0, user: 100 },
-    Shape { blocks: 56, pages: 8, dies: 2, stripe: 2, parts: 4, scheme: "user-moved", buffer: 0, user: 250 },
-    Shape { blocks: 96, pages: 8, dies: 4, stripe: 1, parts: 2, scheme: "sepbit", buffer: 0, user: 250 },
-    Shape { blocks: 72, pages: 8, dies: 2, stripe: 2, parts: 4, scheme: "user-moved", buffer: 12, user: 250 },
+impl Shape {
+    const fn cached(self, cached: u64) -> Self {
+        Self { cached, ..self }
+    }
+}
+
+const SHAPES: [Shape; 11] = [
+    Shape { blocks: 40, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 100, cached: 0 },
+    Shape { blocks: 64, pages: 8, dies: 4, stripe: 2, parts: 1, scheme: "none", buffer: 0, user: 100, cached: 0 },
+    Shape { blocks: 56, pages: 8, dies: 2, stripe: 2, parts: 4, scheme: "user-moved", buffer: 0, user: 250, cached: 0 },
+    Shape { blocks: 96, pages: 8, dies: 4, stripe: 1, parts: 2, scheme: "sepbit", buffer: 0, user: 250, cached: 0 },
+    Shape {
+        blocks: 72,
+        pages: 8,
+        dies: 2,
+        stripe: 2,
+        parts: 4,
+        scheme: "user-moved",
+        buffer: 12,
+        user: 250,
+        cached: 0,
+    },
     // As full as it gets: each superblock that a cut costs is missed.
-    Shape { blocks: 24, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 0 },
-    Shape { blocks: 40, pages: 4, dies: 1, stripe: 1, parts: 1, scheme: "none", buffer: 0, user: 0 },
+    Shape { blocks: 24, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 0, cached: 0 },
+    Shape { blocks: 40, pages: 4, dies: 1, stripe: 1, parts: 1, scheme: "none", buffer: 0, user: 0, cached: 0 },
     // Ten map pages, so that checkpoints clean.
-    Shape { blocks: 220, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 1250 },
+    TEN_MAP_PAGES,
+    // The same on demand: nearly every command writes a map page.
+    TEN_MAP_PAGES.cached(2),
+    Shape { blocks: 160, pages: 8, dies: 4, stripe: 2, parts: 4, scheme: "sepbit", buffer: 12, user: 1250, cached: 3 },
+    Shape { blocks: 124, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "none", buffer: 0, user: 640, cached: 2 },
 ];
+
+const TEN_MAP_PAGES: Shape = Shape {
+    blocks: 220,
+    pages: 8,
+    dies: 1,
+    stripe: 1,
+    parts: 1,
+    scheme: "user-moved",
+    buffer: 0,
+    user: 1250,
+    cached: 0,
+};
 
 fn chip(shape: &Shape) -> ContentChip {
     let mut spec = ChipSpec::default();
@@ -64,6 +98,10 @@ fn options(shape: &Shape) -> PageMapOptions {
         separation: shape.scheme.parse::<Separation>().unwrap(),
         stripe: shape.stripe,
         write_buffer: shape.buffer * u64::from(SECTOR),
+        mapping_cache: match shape.cached {
+            0 => 0,
+            cached => u64::from(SECTOR) * cached + 4 * shape.user.div_ceil(u64::from(SECTOR) / 4),
+        },
         journal: Some(JournalOptions { checkpoint_every: 150, aliases: 24 }),
         ..PageMapOptions::default()
     }

@@ -86,6 +86,7 @@ impl<F: Flash> PageMapFtl<F> {
         }
         let end = device.recovery.completed;
         (device.last_change, device.released) = (end, end);
+        device.adopt_changed(end);
         Ok(device)
     }
 
