@@ -25,15 +25,17 @@ struct Shape {
     user: u64,
     /// Map pages in the cache of the map; 0: the whole map is in memory.
     cached: u64,
+    /// Whether data are refreshed and levelled, as often as the script allows.
+    cares: bool,
 }
 
 const SHAPES: [Shape; 6] = [
-    Shape { blocks: 64, dies: 4, stripe: 4, parts: 1, scheme: "user-moved", user: 150, cached: 0 },
-    Shape { blocks: 64, dies: 4, stripe: 1, parts: 1, scheme: "none", user: 150, cached: 0 },
-    Shape { blocks: 80, dies: 8, stripe: 2, parts: 2, scheme: "user-moved", user: 200, cached: 0 },
-    Shape { blocks: 96, dies: 4, stripe: 2, parts: 1, scheme: "chain", user: 150, cached: 0 },
-    Shape { blocks: 128, dies: 8, stripe: 1, parts: 1, scheme: "user-moved", user: 500, cached: 2 },
-    Shape { blocks: 128, dies: 8, stripe: 2, parts: 2, scheme: "none", user: 900, cached: 2 },
+    Shape { blocks: 64, dies: 4, stripe: 4, parts: 1, scheme: "user-moved", user: 150, cached: 0, cares: false },
+    Shape { blocks: 64, dies: 4, stripe: 1, parts: 1, scheme: "none", user: 150, cached: 0, cares: false },
+    Shape { blocks: 80, dies: 8, stripe: 2, parts: 2, scheme: "user-moved", user: 200, cached: 0, cares: false },
+    Shape { blocks: 96, dies: 4, stripe: 2, parts: 1, scheme: "chain", user: 150, cached: 0, cares: false },
+    Shape { blocks: 128, dies: 8, stripe: 1, parts: 1, scheme: "user-moved", user: 500, cached: 2, cares: false },
+    Shape { blocks: 128, dies: 8, stripe: 2, parts: 2, scheme: "none", user: 900, cached: 2, cares: true },
 ];
 
 fn chip(shape: &Shape) -> ContentChip {
@@ -58,6 +60,9 @@ fn options(shape: &Shape) -> PageMapOptions {
             cached => SECTOR as u64 * cached + 4 * shape.user.div_ceil(SECTOR as u64 / 4),
         },
         journal: Some(JournalOptions { checkpoint_every: 200, aliases: 24 }),
+        read_refresh: if shape.cares { 4 } else { 0 },
+        retention_refresh: Nanos(if shape.cares { 60_000_000 } else { 0 }),
+        leveling_threshold: u32::from(shape.cares),
         ..PageMapOptions::default()
     }
 }

@@ -4,6 +4,7 @@ use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_ftl::PageMapOptions;
 use nandkit_ftl::page_map::{JournalOptions, Spare};
+use nandkit_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::AllocationName;
@@ -35,6 +36,12 @@ pub struct PageMapSpec {
     /// Bytes of the device's memory for the map, a number or a text as "1M": the directory of the map's pages, and those of them that fit beside it; the others are read from flash when they are needed. 0: the whole map is in memory.
     #[serde(deserialize_with = "crate::named::size")]
     pub mapping_cache: u64,
+    /// Reads of a block since its erase after which what it holds is moved, with the next change of the device; 0: never.
+    pub read_refresh: u32,
+    /// Seconds of simulated time after which what a block holds is moved, with the next change of the device; 0: never.
+    pub retention_refresh_s: u64,
+    /// Static wear levelling: the greatest difference of erase counts that is left alone; data that rest on blocks worn less are moved to worn ones. 0: never.
+    pub leveling_threshold: u32,
     /// Whether capacitors save the write buffer when the power goes: a flush then waits for nothing.
     pub power_loss_protection: bool,
     /// Which free superblock is used next.
@@ -56,6 +63,9 @@ impl Default for PageMapSpec {
             aliases: 0,
             write_buffer: 0,
             mapping_cache: 0,
+            read_refresh: 0,
+            retention_refresh_s: 0,
+            leveling_threshold: 0,
             power_loss_protection: false,
             allocation: AllocationName::default(),
             stripe: 0,
@@ -65,6 +75,9 @@ impl Default for PageMapSpec {
 
 /// The greatest spare: a hundredth of the flash for the host.
 const SPARE_MAX: f64 = 100.0;
+
+/// The longest time after which data are refreshed.
+const RETENTION_MAX_S: u64 = 100 * 365 * 86_400;
 
 impl PageMapSpec {
     fn policy(&self) -> Result<VictimPolicy, String> {
@@ -88,6 +101,12 @@ impl PageMapSpec {
         if self.stripe != 0 && !self.stripe.is_power_of_two() {
             let stripe = self.stripe;
             return Err(format!("stripe is {stripe}; expected 0, or a power of two up to the number of dies"));
+        }
+        if self.retention_refresh_s > RETENTION_MAX_S {
+            let seconds = self.retention_refresh_s;
+            return Err(format!(
+                "retention_refresh_s is {seconds}; expected 0, never, or up to {RETENTION_MAX_S}, a hundred years"
+            ));
         }
         if self.mapping_cache > 0 && !self.journal {
             let what = "mapping_cache is set and journal = false; expected journal = true, which keeps the map's pages on flash, or mapping_cache = 0, the whole map in memory";
@@ -136,6 +155,15 @@ impl PageMapSpec {
         if self.mapping_cache > 0 {
             title += &format!(" | map cache {}", nandkit_units::format_bytes(self.mapping_cache));
         }
+        for (what, number) in [("refresh after reads", self.read_refresh), ("levelling from", self.leveling_threshold)]
+        {
+            if number > 0 {
+                title += &format!(" | {what} {number}");
+            }
+        }
+        if self.retention_refresh_s > 0 {
+            title += &format!(" | refresh after {} s", self.retention_refresh_s);
+        }
         if self.power_loss_protection {
             title += " | power-loss protection";
         }
@@ -162,6 +190,9 @@ impl PageMapSpec {
             stripe: self.stripe,
             write_buffer: self.write_buffer,
             mapping_cache: self.mapping_cache,
+            read_refresh: self.read_refresh,
+            retention_refresh: Nanos::from_secs(self.retention_refresh_s),
+            leveling_threshold: self.leveling_threshold,
             power_loss_protection: self.power_loss_protection,
             seed,
         })

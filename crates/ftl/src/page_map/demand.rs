@@ -108,6 +108,7 @@ impl<F: Flash> PageMapFtl<F> {
         let read = PageRead { column: part * length, data: ReadInto::Nothing { length }, oob: &mut [] };
         let context = Context { device_cause: Some(Cause::Mapping), ..*context };
         let done = self.flash.read(&context, at, read);
+        self.note_read(at, slot);
         let mut cached = mapping.lock();
         match for_cleaning {
             true => cached.counters.pages_read_for_cleaning += 1,

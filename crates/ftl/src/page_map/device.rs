@@ -54,6 +54,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
             let (address, part_of_page) = self.superblocks.address(slot);
             let read = PageRead { column: part_of_page * self.block.sector_size, data: part, oob: &mut [] };
             let page_done = self.flash.read(context, address, read);
+            self.note_read(address, slot);
             done = done.and(page_done.map_err(|error| Failure::from(error).at(Operation::Read, Lba(page)))?);
         }
         Ok(done)
@@ -62,7 +63,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     #[inline]
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
-        self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+        self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
         if self.buffer.is_used() {
             return self
                 .write_to_buffer(context, at.0 as u32, data)
@@ -80,7 +81,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     /// Past the write buffer: what it holds of these pages is replaced.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
-        self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+        self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
         if self.options.power_loss_protection {
             return self.write(context, at, data);
         }
@@ -95,8 +96,9 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 
     /// What was written is durable when it has completed: a flush waits for the last of it, and writes the lines of trims.
     fn flush(&mut self, context: &Context) -> Result<Done> {
-        self.check_running().map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
         let failed = |failure: Failure| failure.at(Operation::Flush, Lba(0));
+        self.check_running().map_err(failed)?;
+        self.refresh_due(context, true).map_err(failed)?;
         if self.options.power_loss_protection {
             return Ok(Done::immediately(context));
         }
@@ -151,7 +153,7 @@ impl<F: Flash> PageMapFtl<F> {
 impl<F: Flash> Trim for PageMapFtl<F> {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         check::sectors_of(&self.block, Operation::Trim, at, sectors)?;
-        self.check_running().map_err(|failure| failure.at(Operation::Trim, at))?;
+        self.begin_change(context).map_err(|failure| failure.at(Operation::Trim, at))?;
         let pages = at.0 as u32..(at.0 + sectors) as u32;
         let looked_up = self.look_up_trimmed(context, &pages);
         let context = &looked_up.map_err(|failure| failure.at(Operation::Trim, at))?;

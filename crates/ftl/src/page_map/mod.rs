@@ -19,9 +19,11 @@ mod failing;
 mod frontier;
 mod gather;
 mod journal;
+mod leveling;
 mod mapping_cache;
 mod options;
 mod recover;
+mod refresh;
 mod remap;
 mod spread;
 mod statistics;
@@ -48,7 +50,9 @@ use expected::Expected;
 use failing::Failing;
 use gather::CleaningRun;
 use journal::{Journal, JournalSizes};
+use leveling::Leveling;
 use mapping_cache::MappingCache;
+use refresh::{Refresh, RefreshCounters};
 use streams::Streams;
 use superblocks::Superblocks;
 use valid::ValidSlots;
@@ -130,6 +134,9 @@ pub struct PageMapFtl<F> {
     /// Victims one after the other that had no page to win.
     fruitless: u32,
     run: CleaningRun,
+    refresh: Option<Box<Refresh>>,
+    refreshed: RefreshCounters,
+    leveling: Option<Box<Leveling>>,
     expected: Expected,
     failing: Failing,
     journal: Option<Journal>,
@@ -212,7 +219,7 @@ impl<F: Flash> PageMapFtl<F> {
         let slots =
             u64::from(geometry.pages_per_block) * u64::from(stripe) * u64::from(geometry.page_size / block.sector_size);
         let sizes = JournalSizes {
-            streams: usize::from(options.separation.regions()) + 1,
+            streams: user::streams(options),
             blocks: geometry.blocks as usize,
             superblocks: (geometry.blocks / stripe) as usize,
             map_pages: user::map_pages(user, block.sector_size) as usize,
@@ -230,6 +237,7 @@ impl<F: Flash> PageMapFtl<F> {
         let geometry = *flash.geometry();
         let count = superblocks.count();
         let all = u64::from(count) * u64::from(superblocks.slots());
+        let refresh = Refresh::new(options.read_refresh, options.retention_refresh, geometry.blocks, count);
         let (index, ages) = victims::index_of(&options.victim, count as usize);
         let mapping = match options.mapping_cache {
             0 => None,
@@ -258,7 +266,12 @@ impl<F: Flash> PageMapFtl<F> {
             erases: vec![0; count as usize],
             held_back: None,
             released: Nanos::ZERO,
-            streams: Streams::new(options.separation, room.user as usize, count as usize),
+            streams: Streams::new(
+                options.separation,
+                room.user as usize,
+                count as usize,
+                options.leveling_threshold > 0,
+            ),
             // Stamps above the base of the first snapshot, which is 0.
             sequence: 1,
             keeps_described,
@@ -266,6 +279,9 @@ impl<F: Flash> PageMapFtl<F> {
             random: Random::new(options.seed, "page-map victims"),
             fruitless: 0,
             run: CleaningRun::default(),
+            refresh: refresh.map(Box::new),
+            refreshed: RefreshCounters::default(),
+            leveling: Leveling::new(options.leveling_threshold, count).map(Box::new),
             expected: Expected::default(),
             failing: Failing::default(),
             journal,

@@ -3,6 +3,7 @@
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
+use nandkit_units::Nanos;
 
 /// How much flash there is beside what the host sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +35,13 @@ pub struct PageMapOptions {
     pub mapping_cache: u64,
     /// Whether capacitors save the write buffer and the journal's lines when the power goes: a flush then waits for nothing. See [`PageMapFtl::on_last_power`](super::PageMapFtl::on_last_power).
     pub power_loss_protection: bool,
+    /// Reads of a block since its erase after which what its superblock holds is moved, with the next change of the device; 0, the default: never. Reads are not counted across a start.
+    pub read_refresh: u32,
+    /// The age at which what a superblock holds is moved, with the next change of the device; 0, the default: never. After a start ages count anew.
+    pub retention_refresh: Nanos,
+    /// The greatest difference of erase counts that is left alone: superblocks that are worn less than the most worn one by more, and whose data rest, are moved to worn ones, at most one for each superblock
+    /// that is opened. 0, the default: never. Costs an open superblock.
+    pub leveling_threshold: u32,
     /// Which free superblock is used next.
     pub allocation: AllocationRule,
     /// Blocks of a superblock, each on another die: a power of two up to the number of dies. 0: all dies, as far as they are a power of two and the index of victims can count the pages.
@@ -62,6 +70,9 @@ impl Default for PageMapOptions {
             mapping_cache: 0,
             power_loss_protection: false,
             journal: Some(JournalOptions { checkpoint_every: 0, aliases: 0 }),
+            read_refresh: 0,
+            retention_refresh: Nanos::ZERO,
+            leveling_threshold: 0,
             allocation: AllocationRule::LeastErased,
             stripe: 0,
             seed: 0,

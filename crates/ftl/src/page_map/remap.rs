@@ -69,7 +69,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     fn remap_checked(&mut self, context: &Context, pairs: &[(u32, u32)], moves: bool) -> Outcome<Done> {
-        self.check_running()?;
+        self.begin_change(context)?;
         self.checkpoint_if_due(context)?;
         if pairs.iter().any(|(source, _)| self.buffer.holds(*source)) {
             self.drain(context, 0)?;

@@ -250,6 +250,19 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(())
     }
 
+    /// Before a change of the host: the layer runs, and moves what is to be moved for its own sake.
+    #[inline]
+    pub(super) fn begin_change(&mut self, context: &Context) -> Outcome<()> {
+        self.check_running()?;
+        if self.refresh.is_some() {
+            self.refresh_due(context, false)?;
+        }
+        if self.leveling.is_some() {
+            self.level_due(context)?;
+        }
+        Ok(())
+    }
+
     /// Refuses changes once the state in memory is behind that on flash.
     #[inline]
     pub(super) fn check_running(&self) -> Outcome<()> {
