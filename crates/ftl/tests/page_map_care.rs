@@ -98,7 +98,7 @@ fn what_is_read_often_is_moved_before_it_is_damaged() {
     }
 }
 
-/// A wrong bit a page in twelve days: after a hundred days a page has as many as can be corrected; four hundred go by, with a few writes a day.
+/// A wrong bit a page in twelve days: after a hundred days a page has as many as can be corrected; four hundred go by, with sixty writes a day to the same pages.
 #[test]
 fn what_rests_for_long_is_moved_before_it_fades() {
     for days in [0, 10] {
@@ -117,7 +117,7 @@ fn what_rests_for_long_is_moved_before_it_fades() {
         (0..sectors).for_each(|page| write(&mut device, Nanos::ZERO, page));
         for day in 1..400 {
             let now = Nanos(day * DAY);
-            (0..3).for_each(|page| write(&mut device, now, page));
+            (0..60).for_each(|page| write(&mut device, now, page));
             device.flush(&Context::at(now)).unwrap();
         }
         let lost = unreadable(&device, Nanos(400 * DAY));
@@ -135,8 +135,9 @@ fn what_rests_for_long_is_moved_before_it_fades() {
     }
 }
 
-/// A tenth of the pages take all writes, the rest is written once. The most and the least erased superblock, WAF, and what was levelled.
-fn hot_and_cold(options: PageMapOptions) -> (u32, f64, u64) {
+/// A tenth of the pages take all writes, the rest is written once. The difference of the most and the least erased block, WAF, what was levelled, and how often that would be if each cold superblock rested until the most worn
+/// block is worn more by the threshold.
+fn hot_and_cold(options: PageMapOptions) -> (u32, f64, u64, u64) {
     let mut spec = spec(256);
     spec.bit_errors.enabled = false;
     let mut device = PageMapFtl::format(DescribedChip::new(&spec, 3).unwrap(), options).unwrap();
@@ -151,26 +152,32 @@ fn hot_and_cold(options: PageMapOptions) -> (u32, f64, u64) {
     device.check().unwrap();
     let erases: Vec<u32> = device.flash().erase_counts().collect();
     let (least, most) = (erases.iter().min().copied().unwrap(), erases.iter().max().copied().unwrap());
-    (most - least, device.counters().waf().unwrap(), device.leveled_superblocks())
+    let cold = sectors * 9 / 10 / 16;
+    let rests = cold * u64::from(most) / u64::from(options.leveling_threshold.max(1));
+    (most - least, device.counters().waf().unwrap(), device.leveled_superblocks(), rests)
 }
 
 /// Without levelling, cold superblocks are never erased; with a threshold no difference is much larger, at the cost of some copies. In memory, so that all blocks are the superblocks'.
 #[test]
 fn cold_data_rest_on_worn_blocks_and_all_blocks_wear() {
     let options = PageMapOptions { spare: Spare::Ratio(0.2), journal: None, ..PageMapOptions::default() };
-    let (without, waf_without, moved) = hot_and_cold(options);
+    let (without, waf_without, moved, _) = hot_and_cold(options);
     println!("no levelling: difference {without}, WAF {waf_without:.3}");
     assert!(without > 400 && moved == 0, "{without}");
     for threshold in [20, 60] {
-        let (difference, waf, moved) = hot_and_cold(PageMapOptions { leveling_threshold: threshold, ..options });
-        println!("threshold {threshold}: difference {difference}, WAF {waf:.3}, {moved} superblocks moved");
+        let (difference, waf, moved, rests) = hot_and_cold(PageMapOptions { leveling_threshold: threshold, ..options });
+        println!(
+            "threshold {threshold}: difference {difference}, WAF {waf:.3}, {moved} superblocks moved, {rests} with perfect rest"
+        );
         assert!(difference <= threshold + threshold / 2, "threshold {threshold}: {difference}");
-        assert!(waf < 1.25 * waf_without && moved > 100, "threshold {threshold}: WAF {waf}, {moved}");
+        assert!(waf < 1.25 * waf_without, "threshold {threshold}: WAF {waf}");
+        // The most worn free one is not the most worn of all: measured 1.4 and 1.6 times as often. On the least worn free one it was 2.4 and 2.6 times.
+        assert!(moved > rests / 2 && moved < 2 * rests, "threshold {threshold}: {moved} of {rests}");
     }
     // The victim policy's own way: its cold data go wherever copies go.
-    let (_, waf_by_threshold, _) = hot_and_cold(PageMapOptions { leveling_threshold: 60, ..options });
+    let (_, waf_by_threshold, ..) = hot_and_cold(PageMapOptions { leveling_threshold: 60, ..options });
     for policy in ["greedy:level-gap=60", "d-choices:level-gap=60"] {
-        let (difference, waf, _) = hot_and_cold(PageMapOptions { victim: policy.parse().unwrap(), ..options });
+        let (difference, waf, ..) = hot_and_cold(PageMapOptions { victim: policy.parse().unwrap(), ..options });
         println!("{policy}: difference {difference}, WAF {waf:.3}");
         assert!(difference <= 90 && waf > waf_by_threshold, "{policy}: {difference}, {waf}");
     }

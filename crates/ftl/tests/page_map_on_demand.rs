@@ -187,6 +187,28 @@ fn the_cache_changes_no_content() {
     assert!(images.windows(2).all(|two| two[0] == two[1]));
 }
 
+/// One command that changes more map pages than the cache holds: all of them are written at its end, those that it replaces as a whole without a read, and none is changed and forgotten.
+#[test]
+fn a_trim_of_more_than_the_cache_holds_is_written_at_once() {
+    let mut device = device(2);
+    (0..MAP_PAGES * ENTRIES).for_each(|page| {
+        write(&mut device, Nanos::ZERO, page);
+    });
+    // Two lookups drive the last two out, which were changed.
+    for page in [0, ENTRIES] {
+        write(&mut device, Nanos::ZERO, page);
+    }
+    let before = device.mapping_counters().unwrap();
+    // Half of map page 10, all of 11 to 18, half of 19.
+    let first = 10 * ENTRIES + ENTRIES / 2;
+    device.trim().unwrap().trim(&Context::default(), Lba(first), 9 * ENTRIES).unwrap();
+    device.check().unwrap();
+    let counted = since(&device, before);
+    assert_eq!((counted.misses, counted.pages_read), (10, 2));
+    // Those in the cache before, and eight of the ten.
+    assert_eq!((counted.evictions_dirty, counted.evictions_clean, counted.pages_written), (2, 8, 10));
+}
+
 #[test]
 fn caches_that_cannot_be_are_refused_with_what_would_do() {
     let options = PageMapOptions { spare: Spare::Capacity(MAP_PAGES * ENTRIES * PAGE as u64), ..Default::default() };

@@ -4,12 +4,16 @@ use std::ops::Range;
 
 use nandkit_flash::{ErrorKind, Flash, FlashError, PageRead};
 use nandkit_units::{Cause, Context, Done, Nanos, ReadInto};
+use smallvec::SmallVec;
 
 use super::gather::CleaningRun;
 use super::mapping_cache::MappingCounters;
 use super::write::Parts;
 use super::{NOWHERE, PageMapFtl};
 use crate::failure::Outcome;
+
+/// Map pages, each with how many of its logical pages.
+type LookedUp = SmallVec<[(u32, u64); 4]>;
 
 impl<F> PageMapFtl<F> {
     /// What the cache of the map did since the device was made or found; `None` where the whole map is in memory.
@@ -46,8 +50,8 @@ impl<F> PageMapFtl<F> {
     }
 
     /// Map pages with how many of these logical pages, in order; neighbours of one map page are one lookup.
-    fn by_map_page(&self, pages: impl Iterator<Item = u32>) -> Vec<(u32, u64)> {
-        let mut looked_up: Vec<(u32, u64)> = Vec::new();
+    fn by_map_page(&self, pages: impl Iterator<Item = u32>) -> LookedUp {
+        let mut looked_up = LookedUp::new();
         for page in pages {
             let map_page = self.changed.map_page(page);
             match looked_up.last_mut() {

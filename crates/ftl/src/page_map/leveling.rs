@@ -15,8 +15,9 @@ pub(crate) struct Leveling {
     turn: u64,
     /// By superblock: the turn at which it was opened last.
     opened: Vec<u64>,
-    /// The turn of the last look at all of them.
+    /// The turn of the last look at all of them, and the erases of the most worn one then.
     looked: u64,
+    most: u32,
     /// A superblock was opened since the last move.
     may_move: bool,
     /// Superblocks to move, the coldest last.
@@ -36,6 +37,7 @@ impl Leveling {
             turn: 0,
             opened: vec![0; superblocks as usize],
             looked: 0,
+            most: 0,
             may_move: false,
             due: Vec::new(),
             moved: 0,
@@ -56,25 +58,33 @@ impl Leveling {
         if !std::mem::take(&mut self.may_move) {
             return None;
         }
-        let most = erases.iter().max().copied().unwrap_or(0);
         let count = erases.len() as u64;
-        let is_due = |superblock: u32| {
-            let is_little_worn =
-                erases.get(superblock as usize).is_some_and(|erases| erases.saturating_add(self.threshold) < most);
-            let opened = self.opened.get(superblock as usize).copied().unwrap_or(0);
-            is_little_worn && opened + count <= self.turn && is_closed(superblock)
-        };
-        if self.due.is_empty() && self.turn >= self.looked + (count / LOOKS).max(1) {
-            let mut due: Vec<u32> = (0..erases.len() as u32).filter(|superblock| is_due(*superblock)).collect();
-            due.sort_by_key(|superblock| {
-                std::cmp::Reverse((self.opened.get(*superblock as usize).copied(), *superblock))
-            });
-            (self.due, self.looked) = (due, self.turn);
-        } else {
-            let due: Vec<u32> = self.due.iter().copied().filter(|superblock| is_due(*superblock)).collect();
+        if self.due.is_empty() {
+            if self.turn < self.looked + (count / LOOKS).max(1) {
+                return None;
+            }
+            (self.looked, self.most) = (self.turn, erases.iter().max().copied().unwrap_or(0));
+            let opened = |superblock: &u32| self.opened.get(*superblock as usize).copied();
+            let all = 0..erases.len() as u32;
+            let mut due: Vec<u32> = all.filter(|one| self.is_due(*one, erases) && is_closed(*one)).collect();
+            due.sort_by_key(|superblock| std::cmp::Reverse((opened(superblock), *superblock)));
             self.due = due;
         }
-        self.due.pop()
+        while let Some(superblock) = self.due.pop() {
+            if self.is_due(superblock, erases) && is_closed(superblock) {
+                return Some(superblock);
+            }
+        }
+        None
+    }
+
+    /// Whether a superblock is little worn, and what it holds rests.
+    fn is_due(&self, superblock: u32, erases: &[u32]) -> bool {
+        let (Some(erases_of), Some(opened)) = (erases.get(superblock as usize), self.opened.get(superblock as usize))
+        else {
+            return false;
+        };
+        erases_of.saturating_add(self.threshold) < self.most && opened + erases.len() as u64 <= self.turn
     }
 }
 
