@@ -22,13 +22,20 @@ struct Shape {
     stripe: u32,
     parts: u32,
     scheme: &'static str,
+    user: u64,
+    /// Map pages in the cache of the map; 0: the whole map is in memory.
+    cached: u64,
+    /// Whether data are refreshed and levelled, as often as the script allows.
+    cares: bool,
 }
 
-const SHAPES: [Shape; 4] = [
-    Shape { blocks: 64, dies: 4, stripe: 4, parts: 1, scheme: "user-moved" },
-    Shape { blocks: 64, dies: 4, stripe: 1, parts: 1, scheme: "none" },
-    Shape { blocks: 80, dies: 8, stripe: 2, parts: 2, scheme: "user-moved" },
-    Shape { blocks: 96, dies: 4, stripe: 2, parts: 1, scheme: "chain" },
+const SHAPES: [Shape; 6] = [
+    Shape { blocks: 64, dies: 4, stripe: 4, parts: 1, scheme: "user-moved", user: 150, cached: 0, cares: false },
+    Shape { blocks: 64, dies: 4, stripe: 1, parts: 1, scheme: "none", user: 150, cached: 0, cares: false },
+    Shape { blocks: 80, dies: 8, stripe: 2, parts: 2, scheme: "user-moved", user: 200, cached: 0, cares: false },
+    Shape { blocks: 96, dies: 4, stripe: 2, parts: 1, scheme: "chain", user: 150, cached: 0, cares: false },
+    Shape { blocks: 128, dies: 8, stripe: 1, parts: 1, scheme: "user-moved", user: 500, cached: 2, cares: false },
+    Shape { blocks: 128, dies: 8, stripe: 2, parts: 2, scheme: "none", user: 900, cached: 2, cares: true },
 ];
 
 fn chip(shape: &Shape) -> ContentChip {
@@ -44,11 +51,18 @@ fn chip(shape: &Shape) -> ContentChip {
 
 fn options(shape: &Shape) -> PageMapOptions {
     PageMapOptions {
-        spare: Spare::Capacity(SECTOR as u64 * if shape.parts > 1 { 200 } else { 150 }),
+        spare: Spare::Capacity(SECTOR as u64 * shape.user),
         sector_size: SECTOR as u32,
         separation: shape.scheme.parse::<Separation>().unwrap(),
         stripe: shape.stripe,
+        mapping_cache: match shape.cached {
+            0 => 0,
+            cached => SECTOR as u64 * cached + 4 * shape.user.div_ceil(SECTOR as u64 / 4),
+        },
         journal: Some(JournalOptions { checkpoint_every: 200, aliases: 24 }),
+        read_refresh: if shape.cares { 4 } else { 0 },
+        retention_refresh: Nanos(if shape.cares { 60_000_000 } else { 0 }),
+        leveling_threshold: u32::from(shape.cares),
         ..PageMapOptions::default()
     }
 }

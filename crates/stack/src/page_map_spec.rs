@@ -4,6 +4,7 @@ use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_ftl::PageMapOptions;
 use nandkit_ftl::page_map::{JournalOptions, Spare};
+use nandkit_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::AllocationName;
@@ -32,6 +33,15 @@ pub struct PageMapSpec {
     /// Bytes of the device's memory in which host writes wait until they fill pages of the chip, a number or a text as "1M"; 0: each write goes to flash at once.
     #[serde(deserialize_with = "crate::named::size")]
     pub write_buffer: u64,
+    /// Bytes of the device's memory for the map, a number or a text as "1M": the directory of the map's pages, and those of them that fit beside it; the others are read from flash when they are needed. 0: the whole map is in memory.
+    #[serde(deserialize_with = "crate::named::size")]
+    pub mapping_cache: u64,
+    /// Reads of a block since its erase after which what it holds is moved, with the next change of the device; 0: never.
+    pub read_refresh: u32,
+    /// Seconds of simulated time after which what a block holds is moved, with the next change of the device; 0: never.
+    pub retention_refresh_s: u64,
+    /// Static wear levelling: the greatest difference of erase counts that is left alone; data that rest on blocks worn less are moved to worn ones. 0: never.
+    pub leveling_threshold: u32,
     /// Whether capacitors save the write buffer when the power goes: a flush then waits for nothing.
     pub power_loss_protection: bool,
     /// Which free superblock is used next.
@@ -52,6 +62,10 @@ impl Default for PageMapSpec {
             checkpoint_every: 0,
             aliases: 0,
             write_buffer: 0,
+            mapping_cache: 0,
+            read_refresh: 0,
+            retention_refresh_s: 0,
+            leveling_threshold: 0,
             power_loss_protection: false,
             allocation: AllocationName::default(),
             stripe: 0,
@@ -61,6 +75,9 @@ impl Default for PageMapSpec {
 
 /// The greatest spare: a hundredth of the flash for the host.
 const SPARE_MAX: f64 = 100.0;
+
+/// The longest time after which data are refreshed.
+const RETENTION_MAX_S: u64 = 100 * 365 * 86_400;
 
 impl PageMapSpec {
     fn policy(&self) -> Result<VictimPolicy, String> {
@@ -85,7 +102,33 @@ impl PageMapSpec {
             let stripe = self.stripe;
             return Err(format!("stripe is {stripe}; expected 0, or a power of two up to the number of dies"));
         }
+        if self.retention_refresh_s > RETENTION_MAX_S {
+            let seconds = self.retention_refresh_s;
+            return Err(format!(
+                "retention_refresh_s is {seconds}; expected 0, never, or up to {RETENTION_MAX_S}, a hundred years"
+            ));
+        }
+        if self.mapping_cache > 0 && !self.journal {
+            let what = "mapping_cache is set and journal = false; expected journal = true, which keeps the map's pages on flash, or mapping_cache = 0, the whole map in memory";
+            return Err(what.to_string());
+        }
         Ok(())
+    }
+
+    /// Refuses a cache of the map that is certainly too small for a device of at least so many bytes, whose logical pages have so many where the spec does not say. What only the chip in use knows is refused when the stack is built.
+    pub(crate) fn check_cache(&self, bytes: u64, sector_size: u32) -> Result<(), String> {
+        let sector_size = u64::from(if self.sector_size > 0 { self.sector_size } else { sector_size }).max(512);
+        let user = if self.capacity > 0 { self.capacity } else { (bytes as f64 / (1.0 + self.spare)) as u64 };
+        let map_pages = (user / sector_size) / (sector_size / 4);
+        let least = 4 * map_pages + 2 * sector_size;
+        if self.mapping_cache == 0 || self.mapping_cache >= least {
+            return Ok(());
+        }
+        let told = nandkit_units::format_bytes(self.mapping_cache);
+        Err(format!(
+            "mapping_cache is {told}; expected at least {least} bytes: the directory of {map_pages} map pages takes {}, and two map pages of {sector_size} must fit beside it",
+            4 * map_pages
+        ))
     }
 
     pub(crate) fn title(&self) -> String {
@@ -108,6 +151,18 @@ impl PageMapSpec {
         }
         if self.write_buffer > 0 {
             title += &format!(" | buffer {}", nandkit_units::format_bytes(self.write_buffer));
+        }
+        if self.mapping_cache > 0 {
+            title += &format!(" | map cache {}", nandkit_units::format_bytes(self.mapping_cache));
+        }
+        for (what, number) in [("refresh after reads", self.read_refresh), ("levelling from", self.leveling_threshold)]
+        {
+            if number > 0 {
+                title += &format!(" | {what} {number}");
+            }
+        }
+        if self.retention_refresh_s > 0 {
+            title += &format!(" | refresh after {} s", self.retention_refresh_s);
         }
         if self.power_loss_protection {
             title += " | power-loss protection";
@@ -134,6 +189,10 @@ impl PageMapSpec {
             allocation: crate::on_chip::allocation(self.allocation),
             stripe: self.stripe,
             write_buffer: self.write_buffer,
+            mapping_cache: self.mapping_cache,
+            read_refresh: self.read_refresh,
+            retention_refresh: Nanos::from_secs(self.retention_refresh_s),
+            leveling_threshold: self.leveling_threshold,
             power_loss_protection: self.power_loss_protection,
             seed,
         })

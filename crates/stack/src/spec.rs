@@ -105,6 +105,14 @@ impl StackSpec {
             }
             _ => {}
         }
+        if let (DeviceSpec::Chip { chip, .. }, FtlSpec::PageMap(ftl), FsSpec::None) =
+            (&self.device, &self.ftl, &self.fs)
+        {
+            let (geometry, bad) = (chip.geometry.build(), chip.bad_blocks.factory_max);
+            // Half of the blocks may be the journal's or left over on a chip as small as that.
+            let least = u64::from(geometry.blocks.saturating_sub(bad)) * geometry.block_size() / 2;
+            ftl.check_cache(least, geometry.page_size).map_err(|detail| StackError::new("stack.ftl", detail))?;
+        }
         Ok(())
     }
 
@@ -198,6 +206,12 @@ mod tests {
             ("device = 'ram'", "stack.ftl"),
             ("ftl = 'none'", "stack.ftl"),
             ("device = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
+            // 64 MiB are 128 Ki pages of 512 bytes, 1024 map pages.
+            (
+                "fs = 'none'\nftl = { kind = 'page-map', capacity = '64M', sector_size = 512, mapping_cache = 5119 }",
+                "stack.ftl",
+            ),
+            ("fs = 'none'\nftl = { kind = 'page-map', mapping_cache = '2K' }", "stack.ftl"),
             ("device = { preset = 'k9l8g08u0m', store = 'address' }\nftl = 'page-map'", "stack.device.store"),
             ("fs = 'jffs2'\ndevice = { preset = 'k9l8g08u0m', store = 'address' }", "stack.device.store"),
             (

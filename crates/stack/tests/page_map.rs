@@ -110,6 +110,78 @@ fn files_on_fat_read_as_written() {
     stack.close().unwrap();
 }
 
+/// The map's traffic is in the statistics and on the flash as the map's, and a cache that cannot be is refused before the run.
+#[test]
+fn a_map_on_demand_is_counted_and_one_that_cannot_be_is_refused() {
+    let with = |more: &str| {
+        read(&format!(
+            "fs = 'none'\nftl = {{ kind = 'page-map', capacity = '16M', victim = 'greedy', {more} }}\ndevice = {{ preset = 'nandsim-32m-16k', store = 'address' }}"
+        ))
+    };
+    // 32 Ki pages of 512 bytes are 256 map pages: a directory of 1024 bytes.
+    let mut stack = Stack::build(&with("mapping_cache = '5K'"), 1).unwrap();
+    let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
+    blocks.visit(Overwrite);
+    assert_eq!(level(&stack, "ftl_mapping_cached_pages_max"), 8.0);
+    // Filled in order: a miss for each map page; then one page in three, three times round.
+    assert_eq!(level(&stack, "ftl_mapping_misses"), 4.0 * 256.0);
+    let flash = stack.watched.flash.as_ref().unwrap().snapshot();
+    let map = flash.cause(nandkit_units::Cause::Mapping);
+    let read = level(&stack, "ftl_mapping_pages_read") + level(&stack, "ftl_mapping_pages_read_for_cleaning");
+    assert!(read > 256.0 && map.reads as f64 == read, "{read} of {}", map.reads);
+    let error = with("mapping_cache = 2047").check().unwrap_err().to_string();
+    assert!(error.contains("expected at least 2048 bytes: the directory of 256 map pages takes 1024"), "{error}");
+    for (more, expected) in [
+        ("mapping_cache = '1M', journal = false", "expected journal = true"),
+        ("mapping_cache = '1X'", "mapping_cache is \"1X\""),
+        ("read_refresh = -1", "read_refresh is -1"),
+        ("retention_refresh_s = 4000000000", "expected 0, never, or up to 3153600000"),
+        ("leveling_threshold = 'much'", "leveling_threshold is \"much\""),
+    ] {
+        let text = format!("fs = 'none'\nftl = {{ kind = 'page-map', {more} }}\ndevice = 'nandsim-32m-16k'");
+        let error = toml::from_str::<StackSpec>(&text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// What is moved for its own sake is in the record, and on the flash as wear levelling's.
+#[test]
+fn refresh_and_levelling_are_counted() {
+    for (more, counted) in [
+        ("read_refresh = 100", "ftl_refreshed_by_reads"),
+        ("retention_refresh_s = 1", "ftl_refreshed_by_age"),
+        ("leveling_threshold = 2", "ftl_leveled_superblocks"),
+    ] {
+        let text = format!(
+            "fs = 'none'\nftl = {{ kind = 'page-map', spare = 0.3, {more} }}\ndevice = {{ preset = 'nandsim-32m-16k', blocks = 128, store = 'address' }}"
+        );
+        let mut stack = Stack::build(&read(&text), 1).unwrap();
+        let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
+        blocks.visit(ReadAndOverwriteFew);
+        assert!(level(&stack, counted) > 1.0, "{more}");
+        let moved = stack.watched.flash.as_ref().unwrap().snapshot().cause(nandkit_units::Cause::WearLevelling);
+        assert!(moved.programs > 0, "{more}: {moved:?}");
+    }
+}
+
+/// Fills the device, then writes the first pages only, and reads a few others, a millisecond apart.
+struct ReadAndOverwriteFew;
+
+impl BlockVisitor for ReadAndOverwriteFew {
+    type Output = ();
+
+    fn visit<D: BlockDevice>(self, device: &mut D) {
+        let (sectors, length) = (device.geometry().sectors, device.geometry().sector_size);
+        let data = Payload::Described(Described { length, ..Described::default() });
+        for step in 0..40_000 {
+            let context = Context::at(nandkit_units::Nanos(step * 1_000_000));
+            let at = if step < sectors { step } else { step % 50 };
+            device.write(&context, Lba(at), data).unwrap();
+            device.read(&context, Lba(100 + step % 32), ReadInto::Nothing { length }).unwrap();
+        }
+    }
+}
+
 /// On a chip whose power can go the device is found again; what else is on a chip stays.
 #[test]
 fn a_chip_that_outlives_the_stack_is_found_again_and_a_strange_one_is_refused() {

@@ -33,6 +33,24 @@ impl ChangedMaps {
         }
     }
 
+    /// A map page is on flash as it is.
+    pub fn clear_map(&mut self, map_page: u32) {
+        if let Some(word) = self.words.get_mut(map_page as usize / 64) {
+            *word &= !(1 << (map_page % 64));
+        }
+    }
+
+    /// The map page of a logical page.
+    pub const fn map_page(&self, page: u32) -> u32 {
+        page >> self.shift
+    }
+
+    /// The logical pages of a map page: fewer in the last one.
+    pub fn pages_of(&self, map_page: u32) -> u64 {
+        let first = u64::from(map_page) << self.shift;
+        u64::from(self.user).saturating_sub(first).min(1 << self.shift)
+    }
+
     /// Whether a map page has changed.
     pub fn has(&self, map_page: u32) -> bool {
         self.words.get(map_page as usize / 64).is_some_and(|word| word >> (map_page % 64) & 1 == 1)

@@ -9,7 +9,7 @@ use nandkit_units::{Context, ReadInto};
 use super::{NOWHERE, PageMapFtl};
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Compares the map, the bits of valid slots, the counts of superblocks, the free pool, the tags on flash, aliases, and the map pages that are not marked as changed; in words where two of them
+    /// Compares the map, the bits of valid slots, the counts of superblocks, the free pool, the tags on flash, aliases, the map pages that are not marked as changed, and where the others are; in words where two of them
     /// disagree. Cost: a read of every mapped slot's OOB and of every map page, which takes simulated time.
     pub fn check(&self) -> Result<(), String> {
         let owners = self.check_tags()?;
@@ -111,6 +111,12 @@ impl<F: Flash> PageMapFtl<F> {
         let mut bytes = vec![0; self.block.sector_size as usize];
         for (map_page, &slot) in (0u32..).zip(self.map.iter().skip(user as usize)) {
             if self.changed.has(map_page) {
+                // A change outside the cache that nobody is about to write would need memory that the device does not have.
+                if self.mapping.as_ref().is_some_and(|mapping| !mapping.lock().holds(map_page)) {
+                    return Err(format!(
+                        "map page {map_page} has changed, and is neither in the cache nor about to be written"
+                    ));
+                }
                 continue;
             }
             let image = self.map_image(map_page, entries);

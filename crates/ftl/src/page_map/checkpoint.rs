@@ -52,17 +52,22 @@ impl<F: Flash> PageMapFtl<F> {
 
     fn write_maps(&mut self, context: &Context, changed: &[u32]) -> Outcome<()> {
         let context = Context { device_cause: Some(Cause::Mapping), ..*context };
-        let (user, entries) = (self.block.sectors as u32, self.block.sector_size as usize / 4);
         for some in changed.chunks(self.superblocks.slots_per_page() as usize) {
-            let images: Vec<Vec<u8>> = some.iter().map(|map_page| self.map_image(*map_page, entries)).collect();
-            let parts: Vec<(u32, Payload<'_>)> =
-                some.iter().zip(&images).map(|(map_page, image)| (user + map_page, Payload::Bytes(image))).collect();
-            let parts: &Parts<'_> = &parts;
             // What the map pages name has completed then.
             let context = Context { issued: context.issued.max(self.last_change), ..context };
-            self.write_page(&context, self.streams.map_region(), parts, role::MAP)?;
+            self.write_map_pages(&context, some)?;
         }
         Ok(())
+    }
+
+    /// Writes map pages, as many as a page of the chip holds, as they are now.
+    pub(super) fn write_map_pages(&mut self, context: &Context, some: &[u32]) -> Outcome<()> {
+        let (user, entries) = (self.block.sectors as u32, self.block.sector_size as usize / 4);
+        let images: Vec<Vec<u8>> = some.iter().map(|map_page| self.map_image(*map_page, entries)).collect();
+        let parts: Vec<(u32, Payload<'_>)> =
+            some.iter().zip(&images).map(|(map_page, image)| (user + map_page, Payload::Bytes(image))).collect();
+        let parts: &Parts<'_> = &parts;
+        self.write_page(context, self.streams.map_region(), parts, role::MAP).map(|_| ())
     }
 
     /// The bytes of a map page: its entries as 32-bit numbers, lowest byte first.

@@ -20,8 +20,13 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Cleans a closed superblock.
     pub(super) fn clean_superblock(&mut self, context: &Context, victim: u32) -> Outcome<()> {
+        self.clean_superblock_for(context, victim, Cause::Cleaning)
+    }
+
+    /// The same for another reason than to win space.
+    pub(super) fn clean_superblock_for(&mut self, context: &Context, victim: u32, cause: Cause) -> Outcome<()> {
         self.index.leave(victim);
-        let context = Context { device_cause: Some(Cause::Cleaning), ..*context };
+        let context = Context { device_cause: Some(cause), ..*context };
         if let Err(failure) = self.empty(&context, victim) {
             // Some of its pages are still where they were.
             self.index.enter(victim);
@@ -73,7 +78,9 @@ impl<F: Flash> PageMapFtl<F> {
         let mut run = std::mem::take(&mut self.run);
         let moved = self.gather(context, victim, &mut run).and_then(|read| {
             self.sort_by_region(context, victim, &mut run);
-            self.spread(context, read, &mut run)
+            let maps = self.maps_of(&run);
+            let spread = self.spread(context, read, &mut run);
+            self.note_cleaned(&Context { issued: read, ..*context }, &maps).and(spread)
         });
         self.run = run;
         moved?;

@@ -8,7 +8,8 @@ use super::PageMapFtl;
 impl<F> PageMapFtl<F> {
     /// Logical pages that the host never sees filled, whatever it writes: those of the superblocks that are open, one for each region, and of the ones that stay free for cleaning.
     pub fn reserved_pages(&self) -> u64 {
-        let superblocks = u64::from(self.options.separation.regions()) + self.free_min as u64;
+        let cold = u64::from(self.leveling.is_some());
+        let superblocks = u64::from(self.options.separation.regions()) + cold + self.free_min as u64;
         superblocks * u64::from(self.superblocks.slots())
     }
 }
@@ -27,8 +28,28 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
             ("ftl_erase_failures", counters.erase_failures),
             ("ftl_retired_blocks", counters.retired_blocks),
             ("ftl_lost_pages", counters.lost_pages),
+            ("ftl_refreshed_by_reads", self.refreshed.by_reads),
+            ("ftl_refreshed_by_age", self.refreshed.by_age),
+            ("ftl_leveled_superblocks", self.leveled_superblocks()),
         ] {
             sink(name, StatisticValue::Count(value));
+        }
+        if let Some(mapping) = self.mapping_counters() {
+            for (name, value) in [
+                ("ftl_mapping_hits", mapping.hits),
+                ("ftl_mapping_misses", mapping.misses),
+                ("ftl_mapping_evictions_clean", mapping.evictions_clean),
+                ("ftl_mapping_evictions_dirty", mapping.evictions_dirty),
+                ("ftl_mapping_pages_read", mapping.pages_read),
+                ("ftl_mapping_pages_read_for_cleaning", mapping.pages_read_for_cleaning),
+                ("ftl_mapping_pages_written", mapping.pages_written),
+                ("ftl_mapping_unreadable", mapping.unreadable),
+            ] {
+                sink(name, StatisticValue::Count(value));
+            }
+        }
+        if let Some(mapping) = &self.mapping {
+            sink("ftl_mapping_cached_pages_max", StatisticValue::Level(mapping.lock().frames() as f64));
         }
         let (physical, user) = self.physical_and_user_pages();
         let superblock = self.superblocks.slots();

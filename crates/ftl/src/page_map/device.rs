@@ -2,7 +2,7 @@
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim, check};
 use nandkit_flash::{Flash, PageRead};
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Context, Done, Lba, Nanos, Payload, ReadInto};
 
 use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::Failure;
@@ -17,8 +17,10 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     fn read(&self, context: &Context, at: Lba, mut into: ReadInto<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Read, at, into.len())?;
         let size = self.block.sector_size as usize;
+        let pages = at.0..at.0 + (into.len() / size) as u64;
+        let context = &self.looked_up(context, pages.clone())?;
         let mut done = Done::immediately(context);
-        for (index, page) in (at.0..at.0 + (into.len() / size) as u64).enumerate() {
+        for (index, page) in pages.enumerate() {
             let mut part = match &mut into {
                 ReadInto::Bytes(bytes) => match bytes.get_mut(index * size..(index + 1) * size) {
                     Some(bytes) => ReadInto::Bytes(bytes),
@@ -52,6 +54,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
             let (address, part_of_page) = self.superblocks.address(slot);
             let read = PageRead { column: part_of_page * self.block.sector_size, data: part, oob: &mut [] };
             let page_done = self.flash.read(context, address, read);
+            self.note_read(address, slot);
             done = done.and(page_done.map_err(|error| Failure::from(error).at(Operation::Read, Lba(page)))?);
         }
         Ok(done)
@@ -60,7 +63,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     #[inline]
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
-        self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+        self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
         if self.buffer.is_used() {
             return self
                 .write_to_buffer(context, at.0 as u32, data)
@@ -78,7 +81,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     /// Past the write buffer: what it holds of these pages is replaced.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
-        self.check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+        self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
         if self.options.power_loss_protection {
             return self.write(context, at, data);
         }
@@ -93,8 +96,9 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 
     /// What was written is durable when it has completed: a flush waits for the last of it, and writes the lines of trims.
     fn flush(&mut self, context: &Context) -> Result<Done> {
-        self.check_running().map_err(|failure| failure.at(Operation::Flush, Lba(0)))?;
         let failed = |failure: Failure| failure.at(Operation::Flush, Lba(0));
+        self.check_running().map_err(failed)?;
+        self.refresh_due(context, true).map_err(failed)?;
         if self.options.power_loss_protection {
             return Ok(Done::immediately(context));
         }
@@ -132,12 +136,30 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     }
 }
 
+impl<F: Flash> PageMapFtl<F> {
+    /// The context in which a read goes on once the map's entries are at hand; none is looked up of what waits in the write buffer.
+    #[inline]
+    fn looked_up(&self, context: &Context, pages: std::ops::Range<u64>) -> Result<Context> {
+        if self.mapping.is_none() {
+            return Ok(*context);
+        }
+        let at = Lba(pages.start);
+        let on_flash = pages.map(|page| page as u32).filter(|page| !self.buffer.holds(*page));
+        let issued = self.look_up(context, on_flash).map_err(|error| Failure::from(error).at(Operation::Read, at))?;
+        Ok(Context { issued, ..*context })
+    }
+}
+
 impl<F: Flash> Trim for PageMapFtl<F> {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         check::sectors_of(&self.block, Operation::Trim, at, sectors)?;
-        self.check_running().map_err(|failure| failure.at(Operation::Trim, at))?;
+        self.begin_change(context).map_err(|failure| failure.at(Operation::Trim, at))?;
         let pages = at.0 as u32..(at.0 + sectors) as u32;
-        self.trim_pages(context, pages).map_err(|failure| failure.at(Operation::Trim, at))?;
+        let looked_up = self.look_up_trimmed(context, &pages);
+        let context = &looked_up.map_err(|failure| failure.at(Operation::Trim, at))?;
+        let trimmed = self.trim_pages(context, pages.clone());
+        self.note_changed(pages, Nanos::ZERO);
+        trimmed.and_then(|()| self.write_owed(context)).map_err(|failure| failure.at(Operation::Trim, at))?;
         Ok(Done::immediately(context))
     }
 }

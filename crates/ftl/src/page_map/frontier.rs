@@ -76,6 +76,7 @@ impl<F: Flash> PageMapFtl<F> {
         if let (Some(used), Some(erases)) = (self.used.get_mut(at), self.erases.get_mut(at)) {
             (*used, *erases) = (false, erases.saturating_add(1));
         }
+        self.note_erased(superblock);
         Ok(Some(end))
     }
 
@@ -86,7 +87,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.own_journal(context)?;
         loop {
             self.let_go();
-            let superblock = self.free.pop().ok_or(Failure::Full)?;
+            let superblock = self.next_free(region).ok_or(Failure::Full)?;
             let at = superblock as usize;
             let mut ready = context.issued;
             if self.used.get(at).copied().unwrap_or(true) {
@@ -107,6 +108,8 @@ impl<F: Flash> PageMapFtl<F> {
             }
             self.streams.note_opened(superblock, region, context.issued);
             self.ages.note_opened(superblock, context.issued);
+            self.note_first_written(superblock, context.issued);
+            self.note_turn(superblock, region);
             return Ok(Frontier { superblock, next: 0, ready });
         }
     }

@@ -126,9 +126,11 @@ impl<F: Flash> PageMapFtl<F> {
             if page >= user {
                 // What it held is in memory, and goes to flash with the next checkpoint.
                 self.changed.note_map(page - user);
+                self.owe(page - user);
                 continue;
             }
             self.changed.note(page);
+            self.owe(self.changed.map_page(page));
             self.failing.lost.insert(page);
             self.counters.lost_pages += 1;
             self.note(Change::Lost { page });

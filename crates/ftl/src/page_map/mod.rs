@@ -12,14 +12,18 @@ mod check;
 mod checkpoint;
 mod clean;
 mod collect;
+mod demand;
 mod device;
 mod expected;
 mod failing;
 mod frontier;
 mod gather;
 mod journal;
+mod leveling;
+mod mapping_cache;
 mod options;
 mod recover;
+mod refresh;
 mod remap;
 mod spread;
 mod statistics;
@@ -46,11 +50,15 @@ use expected::Expected;
 use failing::Failing;
 use gather::CleaningRun;
 use journal::{Journal, JournalSizes};
+use leveling::Leveling;
+use mapping_cache::MappingCache;
+use refresh::{Refresh, RefreshCounters};
 use streams::Streams;
 use superblocks::Superblocks;
 use valid::ValidSlots;
 use victims::Ages;
 
+pub use mapping_cache::MappingCounters;
 pub use options::{JournalOptions, PageMapOptions, Spare};
 pub use recover::PageMapRecovery;
 pub use statistics::PageMapCounters;
@@ -96,6 +104,8 @@ pub struct PageMapFtl<F> {
     map: Vec<u32>,
     /// Map pages that differ from those on flash.
     changed: ChangedMaps,
+    /// What of the map the device would have in memory, where that is not all of it.
+    mapping: Option<Box<MappingCache>>,
     buffer: WriteBuffer,
     valid: ValidSlots,
     aliases: Aliases,
@@ -124,6 +134,9 @@ pub struct PageMapFtl<F> {
     /// Victims one after the other that had no page to win.
     fruitless: u32,
     run: CleaningRun,
+    refresh: Option<Box<Refresh>>,
+    refreshed: RefreshCounters,
+    leveling: Option<Box<Leveling>>,
     expected: Expected,
     failing: Failing,
     journal: Option<Journal>,
@@ -190,7 +203,14 @@ impl<F: Flash> PageMapFtl<F> {
         block: &BlockGeometry,
         (stripe, physical): (u32, u64),
     ) -> Outcome<Option<Journal>> {
-        let Some(asked) = options.journal else { return Ok(None) };
+        let Some(asked) = options.journal else {
+            return match options.mapping_cache {
+                0 => Ok(None),
+                bytes => unfit(format!(
+                    "a mapping cache of {bytes} bytes without a journal; expected a journal, which keeps the map's pages on flash, or 0: the whole map in memory"
+                )),
+            };
+        };
         let geometry = *flash.geometry();
         let user = match options.spare {
             Spare::Capacity(bytes) => (bytes / u64::from(block.sector_size)).min(physical),
@@ -199,7 +219,7 @@ impl<F: Flash> PageMapFtl<F> {
         let slots =
             u64::from(geometry.pages_per_block) * u64::from(stripe) * u64::from(geometry.page_size / block.sector_size);
         let sizes = JournalSizes {
-            streams: usize::from(options.separation.regions()) + 1,
+            streams: user::streams(options),
             blocks: geometry.blocks as usize,
             superblocks: (geometry.blocks / stripe) as usize,
             map_pages: user::map_pages(user, block.sector_size) as usize,
@@ -217,7 +237,12 @@ impl<F: Flash> PageMapFtl<F> {
         let geometry = *flash.geometry();
         let count = superblocks.count();
         let all = u64::from(count) * u64::from(superblocks.slots());
+        let refresh = Refresh::new(options.read_refresh, options.retention_refresh, geometry.blocks, count);
         let (index, ages) = victims::index_of(&options.victim, count as usize);
+        let mapping = match options.mapping_cache {
+            0 => None,
+            bytes => Some(Box::new(MappingCache::new(bytes, room.map_pages, block.sector_size)?)),
+        };
         let recycling_size = geometry.block_size() * u64::from(superblocks.stripe());
         let mut free = FreePool::new(options.allocation, count as usize);
         (0..count).for_each(|superblock| free.push(superblock, 0));
@@ -225,6 +250,7 @@ impl<F: Flash> PageMapFtl<F> {
             tag: TagFormat::new(geometry.page_size),
             map: vec![NOWHERE; (room.user + room.map_pages) as usize],
             changed: ChangedMaps::new(room.map_pages as usize, block.sector_size / 4, room.user as u32),
+            mapping,
             buffer: WriteBuffer::new(
                 (options.write_buffer / u64::from(block.sector_size)) as usize,
                 usize::from(options.separation.regions()),
@@ -240,7 +266,12 @@ impl<F: Flash> PageMapFtl<F> {
             erases: vec![0; count as usize],
             held_back: None,
             released: Nanos::ZERO,
-            streams: Streams::new(options.separation, room.user as usize, count as usize),
+            streams: Streams::new(
+                options.separation,
+                room.user as usize,
+                count as usize,
+                options.leveling_threshold > 0,
+            ),
             // Stamps above the base of the first snapshot, which is 0.
             sequence: 1,
             keeps_described,
@@ -248,6 +279,9 @@ impl<F: Flash> PageMapFtl<F> {
             random: Random::new(options.seed, "page-map victims"),
             fruitless: 0,
             run: CleaningRun::default(),
+            refresh: refresh.map(Box::new),
+            refreshed: RefreshCounters::default(),
+            leveling: Leveling::new(options.leveling_threshold, count).map(Box::new),
             expected: Expected::default(),
             failing: Failing::default(),
             journal,

@@ -3,6 +3,7 @@
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
+use nandkit_units::Nanos;
 
 /// How much flash there is beside what the host sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,8 +30,18 @@ pub struct PageMapOptions {
     pub journal: Option<JournalOptions>,
     /// Bytes of the device's memory in which host writes wait until they fill pages of the chip; 0, the default: each write goes to flash at once, and a page that it does not fill holds nothing else.
     pub write_buffer: u64,
+    /// Bytes of the device's memory for the map: the directory, which says where each map page lies, and map pages in what is left. 0, the default: the whole map is in memory. Needs a journal, since map pages are
+    /// on flash only with one.
+    pub mapping_cache: u64,
     /// Whether capacitors save the write buffer and the journal's lines when the power goes: a flush then waits for nothing. See [`PageMapFtl::on_last_power`](super::PageMapFtl::on_last_power).
     pub power_loss_protection: bool,
+    /// Reads of a block since its erase after which what its superblock holds is moved, with the next change of the device; 0, the default: never. Reads are not counted across a start.
+    pub read_refresh: u32,
+    /// The age at which what a superblock holds is moved, with the next change of the device; 0, the default: never. After a start ages count anew.
+    pub retention_refresh: Nanos,
+    /// The greatest difference of erase counts that is left alone: superblocks that are worn less than the most worn one by more, and whose data rest, are moved to worn ones, at most one for each superblock
+    /// that is opened. 0, the default: never. Costs an open superblock.
+    pub leveling_threshold: u32,
     /// Which free superblock is used next.
     pub allocation: AllocationRule,
     /// Blocks of a superblock, each on another die: a power of two up to the number of dies. 0: all dies, as far as they are a power of two and the index of victims can count the pages.
@@ -56,8 +67,12 @@ impl Default for PageMapOptions {
             victim: VictimPolicy::default(),
             separation: Separation::UserMoved,
             write_buffer: 0,
+            mapping_cache: 0,
             power_loss_protection: false,
             journal: Some(JournalOptions { checkpoint_every: 0, aliases: 0 }),
+            read_refresh: 0,
+            retention_refresh: Nanos::ZERO,
+            leveling_threshold: 0,
             allocation: AllocationRule::LeastErased,
             stripe: 0,
             seed: 0,

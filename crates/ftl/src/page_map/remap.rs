@@ -69,11 +69,12 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     fn remap_checked(&mut self, context: &Context, pairs: &[(u32, u32)], moves: bool) -> Outcome<Done> {
-        self.check_running()?;
+        self.begin_change(context)?;
         self.checkpoint_if_due(context)?;
         if pairs.iter().any(|(source, _)| self.buffer.holds(*source)) {
             self.drain(context, 0)?;
         }
+        let context = &self.look_up_pairs(context, pairs)?;
         let most = self.journal.as_ref().map_or(0, |journal| journal.aliases_max as usize);
         self.fold_aliases(context, (pairs.len(), most))?;
         if self.aliases.len() + pairs.len() > most {
@@ -92,8 +93,10 @@ impl<F: Flash> PageMapFtl<F> {
         }
         self.counters.remapped_pages += pairs.len() as u64;
         self.write_lines(context)?;
+        self.note_changed(pairs.iter().flat_map(|(source, target)| [*source, *target]), self.last_change);
         let mut done = Done::immediately(context);
         done.completed = done.completed.max(self.last_change);
+        self.write_owed(context)?;
         Ok(done)
     }
 

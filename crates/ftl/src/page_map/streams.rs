@@ -5,12 +5,16 @@ use nandkit_units::Nanos;
 
 use super::frontier::Frontier;
 
-/// Open superblocks by region, and the scheme that names the region; the last one is that of map pages.
+/// Open superblocks by region, and the scheme that names the region; behind its regions that of map pages, and that of data that rest.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub frontiers: Vec<Frontier>,
     /// The regions of host writes and of copies, where the scheme has one for each whatever the page.
     fixed: Option<(u8, u8)>,
+    map_region: u8,
+    /// The region of data that rest, where there is static wear levelling; and whether that is what is moved now.
+    cold_region: Option<u8>,
+    moves_cold: bool,
     separator: Separator,
     /// By logical page: what the scheme is shown with its next question. Empty where it asks nothing.
     data: Vec<PageDatum>,
@@ -37,14 +41,18 @@ impl PageDatum {
 
 impl Streams {
     /// Nothing is open.
-    pub fn new(scheme: Separation, pages: usize, superblocks: usize) -> Self {
+    pub fn new(scheme: Separation, pages: usize, superblocks: usize, has_cold: bool) -> Self {
+        let regions = scheme.regions();
         let fixed = match scheme {
             Separation::None => Some((0, 0)),
             Separation::UserMoved => Some((0, 1)),
             _ => None,
         };
         Self {
-            frontiers: vec![Frontier::CLOSED; usize::from(scheme.regions()) + 1],
+            frontiers: vec![Frontier::CLOSED; usize::from(regions) + 1 + usize::from(has_cold)],
+            map_region: regions,
+            cold_region: has_cold.then_some(regions + 1),
+            moves_cold: false,
             fixed,
             separator: Separator::new(scheme),
             data: vec![PageDatum::UNKNOWN; if fixed.is_some() { 0 } else { pages }],
@@ -73,12 +81,15 @@ impl Streams {
     /// The region of everything that cleaning moves, where the scheme has one for all.
     #[inline]
     pub fn of_all_copies(&self) -> Option<u8> {
-        self.fixed.map(|(_, copies)| copies)
+        match self.moves_cold {
+            true => self.cold_region,
+            false => self.fixed.map(|(_, copies)| copies),
+        }
     }
 
     /// Where a page goes that is moved now.
     pub fn of_copy(&mut self, page: u32, now: Nanos) -> u8 {
-        if let Some((_, copies)) = self.fixed {
+        if let Some(copies) = self.of_all_copies() {
             return copies;
         }
         let Some(entry) = self.data.get_mut(page as usize) else { return 0 };
@@ -89,7 +100,17 @@ impl Streams {
 
     /// The region of map pages.
     pub const fn map_region(&self) -> u8 {
-        (self.frontiers.len() - 1) as u8
+        self.map_region
+    }
+
+    /// The region of data that rest.
+    pub const fn cold_region(&self) -> Option<u8> {
+        self.cold_region
+    }
+
+    /// Whether what is moved from now on are data that rest.
+    pub const fn move_as_cold(&mut self, moves_cold: bool) {
+        self.moves_cold = moves_cold;
     }
 
     /// A page holds what another one holds.

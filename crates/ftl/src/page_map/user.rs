@@ -43,6 +43,11 @@ pub(crate) fn aliases_max(options: &JournalOptions, user: u64) -> u32 {
     if options.aliases == 0 { (user / 64).clamp(16, 1 << 20) as u32 } else { options.aliases }
 }
 
+/// Superblocks that may be open at once: one for each region, one for map pages, one for data that rest.
+pub(crate) fn streams(options: &PageMapOptions) -> usize {
+    usize::from(options.separation.regions()) + 1 + usize::from(options.leveling_threshold > 0)
+}
+
 /// The shape of the block device but for its length.
 pub(crate) fn block_geometry(options: &PageMapOptions, geometry: &FlashGeometry) -> Outcome<BlockGeometry> {
     let page = geometry.page_size;
@@ -74,7 +79,7 @@ pub(crate) fn stripe_of(asked: u32, geometry: &FlashGeometry, slot_shift: u32) -
 pub(crate) fn needed(options: &PageMapOptions, superblocks: &Superblocks, has_journal: bool) -> Room {
     let (count, slots, per_page) = (superblocks.count(), superblocks.slots(), superblocks.slots_per_page());
     let (regions, copied) = (options.separation.regions(), Streams::copy_regions(&options.separation));
-    let open = u64::from(regions) + u64::from(has_journal);
+    let open = u64::from(regions) + u64::from(has_journal) + u64::from(options.leveling_threshold > 0);
     // One for each region of copies, one in case that an erase fails, and one that is held back.
     let free_min = u64::from(copied) + 1 + u64::from(has_journal);
     // The copies of a victim end each region with a page that may be filled up with nothing.

@@ -59,7 +59,13 @@ impl<F: Flash> PageMapFtl<F> {
             return Ok(chosen);
         }
         self.fruitless += 1;
-        if self.fruitless <= self.superblocks.count() && self.options.victim.rule != Rule::Greedy {
+        // Greedy has nothing better; levelling by the policy has its turn once for each victim that wins a page.
+        let most_fruitless = match (self.options.victim.rule, self.options.victim.leveling) {
+            (Rule::Greedy, Leveling::None) => 0,
+            (Rule::Greedy, _) => 1,
+            _ => self.superblocks.count(),
+        };
+        if self.fruitless <= most_fruitless {
             return Ok(chosen);
         }
         self.fruitless = 0;

@@ -42,6 +42,21 @@ impl<F: Flash> PageMapFtl<F> {
     /// Writes a page of the chip: its parts, and nothing in what is left of it.
     #[inline(always)]
     pub(super) fn write_page(&mut self, context: &Context, region: u8, parts: &Parts<'_>, role: u64) -> Outcome<Done> {
+        if self.mapping.is_some() && role != role::MAP {
+            return self.write_looked_up(context, region, parts, role);
+        }
+        self.append_or_elsewhere(context, region, parts, role)
+    }
+
+    /// The same, once the map's entries are at hand.
+    #[inline(always)]
+    pub(super) fn append_or_elsewhere(
+        &mut self,
+        context: &Context,
+        region: u8,
+        parts: &Parts<'_>,
+        role: u64,
+    ) -> Outcome<Done> {
         match self.append(context, region, parts, role)? {
             Ok(done) => Ok(done),
             Err(failed) => self.write_elsewhere(*context, (region, role), parts, *failed),
@@ -231,6 +246,19 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn make_room(&mut self, context: &Context) -> Outcome<()> {
         while self.free_count() < self.free_min || self.failing.is_waiting() {
             self.clean(context)?;
+        }
+        Ok(())
+    }
+
+    /// Before a change of the host: the layer runs, and moves what is to be moved for its own sake.
+    #[inline]
+    pub(super) fn begin_change(&mut self, context: &Context) -> Outcome<()> {
+        self.check_running()?;
+        if self.refresh.is_some() {
+            self.refresh_due(context, false)?;
+        }
+        if self.leveling.is_some() {
+            self.level_due(context)?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use nandkit_flash::wrap::{Cut, CutFlash, CutPlan};
 use nandkit_ftl::page_map::{JournalOptions, Spare};
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip};
+use nandkit_units::Nanos;
 use nandkit_units::random::Random;
 
 use super::page_model::{Model, Script, check_all};
@@ -25,22 +26,67 @@ pub struct Shape {
     pub buffer: u64,
     /// Logical pages of the host; 0: as many as the layer takes.
     pub user: u64,
+    /// Map pages in the cache of the map; 0: the whole map is in memory.
+    pub cached: u64,
+    pub care: Care,
 }
 
-const SHAPES: [Shape; 8] = [
-    Shape { blocks: 40, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 100 },
-    Shape { blocks: 64, pages: 8, dies: 4, stripe: 2, parts: 1, scheme: "none", buffer: 0, user: 100 },
-    Shape { blocks: 56, pages: 8, dies: 2, stripe: 2, parts: 4, scheme: "user-moved", buffer: 0, user: 250 },
-    Shape { blocks: 96, pages: 8, dies: 4, stripe: 1, parts: 2, scheme: "sepbit", buffer: 0, user: 250 },
-    Shape { blocks: 72, pages: 8, dies: 2, stripe: 2, parts: 4, scheme: "user-moved", buffer: 12, user: 250 },
+/// What is moved for its own sake; 0: nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Care {
+    pub reads: u32,
+    pub age_ms: u64,
+    pub difference: u32,
+}
+
+pub const NONE: Care = Care { reads: 0, age_ms: 0, difference: 0 };
+const READS: Care = Care { reads: 1, ..NONE };
+const AGE: Care = Care { age_ms: 100, ..NONE };
+const WEAR: Care = Care { difference: 1, ..NONE };
+const BOTH: Care = Care { reads: 6, age_ms: 300, ..NONE };
+
+const SMALL: Shape = Shape {
+    blocks: 40,
+    pages: 8,
+    dies: 1,
+    stripe: 1,
+    parts: 1,
+    scheme: "user-moved",
+    buffer: 0,
+    user: 100,
+    cached: 0,
+    care: NONE,
+};
+
+const STRIPED: Shape = Shape { dies: 4, stripe: 2, ..SMALL };
+
+const OF_PARTS: Shape = Shape { parts: 4, user: 250, dies: 2, ..STRIPED };
+
+const TEN_MAP_PAGES: Shape = Shape { blocks: 220, user: 1250, ..SMALL };
+
+const SHAPES: [Shape; 15] = [
+    SMALL,
+    Shape { blocks: 64, scheme: "none", ..STRIPED },
+    Shape { blocks: 56, ..OF_PARTS },
+    Shape { blocks: 96, dies: 4, stripe: 1, parts: 2, scheme: "sepbit", ..OF_PARTS },
+    Shape { blocks: 72, buffer: 12, ..OF_PARTS },
     // As full as it gets: each superblock that a cut costs is missed.
-    Shape { blocks: 24, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 0 },
-    Shape { blocks: 40, pages: 4, dies: 1, stripe: 1, parts: 1, scheme: "none", buffer: 0, user: 0 },
+    Shape { blocks: 24, user: 0, ..SMALL },
+    Shape { pages: 4, scheme: "none", user: 0, ..SMALL },
     // Ten map pages, so that checkpoints clean.
-    Shape { blocks: 220, pages: 8, dies: 1, stripe: 1, parts: 1, scheme: "user-moved", buffer: 0, user: 1250 },
+    TEN_MAP_PAGES,
+    // The same on demand: nearly every command writes a map page.
+    Shape { cached: 2, ..TEN_MAP_PAGES },
+    Shape { blocks: 160, dies: 4, scheme: "sepbit", buffer: 12, user: 1250, cached: 3, care: BOTH, ..OF_PARTS },
+    Shape { blocks: 124, scheme: "none", user: 640, cached: 2, ..SMALL },
+    Shape { user: 160, care: READS, ..SMALL },
+    Shape { blocks: 24, user: 0, care: AGE, ..SMALL },
+    // As full as it gets, with one more superblock open.
+    Shape { blocks: 24, user: 0, care: WEAR, ..SMALL },
+    Shape { blocks: 40, user: 0, care: WEAR, ..OF_PARTS },
 ];
 
-fn chip(shape: &Shape) -> ContentChip {
+pub fn chip(shape: &Shape) -> ContentChip {
     let mut spec = ChipSpec::default();
     let geometry = &mut spec.geometry;
     let size = SECTOR * shape.parts;
@@ -53,18 +99,25 @@ fn chip(shape: &Shape) -> ContentChip {
 /// The shapes, with their capacities.
 pub fn shapes() -> Vec<Shape> {
     let takes = |shape: &Shape, user: u64| PageMapFtl::format(chip(shape), options(&Shape { user, ..*shape })).is_ok();
-    let most = |shape: &Shape| (1..400).rev().find(|user| takes(shape, *user)).unwrap_or(1);
+    let most = |shape: &Shape| (1..1200).rev().find(|user| takes(shape, *user)).unwrap_or(1);
     SHAPES.iter().map(|shape| Shape { user: if shape.user > 0 { shape.user } else { most(shape) }, ..*shape }).collect()
 }
 
-fn options(shape: &Shape) -> PageMapOptions {
+pub fn options(shape: &Shape) -> PageMapOptions {
     PageMapOptions {
         spare: Spare::Capacity(u64::from(SECTOR) * shape.user),
         sector_size: SECTOR,
         separation: shape.scheme.parse::<Separation>().unwrap(),
         stripe: shape.stripe,
         write_buffer: shape.buffer * u64::from(SECTOR),
+        mapping_cache: match shape.cached {
+            0 => 0,
+            cached => u64::from(SECTOR) * cached + 4 * shape.user.div_ceil(u64::from(SECTOR) / 4),
+        },
         journal: Some(JournalOptions { checkpoint_every: 150, aliases: 24 }),
+        read_refresh: shape.care.reads,
+        retention_refresh: Nanos(shape.care.age_ms * 1_000_000),
+        leveling_threshold: shape.care.difference,
         ..PageMapOptions::default()
     }
 }

@@ -49,6 +49,7 @@ impl<F: Flash> PageMapFtl<F> {
                     (journal.next_page, journal.group) = (next_page, journal.group + 1);
                     journal.written = journal.lines.len();
                 }
+                self.settle_lines();
                 Ok(())
             }
             Err((block, _)) => {
@@ -78,6 +79,7 @@ impl<F: Flash> PageMapFtl<F> {
                         journal.is_stale = false;
                     }
                     self.counters.snapshots += 1;
+                    self.settle_lines();
                     return Ok(());
                 }
                 // Nothing in this half counts.

@@ -86,6 +86,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
         let end = device.recovery.completed;
         (device.last_change, device.released) = (end, end);
+        device.adopt_changed(end);
+        device.adopt_ages(end);
         Ok(device)
     }
 
@@ -114,7 +116,7 @@ impl<F: Flash> PageMapFtl<F> {
             ..user::needed(&options, &superblocks, true)
         };
         let sizes = JournalSizes {
-            streams: usize::from(options.separation.regions()) + 1,
+            streams: user::streams(&options),
             blocks: snapshot.members.len(),
             superblocks: superblocks.count() as usize,
             map_pages: map_pages as usize,
