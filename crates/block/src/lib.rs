@@ -6,6 +6,7 @@ pub mod card;
 pub mod check;
 mod error;
 mod file;
+mod host_link;
 mod journalled;
 mod medium;
 mod ram;
@@ -13,6 +14,7 @@ pub mod wrap;
 
 pub use error::{BlockError, ErrorKind, Operation, Result};
 pub use file::FileDevice;
+pub use host_link::{HostLink, HostLinkCounters, HostLinkSpec};
 pub use journalled::JournalledFile;
 pub use medium::{Access, Medium};
 pub use ram::{RamDevice, ServiceTime};

@@ -1,7 +1,7 @@
 //! `nandkit devices`
 
 use nandkit_report::{Align, Table};
-use nandkit_stack::presets;
+use nandkit_stack::{presets, ssds, suggest};
 use nandkit_units::format_bytes;
 use serde_json::json;
 
@@ -27,8 +27,11 @@ fn all(as_json: bool) -> Result<(), Failure> {
         ("what it is", Align::Left),
     ]);
     let mut list = Vec::new();
-    for name in presets::names() {
-        let chip = presets::chip(name).map_err(Failure::Input)?;
+    for name in presets::names().into_iter().chain(ssds::names()) {
+        let chip = match ssds::load(name) {
+            Some(drive) => drive.map_err(Failure::Input)?.chip,
+            None => presets::chip(name).map_err(Failure::Input)?,
+        };
         let geometry = chip.geometry.build();
         list.push(json!({"name": name, "title": chip.title, "capacity_bytes": geometry.capacity()}));
         table.row([
@@ -40,23 +43,59 @@ fn all(as_json: bool) -> Result<(), Failure> {
             chip.title,
         ]);
     }
+    for name in presets::cards() {
+        let Some(card) = presets::card(name) else { continue };
+        let geometry = &card.geometry;
+        list.push(json!({"name": name, "title": card.title, "capacity_bytes": geometry.capacity}));
+        let (size, page) = (format_bytes(geometry.capacity), geometry.page_size.to_string());
+        table.row([name.to_string(), size, page, String::new(), String::new(), card.title]);
+    }
     if as_json { output::json(&list.into()) } else { output::text(&table.text()) }
 }
 
+/// A device with its figures: key, value, source.
+struct Shown {
+    name: String,
+    title: String,
+    capacity: u64,
+    figures: Vec<(String, String, Option<String>)>,
+}
+
+fn shown(name: &str) -> Result<Shown, Failure> {
+    let wrong = |error: String| Failure::Input(error);
+    if let Some(card) = presets::card(name) {
+        let figures = card.figures().map_err(|error| wrong(error.to_string()))?;
+        let figures = figures.into_iter().map(|figure| (figure.key, figure.value, figure.source)).collect();
+        return Ok(Shown { name: card.name, title: card.title, capacity: card.geometry.capacity, figures });
+    }
+    let (chip, figures) = match ssds::load(name) {
+        Some(drive) => {
+            let drive = drive.map_err(wrong)?;
+            let figures = drive.figures().map_err(wrong)?;
+            (drive.chip, figures)
+        }
+        None if presets::names().iter().any(|known| known.eq_ignore_ascii_case(name)) => {
+            let chip = presets::chip(name).map_err(wrong)?;
+            let figures = chip.figures().map_err(|error| wrong(error.to_string()))?;
+            (chip, figures)
+        }
+        None => return Err(wrong(suggest::unknown("device", name, &presets::all_names()))),
+    };
+    let figures = figures.into_iter().map(|figure| (figure.key, figure.value, figure.source)).collect();
+    let capacity = chip.geometry.build().capacity();
+    Ok(Shown { name: chip.name, title: chip.title, capacity, figures })
+}
+
 fn one(name: &str, as_json: bool) -> Result<(), Failure> {
-    let chip = presets::chip(name).map_err(Failure::Input)?;
-    let figures = chip.figures().map_err(|error| Failure::Input(error.to_string()))?;
+    let Shown { name, title, capacity, figures } = shown(name)?;
     if as_json {
-        let figures: Vec<_> = figures
-            .iter()
-            .map(|figure| json!({"key": figure.key, "value": figure.value, "source": figure.source}))
-            .collect();
-        return output::json(&json!({"name": chip.name, "title": chip.title, "figures": figures}));
+        let figures: Vec<_> =
+            figures.iter().map(|(key, value, source)| json!({"key": key, "value": value, "source": source})).collect();
+        return output::json(&json!({"name": name, "title": title, "figures": figures}));
     }
     let mut table = Table::new([("figure", Align::Left), ("value", Align::Right), ("source", Align::Left)]);
-    for figure in figures {
-        table.row([figure.key, figure.value, figure.source.unwrap_or_else(|| "assumption".to_string())]);
+    for (key, value, source) in figures {
+        table.row([key, value, source.unwrap_or_else(|| "assumption".to_string())]);
     }
-    let size = format_bytes(chip.geometry.build().capacity());
-    output::text(&format!("{}: {}, {size}\n\n{}", chip.name, chip.title, table.text()))
+    output::text(&format!("{name}: {title}, {}\n\n{}", format_bytes(capacity), table.text()))
 }

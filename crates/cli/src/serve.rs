@@ -208,8 +208,8 @@ fn device(arguments: &ServeArguments) -> Result<DeviceSpec, Failure> {
         return Ok(DeviceSpec::Kept { file: state.clone() });
     }
     match named_device(arguments.device.as_deref().unwrap_or(DEFAULT_DEVICE))? {
-        DeviceSpec::Chip { preset, store, chip, .. } => {
-            Ok(DeviceSpec::Chip { preset, store, chip, file: Some(state.clone()) })
+        DeviceSpec::Chip { preset, store, chip, interface, .. } => {
+            Ok(DeviceSpec::Chip { preset, store, chip, file: Some(state.clone()), interface })
         }
         _ => Err(Failure::Input(
             "--state: a device in memory has no state to keep; expected a chip as --device, or --image FILE --rw"

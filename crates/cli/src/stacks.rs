@@ -22,11 +22,11 @@ fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
     match (named, arguments.device_file.clone()) {
         (None, None) => named_device(DEFAULT_DEVICE),
         (None, Some(file)) => Ok(DeviceSpec::Kept { file }),
-        (Some(DeviceSpec::Ram { .. }), Some(_)) => Err(input("--device-file")(
+        (Some(DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }), Some(_)) => Err(input("--device-file")(
             "a device in memory is kept in no file; expected a chip as --device".to_string(),
         )),
-        (Some(DeviceSpec::Chip { preset, store, chip, .. }), file @ Some(_)) => {
-            Ok(DeviceSpec::Chip { preset, store, chip, file })
+        (Some(DeviceSpec::Chip { preset, store, chip, interface, .. }), file @ Some(_)) => {
+            Ok(DeviceSpec::Chip { preset, store, chip, file, interface })
         }
         (Some(device), _) => Ok(device),
     }
@@ -53,9 +53,19 @@ fn has_logs(kind: &str) -> bool {
     matches!(kind, "block-map" | "fast")
 }
 
-fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>, Failure> {
+/// Whether a device takes no translation layer.
+const fn has_no_layer(device: &DeviceSpec) -> bool {
+    matches!(device, DeviceSpec::Ram { .. } | DeviceSpec::Card { .. })
+}
+
+fn layers(arguments: &CompareArguments, device: &DeviceSpec) -> Result<Vec<FtlSpec>, Failure> {
+    // Memory and cards have none, drives their own.
+    let names_none = arguments.policy.is_empty() && arguments.log_blocks.is_none();
+    if arguments.ftl.is_empty() && names_none && !device.shows_flash() {
+        return Ok(vec![device.default_layer()]);
+    }
     let kinds = match arguments.ftl.as_slice() {
-        [] if on_memory => vec!["none".to_string()],
+        [] if has_no_layer(device) => vec!["none".to_string()],
         // Who names policies asks for the layer that has them.
         [] if !arguments.policy.is_empty() => vec!["block-map".to_string()],
         [] => vec!["block-map".to_string(), "fast".to_string()],
@@ -88,8 +98,7 @@ fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>,
             if let Some(log_blocks) = arguments.log_blocks.filter(|_| has_logs(kind)) {
                 table.insert("log_blocks".to_string(), Value::Integer(i64::from(log_blocks)));
             }
-            let layer =
-                table.try_into().map_err(|error: toml::de::Error| input("--ftl")(error.message().to_string()))?;
+            let layer = device.layer(table).map_err(input("--ftl"))?;
             if !layers.contains(&layer) {
                 layers.push(layer);
             }
@@ -101,11 +110,10 @@ fn layers(arguments: &CompareArguments, on_memory: bool) -> Result<Vec<FtlSpec>,
 /// Every combination of the file systems and translation layers asked for, on the device.
 pub fn stacks(arguments: &CompareArguments) -> Result<Vec<StackSpec>, Failure> {
     let device = device(arguments)?;
-    let on_memory = matches!(device, DeviceSpec::Ram { .. });
     let names_layers = !arguments.ftl.is_empty() || !arguments.policy.is_empty() || arguments.log_blocks.is_some();
     let file_systems: Vec<FsSpec> = match arguments.fs.as_slice() {
         // Who names layers asks for a file system that has one; a chip in a file holds one volume.
-        [] if on_memory || names_layers || arguments.device_file.is_some() => vec![FsSpec::default()],
+        [] if !device.shows_flash() || names_layers || arguments.device_file.is_some() => vec![FsSpec::default()],
         [] => DEFAULT_FILE_SYSTEMS.map(FsSpec::kind).into_iter().collect::<Result<_, _>>().map_err(input("--fs"))?,
         names => names.iter().map(|name| FsSpec::kind(name)).collect::<Result<_, _>>().map_err(input("--fs"))?,
     };
@@ -113,7 +121,7 @@ pub fn stacks(arguments: &CompareArguments) -> Result<Vec<StackSpec>, Failure> {
         let detail = "--ftl, --policy, --log-blocks: the file systems asked for work on flash itself; expected none of these options, or fat among --fs";
         return Err(Failure::Input(detail.to_string()));
     }
-    let above_layers = layers(arguments, on_memory)?;
+    let above_layers = layers(arguments, &device)?;
     let mut stacks = Vec::new();
     for fs in &file_systems {
         let layers = if fs.is_on_flash() { &[FtlSpec::None][..] } else { &above_layers[..] };

@@ -62,6 +62,19 @@ fn fat_on_the_page_mapped_layer_is_compared() {
 }
 
 #[test]
+fn fat_on_the_papers_drive_is_compared_without_another_word() {
+    let short = ["compare", "--device", "p3-ssd", "--workload", "fax", "--seeds", "1", "--json"];
+    let compared = json(&succeeds(&root(), &short));
+    let records = compared["records"].as_array().expect("a list");
+    assert_eq!(records.len(), 1, "one stack: FAT on the drive's own layer");
+    let stack = records[0]["stack"].as_str().expect("a title");
+    assert!(stack.starts_with("fat | page-map | greedy | spare 0.111") && stack.contains("p3-ssd"), "{stack}");
+    assert!(records[0]["layers"]["interface"]["interface_commands"].as_u64() > Some(100), "{}", records[0]["layers"]);
+    let refused = nandkit(&root(), &["compare", "--device", "p3-ssd", "--fs", "jffs2"]);
+    assert!(refused.status == Some(2) && refused.stderr.contains("shows its host none"), "{}", refused.stderr);
+}
+
+#[test]
 fn worn_blocks_fail_and_wear_levelling_puts_it_off() {
     let fewer = ["--set", "grid.stack.ftl.allocation=[\"least-erased\"]"];
     let run = ["run", "specs/experiments/wear.toml", "--json", "--set", "stack.device.failures.enabled=true"];

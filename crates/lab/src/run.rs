@@ -78,8 +78,11 @@ impl RunSpec {
             return Err(format!("{name} is for workloads on blocks; expected stack.fs = \"none\", or none"));
         }
         let is_steady = matches!(self.precondition, Precondition::Steady(_));
-        if is_steady && matches!(self.stack.device, DeviceSpec::Ram { .. }) {
-            return Err("memory has no write amplification that could settle; expected a chip, or fill".to_string());
+        if is_steady && matches!(self.stack.device, DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }) {
+            return Err(
+                "memory, and a card in memory, have no write amplification that could settle; expected a chip, or fill"
+                    .to_string(),
+            );
         }
         self.precondition.workload(&self.workload).map(|_| ())
     }

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use crate::grid::{parse_setting, set};
 
-/// The stack on a device: with this translation layer, or where none is named without one on memory and below file systems that work on flash, else the block-mapped one. Over it each setting, as `stack.ftl.log_blocks=16`, is laid.
+/// The stack on a device: with this translation layer, or where none is named without one on memory, on memory cards and below file systems that work on flash, on a drive with its own, else with the block-mapped one. Over it each setting, as `stack.ftl.log_blocks=16`, is laid.
 ///
 /// Errors: an unknown layer (key `ftl`), an unusable setting (key `set`), parts that do not fit together (the key of the spec).
 pub fn single_stack(
@@ -16,9 +16,12 @@ pub fn single_stack(
 ) -> Result<StackSpec, StackError> {
     let setting = |detail: String| StackError::new("set", detail);
     let ftl = match ftl {
-        Some(name) => FtlSpec::kind(name).map_err(|detail| StackError::new("ftl", detail))?,
-        None if matches!(device, DeviceSpec::Ram { .. }) || fs.is_on_flash() => FtlSpec::None,
-        None => FtlSpec::default(),
+        Some(name) => {
+            let table = Table::from_iter([("kind".to_string(), Value::String(name.to_string()))]);
+            device.layer(table).map_err(|detail| StackError::new("ftl", detail))?
+        }
+        None if fs.is_on_flash() => FtlSpec::None,
+        None => device.default_layer(),
     };
     let plain = Table::try_from(&StackSpec { device, ftl, fs });
     let plain = plain.map_err(|error| StackError::new("stack", error.to_string()))?;

@@ -72,10 +72,10 @@ impl StackBuilder {
         let fs = FsSpec::kind(&self.fs).map_err(|error| wrong("fs", error.to_string()))?;
         let device = DeviceSpec::preset(&self.device).map_err(|error| wrong("device", error.to_string()))?;
         let device = match (device, &self.file) {
-            (DeviceSpec::Chip { preset, store, chip, .. }, file @ Some(_)) => {
-                DeviceSpec::Chip { preset, store, chip, file: file.clone() }
+            (DeviceSpec::Chip { preset, store, chip, interface, .. }, file @ Some(_)) => {
+                DeviceSpec::Chip { preset, store, chip, file: file.clone(), interface }
             }
-            (DeviceSpec::Ram { .. }, Some(_)) => {
+            (DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }, Some(_)) => {
                 return Err(wrong("file", "a device in memory is kept in no file; expected a chip".to_owned()));
             }
             (device, _) => device,

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use nandkit_block::card::Card;
 use nandkit_block::wrap::DeviceCounters;
-use nandkit_block::{BlockDevice, BlockGeometry, RamDevice};
+use nandkit_block::{BlockDevice, BlockGeometry, HostLink, RamDevice};
 use nandkit_fat::Fat;
 use nandkit_flash::wrap::{FlashCounters, StatsFlash};
 use nandkit_ftl::{BlockMapFtl, FastFtl, PageMapFtl};
@@ -108,6 +109,9 @@ type Layer<T> = Arc<Mutex<T>>;
 #[allow(missing_docs, reason = "the names say which layer on a chip with which store")]
 pub enum BlockStack {
     Ram(Layer<RamDevice>),
+    Card(Layer<Card<RamDevice>>),
+    /// Any of the layers below, behind a drive's host interface.
+    Drive(Layer<HostLink<Box<dyn BlockDevice>>>),
     BlockMapContent(Layer<BlockMapFtl<Chip<ContentStore>>>),
     BlockMapDescribed(Layer<BlockMapFtl<Chip<DescribedStore>>>),
     BlockMapShadow(Layer<BlockMapFtl<Chip<ShadowStore>>>),
@@ -130,6 +134,8 @@ macro_rules! with_device {
     ($stack:expr, $device:ident => $work:expr) => {
         match $stack {
             BlockStack::Ram($device) => $work,
+            BlockStack::Card($device) => $work,
+            BlockStack::Drive($device) => $work,
             BlockStack::BlockMapContent($device) => $work,
             BlockStack::BlockMapDescribed($device) => $work,
             BlockStack::BlockMapShadow($device) => $work,

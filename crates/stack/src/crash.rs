@@ -45,8 +45,9 @@ impl CrashChip {
             DeviceSpec::Chip { file: Some(_), .. } | DeviceSpec::Kept { .. } => {
                 Err(StackError::new("stack.device", "power cuts leave a chip's file alone; expected a chip in memory"))
             }
-            DeviceSpec::Ram { .. } => {
-                Err(StackError::new("stack.device", "memory has no programs and erases to cut; expected a chip"))
+            DeviceSpec::Ram { .. } | DeviceSpec::Card { .. } => {
+                let detail = "memory, and a card in memory, have no programs and erases to cut; expected a chip";
+                Err(StackError::new("stack.device", detail))
             }
         }
     }

@@ -1,15 +1,18 @@
 //! The device of a stack: a preset, with whatever the spec changes of it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use nandkit_block::HostLinkSpec;
+use nandkit_block::card::CardSpec;
 use nandkit_nand_sim::ChipSpec;
 use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::StackError;
 use crate::named::{overlay, table_or_name, take};
+use crate::{FtlSpec, StackError, ssds};
 
 /// What the emulated chip keeps of the bytes that are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +48,7 @@ impl StoreKind {
 
 /// The device of a stack. In a spec: the name of a preset, or a table with the keys `preset`, `blocks`, `store` and any key of a chip's spec
 /// (`timing.read_ns`, ...), which goes over the preset's. `preset = "ram"` with `size` is a block device in memory, without flash.
+/// A drive's preset has the table `interface` besides, and a layer of its own ([`DeviceSpec::default_layer`]); a memory card's has a card's keys instead.
 ///
 /// `file = "PATH"` keeps the chip in a file: it is made if there is none, and must be the chip asked for if there is. `file` alone takes the
 /// chip as the file has it.
@@ -60,6 +64,15 @@ pub enum DeviceSpec {
         chip: Box<ChipSpec>,
         /// The file that it is kept in; `None` for a new chip in memory.
         file: Option<String>,
+        /// What lies before the translation layer, which makes the chip a drive; `None` for a bare chip.
+        interface: Option<HostLinkSpec>,
+    },
+    /// A memory card in time, its content in memory: no flash below.
+    Card {
+        /// The preset's name.
+        preset: String,
+        /// Every figure of the card. The texts on their sources stay with the preset.
+        card: Box<CardSpec>,
     },
     /// The chip that a file holds, whatever it is; where there is no file, a new one with P4's chip. See [`DeviceSpec::resolved`].
     Kept {
@@ -99,6 +112,12 @@ impl DeviceSpec {
                 Some(_) => Err("a device in memory is kept in no file; expected a chip with the key file".to_string()),
             };
         }
+        if let Some(card) = crate::presets::card(&preset) {
+            return match file {
+                None => Self::card_from(card, table),
+                Some(_) => Err("a memory card is kept in no file; expected a chip with the key file".to_string()),
+            };
+        }
         let store = take(&mut table, "store")?.unwrap_or_default();
         if let (StoreKind::Address, Some(file)) = (store, &file) {
             return Err(format!(
@@ -106,19 +125,50 @@ impl DeviceSpec {
             ));
         }
         let blocks: Option<u32> = take(&mut table, "blocks")?;
-        let mut base = match preset.as_str() {
-            CUSTOM => Table::new(),
-            name => Table::try_from(crate::presets::chip(name)?).map_err(|error| error.to_string())?,
-        };
+        let mut base = base_of(&preset)?;
         base.remove("sources");
         overlay(&mut base, table);
+        let interface = take::<Table>(&mut base, "interface")?.map(ssds::interface_of).transpose()?;
         if let Some(blocks) = blocks {
             let over = resized(&base, blocks);
             overlay(&mut base, over);
         }
         let mut chip = ChipSpec::from_table(&base).map_err(|error| error.to_string())?;
         chip.sources.clear();
-        Ok(Self::Chip { preset, store, chip: Box::new(chip), file })
+        Ok(Self::Chip { preset, store, chip: Box::new(chip), file, interface })
+    }
+
+    /// A card with other figures here and there.
+    fn card_from(card: CardSpec, table: Table) -> Result<Self, String> {
+        let preset = card.name.clone();
+        let plain = CardSpec { sources: BTreeMap::new(), ..card };
+        let mut base = Table::try_from(plain).map_err(|error| error.to_string())?;
+        overlay(&mut base, table);
+        let card = CardSpec::from_toml(&base.to_string()).map_err(|error| error.to_string())?;
+        Ok(Self::Card { preset, card: Box::new(card) })
+    }
+
+    /// The layer of a stack on this device that names none: a drive's own, none on memory and cards, else the block-mapped one.
+    pub fn default_layer(&self) -> FtlSpec {
+        match self {
+            Self::Ram { .. } | Self::Card { .. } => FtlSpec::None,
+            Self::Chip { .. } => self.layer(Table::new()).unwrap_or_default(),
+            Self::Kept { .. } => FtlSpec::default(),
+        }
+    }
+
+    /// The layer that a table describes on this device: what it leaves out is a drive's own, where it is of that kind. Errors: those of [`FtlSpec`].
+    pub fn layer(&self, table: Table) -> Result<FtlSpec, String> {
+        let own = match self {
+            Self::Chip { preset, interface: Some(_), .. } => ssds::layer(preset),
+            _ => None,
+        };
+        FtlSpec::over(own, table)
+    }
+
+    /// Whether its host sees flash, on which a file system for flash can work.
+    pub const fn shows_flash(&self) -> bool {
+        matches!(self, Self::Chip { interface: None, .. } | Self::Kept { .. })
     }
 
     fn ram_from(mut table: Table) -> Result<Self, String> {
@@ -144,7 +194,7 @@ impl DeviceSpec {
         match self {
             Self::Chip { file, .. } => file.as_deref(),
             Self::Kept { file } => Some(file),
-            Self::Ram { .. } => None,
+            Self::Ram { .. } | Self::Card { .. } => None,
         }
     }
 
@@ -153,17 +203,20 @@ impl DeviceSpec {
         let Self::Kept { file } = self else { return Ok(self.clone()) };
         if !Path::new(file).exists() {
             return match Self::preset(crate::DEFAULT_DEVICE) {
-                Ok(Self::Chip { preset, store, chip, .. }) => {
-                    Ok(Self::Chip { preset, store, chip, file: Some(file.clone()) })
+                Ok(Self::Chip { preset, store, chip, interface, .. }) => {
+                    Ok(Self::Chip { preset, store, chip, file: Some(file.clone()), interface })
                 }
                 Ok(other) => Ok(other),
                 Err(error) => Err(StackError::new("stack.device", error)),
             };
         }
         let (chip, store) = crate::chip_file::spec_of(Path::new(file))?;
-        let known = crate::presets::names().contains(&chip.name.as_str());
+        let drive = ssds::load(&chip.name).and_then(Result::ok);
+        let known = drive.is_some() || crate::presets::names().contains(&chip.name.as_str());
         let preset = if known { chip.name.clone() } else { CUSTOM.to_string() };
-        Ok(Self::Chip { preset, store, chip: Box::new(chip), file: Some(file.clone()) })
+        // The file holds chips; what stands before them is the preset's.
+        let interface = drive.map(|drive| drive.interface);
+        Ok(Self::Chip { preset, store, chip: Box::new(chip), file: Some(file.clone()), interface })
     }
 
     /// In few words, for people: the preset and its size, and the file.
@@ -177,9 +230,34 @@ impl DeviceSpec {
                 }
             }
             Self::Kept { file } => format!("the chip in {file}"),
+            Self::Card { preset, card } => {
+                format!("{preset} {}", nandkit_units::format_bytes(card.geometry.capacity))
+            }
             Self::Ram { size, .. } => format!("ram {}", nandkit_units::format_bytes(*size)),
         }
     }
+}
+
+/// What a device of this name has that is a chip or a drive. Errors: an unknown name, with the nearest right one.
+fn base_of(preset: &str) -> Result<Table, String> {
+    if preset == CUSTOM {
+        return Ok(Table::new());
+    }
+    let Some(drive) = ssds::load(preset) else {
+        if !crate::presets::names().iter().any(|known| known.eq_ignore_ascii_case(preset)) {
+            return Err(crate::suggest::unknown(
+                "device",
+                preset,
+                &[&crate::presets::all_names()[..], &[RAM]].concat(),
+            ));
+        }
+        return Table::try_from(crate::presets::chip(preset)?).map_err(|error| error.to_string());
+    };
+    let drive = drive?;
+    let mut base = Table::try_from(drive.chip).map_err(|error| error.to_string())?;
+    let interface = Table::try_from(drive.interface).map_err(|error| error.to_string())?;
+    base.insert("interface".to_string(), Value::Table(interface));
+    Ok(base)
 }
 
 /// What to lay over a chip's spec for another number of blocks: the number, and with it the share of blocks that the maker allows to be bad.
@@ -208,7 +286,13 @@ fn resized(base: &Table, blocks: u32) -> Table {
 impl Default for DeviceSpec {
     /// The chip of which a spec says nothing.
     fn default() -> Self {
-        Self::Chip { preset: CUSTOM.to_string(), store: StoreKind::default(), chip: Box::default(), file: None }
+        Self::Chip {
+            preset: CUSTOM.to_string(),
+            store: StoreKind::default(),
+            chip: Box::default(),
+            file: None,
+            interface: None,
+        }
     }
 }
 
@@ -226,6 +310,15 @@ struct ChipView<'a> {
     file: Option<&'a str>,
     #[serde(flatten)]
     chip: &'a ChipSpec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<&'a HostLinkSpec>,
+}
+
+#[derive(Serialize)]
+struct CardView<'a> {
+    preset: &'a str,
+    #[serde(flatten)]
+    card: &'a CardSpec,
 }
 
 #[derive(Serialize)]
@@ -243,9 +336,11 @@ struct RamView {
 impl Serialize for DeviceSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Chip { preset, store, chip, file } => {
-                ChipView { preset, store: *store, file: file.as_deref(), chip }.serialize(serializer)
+            Self::Chip { preset, store, chip, file, interface } => {
+                let interface = interface.as_ref();
+                ChipView { preset, store: *store, file: file.as_deref(), chip, interface }.serialize(serializer)
             }
+            Self::Card { preset, card } => CardView { preset, card }.serialize(serializer),
             Self::Kept { file } => KeptView { file }.serialize(serializer),
             Self::Ram { size, sector_size } => {
                 RamView { preset: RAM, size: *size, sector_size: *sector_size }.serialize(serializer)
@@ -287,6 +382,10 @@ mod tests {
             "[device]\npreset = 'ram'\nsize = '1M'",
             "[device]\nfile = 'chip.nand'",
             "[device]\npreset = 'k9l8g08u0m'\nfile = 'chip.nand'",
+            "device = 'nvme-tlc'",
+            "[device]\npreset = 'p3-ssd'\nblocks = 640\ninterface.queue_depth = 1\nfile = 'drive.nand'",
+            "device = 'sd-kingston-4'",
+            "[device]\npreset = 'sd-kingston-4'\nopen_units.count = 2",
         ] {
             let device = read(text).unwrap();
             let line = serde_json::to_string(&device).unwrap();
@@ -311,6 +410,17 @@ mod tests {
             ("[device]\npreset = 'ram'\nfile = 'x'", "expected a chip"),
             ("[device]\nfile = ''", "expected a path"),
             ("[device]\nfile = 3", "file is 3"),
+            ("device = 'p3-sdd'", "did you mean \"p3-ssd\""),
+            ("device = 'sd-kingston'", "did you mean \"sd-kingston-4\""),
+            ("[device]\npreset = 'p3-ssd'\ninterface.que_depth = 3", "did you mean `queue_depth`"),
+            ("[device]\npreset = 'p3-ssd'\ninterface.queue_depth = 0", "interface.queue_depth is 0; expected 1 to"),
+            ("[device]\npreset = 'p3-ssd'\ninterface.command_ns = 'x'", "in interface: command_ns is \"x\""),
+            ("[device]\npreset = 'p3-ssd'\ninterface = 3", "interface is 3"),
+            ("[device]\npreset = 'p3-ssd'\ntiming.raed_ns = 3", "timing.read_ns"),
+            ("[device]\npreset = 'sd-pny-10'\nopen_units.cuont = 3", "open_units.count"),
+            ("[device]\npreset = 'sd-pny-10'\nopen_units.count = 0", "open_units.count is 0, expected 1 to 1024"),
+            ("[device]\npreset = 'sd-pny-10'\nblocks = 3", "unknown key \"blocks\""),
+            ("[device]\npreset = 'sd-pny-10'\nfile = 'x'", "kept in no file"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

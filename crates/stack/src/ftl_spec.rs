@@ -4,7 +4,7 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::named::{table_or_name, take, whole};
+use crate::named::{overlay, table_or_name, take, whole};
 use crate::{PageMapSpec, suggest};
 
 /// Which recycling policy a block-mapped translation layer follows (P4).
@@ -282,7 +282,23 @@ impl FtlSpec {
         Self::from_table(Table::from_iter([("kind".to_string(), name.into())]))
     }
 
-    fn from_table(mut table: Table) -> Result<Self, String> {
+    /// The layer that a table says, where what it leaves out is that of a drive's own layer, if it names that kind or none.
+    pub(crate) fn over(layer: Option<Table>, table: Table) -> Result<Self, String> {
+        let kind_of = |table: &Table| table.get("kind").cloned();
+        match layer {
+            Some(mut layer) if !table.contains_key("kind") || kind_of(&table) == kind_of(&layer) => {
+                // The one stands for the other.
+                if table.contains_key("capacity") {
+                    layer.remove("spare");
+                }
+                overlay(&mut layer, table);
+                Self::from_table(layer)
+            }
+            _ => Self::from_table(table),
+        }
+    }
+
+    pub(crate) fn from_table(mut table: Table) -> Result<Self, String> {
         let kind: String = take(&mut table, "kind")?.unwrap_or_else(|| "block-map".to_string());
         let wrong = |detail: String| format!("in {kind}: {detail}");
         let spec = match kind.as_str() {

@@ -17,6 +17,7 @@ mod page_map_spec;
 pub mod presets;
 mod shared;
 mod spec;
+pub mod ssds;
 pub mod suggest;
 mod traced;
 

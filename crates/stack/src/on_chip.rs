@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nandkit_block::RamDevice;
+use nandkit_block::card::Card;
+use nandkit_block::{HostLink, RamDevice};
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
@@ -50,13 +51,29 @@ macro_rules! in_memory {
     };
 }
 
-/// The device of a stack with its translation layer.
+/// The device of a stack with its translation layer, behind the host interface of a drive.
 pub(crate) fn block_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<BlockStack, StackError> {
+    let layer = layer_stack(spec, seed, frame)?;
+    let DeviceSpec::Chip { interface: Some(interface), .. } = &spec.device else { return Ok(layer) };
+    let link = HostLink::new(interface, layer.shared());
+    let link = link.map_err(|error| StackError::new("stack.device.interface", error.to_string()))?;
+    let link = Arc::new(Mutex::new(link));
+    frame.watched.layers.push(("interface".to_string(), Arc::new(SharedStatistics(Arc::clone(&link)))));
+    Ok(BlockStack::Drive(link))
+}
+
+fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<BlockStack, StackError> {
     let (store, chip, file) = match &spec.device {
         DeviceSpec::Ram { size, sector_size } => {
             let device = RamDevice::with_sectors(*sector_size, size / u64::from(*sector_size));
             let device = device.map_err(|error| StackError::new("stack.device", error.to_string()))?;
             return Ok(BlockStack::Ram(Arc::new(Mutex::new(device))));
+        }
+        DeviceSpec::Card { card, .. } => {
+            let card = Card::in_memory(card).map_err(|error| StackError::new("stack.device", error.to_string()))?;
+            let card = Arc::new(Mutex::new(card));
+            frame.watched.layers.push(("card".to_string(), Arc::new(SharedStatistics(Arc::clone(&card)))));
+            return Ok(BlockStack::Card(card));
         }
         DeviceSpec::Kept { file } => {
             return Err(StackError::new("stack.device", format!("the chip in {file} was not looked up")));

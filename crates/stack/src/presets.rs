@@ -1,20 +1,36 @@
-//! The chips that ship with nandkit.
+//! The devices that ship with nandkit: chips, memory cards, and drives ([`crate::ssds`]).
 
+use nandkit_block::card::{self, CardSpec};
 use nandkit_nand_sim::{ChipSpec, presets};
 
 pub use nandkit_nand_sim::Figure;
 
-/// The names of all presets, in the order in which they are shown.
+/// The names of all chips, in the order in which they are shown.
 pub fn names() -> Vec<&'static str> {
     presets::all().iter().map(|(name, _)| *name).collect()
 }
 
-/// The preset of this name, with the source of each of its figures. An unknown name is answered with the nearest right one.
+/// The chip of this name, with the source of each of its figures. An unknown name is answered with the nearest right one.
 pub fn chip(name: &str) -> Result<ChipSpec, String> {
     presets::load(name).map_err(|error| error.to_string())
 }
 
-/// A preset's text, in which each figure stands with its source.
+/// A chip's text, in which each figure stands with its source.
 pub fn text(name: &str) -> Option<&'static str> {
     presets::all().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| text)
+}
+
+/// The names of all memory cards, in the order in which they are shown.
+pub fn cards() -> Vec<&'static str> {
+    card::presets::all().iter().map(|(name, _)| *name).collect()
+}
+
+/// The card of this name, where there is one.
+pub fn card(name: &str) -> Option<CardSpec> {
+    card::presets::load(name).ok()
+}
+
+/// The names of all devices: chips, drives, cards.
+pub fn all_names() -> Vec<&'static str> {
+    names().into_iter().chain(crate::ssds::names()).chain(cards()).collect()
 }

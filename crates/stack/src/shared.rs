@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Result, Trim};
+use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim};
 use nandkit_units::{Context, Done, Lba, Payload, ReadInto, StatisticValue, Statistics};
 
 /// A handle on a device; clones are handles on the same one. Costs an uncontended lock per operation.
-///
-/// Remap is not handed through: no device below has it.
 pub(crate) struct Shared<D> {
     geometry: BlockGeometry,
     trims: bool,
+    /// 0: the device remaps nothing.
+    remap_unit: u32,
     device: Arc<Mutex<D>>,
 }
 
@@ -21,11 +21,12 @@ pub(crate) fn lock<D>(device: &Mutex<D>) -> MutexGuard<'_, D> {
 
 impl<D: BlockDevice> Shared<D> {
     pub(crate) fn new(device: Arc<Mutex<D>>) -> Self {
-        let (geometry, trims) = {
+        let (geometry, trims, remap_unit) = {
             let mut device = lock(&device);
-            (*device.geometry(), device.trim().is_some())
+            let remap_unit = device.remap().map_or(0, |remap| remap.unit());
+            (*device.geometry(), device.trim().is_some(), remap_unit)
         };
-        Self { geometry, trims, device }
+        Self { geometry, trims, remap_unit, device }
     }
 }
 
@@ -40,6 +41,10 @@ impl<D: BlockDevice> BlockDevice for Shared<D> {
 
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         lock(&self.device).write(context, at, data)
+    }
+
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        lock(&self.device).write_durable(context, at, data)
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {
@@ -57,6 +62,10 @@ impl<D: BlockDevice> BlockDevice for Shared<D> {
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         if self.trims { Some(self) } else { None }
     }
+
+    fn remap(&mut self) -> Option<&mut dyn Remap> {
+        if self.remap_unit > 0 { Some(self) } else { None }
+    }
 }
 
 impl<D: BlockDevice> Trim for Shared<D> {
@@ -69,6 +78,25 @@ impl<D: BlockDevice> Trim for Shared<D> {
             }
         }
     }
+}
+
+impl<D: BlockDevice> Remap for Shared<D> {
+    fn unit(&self) -> u32 {
+        self.remap_unit
+    }
+
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        lock(&self.device).remap().map_or_else(|| Err(no_longer()), |remap| remap.share(context, pairs))
+    }
+
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        lock(&self.device).remap().map_or_else(|| Err(no_longer()), |remap| remap.remap_move(context, pairs))
+    }
+}
+
+#[cold]
+fn no_longer() -> BlockError {
+    BlockError::new(ErrorKind::Io, Operation::Remap, Lba(0), "the device below no longer remaps")
 }
 
 /// The counters of a shared device.

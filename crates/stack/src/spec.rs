@@ -1,12 +1,14 @@
 //! The spec of a whole stack.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use toml::Table;
 
+use crate::named::table_or_name;
 use crate::{DeviceSpec, FsSpec, FtlSpec, StoreKind};
 
 /// A stack: a device, a translation layer on it, a file system on that. Everything may be left out and has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written")]
+#[serde(try_from = "Written")]
 pub struct StackSpec {
     /// The device.
     pub device: DeviceSpec,
@@ -22,15 +24,30 @@ pub struct StackSpec {
 struct Written {
     #[serde(default = "default_device")]
     device: DeviceSpec,
-    ftl: Option<FtlSpec>,
+    ftl: Option<WrittenLayer>,
     #[serde(default)]
     fs: FsSpec,
 }
 
-impl From<Written> for StackSpec {
-    fn from(Written { device, ftl, fs }: Written) -> Self {
-        let by_default = || if fs.is_on_flash() { FtlSpec::None } else { FtlSpec::default() };
-        Self { device, ftl: ftl.unwrap_or_else(by_default), fs }
+/// A layer as it is written: what it leaves out depends on the device.
+struct WrittenLayer(Table);
+
+impl<'de> Deserialize<'de> for WrittenLayer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        table_or_name(deserializer, "kind").map(Self)
+    }
+}
+
+impl TryFrom<Written> for StackSpec {
+    type Error = String;
+
+    fn try_from(Written { device, ftl, fs }: Written) -> Result<Self, String> {
+        let ftl = match ftl {
+            Some(WrittenLayer(table)) => device.layer(table)?,
+            None if fs.is_on_flash() => FtlSpec::None,
+            None => device.default_layer(),
+        };
+        Ok(Self { device, ftl, fs })
     }
 }
 
@@ -76,10 +93,9 @@ impl StackSpec {
             return self.check_on_flash();
         }
         match (&self.device, &self.ftl) {
-            (DeviceSpec::Ram { .. }, FtlSpec::None) => {}
-            (DeviceSpec::Ram { .. }, _) => {
-                let detail =
-                    "a device in memory takes no translation layer; expected ftl = \"none\", or a flash device";
+            (DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }, FtlSpec::None) => {}
+            (DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }, _) => {
+                let detail = "a device in memory and a memory card take no translation layer; expected ftl = \"none\", or a flash device";
                 return Err(StackError::new("stack.ftl", detail));
             }
             (DeviceSpec::Chip { .. } | DeviceSpec::Kept { .. }, FtlSpec::None) => {
@@ -124,6 +140,12 @@ impl StackSpec {
         match &self.device {
             DeviceSpec::Ram { .. } => {
                 Err(StackError::new("stack.device", "this file system works on flash; expected a chip"))
+            }
+            DeviceSpec::Card { preset, .. } | DeviceSpec::Chip { preset, interface: Some(_), .. } => {
+                let detail = format!(
+                    "this file system works on flash itself, and {preset} shows its host none; expected a chip, or fs = \"fat\""
+                );
+                Err(StackError::new("stack.device", detail))
             }
             DeviceSpec::Chip { store, .. } if !store.keeps_content() => Err(without_content(*store)),
             _ => Ok(()),
@@ -203,7 +225,11 @@ mod tests {
     #[test]
     fn parts_that_do_not_fit_are_refused() {
         for (text, at) in [
-            ("device = 'ram'", "stack.ftl"),
+            ("device = 'ram'\nftl = 'fast'", "stack.ftl"),
+            ("device = 'sd-pny-10'\nftl = 'page-map'", "stack.ftl"),
+            ("device = 'p3-ssd'\nftl = 'none'", "stack.ftl"),
+            ("device = 'p3-ssd'\nfs = 'jffs2'", "stack.device"),
+            ("device = 'sd-pny-10'\nfs = 'jffs2'", "stack.device"),
             ("ftl = 'none'", "stack.ftl"),
             ("device = { preset = 'k9l8g08u0m', store = 'shadow' }", "stack.device.store"),
             // 64 MiB are 128 Ki pages of 512 bytes, 1024 map pages.
@@ -235,9 +261,37 @@ mod tests {
 
     #[test]
     fn a_resolved_stack_reads_as_itself() {
-        let stack = read("fs = 'fat'\nftl = { policy = 'limit' }");
-        let line = serde_json::to_string(&stack).unwrap();
-        assert_eq!(serde_json::from_str::<StackSpec>(&line).unwrap(), stack);
+        for text in [
+            "fs = 'fat'\nftl = { policy = 'limit' }",
+            "device = 'p3-ssd'",
+            "device = { preset = 'nvme-tlc', blocks = 4096, interface = { queue_depth = 4 } }\nftl = { spare = 0.28 }",
+            "device = 'sata-tlc'\nftl = { capacity = '1G' }",
+            "device = 'sata-tlc'\nftl = 'fast'",
+            "device = 'sd-pny-10'",
+        ] {
+            let stack = read(text);
+            stack.check().unwrap();
+            let line = serde_json::to_string(&stack).unwrap();
+            assert_eq!(serde_json::from_str::<StackSpec>(&line).unwrap(), stack, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_drive_has_its_own_layer_unless_another_is_named() {
+        let layer = |text: &str| match read(text).ftl {
+            FtlSpec::PageMap(ftl) => (ftl.spare, ftl.write_buffer, ftl.sector_size, ftl.victim),
+            other => panic!("{other:?}"),
+        };
+        let own = (0.111, 1 << 20, 4096, "greedy".to_string());
+        assert_eq!(layer("device = 'p3-ssd'"), own);
+        assert_eq!(layer("device = 'p3-ssd'\nftl = 'page-map'"), own);
+        let fifo = (0.111, 0, 4096, "fifo".to_string());
+        assert_eq!(layer("device = 'p3-ssd'\nftl = { victim = 'fifo', write_buffer = 0 }"), fifo);
+        let FtlSpec::Fast(fast) = read("device = 'p3-ssd'\nftl = 'fast'").ftl else { panic!("fast") };
+        assert_eq!(fast.log_blocks, 8);
+        assert_eq!(read("device = 'sd-pny-10'").ftl, FtlSpec::None);
+        // A chip has none.
+        assert_eq!(read("device = 'tlc-16k'").ftl, FtlSpec::default());
     }
 
     #[test]

@@ -1,0 +1,289 @@
+//! A drive's host interface in time: commands that overlap up to the queue, a controller that takes them one by one, and a link that carries one thing at a time.
+//!
+//! What a drive does with requests of different sizes comes out of this and of the flash below: small requests at queue depth 1 pay the command and one die's time each, deep queues keep all dies
+//! busy until the controller or the link is full, large requests are spread over dies by the translation layer.
+//!
+//! ```
+//! use nandkit_block::{BlockDevice, HostLink, HostLinkSpec, RamDevice};
+//! use nandkit_units::{Context, Lba, Nanos, Payload};
+//!
+//! let spec = HostLinkSpec { command_ns: 5_000, write_latency_ns: 10_000, link_ps_per_byte: 2_000, ..HostLinkSpec::default() };
+//! let mut drive = HostLink::new(&spec, RamDevice::with_sectors(4096, 1 << 20)?)?;
+//! let done = drive.write(&Context::default(), Lba(7), Payload::Bytes(&[1; 4096]))?;
+//! // The command, 4,096 bytes at 2 ns each, the latency; memory takes no time.
+//! assert_eq!(done.completed, Nanos(5_000 + 8_192 + 10_000));
+//! # Ok::<(), nandkit_block::BlockError>(())
+//! ```
+//!
+//! # What is left out
+//!
+//! Reading ahead in the drive: a sequential read is no cheaper than a random one. A read's bytes go to the host when the last of them has left the flash, and a write's go to the flash when the
+//! last of them has arrived. Frames, polling, several queues, a flush that waits until the queue is empty.
+
+mod line;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nandkit_units::{Context, Done, Lba, Nanos, Payload, ReadInto, StatisticValue, Statistics};
+
+pub use spec::HostLinkSpec;
+
+use self::line::Line;
+use crate::wrap::{forward_extents, no_capability, offer_capabilities, remap_unit};
+use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
+
+/// Bytes of a pair of addresses in a remap command.
+const PAIR_BYTES: u64 = 16;
+
+/// What an interface has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostLinkCounters {
+    /// Commands, of whatever kind.
+    pub commands: u64,
+    /// Commands that found the queue full.
+    pub held_back: u64,
+    /// How long they waited in the host.
+    pub queue_wait: Nanos,
+    /// Time in which the controller took commands.
+    pub command_time: Nanos,
+    /// Time in which bytes were on the link, both directions together.
+    pub link_time: Nanos,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// When the commands in the queue complete, the first one on top.
+    queue: BinaryHeap<Reverse<Nanos>>,
+    controller: Line,
+    /// To the drive, and without full duplex both ways.
+    inward: Line,
+    outward: Line,
+    counters: HostLinkCounters,
+}
+
+impl State {
+    /// The instant at which the controller has taken a command.
+    fn take_command(&mut self, spec: &HostLinkSpec, issued: Nanos) -> Nanos {
+        let mut at = issued;
+        while self.queue.peek().is_some_and(|Reverse(completed)| *completed <= at) {
+            self.queue.pop();
+        }
+        if self.queue.len() >= spec.queue_depth as usize
+            && let Some(Reverse(first)) = self.queue.pop()
+        {
+            self.counters.held_back += 1;
+            self.counters.queue_wait += first.since(at);
+            at = first;
+        }
+        self.counters.commands += 1;
+        self.counters.command_time += Nanos(spec.command_ns);
+        self.controller.take(at, spec.command_ns)
+    }
+
+    /// When bytes have come to the drive.
+    fn receive(&mut self, spec: &HostLinkSpec, ready: Nanos, bytes: u64) -> Nanos {
+        let time = spec.transfer_ns(bytes);
+        self.counters.link_time += Nanos(time);
+        self.inward.take(ready, time)
+    }
+
+    /// When bytes have come to the host.
+    fn send(&mut self, spec: &HostLinkSpec, ready: Nanos, bytes: u64) -> Nanos {
+        let time = spec.transfer_ns(bytes);
+        self.counters.link_time += Nanos(time);
+        if spec.full_duplex { self.outward.take(ready, time) } else { self.inward.take(ready, time) }
+    }
+}
+
+/// A device behind a host interface: content, capabilities and shape are those of the device below, and so is its time, to which the interface's is added.
+///
+/// A command enters the queue when it is issued, or where the queue is full when a command in it completes; the controller takes it, one after the other; a write's bytes come over the link;
+/// the latency passes; the device below is asked; a read's bytes go over the link. Trims, remaps and flushes are commands too, without a latency; the pairs of a remap go over the link.
+/// An empty request takes no time. A request that fails leaves the queue at once. Cost: two locks, a heap of at most `queue_depth` instants, a search among the busy spans of the link.
+#[derive(Debug)]
+pub struct HostLink<D> {
+    inner: D,
+    spec: HostLinkSpec,
+    remap_unit: u32,
+    state: Mutex<State>,
+}
+
+impl<D> HostLink<D> {
+    fn locked(&self) -> MutexGuard<'_, State> {
+        // Nothing that is done under the lock can panic half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&mut self) -> &mut State {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the interface has done so far.
+    pub fn counters(&self) -> HostLinkCounters {
+        self.locked().counters
+    }
+
+    /// What the interface is.
+    pub const fn spec(&self) -> &HostLinkSpec {
+        &self.spec
+    }
+
+    /// The device below.
+    pub const fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// The device below, whose requests then do not pass the interface.
+    pub const fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
+    /// The device below.
+    pub fn into_inner(self) -> D {
+        self.inner
+    }
+}
+
+impl<D: BlockDevice> HostLink<D> {
+    /// The idle interface before `inner`. Errors: `Unfit` for figures that no drive has.
+    pub fn new(spec: &HostLinkSpec, mut inner: D) -> Result<Self> {
+        spec.check().map_err(|detail| BlockError::new(ErrorKind::Unfit, Operation::Open, Lba(0), detail))?;
+        let remap_unit = remap_unit(&mut inner);
+        Ok(Self { inner, spec: spec.clone(), remap_unit, state: Mutex::default() })
+    }
+
+    /// A command without data to the host: taken, its bytes received, carried out after `latency_ns`.
+    fn command(
+        &mut self,
+        context: &Context,
+        (bytes, latency_ns): (u64, u64),
+        work: impl FnOnce(&mut D, &Context) -> Result<Done>,
+    ) -> Result<Done> {
+        let spec = self.spec.clone();
+        let state = self.held();
+        let taken = state.take_command(&spec, context.issued);
+        let received = state.receive(&spec, taken, bytes);
+        let below = Context { issued: received + Nanos(latency_ns), ..*context };
+        let done = work(&mut self.inner, &below)?;
+        let completed = done.completed.max(below.issued);
+        self.held().queue.push(Reverse(completed));
+        let own = Nanos(spec.command_ns + spec.transfer_ns(bytes) + latency_ns);
+        Ok(Done { completed, busy: done.busy + own, ..done })
+    }
+
+    fn write_with(
+        &mut self,
+        context: &Context,
+        data: Payload<'_>,
+        work: impl FnOnce(&mut D, &Context) -> Result<Done>,
+    ) -> Result<Done> {
+        if data.is_empty() {
+            return work(&mut self.inner, context);
+        }
+        let latency_ns = self.spec.write_latency_ns;
+        self.command(context, (data.len() as u64, latency_ns), work)
+    }
+
+    fn remap_with(
+        &mut self,
+        context: &Context,
+        pairs: usize,
+        work: impl FnOnce(&mut dyn Remap, &Context) -> Result<Done>,
+    ) -> Result<Done> {
+        let work = |inner: &mut D, context: &Context| match inner.remap() {
+            Some(remap) => work(remap, context),
+            None => Err(no_capability(Operation::Remap)),
+        };
+        if pairs == 0 {
+            return work(&mut self.inner, context);
+        }
+        self.command(context, ((pairs as u64).saturating_mul(PAIR_BYTES), 0), work)
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for HostLink<D> {
+    #[inline]
+    fn geometry(&self) -> &BlockGeometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        let bytes = into.len() as u64;
+        if bytes == 0 {
+            return self.inner.read(context, at, into);
+        }
+        let spec = &self.spec;
+        let taken = self.locked().take_command(spec, context.issued);
+        let below = Context { issued: taken + Nanos(spec.read_latency_ns), ..*context };
+        let done = self.inner.read(&below, at, into)?;
+        let mut state = self.locked();
+        let completed = state.send(spec, done.completed.max(below.issued), bytes);
+        state.queue.push(Reverse(completed));
+        let own = Nanos(spec.command_ns + spec.read_latency_ns + spec.transfer_ns(bytes));
+        Ok(Done { completed, busy: done.busy + own, ..done })
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        self.write_with(context, data, |inner, context| inner.write(context, at, data))
+    }
+
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        self.write_with(context, data, |inner, context| inner.write_durable(context, at, data))
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        self.command(context, (0, 0), |inner, context| inner.flush(context))
+    }
+
+    forward_extents!();
+
+    #[inline]
+    fn expect_write(&mut self, at: Lba) {
+        self.inner.expect_write(at);
+    }
+
+    offer_capabilities!();
+}
+
+impl<D: BlockDevice> Trim for HostLink<D> {
+    fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
+        let work = |inner: &mut D, context: &Context| match inner.trim() {
+            Some(trim) => trim.trim(context, at, sectors),
+            None => Err(no_capability(Operation::Trim)),
+        };
+        if sectors == 0 {
+            return work(&mut self.inner, context);
+        }
+        self.command(context, (0, 0), work)
+    }
+}
+
+impl<D: BlockDevice> Remap for HostLink<D> {
+    fn unit(&self) -> u32 {
+        self.remap_unit
+    }
+
+    fn share(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        self.remap_with(context, pairs.len(), |remap, context| remap.share(context, pairs))
+    }
+
+    fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
+        self.remap_with(context, pairs.len(), |remap, context| remap.remap_move(context, pairs))
+    }
+}
+
+impl<D: Send + Sync> Statistics for HostLink<D> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        let HostLinkCounters { commands, held_back, queue_wait, command_time, link_time } = self.counters();
+        sink("interface_commands", StatisticValue::Count(commands));
+        sink("interface_commands_held_back", StatisticValue::Count(held_back));
+        sink("interface_queue_wait_ns", StatisticValue::Count(queue_wait.0));
+        sink("interface_command_time_ns", StatisticValue::Count(command_time.0));
+        sink("interface_link_time_ns", StatisticValue::Count(link_time.0));
+    }
+}

@@ -1,0 +1,137 @@
+//! The drives that ship with nandkit: a chip array, a host interface and a translation layer, each figure with its source.
+
+use std::collections::BTreeMap;
+
+use nandkit_block::HostLinkSpec;
+use nandkit_nand_sim::{ChipSpec, Figure};
+use toml::{Table, Value};
+
+use crate::FtlSpec;
+use crate::named::{take, whole};
+
+const ALL: [(&str, &str); 4] = [
+    ("p3-ssd", include_str!("../../../specs/ssds/p3-ssd.toml")),
+    ("sata-tlc", include_str!("../../../specs/ssds/sata-tlc.toml")),
+    ("nvme-tlc", include_str!("../../../specs/ssds/nvme-tlc.toml")),
+    ("dramless-tlc", include_str!("../../../specs/ssds/dramless-tlc.toml")),
+];
+
+/// The sections of a drive that are no chip's.
+const INTERFACE: &str = "interface";
+const FTL: &str = "ftl";
+
+/// A drive: what its chips are, what lies between it and its host, and the layer that it has unless a stack names another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SsdPreset {
+    /// The chip array.
+    pub chip: ChipSpec,
+    /// The host interface.
+    pub interface: HostLinkSpec,
+    /// The translation layer.
+    pub ftl: FtlSpec,
+    /// What its file says of the layer, without the rest that follows from defaults.
+    layer: Table,
+    /// Where the figures of interface and layer come from, as [`ChipSpec::sources`].
+    sources: BTreeMap<String, String>,
+}
+
+/// The names of all drives, in the order in which they are shown.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|(name, _)| *name).collect()
+}
+
+/// The drive of this name, where there is one. Errors: a file that is no drive's; those that ship are.
+pub fn load(name: &str) -> Option<Result<SsdPreset, String>> {
+    ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| SsdPreset::from_toml(text))
+}
+
+/// What the file of the drive of this name says of its layer.
+pub(crate) fn layer(name: &str) -> Option<Table> {
+    load(name).and_then(Result::ok).map(|drive| drive.layer)
+}
+
+impl SsdPreset {
+    /// Reads a drive: a chip's spec with the sections `interface` and `ftl`. Errors: a sentence that says which key, what it is, what would be right.
+    fn from_toml(text: &str) -> Result<Self, String> {
+        let mut table: Table = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_string())?;
+        let interface = interface_of(take(&mut table, INTERFACE)?.unwrap_or_default())?;
+        let layer: Table = take(&mut table, FTL)?.unwrap_or_default();
+        let mut sources = BTreeMap::new();
+        if let Some(Value::Table(all)) = table.get_mut("sources") {
+            let own: Vec<String> = all.keys().filter(|key| is_own(key)).cloned().collect();
+            for key in own {
+                if let Some(Value::String(text)) = all.remove(&key) {
+                    sources.insert(key, text);
+                }
+            }
+        }
+        let chip = ChipSpec::from_table(&table).map_err(|error| error.to_string())?;
+        let ftl = FtlSpec::from_table(layer.clone())?;
+        Ok(Self { chip, interface, ftl, layer, sources })
+    }
+
+    /// Every figure with its value and source: those of the chip, then interface and layer.
+    pub fn figures(&self) -> Result<Vec<Figure>, String> {
+        let mut figures = self.chip.figures().map_err(|error| error.to_string())?;
+        let interface = Table::try_from(&self.interface).map_err(|error| error.to_string())?;
+        for (section, entries) in [(INTERFACE, &interface), (FTL, &self.layer)] {
+            figures.extend(entries.iter().map(|(name, value)| {
+                let key = format!("{section}.{name}");
+                let source = self.sources.get(&key).or_else(|| self.sources.get(section)).cloned();
+                Figure { key, value: value.to_string(), source }
+            }));
+        }
+        Ok(figures)
+    }
+}
+
+/// Whether a source is of the interface or of the layer.
+fn is_own(key: &str) -> bool {
+    [INTERFACE, FTL].contains(&key.split('.').next().unwrap_or_default())
+}
+
+/// Reads an interface. Errors name the key with its section.
+pub(crate) fn interface_of(table: Table) -> Result<HostLinkSpec, String> {
+    let spec: HostLinkSpec = whole(table).map_err(|detail| format!("in {INTERFACE}: {detail}"))?;
+    spec.check().map_err(|detail| format!("{INTERFACE}.{detail}"))?;
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_drive_loads_and_every_figure_has_a_source() {
+        for name in names() {
+            let drive = load(name).unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(drive.chip.name, name);
+            assert!(!drive.chip.title.is_empty());
+            drive.chip.check_sources().unwrap_or_else(|error| panic!("{name}: {error}"));
+            let figures = drive.figures().unwrap();
+            for figure in &figures {
+                assert!(figure.source.as_deref().is_some_and(|source| source.len() > 5), "{name}: {}", figure.key);
+            }
+            let has = |key: &str| {
+                figures.iter().any(|figure| figure.key == key || figure.key.starts_with(&format!("{key}.")))
+            };
+            assert!(
+                drive.sources.keys().all(|key| has(key)),
+                "{name}: a source of no figure: {:?}",
+                drive.sources.keys()
+            );
+            assert!(matches!(&drive.ftl, FtlSpec::PageMap(ftl) if ftl.journal && ftl.write_buffer > 0), "{name}");
+        }
+        assert!(load("p3_ssd").is_none() && load("P3-SSD").is_some());
+    }
+
+    #[test]
+    fn what_p3_does_not_tell_is_marked() {
+        let drive = load("p3-ssd").unwrap().unwrap();
+        for figure in drive.figures().unwrap() {
+            let source = figure.source.unwrap_or_default();
+            let told = ["geometry.page_size", "ftl.kind"].contains(&figure.key.as_str());
+            assert_eq!(told, source.starts_with("P3"), "{}: {source}", figure.key);
+        }
+    }
+}
