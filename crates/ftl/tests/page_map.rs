@@ -136,6 +136,35 @@ fn pages_of_several_logical_pages_keep_what_was_written() {
     }
 }
 
+/// Logical pages that lie behind one another in a page of the chip are read together; what lies apart, and what was never written, is not.
+#[test]
+fn logical_pages_that_lie_together_are_one_read() {
+    let flash = StatsFlash::new(chip_of_parts::<nandkit_nand_sim::ContentStore>(32, 8, 1, 4));
+    let options = PageMapOptions { sector_size: PAGE as u32, spare: Spare::Ratio(1.0), ..in_memory() };
+    let mut device = PageMapFtl::format(flash, options).unwrap();
+    let data: Vec<u8> = (0..8).flat_map(|page| content(page, 1)).collect();
+    device.write(&Context::default(), Lba(0), Payload::Bytes(&data)).unwrap();
+    device.write(&Context::default(), Lba(2), Payload::Bytes(&content(2, 2))).unwrap();
+    let reads_of = |at: u64, pages: u64| {
+        let before = device.flash().snapshot().total().reads;
+        let mut found = vec![0xEE; pages as usize * PAGE];
+        device.read(&Context::at(Nanos(1 << 40)), Lba(at), ReadInto::Bytes(&mut found)).unwrap();
+        for (page, found) in (at..at + pages).zip(found.chunks(PAGE)) {
+            let expected = match page {
+                2 => content(2, 2),
+                0..8 => content(page, 1),
+                _ => vec![0; PAGE],
+            };
+            assert!(found == expected, "page {page} of {pages} at {at}");
+        }
+        device.flash().snapshot().total().reads - before
+    };
+    assert_eq!(reads_of(4, 4), 1);
+    assert_eq!(reads_of(0, 4), 3, "the third lies elsewhere");
+    assert_eq!(reads_of(1, 1), 1);
+    assert_eq!(reads_of(3, 7), 2, "two have no place");
+}
+
 /// Every scheme of `cleaning`, with rules that look at all superblocks, and wear levelling.
 #[test]
 fn every_scheme_and_every_other_rule_keeps_what_was_written() {

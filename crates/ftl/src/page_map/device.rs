@@ -13,49 +13,31 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         &self.block
     }
 
-    /// Pages that were never written, or trimmed, read as zeroes.
+    /// Pages that were never written, or trimmed, read as zeroes. Those that follow one another in a page of the chip are one read of it.
     fn read(&self, context: &Context, at: Lba, mut into: ReadInto<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Read, at, into.len())?;
         let size = self.block.sector_size as usize;
         let pages = at.0..at.0 + (into.len() / size) as u64;
         let context = &self.looked_up(context, pages.clone())?;
         let mut done = Done::immediately(context);
-        for (index, page) in pages.enumerate() {
-            let mut part = match &mut into {
-                ReadInto::Bytes(bytes) => match bytes.get_mut(index * size..(index + 1) * size) {
-                    Some(bytes) => ReadInto::Bytes(bytes),
-                    None => break,
-                },
-                ReadInto::Content { content, length } if *length as usize == size => {
-                    ReadInto::Content { content, length: size as u32 }
-                }
-                // Several pages make one content of bytes.
-                ReadInto::Content { content, length } => {
-                    let bytes = if index == 0 { content.set_bytes(*length as usize) } else { content.to_bytes() };
-                    match bytes.get_mut(index * size..(index + 1) * size) {
-                        Some(bytes) => ReadInto::Bytes(bytes),
-                        None => break,
-                    }
-                }
-                ReadInto::Nothing { .. } => ReadInto::Nothing { length: size as u32 },
+        let mut next = pages.start;
+        while next < pages.end {
+            let together = self.together(next, pages.end);
+            let start = (next - pages.start) as usize * size;
+            let Some(part) = part_of(&mut into, start, together as usize * size) else { break };
+            let read = match self.read_together(context, next, part) {
+                // Which of them cannot be read is told by each alone.
+                Err(_) if together > 1 => (next..next + together).zip((start..).step_by(size)).try_fold(
+                    Done::immediately(context),
+                    |done, (page, start)| match part_of(&mut into, start, size) {
+                        Some(part) => Ok(done.and(self.read_together(context, page, part)?)),
+                        None => Ok(done),
+                    },
+                ),
+                read => read,
             };
-            if self.buffer.is_used() && self.buffer.read(page as u32, &mut part) {
-                continue;
-            }
-            let slot = self.map.get(page as usize).copied().unwrap_or(NOWHERE);
-            if slot == NOWHERE && self.failing.lost.contains(&(page as u32)) {
-                let what = "the sector was lost before it could be moved";
-                return Err(BlockError::new(ErrorKind::Unreadable, Operation::Read, Lba(page), what));
-            }
-            if slot == NOWHERE {
-                part.deliver_fill(0);
-                continue;
-            }
-            let (address, part_of_page) = self.superblocks.address(slot);
-            let read = PageRead { column: part_of_page * self.block.sector_size, data: part, oob: &mut [] };
-            let page_done = self.flash.read(context, address, read);
-            self.note_read(address, slot);
-            done = done.and(page_done.map_err(|error| Failure::from(error).at(Operation::Read, Lba(page)))?);
+            done = done.and(read?);
+            next += together;
         }
         Ok(done)
     }
@@ -161,5 +143,60 @@ impl<F: Flash> Trim for PageMapFtl<F> {
         self.note_changed(pages, Nanos::ZERO);
         trimmed.and_then(|()| self.write_owed(context)).map_err(|failure| failure.at(Operation::Trim, at))?;
         Ok(Done::immediately(context))
+    }
+}
+
+/// A part of what is read into. Several parts make one content of bytes.
+fn part_of<'a>(into: &'a mut ReadInto<'_>, start: usize, length: usize) -> Option<ReadInto<'a>> {
+    Some(match into {
+        ReadInto::Bytes(bytes) => ReadInto::Bytes(bytes.get_mut(start..start + length)?),
+        ReadInto::Content { content, length: whole } => {
+            if *whole as usize == length {
+                return Some(ReadInto::Content { content, length: *whole });
+            }
+            let bytes = if start == 0 { content.set_bytes(*whole as usize) } else { content.to_bytes() };
+            ReadInto::Bytes(bytes.get_mut(start..start + length)?)
+        }
+        ReadInto::Nothing { .. } => ReadInto::Nothing { length: length as u32 },
+    })
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    /// How many logical pages from `page` on, up to `end`, lie one behind the other in a page of the chip; at least one.
+    fn together(&self, page: u64, end: u64) -> u64 {
+        let in_buffer = |page: u64| self.buffer.is_used() && self.buffer.holds(page as u32);
+        let slot = self.map.get(page as usize).copied().unwrap_or(NOWHERE);
+        if self.superblocks.slot_shift() == 0 || slot == NOWHERE || in_buffer(page) {
+            return 1;
+        }
+        let (_, part) = self.superblocks.address(slot);
+        let most = u64::from(self.superblocks.slots_per_page() - part).min(end - page);
+        let follows = |ahead: &u64| {
+            let there = self.map.get((page + ahead) as usize).copied().unwrap_or(NOWHERE);
+            there != NOWHERE && u64::from(there) == u64::from(slot) + ahead && !in_buffer(page + ahead)
+        };
+        1 + (1..most).take_while(follows).count() as u64
+    }
+
+    /// Reads logical pages that lie together, or one.
+    fn read_together(&self, context: &Context, page: u64, mut into: ReadInto<'_>) -> Result<Done> {
+        let done = Done::immediately(context);
+        if self.buffer.is_used() && self.buffer.read(page as u32, &mut into) {
+            return Ok(done);
+        }
+        let slot = self.map.get(page as usize).copied().unwrap_or(NOWHERE);
+        if slot == NOWHERE && self.failing.lost.contains(&(page as u32)) {
+            let what = "the sector was lost before it could be moved";
+            return Err(BlockError::new(ErrorKind::Unreadable, Operation::Read, Lba(page), what));
+        }
+        if slot == NOWHERE {
+            into.deliver_fill(0);
+            return Ok(done);
+        }
+        let (address, part) = self.superblocks.address(slot);
+        let read = PageRead { column: part * self.block.sector_size, data: into, oob: &mut [] };
+        let done = self.flash.read(context, address, read);
+        self.note_read(address, slot);
+        done.map_err(|error| Failure::from(error).at(Operation::Read, Lba(page)))
     }
 }
