@@ -27,20 +27,20 @@ impl Channel {
         let mut at = self.taken.partition_point(|(_, until)| *until <= ready);
         let mut from = ready;
         while let Some(&(next, until)) = self.taken.get(at) {
-            if from + time <= next {
+            if from.saturating_add(time) <= next {
                 break;
             }
             from = from.max(until);
             at += 1;
         }
-        self.taken.insert(at, (from, from + time));
+        self.taken.insert(at, (from, from.saturating_add(time)));
         from
     }
 
     /// Gives a transfer back that was booked.
     pub fn release(&mut self, from: u64, time: u64) {
         if time > 0
-            && let Ok(at) = self.taken.binary_search(&(from, from + time))
+            && let Ok(at) = self.taken.binary_search(&(from, from.saturating_add(time)))
         {
             self.taken.remove(at);
         }

@@ -54,8 +54,8 @@ impl Placed {
     /// When the array begins to work: behind the command, or behind the transfer to the die.
     const fn array_from(&self) -> u64 {
         match self.task.work {
-            Work::Read { .. } => self.start + self.task.command,
-            _ => self.end - self.task.array,
+            Work::Read { .. } => self.start.saturating_add(self.task.command),
+            _ => self.end.saturating_sub(self.task.array),
         }
     }
 }
@@ -217,15 +217,15 @@ impl DieQueues {
         let mut rest = *running;
         (rest.task.issued, rest.task.command, rest.task.transfer) = (now, 0, 0);
         rest.task.array = running.end - now;
-        running.task.array -= rest.task.array;
-        running.end = now + time.unwrap_or(0);
+        running.task.array = running.task.array.saturating_sub(rest.task.array);
+        running.end = now.saturating_add(time.unwrap_or(0));
         // Its end is the other part's.
         running.task.ticket = Ticket::NONE;
         (rest.start, rest.transfer_from) = (running.end, running.end);
-        rest.end = rest.start + rest.task.array;
+        rest.end = rest.start.saturating_add(rest.task.array);
         queue.insert(at + 1, rest);
         self.counters.suspensions += 1;
-        self.counters.postponed_ns += time.unwrap_or(0);
+        self.counters.postponed_ns = self.counters.postponed_ns.saturating_add(time.unwrap_or(0));
         self.note_end(&rest);
         // What follows has moved by the time of stopping.
         self.push_back(die, channel, at + 2);
@@ -257,7 +257,7 @@ impl DieQueues {
             }
             *placed = timed(placed.task, before, channel);
             counters.postponements += 1;
-            counters.postponed_ns += placed.end.saturating_sub(old);
+            counters.postponed_ns = counters.postponed_ns.saturating_add(placed.end.saturating_sub(old));
             note_end(ends, placed);
         }
     }
@@ -285,16 +285,16 @@ fn note_end(ends: &mut Vec<u64>, placed: &Placed) {
 fn timed(task: Task, behind: u64, channel: Option<&mut Channel>) -> Placed {
     let start = task.issued.max(behind);
     let ready = match task.work {
-        Work::Read { .. } => start + task.command + task.array,
-        _ => start + task.command,
+        Work::Read { .. } => start.saturating_add(task.command + task.array),
+        _ => start.saturating_add(task.command),
     };
     let transfer_from = match channel {
         Some(channel) if task.transfer > 0 => channel.book(ready, task.transfer),
         _ => ready,
     };
     let end = match task.work {
-        Work::Read { .. } => transfer_from + task.transfer,
-        _ => transfer_from + task.transfer + task.array,
+        Work::Read { .. } => transfer_from.saturating_add(task.transfer),
+        _ => transfer_from.saturating_add(task.transfer + task.array),
     };
     Placed { task, start, end, transfer_from }
 }
@@ -369,6 +369,15 @@ mod tests {
         by_time.place(0, 0, task(Work::Copy, 500, (0, 0, 100), 2));
         assert_eq!(by_time.place(0, 0, task(READ, 60, (0, 0, 10), 9)).completed.0, 210, "before what is issued later");
         assert_eq!(by_time.place(0, 0, task(Work::Program, 0, (0, 0, 100), 3)).completed.0, 700);
+    }
+
+    #[test]
+    fn instants_at_the_end_of_time_are_taken() {
+        let mut queues = queues(DieOrder::ReadsFirst, Some(5));
+        for work in [Work::Program, READ, Work::Erase, READ, Work::Copy] {
+            assert_eq!(queues.place(0, 0, task(work, u64::MAX - 1, (3, 4, 5), 1)).completed.0 | 1, u64::MAX);
+        }
+        queues.place_between(0, (1, 0), task(Work::Copy, u64::MAX, (3, 4, 5), 1));
     }
 
     #[test]
