@@ -21,6 +21,7 @@
 //! last of them has arrived. Frames, polling, several queues, a flush that waits until the queue is empty.
 
 mod line;
+mod pacing;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -29,12 +30,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nandkit_units::{Context, Done, Lba, Nanos, Payload, ReadInto, StatisticValue, Statistics};
+use nandkit_units::{Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket};
 
 pub use spec::HostLinkSpec;
 
 use self::line::Line;
-use crate::wrap::{forward_extents, no_capability, offer_capabilities, remap_unit};
+use crate::wrap::{forward_extents, no_capability, remap_unit};
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
 
 /// Bytes of a pair of addresses in a remap command.
@@ -57,8 +58,12 @@ pub struct HostLinkCounters {
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// When the commands in the queue complete, the first one on top.
+    /// When the commands in the queue complete that carry no ticket, the first one on top.
     queue: BinaryHeap<Reverse<Nanos>>,
+    /// When those complete that do, as far as is known; with the ticket, and when the command was told to complete.
+    ticketed: BinaryHeap<Reverse<(Nanos, Ticket, Nanos)>>,
+    /// By ticket: the latest end that the device below told.
+    below: Vec<Nanos>,
     controller: Line,
     /// To the drive, and without full duplex both ways.
     inward: Line,
@@ -73,8 +78,11 @@ impl State {
         while self.queue.peek().is_some_and(|Reverse(completed)| *completed <= at) {
             self.queue.pop();
         }
-        if self.queue.len() >= spec.queue_depth as usize
-            && let Some(Reverse(first)) = self.queue.pop()
+        while self.ticketed.peek().is_some_and(|Reverse((completed, ..))| *completed <= at) {
+            self.ticketed.pop();
+        }
+        if self.queue.len() + self.ticketed.len() >= spec.queue_depth as usize
+            && let Some(first) = self.pop_first()
         {
             self.counters.held_back += 1;
             self.counters.queue_wait += first.since(at);
@@ -83,6 +91,16 @@ impl State {
         self.counters.commands += 1;
         self.counters.command_time += Nanos(spec.command_ns);
         self.controller.take(at, spec.command_ns)
+    }
+
+    /// Takes the command out of the queue that completes first.
+    fn pop_first(&mut self) -> Option<Nanos> {
+        match (self.queue.peek(), self.ticketed.peek()) {
+            (plain, Some(Reverse((ticketed, ..)))) if plain.is_none_or(|Reverse(plain)| ticketed < plain) => {
+                self.ticketed.pop().map(|Reverse((completed, ..))| completed)
+            }
+            _ => self.queue.pop().map(|Reverse(completed)| completed),
+        }
     }
 
     /// When bytes have come to the drive.
@@ -165,13 +183,18 @@ impl<D: BlockDevice> HostLink<D> {
         work: impl FnOnce(&mut D, &Context) -> Result<Done>,
     ) -> Result<Done> {
         let spec = self.spec.clone();
-        let state = self.held();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if context.ticket != Ticket::NONE
+            && let Some(device) = self.inner.pacing()
+        {
+            state.settle(device);
+        }
         let taken = state.take_command(&spec, context.issued);
         let received = state.receive(&spec, taken, bytes);
         let below = Context { issued: received + Nanos(latency_ns), ..*context };
         let done = work(&mut self.inner, &below)?;
         let completed = done.completed.max(below.issued);
-        self.held().queue.push(Reverse(completed));
+        self.held().enter(context.ticket, done.completed, completed);
         let own = Nanos(spec.command_ns + spec.transfer_ns(bytes) + latency_ns);
         Ok(Done { completed, busy: done.busy + own, ..done })
     }
@@ -223,7 +246,7 @@ impl<D: BlockDevice> BlockDevice for HostLink<D> {
         let done = self.inner.read(&below, at, into)?;
         let mut state = self.locked();
         let completed = state.send(spec, done.completed.max(below.issued), bytes);
-        state.queue.push(Reverse(completed));
+        state.enter(context.ticket, done.completed, completed);
         let own = Nanos(spec.command_ns + spec.read_latency_ns + spec.transfer_ns(bytes));
         Ok(Done { completed, busy: done.busy + own, ..done })
     }
@@ -247,7 +270,17 @@ impl<D: BlockDevice> BlockDevice for HostLink<D> {
         self.inner.expect_write(at);
     }
 
-    offer_capabilities!();
+    fn trim(&mut self) -> Option<&mut dyn Trim> {
+        if self.inner.trim().is_some() { Some(self) } else { None }
+    }
+
+    fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+        if self.inner.pacing().is_some() { Some(self) } else { None }
+    }
+
+    fn remap(&mut self) -> Option<&mut dyn Remap> {
+        if self.inner.remap().is_some() { Some(self) } else { None }
+    }
 }
 
 impl<D: BlockDevice> Trim for HostLink<D> {

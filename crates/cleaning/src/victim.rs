@@ -15,6 +15,7 @@
 //! assert_eq!((choice.block, choice.evaluated), (7, 2));
 //! ```
 
+mod by_lot;
 pub mod index;
 mod name;
 mod rule;

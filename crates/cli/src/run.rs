@@ -16,6 +16,9 @@ use crate::failure::Failure;
 use crate::{output, session};
 
 const METRICS: [&str; 5] = ["write_mb_per_s", "read_mb_per_s", "waf", "erases", "latency_ns.write.p99"];
+/// What is told besides where reads go before other operations of their dies.
+const OF_DIES: [&str; 3] =
+    ["layers.dies.die_reads_ahead", "layers.dies.die_suspensions", "layers.dies.die_reads_in_flight"];
 
 /// What a record holds besides its metrics, each with dotted paths below it.
 const GROUPS: [&str; 7] = [
@@ -126,9 +129,18 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         return output::text(&csv(&records));
     }
     let asked: Vec<&str> = arguments.metrics.iter().map(String::as_str).collect();
-    let metrics = if asked.is_empty() { METRICS.as_slice() } else { &asked };
-    output::text(&listing(&records, metrics, output::style()))?;
+    let metrics = if asked.is_empty() { usual_metrics(&records) } else { asked };
+    output::text(&listing(&records, &metrics, output::style()))?;
+    if let [record] = records.as_slice() {
+        crate::summary::stalls(record).iter().for_each(|line| output::message(line));
+    }
     check_layers(&arguments.metrics, &records)
+}
+
+/// The columns where none were asked for.
+fn usual_metrics(records: &[RunRecord]) -> Vec<&'static str> {
+    let has_queues = records.iter().any(|record| record.layers.contains_key("dies"));
+    METRICS.into_iter().chain(OF_DIES.into_iter().filter(|_| has_queues)).collect()
 }
 
 /// Records as a JSON list.

@@ -1,11 +1,38 @@
 //! What a stack did while a program or clients used it, for people.
 
-use nandkit_record::RunRecord;
+use nandkit_record::{LayerValue, RunRecord};
 use nandkit_units::{Nanos, format_bytes};
 use nandkit_vfs::VolumeStatus;
 
 /// Causes and kinds of requests that are told.
 const TOLD_MAX: usize = 6;
+
+/// What requests waited for inside the page-mapped layer, and what it did in idle times, in the measured phase; nothing where nothing is to be told.
+pub fn stalls(record: &RunRecord) -> Vec<String> {
+    let Some(layer) = record.layers.get("ftl") else { return Vec::new() };
+    let count = |name: &str| layer.get(name).and_then(LayerValue::as_f64).unwrap_or(0.0) as u64;
+    let time = |name: &str| Nanos(count(name)).to_string();
+    let mut lines = Vec::new();
+    let (erases, cleaning) = (count("ftl_stalls_by_erases"), count("ftl_stalls_by_cleaning"));
+    if erases + cleaning > 0 {
+        lines.push(format!(
+            "stalls: {cleaning} requests waited for cleaning ({}), {erases} for erases alone ({}), some request for {}",
+            time("ftl_stalls_by_cleaning_ns"),
+            time("ftl_stalls_by_erases_ns"),
+            time("ftl_stalled_ns"),
+        ));
+    }
+    let (cleanings, moves) = (count("ftl_idle_cleanings"), count("ftl_idle_moves"));
+    if cleanings + moves > 0 {
+        lines.push(format!(
+            "in idle times: {cleanings} superblocks cleaned, {moves} moved in {}; {} ended after the next request had come ({} in all)",
+            time("ftl_idle_work_ns"),
+            count("ftl_idle_overruns"),
+            time("ftl_idle_overruns_ns"),
+        ));
+    }
+    lines
+}
 
 /// What a stack did, line by line. `passed`: which bytes are counted, in words.
 pub fn lines(record: &RunRecord, passed: &str, space: Option<&VolumeStatus>) -> Vec<String> {
@@ -38,6 +65,7 @@ pub fn lines(record: &RunRecord, passed: &str, space: Option<&VolumeStatus>) -> 
         let (p50, p99, max) = (time(latency.p50), time(latency.p99), time(latency.max));
         lines.push(format!("{name}: {} requests, p50 {p50}, p99 {p99}, longest {max}", latency.count));
     }
+    lines.extend(stalls(record));
     if let Some(space) = space {
         let bytes = |blocks: u64| format_bytes(blocks.saturating_mul(space.block_size.into()));
         lines.push(format!("{} free of {}", bytes(space.blocks_free), bytes(space.blocks)));

@@ -89,8 +89,8 @@ impl TagFormat {
         image
     }
 
-    /// What an OOB image says.
-    #[inline]
+    /// What an OOB image says. Runs for each page.
+    #[inline(always)]
     pub fn decode(self, image: &[u8; TAG_BYTES]) -> TagRead {
         let image = u128::from_le_bytes(*image);
         let raw = if self.small_page { (image & 0xFF_FFFF_FFFF) | (image >> 48) << 40 } else { image >> 8 };

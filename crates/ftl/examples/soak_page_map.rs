@@ -1,6 +1,6 @@
 //! A long run of the page-mapped layer beside its model, with power cuts: `cargo run --release -p nandkit-ftl --example soak_page_map -- [OPERATIONS] [SEED]`.
 //!
-//! Operations are writes, trims, flushes, remaps and reads of several sectors, 1,000,000 by default, on fifteen shapes of chips in turn; the power goes every 40 to 600 programs and erases, in every torn state, also while the device is still
+//! Operations are writes, trims, flushes, remaps and reads of several sectors, 1,000,000 by default, on twenty shapes of chips in turn; the power goes every 40 to 600 programs and erases, in every torn state, also while the device is still
 //! recovering from the cut before. After each start all sectors are read, and the whole state is checked. A failure names shape, script and plan.
 
 #[path = "../tests/common/page_model.rs"]

@@ -27,15 +27,69 @@ struct Shape {
     cached: u64,
     /// Whether data are refreshed and levelled, as often as the script allows.
     cares: bool,
+    /// Whether the device works in idle times, of which there are some then.
+    idle: bool,
 }
 
-const SHAPES: [Shape; 6] = [
-    Shape { blocks: 64, dies: 4, stripe: 4, parts: 1, scheme: "user-moved", user: 150, cached: 0, cares: false },
-    Shape { blocks: 64, dies: 4, stripe: 1, parts: 1, scheme: "none", user: 150, cached: 0, cares: false },
-    Shape { blocks: 80, dies: 8, stripe: 2, parts: 2, scheme: "user-moved", user: 200, cached: 0, cares: false },
-    Shape { blocks: 96, dies: 4, stripe: 2, parts: 1, scheme: "chain", user: 150, cached: 0, cares: false },
-    Shape { blocks: 128, dies: 8, stripe: 1, parts: 1, scheme: "user-moved", user: 500, cached: 2, cares: false },
-    Shape { blocks: 128, dies: 8, stripe: 2, parts: 2, scheme: "none", user: 900, cached: 2, cares: true },
+const SHAPES: [Shape; 8] = [
+    Shape {
+        blocks: 64,
+        dies: 4,
+        stripe: 4,
+        parts: 1,
+        scheme: "user-moved",
+        user: 150,
+        cached: 0,
+        cares: false,
+        idle: false,
+    },
+    Shape { blocks: 64, dies: 4, stripe: 1, parts: 1, scheme: "none", user: 150, cached: 0, cares: false, idle: false },
+    Shape {
+        blocks: 80,
+        dies: 8,
+        stripe: 2,
+        parts: 2,
+        scheme: "user-moved",
+        user: 200,
+        cached: 0,
+        cares: false,
+        idle: false,
+    },
+    Shape {
+        blocks: 96,
+        dies: 4,
+        stripe: 2,
+        parts: 1,
+        scheme: "chain",
+        user: 150,
+        cached: 0,
+        cares: false,
+        idle: false,
+    },
+    Shape {
+        blocks: 128,
+        dies: 8,
+        stripe: 1,
+        parts: 1,
+        scheme: "user-moved",
+        user: 500,
+        cached: 2,
+        cares: false,
+        idle: false,
+    },
+    Shape { blocks: 128, dies: 8, stripe: 2, parts: 2, scheme: "none", user: 900, cached: 2, cares: true, idle: false },
+    Shape {
+        blocks: 64,
+        dies: 4,
+        stripe: 1,
+        parts: 1,
+        scheme: "user-moved",
+        user: 200,
+        cached: 0,
+        cares: false,
+        idle: true,
+    },
+    Shape { blocks: 128, dies: 8, stripe: 2, parts: 2, scheme: "none", user: 900, cached: 2, cares: true, idle: true },
 ];
 
 fn chip(shape: &Shape) -> ContentChip {
@@ -63,6 +117,8 @@ fn options(shape: &Shape) -> PageMapOptions {
         read_refresh: if shape.cares { 4 } else { 0 },
         retention_refresh: Nanos(if shape.cares { 60_000_000 } else { 0 }),
         leveling_threshold: u32::from(shape.cares),
+        idle_after: Nanos(if shape.idle { 300_000 } else { 0 }),
+        idle_gain: if shape.idle { 0.1 } else { 0.0 },
         ..PageMapOptions::default()
     }
 }
@@ -91,6 +147,12 @@ fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
     let mut random = Random::new(seed, "instants");
     let (mut now, mut next) = (made, 0);
     for _ in 0..commands {
+        if shape.idle {
+            now += Nanos(if random.below(6) == 0 { random.below(12_000_000) } else { 0 });
+            if random.below(2) == 0 {
+                device.pacing().unwrap().quiet_until(now);
+            }
+        }
         let context = Context::at(now);
         let reach = if random.below(2) == 0 { sectors } else { 20 };
         let first = random.below(reach);
@@ -141,6 +203,8 @@ fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
         now = Nanos(now.0.max(completed.0.saturating_sub(random.below(1_500_000))));
     }
     device.check().unwrap();
+    let idle = device.idle_counters().unwrap_or_default();
+    assert!(!shape.idle || idle.cleanings + idle.moves > 10, "{idle:?}");
     Run { timeline: device.flash().timeline().clone(), history, made }
 }
 

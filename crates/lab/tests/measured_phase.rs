@@ -1,24 +1,13 @@
 //! What a record says of the layers is what happened in the measured phase, not what formatting and filling did before it.
 
-use std::sync::atomic::AtomicBool;
+mod common;
 
-use nandkit_lab::{Experiment, Options, Unmeasured};
+use common::record_of;
 use nandkit_record::{LayerValue, RunRecord};
-use nandkit_workload::NoInputs;
 
 fn run(workload: &str) -> RunRecord {
     let spec = format!("workload = \"{workload}\"\n[stack]\nfs = \"fat\"\ndevice = \"nandsim-32m-128k\"\n");
-    let options = Options {
-        jobs: 1,
-        directory: None,
-        program: None,
-        notice: &|_| (),
-        inputs: &NoInputs,
-        host: &Unmeasured,
-        progress: &|_| (),
-        stop: &AtomicBool::new(false),
-    };
-    Experiment::parse(&spec, "spec", &[], None).unwrap().run(&options).unwrap().remove(0)
+    record_of(&spec).unwrap()
 }
 
 #[test]

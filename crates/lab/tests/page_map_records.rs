@@ -1,26 +1,21 @@
 //! What the page-mapped layer counts is in records: the traffic of a map on demand, refresh, wear levelling.
 
-use std::sync::atomic::AtomicBool;
+mod common;
 
-use nandkit_lab::{Experiment, LabError, Options, Unmeasured};
-use nandkit_record::RunRecord;
-use nandkit_workload::NoInputs;
+use common::record_of;
+use nandkit_lab::LabError;
+use nandkit_record::{LayerValue, RunRecord};
 
 fn run(layer: &str) -> Result<RunRecord, LabError> {
+    run_with(layer, "")
+}
+
+/// The same with more parameters of the workload.
+fn run_with(layer: &str, more: &str) -> Result<RunRecord, LabError> {
     let text = format!(
-        "precondition = 'fill'\nverify = false\nworkload = 'random:footprint=1,block_size=512,operations=20000,reads=0.3'\n[stack]\nfs = 'none'\nftl = {{ kind = 'page-map', spare = 0.4, {layer} }}\ndevice = {{ preset = 'nandsim-32m-16k', blocks = 512, store = 'address' }}"
+        "precondition = 'fill'\nverify = false\nworkload = 'random:footprint=1,block_size=512,operations=20000,reads=0.3{more}'\n[stack]\nfs = 'none'\nftl = {{ kind = 'page-map', spare = 0.4, {layer} }}\ndevice = {{ preset = 'nandsim-32m-16k', blocks = 512, store = 'address' }}"
     );
-    let options = Options {
-        jobs: 1,
-        directory: None,
-        program: None,
-        notice: &|_| (),
-        inputs: &NoInputs,
-        host: &Unmeasured,
-        progress: &|_| (),
-        stop: &AtomicBool::new(false),
-    };
-    Ok(Experiment::parse(&text, "spec", &[], None)?.run(&options)?.remove(0))
+    record_of(&text)
 }
 
 fn value(record: &RunRecord, name: &str) -> f64 {
@@ -55,4 +50,30 @@ fn refresh_and_levelling_are_in_the_record() {
     assert!(value(&record, "ftl_refreshed_by_reads") > 0.0);
     assert_eq!(value(&record, "ftl_refreshed_by_age"), 0.0);
     assert!(record.layers["ftl"].contains_key("ftl_leveled_superblocks"));
+}
+
+#[test]
+fn stalls_and_what_idle_times_were_used_for_are_in_the_record() {
+    // Bursts of 200 operations with pauses of 100 ms between them.
+    let bursts = ",rate=2000,burst=200,pause_ms=100";
+    let busy = run_with("victim = 'greedy'", bursts).unwrap();
+    let (by_cleaning, by_erases) = (value(&busy, "ftl_stalls_by_cleaning"), value(&busy, "ftl_stalls_by_erases"));
+    assert!(by_cleaning > 0.0 && value(&busy, "ftl_stalls_by_cleaning_ns") > 0.0);
+    let total = value(&busy, "ftl_stalls_by_cleaning_ns") + value(&busy, "ftl_stalls_by_erases_ns");
+    assert!(value(&busy, "ftl_stalled_ns") <= total);
+    let LayerValue::Series(lengths) = &busy.layers["ftl"]["ftl_stalls_by_log2_us"] else { panic!("a series") };
+    let lengths: f64 = lengths.iter().sum();
+    assert!((lengths - by_cleaning - by_erases).abs() < 0.5);
+    assert!(value(&busy, "ftl_checkpoint_stall_longest_since_format_ns") > 0.0);
+    assert!(!busy.layers["ftl"].contains_key("ftl_idle_cleanings"));
+    let idle = run_with("idle_after_ms = 2", bursts).unwrap();
+    assert!(value(&idle, "ftl_idle_cleanings") > 10.0);
+    assert!(value(&idle, "ftl_stalls_by_cleaning") < by_cleaning, "{}", value(&idle, "ftl_stalls_by_cleaning"));
+    assert_eq!(run_with("idle_after_ms = 2", bursts).unwrap().to_line(), idle.to_line(), "determinism");
+}
+
+#[test]
+fn more_free_superblocks_than_there_can_be_are_refused_before_the_run() {
+    let error = run("idle_after_ms = 2, idle_free = 100000").unwrap_err().to_string();
+    assert!(error.contains("idle_free 100000: expected ") && error.contains(" superblocks, or 0"), "{error}");
 }

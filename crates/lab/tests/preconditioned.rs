@@ -1,23 +1,12 @@
 //! Devices that are filled, or brought to their steady state, before they are measured.
 
-use std::sync::atomic::AtomicBool;
+mod common;
 
-use nandkit_lab::{Experiment, Options, Unmeasured};
+use common::record_of;
 use nandkit_record::{LayerValue, RunRecord};
-use nandkit_workload::NoInputs;
 
 fn run(spec: &str) -> RunRecord {
-    let options = Options {
-        jobs: 1,
-        directory: None,
-        program: None,
-        notice: &|_| (),
-        inputs: &NoInputs,
-        host: &Unmeasured,
-        progress: &|_| (),
-        stop: &AtomicBool::new(false),
-    };
-    Experiment::parse(spec, "spec", &[], None).unwrap().run(&options).unwrap().remove(0)
+    record_of(spec).unwrap()
 }
 
 fn spec(precondition: &str, workload: &str, store: &str) -> String {

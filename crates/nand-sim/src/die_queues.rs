@@ -6,7 +6,7 @@ use nandkit_units::{Cause, Context, Done, Nanos, PageAddress, Priority, Ticket};
 
 use crate::channel_bookings::Channel;
 use crate::spec::{DieOrder, TimingSpec};
-use crate::statistics::QueueCounters;
+use crate::statistics::{QueueCounts, count};
 
 /// Operations that a die may be given ahead. Beyond it the older half is taken for ended: only a device that no read and no host's instant ever reaches comes there.
 const AHEAD_MAX: usize = 8192;
@@ -72,7 +72,7 @@ pub(crate) struct DieQueues {
     horizon: u64,
     /// The latest end of each ticket.
     ends: Vec<u64>,
-    pub counters: QueueCounters,
+    pub counts: QueueCounts,
 }
 
 /// Whether somebody waits for a read: the host itself, or the device's map before it can go on.
@@ -93,7 +93,7 @@ impl DieQueues {
                 channels: vec![Channel::default(); channels],
                 horizon: 0,
                 ends: Vec::new(),
-                counters: QueueCounters::default(),
+                counts: QueueCounts::default(),
             })
         })
     }
@@ -124,13 +124,16 @@ impl DieQueues {
         }
         self.forget(die, channel);
         if matches!(task.work, Work::Read { .. }) && self.is_in_flight(die, &task) {
-            self.counters.reads_in_flight += 1;
+            count(&self.counts.0.reads_in_flight, 1);
             return Done { completed: Nanos(task.issued), busy: Nanos::ZERO, corrected_bits: 0 };
         }
         let at = match task.work {
             Work::Read { .. } => self.place_of_read(die, channel, &task),
             _ => self.dies.get(die).map_or(0, VecDeque::len),
         };
+        if matches!(task.work, Work::Read { .. }) && self.dies.get(die).is_some_and(|queue| at < queue.len()) {
+            count(&self.counts.0.reads_ahead, 1);
+        }
         let end = self.insert(die, channel, at, task);
         self.push_back(die, channel, at + 1);
         Done { completed: Nanos(end), busy: Nanos(busy), corrected_bits: 0 }
@@ -224,8 +227,8 @@ impl DieQueues {
         (rest.start, rest.transfer_from) = (running.end, running.end);
         rest.end = rest.start.saturating_add(rest.task.array);
         queue.insert(at + 1, rest);
-        self.counters.suspensions += 1;
-        self.counters.postponed_ns = self.counters.postponed_ns.saturating_add(time.unwrap_or(0));
+        count(&self.counts.0.suspensions, 1);
+        count(&self.counts.0.postponed_ns, time.unwrap_or(0));
         self.note_end(&rest);
         // What follows has moved by the time of stopping.
         self.push_back(die, channel, at + 2);
@@ -243,7 +246,7 @@ impl DieQueues {
 
     /// Moves what follows back, as far as what is before it has moved.
     fn push_back(&mut self, die: usize, channel: usize, from: usize) {
-        let Self { dies, channels, counters, ends, .. } = self;
+        let Self { dies, channels, counts: QueueCounts(counts), ends, .. } = self;
         let Some(queue) = dies.get_mut(die) else { return };
         for at in from..queue.len() {
             let before = at.checked_sub(1).and_then(|at| queue.get(at)).map_or(0, |placed| placed.end);
@@ -256,8 +259,8 @@ impl DieQueues {
                 channel.release(placed.transfer_from, placed.task.transfer);
             }
             *placed = timed(placed.task, before, channel);
-            counters.postponements += 1;
-            counters.postponed_ns = counters.postponed_ns.saturating_add(placed.end.saturating_sub(old));
+            count(&counts.postponements, 1);
+            count(&counts.postponed_ns, placed.end.saturating_sub(old));
             note_end(ends, placed);
         }
     }
@@ -351,7 +354,8 @@ mod tests {
         assert_eq!(first.place(0, 0, task(READ, 110, (1, 2, 10), 9)).completed.0, 213, "behind what runs");
         assert_eq!(first.place(0, 0, task(READ, 111, (1, 2, 10), 9)).completed.0, 226, "behind the read before");
         assert_eq!(first.place(0, 0, task(Work::Program, 111, (0, 0, 100), 4)).completed.0, 426);
-        assert_eq!((first.counters.postponements, first.counters.postponed_ns), (2, 26));
+        let counters = first.counts.0.snapshot();
+        assert_eq!((counters.reads_ahead, counters.postponements, counters.postponed_ns), (2, 2, 26));
         assert_eq!(first.place(0, 0, task(READ, 112, (1, 2, 10), 2)).completed.0, 112, "its program has not ended");
         let mut suspended = queues(DieOrder::ReadsFirst, Some(5));
         assert_eq!(
@@ -361,7 +365,8 @@ mod tests {
         assert_eq!(suspended.place(0, 0, task(READ, 100, (0, 0, 10), 9)).completed.0, 115);
         assert_eq!(suspended.place(0, 0, task(READ, 101, (0, 0, 10), 9)).completed.0, 125, "it stops once for both");
         assert_eq!(suspended.end_of(Ticket(7), 1000), 1025);
-        assert_eq!(suspended.counters.suspensions, 1);
+        let counters = suspended.counts.0.snapshot();
+        assert_eq!((counters.suspensions, counters.reads_ahead), (1, 2));
         assert_eq!(suspended.place(0, 0, task(READ, 1024, (0, 0, 10), 9)).completed.0, 1035, "not worth a stop");
         let mut by_time = queues(DieOrder::ByTime, None);
         by_time.place(0, 0, task(Work::Program, 0, (0, 0, 100), 0));
@@ -413,7 +418,8 @@ mod tests {
                 assert!(done.completed.0 >= issued);
                 check(&queues);
             }
-            assert!(reads > 1000 && queues.counters.postponements > 100, "{:?}", queues.counters);
+            let counters = queues.counts.0.snapshot();
+            assert!(reads > 1000 && counters.postponements > 100, "{counters:?}");
         }
     }
 }

@@ -37,6 +37,6 @@ pub use spec::{
     MarkerPages, PageOrder, PageTimes, PlaneRule, RuleSpec, TimingSpec,
 };
 pub use spec_check::SpecError;
-pub use statistics::{QueueCounters, ReadCounters, WriteCounters};
+pub use statistics::{QueueCounters, QueueStatistics, ReadCounters, WriteCounters};
 pub use store::{AddressStore, ContentStore, DescribedStore, Kept, NoContent, Place, ShadowStore, Store, StoreKind};
 pub use wear::FailureScript;

@@ -139,10 +139,18 @@ impl ChipSpec {
 
     /// The same for what stands in a larger spec.
     pub fn from_table(table: &Table) -> Result<Self, SpecError> {
-        refuse_unknown_keys(table, &sources::table_of(&Self::default())?, "")?;
+        refuse_unknown_keys(table, &sources::table_of(&Self::with_every_key())?, "")?;
         let spec: Self = table.clone().try_into().map_err(|error| wrong_type(table, &error))?;
         spec.check()?;
         Ok(spec)
+    }
+
+    /// A spec that leaves no key out when it is written.
+    fn with_every_key() -> Self {
+        let mut spec = Self::default();
+        let timing = &mut spec.timing;
+        (timing.order, timing.erase_suspend_ns, timing.program_suspend_ns) = (DieOrder::ReadsFirst, Some(0), Some(0));
+        spec
     }
 
     /// The spec as TOML, with every value written out.
@@ -318,6 +326,9 @@ mod tests {
             error.to_string(),
             "unknown key \"timing.read_us\" in the chip spec, did you mean \"timing.read_ns\"?"
         );
+        let order = "[timing]\norder = \"reads-first\"\nerase_suspend_ns = 5\nprogram_suspend_ns = 6";
+        let timing = ChipSpec::from_toml(order).unwrap().timing;
+        assert_eq!((timing.order, timing.program_suspend_ns), (DieOrder::ReadsFirst, Some(6)));
         let error = ChipSpec::from_toml("[timming]").unwrap_err();
         assert!(error.to_string().contains("did you mean \"timing\""), "{error}");
         let error = ChipSpec::from_toml("blokcs = 5").unwrap_err();

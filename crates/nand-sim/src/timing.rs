@@ -1,10 +1,12 @@
 //! When every operation starts and ends: one queue per die and per channel.
 
+use std::sync::Arc;
+
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress, Ticket};
 
 use crate::die_queues::{DieQueues, Task, Work, is_awaited};
 use crate::spec::{ChipSpec, PageTimes, TimingSpec};
-use crate::statistics::QueueCounters;
+use crate::statistics::QueueStatistics;
 
 /// The times of one chip, ready for use.
 #[derive(Clone, Debug)]
@@ -149,8 +151,8 @@ impl Schedule {
     }
 
     /// Counts of what was moved.
-    pub fn queue_counters(&self) -> QueueCounters {
-        self.queues.as_ref().map_or(QueueCounters::default(), |queues| queues.counters)
+    pub fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
+        self.queues.as_ref().map(|queues| Arc::clone(&queues.counts.0))
     }
 
     /// Every die and channel is idle.

@@ -8,7 +8,7 @@ use nandkit_block::{BlockDevice, BlockGeometry, HostLink, RamDevice};
 use nandkit_fat::Fat;
 use nandkit_flash::wrap::{FlashCounters, StatsFlash};
 use nandkit_ftl::{BlockMapFtl, FastFtl, PageMapFtl};
-use nandkit_nand_sim::{AddressStore, ContentStore, DescribedStore, NandChip, ShadowStore};
+use nandkit_nand_sim::{AddressStore, ContentStore, DescribedStore, NandChip, QueueStatistics, ShadowStore};
 use nandkit_units::{Clock, Nanos, Statistics};
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
@@ -200,6 +200,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// Records tell what reads moved on the dies of a chip, where they go before other operations.
+    pub(crate) fn watch_dies(&mut self, statistics: Option<Arc<QueueStatistics>>) {
+        if let Some(statistics) = statistics {
+            self.watched.layers.push(("dies".to_string(), statistics));
+        }
+    }
+
     /// Refuses a chip with, or without, a volume where the other was expected.
     pub(crate) fn expect(&self, is_there: bool) -> Result<(), StackError> {
         match (self.expected, is_there) {

@@ -6,11 +6,14 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nandkit_block::{Access, BlockDevice, BlockError, BlockGeometry, ErrorKind, JournalledFile};
 use nandkit_flash::{Copyback, Flash, MultiPlane, PageProgram, PageRead, Result as FlashResult};
 use nandkit_nand_sim::image::layout::{HEADER_BYTES, Header};
-use nandkit_nand_sim::{ChipImage, ChipSpec, ContentStore, DescribedStore, ImageError, NandChip, ShadowStore, Store};
+use nandkit_nand_sim::{
+    ChipImage, ChipSpec, ContentStore, DescribedStore, ImageError, NandChip, QueueStatistics, ShadowStore, Store,
+};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Lba, Nanos, PageAddress, ReadInto};
 use toml::{Table, Value};
 
@@ -37,6 +40,8 @@ pub trait FileChip: Flash {
     fn bad_blocks(&self) -> u32;
     /// How many pages are programmed.
     fn programmed_pages(&self) -> u64;
+    /// What reads moved of other operations, where they go before them.
+    fn queue_statistics(&self) -> Option<Arc<QueueStatistics>>;
 }
 
 /// When a chip's file follows the chip.
@@ -70,6 +75,10 @@ impl<S: Store> FileChip for Kept<S> {
 
     fn erase_counts(&self) -> Vec<u32> {
         self.chip.chip().erase_counts().collect()
+    }
+
+    fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
+        self.chip.chip().queue_statistics()
     }
 
     fn bad_blocks(&self) -> u32 {

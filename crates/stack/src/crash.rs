@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use nandkit_flash::wrap::CutFlash;
 pub use nandkit_flash::wrap::{Cut, CutMoment, CutOutcome, CutPlan};
 use nandkit_flash::{Copyback, Flash, PageProgram, PageRead, Result as FlashResult};
-use nandkit_nand_sim::{ChipSpec, ContentChip};
+use nandkit_nand_sim::{ChipSpec, ContentChip, QueueStatistics};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
 
 use crate::chip_file::{FileChip, Keep};
@@ -185,6 +185,10 @@ impl FileChip for CrashChip {
 
     fn bad_blocks(&self) -> u32 {
         (0..self.geometry.blocks).filter(|block| self.is_bad(BlockIndex(*block))).count() as u32
+    }
+
+    fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
+        self.under().flash.inner().queue_statistics()
     }
 
     fn programmed_pages(&self) -> u64 {

@@ -11,7 +11,7 @@ use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
-use nandkit_nand_sim::{ContentStore, DescribedStore, NandChip};
+use nandkit_nand_sim::{ChipSpec, ContentStore, DescribedStore, NandChip, Store};
 use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress};
 use nandkit_vfs::{FileSystem, FsError};
 
@@ -49,20 +49,32 @@ pub(crate) fn mount_jffs2(
     if let Some((chip, new_file)) = found {
         frame.clock.advance_to(chip.last_instant());
         frame.started = frame.clock.now();
+        frame.watch_dies(chip.queue_statistics());
         let chip = Handle::new(chip);
         let closing = chip.clone();
         let closing = Box::new(move |_: &Clock| closing.save());
         frame.keeping = Some(Keeping { closing, new_file });
         return mounted(chip, options, frame);
     }
-    let wrong = |error: nandkit_nand_sim::SpecError| StackError::new("stack.device", error.to_string());
     match store {
-        StoreKind::Content => mounted(NandChip::<ContentStore>::new(chip, seed).map_err(wrong)?, options, frame),
-        StoreKind::Described => mounted(NandChip::<DescribedStore>::new(chip, seed).map_err(wrong)?, options, frame),
+        StoreKind::Content => in_memory::<ContentStore>(chip, seed, options, frame),
+        StoreKind::Described => in_memory::<DescribedStore>(chip, seed, options, frame),
         StoreKind::Shadow | StoreKind::Address => {
             Err(StackError::new("stack.device.store", "JFFS2 needs the content of its nodes"))
         }
     }
+}
+
+fn in_memory<S: Store + 'static>(
+    chip: &ChipSpec,
+    seed: u64,
+    options: MountOptions,
+    frame: &mut Frame,
+) -> Result<Box<dyn MountedFileSystem>, StackError> {
+    let chip = NandChip::<S>::new(chip, seed);
+    let chip = chip.map_err(|error| StackError::new("stack.device", error.to_string()))?;
+    frame.watch_dies(chip.queue_statistics());
+    mounted(chip, options, frame)
 }
 
 /// Formats or mounts, and leaves the counters with the frame. A further run on a volume works in a directory of its own, since workloads expect an empty one.

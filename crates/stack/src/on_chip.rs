@@ -116,6 +116,7 @@ impl InMemory<'_> {
     ) -> Result<BlockStack, StackError> {
         let chip = NandChip::<S>::new(self.chip, self.seed)
             .map_err(|error| StackError::new("stack.device", error.to_string()))?;
+        frame.watch_dies(chip.queue_statistics());
         let above = Above { ftl: self.ftl, sector_size: self.sector_size, seed: self.seed };
         attach(&above, StatsFlash::new(chip), frame, variants)
     }
@@ -131,6 +132,7 @@ fn in_file(
     // Ages of data go on where the last run ended.
     frame.clock.advance_to(chip.last_instant());
     frame.started = frame.clock.now();
+    frame.watch_dies(chip.queue_statistics());
     let variants: OnFlash<ChipInFile> = OnFlash {
         is_new: false,
         block_map: BlockStack::BlockMapFile,

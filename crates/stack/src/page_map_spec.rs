@@ -42,6 +42,12 @@ pub struct PageMapSpec {
     pub retention_refresh_s: u64,
     /// Static wear levelling: the greatest difference of erase counts that is left alone; data that rest on blocks worn less are moved to worn ones. 0: never.
     pub leveling_threshold: u32,
+    /// Milliseconds in which nothing was asked after which the layer works by itself: it cleans, makes checkpoints that are due, refreshes and levels; 0: never.
+    pub idle_after_ms: f64,
+    /// Free superblocks that are enough in idle times; 0 stands for a quarter of those that could be free beyond the ones that always are.
+    pub idle_free: u32,
+    /// The least share of a superblock's pages that cleaning it in idle times must win; 0 stands for the mean share of all superblocks when the host has filled the device.
+    pub idle_gain: f64,
     /// Whether capacitors save the write buffer when the power goes: a flush then waits for nothing.
     pub power_loss_protection: bool,
     /// Which free superblock is used next.
@@ -66,6 +72,9 @@ impl Default for PageMapSpec {
             read_refresh: 0,
             retention_refresh_s: 0,
             leveling_threshold: 0,
+            idle_after_ms: 0.0,
+            idle_free: 0,
+            idle_gain: 0.0,
             power_loss_protection: false,
             allocation: AllocationName::default(),
             stripe: 0,
@@ -75,6 +84,9 @@ impl Default for PageMapSpec {
 
 /// The greatest spare: a hundredth of the flash for the host.
 const SPARE_MAX: f64 = 100.0;
+
+/// The longest time after which idle work begins.
+const IDLE_MAX_MS: f64 = 86_400_000.0;
 
 /// The longest time after which data are refreshed.
 const RETENTION_MAX_S: u64 = 100 * 365 * 86_400;
@@ -108,9 +120,32 @@ impl PageMapSpec {
                 "retention_refresh_s is {seconds}; expected 0, never, or up to {RETENTION_MAX_S}, a hundred years"
             ));
         }
+        self.check_idle()?;
         if self.mapping_cache > 0 && !self.journal {
             let what = "mapping_cache is set and journal = false; expected journal = true, which keeps the map's pages on flash, or mapping_cache = 0, the whole map in memory";
             return Err(what.to_string());
+        }
+        Ok(())
+    }
+
+    /// How many superblocks can be free is known when the stack is built, which refuses the others.
+    fn check_idle(&self) -> Result<(), String> {
+        let (after, free, gain) = (self.idle_after_ms, self.idle_free, self.idle_gain);
+        if !(after == 0.0 || (1e-3..=IDLE_MAX_MS).contains(&after)) {
+            return Err(format!(
+                "idle_after_ms is {after}; expected 0, never, or 0.001 to {IDLE_MAX_MS} milliseconds, a day"
+            ));
+        }
+        if !(0.0..=1.0).contains(&gain) {
+            return Err(format!(
+                "idle_gain is {gain}; expected a share of a superblock's pages from 0, by the spare, to 1"
+            ));
+        }
+        if after == 0.0 && (free > 0 || gain > 0.0) {
+            let key = if free > 0 { "idle_free" } else { "idle_gain" };
+            return Err(format!(
+                "{key} is set and idle_after_ms is not; expected idle_after_ms above 0, as 10, or {key} left out: without it the layer does nothing by itself"
+            ));
         }
         Ok(())
     }
@@ -164,6 +199,9 @@ impl PageMapSpec {
         if self.retention_refresh_s > 0 {
             title += &format!(" | refresh after {} s", self.retention_refresh_s);
         }
+        if self.idle_after_ms > 0.0 {
+            title += &format!(" | works after {} ms idle", self.idle_after_ms);
+        }
         if self.power_loss_protection {
             title += " | power-loss protection";
         }
@@ -193,6 +231,9 @@ impl PageMapSpec {
             read_refresh: self.read_refresh,
             retention_refresh: Nanos::from_secs(self.retention_refresh_s),
             leveling_threshold: self.leveling_threshold,
+            idle_after: Nanos((self.idle_after_ms * 1e6) as u64),
+            idle_free: self.idle_free,
+            idle_gain: self.idle_gain,
             power_loss_protection: self.power_loss_protection,
             seed,
         })

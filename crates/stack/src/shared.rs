@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim};
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto, StatisticValue, Statistics};
+use nandkit_units::{Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket};
 
 /// A handle on a device; clones are handles on the same one. Costs an uncontended lock per operation.
 pub(crate) struct Shared<D> {
     geometry: BlockGeometry,
     trims: bool,
+    is_paced: bool,
     /// 0: the device remaps nothing.
     remap_unit: u32,
     device: Arc<Mutex<D>>,
@@ -21,12 +22,12 @@ pub(crate) fn lock<D>(device: &Mutex<D>) -> MutexGuard<'_, D> {
 
 impl<D: BlockDevice> Shared<D> {
     pub(crate) fn new(device: Arc<Mutex<D>>) -> Self {
-        let (geometry, trims, remap_unit) = {
+        let (geometry, trims, is_paced, remap_unit) = {
             let mut device = lock(&device);
             let remap_unit = device.remap().map_or(0, |remap| remap.unit());
-            (*device.geometry(), device.trim().is_some(), remap_unit)
+            (*device.geometry(), device.trim().is_some(), device.pacing().is_some(), remap_unit)
         };
-        Self { geometry, trims, remap_unit, device }
+        Self { geometry, trims, is_paced, remap_unit, device }
     }
 }
 
@@ -63,6 +64,10 @@ impl<D: BlockDevice> BlockDevice for Shared<D> {
         if self.trims { Some(self) } else { None }
     }
 
+    fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+        if self.is_paced { Some(self) } else { None }
+    }
+
     fn remap(&mut self) -> Option<&mut dyn Remap> {
         if self.remap_unit > 0 { Some(self) } else { None }
     }
@@ -77,6 +82,18 @@ impl<D: BlockDevice> Trim for Shared<D> {
                 Err(BlockError::new(ErrorKind::Io, Operation::Trim, at, detail))
             }
         }
+    }
+}
+
+impl<D: BlockDevice> Pacing for Shared<D> {
+    fn quiet_until(&mut self, instant: Nanos) {
+        if let Some(pacing) = lock(&self.device).pacing() {
+            pacing.quiet_until(instant);
+        }
+    }
+
+    fn end_of(&mut self, ticket: Ticket, told: Nanos) -> Nanos {
+        lock(&self.device).pacing().map_or(told, |pacing| pacing.end_of(ticket, told))
     }
 }
 

@@ -17,9 +17,10 @@ impl Ticket {
 /// [`Pacing::end_of`] says when. Nothing goes before what has ended, so that an end that lies at or before the host's present instant is the last word.
 pub trait Pacing {
     /// The host asks nothing more that is issued before `instant`: the device may use the time up to it for work of its own, and forget what ended before.
-    /// Instants do not go back. Errors of work of its own are told by the next operation.
+    /// Instants do not go back. Errors of work of its own are told by the next operation that changes something, or flushes.
     fn quiet_until(&mut self, instant: Nanos);
 
-    /// When what was issued under this ticket ends as far as is known by now; `told`, or later.
+    /// When what was issued under this ticket ends as far as is known by now; `told`, or later. `told` is what the device told when it took the operation (of several parts the latest), and not
+    /// what it has said since: a layer that adds time of its own adds the same again.
     fn end_of(&mut self, ticket: Ticket, told: Nanos) -> Nanos;
 }

@@ -226,6 +226,7 @@ impl AccessBlocks {
         } else {
             block_sectors.is_multiple_of(piece).then_some(piece)
         };
+        plan.rate.check_span(plan.operations)?;
         let arrivals = plan.rate.clock(seed).map(|clock| (Box::new(clock), false));
         Ok(Self { steps: Steps::new(plan, seed), block_sectors, unit, arrivals })
     }

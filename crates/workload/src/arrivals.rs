@@ -29,7 +29,26 @@ pub(crate) struct Rate {
     pub pause_ms: f64,
 }
 
+/// The longest that arrivals may go on: a billion seconds, 31 years. Simulated time ends after 584 years, and what follows the last arrival has to fit, too.
+const SPAN_S_MAX: f64 = 1e9;
+
 impl Rate {
+    /// Errors: so many operations would arrive over a longer time than is simulated.
+    pub fn check_span(&self, operations: u64) -> Result<(), SpecError> {
+        if self.per_second == 0.0 {
+            return Ok(());
+        }
+        let pauses = operations.checked_div(self.burst).unwrap_or(0);
+        let span_s = operations as f64 / self.per_second + pauses as f64 * self.pause_ms / 1e3;
+        if span_s <= SPAN_S_MAX {
+            return Ok(());
+        }
+        let detail = format!(
+            "{operations} operations would arrive over {span_s:.1e} seconds; expected at most {SPAN_S_MAX:.0e}, about 31 years: a higher rate, shorter pauses or fewer operations"
+        );
+        Err(SpecError::Conflict { workload: self.workload, detail })
+    }
+
     /// Errors: pauses without bursts or the other way round, and either, or a queue depth, without or with a rate.
     pub fn check(&self, queue_depth: u64) -> Result<(), SpecError> {
         let conflict = |detail: &str| Err(SpecError::Conflict { workload: self.workload, detail: detail.to_string() });
@@ -132,5 +151,17 @@ mod tests {
         assert!(Rate { burst: 1, ..even }.check(1).is_err());
         assert!(Rate { burst: 1, pause_ms: 1.0, per_second: 0.0, ..even }.check(1).is_err());
         assert!(rate(0.0, Arrivals::Poisson).clock(1).is_none());
+    }
+
+    #[test]
+    fn arrivals_end_before_simulated_time_does() {
+        assert!(rate(0.0, Arrivals::Even).check_span(u64::MAX).is_ok(), "a closed loop");
+        assert!(rate(1e-6, Arrivals::Even).check_span(1000).is_ok());
+        for (slow, operations) in [(rate(1e-9, Arrivals::Even), 2), (rate(1e-300, Arrivals::Poisson), 1)] {
+            let error = slow.check_span(operations).unwrap_err().to_string();
+            assert!(error.contains("expected at most 1e9"), "{error}");
+        }
+        let pauses = Rate { burst: 1, pause_ms: 1e9, ..rate(1000.0, Arrivals::Even) };
+        assert!(pauses.check_span(900).is_ok() && pauses.check_span(20_000).is_err());
     }
 }

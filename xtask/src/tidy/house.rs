@@ -54,7 +54,7 @@ pub const HOUSE: &[Room] = &[
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
     // driving
     room("tree", &["units", "vfs"], &[]).with_system(),
-    room("workload", &["units", "vfs", "block"], &["testkit"]).with_system(),
+    room("workload", &["units", "vfs", "block"], &["testkit", "flash", "nand-sim"]).with_system(),
     room(
         "stack",
         &["units", "codec", "flash", "block", "vfs", "cleaning", "nand-sim", "flash-image", "ftl", "fat", "jffs2"],

@@ -116,3 +116,88 @@ fn figures_that_no_drive_has_are_refused_by_name() {
         assert!(error.kind == ErrorKind::Unfit && error.to_string().contains(expected), "{error}");
     }
 }
+
+/// Memory that says later when each ticket's operation ends.
+struct Moving {
+    inner: RamDevice,
+    ends: [u64; 4],
+    quiet: Nanos,
+}
+
+impl BlockDevice for Moving {
+    fn geometry(&self) -> &BlockGeometry {
+        self.inner.geometry()
+    }
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        self.inner.read(context, at, into)
+    }
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        self.inner.write(context, at, data)
+    }
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        self.inner.flush(context)
+    }
+    fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+        Some(self)
+    }
+}
+
+impl Pacing for Moving {
+    fn quiet_until(&mut self, instant: Nanos) {
+        self.quiet = instant;
+    }
+    fn end_of(&mut self, ticket: Ticket, told: Nanos) -> Nanos {
+        told.max(Nanos(self.ends[usize::from(ticket.0)]))
+    }
+}
+
+/// 100 us a request, one after the other, and a queue of two.
+fn moving() -> HostLink<Moving> {
+    let service = ServiceTime { per_request: Nanos(100_000), per_byte_ps: 0 };
+    let inner = RamDevice::with_sectors(4096, 8).unwrap().with_service_time(service);
+    HostLink::new(&spec(), Moving { inner, ends: [0; 4], quiet: Nanos::ZERO }).unwrap()
+}
+
+fn ticketed(number: u16) -> Context {
+    Context { ticket: Ticket(number), ..Context::default() }
+}
+
+#[test]
+fn ends_move_as_far_as_the_device_below_moves_them() {
+    let mut drive = moving();
+    let read = drive.read(&ticketed(1), Lba(0), ReadInto::Nothing { length: 4096 }).unwrap().completed;
+    let write = drive.write(&ticketed(2), Lba(0), Payload::Bytes(&[7; 4096])).unwrap().completed;
+    assert_eq!((read, write), (Nanos(111_000 + 4_096), Nanos(211_000)));
+    let ends =
+        |drive: &mut HostLink<Moving>| [(1, read), (2, write), (3, read)].map(|(n, t)| drive.end_of(Ticket(n), t));
+    assert_eq!(ends(&mut drive), [read, write, read]);
+    drive.inner_mut().ends = [900_000, 111_500, 211_070, 0];
+    assert_eq!(ends(&mut drive), [read + Nanos(500), write + Nanos(70), read]);
+    assert_eq!(drive.end_of(Ticket::NONE, Nanos(5)), Nanos(5), "nobody's ticket");
+    // Of a request that was refused in part the other part is known.
+    assert_eq!(drive.end_of(Ticket(2), Nanos(5)), Nanos(211_070));
+    drive.quiet_until(Nanos(300_000));
+    assert_eq!(drive.inner().quiet, Nanos(300_000));
+    assert!(HostLink::new(&spec(), RamDevice::with_sectors(512, 8).unwrap()).unwrap().pacing().is_none());
+}
+
+/// Two writes arrive at 5,096 and 9,192, and end at 109,096 and 209,096 as told; the first comes to end at 259,096, so that the second makes room.
+#[test]
+fn the_queue_holds_commands_until_their_moved_ends() {
+    for is_read in [true, false] {
+        let mut drive = moving();
+        for ticket in [1, 2] {
+            let done = drive.write(&ticketed(ticket), Lba(0), Payload::Bytes(&[7; 4096])).unwrap();
+            assert_eq!(done.completed, Nanos(9_096 + 100_000 * u64::from(ticket)));
+        }
+        drive.inner_mut().ends[1] = 259_096;
+        // Taken at 210,096; a read is ready 10,000 and 100,000 later, a write's bytes have come 4,096 later.
+        let (done, expected) = if is_read {
+            drive.quiet_until(Nanos::ZERO);
+            (drive.read(&ticketed(3), Lba(0), ReadInto::Nothing { length: 4096 }), 320_096 + 4_096)
+        } else {
+            (drive.write(&ticketed(3), Lba(0), Payload::Bytes(&[7; 4096])), 214_192 + 4_000 + 100_000)
+        };
+        assert_eq!((done.unwrap().completed, drive.counters().queue_wait), (Nanos(expected), Nanos(209_096)));
+    }
+}

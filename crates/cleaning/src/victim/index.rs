@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::Rule;
+use super::by_lot::ByLot;
 
 /// The most units that a block may have.
 pub const UNITS_MAX: u32 = u16::MAX as u32;
@@ -28,6 +29,7 @@ pub struct VictimIndex {
 #[derive(Clone, Debug)]
 enum Order {
     Greedy(LowCounts),
+    GreedyByLot(ByLot),
     Fifo(VecDeque<(u64, u32)>),
     /// The candidates in any order, and where each of them is.
     Drawn {
@@ -50,11 +52,11 @@ struct LowCounts {
 }
 
 /// Entries that a heap may have at the least: they fit into the first cache.
-const ENTRIES_MIN: usize = 1024;
+pub(super) const ENTRIES_MIN: usize = 1024;
 
 /// How far above the least count the level is set when the entries have been used up. Blocks between the two have an entry for each count that they had: few, so that the heap stays in the
 /// cache. The next pass over all counts comes when all of them have been cleaned.
-const MARGIN: u16 = 1;
+pub(super) const MARGIN: u16 = 1;
 
 impl VictimIndex {
     /// An index of blocks without valid units, none of them a candidate; `None` for a rule that no index stands for. A block holds at most [`UNITS_MAX`] units.
@@ -76,6 +78,7 @@ impl VictimIndex {
         };
         match *rule {
             Rule::Greedy => Some(Order::Greedy(LowCounts { heap: BinaryHeap::new(), level: 0, most: ENTRIES_MIN })),
+            Rule::GreedyByLot => Some(Order::GreedyByLot(ByLot::new())),
             Rule::Fifo => Some(Order::Fifo(VecDeque::with_capacity(blocks))),
             Rule::Random => Some(drawn(1)),
             Rule::DChoices { d } => Some(drawn(d)),
@@ -103,19 +106,34 @@ impl VictimIndex {
     /// A unit of a block that is no candidate became valid.
     #[inline(always)]
     pub fn add(&mut self, block: u32) {
+        self.add_many(block, 1);
+    }
+
+    /// So many units of a block that is no candidate became valid.
+    #[inline(always)]
+    pub fn add_many(&mut self, block: u32, units: u32) {
         if let Some(valid) = self.valid.get_mut(block as usize) {
-            *valid = valid.saturating_add(1);
+            *valid = valid.saturating_add(u16::try_from(units).unwrap_or(u16::MAX));
         }
     }
 
     /// A unit of a block is no longer valid.
     #[inline(always)]
     pub fn subtract(&mut self, block: u32) {
+        self.subtract_many(block, 1);
+    }
+
+    /// So many units of a block are no longer valid.
+    #[inline(always)]
+    pub fn subtract_many(&mut self, block: u32, units: u32) {
         let Some(valid) = self.valid.get_mut(block as usize) else { return };
-        *valid = valid.saturating_sub(1);
-        if let Order::Greedy(low) = &self.order
-            && *valid <= low.level
-        {
+        *valid = valid.saturating_sub(u16::try_from(units).unwrap_or(u16::MAX));
+        let is_low = match &self.order {
+            Order::Greedy(low) => *valid <= low.level,
+            Order::GreedyByLot(low) => low.watches(*valid),
+            _ => false,
+        };
+        if is_low {
             self.note_low(block);
         }
     }
@@ -125,14 +143,16 @@ impl VictimIndex {
         let (Some(&valid), Some(&entered)) = (self.valid.get(block as usize), self.entered.get(block as usize)) else {
             return;
         };
-        if let Order::Greedy(low) = &mut self.order
-            && entered != 0
-            && valid <= low.level
-        {
-            low.heap.push(Reverse((valid, entered, block)));
-            if low.heap.len() > low.most {
-                low.tidy(&self.valid, &self.entered);
+        match &mut self.order {
+            _ if entered == 0 => {}
+            Order::Greedy(low) if valid <= low.level => {
+                low.heap.push(Reverse((valid, entered, block)));
+                if low.heap.len() > low.most {
+                    low.tidy(&self.valid, &self.entered);
+                }
             }
+            Order::GreedyByLot(low) => low.note(block, (valid, entered), (&self.valid, &self.entered)),
+            _ => {}
         }
     }
 
@@ -142,7 +162,7 @@ impl VictimIndex {
         self.turn += 1;
         *entered = self.turn;
         match &mut self.order {
-            Order::Greedy(_) => self.note_low(block),
+            Order::Greedy(_) | Order::GreedyByLot(_) => self.note_low(block),
             Order::Fifo(queue) => queue.push_back((self.turn, block)),
             Order::Unordered => {}
             Order::Drawn { candidates, places, .. } => {
@@ -179,11 +199,12 @@ impl VictimIndex {
 
     /// The block that the rule takes next; it stays a candidate. `None` where there is none.
     ///
-    /// Ties go to the block that has been a candidate for longest. `draw(n)` gives a uniform number in `0..n`; greedy and FIFO draw nothing, the others one number for each candidate drawn, and again for
+    /// Ties go to the block that has been a candidate for longest, with d-choices and greedy by lot to any of them. `draw(n)` gives a uniform number in `0..n`; greedy and FIFO draw nothing, the others one number for each candidate drawn, and again for
     /// one that was drawn already. Cost: greedy and FIFO `O(log n)` or less on average, with a pass over all counts once in many choices; the others `O(d)`.
     pub fn choose(&mut self, draw: &mut impl FnMut(u32) -> u32) -> Option<u32> {
         match &mut self.order {
             Order::Greedy(low) => low.choose(&self.valid, &self.entered),
+            Order::GreedyByLot(low) => low.choose(&self.valid, &self.entered, draw),
             Order::Fifo(queue) => {
                 while let Some(&(turn, block)) = queue.front() {
                     if self.entered.get(block as usize) == Some(&turn) {
@@ -194,11 +215,9 @@ impl VictimIndex {
                 None
             }
             Order::Drawn { d, candidates, .. } => {
-                let key = |block: &u32| {
-                    let at = *block as usize;
-                    (self.valid.get(at).copied(), self.entered.get(at).copied())
-                };
-                drawn(candidates, *d, draw).into_iter().flatten().min_by_key(key)
+                // Of equal ones the first drawn: any of them, as likely.
+                let valid = |block: &u32| self.valid.get(*block as usize).copied();
+                drawn(candidates, *d, draw).into_iter().flatten().min_by_key(valid)
             }
             Order::Unordered => None,
         }
@@ -352,6 +371,19 @@ mod tests {
                 assert!((found - expected).abs() < deviation, "d {d}, block {block}: {found} of {expected}");
             }
         }
+    }
+
+    #[test]
+    fn d_choices_take_any_of_equal_blocks_whenever_they_were_entered() {
+        let blocks = 20u32;
+        let mut index = VictimIndex::new(&Rule::DChoices { d: 10 }, blocks as usize).unwrap();
+        (0..blocks).for_each(|block| index.enter(block));
+        let mut random = Random::new(7, "ties");
+        let mut counts = vec![0u32; blocks as usize];
+        for _ in 0..40_000 {
+            counts[index.choose(&mut |n| random.below(n.into()) as u32).unwrap() as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (1800..2200).contains(count)), "{counts:?}");
     }
 
     #[test]

@@ -102,6 +102,7 @@ static POLICIES: &[PolicyInfo] = &[
     ),
     policy("fifo", Rule::Fifo, &[], "the block first written longest ago"),
     policy("greedy", Rule::Greedy, &[], "the block with the fewest valid bytes"),
+    policy("greedy-by-lot", Rule::GreedyByLot, &[], "the same, one by lot among equals, as theory has it"),
     policy(
         "cost-benefit",
         Rule::CostBenefit { age: Age::Written },
@@ -240,6 +241,7 @@ impl Rule {
             Self::P2Baseline => "p2-baseline",
             Self::Fifo => "fifo",
             Self::Greedy => "greedy",
+            Self::GreedyByLot => "greedy-by-lot",
             Self::CostBenefit { .. } => "cost-benefit",
             Self::Kawaguchi { .. } => "cost-benefit-p1",
             Self::F2fs => "cost-benefit-linux",
@@ -304,9 +306,8 @@ impl Rule {
                 ("weight", weight.to_string()),
             ],
             Self::WearAware { balance } => vec![("balance", balance.to_string())],
-            Self::Linux | Self::P2Baseline | Self::Fifo | Self::Greedy | Self::F2fs | Self::Random | Self::Own(_) => {
-                Vec::new()
-            }
+            Self::Linux | Self::P2Baseline | Self::Fifo | Self::Greedy | Self::GreedyByLot | Self::F2fs => Vec::new(),
+            Self::Random | Self::Own(_) => Vec::new(),
         }
     }
 }

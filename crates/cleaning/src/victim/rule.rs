@@ -79,6 +79,8 @@ pub enum Rule {
     /// The block with the most invalid and free bytes, the one first written longest ago among equals. The default.
     #[default]
     Greedy,
+    /// The same, one by lot among equals: what mean-field theory takes for granted (Van Houdt, Performance Evaluation 70, 2013). The oldest of equal blocks is more often a cold one.
+    GreedyByLot,
     /// The greatest `(1 - u) * age / (1 + u)`: the log-structured file system of Rosenblum and Ousterhout (ACM TOCS 10(1), 1992).
     CostBenefit {
         /// What the age counts from; there, the youngest datum of the segment.
@@ -104,7 +106,7 @@ pub enum Rule {
         /// Whether the logarithm of the age is taken.
         log_age: bool,
     },
-    /// Greedy among `d` different candidates, drawn uniformly (Van Houdt, SIGMETRICS 2013; the randomised greedy algorithm of Li, Lee and Lui, ibid.).
+    /// Greedy among `d` different candidates, drawn uniformly, by lot among equals (Van Houdt, SIGMETRICS 2013; the randomised greedy algorithm of Li, Lee and Lui, ibid.).
     DChoices {
         /// Candidates drawn, 1 to 64; more count as 64, 0 as 1.
         d: u32,
@@ -161,6 +163,10 @@ impl Rule {
                 Some(Choice { block: victim.block, reason: Reason::Best, evaluated: 1 })
             }
             Self::Greedy => best(blocks, |view| (view.valid, view.first_written)),
+            Self::GreedyByLot => {
+                let salt = salt(draw);
+                best(blocks, |view| (view.valid, random::hash(salt, u64::from(view.block), 0)))
+            }
             Self::CostBenefit { age } => least(blocks, |view| {
                 let (valid, capacity) = (view.valid as f64, view.capacity().max(1) as f64);
                 -((capacity - valid) * age.of(view, now) as f64) / (capacity + valid)
@@ -326,8 +332,9 @@ fn d_choices(blocks: impl Iterator<Item = BlockView>, d: u32, salt: u64) -> Opti
         filled[place..].rotate_right(1);
         filled[place] = (rank.0, view);
     }
-    let drawn = drawn[..count].iter().map(|&(_, view)| view);
-    best(drawn, |view| (view.valid, view.first_written))
+    // Of equal ones the first drawn, as likely any of them: theory draws too, and hot and cold blocks with equal counts are not alike.
+    let victim = drawn[..count].iter().map(|(_, view)| view).min_by_key(|view| view.valid)?;
+    Some(Choice { block: victim.block, reason: Reason::Best, evaluated: count as u32 })
 }
 
 /// The `count` blocks (at least one) with the least keys, in no particular order.

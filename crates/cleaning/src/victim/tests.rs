@@ -206,6 +206,20 @@ fn drawn_blocks_are_drawn_evenly() {
 }
 
 #[test]
+fn the_best_of_drawn_blocks_is_drawn_among_equals() {
+    let blocks: Vec<_> = (0..10).map(|block| view((block, 30, 20, u64::from(block), 0, 0, 0))).collect();
+    let policy: VictimPolicy = "d-choices:d=10".parse().unwrap();
+    let mut random = nandkit_units::random::Random::new(5, "ties");
+    let mut hits = [0_usize; 10];
+    for _ in 0..45_000 {
+        let mut draw = |bound: u32| random.below(u64::from(bound)) as u32;
+        hits[policy.choose(blocks.iter().copied(), Nanos::ZERO, &mut draw).unwrap().block as usize] += 1;
+    }
+    // Five standard deviations of a count are at most 320.
+    assert!(hits.iter().all(|hits| hits.abs_diff(4_500) < 320), "{hits:?}");
+}
+
+#[test]
 fn static_wear_levelling_takes_the_coldest_now_and_then() {
     let mut blocks = table();
     blocks[2].erases = 0;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use nandkit_flash::Flash;
-use nandkit_units::{Content, Context, Done, Nanos, Payload, ReadInto};
+use nandkit_units::{Content, Context, Done, Nanos, Payload, ReadInto, Ticket};
 
 use super::{PageMapFtl, role};
 use crate::failure::Outcome;
@@ -113,10 +113,11 @@ impl<F: Flash> PageMapFtl<F> {
     /// Takes whole logical pages into the buffer; completes when the last of them has found room there.
     pub(super) fn write_to_buffer(&mut self, context: &Context, first: u32, data: Payload<'_>) -> Outcome<Done> {
         let size = self.block.sector_size as usize;
-        let mut context = *context;
+        // Requests end when there is room, not with the programs that make it.
+        let mut context = Context { ticket: Ticket::NONE, ..*context };
+        self.counters.host_page_writes += (data.len() / size) as u64;
         for (start, page) in (0..data.len()).step_by(size).zip(first..) {
             let Some(part) = data.part(start, size) else { break };
-            self.counters.host_page_writes += 1;
             if self.buffer.absorb(page, part) {
                 self.counters.absorbed_pages += 1;
                 continue;

@@ -23,7 +23,7 @@ impl<F: Flash> PageMapFtl<F> {
     fn check_tags(&self) -> Result<BTreeMap<u32, Option<u32>>, String> {
         let mut owners = BTreeMap::new();
         let mut oob = vec![0; TAG_BYTES << self.superblocks.slot_shift()];
-        for (page, &slot) in (0u32..).zip(&self.map).filter(|(_, slot)| **slot != NOWHERE) {
+        for (page, &slot) in (0u32..).zip(self.map.iter()).filter(|(_, slot)| **slot != NOWHERE) {
             if !self.valid.holds(slot) {
                 return Err(format!("page {page} lies in slot {slot}, which is not valid"));
             }

@@ -1,7 +1,7 @@
 //! Checkpoints: the map pages that changed go to flash, and a snapshot names them, so that the next start reads only what was written since.
 
 use nandkit_flash::Flash;
-use nandkit_units::{Cause, Context, Payload};
+use nandkit_units::{Cause, Context, Payload, Priority, Ticket};
 
 use super::write::Parts;
 use super::{NOWHERE, PageMapFtl, role};
@@ -22,6 +22,7 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn checkpoint(&mut self, context: &Context) -> Outcome<()> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.is_checkpointing = true;
+        let begun = context.issued.max(self.last_change);
         let changed = self.changed.take();
         // Both together, and before the first map page: what comes later is replayed.
         let base = self.sequence;
@@ -41,7 +42,11 @@ impl<F: Flash> PageMapFtl<F> {
             return Err(failure);
         }
         self.counters.checkpoints += 1;
-        self.move_journal(context)
+        let moved = self.move_journal(context);
+        if context.priority != Priority::Background {
+            self.stalls.note_checkpoint(self.last_change.since(begun));
+        }
+        moved
     }
 
     /// The open superblocks, and how many of their pages are written.
@@ -51,7 +56,7 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     fn write_maps(&mut self, context: &Context, changed: &[u32]) -> Outcome<()> {
-        let context = Context { device_cause: Some(Cause::Mapping), ..*context };
+        let context = Context { device_cause: Some(Cause::Mapping), ticket: Ticket::NONE, ..*context };
         for some in changed.chunks(self.superblocks.slots_per_page() as usize) {
             // What the map pages name has completed then.
             let context = Context { issued: context.issued.max(self.last_change), ..context };

@@ -1,7 +1,7 @@
 //! Cleaning: the valid slots of a victim go to the frontiers of their regions.
 
 use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, Cause, Context};
+use nandkit_units::{BlockIndex, Cause, Context, Ticket};
 
 use super::PageMapFtl;
 use crate::failure::Outcome;
@@ -26,7 +26,8 @@ impl<F: Flash> PageMapFtl<F> {
     /// The same for another reason than to win space.
     pub(super) fn clean_superblock_for(&mut self, context: &Context, victim: u32, cause: Cause) -> Outcome<()> {
         self.index.leave(victim);
-        let context = Context { device_cause: Some(cause), ..*context };
+        // No request of the host's ends with a copy.
+        let context = Context { device_cause: Some(cause), ticket: Ticket::NONE, ..*context };
         if let Err(failure) = self.empty(&context, victim) {
             // Some of its pages are still where they were.
             self.index.enter(victim);
@@ -53,15 +54,14 @@ impl<F: Flash> PageMapFtl<F> {
             && self.programmed() > before
         {
             self.held_back = None;
-            self.released = self.released.max(self.last_change);
-            self.free.push(victim, self.erases.get(victim as usize).copied().unwrap_or(0));
+            self.free_from_now(victim);
         }
     }
 
     /// Cleans a superblock in which a block has failed, and replaces the block.
     fn clean_failing(&mut self, context: &Context, victim: u32, block: BlockIndex) -> Outcome<()> {
         self.index.leave(victim);
-        let context = Context { device_cause: Some(Cause::Cleaning), ..*context };
+        let context = Context { device_cause: Some(Cause::Cleaning), ticket: Ticket::NONE, ..*context };
         if let Err(failure) = self.empty(&context, victim) {
             self.abandon(victim, block.page(0));
             return Err(failure);
@@ -88,15 +88,22 @@ impl<F: Flash> PageMapFtl<F> {
         self.write_waiting(context)
     }
 
-    /// A superblock without a valid slot is free; what emptied it has completed at `released`.
+    /// A superblock without a valid slot is free, or held back.
     fn release(&mut self, victim: u32) {
         self.let_go();
-        self.released = self.released.max(self.last_change);
         let has_copies = !self.run.slots.is_empty();
         if self.journal.is_some() && has_copies {
             self.held_back = Some((victim, self.programmed()));
         } else {
-            self.free.push(victim, self.erases.get(victim as usize).copied().unwrap_or(0));
+            self.free_from_now(victim);
         }
+    }
+
+    /// A superblock may be opened again, and erased once everything that was asked so far has completed: what emptied it, and the lines that tell of it.
+    fn free_from_now(&mut self, superblock: u32) {
+        if let Some(released) = self.released.get_mut(superblock as usize) {
+            *released = self.last_change;
+        }
+        self.free.push(superblock, self.erases.get(superblock as usize).copied().unwrap_or(0));
     }
 }

@@ -14,6 +14,49 @@ impl<F> PageMapFtl<F> {
     }
 }
 
+impl<F> PageMapFtl<F> {
+    /// What the host waited for, and what was done while it asked for nothing.
+    fn collect_waits(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        let stalls = self.stalls();
+        for (name, value) in [
+            ("ftl_checkpoints", self.counters.checkpoints),
+            ("ftl_buffer_wait_ns", self.counters.buffer_wait.0),
+            ("ftl_stalls_by_erases", stalls.erases.count),
+            ("ftl_stalls_by_erases_ns", stalls.erases.total.0),
+            ("ftl_stalls_by_cleaning", stalls.cleaning.count),
+            ("ftl_stalls_by_cleaning_ns", stalls.cleaning.total.0),
+            ("ftl_stalled_ns", stalls.stalled.0),
+            ("ftl_checkpoint_stalls", stalls.checkpoints.count),
+            ("ftl_checkpoint_stalls_ns", stalls.checkpoints.total.0),
+        ] {
+            sink(name, StatisticValue::Count(value));
+        }
+        let by_length = stalls.by_length.iter().map(|count| *count as f64).collect();
+        sink("ftl_stalls_by_log2_us", StatisticValue::Series(by_length));
+        // The longest of all phases: nobody can subtract them.
+        for (name, longest) in [
+            ("ftl_stall_by_erases_longest_since_format_ns", stalls.erases.longest),
+            ("ftl_stall_by_cleaning_longest_since_format_ns", stalls.cleaning.longest),
+            ("ftl_checkpoint_stall_longest_since_format_ns", stalls.checkpoints.longest),
+        ] {
+            sink(name, StatisticValue::Level(longest.0 as f64));
+        }
+        let Some(idle) = self.idle_counters() else { return };
+        for (name, value) in [
+            ("ftl_idle_cleanings", idle.cleanings),
+            ("ftl_idle_moves", idle.moves),
+            ("ftl_idle_checkpoints", idle.checkpoints),
+            ("ftl_idle_work_ns", idle.worked.0),
+            ("ftl_idle_overruns", idle.overruns.count),
+            ("ftl_idle_overruns_ns", idle.overruns.total.0),
+        ] {
+            sink(name, StatisticValue::Count(value));
+        }
+        let longest = idle.overruns.longest.0 as f64;
+        sink("ftl_idle_overrun_longest_since_format_ns", StatisticValue::Level(longest));
+    }
+}
+
 impl<F: Flash> Statistics for PageMapFtl<F> {
     fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
         let counters = &self.counters;
@@ -34,6 +77,7 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
         ] {
             sink(name, StatisticValue::Count(value));
         }
+        self.collect_waits(sink);
         if let Some(mapping) = self.mapping_counters() {
             for (name, value) in [
                 ("ftl_mapping_hits", mapping.hits),

@@ -2,7 +2,7 @@
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim, check};
 use nandkit_flash::{Flash, PageRead};
-use nandkit_units::{Context, Done, Lba, Nanos, Payload, ReadInto};
+use nandkit_units::{Context, Done, Lba, Nanos, Pacing, Payload, ReadInto};
 
 use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::Failure;
@@ -18,6 +18,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         check::check_range(&self.block, Operation::Read, at, into.len())?;
         let size = self.block.sector_size as usize;
         let pages = at.0..at.0 + (into.len() / size) as u64;
+        self.note_active(context.issued);
         let context = &self.looked_up(context, pages.clone())?;
         let mut done = Done::immediately(context);
         let mut next = pages.start;
@@ -39,6 +40,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
             done = done.and(read?);
             next += together;
         }
+        self.note_active(done.completed);
         Ok(done)
     }
 
@@ -80,6 +82,10 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     fn flush(&mut self, context: &Context) -> Result<Done> {
         let failed = |failure: Failure| failure.at(Operation::Flush, Lba(0));
         self.check_running().map_err(failed)?;
+        self.stalls.note_flush();
+        if self.idle.is_some() {
+            self.end_idle(context).map_err(failed)?;
+        }
         self.refresh_due(context, true).map_err(failed)?;
         if self.options.power_loss_protection {
             return Ok(Done::immediately(context));
@@ -111,6 +117,10 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 
     fn trim(&mut self) -> Option<&mut dyn Trim> {
         Some(self)
+    }
+
+    fn pacing(&mut self) -> Option<&mut dyn Pacing> {
+        if self.idle.is_some() || self.flash.pacing().is_some() { Some(self) } else { None }
     }
 
     fn remap(&mut self) -> Option<&mut dyn Remap> {

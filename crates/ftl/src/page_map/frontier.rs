@@ -34,7 +34,7 @@ impl<F: Flash> PageMapFtl<F> {
         let context = Context { device_cause: Some(Cause::Format), ..*context };
         self.erase_journal(&context)?;
         self.erase_all(&context)?;
-        self.released = self.last_change;
+        self.released.fill(self.last_change);
         self.move_journal(&context)?;
         self.counters = Default::default();
         Ok(())
@@ -54,10 +54,11 @@ impl<F: Flash> PageMapFtl<F> {
 
     /// Erases a superblock; blocks that fail are replaced. Returns when that has completed; `None` where it is no more, because there were no blocks to replace them.
     fn erase(&mut self, context: &Context, superblock: u32) -> Outcome<Option<Nanos>> {
+        let mut context = *context;
         let mut lane = 0;
         let mut end = context.issued;
         while let Some(&block) = self.superblocks.members(superblock).get(lane) {
-            match self.flash.erase(context, block) {
+            match self.flash.erase(&context, block) {
                 Ok(done) => {
                     end = end.max(done.completed);
                     self.last_change = self.last_change.max(done.completed);
@@ -66,9 +67,11 @@ impl<F: Flash> PageMapFtl<F> {
                 }
                 Err(error) => {
                     self.note_failure(error)?;
-                    if !self.repair(context, superblock, block)? {
+                    if !self.repair(&context, superblock, block)? {
                         return Ok(None);
                     }
+                    // The block in its place may have been emptied by what is still under way.
+                    context.issued = context.issued.max(self.last_change);
                 }
             }
         }
@@ -81,17 +84,20 @@ impl<F: Flash> PageMapFtl<F> {
     }
 
     /// Opens the next free superblock. It is erased now and not when it became free: an erase that fails, or is cut, costs nothing that anyone needs, and its dies
-    /// were free for others until then. Not before the last superblock was released.
+    /// were free for others until then. Not before it was released.
     #[inline(never)]
     pub(super) fn open(&mut self, context: &Context, region: u8) -> Outcome<Frontier> {
         self.own_journal(context)?;
+        let mut waited = false;
         loop {
             self.let_go();
             let superblock = self.next_free(region).ok_or(Failure::Full)?;
             let at = superblock as usize;
             let mut ready = context.issued;
             if self.used.get(at).copied().unwrap_or(true) {
-                let issued = context.issued.max(self.released);
+                let released = self.released.get(at).copied().unwrap_or(self.last_change);
+                let issued = context.issued.max(released);
+                waited |= released > context.issued;
                 let context = Context { issued, device_cause: Some(Cause::Cleaning), ..*context };
                 match self.erase(&context, superblock)? {
                     Some(erased) => ready = erased,
@@ -110,6 +116,7 @@ impl<F: Flash> PageMapFtl<F> {
             self.ages.note_opened(superblock, context.issued);
             self.note_first_written(superblock, context.issued);
             self.note_turn(superblock, region);
+            self.stalls.note_opened(region, waited || context.device_cause.is_some());
             return Ok(Frontier { superblock, next: 0, ready });
         }
     }

@@ -85,6 +85,12 @@ impl<F: Flash> PageMapFtl<F> {
         run.slots.clear();
         run.places.clear();
         run.from.clear();
+        if shift == 0 {
+            self.valid.for_each(first, count, |slot| run.slots.push(slot));
+            run.from.extend(run.slots.iter().map(|slot| self.superblocks.at(victim, slot - first)));
+            run.places.extend(0..run.slots.len() as u32);
+            return;
+        }
         let mut last = u32::MAX;
         self.valid.for_each(first, count, |slot| {
             let page = (slot - first) >> shift;
@@ -140,29 +146,28 @@ impl<F: Flash> PageMapFtl<F> {
     /// Finds out which logical pages were read, and asks for their lines of the map.
     #[inline]
     fn name_pages(&self, run: &mut CleaningRun) -> Outcome<()> {
-        run.pages.clear();
         let (images, _) = run.tags.as_chunks::<TAG_BYTES>();
-        for &place in &run.places {
+        run.pages.clear();
+        run.pages.resize(run.places.len(), NOWHERE);
+        for (page, &place) in run.pages.iter_mut().zip(&run.places) {
             let Some(TagRead::Valid { payload, .. }) = images.get(place as usize).map(|image| self.tag.decode(image))
             else {
                 return Err(Failure::Unreadable);
             };
-            let mut page = (payload >> 8) as u32;
-            if !self.aliases.is_empty() {
-                page = self.first_sharer(run.slots.get(run.pages.len()).copied()).unwrap_or(page);
-            }
-            if run.pages.len() < AHEAD {
-                prefetch(&self.map, page as usize);
-            }
-            run.pages.push(page);
+            *page = (payload >> 8) as u32;
         }
+        if !self.aliases.is_empty() {
+            for (page, &slot) in run.pages.iter_mut().zip(&run.slots) {
+                *page = self.first_sharer(slot).unwrap_or(*page);
+            }
+        }
+        run.pages.iter().take(AHEAD).for_each(|page| prefetch(&self.map, *page as usize));
         Ok(())
     }
 
     /// The page that the copy of a shared slot is tagged with.
-    #[cold]
-    fn first_sharer(&self, slot: Option<u32>) -> Option<u32> {
-        self.aliases.get(slot?)?.pages().next()
+    fn first_sharer(&self, slot: u32) -> Option<u32> {
+        self.aliases.get(slot)?.pages().next()
     }
 
     /// Puts slots that go to the same region in a row, each row in the order in which they were read.

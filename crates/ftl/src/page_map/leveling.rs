@@ -113,18 +113,18 @@ impl<F> PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Moves one superblock that is due to the most worn free one, at most one for each that was opened otherwise.
-    pub(super) fn level_due(&mut self, context: &Context) -> Outcome<()> {
+    /// Moves one superblock that is due to the most worn free one, at most one for each that was opened otherwise. Whether it did.
+    pub(super) fn level_due(&mut self, context: &Context) -> Outcome<bool> {
         let Self { leveling, index, erases, .. } = self;
         let due = leveling.as_mut().and_then(|due| due.take_due(erases, |superblock| index.is_candidate(superblock)));
-        let Some(superblock) = due else { return Ok(()) };
+        let Some(superblock) = due else { return Ok(false) };
         match self.make_room(context) {
             Ok(()) => {}
-            Err(Failure::Full) => return Ok(()),
+            Err(Failure::Full) => return Ok(false),
             Err(failure) => return Err(failure),
         }
         if !self.index.is_candidate(superblock) {
-            return Ok(());
+            return Ok(false);
         }
         self.streams.move_as_cold(true);
         let cleaned = self.clean_superblock_for(context, superblock, Cause::WearLevelling);
@@ -134,9 +134,9 @@ impl<F: Flash> PageMapFtl<F> {
                 if let Some(leveling) = &mut self.leveling {
                     leveling.moved += 1;
                 }
-                Ok(())
+                Ok(true)
             }
-            Err(Failure::Full) => Ok(()),
+            Err(Failure::Full) => Ok(false),
             Err(failure) => Err(failure),
         }
     }

@@ -18,14 +18,17 @@ mod expected;
 mod failing;
 mod frontier;
 mod gather;
+mod idle;
 mod journal;
 mod leveling;
+mod map_table;
 mod mapping_cache;
 mod options;
 mod recover;
 mod refresh;
 mod remap;
 mod spread;
+mod stalls;
 mod statistics;
 mod streams;
 mod superblocks;
@@ -49,18 +52,23 @@ use changed::ChangedMaps;
 use expected::Expected;
 use failing::Failing;
 use gather::CleaningRun;
+use idle::Idle;
 use journal::{Journal, JournalSizes};
 use leveling::Leveling;
+use map_table::MapTable;
 use mapping_cache::MappingCache;
 use refresh::{Refresh, RefreshCounters};
+use stalls::Stalls;
 use streams::Streams;
 use superblocks::Superblocks;
 use valid::ValidSlots;
 use victims::Ages;
 
+pub use idle::IdleCounters;
 pub use mapping_cache::MappingCounters;
 pub use options::{JournalOptions, PageMapOptions, Spare};
 pub use recover::PageMapRecovery;
+pub use stalls::{StallCounters, Waits};
 pub use statistics::PageMapCounters;
 
 /// A logical page that lies nowhere.
@@ -101,7 +109,7 @@ pub struct PageMapFtl<F> {
     superblocks: Superblocks,
     physical: u64,
     /// Where each logical page lies: a slot, or [`NOWHERE`]; behind the host's pages those of the map.
-    map: Vec<u32>,
+    map: MapTable,
     /// Map pages that differ from those on flash.
     changed: ChangedMaps,
     /// What of the map the device would have in memory, where that is not all of it.
@@ -122,8 +130,9 @@ pub struct PageMapFtl<F> {
     erases: Vec<u32>,
     /// A victim that is empty, with what had been programmed then: it is erased only when something else was, so that a start can tell whether its cleaning was the last thing that happened.
     held_back: Option<(u32, u64)>,
-    /// When everything that emptied the free superblocks had completed.
-    released: Nanos,
+    /// By superblock: when everything that emptied it last had completed. It is not erased before.
+    released: Vec<Nanos>,
+    stalls: Stalls,
     streams: Streams,
     sequence: u64,
     /// Whether the flash can read described data back.
@@ -137,6 +146,9 @@ pub struct PageMapFtl<F> {
     refresh: Option<Box<Refresh>>,
     refreshed: RefreshCounters,
     leveling: Option<Box<Leveling>>,
+    idle: Option<Box<Idle>>,
+    /// Whether there is anything to be done before a change of the host: work in idle times, refresh, levelling.
+    cares: bool,
     expected: Expected,
     failing: Failing,
     journal: Option<Journal>,
@@ -238,6 +250,7 @@ impl<F: Flash> PageMapFtl<F> {
         let count = superblocks.count();
         let all = u64::from(count) * u64::from(superblocks.slots());
         let refresh = Refresh::new(options.read_refresh, options.retention_refresh, geometry.blocks, count);
+        let idle = Idle::new(&options, &room, (count, superblocks.slots()))?;
         let (index, ages) = victims::index_of(&options.victim, count as usize);
         let mapping = match options.mapping_cache {
             0 => None,
@@ -248,7 +261,7 @@ impl<F: Flash> PageMapFtl<F> {
         (0..count).for_each(|superblock| free.push(superblock, 0));
         let mut device = Self {
             tag: TagFormat::new(geometry.page_size),
-            map: vec![NOWHERE; (room.user + room.map_pages) as usize],
+            map: MapTable::new((room.user + room.map_pages) as usize),
             changed: ChangedMaps::new(room.map_pages as usize, block.sector_size / 4, room.user as u32),
             mapping,
             buffer: WriteBuffer::new(
@@ -265,7 +278,8 @@ impl<F: Flash> PageMapFtl<F> {
             used: vec![true; count as usize],
             erases: vec![0; count as usize],
             held_back: None,
-            released: Nanos::ZERO,
+            released: vec![Nanos::ZERO; count as usize],
+            stalls: Stalls::default(),
             streams: Streams::new(
                 options.separation,
                 room.user as usize,
@@ -279,7 +293,9 @@ impl<F: Flash> PageMapFtl<F> {
             random: Random::new(options.seed, "page-map victims"),
             fruitless: 0,
             run: CleaningRun::default(),
+            cares: refresh.is_some() || options.leveling_threshold > 0 || idle.is_some(),
             refresh: refresh.map(Box::new),
+            idle: idle.map(Box::new),
             refreshed: RefreshCounters::default(),
             leveling: Leveling::new(options.leveling_threshold, count).map(Box::new),
             expected: Expected::default(),

@@ -42,6 +42,13 @@ pub struct PageMapOptions {
     /// The greatest difference of erase counts that is left alone: superblocks that are worn less than the most worn one by more, and whose data rest, are moved to worn ones, at most one for each superblock
     /// that is opened. 0, the default: never. Costs an open superblock.
     pub leveling_threshold: u32,
+    /// The time in which nothing was asked after which the layer works by itself: it cleans until `idle_free` superblocks are free, and does what else is due (checkpoints, refresh, levelling). 0, the default: never.
+    pub idle_after: Nanos,
+    /// Free superblocks that are enough in idle times. 0, the default: a quarter of those that could be free beyond the ones that always are, when the host has filled the device, and at least one.
+    pub idle_free: u32,
+    /// The least share of a superblock's pages that cleaning it in idle times must win. 0, the default: the mean share of all superblocks when the host has filled the device, so that no victim is worse than
+    /// one drawn by lot.
+    pub idle_gain: f64,
     /// Which free superblock is used next.
     pub allocation: AllocationRule,
     /// Blocks of a superblock, each on another die: a power of two up to the number of dies. 0: all dies, as far as they are a power of two and the index of victims can count the pages.
@@ -73,6 +80,9 @@ impl Default for PageMapOptions {
             read_refresh: 0,
             retention_refresh: Nanos::ZERO,
             leveling_threshold: 0,
+            idle_after: Nanos::ZERO,
+            idle_free: 0,
+            idle_gain: 0.0,
             allocation: AllocationRule::LeastErased,
             stripe: 0,
             seed: 0,

@@ -35,6 +35,16 @@ pub(crate) struct RefreshCounters {
     pub by_age: u64,
 }
 
+/// What became of the next superblock that is due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refreshed {
+    Moved,
+    /// It holds nothing any more.
+    Empty,
+    /// None is due, or there is no room.
+    Stopped,
+}
+
 impl Refresh {
     /// `None` where nothing is ever refreshed.
     pub fn new(most_reads: u32, most_age: Nanos, blocks: u32, superblocks: u32) -> Option<Self> {
@@ -98,6 +108,17 @@ impl Refresh {
         None
     }
 
+    /// When the oldest superblock is due because of its age.
+    pub fn next_by_age(&mut self) -> Option<Nanos> {
+        while let Some(&(opened, superblock)) = self.by_age.front() {
+            if self.opened.get(superblock as usize) == Some(&opened) {
+                return Some(opened + self.most_age + Nanos(1));
+            }
+            self.by_age.pop_front();
+        }
+        None
+    }
+
     /// What could not be refreshed is due again.
     fn put_back(&mut self, superblock: u32, by_reads: bool) {
         if by_reads {
@@ -147,26 +168,43 @@ impl<F: Flash> PageMapFtl<F> {
     /// Moves what is due: one superblock, or all where the host waits for everything.
     pub(super) fn refresh_due(&mut self, context: &Context, all: bool) -> Outcome<()> {
         for _ in 0..if all { self.superblocks.count() } else { 1 } {
-            let Some((superblock, by_reads)) =
-                self.refresh.as_mut().and_then(|refresh| refresh.take_due(context.issued))
-            else {
+            if self.refresh_next(context)? == Refreshed::Stopped {
                 break;
-            };
-            match self.refresh_superblock(context, superblock) {
-                Ok(false) => {}
-                Ok(true) if by_reads => self.refreshed.by_reads += 1,
-                Ok(true) => self.refreshed.by_age += 1,
-                // It has to wait until the host lets go of something.
-                Err(Failure::Full) => {
-                    if let Some(refresh) = &mut self.refresh {
-                        refresh.put_back(superblock, by_reads);
-                    }
-                    break;
-                }
-                Err(failure) => return Err(failure),
             }
         }
         Ok(())
+    }
+
+    /// Moves the next superblock that is due; whether there was one.
+    pub(super) fn refresh_one(&mut self, context: &Context) -> Outcome<bool> {
+        loop {
+            match self.refresh_next(context)? {
+                Refreshed::Moved => return Ok(true),
+                Refreshed::Empty => {}
+                Refreshed::Stopped => return Ok(false),
+            }
+        }
+    }
+
+    fn refresh_next(&mut self, context: &Context) -> Outcome<Refreshed> {
+        let Some((superblock, by_reads)) = self.refresh.as_mut().and_then(|refresh| refresh.take_due(context.issued))
+        else {
+            return Ok(Refreshed::Stopped);
+        };
+        match self.refresh_superblock(context, superblock) {
+            Ok(false) => return Ok(Refreshed::Empty),
+            Ok(true) if by_reads => self.refreshed.by_reads += 1,
+            Ok(true) => self.refreshed.by_age += 1,
+            // It has to wait until the host lets go of something.
+            Err(Failure::Full) => {
+                if let Some(refresh) = &mut self.refresh {
+                    refresh.put_back(superblock, by_reads);
+                }
+                return Ok(Refreshed::Stopped);
+            }
+            Err(failure) => return Err(failure),
+        }
+        Ok(Refreshed::Moved)
     }
 
     /// Moves what a superblock holds; an open one takes no more. Whether there was anything to move.

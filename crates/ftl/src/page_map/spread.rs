@@ -4,13 +4,16 @@ use std::ops::Range;
 
 use nandkit_codec::page_tag::TAG_BYTES;
 use nandkit_flash::{Flash, Move, PageProgram, PageRead};
-use nandkit_units::{Content, Context, Nanos, Payload, ReadInto, prefetch};
+use nandkit_units::{BlockIndex, Content, Context, Nanos, PageAddress, Payload, ReadInto, prefetch};
 
 use super::frontier::Frontier;
 use super::gather::{AHEAD, CleaningRun};
 use super::journal::layout::Change;
 use super::{PageMapFtl, role};
 use crate::failure::Outcome;
+
+/// No page of any chip.
+const NO_PAGE: PageAddress = PageAddress { block: BlockIndex(u32::MAX), page: u32::MAX };
 
 impl<F: Flash> PageMapFtl<F> {
     /// Programs what was read, region by region; returns when the last page was programmed.
@@ -122,6 +125,9 @@ impl<F: Flash> PageMapFtl<F> {
         let fetched = run.fetched();
         // In memory nobody asks.
         let role = if self.journal.is_some() { role::of_copy(self.counters.cleanings) } else { role::COPY };
+        if shift == 0 {
+            return self.list_whole_moves(run, part, (superblock, next), role);
+        }
         let (Some(pages), Some(places)) = (run.pages.get(part.clone()), run.places.get(part)) else { return 0 };
         let mut all_fetched = 0;
         for ((pages, places), target) in pages.chunks(per_page).zip(places.chunks(per_page)).zip(next..) {
@@ -148,6 +154,32 @@ impl<F: Flash> PageMapFtl<F> {
             }
         }
         all_fetched
+    }
+
+    /// The same where a page of the chip is one logical page.
+    #[inline]
+    fn list_whole_moves(
+        &mut self,
+        run: &mut CleaningRun,
+        part: Range<usize>,
+        (superblock, next): (u32, u32),
+        role: u64,
+    ) -> usize {
+        let fetched = run.fetched();
+        let CleaningRun { pages, places, from, moves, oob, .. } = run;
+        let (Some(pages), Some(places)) = (pages.get(part.clone()), places.get(part)) else { return 0 };
+        moves.extend(places.iter().zip(next..).map(|(place, target)| Move {
+            from: from.get(*place as usize).copied().unwrap_or(NO_PAGE),
+            part: 0,
+            to: self.superblocks.at(superblock, target),
+        }));
+        oob.resize(pages.len() * TAG_BYTES, 0);
+        let (images, _) = oob.as_chunks_mut::<TAG_BYTES>();
+        for ((image, page), sequence) in images.iter_mut().zip(pages).zip(self.sequence..) {
+            *image = self.tag.image(u64::from(*page) << 8 | role, sequence);
+        }
+        self.sequence += pages.len() as u64;
+        places.iter().take_while(|place| (**place as usize) < fetched).count()
     }
 
     /// Programs one page of a part; parts that were fetched and could not be placed are read once more.
@@ -198,27 +230,33 @@ impl<F: Flash> PageMapFtl<F> {
         content.payload().part(one.part as usize * size, size)
     }
 
-    /// The map points at the copies.
+    /// The map points at the copies of a part of one victim's slots.
     #[inline]
     fn repoint(&mut self, run: &CleaningRun, part: Range<usize>, (superblock, next): (u32, u32)) {
         let (Some(pages), Some(slots)) = (run.pages.get(part.clone()), run.slots.get(part)) else { return };
         let first = self.superblocks.slot(superblock, next);
+        if !self.aliases.is_empty() {
+            slots.iter().zip(first..).for_each(|(old, new)| self.repoint_sharers(*old, new));
+        }
+        let Self { map, valid, changed, .. } = self;
+        let (map, mut moved): (&mut [u32], u32) = (map, 0);
         for (index, ((&page, &old), new)) in pages.iter().zip(slots).zip(first..).enumerate() {
             if let Some(later) = pages.get(index + AHEAD) {
-                prefetch(&self.map, *later as usize);
+                prefetch(map, *later as usize);
             }
-            self.valid.clear(old);
-            self.changed.note(page);
-            if !self.aliases.is_empty() {
-                self.repoint_sharers(old, new);
-            }
+            valid.clear(old);
+            changed.note(page);
             // A page that the map does not know under this name is none that anybody could read.
-            if let Some(entry) = self.map.get_mut(page as usize).filter(|entry| **entry == old) {
+            if let Some(entry) = map.get_mut(page as usize).filter(|entry| **entry == old) {
                 *entry = new;
-                self.valid.set(new);
-                self.index.add(superblock);
+                valid.set(new);
+                moved += 1;
             }
-            self.index.subtract(self.superblocks.superblock(old));
+        }
+        // Once for all: the victim is no candidate, and its count nobody's concern in between.
+        self.index.add_many(superblock, moved);
+        if let Some(old) = slots.first() {
+            self.index.subtract_many(self.superblocks.superblock(*old), slots.len() as u32);
         }
     }
 

@@ -61,8 +61,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.fruitless += 1;
         // Greedy has nothing better; levelling by the policy has its turn once for each victim that wins a page.
         let most_fruitless = match (self.options.victim.rule, self.options.victim.leveling) {
-            (Rule::Greedy, Leveling::None) => 0,
-            (Rule::Greedy, _) => 1,
+            (Rule::Greedy | Rule::GreedyByLot, Leveling::None) => 0,
+            (Rule::Greedy | Rule::GreedyByLot, _) => 1,
             _ => self.superblocks.count(),
         };
         if self.fruitless <= most_fruitless {
@@ -72,7 +72,8 @@ impl<F: Flash> PageMapFtl<F> {
         self.index.emptiest().filter(|emptiest| self.index.valid(*emptiest) <= most).ok_or(Failure::Full)
     }
 
-    fn chosen(&mut self, now: Nanos) -> Option<u32> {
+    /// What the policy would clean, whether that wins anything or not.
+    pub(super) fn chosen(&mut self, now: Nanos) -> Option<u32> {
         if !self.ages.are_kept() {
             let Self { index, random, .. } = self;
             return index.choose(&mut |n| random.below(n.into()) as u32);

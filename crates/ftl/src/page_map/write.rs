@@ -71,6 +71,9 @@ impl<F: Flash> PageMapFtl<F> {
         }
         let frontier = self.frontier(region);
         let (slot, at) = self.place(&frontier);
+        if frontier.ready > context.issued {
+            self.note_wait(region, context.issued, frontier.ready);
+        }
         let context = &Context { issued: context.issued.max(frontier.ready), ..*context };
         match self.program_parts(context, at, parts, role) {
             Ok(done) => {
@@ -227,6 +230,7 @@ impl<F: Flash> PageMapFtl<F> {
     #[inline(never)]
     fn open_for_host(&mut self, context: &Context, region: u8) -> Outcome<()> {
         self.checkpoint_if_due(context)?;
+        let mut has_cleaned = false;
         loop {
             // Copies may have opened one for this region meanwhile: it is not opened again.
             let needed = self.free_min + usize::from(Self::is_closed(&self.frontier(region)));
@@ -234,10 +238,14 @@ impl<F: Flash> PageMapFtl<F> {
                 break;
             }
             self.clean(context)?;
+            has_cleaned = true;
         }
         if Self::is_closed(&self.frontier(region)) {
             let opened = self.open(context, region)?;
             self.set_frontier(region, opened);
+        }
+        if has_cleaned {
+            self.stalls.note_opened(region, true);
         }
         Ok(())
     }
@@ -254,6 +262,14 @@ impl<F: Flash> PageMapFtl<F> {
     #[inline]
     pub(super) fn begin_change(&mut self, context: &Context) -> Outcome<()> {
         self.check_running()?;
+        if self.cares { self.take_care(context) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn take_care(&mut self, context: &Context) -> Outcome<()> {
+        if self.idle.is_some() {
+            self.end_idle(context)?;
+        }
         if self.refresh.is_some() {
             self.refresh_due(context, false)?;
         }

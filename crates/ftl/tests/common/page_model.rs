@@ -28,6 +28,8 @@ pub struct Model {
     pub remaps: u64,
     /// Whether completed writes may be lost before a flush.
     has_buffer: bool,
+    /// Whether nothing is asked now and then, so that the device has time for work of its own. Half of these times it is told how long.
+    pub pauses: bool,
 }
 
 pub fn bytes_of(version: Version, size: usize) -> Vec<u8> {
@@ -38,7 +40,7 @@ pub fn bytes_of(version: Version, size: usize) -> Vec<u8> {
 impl Model {
     pub fn new(sectors: u64, has_buffer: bool) -> Self {
         let versions = vec![vec![None]; sectors as usize];
-        Self { versions, pending: Vec::new(), next: 1, now: Nanos::ZERO, remaps: 0, has_buffer }
+        Self { versions, pending: Vec::new(), next: 1, now: Nanos::ZERO, remaps: 0, has_buffer, pauses: false }
     }
 
     fn now(&self, sector: u64) -> Version {
@@ -61,6 +63,9 @@ impl Model {
     ) -> Result<bool, String> {
         while *left > 0 {
             *left -= 1;
+            if self.pauses {
+                self.pause(device, random);
+            }
             self.command(device, random)?;
             if script.restart_every > 0 && left.is_multiple_of(script.restart_every) {
                 return Ok(*left == 0);
@@ -69,6 +74,16 @@ impl Model {
         device.flush(&Context::at(self.now)).map_err(|error| error.to_string())?;
         self.settle();
         Ok(true)
+    }
+
+    fn pause(&mut self, device: &mut dyn BlockDevice, random: &mut Random) {
+        if random.below(3) == 0 {
+            self.now += Nanos(random.below(20_000_000));
+        }
+        let is_told = random.below(2) == 0;
+        if let Some(pacing) = device.pacing().filter(|_| is_told) {
+            pacing.quiet_until(self.now);
+        }
     }
 
     fn command(&mut self, device: &mut dyn BlockDevice, random: &mut Random) -> Result<(), String> {

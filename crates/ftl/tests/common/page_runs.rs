@@ -29,7 +29,18 @@ pub struct Shape {
     /// Map pages in the cache of the map; 0: the whole map is in memory.
     pub cached: u64,
     pub care: Care,
+    /// Work in idle times; none where the time is 0.
+    pub idle: Idle,
 }
+
+/// When the layer works by itself: after so many microseconds, until so many superblocks are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    pub after_us: u64,
+    pub free: u32,
+}
+
+const BUSY: Idle = Idle { after_us: 0, free: 0 };
 
 /// What is moved for its own sake; 0: nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +67,7 @@ const SMALL: Shape = Shape {
     user: 100,
     cached: 0,
     care: NONE,
+    idle: BUSY,
 };
 
 const STRIPED: Shape = Shape { dies: 4, stripe: 2, ..SMALL };
@@ -64,7 +76,7 @@ const OF_PARTS: Shape = Shape { parts: 4, user: 250, dies: 2, ..STRIPED };
 
 const TEN_MAP_PAGES: Shape = Shape { blocks: 220, user: 1250, ..SMALL };
 
-const SHAPES: [Shape; 15] = [
+const SHAPES: [Shape; 20] = [
     SMALL,
     Shape { blocks: 64, scheme: "none", ..STRIPED },
     Shape { blocks: 56, ..OF_PARTS },
@@ -84,6 +96,22 @@ const SHAPES: [Shape; 15] = [
     // As full as it gets, with one more superblock open.
     Shape { blocks: 24, user: 0, care: WEAR, ..SMALL },
     Shape { blocks: 40, user: 0, care: WEAR, ..OF_PARTS },
+    // The layer works whenever the script pauses.
+    Shape { user: 160, idle: Idle { after_us: 200, free: 8 }, ..SMALL },
+    Shape { blocks: 64, scheme: "none", user: 120, idle: Idle { after_us: 900, free: 7 }, ..STRIPED },
+    Shape { user: 160, care: READS, idle: Idle { after_us: 100, free: 0 }, ..SMALL },
+    Shape {
+        blocks: 160,
+        dies: 4,
+        scheme: "sepbit",
+        buffer: 12,
+        user: 1250,
+        cached: 3,
+        care: BOTH,
+        idle: Idle { after_us: 300, free: 0 },
+        ..OF_PARTS
+    },
+    Shape { user: 120, care: WEAR, idle: Idle { after_us: 150, free: 0 }, ..SMALL },
 ];
 
 pub fn chip(shape: &Shape) -> ContentChip {
@@ -118,6 +146,9 @@ pub fn options(shape: &Shape) -> PageMapOptions {
         read_refresh: shape.care.reads,
         retention_refresh: Nanos(shape.care.age_ms * 1_000_000),
         leveling_threshold: shape.care.difference,
+        idle_after: Nanos::from_micros(shape.idle.after_us),
+        idle_free: shape.idle.free,
+        idle_gain: if shape.idle.after_us > 0 { 0.2 } else { 0.0 },
         ..PageMapOptions::default()
     }
 }
@@ -127,6 +158,7 @@ pub fn survives(shape: &Shape, script: &Script, plan: &CutPlan) -> Result<u64, S
     let options = options(shape);
     let device = PageMapFtl::format(CutFlash::new(chip(shape), CutPlan::None), options).map_err(|e| e.to_string())?;
     let mut model = Model::new(device.geometry().sectors, shape.buffer > 0);
+    model.pauses = shape.idle.after_us > 0;
     let mut flash = device.into_flash();
     let formatted = flash.steps();
     flash.set_plan(shifted(plan, formatted));

@@ -37,9 +37,9 @@ impl Numbers {
         let bytes = number.to_le_bytes();
         // The usual width with a length that the compiler knows.
         if width == FIRST_WIDTH {
-            if let (Some(into), Some(from)) = (self.bytes.get_mut(start..start + FIRST_WIDTH), bytes.get(..FIRST_WIDTH))
-            {
-                into.copy_from_slice(from);
+            let into = self.bytes.get_mut(start..).and_then(|rest| rest.first_chunk_mut::<FIRST_WIDTH>());
+            if let (Some(into), Some(from)) = (into, bytes.first_chunk::<FIRST_WIDTH>()) {
+                *into = *from;
             }
         } else if let (Some(into), Some(from)) = (self.bytes.get_mut(start..start + width), bytes.get(..width)) {
             into.copy_from_slice(from);

@@ -1,14 +1,13 @@
 //! Drives a block device with a stream of block operations.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation};
-use nandkit_units::{Clock, Content, Context, Described, Done, Lba, Nanos, Payload, ReadInto};
+use nandkit_units::{Clock, Content, Context, Described, Done, Lba, Payload, ReadInto};
 
 use super::explain;
 use super::ledger::{Expectation, Ledger, NoLedger, SectorLedger, UnitLedger};
+use super::queue::{PacedQueue, Queue, ToldQueue};
 use crate::error::{Result, WorkloadError};
 use crate::operation::{BlockOperation, BlockOperationKind, BlockWorkload, Phase};
 use crate::report::{DriverReport, PhaseReport, Progress, ProgressSink, Windows};
@@ -33,6 +32,9 @@ enum AnyLedger {
 ///
 /// A closed loop of depth n keeps n operations outstanding; a flush waits for all of them, and they for it. Operations that arrive at stated
 /// instants (open loop) are issued then, however many are outstanding, and their latency counts from their arrival.
+///
+/// A device that has [`Pacing`](nandkit_units::Pacing) is told the instant of each operation before it, and asked for the ends of those that are outstanding until they are
+/// final; latencies are those of final ends. An error drops the phase's report, and with it the latencies of what is outstanding; the clock goes on to where that has ended.
 #[derive(Debug)]
 pub struct BlockDriver {
     clock: Clock,
@@ -50,53 +52,6 @@ struct Core {
     operations: u64,
     found: Content,
     wanted: Vec<u8>,
-}
-
-/// The operations outstanding, and the instant that the driver has come to.
-struct Queue {
-    pending: BinaryHeap<Reverse<Nanos>>,
-    depth: usize,
-    start: Nanos,
-    /// The issue of the latest operation.
-    now: Nanos,
-    /// The latest completion.
-    ended: Nanos,
-}
-
-impl Queue {
-    /// The instant at which an operation is issued, and from which its latency counts.
-    #[inline(always)]
-    fn issue(&mut self, operation: &BlockOperation) -> (Nanos, Nanos) {
-        if let Some(arrival) = operation.arrival {
-            let arrival = self.start + arrival;
-            self.now = self.now.max(arrival);
-            return (self.now, arrival);
-        }
-        if operation.kind == BlockOperationKind::Flush {
-            self.now = self.now.max(self.ended);
-            self.pending.clear();
-        } else if self.depth == 1 {
-            self.now = self.ended;
-        } else if self.pending.len() >= self.depth
-            && let Some(Reverse(first)) = self.pending.pop()
-        {
-            self.now = self.now.max(first);
-        }
-        (self.now, self.now)
-    }
-
-    #[inline(always)]
-    fn complete(&mut self, operation: &BlockOperation, completed: Nanos) {
-        self.ended = self.ended.max(completed);
-        if operation.arrival.is_some() || self.depth == 1 {
-            return;
-        }
-        if operation.kind == BlockOperationKind::Flush {
-            self.now = self.ended;
-        } else {
-            self.pending.push(Reverse(completed));
-        }
-    }
 }
 
 impl BlockDriver {
@@ -192,7 +147,7 @@ impl Core {
         phase: Phase,
         workload: &mut W,
         device: &mut D,
-        (ledger, mut windows): (&mut L, Option<Windows<'_>>),
+        (ledger, windows): (&mut L, Option<Windows<'_>>),
         clock: &Clock,
         progress: ProgressSink<'_>,
     ) -> Result<()> {
@@ -201,61 +156,100 @@ impl Core {
             // How long it goes on is not known.
             Some(_) => workload.begin(Phase::Measure).and(None),
         };
+        let (start, depth) = (clock.now(), workload.queue_depth().max(1) as usize);
+        let mut report = PhaseReport::new(phase, start);
+        if device.pacing().is_none() {
+            let mut queue = ToldQueue::new(depth, start);
+            let parts = (ledger, windows, total);
+            let done = self.run_queue(workload, device, parts, (&mut queue, &mut report), clock, progress)?;
+            self.end_phase(report, &queue, done, clock, progress);
+            return Ok(());
+        }
+        // Ends are asked for through calls that are not inlined anyway: one loop serves all devices.
+        let mut device = device;
+        let device: &mut dyn BlockDevice = &mut device;
+        let mut queue = PacedQueue::new(depth, start);
+        let parts = (ledger, windows, total);
+        let done = self.run_queue(workload, device, parts, (&mut queue, &mut report), clock, progress);
+        // Also behind an error: the clock goes on to where nothing is outstanding.
+        queue.finish(device, &mut report);
+        clock.advance_to(queue.ended());
+        self.end_phase(report, &queue, done?, clock, progress);
+        Ok(())
+    }
+
+    /// Waits for the last completion and files the report.
+    fn end_phase(
+        &mut self,
+        mut report: PhaseReport,
+        queue: &impl Queue,
+        done: u64,
+        clock: &Clock,
+        progress: ProgressSink<'_>,
+    ) {
+        clock.advance_to(queue.ended());
+        report.ended = queue.ended().max(queue.now());
+        if done > 0 {
+            let phase = Some(report.phase);
+            let _ = progress(Progress { phase, done, total: Some(done), now: report.ended });
+            self.report.phases.push(report);
+        }
+    }
+
+    /// Applies the operations of a phase; returns how many there were.
+    fn run_queue<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized, L: Ledger, Q: Queue>(
+        &mut self,
+        workload: &mut W,
+        device: &mut D,
+        (ledger, mut windows, total): (&mut L, Option<Windows<'_>>, Option<u64>),
+        (queue, report): (&mut Q, &mut PhaseReport),
+        clock: &Clock,
+        progress: ProgressSink<'_>,
+    ) -> Result<u64> {
+        let phase = report.phase;
         let unit = u64::from(workload.unit_sectors().unwrap_or(1)) * u64::from(self.geometry.sector_size.max(1));
         let mut window_ends = windows.as_ref().map_or(u64::MAX, |windows| windows.bytes.max(1));
-        let start = clock.now();
-        let depth = workload.queue_depth().max(1) as usize;
-        let pending = BinaryHeap::with_capacity(depth.min(1 << 16) + 1);
-        let mut queue = Queue { pending, depth, start, now: start, ended: start };
-        let mut report = PhaseReport::new(phase, start);
         let mut done = 0;
         loop {
             // No operation writes less than a unit, so that no window goes on for long behind its end.
             let to_end = (window_ends - report.user_bytes_written).div_ceil(unit);
             let most = u32::try_from(to_end).unwrap_or(BATCH).min(BATCH);
-            let count = self.run_batch(most, workload, device, ledger, &mut queue, &mut report)?;
+            let count = self.run_batch(most, workload, device, ledger, queue, report)?;
             done += u64::from(count);
-            clock.advance_to(queue.now);
+            clock.advance_to(queue.now());
             if count < most {
-                break;
+                return Ok(done);
             }
             if let Some(windows) = &mut windows
                 && report.user_bytes_written >= window_ends
             {
                 window_ends = report.user_bytes_written.saturating_add(windows.bytes.max(1));
-                if (windows.ended)(&report) == ControlFlow::Break(()) {
-                    break;
+                if (windows.ended)(report) == ControlFlow::Break(()) {
+                    return Ok(done);
                 }
             }
-            let step = Progress { phase: Some(phase), done, total, now: queue.now };
+            let step = Progress { phase: Some(phase), done, total, now: queue.now() };
             if progress(step) == ControlFlow::Break(()) {
                 return Err(WorkloadError::Cancelled { operations: self.operations });
             }
         }
-        clock.advance_to(queue.ended);
-        report.ended = queue.ended.max(queue.now);
-        if done > 0 {
-            let _ = progress(Progress { phase: Some(phase), done, total: Some(done), now: report.ended });
-            self.report.phases.push(report);
-        }
-        Ok(())
     }
 
     /// Applies up to so many operations; fewer only at the end of the phase.
     #[inline]
-    fn run_batch<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized, L: Ledger>(
+    fn run_batch<W: BlockWorkload + ?Sized, D: BlockDevice + ?Sized, L: Ledger, Q: Queue>(
         &mut self,
         most: u32,
         workload: &mut W,
         device: &mut D,
         ledger: &mut L,
-        queue: &mut Queue,
+        queue: &mut Q,
         report: &mut PhaseReport,
     ) -> Result<u32> {
         for count in 0..most {
             let Some(operation) = workload.next_operation()? else { return Ok(count) };
-            let (issued, since) = queue.issue(&operation);
-            let context = Context::at(issued);
+            let issue = queue.issue(&operation, device, report);
+            let context = issue.context();
             let bytes = operation.bytes;
             let done = match operation.kind {
                 BlockOperationKind::Write => {
@@ -268,9 +262,15 @@ impl Core {
                 }
                 BlockOperationKind::Flush => device.flush(&context).map_err(|source| self.failed(&operation, source)),
                 BlockOperationKind::Trim => self.trim(&context, &operation, device, ledger),
-            }?;
-            queue.complete(&operation, done.completed);
-            report.record(operation.kind.counted(), done.completed.since(since));
+            };
+            let done = match done {
+                Ok(done) => done,
+                Err(error) => {
+                    queue.refuse(&operation, issue);
+                    return Err(error);
+                }
+            };
+            queue.complete(&operation, issue, done.completed, report);
             self.operations += 1;
         }
         Ok(most)

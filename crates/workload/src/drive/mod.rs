@@ -5,6 +5,7 @@ mod expected;
 mod file;
 mod file_check;
 mod ledger;
+mod queue;
 
 pub use block::{BlockDriver, PIECE_BYTES_MAX};
 pub use file::FileDriver;

@@ -1,7 +1,7 @@
 //! Writing the journal: groups of lines, and the way to the other half.
 
 use nandkit_flash::{Flash, FlashError, PageProgram};
-use nandkit_units::{BlockIndex, Cause, Context, Nanos, Payload};
+use nandkit_units::{BlockIndex, Cause, Context, Nanos, Payload, Ticket};
 
 use super::layout::{Change, HEADER_BYTES, Kind, Line, PagePlace, Snapshot, page};
 use super::{Journal, good_of};
@@ -65,7 +65,7 @@ impl<F: Flash> PageMapFtl<F> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.leave_out_superseded();
         let (half, generation) = (1 - journal.half, journal.generation + 1);
-        let context = Context { device_cause: Some(Cause::Checkpoint), ..*context };
+        let context = Context { device_cause: Some(Cause::Checkpoint), ticket: Ticket::NONE, ..*context };
         let snapshot = self.snapshot().put();
         loop {
             let blocks = self.journal.as_ref().map(|journal| journal.blocks.clone()).unwrap_or_default();

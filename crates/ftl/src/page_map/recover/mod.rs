@@ -85,7 +85,8 @@ impl<F: Flash> PageMapFtl<F> {
             return Err(Failure::unfit("a device whose stamps are used up: what it holds can be copied, not changed"));
         }
         let end = device.recovery.completed;
-        (device.last_change, device.released) = (end, end);
+        device.last_change = end;
+        device.released.fill(end);
         device.adopt_changed(end);
         device.adopt_ages(end);
         Ok(device)

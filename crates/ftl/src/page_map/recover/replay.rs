@@ -124,7 +124,10 @@ impl<F: Flash> PageMapFtl<F> {
         if lines.last().is_some_and(|line| line.stamp > last.stamp) {
             return None;
         }
-        let of_last = |tag: &&Tag| tag.role == last.role;
+        // Numbers of cleanings begin anew with each start, and its line parts the copies before from those behind.
+        let starts = lines.iter().filter(|line| matches!(line.change, Change::Void { .. }));
+        let started = starts.map(|line| line.stamp).max().unwrap_or(0);
+        let of_last = |tag: &&Tag| tag.role == last.role && tag.stamp > started;
         let first = scanned.tags.iter().rev().take_while(of_last).last()?.stamp;
         let copies: Vec<&Moved> = moved.iter().filter(|moved| moved.tag.stamp >= first).collect();
         let victim = self.superblocks.superblock(copies.first()?.old);
@@ -152,7 +155,7 @@ impl<F: Flash> PageMapFtl<F> {
             self.aliases.add(slot, None, *page);
             owners.insert(slot, None);
         }
-        for (page, &slot) in (0u32..).zip(&self.map) {
+        for (page, &slot) in (0u32..).zip(self.map.iter()) {
             if slot == NOWHERE {
                 continue;
             }

@@ -96,9 +96,11 @@ pub const ROWS: [Plan; 33] = [
 ];
 
 impl Victim {
-    /// The name that specs have.
-    fn name(self) -> String {
+    /// The name that specs have. Theory draws among equal blocks. Where all pages are alike it does not matter which of them goes, and the default is what is judged; where hot and cold ones share a device the
+    /// oldest of equal blocks is more often a cold one.
+    fn name(self, overwrites: Overwrites) -> String {
         match self {
+            Self::Greedy if overwrites != Uniform => "greedy-by-lot".to_string(),
             Self::Fifo => "fifo".to_string(),
             Self::Random => "random".to_string(),
             Self::Among(d) => format!("d-choices:d={d}"),
@@ -115,7 +117,7 @@ impl Plan {
             Mixed => format!("{:.0} % of the writes on {:.0} % of the pages, mixed", HOT.1 * 100.0, HOT.0 * 100.0),
             Separated => format!("{:.0} % of the writes on {:.0} % of the pages, apart", HOT.1 * 100.0, HOT.0 * 100.0),
         };
-        format!("WAF of {} at spare {}, {overwrites}", self.victim.name(), self.spare)
+        format!("WAF of {} at spare {}, {overwrites}", self.victim.name(self.overwrites), self.spare)
     }
 
     /// What theory says.
@@ -157,7 +159,7 @@ impl Plan {
     }
 
     fn run(&self, scale: &Scale, seed: u64) -> Result<RunSpec, LabError> {
-        let (victim, spare, blocks) = (self.victim.name(), self.spare, scale.blocks);
+        let (victim, spare, blocks) = (self.victim.name(self.overwrites), self.spare, scale.blocks(self.spare));
         let pages = u64::from(blocks) * u64::from(PAGES_PER_BLOCK);
         let separation = match self.overwrites {
             Uniform | Mixed => "none".to_string(),
@@ -185,8 +187,7 @@ impl Plan {
 
 /// How much is run.
 pub struct Scale {
-    /// Blocks of the device. A block more or less is 0.0015 % of the flash; the reserve of two free blocks and an open one is 0.05 to 0.07 % of the spare at 0.07, and less at more: what theory, which knows
-    /// no reserve, can differ by at the least.
+    /// Blocks of a device with the least spare, 0.07.
     pub blocks: u32,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -199,6 +200,16 @@ impl Scale {
     pub fn new(quick: bool) -> Self {
         let rule = SteadyRule { tolerance: if quick { 0.005 } else { 0.002 }, ..SteadyRule::default() };
         Self { blocks: if quick { 8192 } else { 65_536 }, seeds: vec![1, 2, 3], rule }
+    }
+
+    /// Blocks of a device with this spare: half as many with twice the spare, so that the reserve of two free blocks and an open one is the same share of it, 0.05 to 0.1 % on full devices. By that much theory,
+    /// which knows no reserve, can differ at the least; a block more or less is 0.002 to 0.006 % of the flash.
+    pub fn blocks(&self, spare: f64) -> u32 {
+        match spare {
+            less if less < 0.1 => self.blocks,
+            less if less < 0.2 => self.blocks / 2,
+            _ => self.blocks / 4,
+        }
     }
 }
 
