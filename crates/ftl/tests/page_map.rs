@@ -237,6 +237,12 @@ fn options_and_chips_that_do_not_fit_are_refused_with_what_would() {
     }
     refused(chip(64, 8, 1), PageMapOptions { spare: Spare::Capacity(0), ..options }, "expected 1 to");
     refused(chip(2, 8, 1), options, "are open");
+    let sector_size = PAGE as u32;
+    for write_buffer in [1, u64::from(sector_size) - 1, 1 << 40] {
+        refused(chip(64, 8, 1), PageMapOptions { write_buffer, sector_size, ..options }, "expected 0, none, or");
+    }
+    let striped = PageMapOptions { stripe: 4, ..options };
+    refused(chip(12, 8, 4), striped, "leave nothing for the host; expected at least 5, by a stripe of fewer blocks");
     refused(chip(64, 8, 4), PageMapOptions { stripe: 3, ..options }, "expected a power of two up to the 4 dies");
     refused(chip(64, 8, 4), PageMapOptions { stripe: 8, ..options }, "expected a power of two");
     refused(chip(64, 1, 1), options, "expected 2 to");

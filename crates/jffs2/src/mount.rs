@@ -65,9 +65,10 @@ impl<F: Flash> Jffs2<F> {
             true => None,
             false => Some(Box::new(Writer::new(&options.write, &mut catalogue, shape.page_size, medium.now()))),
         };
-        let Collected { inodes, xattrs, highest_inode, deletions, .. } = collected;
+        let may_lack_deleted = collected.may_lack_what_was_deleted();
+        let Collected { inodes, xattrs, highest_inode, .. } = collected;
         let highest_inode = highest_inode.max(ROOT);
-        Ok(Self { medium, catalogue, inodes, xattrs, highest_inode, damage, strays, deletions, writer })
+        Ok(Self { medium, catalogue, inodes, xattrs, highest_inode, damage, strays, may_lack_deleted, writer })
     }
 }
 

@@ -32,8 +32,8 @@ pub struct Jffs2<F> {
     pub(crate) damage: DamageList,
     /// The inodes that have lost their names, as the mount found them.
     pub(crate) strays: Vec<Stray>,
-    /// Whether anything says that names were ever taken away.
-    pub(crate) deletions: bool,
+    /// Whether what has no name may have been deleted.
+    pub(crate) may_lack_deleted: bool,
     /// Everything that only writing needs; `None` where mounted for reading only.
     pub(crate) writer: Option<Box<Writer>>,
 }

@@ -199,6 +199,24 @@ fn what_was_taken_away_or_never_finished_is_not_told() {
 }
 
 /// A write that was cut off is harmless, whoever meets it; a node of which all checksums fit was written as it is.
+/// Found by `cargo xtask kernel test` on 2026-11-23: such a volume was refused as damaged.
+#[test]
+fn names_that_linux_leaves_of_a_removed_directory_are_remains_without_a_word_of_deletions() {
+    let mut collected = Volume::new();
+    collected.name(96, 1, 7, 8, b"in a removed directory");
+    let kinds = |volume: &Volume| {
+        let checked = opened(&volume.bytes(), true).check(false).unwrap();
+        checked.findings.into_iter().map(|finding| finding.damage.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&collected), [DamageKind::Orphan], "nothing tells of a volume in use");
+    collected.inode(3, 2, FILE, b"second");
+    collected.inode(3, 1, FILE, b"first");
+    collected.name(1, 2, 3, 8, b"kept");
+    assert_eq!(witnessed(&opened(&collected.bytes(), true)), []);
+    assert_eq!(kinds(&collected), [DamageKind::Remains]);
+    assert_eq!(repaired(&collected.bytes()).check(false).unwrap().findings, []);
+}
+
 #[test]
 fn only_what_a_power_cut_leaves_is_harmless() {
     let mut torn = Volume::new();

@@ -58,6 +58,9 @@ impl Rate {
         if self.burst > 0 && self.per_second == 0.0 {
             return conflict("burst and pause_ms need a rate");
         }
+        if self.arrivals != Arrivals::Even && self.per_second == 0.0 {
+            return conflict("arrivals need a rate, the operations of a second");
+        }
         if self.per_second > 0.0 && queue_depth > 1 {
             return conflict("operations that arrive at a rate wait for no queue: give rate or queue_depth, not both");
         }
@@ -155,6 +158,9 @@ mod tests {
 
     #[test]
     fn arrivals_end_before_simulated_time_does() {
+        assert!(rate(0.0, Arrivals::Even).check(4).is_ok());
+        let lost = rate(0.0, Arrivals::Poisson).check(1).unwrap_err().to_string();
+        assert!(lost.contains("arrivals need a rate"), "{lost}");
         assert!(rate(0.0, Arrivals::Even).check_span(u64::MAX).is_ok(), "a closed loop");
         assert!(rate(1e-6, Arrivals::Even).check_span(1000).is_ok());
         for (slow, operations) in [(rate(1e-9, Arrivals::Even), 2), (rate(1e-300, Arrivals::Poisson), 1)] {

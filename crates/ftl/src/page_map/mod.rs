@@ -265,7 +265,7 @@ impl<F: Flash> PageMapFtl<F> {
             changed: ChangedMaps::new(room.map_pages as usize, block.sector_size / 4, room.user as u32),
             mapping,
             buffer: WriteBuffer::new(
-                (options.write_buffer / u64::from(block.sector_size)) as usize,
+                user::buffered_pages(&options, &room, block.sector_size)?,
                 usize::from(options.separation.regions()),
             ),
             valid: ValidSlots::new(all),

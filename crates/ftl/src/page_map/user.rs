@@ -107,16 +107,45 @@ pub(crate) fn room(
     let maps = |user: u64| if has_journal { map_pages(user, sector_size) } else { 0 };
     let room = needed(options, superblocks, has_journal);
     if user == 0 || user + maps(user) > room.most {
-        // A map page for each so many pages of the host.
-        let entries = u64::from(sector_size) / 4;
-        let host = if has_journal { room.most * entries / (entries + 1) } else { room.most };
-        let ratio = (physical - host) as f64 / host.max(1) as f64;
-        let (count, slots, open, free_min) = (superblocks.count(), superblocks.slots(), room.open, room.free_min);
-        let journal = if has_journal { ", and the map and the journal have theirs" } else { "" };
-        return unfit(format!(
-            "{user} logical pages for the host of {physical}, in {count} superblocks of {slots}; expected 1 to {host}, a spare of {ratio:.4} or more: {open} superblocks are open, and \
-             {free_min} stay free for cleaning{journal}"
-        ));
+        let map_pages = maps(user);
+        return unfit(does_not_fit(user, map_pages, superblocks, &Room { physical, ..room }));
     }
     Ok(Room { user, map_pages: maps(user), physical, ..room })
+}
+
+/// Logical pages of the write buffer. Errors: it holds less than one, or more than the device.
+pub(crate) fn buffered_pages(options: &PageMapOptions, room: &Room, sector_size: u32) -> Outcome<usize> {
+    let (bytes, sector_size) = (options.write_buffer, u64::from(sector_size));
+    let most = room.user * sector_size;
+    if bytes > 0 && !(sector_size..=most).contains(&bytes) {
+        return unfit(format!(
+            "a write buffer of {bytes} bytes: expected 0, none, or {sector_size}, a logical page, to {most}, the whole device"
+        ));
+    }
+    Ok((bytes / sector_size) as usize)
+}
+
+/// Why the host's pages do not fit, what is kept for what, and what would fit.
+fn does_not_fit(user: u64, map_pages: u64, superblocks: &Superblocks, room: &Room) -> String {
+    let (count, slots, stripe) = (superblocks.count(), superblocks.slots(), superblocks.stripe());
+    let kept = format!("{} superblocks are open, and {} stay free for cleaning", room.open, room.free_min);
+    // A map page for each so many pages of the host.
+    let host = if map_pages > 0 { room.most * user / (user + map_pages) } else { room.most };
+    if host == 0 {
+        let least = room.open + room.free_min as u64 + 1;
+        let narrower = if stripe > 1 { "a stripe of fewer blocks, " } else { "" };
+        return format!(
+            "{count} superblocks of {slots} pages in {stripe} blocks each leave nothing for the host; expected at least {least}, by {narrower}a chip of more blocks or fewer regions: {kept}"
+        );
+    }
+    let ratio = (room.physical - host) as f64 / host as f64;
+    let journal = room.physical.saturating_sub(u64::from(count) * u64::from(slots));
+    let journal = match map_pages {
+        0 => String::new(),
+        map_pages => format!(", {map_pages} pages are the map's and {journal} the journal's"),
+    };
+    format!(
+        "{user} logical pages for the host of {}, in {count} superblocks of {slots}; expected 1 to {host}, a spare of {ratio:.4} or more: {kept}{journal}",
+        room.physical
+    )
 }

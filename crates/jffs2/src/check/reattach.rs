@@ -121,7 +121,7 @@ impl<F: Flash> Jffs2<F> {
         let dead = |inode: &u32| self.inodes.get(inode).is_some_and(|inode| inode.links == 0);
         let left = whole.inodes.iter().find(|(_, _, inode)| dead(inode)).map(|(at, _, _)| *at);
         let told = whole.names.iter().any(|(name, _)| name.inode == 0);
-        if let Some(at) = left.filter(|_| self.deletions && !told) {
+        if let Some(at) = left.filter(|_| self.may_lack_deleted && !told) {
             let version = self.inodes.get(&ROOT).map_or(0, |root| root.highest_version).saturating_add(1);
             let fields = DirentFields { parent: ROOT, version, inode: 0, made: 0, kind: 0 };
             let mut bytes = Vec::new();

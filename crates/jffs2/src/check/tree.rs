@@ -66,7 +66,7 @@ impl Nameless {
     /// Names in directories of which nothing is left, where something was deleted once: they may be what is left of a directory that was removed, whose nodes are erased in any order. Where
     /// nothing was, the mount has told of them.
     pub(super) fn remains<F: Flash>(self, volume: &Jffs2<F>) -> Vec<Damage> {
-        if !volume.deletions {
+        if !volume.may_lack_deleted {
             return Vec::new();
         }
         let with_nodes: BTreeSet<u32> = self.with_nodes.into_iter().collect();
@@ -79,7 +79,7 @@ impl Nameless {
         let told = |((parent, name), (_, at, inode)): (Place, Said)| {
             let name = String::from_utf8_lossy(&name);
             let detail = format!(
-                "the name {name:?} of inode {inode} is in directory {parent}, of which there is neither a node nor a name; things were deleted in this volume, perhaps the directory, too"
+                "the name {name:?} of inode {inode} is in directory {parent}, of which there is neither a node nor a name; things may have been deleted in this volume, the directory too"
             );
             Damage { at, block: shape.block_of(at), kind: DamageKind::Remains, inode: Some(inode), detail }
         };

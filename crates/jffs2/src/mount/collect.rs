@@ -42,6 +42,11 @@ pub(super) struct Collected {
 }
 
 impl Collected {
+    /// Whether what has no name may have been deleted: names were taken away, or the collector was there, which erases the words of that as well.
+    pub(super) fn may_lack_what_was_deleted(&self) -> bool {
+        self.deletions || self.in_use
+    }
+
     /// Takes in a block. Blocks come in order.
     pub(super) fn add(&mut self, shape: &Shape, number: u32, scan: BlockScan, now: Nanos) {
         let mut block = Block::empty(shape.erase_size);

@@ -1,7 +1,8 @@
 //! What no way leads to from the root: lost, or taken away?
 //!
 //! Whoever takes a name away leaves a word of it: an entry that says so, or a mark in place. Where a volume holds no such word, nothing was ever taken away, and what has no name has lost it.
-//! Where it holds one, whatever has no name may have been taken away as well: the nodes of dead inodes are erased in any order, and the words of their deletion with them.
+//! Where it holds one, whatever has no name may have been taken away as well: the nodes of dead inodes are erased in any order, and the words of their deletion with them. The last of these words may
+//! be gone too, as that of a directory's name takes those of all names in it along: a volume that anything else shows to have been in use is taken for one from which things were deleted.
 
 use std::collections::BTreeMap;
 
@@ -37,14 +38,14 @@ pub(super) fn find<F: Flash>(
     damage: &DamageList,
 ) -> Result<Vec<Stray>, FlashError> {
     let mut strays = Vec::new();
-    if collected.deletions {
+    if collected.may_lack_what_was_deleted() {
         return Ok(strays);
     }
     let nameless = |number: &u32| *number != ROOT && !links.contains_key(number);
     for (number, inode) in collected.inodes.iter().filter(|(number, _)| nameless(number)) {
         match newest(collected, *number, inode, medium)? {
             Some((at, node)) => {
-                if !collected.in_use && !is_cut_creation(collected, medium, inode, at, &node)? {
+                if !is_cut_creation(collected, medium, inode, at, &node)? {
                     damage.add(orphan(medium, at, *number, inode, &node));
                     strays.push(Stray { inode: *number, at, mode: Some(node.mode) });
                 }
