@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation};
 use nandkit_units::{Clock, Content, Context, Described, Done, Lba, Payload, ReadInto};
 
+use super::ahead::Ahead;
 use super::explain;
 use super::ledger::{Expectation, Ledger, NoLedger, SectorLedger, UnitLedger};
 use super::queue::{PacedQueue, Queue, ToldQueue};
@@ -246,8 +247,9 @@ impl Core {
         queue: &mut Q,
         report: &mut PhaseReport,
     ) -> Result<u32> {
+        let mut ahead = Ahead::new(most);
         for count in 0..most {
-            let Some(operation) = workload.next_operation()? else { return Ok(count) };
+            let Some(operation) = ahead.next(workload, device)? else { return Ok(count) };
             let issue = queue.issue(&operation, device, report);
             let context = issue.context();
             let bytes = operation.bytes;

@@ -1,5 +1,6 @@
 //! Drivers: they apply a stream of operations, measure, count, and read everything back.
 
+mod ahead;
 mod block;
 mod expected;
 mod file;
