@@ -77,3 +77,41 @@ fn more_free_superblocks_than_there_can_be_are_refused_before_the_run() {
     let error = run("idle_after_ms = 2, idle_free = 100000").unwrap_err().to_string();
     assert!(error.contains("idle_free 100000: expected ") && error.contains(" superblocks, or 0"), "{error}");
 }
+
+/// Shares of pages: what they and their log cost, and that every page reads as it must, while cleaning moves what is shared.
+#[test]
+fn remaps_and_their_log_are_in_the_record_and_every_page_is_verified() {
+    let shared = |layer: &str, more: &str| {
+        record_of(&format!(
+            "workload = 'random:block_size=1024,footprint=1,operations=20000,reads=0.2{more}'\n[stack]\nfs = 'none'\nftl = {{ kind = 'page-map', spare = 0.4, {layer} }}\ndevice = {{ preset = 'nandsim-32m-16k', blocks = 512, store = 'described' }}"
+        ))
+    };
+    let record = shared("aliases = 6000", ",shares=0.3").unwrap();
+    let (commands, pages) = (value(&record, "ftl_remaps"), value(&record, "ftl_remapped_pages"));
+    assert!(
+        (commands - 6000.0).abs() < 4.0 * (20_000.0f64 * 0.3 * 0.7).sqrt() && pages == 2.0 * commands,
+        "{commands}"
+    );
+    assert_eq!(record.figures.latency_ns["remap"].count as f64, commands);
+    assert!(value(&record, "ftl_remap_aliases") > 1000.0 && value(&record, "ftl_remap_aliases_max") == 6000.0);
+    assert!(value(&record, "ftl_journal_pages_written") >= commands, "a page of the journal for each command");
+    assert!(value(&record, "ftl_remap_ns") >= commands * 200_000.0 && value(&record, "ftl_pages_copied") > 0.0);
+    assert_eq!(record.layers["workload"]["verified_at_end"].as_f64(), Some(11_702.0));
+    assert_eq!(value(&record, "ftl_remap_fold_ns"), 0.0);
+    // A smaller log is cleaned for room: the same content, dearer commands.
+    let small = |aliases: u32| shared(&format!("aliases = {aliases}"), ",shares=0.02").unwrap();
+    let roomy = small(6000);
+    let most = (value(&roomy, "ftl_remap_aliases") * 0.95) as u32;
+    let tight = small(most);
+    assert!(value(&tight, "ftl_remap_aliases") <= f64::from(most) && value(&tight, "ftl_remap_fold_ns") > 0.0);
+    assert!(value(&tight, "ftl_remap_ns") > value(&roomy, "ftl_remap_ns"));
+    assert_eq!(value(&tight, "ftl_remaps"), value(&roomy, "ftl_remaps"));
+    for (layer, more, expected) in [
+        ("aliases = 900", ",shares=0.3", "at most 900 logical pages may share"),
+        ("journal = false", ",shares=0.3", "the device remaps nothing"),
+        ("aliases = 900", ",shares=0.3,trims=0.1", "shares need blocks that hold something"),
+    ] {
+        let error = shared(layer, more).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -81,6 +81,7 @@ pub(crate) struct AccessPlan {
     pub locality: Locality,
     pub reads: f64,
     pub trims: f64,
+    pub shares: f64,
     pub fill: bool,
     pub age_operations: u64,
     pub operations: u64,
@@ -137,6 +138,7 @@ enum Step {
     Write(u64),
     Read(u64),
     Trim(u64),
+    Share { source: u64, target: u64 },
     Sync,
 }
 
@@ -186,13 +188,19 @@ impl Steps {
             return Some(Step::Write(block));
         }
         let block = self.plan.locality.next(self.plan.blocks, &mut self.random);
-        if self.plan.reads + self.plan.trims > 0.0 {
+        let (reads, trims) = (self.plan.reads, self.plan.reads + self.plan.trims);
+        if trims + self.plan.shares > 0.0 {
             let drawn = self.random.fraction();
-            if drawn < self.plan.reads {
+            if drawn < reads {
                 return Some(Step::Read(block));
             }
-            if drawn < self.plan.reads + self.plan.trims {
+            if drawn < trims {
                 return Some(Step::Trim(block));
+            }
+            if drawn < trims + self.plan.shares {
+                // Any other block.
+                let other = self.random.below(self.plan.blocks - 1);
+                return Some(Step::Share { source: other + u64::from(other >= block), target: block });
             }
         }
         self.writes_since_sync += 1;
@@ -226,6 +234,15 @@ impl AccessBlocks {
         } else {
             block_sectors.is_multiple_of(piece).then_some(piece)
         };
+        if plan.shares > 0.0 && (block_sectors > piece || plan.blocks < 2) {
+            let detail = format!(
+                "shares need two blocks or more of at most {} KiB each; block_size is {}, and there are {}",
+                crate::PIECE_BYTES_MAX >> 10,
+                plan.block_size,
+                plan.blocks
+            );
+            return Err(SpecError::Conflict { workload: plan.workload, detail }.into());
+        }
         plan.rate.check_span(plan.operations)?;
         let arrivals = plan.rate.clock(seed).map(|clock| (Box::new(clock), false));
         Ok(Self { steps: Steps::new(plan, seed), block_sectors, unit, arrivals })
@@ -253,6 +270,10 @@ impl BlockWorkload for AccessBlocks {
             Step::Write(block) => (BlockOperationKind::Write, block),
             Step::Read(block) => (BlockOperationKind::Read, block),
             Step::Trim(block) => (BlockOperationKind::Trim, block),
+            Step::Share { source, target } => {
+                let source = Lba(source * u64::from(self.block_sectors));
+                (BlockOperationKind::Share { source }, target)
+            }
             Step::Sync => {
                 let kind = BlockOperationKind::Flush;
                 return Ok(Some(BlockOperation { kind, at: Lba(0), sectors: 0, bytes: 0, arrival }));
@@ -292,6 +313,9 @@ impl AccessFile {
         if plan.trims > 0.0 {
             return conflict("trims are possible on a block device only");
         }
+        if plan.shares > 0.0 {
+            return conflict("shares are possible on a block device only");
+        }
         if plan.queue_depth > 1 {
             return conflict("queue_depth above 1 is possible on a block device only: file systems answer one by one");
         }
@@ -328,7 +352,9 @@ impl FileWorkload for AccessFile {
             }
             Some(Step::Read(block)) => Some(FileOperation::Read { slot: FILE, offset: block * size, length }),
             Some(Step::Sync) => Some(FileOperation::Sync { slot: Some(FILE) }),
-            Some(Step::Trim(_)) => return Err(WorkloadError::inconsistent("trims on a file")),
+            Some(Step::Trim(_) | Step::Share { .. }) => {
+                return Err(WorkloadError::inconsistent("trims or shares on a file"));
+            }
             // A sync of this workload's own, counted in its phase. (Others sync as their rules say; after each phase the lab syncs, uncounted.)
             None if std::mem::take(&mut self.end_sync) => Some(FileOperation::Sync { slot: Some(FILE) }),
             None => None,

@@ -39,6 +39,8 @@ pub enum OperationKind {
     /// A flush of a device, a sync of a file or of a volume.
     Sync,
     Trim,
+    /// Pointing sectors at what others hold, without writing it.
+    Remap,
     /// Finding a file by its path.
     Open,
     Create,
@@ -51,7 +53,7 @@ pub enum OperationKind {
 
 impl OperationKind {
     /// How many kinds there are.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 
     /// All kinds in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -59,6 +61,7 @@ impl OperationKind {
         Self::Write,
         Self::Sync,
         Self::Trim,
+        Self::Remap,
         Self::Open,
         Self::Create,
         Self::Truncate,
@@ -81,6 +84,7 @@ impl OperationKind {
             Self::Write => "write",
             Self::Sync => "sync",
             Self::Trim => "trim",
+            Self::Remap => "remap",
             Self::Open => "open",
             Self::Create => "create",
             Self::Truncate => "truncate",
@@ -238,6 +242,11 @@ pub enum BlockOperationKind {
     Write,
     Flush,
     Trim,
+    /// The sectors begin to read as as many others do, which keep their content.
+    Share {
+        /// The first of the others.
+        source: Lba,
+    },
 }
 
 impl BlockOperationKind {
@@ -249,6 +258,7 @@ impl BlockOperationKind {
             Self::Write => OperationKind::Write,
             Self::Flush => OperationKind::Sync,
             Self::Trim => OperationKind::Trim,
+            Self::Share { .. } => OperationKind::Remap,
         }
     }
 }

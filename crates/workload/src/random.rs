@@ -26,6 +26,8 @@ parameters! {
         reads: f64 = 0.0, 0.0..=1.0;
         /// Share of the accesses that trim (block devices only).
         trims: f64 = 0.0, 0.0..=1.0;
+        /// Share of the accesses that write nothing, but let the block read as another one does (block devices that remap only).
+        shares: f64 = 0.0, 0.0..=1.0;
         /// uniform, zipf, or hotcold.
         distribution: Distribution = Distribution::Uniform, ();
         /// With distribution=zipf: the exponent.
@@ -66,8 +68,11 @@ parameters! {
 impl RandomAccess {
     pub(crate) fn check(&self) -> std::result::Result<(), SpecError> {
         let conflict = |detail: &str| Err(SpecError::Conflict { workload: "random", detail: detail.to_string() });
-        if self.reads + self.trims > 1.0 {
-            return conflict("reads and trims together must not exceed 1");
+        if self.reads + self.trims + self.shares > 1.0 {
+            return conflict("reads, trims and shares together must not exceed 1");
+        }
+        if self.shares > 0.0 && (self.trims > 0.0 || !self.fill) {
+            return conflict("shares need blocks that hold something: give fill = true and no trims");
         }
         if self.operations > 0 && self.bytes > 0 {
             return conflict("give operations or bytes, not both");
@@ -108,6 +113,7 @@ impl RandomAccess {
             locality,
             reads: self.reads,
             trims: self.trims,
+            shares: self.shares,
             fill: self.fill,
             age_operations: (blocks as f64 * self.age) as u64,
             operations,

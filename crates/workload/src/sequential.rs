@@ -69,6 +69,7 @@ impl SequentialAccess {
             locality: Locality::Sequential { next: 0 },
             reads: self.reads,
             trims: 0.0,
+            shares: 0.0,
             fill: self.fill,
             age_operations: 0,
             operations,

@@ -6,11 +6,38 @@ use nandkit_units::{StatisticValue, Statistics};
 use super::PageMapFtl;
 
 impl<F> PageMapFtl<F> {
-    /// Logical pages that the host never sees filled, whatever it writes: those of the superblocks that are open, one for each region, and of the ones that stay free for cleaning.
-    pub fn reserved_pages(&self) -> u64 {
-        let cold = u64::from(self.leveling.is_some());
-        let superblocks = u64::from(self.options.separation.regions()) + cold + self.free_min as u64;
-        superblocks * u64::from(self.superblocks.slots())
+    /// Logical pages that the host never sees filled, whatever it writes, and what they are kept for.
+    pub fn reserved_pages(&self) -> ReservedPages {
+        let superblock = u64::from(self.superblocks.slots());
+        let open = u64::from(self.options.separation.regions())
+            + u64::from(self.journal.is_some())
+            + u64::from(self.leveling.is_some());
+        ReservedPages {
+            open: open * superblock,
+            cleaning: self.free_min as u64 * superblock,
+            map: self.map.len() as u64 - self.block.sectors,
+            journal: self.physical - u64::from(self.superblocks.count()) * superblock,
+        }
+    }
+}
+
+/// What the physical pages are kept for that are neither the host's nor spare. Superblocks that are open hold pages of the host and the map, too, for as long as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReservedPages {
+    /// Superblocks that are open: one for each region, one for map pages where there is a journal, one for data that rest where wear is levelled.
+    pub open: u64,
+    /// Superblocks that stay free for cleaning.
+    pub cleaning: u64,
+    /// Pages of the map on flash.
+    pub map: u64,
+    /// Blocks of the journal.
+    pub journal: u64,
+}
+
+impl ReservedPages {
+    /// All of them.
+    pub const fn sum(&self) -> u64 {
+        self.open + self.cleaning + self.map + self.journal
     }
 }
 
@@ -74,6 +101,14 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
             ("ftl_refreshed_by_reads", self.refreshed.by_reads),
             ("ftl_refreshed_by_age", self.refreshed.by_age),
             ("ftl_leveled_superblocks", self.leveled_superblocks()),
+            ("ftl_absorbed_pages", counters.absorbed_pages),
+            ("ftl_map_pages_written", counters.map_pages),
+            ("ftl_journal_pages_written", counters.journal_pages),
+            ("ftl_journal_snapshots", counters.snapshots),
+            ("ftl_remaps", counters.remaps),
+            ("ftl_remapped_pages", counters.remapped_pages),
+            ("ftl_remap_ns", counters.remap_time.0),
+            ("ftl_remap_fold_ns", counters.remap_fold_time.0),
         ] {
             sink(name, StatisticValue::Count(value));
         }
@@ -95,14 +130,33 @@ impl<F: Flash> Statistics for PageMapFtl<F> {
         if let Some(mapping) = &self.mapping {
             sink("ftl_mapping_cached_pages_max", StatisticValue::Level(mapping.lock().frames() as f64));
         }
+        if let Some(journal) = &self.journal {
+            sink("ftl_remap_aliases", StatisticValue::Level(self.aliases.len() as f64));
+            sink("ftl_remap_aliases_max", StatisticValue::Level(f64::from(journal.aliases_max)));
+        }
+        let recovery = self.recovery();
+        if recovery.pages_read > 0 {
+            for (name, value) in [
+                ("ftl_recovery_ns", recovery.took.0),
+                ("ftl_recovery_pages_read", recovery.pages_read),
+                ("ftl_recovery_replayed", recovery.replayed),
+            ] {
+                sink(name, StatisticValue::Level(value as f64));
+            }
+        }
         let (physical, user) = self.physical_and_user_pages();
+        let reserved = self.reserved_pages();
         let superblock = self.superblocks.slots();
         for (name, value) in [
             ("ftl_physical_pages", physical as f64),
             ("ftl_user_pages", user as f64),
             ("ftl_spare", (physical as f64 - user as f64) / user as f64),
             ("ftl_superblock_pages", f64::from(superblock)),
-            ("ftl_reserved_pages", self.reserved_pages() as f64),
+            ("ftl_reserved_pages", reserved.sum() as f64),
+            ("ftl_reserved_for_open", reserved.open as f64),
+            ("ftl_reserved_for_cleaning", reserved.cleaning as f64),
+            ("ftl_reserved_for_map", reserved.map as f64),
+            ("ftl_reserved_for_journal", reserved.journal as f64),
             // A value that does not exist before the first write is no number, and none in the record.
             ("ftl_waf_since_format", counters.waf().unwrap_or(f64::NAN)),
         ] {

@@ -64,6 +64,7 @@ use superblocks::Superblocks;
 use valid::ValidSlots;
 use victims::Ages;
 
+pub use collect::ReservedPages;
 pub use idle::IdleCounters;
 pub use mapping_cache::MappingCounters;
 pub use options::{JournalOptions, PageMapOptions, Spare};

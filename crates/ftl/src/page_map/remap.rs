@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use nandkit_block::{BlockError, ErrorKind, Operation, Remap, Result};
 use nandkit_flash::Flash;
-use nandkit_units::{Context, Done, Lba};
+use nandkit_units::{Context, Done, Lba, Nanos};
 
 use super::journal::layout::Change;
 use super::{NOWHERE, PageMapFtl};
@@ -75,8 +75,10 @@ impl<F: Flash> PageMapFtl<F> {
             self.drain(context, 0)?;
         }
         let context = &self.look_up_pairs(context, pairs)?;
+        let begun = context.issued.max(self.last_change);
         let most = self.journal.as_ref().map_or(0, |journal| journal.aliases_max as usize);
         self.fold_aliases(context, (pairs.len(), most))?;
+        let folded = self.last_change.max(begun);
         if self.aliases.len() + pairs.len() > most {
             return Err(Failure::TooManyAliases(most));
         }
@@ -91,8 +93,13 @@ impl<F: Flash> PageMapFtl<F> {
                 self.note(Change::Trim { first: source, count: 1 });
             }
         }
-        self.counters.remapped_pages += pairs.len() as u64;
         self.write_lines(context)?;
+        let end = self.last_change.max(folded);
+        let counters = &mut self.counters;
+        counters.remaps += 1;
+        counters.remapped_pages += pairs.len() as u64;
+        counters.remap_time = Nanos(counters.remap_time.0 + end.since(begun).0);
+        counters.remap_fold_time = Nanos(counters.remap_fold_time.0 + folded.since(begun).0);
         self.note_changed(pairs.iter().flat_map(|(source, target)| [*source, *target]), self.last_change);
         let mut done = Done::immediately(context);
         done.completed = done.completed.max(self.last_change);

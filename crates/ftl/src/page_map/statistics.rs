@@ -29,6 +29,12 @@ pub struct PageMapCounters {
     pub snapshots: u64,
     /// Checkpoints.
     pub checkpoints: u64,
+    /// Commands of remap.
+    pub remaps: u64,
+    /// Time that they took, from their beginning to the line in the journal.
+    pub remap_time: Nanos,
+    /// Of it, what cleaning took that made room in the log for them.
+    pub remap_fold_time: Nanos,
     /// Pages that a remap pointed elsewhere.
     pub remapped_pages: u64,
     /// Pages that a trim took out of the map.
@@ -63,6 +69,9 @@ impl PageMapCounters {
             journal_pages: self.journal_pages - earlier.journal_pages,
             snapshots: self.snapshots - earlier.snapshots,
             checkpoints: self.checkpoints - earlier.checkpoints,
+            remaps: self.remaps - earlier.remaps,
+            remap_time: Nanos(self.remap_time.0 - earlier.remap_time.0),
+            remap_fold_time: Nanos(self.remap_fold_time.0 - earlier.remap_fold_time.0),
             remapped_pages: self.remapped_pages - earlier.remapped_pages,
             cleanings: self.cleanings - earlier.cleanings,
             erases: self.erases - earlier.erases,

@@ -264,6 +264,7 @@ impl Core {
                 }
                 BlockOperationKind::Flush => device.flush(&context).map_err(|source| self.failed(&operation, source)),
                 BlockOperationKind::Trim => self.trim(&context, &operation, device, ledger),
+                BlockOperationKind::Share { source } => self.share(&context, (&operation, source), device, ledger),
             };
             let done = match done {
                 Ok(done) => done,
@@ -319,6 +320,7 @@ impl Core {
         let of = match operation.kind {
             BlockOperationKind::Trim => Operation::Trim,
             BlockOperationKind::Read => Operation::Read,
+            BlockOperationKind::Share { .. } => Operation::Remap,
             _ => Operation::Write,
         };
         let detail = format!("the device has {} sectors", self.geometry.sectors);
@@ -368,6 +370,36 @@ impl Core {
         let sectors = u64::from(operation.sectors);
         let done = trim.trim(context, operation.at, sectors).map_err(|source| self.failed(operation, source))?;
         ledger.trim(operation.at.0, sectors);
+        Ok(done)
+    }
+
+    /// One command: a pair for each unit that the device remaps.
+    #[cold]
+    fn share<D: BlockDevice + ?Sized, L: Ledger>(
+        &self,
+        context: &Context,
+        (operation, source): (&BlockOperation, Lba),
+        device: &mut D,
+        ledger: &mut L,
+    ) -> Result<Done> {
+        self.check_range(operation)?;
+        let refused =
+            |kind, detail: String| self.failed(operation, BlockError::new(kind, Operation::Remap, source, detail));
+        let Some(remap) = device.remap() else {
+            let detail =
+                "the device remaps nothing; expected one that does, as the page-mapped layer with journal = true";
+            return Err(refused(ErrorKind::Unfit, detail.to_string()));
+        };
+        let unit = remap.unit() / self.geometry.sector_size.max(1);
+        if unit == 0 || !operation.sectors.is_multiple_of(unit) {
+            let detail =
+                format!("the device remaps units of {} bytes; expected blocks of a multiple of it", remap.unit());
+            return Err(refused(ErrorKind::Unfit, detail));
+        }
+        let steps = (0..u64::from(operation.sectors)).step_by(unit as usize);
+        let pairs: Vec<(Lba, Lba)> = steps.map(|step| (source.plus(step), operation.at.plus(step))).collect();
+        let done = remap.share(context, &pairs).map_err(|source| self.failed(operation, source))?;
+        ledger.share(operation.at.0, source.0);
         Ok(done)
     }
 

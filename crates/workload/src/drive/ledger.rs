@@ -1,5 +1,7 @@
 //! Which content each sector of a block device must hold: a compact table of versions.
 
+use std::collections::BTreeMap;
+
 use nandkit_units::{Description, Generator};
 
 /// Entries of a [`SparseTable`] that are allocated together.
@@ -66,6 +68,9 @@ pub(super) trait Ledger {
     /// The content of a write to `sectors` sectors from `at` on (one piece), from now on expected there.
     fn write(&mut self, at: u64, sectors: u32) -> Description;
 
+    /// The unit of sectors from `at` on reads as that from `source` on does now.
+    fn share(&mut self, at: u64, source: u64);
+
     /// The sectors are trimmed.
     fn trim(&mut self, at: u64, sectors: u64);
 
@@ -91,6 +96,8 @@ impl Ledger for NoLedger {
         Description { record: at, version: self.writes, offset: 0, generator: Generator::Record }
     }
 
+    fn share(&mut self, _: u64, _: u64) {}
+
     fn trim(&mut self, _: u64, _: u64) {}
 
     fn expectation(&self, _: u64, sectors: u32) -> (Expectation, u32) {
@@ -111,6 +118,8 @@ pub(super) struct UnitLedger {
     shift: Option<u32>,
     /// How often written; [`UnitLedger::TRIMMED`] set where trimmed since.
     counts: SparseTable<u32>,
+    /// What units hold that was written to others.
+    shared: BTreeMap<u64, Description>,
 }
 
 impl UnitLedger {
@@ -119,7 +128,7 @@ impl UnitLedger {
     pub fn new(unit_sectors: u32) -> Self {
         let unit_sectors = unit_sectors.max(1);
         let shift = unit_sectors.is_power_of_two().then(|| unit_sectors.trailing_zeros());
-        Self { unit_sectors, shift, counts: SparseTable::new() }
+        Self { unit_sectors, shift, counts: SparseTable::new(), shared: BTreeMap::new() }
     }
 
     #[inline]
@@ -140,12 +149,36 @@ impl Ledger for UnitLedger {
         let count = self.counts.get_mut(unit);
         // After 2^31 writes of one unit the count starts anew at 1.
         *count = (((*count & !Self::TRIMMED) + 1) & !Self::TRIMMED).max(1);
-        Description { record: unit, version: *count - 1, offset: 0, generator: Generator::Record }
+        let version = *count - 1;
+        if !self.shared.is_empty() {
+            self.shared.remove(&unit);
+        }
+        Description { record: unit, version, offset: 0, generator: Generator::Record }
+    }
+
+    fn share(&mut self, at: u64, source: u64) {
+        let (unit, from) = (self.unit(at), self.unit(source));
+        let count = self.counts.get(from);
+        let own = Description { record: from, version: count.wrapping_sub(1), offset: 0, generator: Generator::Record };
+        let description = self.shared.get(&from).copied().or((count != 0 && count & Self::TRIMMED == 0).then_some(own));
+        let count = self.counts.get_mut(unit);
+        match description {
+            Some(description) => {
+                // Known, and not trimmed.
+                *count = (*count & !Self::TRIMMED).max(1);
+                self.shared.insert(unit, description);
+            }
+            None => {
+                *count = 0;
+                self.shared.remove(&unit);
+            }
+        }
     }
 
     fn trim(&mut self, at: u64, sectors: u64) {
         for unit in self.unit(at)..self.unit(at.saturating_add(sectors)) {
             *self.counts.get_mut(unit) |= Self::TRIMMED;
+            self.shared.remove(&unit);
         }
     }
 
@@ -158,6 +191,10 @@ impl Ledger for UnitLedger {
             Expectation::Unknown
         } else if count & Self::TRIMMED != 0 {
             Expectation::Zeroes
+        } else if within == 0
+            && let Some(description) = self.shared.get(&unit)
+        {
+            Expectation::Written(*description)
         } else if within == 0 {
             let version = count - 1;
             Expectation::Written(Description { record: unit, version, offset: 0, generator: Generator::Record })
@@ -211,6 +248,11 @@ impl Ledger for SectorLedger {
             *self.sectors.get_mut(at + u64::from(within)) = written;
         }
         Description { record: at, version: self.writes, offset: 0, generator: Generator::Record }
+    }
+
+    /// Workloads that share have units.
+    fn share(&mut self, at: u64, _: u64) {
+        *self.sectors.get_mut(at) = Written::default();
     }
 
     fn trim(&mut self, at: u64, sectors: u64) {

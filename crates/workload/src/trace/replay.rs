@@ -222,7 +222,7 @@ impl TraceFiles {
             _ if length == 0 => None,
             BlockOperationKind::Write => Some(self.write(slot, offset, length)),
             BlockOperationKind::Read => Some(FileOperation::Read { slot, offset, length: length as u32 }),
-            BlockOperationKind::Flush | BlockOperationKind::Trim => None,
+            BlockOperationKind::Flush | BlockOperationKind::Trim | BlockOperationKind::Share { .. } => None,
         }
     }
 }

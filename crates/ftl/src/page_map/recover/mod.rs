@@ -31,7 +31,9 @@ pub struct PageMapRecovery {
     pub replayed: u64,
     /// Copies of unfinished cleanings that were taken back.
     pub taken_back: u64,
-    /// When it was done, in simulated time.
+    /// How long it took, in simulated time.
+    pub took: Nanos,
+    /// When it was done.
     pub completed: Nanos,
 }
 
@@ -85,6 +87,7 @@ impl<F: Flash> PageMapFtl<F> {
             return Err(Failure::unfit("a device whose stamps are used up: what it holds can be copied, not changed"));
         }
         let end = device.recovery.completed;
+        device.recovery.took = end.since(context.issued);
         device.last_change = end;
         device.released.fill(end);
         device.adopt_changed(end);
