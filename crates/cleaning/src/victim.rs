@@ -62,16 +62,18 @@ impl Queue {
 
 /// What a policy may know of a block. The owner offers only blocks that it could clean now: none that is free, bad or open for writing.
 ///
+/// Amounts are in bytes where the owner writes nodes of any length (JFFS2), in logical pages where it writes these (page-mapped layer): alike in all views of one choice.
+///
 /// Instants and counts that a format does not store start at 0 after a mount; see [`CatParameters::erase_offset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockView {
     /// The block's number; no two views of one choice have the same.
     pub block: u32,
-    /// Bytes of valid data: what cleaning would copy.
+    /// Valid data: what cleaning would copy.
     pub valid: u64,
-    /// Bytes that cleaning would win besides the free ones: obsolete and wasted.
+    /// What cleaning would win besides what is free: obsolete and wasted.
     pub invalid: u64,
-    /// Bytes never written since the last erase.
+    /// What was never written since the last erase.
     pub free: u64,
     /// Erases so far.
     pub erases: u32,
@@ -91,7 +93,7 @@ pub struct BlockView {
 }
 
 impl BlockView {
-    /// Bytes of the block.
+    /// The whole block.
     pub const fn capacity(&self) -> u64 {
         self.valid.saturating_add(self.invalid).saturating_add(self.free)
     }

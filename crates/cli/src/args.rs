@@ -189,7 +189,7 @@ pub struct CompareArguments {
     /// File systems: fat, jffs2, model, or none for workloads on blocks.
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
-    /// Translation layers: block-map, fast, page-map, or none on a device in memory; without it block-map and fast.
+    /// Translation layers: block-map, fast, page-map, or none on a device in memory or a card; without it block-map and fast on chips, a drive's own on drives.
     #[arg(long, value_name = "FTL,...", value_delimiter = ',')]
     pub ftl: Vec<String>,
     /// Recycling policies of block-map, all by default: see `nandkit policies`.

@@ -1,5 +1,7 @@
 //! `nandkit policies`
 
+use nandkit_cleaning::separation;
+use nandkit_cleaning::victim::{self, OptionInfo, PolicyInfo};
 use nandkit_report::{Align, Table};
 use nandkit_stack::PolicyName;
 use serde_json::json;
@@ -8,15 +10,66 @@ use crate::args::PoliciesArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Lists the recycling policies.
+/// What is listed: where it is set, its name, what it does, and its options.
+struct Entry {
+    kind: &'static str,
+    name: &'static str,
+    text: &'static str,
+    options: Vec<(&'static str, &'static str)>,
+}
+
+const RECYCLING: &str = "recycling";
+const VICTIM: &str = "victim";
+const SEPARATION: &str = "separation";
+
+fn entries() -> Vec<Entry> {
+    let pairs = |options: &[OptionInfo]| options.iter().map(|option| (option.name, option.about)).collect();
+    let recycling = PolicyName::ALL.into_iter().map(|policy| {
+        let (name, text) = (policy.name(), policy.text());
+        Entry { kind: RECYCLING, name, text, options: Vec::new() }
+    });
+    let victims = victim::names().filter_map(victim::info).map(|policy| {
+        let options = policy.options.iter().chain(PolicyInfo::common());
+        let options = options.map(|option| (option.name, option.about)).collect();
+        Entry { kind: VICTIM, name: policy.name, text: policy.about, options }
+    });
+    let schemes = separation::names().filter_map(separation::info).map(|scheme| {
+        let options = pairs(scheme.options);
+        Entry { kind: SEPARATION, name: scheme.name, text: scheme.about, options }
+    });
+    recycling.chain(victims).chain(schemes).collect()
+}
+
+/// Lists the policies: of recycling, of choosing what is cleaned, of keeping data apart.
 pub fn policies(arguments: &PoliciesArguments) -> Result<(), Failure> {
+    let entries = entries();
     if arguments.json {
-        let list = PolicyName::ALL.map(|policy| json!({"name": policy.name(), "text": policy.text()}));
-        return output::json(&list.as_slice().into());
+        let list: Vec<_> = entries
+            .iter()
+            .map(|entry| {
+                let options: serde_json::Map<_, _> =
+                    entry.options.iter().map(|(name, about)| ((*name).to_owned(), json!(about))).collect();
+                json!({"kind": entry.kind, "name": entry.name, "text": entry.text, "options": options})
+            })
+            .collect();
+        return output::json(&list.into());
     }
-    let mut table = Table::new([("policy", Align::Left), ("what it does with a full log block", Align::Left)]);
-    for policy in PolicyName::ALL {
-        table.row([policy.name(), policy.text()]);
+    let mut text = String::new();
+    for (kind, title, where_) in [
+        (RECYCLING, "policy", "what it does with a full log block (block-map: --policy, or policy in [stack.ftl])"),
+        (VICTIM, "victim", "which block is cleaned next (page-map: victim in [stack.ftl]; JFFS2: in [stack.fs])"),
+        (SEPARATION, "separation", "what is written apart (page-map: separation in [stack.ftl]; JFFS2: in [stack.fs])"),
+    ] {
+        let mut table = Table::new([(title, Align::Left), (where_, Align::Left), ("options", Align::Left)]);
+        for entry in entries.iter().filter(|entry| entry.kind == kind) {
+            let options: Vec<&str> = entry.options.iter().map(|(name, _)| *name).collect();
+            table.row([entry.name, entry.text, &options.join(", ")]);
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += &table.text();
     }
-    output::text(&table.text())
+    text += "\nOptions follow the name: victim = \"d-choices:d=5\"; what each takes: --json\n";
+    output::text(&text)
 }

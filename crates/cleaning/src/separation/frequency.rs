@@ -15,6 +15,11 @@ pub struct FrequencyParameters {
     pub halve_every: u64,
 }
 
+impl FrequencyParameters {
+    /// Counters are bytes, and each region counts twice the writes of the one below.
+    pub const REGIONS_MAX: u8 = 8;
+}
+
 impl Default for FrequencyParameters {
     fn default() -> Self {
         Self { regions: 4, counters_log2: 14, halve_every: 16_384 }

@@ -107,7 +107,7 @@ static SCHEMES: &[SchemeInfo] = &[
         name: "frequency",
         about: "by recent update frequency, each region twice the one below",
         options: &[
-            REGIONS,
+            option("regions", "1 to 8: the number of regions"),
             option("counters-log2", "4 to 24: the binary logarithm of the number of counters"),
             option("halve-every", "number: writes between two halvings of the counters"),
         ],
@@ -184,7 +184,9 @@ impl Separation {
     fn set(&mut self, option: &str, value: &str) -> Option<()> {
         match (self, option) {
             (Self::Dac { regions, .. } | Self::Interval { regions, .. }, "regions") => *regions = count(value)?,
-            (Self::Frequency(FrequencyParameters { regions, .. }), "regions") => *regions = count(value)?,
+            (Self::Frequency(FrequencyParameters { regions, .. }), "regions") => {
+                *regions = count(value).filter(|regions| *regions <= FrequencyParameters::REGIONS_MAX)?;
+            }
             (Self::Known { below }, "below") => *below = value.parse().ok()?,
             (Self::Chain { groups }, "groups") => *groups = count(value)?,
             (Self::Dac { base, .. } | Self::Interval { base, .. }, "base") => {

@@ -118,7 +118,8 @@ impl Plan {
                     return period(expected);
                 }
                 let mut least = (f64::INFINITY, 0);
-                for n in expected.saturating_sub(4).max(1)..=expected + 4 {
+                // Every number of migrations that leaves each log block a page to win.
+                for n in 1..u64::from(np / alpha.max(1)).saturating_sub(1) {
                     let cost = period(n)?;
                     if cost < least.0 {
                         least = (cost, n);
