@@ -108,3 +108,54 @@ impl<F: Flash> PageMapFtl<F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nandkit_block::BlockDevice;
+    use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript};
+    use nandkit_units::random::Random;
+    use nandkit_units::{Lba, Payload};
+
+    use super::*;
+    use crate::page_map::{JournalOptions, PageMapOptions, Spare};
+
+    /// Blocks that fail, on dies with and without spare blocks: what has no superblock is the same before a start and behind it, also what a superblock left that is no more.
+    #[test]
+    fn blocks_without_a_superblock_are_the_same_behind_a_start() {
+        let mut spec = ChipSpec::default();
+        let geometry = &mut spec.geometry;
+        (geometry.page_size, geometry.write_unit, geometry.oob_size) = (512, 512, 16);
+        (geometry.blocks, geometry.pages_per_block, geometry.dies) = (96, 8, 4);
+        let options = PageMapOptions {
+            spare: Spare::Capacity(60 * 512),
+            stripe: 2,
+            journal: Some(JournalOptions { checkpoint_every: 1 << 30, aliases: 16 }),
+            ..PageMapOptions::default()
+        };
+        let context = Context::default();
+        let (mut gone, mut loose) = (0, 0);
+        for seed in 0..20 {
+            let mut random = Random::new(seed, "loose");
+            let mut chip = ContentChip::new(&spec, 1).unwrap();
+            for _ in 0..3 {
+                chip.mark_bad(&context, BlockIndex(random.between(24, 95) as u32)).unwrap();
+            }
+            let programs = (0..4).map(|_| random.between(200, 700)).collect();
+            chip.script_failures(FailureScript { programs, ..FailureScript::default() });
+            let mut device = PageMapFtl::format(chip, options).unwrap();
+            for _ in 0..700 {
+                let at = Lba(random.below(60));
+                device.write(&context, at, Payload::Bytes(&[1; 512])).unwrap();
+            }
+            device.flush(&context).unwrap();
+            let sorted =
+                |failing: &Failing| -> BTreeSet<BlockIndex> { failing.loose.values().flatten().copied().collect() };
+            let before = (sorted(&device.failing), device.failing.gone, device.failing.is_waiting());
+            gone += before.1;
+            loose += before.0.len();
+            let device = PageMapFtl::attach(device.into_flash(), options).unwrap();
+            assert!(before.2 || (sorted(&device.failing), device.failing.gone) == (before.0, before.1), "seed {seed}");
+        }
+        assert!(gone > 10 && loose > 20, "{gone} superblocks gone, {loose} blocks loose");
+    }
+}

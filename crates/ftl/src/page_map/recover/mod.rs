@@ -8,7 +8,7 @@ mod scan;
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, Context, Nanos};
 
-use super::journal::layout::{Change, Snapshot};
+use super::journal::layout::Snapshot;
 use super::journal::{Found, Journal, JournalSizes};
 use super::options::JournalOptions;
 use super::superblocks::Superblocks;
@@ -68,15 +68,10 @@ impl<F: Flash> PageMapFtl<F> {
     fn recover(flash: F, options: PageMapOptions, context: &Context) -> Outcome<Self> {
         let mut report = PageMapRecovery { completed: context.issued, ..Default::default() };
         let found = find::journal(&flash, context, &mut report)?;
-        limits::check(&found, flash.geometry())?;
-        let mut device = Self::rebuilt(flash, options, &found)?;
+        let members = limits::check(&found, flash.geometry())?;
+        let mut device = Self::rebuilt(flash, options, &found, members)?;
         device.recovery = report;
         let lines: Vec<_> = found.snapshot.lines.iter().chain(&found.lines).copied().collect();
-        for line in &lines {
-            if let Change::Member { superblock, lane, block } = line.change {
-                device.superblocks.set_member(superblock, lane, BlockIndex(block));
-            }
-        }
         let scanned = device.scan(context, &found.snapshot, &lines)?;
         device.load_maps(context, &found.snapshot, &scanned)?;
         device.replay(&found.snapshot, &lines, scanned)?;
@@ -92,8 +87,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(device)
     }
 
-    /// The device of a snapshot, before anything was read that is younger.
-    fn rebuilt(flash: F, options: PageMapOptions, found: &Found) -> Outcome<Self> {
+    /// The device of a snapshot, before anything was read that is younger, but for its blocks: those are as the last line has them, since a block that a line gave to a superblock is no spare any more.
+    fn rebuilt(flash: F, options: PageMapOptions, found: &Found, members: Vec<BlockIndex>) -> Outcome<Self> {
         let snapshot = &found.snapshot;
         let geometry = *flash.geometry();
         let options = PageMapOptions {
@@ -105,7 +100,6 @@ impl<F: Flash> PageMapFtl<F> {
         let block = user::block_geometry(&options, &geometry)?;
         let slot_shift = (geometry.page_size / block.sector_size).trailing_zeros();
         user::stripe_of(options.stripe, &geometry, slot_shift)?;
-        let members: Vec<BlockIndex> = snapshot.members.iter().copied().map(BlockIndex).collect();
         let block_slots = u64::from(geometry.pages_per_block) << slot_shift;
         let blocks = members.iter().filter(|block| **block != super::failing::NO_BLOCK).count() as u64;
         let superblocks = Superblocks::of_members(members, &geometry, options.stripe, slot_shift);
