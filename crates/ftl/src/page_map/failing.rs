@@ -67,18 +67,24 @@ impl<F: Flash> PageMapFtl<F> {
         self.failing.waiting.push((superblock, at.block));
     }
 
-    /// Marks a block of an empty superblock bad, and puts a loose block of the same die into its place. Whether there was one: without, the superblock is no more, and its other blocks are loose.
-    pub(super) fn repair(&mut self, context: &Context, superblock: u32, bad: BlockIndex) -> Outcome<bool> {
+    /// Marks a block of an empty superblock bad, when everything that emptied it has completed: a start reads no block with a mark, and the copies go to other dies.
+    pub(super) fn mark_bad(&mut self, context: &Context, bad: BlockIndex) -> Outcome<()> {
+        let context = &Context { issued: context.issued.max(self.last_change), ..*context };
         let done = self.flash.mark_bad(context, bad).map_err(|error| self.halt(error))?;
         self.last_change = self.last_change.max(done.completed);
         self.counters.retired_blocks += 1;
+        Ok(())
+    }
+
+    /// Puts a loose block of the same die into the place of one that failed. Whether there was one: without, the superblock is no more, and its other blocks are loose.
+    pub(super) fn replace(&mut self, superblock: u32, bad: BlockIndex) -> bool {
         let geometry = *self.flash.geometry();
         let die = geometry.die_of(bad);
         let members = self.superblocks.members(superblock).to_vec();
         if let Some(block) = self.failing.loose.get_mut(&die).and_then(Vec::pop) {
             let lane = members.iter().position(|member| *member == bad).unwrap_or(0) as u32;
             self.set_member(superblock, lane, block);
-            return Ok(true);
+            return true;
         }
         for (lane, block) in (0..).zip(members) {
             self.set_member(superblock, lane, NO_BLOCK);
@@ -87,7 +93,7 @@ impl<F: Flash> PageMapFtl<F> {
             }
         }
         self.failing.gone += 1;
-        Ok(false)
+        false
     }
 
     /// Puts a block into a superblock's place, in the journal too: that line is written before the superblock is programmed.
