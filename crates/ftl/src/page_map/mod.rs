@@ -73,6 +73,8 @@ pub use statistics::PageMapCounters;
 
 /// A logical page that lies nowhere.
 const NOWHERE: u32 = u32::MAX;
+/// In a map page on flash: what the logical page held was lost before it could be moved.
+const LOST: u32 = u32::MAX - 1;
 /// What a page is for: the low eight bits of its tag.
 mod role {
     /// The host wrote it.
@@ -198,9 +200,9 @@ impl<F: Flash> PageMapFtl<F> {
             ));
         }
         let all = u64::from(superblocks.count()) * u64::from(slots);
-        if all >= u64::from(NOWHERE) {
+        if all >= u64::from(LOST) {
             return unfit(format!(
-                "{all} logical pages of flash; expected fewer than 2^32 - 1, which the map can name"
+                "{all} logical pages of flash; expected fewer than 2^32 - 2, which the map can name"
             ));
         }
         let physical = all + journal.as_ref().map_or(0, |journal| journal.good_blocks(&flash)) * block_slots;

@@ -6,7 +6,7 @@ use nandkit_units::{BlockIndex, FlashGeometry};
 
 use super::damaged;
 use crate::failure::Outcome;
-use crate::page_map::NOWHERE;
+use crate::page_map::LOST;
 use crate::page_map::failing::NO_BLOCK;
 use crate::page_map::journal::Found;
 use crate::page_map::journal::layout::{Change, Line};
@@ -35,7 +35,7 @@ pub(super) fn check(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<Bloc
     let (slots, all) = (block_slots * u64::from(stripe), block_slots * members);
     if slots > UNITS_MAX.into()
         || slots < 2
-        || all >= NOWHERE.into()
+        || all >= LOST.into()
         || u64::from(snapshot.user) >= all
         || snapshot.user == 0
     {

@@ -13,7 +13,7 @@ use super::journal::{Found, Journal, JournalSizes};
 use super::options::JournalOptions;
 use super::superblocks::Superblocks;
 use super::user::Room;
-use super::{NOWHERE, PageMapFtl, PageMapOptions, Plan, Spare, user};
+use super::{LOST, NOWHERE, PageMapFtl, PageMapOptions, Plan, Spare, user};
 use crate::failure::{Failure, Outcome};
 use crate::tag::SEQUENCE_END;
 
@@ -170,9 +170,13 @@ impl<F: Flash> PageMapFtl<F> {
             return Ok(false);
         }
         let first = map_page as usize * (size / 4);
-        let entries = self.map.iter_mut().take(user as usize).skip(first);
-        for (entry, bytes) in entries.zip(bytes.as_chunks::<4>().0) {
+        let entries = self.map.iter_mut().zip(0u32..).take(user as usize).skip(first);
+        for ((entry, page), bytes) in entries.zip(bytes.as_chunks::<4>().0) {
             *entry = u32::from_le_bytes(*bytes);
+            if *entry == LOST {
+                *entry = NOWHERE;
+                self.failing.lost.insert(page);
+            }
             if *entry != NOWHERE && u64::from(*entry) >= slots {
                 return Err(damaged(&format!("map page {map_page} names slot {entry}, outside the device")));
             }

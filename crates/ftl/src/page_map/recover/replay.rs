@@ -26,7 +26,6 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn replay(&mut self, snapshot: &Snapshot, lines: &[Line], scanned: Scanned) -> Outcome<()> {
         self.check_lines(snapshot, lines)?;
         let mut aliases: AliasSet = snapshot.aliases.iter().copied().collect();
-        self.failing.lost = snapshot.lost.iter().copied().collect();
         let mut moved = Vec::new();
         let newer: Vec<Line> = lines.iter().filter(|line| line.stamp > snapshot.base).copied().collect();
         let mut next = newer.iter().copied().peekable();
@@ -57,7 +56,7 @@ impl<F: Flash> PageMapFtl<F> {
     fn check_lines(&self, snapshot: &Snapshot, lines: &[Line]) -> Outcome<()> {
         let (user, all) = (self.block.sectors, self.map.len() as u64);
         let slots = u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots());
-        let pages_are_right = snapshot.aliases.iter().chain(&snapshot.lost).all(|page| u64::from(*page) < user);
+        let pages_are_right = snapshot.aliases.iter().all(|page| u64::from(*page) < user);
         let is_right = |line: &Line| match line.change {
             Change::Trim { first, count } => u64::from(first) + u64::from(count) <= user,
             Change::Point { page, slot } => u64::from(page) < user && u64::from(slot) < slots,
