@@ -22,9 +22,10 @@ const fn program(name: &'static str, package: &'static str, example: &'static st
     Program { name, package, example, words }
 }
 
-const SOAKS: [Program; 4] = [
+const SOAKS: [Program; 5] = [
     program("block-map", "nandkit-ftl", "soak_block_map", "--layer block-map "),
     program("fast", "nandkit-ftl", "soak_block_map", "--layer fast "),
+    program("page-map", "nandkit-ftl", "soak_page_map", ""),
     program("fat", "nandkit-stack", "soak_fat", ""),
     program("jffs2", "nandkit-jffs2", "soak", ""),
 ];
@@ -135,7 +136,7 @@ mod tests {
     fn an_unknown_soak_is_refused_with_the_known_ones() {
         let error = run(&["yaffs9".to_owned()]).unwrap_err();
         assert!(error.is::<Unusable>());
-        assert!(error.to_string().contains("block-map, fast, fat, jffs2"), "{error}");
+        assert!(error.to_string().contains("block-map, fast, page-map, fat, jffs2"), "{error}");
         assert!(run(&[]).unwrap_err().is::<Unusable>());
     }
 

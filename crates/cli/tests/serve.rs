@@ -241,7 +241,9 @@ fn the_page_mapped_layer_is_served_from_memory() {
 
 #[test]
 fn a_killed_server_has_kept_what_was_flushed() {
-    for ftl in [&["--ftl", "block-map"][..], &["--ftl", "fast"], &["--ftl", "page-map"]] {
+    let protected = ["--set", "stack.ftl.power_loss_protection=true", "--set", "stack.ftl.write_buffer=2M"];
+    let protected = [&["--ftl", "page-map"], &protected[..]].concat();
+    for ftl in [&["--ftl", "block-map"][..], &["--ftl", "fast"], &["--ftl", "page-map"], &protected] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         let io = |serving: &Serving, commands: &[&str]| {

@@ -1,60 +1,131 @@
-//! A long run of the page-mapped layer beside its model, with power cuts: `cargo run --release -p nandkit-ftl --example soak_page_map -- [OPERATIONS] [SEED]`.
+//! Power cuts by the thousand under the page-mapped layer.
 //!
-//! Operations are writes, trims, flushes, remaps and reads of several sectors, 1,000,000 by default, on twenty shapes of chips in turn; the power goes every 40 to 600 programs and erases, in every torn state, also while the device is still
-//! recovering from the cut before. After each start all sectors are read, and the whole state is checked. A failure names shape, script and plan.
+//! `cargo run --release -p nandkit-ftl --example soak_page_map -- [--cuts N] [--seed S] [--replay STRING]`
+//!
+//! Each seed is a script of writes, trims, flushes, remaps and reads on one of the shapes of chips in `page_runs.rs`, in turn; on some of them programs and erases fail, and blocks are bad from the factory. Steps are cut by
+//! lot, those of rare causes more often, up to thirty in a run, also the first step after a start. After each cut every sector is compared with the model, and the whole state is checked. Ends with a table of cuts by
+//! cause and torn state. At the first failure it prints a string that `--replay` takes, and exits with 1; also where a cause got fewer than one cut in 35: then the soak no longer reaches what it is for.
 
+#[path = "../tests/common/page_causes.rs"]
+mod page_causes;
 #[path = "../tests/common/page_model.rs"]
 mod page_model;
 #[path = "../tests/common/page_runs.rs"]
 mod page_runs;
 
-use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
-use nandkit_units::random::Random;
+use std::process::ExitCode;
+
+use nandkit_flash::Operation;
+use nandkit_flash::wrap::{CutMoment, CutPlan};
+use page_causes::{CauseFlash, Why};
 use page_model::Script;
-use page_runs::{shapes, survives};
+use page_runs::{Shape, failing_chip, shapes, survives_on};
 
-/// Operations of one run: a device that is new again now and then finds more than one that is old.
-const COMMANDS: u64 = 2500;
+/// Each cause has at least one cut in so many: 1,000 of 35,000.
+const CUTS_PER_CAUSE: u64 = 35;
+/// Cuts of one run.
+const CUTS_MAX: usize = 30;
+const COMMANDS: u64 = 1000;
 
-fn main() {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>().expect("a number"));
-    let (operations, seed) = (arguments.next().unwrap_or(1_000_000), arguments.next().unwrap_or(1));
-    let shapes = shapes();
-    let (mut done, mut round, mut cuts) = (0, 0, 0);
-    while done < operations {
-        let shape = &shapes[(round % shapes.len() as u64) as usize];
-        let script = Script { seed: seed.wrapping_mul(1 << 32) + round, commands: COMMANDS, restart_every: 0 };
-        let plan = plan(script.seed);
-        match survives(shape, &script, &plan) {
-            Ok(steps) => cuts += made(&plan, steps),
-            Err(what) => {
-                eprintln!("{what}\n  with {shape:?}, {script:?}, plan '{plan}'");
-                std::process::exit(1);
-            }
-        }
-        done += COMMANDS;
-        round += 1;
-        if round.is_multiple_of(40) {
-            println!("{done} operations, {cuts} cuts");
+type Cuts = Vec<(Operation, Why, CutMoment)>;
+
+struct Arguments {
+    cuts: u64,
+    seed: u64,
+    replay: Option<String>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut arguments = Arguments { cuts: 35_000, seed: 1, replay: None };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word}: expected a value after it"));
+        match word.as_str() {
+            "--cuts" => arguments.cuts = number(&value()?)?,
+            "--seed" => arguments.seed = number(&value()?)?,
+            "--replay" => arguments.replay = Some(value()?),
+            _ => return Err(format!("unknown option {word}: expected --cuts, --seed or --replay")),
         }
     }
-    println!("{done} operations in {round} runs with {cuts} cuts: nothing lost, every state whole (seed {seed})");
+    Ok(arguments)
 }
 
-/// Cuts at random distances: one in four soon after the one before.
-fn plan(seed: u64) -> CutPlan {
-    let mut random = Random::new(seed, "soak cuts");
-    let mut step = 0;
-    let cuts = (0..36).map(|_| {
-        step += if random.below(4) == 0 { random.between(1, 30) } else { random.between(40, 600) };
-        Cut { step, moment: CutMoment::ALL[random.below(CutMoment::ALL.len() as u64) as usize] }
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("\"{text}\": expected a number"))
+}
+
+/// The run of a seed, cut by lot or by plan; its steps count from the first one of the chip. `Err` has what was wrong, and the cuts as a plan.
+fn run(seed: u64, shapes: &[Shape], plan: Option<CutPlan>) -> Result<Cuts, (String, String)> {
+    let shape = &shapes[(seed % shapes.len() as u64) as usize];
+    let script = Script { seed, commands: COMMANDS, restart_every: 0 };
+    let mut flash = CauseFlash::new(failing_chip(shape, seed));
+    let survived = survives_on(&mut flash, shape, &script, |flash| match plan {
+        Some(plan) => flash.inner.set_plan(plan),
+        None => flash.draw(seed, CUTS_MAX),
     });
-    CutPlan::List(cuts.collect())
+    match survived {
+        Ok(()) => Ok(flash.cuts),
+        Err(what) => Err((format!("{what}\n  with {shape:?}"), CutPlan::replaying(flash.inner.outcomes()).to_string())),
+    }
 }
 
-fn made(plan: &CutPlan, steps: u64) -> usize {
-    match plan {
-        CutPlan::List(cuts) => cuts.iter().filter(|cut| cut.step <= steps).count(),
-        _ => 0,
+fn soak(arguments: &Arguments) -> Result<Cuts, String> {
+    let shapes = shapes();
+    if let Some(replay) = &arguments.replay {
+        let (seed, plan) = replay.split_once('/').ok_or("--replay: expected seed:NUMBER/PLAN")?;
+        let seed = number(seed.trim_start_matches("seed:"))?;
+        let plan = plan.parse().map_err(|error| format!("{error}"))?;
+        return run(seed, &shapes, Some(plan)).map_err(|(what, _)| what);
+    }
+    let (mut cuts, mut seed) = (Cuts::new(), arguments.seed);
+    while (cuts.len() as u64) < arguments.cuts {
+        let made = run(seed, &shapes, None);
+        cuts.extend(made.map_err(|(what, plan)| format!("{what}\nreplay with: --replay seed:{seed}/{plan}"))?);
+        seed += 1;
+    }
+    println!("seeds {} to {}", arguments.seed, seed - 1);
+    Ok(cuts)
+}
+
+/// `Err` names the causes that got too few cuts.
+fn reaches(cuts: &Cuts) -> Result<(), String> {
+    let bar = cuts.len() as u64 / CUTS_PER_CAUSE;
+    let of = |why: Why| cuts.iter().filter(|cut| cut.1 == why).count() as u64;
+    let few: Vec<Why> = Why::ALL.into_iter().filter(|why| of(*why) < bar).collect();
+    let told = few.iter().map(|why| format!("{}: {} cuts, expected at least {bar}", why.name(), of(*why)));
+    if few.is_empty() { Ok(()) } else { Err(told.collect::<Vec<_>>().join("\n")) }
+}
+
+fn table(cuts: &Cuts) {
+    print!("{:<22}", "cause");
+    CutMoment::ALL.iter().for_each(|moment| print!("{:>17}", moment.to_string()));
+    println!("{:>10}", "all");
+    for why in Why::ALL {
+        let of_cause: Vec<_> = cuts.iter().filter(|cut| cut.1 == why).collect();
+        print!("{:<22}", why.name());
+        for moment in CutMoment::ALL {
+            print!("{:>17}", of_cause.iter().filter(|cut| cut.2 == moment).count());
+        }
+        println!("{:>10}", of_cause.len());
+    }
+    for operation in [Operation::Program, Operation::Erase] {
+        println!("{:?}: {}", operation, cuts.iter().filter(|cut| cut.0 == operation).count());
+    }
+    println!("{} cuts, no sector torn, lost or older than it may be, no remap in part, every state whole", cuts.len());
+}
+
+fn main() -> ExitCode {
+    let done = arguments().and_then(|arguments| {
+        let cuts = soak(&arguments)?;
+        table(&cuts);
+        // One replayed run is too short to reach everything.
+        if arguments.replay.is_some() { Ok(()) } else { reaches(&cuts) }
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("{what}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -448,3 +448,36 @@ fn a_closed_device_is_found_quickly() {
     assert!((0..sectors).all(|page| read(&device, page) == held[page as usize]));
     device.check().unwrap();
 }
+
+/// A chip that outlives its layer without the capacitors' last power, as in a file: with the option a flush, and a write past the buffer, leave nothing to them, and take no time all the same.
+#[test]
+fn what_is_flushed_under_power_loss_protection_is_on_flash_where_nobody_tells_of_the_last_power() {
+    let options = PageMapOptions {
+        spare: Spare::Ratio(1.2),
+        sector_size: PAGE as u32,
+        write_buffer: 40 * PAGE as u64,
+        power_loss_protection: true,
+        saved_at_flush: true,
+        ..PageMapOptions::default()
+    };
+    let chip = chip_of_parts::<nandkit_nand_sim::ContentStore>(128, 8, 2, 4);
+    let mut device = PageMapFtl::format(chip, options).unwrap();
+    let context = Context::at(device.opened());
+    for page in 0..30 {
+        device.write(&context, Lba(page), Payload::Bytes(&content(page, 1))).unwrap();
+    }
+    device.trim().unwrap().trim(&context, Lba(0), 5).unwrap();
+    assert_eq!(device.flush(&context).unwrap().completed, context.issued);
+    device.write_durable(&context, Lba(29), Payload::Bytes(&content(29, 3))).unwrap();
+    let device = PageMapFtl::attach(device.into_flash(), options).unwrap();
+    for page in 0..30 {
+        let mut found = vec![0; PAGE];
+        device.read(&context, Lba(page), ReadInto::Bytes(&mut found)).unwrap();
+        let expected = match page {
+            0..5 => vec![0; PAGE],
+            29 => content(29, 3),
+            _ => content(page, 1),
+        };
+        assert!(found == expected, "page {page}");
+    }
+}

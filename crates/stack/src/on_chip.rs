@@ -10,7 +10,7 @@ use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
 use nandkit_flash::Flash;
 use nandkit_flash::wrap::StatsFlash;
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl};
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, NandChip, Store};
 use nandkit_units::{Clock, Context, Done};
 
@@ -86,11 +86,12 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<BlockSt
         _ => 0,
     };
     if let Some(chip) = frame.given.take() {
-        return in_file(&spec.ftl, sector_size, chip, chip_file::NewFile::default(), frame);
+        return in_file(&spec.ftl, sector_size, (chip, true), chip_file::NewFile::default(), frame);
     }
     if let Some(file) = file {
         let (chip, new_file) = chip_file::open_or_create(Path::new(file), chip, store, seed, frame.keep)?;
-        return in_file(&spec.ftl, sector_size, chip, new_file, frame);
+        let may_be_left = frame.keep == chip_file::Keep::AtSync;
+        return in_file(&spec.ftl, sector_size, (chip, may_be_left), new_file, frame);
     }
     let memory = InMemory { chip, seed, ftl: &spec.ftl, sector_size };
     match store {
@@ -117,15 +118,16 @@ impl InMemory<'_> {
         let chip = NandChip::<S>::new(self.chip, self.seed)
             .map_err(|error| StackError::new("stack.device", error.to_string()))?;
         frame.watch_dies(chip.queue_statistics());
-        let above = Above { ftl: self.ftl, sector_size: self.sector_size, seed: self.seed };
+        let above = Above { ftl: self.ftl, sector_size: self.sector_size, seed: self.seed, may_be_left: false };
         attach(&above, StatsFlash::new(chip), frame, variants)
     }
 }
 
+/// `may_be_left` says that the chip is found again even where this stack is never closed: the process was killed, or the power cut. What was flushed must be there then.
 fn in_file(
     ftl: &FtlSpec,
     sector_size: u32,
-    chip: Box<dyn FileChip>,
+    (chip, may_be_left): (Box<dyn FileChip>, bool),
     new_file: chip_file::NewFile,
     frame: &mut Frame,
 ) -> Result<BlockStack, StackError> {
@@ -139,7 +141,7 @@ fn in_file(
         fast: BlockStack::FastFile,
         page_map: BlockStack::PageMapFile,
     };
-    let above = Above { ftl, sector_size, seed: chip.seed() };
+    let above = Above { ftl, sector_size, seed: chip.seed(), may_be_left };
     let stack = attach(&above, StatsFlash::new(chip), frame, variants)?;
     let closing: Closing = match &stack {
         BlockStack::BlockMapFile(layer) => closing(layer, |layer, context| layer.close(context)),
@@ -174,6 +176,8 @@ struct Above<'a> {
     ftl: &'a FtlSpec,
     sector_size: u32,
     seed: u64,
+    /// Whether the chip may outlive a layer that was not closed.
+    may_be_left: bool,
 }
 
 fn attach<F: Flash + 'static>(
@@ -183,7 +187,7 @@ fn attach<F: Flash + 'static>(
     variants: OnFlash<StatsFlash<F>>,
 ) -> Result<BlockStack, StackError> {
     let Frame { clock, watched, .. } = frame;
-    let Above { ftl, sector_size, seed } = *above;
+    let Above { ftl, sector_size, seed, may_be_left } = *above;
     watched.flash = Some(Arc::clone(flash.counters()));
     let context = Context::at(clock.now());
     let wrong = |error: nandkit_block::BlockError| StackError::new("stack.ftl", error.to_string());
@@ -209,6 +213,7 @@ fn attach<F: Flash + 'static>(
         }
         FtlSpec::PageMap(spec) => {
             let options = spec.options(seed, sector_size).map_err(|detail| StackError::new("stack.ftl", detail))?;
+            let options = PageMapOptions { saved_at_flush: may_be_left, ..options };
             let opened = match variants.is_new {
                 true => PageMapFtl::format_at(flash, options, &context),
                 false => PageMapFtl::open_at(flash, options, &context),

@@ -242,6 +242,7 @@ impl PageMapSpec {
             idle_free: self.idle_free,
             idle_gain: self.idle_gain,
             power_loss_protection: self.power_loss_protection,
+            saved_at_flush: false,
             seed,
         })
     }

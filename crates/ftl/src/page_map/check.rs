@@ -1,11 +1,12 @@
 //! A walk over the whole state: that its parts say the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_codec::page_tag::{TAG_BYTES, TagRead};
 use nandkit_flash::{ErrorKind, Flash, PageRead};
 use nandkit_units::{Context, ReadInto};
 
+use super::failing::NO_BLOCK;
 use super::{NOWHERE, PageMapFtl};
 
 impl<F: Flash> PageMapFtl<F> {
@@ -102,7 +103,17 @@ impl<F: Flash> PageMapFtl<F> {
         if closed + open + self.free_count() != all {
             return Err(format!("{closed} closed, {open} open and {} free superblocks of {all}", self.free_count()));
         }
-        Ok(())
+        self.check_blocks()
+    }
+
+    /// Each good block has one place: in a superblock, among those without one, or in the journal.
+    fn check_blocks(&self) -> Result<(), String> {
+        let mut seen = BTreeSet::new();
+        let members = self.superblocks.all_members().iter().filter(|block| **block != NO_BLOCK);
+        match members.chain(self.failing.loose.values().flatten()).find(|block| !seen.insert(**block)) {
+            Some(block) => Err(format!("{block} has two places: in superblocks, or among the blocks without one")),
+            None => Ok(()),
+        }
     }
 
     /// Map pages that are not marked as changed say on flash what the map says.

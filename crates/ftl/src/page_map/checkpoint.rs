@@ -4,7 +4,7 @@ use nandkit_flash::Flash;
 use nandkit_units::{Cause, Context, Payload, Priority, Ticket};
 
 use super::write::Parts;
-use super::{NOWHERE, PageMapFtl, role};
+use super::{LOST, NOWHERE, PageMapFtl, role};
 use crate::failure::Outcome;
 
 impl<F: Flash> PageMapFtl<F> {
@@ -75,11 +75,16 @@ impl<F: Flash> PageMapFtl<F> {
         self.write_page(context, self.streams.map_region(), parts, role::MAP).map(|_| ())
     }
 
-    /// The bytes of a map page: its entries as 32-bit numbers, lowest byte first.
+    /// The bytes of a map page: its entries as 32-bit numbers, lowest byte first. Pages that lie nowhere because they were lost say so.
     pub(super) fn map_image(&self, map_page: u32, entries: usize) -> Vec<u8> {
         let first = map_page as usize * entries;
         let last = (first + entries).min(self.block.sectors as usize);
-        let held = self.map.get(first..last).unwrap_or(&[]).iter().copied();
+        let lost = &self.failing.lost;
+        let entry = |(slot, page): (&u32, u32)| match *slot {
+            NOWHERE if lost.contains(&page) => LOST,
+            slot => slot,
+        };
+        let held = self.map.get(first..last).unwrap_or(&[]).iter().zip(first as u32..).map(entry);
         let all = held.chain(std::iter::repeat(NOWHERE)).take(entries);
         all.flat_map(u32::to_le_bytes).collect()
     }

@@ -66,7 +66,11 @@ impl<F: Flash> PageMapFtl<F> {
             self.abandon(victim, block.page(0));
             return Err(failure);
         }
-        if self.repair(&context, victim, block)? {
+        let is_whole = self.replace(victim, block);
+        // Behind these lines no start takes the copies back, as it might once it does not read the block any more: then older versions look like the originals.
+        self.write_waiting(&context)?;
+        self.mark_bad(&context, block)?;
+        if is_whole {
             self.release(victim);
         }
         Ok(())

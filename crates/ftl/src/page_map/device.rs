@@ -67,7 +67,9 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
         self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
         if self.options.power_loss_protection {
-            return self.write(context, at, data);
+            let done = self.write(context, at, data)?;
+            self.save_at_flush(context).map_err(|failure| failure.at(Operation::Write, at))?;
+            return Ok(done);
         }
         let written = self.write_pages(context, at.0 as u32, data);
         let done = written.map_err(|failure| failure.at(Operation::Write, at))?;
@@ -88,6 +90,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         }
         self.refresh_due(context, true).map_err(failed)?;
         if self.options.power_loss_protection {
+            self.save_at_flush(context).map_err(failed)?;
             return Ok(Done::immediately(context));
         }
         self.drain(context, 0).map_err(failed)?;

@@ -67,18 +67,24 @@ impl<F: Flash> PageMapFtl<F> {
         self.failing.waiting.push((superblock, at.block));
     }
 
-    /// Marks a block of an empty superblock bad, and puts a loose block of the same die into its place. Whether there was one: without, the superblock is no more, and its other blocks are loose.
-    pub(super) fn repair(&mut self, context: &Context, superblock: u32, bad: BlockIndex) -> Outcome<bool> {
+    /// Marks a block of an empty superblock bad, when everything that emptied it has completed: a start reads no block with a mark, and the copies go to other dies.
+    pub(super) fn mark_bad(&mut self, context: &Context, bad: BlockIndex) -> Outcome<()> {
+        let context = &Context { issued: context.issued.max(self.last_change), ..*context };
         let done = self.flash.mark_bad(context, bad).map_err(|error| self.halt(error))?;
         self.last_change = self.last_change.max(done.completed);
         self.counters.retired_blocks += 1;
+        Ok(())
+    }
+
+    /// Puts a loose block of the same die into the place of one that failed. Whether there was one: without, the superblock is no more, and its other blocks are loose.
+    pub(super) fn replace(&mut self, superblock: u32, bad: BlockIndex) -> bool {
         let geometry = *self.flash.geometry();
         let die = geometry.die_of(bad);
         let members = self.superblocks.members(superblock).to_vec();
         if let Some(block) = self.failing.loose.get_mut(&die).and_then(Vec::pop) {
             let lane = members.iter().position(|member| *member == bad).unwrap_or(0) as u32;
             self.set_member(superblock, lane, block);
-            return Ok(true);
+            return true;
         }
         for (lane, block) in (0..).zip(members) {
             self.set_member(superblock, lane, NO_BLOCK);
@@ -87,7 +93,7 @@ impl<F: Flash> PageMapFtl<F> {
             }
         }
         self.failing.gone += 1;
-        Ok(false)
+        false
     }
 
     /// Puts a block into a superblock's place, in the journal too: that line is written before the superblock is programmed.
@@ -106,5 +112,56 @@ impl<F: Flash> PageMapFtl<F> {
                 blocks.into_iter().skip(rows).filter(|block| !used.contains(block) && !self.flash.is_bad(*block));
             self.failing.loose.insert(die, loose.collect());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_block::BlockDevice;
+    use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript};
+    use nandkit_units::random::Random;
+    use nandkit_units::{Lba, Payload};
+
+    use super::*;
+    use crate::page_map::{JournalOptions, PageMapOptions, Spare};
+
+    /// Blocks that fail, on dies with and without spare blocks: what has no superblock is the same before a start and behind it, also what a superblock left that is no more.
+    #[test]
+    fn blocks_without_a_superblock_are_the_same_behind_a_start() {
+        let mut spec = ChipSpec::default();
+        let geometry = &mut spec.geometry;
+        (geometry.page_size, geometry.write_unit, geometry.oob_size) = (512, 512, 16);
+        (geometry.blocks, geometry.pages_per_block, geometry.dies) = (96, 8, 4);
+        let options = PageMapOptions {
+            spare: Spare::Capacity(60 * 512),
+            stripe: 2,
+            journal: Some(JournalOptions { checkpoint_every: 1 << 30, aliases: 16 }),
+            ..PageMapOptions::default()
+        };
+        let context = Context::default();
+        let (mut gone, mut loose) = (0, 0);
+        for seed in 0..20 {
+            let mut random = Random::new(seed, "loose");
+            let mut chip = ContentChip::new(&spec, 1).unwrap();
+            for _ in 0..3 {
+                chip.mark_bad(&context, BlockIndex(random.between(24, 95) as u32)).unwrap();
+            }
+            let programs = (0..4).map(|_| random.between(200, 700)).collect();
+            chip.script_failures(FailureScript { programs, ..FailureScript::default() });
+            let mut device = PageMapFtl::format(chip, options).unwrap();
+            for _ in 0..700 {
+                let at = Lba(random.below(60));
+                device.write(&context, at, Payload::Bytes(&[1; 512])).unwrap();
+            }
+            device.flush(&context).unwrap();
+            let sorted =
+                |failing: &Failing| -> BTreeSet<BlockIndex> { failing.loose.values().flatten().copied().collect() };
+            let before = (sorted(&device.failing), device.failing.gone, device.failing.is_waiting());
+            gone += before.1;
+            loose += before.0.len();
+            let device = PageMapFtl::attach(device.into_flash(), options).unwrap();
+            assert!(before.2 || (sorted(&device.failing), device.failing.gone) == (before.0, before.1), "seed {seed}");
+        }
+        assert!(gone > 10 && loose > 20, "{gone} superblocks gone, {loose} blocks loose");
     }
 }

@@ -67,7 +67,8 @@ impl<F: Flash> PageMapFtl<F> {
                 }
                 Err(error) => {
                     self.note_failure(error)?;
-                    if !self.repair(&context, superblock, block)? {
+                    self.mark_bad(&context, block)?;
+                    if !self.replace(superblock, block) {
                         return Ok(None);
                     }
                     // The block in its place may have been emptied by what is still under way.

@@ -74,6 +74,8 @@ pub use statistics::PageMapCounters;
 
 /// A logical page that lies nowhere.
 const NOWHERE: u32 = u32::MAX;
+/// In a map page on flash: what the logical page held was lost before it could be moved.
+const LOST: u32 = u32::MAX - 1;
 /// What a page is for: the low eight bits of its tag.
 mod role {
     /// The host wrote it.
@@ -199,9 +201,9 @@ impl<F: Flash> PageMapFtl<F> {
             ));
         }
         let all = u64::from(superblocks.count()) * u64::from(slots);
-        if all >= u64::from(NOWHERE) {
+        if all >= u64::from(LOST) {
             return unfit(format!(
-                "{all} logical pages of flash; expected fewer than 2^32 - 1, which the map can name"
+                "{all} logical pages of flash; expected fewer than 2^32 - 2, which the map can name"
             ));
         }
         let physical = all + journal.as_ref().map_or(0, |journal| journal.good_blocks(&flash)) * block_slots;
@@ -338,9 +340,25 @@ impl<F: Flash> PageMapFtl<F> {
         if !self.options.power_loss_protection {
             return Ok(());
         }
-        let saved =
-            self.check_running().and_then(|()| self.drain(context, 0)).and_then(|()| self.write_waiting(context));
+        let saved = self.check_running().and_then(|()| self.save(context));
         saved.map_err(|failure| failure.at(nandkit_block::Operation::Flush, Lba(0)))
+    }
+
+    /// What the host wrote and trimmed goes to flash.
+    fn save(&mut self, context: &Context) -> Outcome<()> {
+        self.drain(context, 0)?;
+        self.write_waiting(context)
+    }
+
+    /// The same with a flush under power-loss protection, where the chip may outlive the layer without its last power. No request waits for it.
+    fn save_at_flush(&mut self, context: &Context) -> Outcome<()> {
+        if !self.options.saved_at_flush {
+            return Ok(());
+        }
+        let context = Context { ticket: nandkit_units::Ticket::NONE, ..*context };
+        self.save(&context)?;
+        self.flash.sync(&Context { issued: context.issued.max(self.last_change), ..context })?;
+        Ok(())
     }
 
     /// Gives the flash back as it is: what is only in memory is lost, as at a power cut.

@@ -35,6 +35,10 @@ pub struct PageMapOptions {
     pub mapping_cache: u64,
     /// Whether capacitors save the write buffer and the journal's lines when the power goes: a flush then waits for nothing. See [`PageMapFtl::on_last_power`](super::PageMapFtl::on_last_power).
     pub power_loss_protection: bool,
+    /// Whether a flush, with `power_loss_protection`, puts on flash at once what the capacitors would save later. Set it where nobody calls [`PageMapFtl::on_last_power`](super::PageMapFtl::on_last_power) and the chip
+    /// outlives the layer all the same: it is in a file, and the process may be killed; or its power is cut by plan. The flush still completes at once, and its programs keep the dies busy behind it. Without
+    /// protection it means nothing.
+    pub saved_at_flush: bool,
     /// Reads of a block since its erase after which what its superblock holds is moved, with the next change of the device; 0, the default: never. Reads are not counted across a start.
     pub read_refresh: u32,
     /// The age at which what a superblock holds is moved, with the next change of the device; 0, the default: never. After a start ages count anew.
@@ -76,6 +80,7 @@ impl Default for PageMapOptions {
             write_buffer: 0,
             mapping_cache: 0,
             power_loss_protection: false,
+            saved_at_flush: false,
             journal: Some(JournalOptions { checkpoint_every: 0, aliases: 0 }),
             read_refresh: 0,
             retention_refresh: Nanos::ZERO,

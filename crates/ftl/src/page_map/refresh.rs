@@ -171,6 +171,7 @@ impl<F: Flash> PageMapFtl<F> {
             if self.refresh_next(context)? == Refreshed::Stopped {
                 break;
             }
+            self.checkpoint_if_due(context)?;
         }
         Ok(())
     }

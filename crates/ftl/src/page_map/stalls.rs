@@ -23,9 +23,10 @@ impl Waits {
         self.longest = self.longest.max(wait);
     }
 
-    /// Those since an earlier look; the longest is that of all.
+    /// Those since an earlier look; the longest is that of all. A wait that went on since, and was counted as another kind when it was looked at, is none less.
     pub const fn since(&self, earlier: &Self) -> Self {
-        Self { count: self.count - earlier.count, total: Nanos(self.total.0 - earlier.total.0), longest: self.longest }
+        let total = Nanos(self.total.0.saturating_sub(earlier.total.0));
+        Self { count: self.count.saturating_sub(earlier.count), total, longest: self.longest }
     }
 }
 
@@ -60,14 +61,14 @@ impl StallCounters {
         }
     }
 
-    /// What was counted since an earlier look.
+    /// What was counted since an earlier look. A request that waited then, and longer since, is counted by what it has become: its length and its kind may be others, and nothing is below zero.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut by_length = self.by_length;
-        by_length.iter_mut().zip(&earlier.by_length).for_each(|(now, earlier)| *now -= earlier);
+        by_length.iter_mut().zip(&earlier.by_length).for_each(|(now, earlier)| *now = now.saturating_sub(*earlier));
         Self {
             erases: self.erases.since(&earlier.erases),
             cleaning: self.cleaning.since(&earlier.cleaning),
-            stalled: Nanos(self.stalled.0 - earlier.stalled.0),
+            stalled: self.stalled.since(earlier.stalled),
             by_length,
             checkpoints: self.checkpoints.since(&earlier.checkpoints),
         }
@@ -181,5 +182,18 @@ mod tests {
         let later = stalls.counters().since(&counted);
         assert_eq!((later.erases.count, later.cleaning.count, later.stalled), (1, 0, Nanos(1000)));
         assert_eq!(stalls.counters(), stalls.counters());
+    }
+
+    /// The first page of a request waits for an erase, a later one longer, and for cleaning: between the two somebody looks.
+    #[test]
+    fn a_request_that_waits_on_between_two_looks_takes_nothing_below_zero() {
+        let mut stalls = Stalls::default();
+        stalls.note(4, 0, (Nanos(0), Nanos(5_000)));
+        let look = stalls.counters();
+        stalls.note_opened(1, true);
+        stalls.note(4, 1, (Nanos(0), Nanos(90_000)));
+        let since = stalls.counters().since(&look);
+        assert_eq!((since.erases.count, since.cleaning.count, since.stalled), (0, 1, Nanos(85_000)));
+        assert_eq!((since.by_length[2], since.by_length[6]), (0, 1));
     }
 }

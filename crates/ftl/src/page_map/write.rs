@@ -229,9 +229,10 @@ impl<F: Flash> PageMapFtl<F> {
     /// Cleans until a superblock can be opened for what the host writes to a region, and opens it.
     #[inline(never)]
     fn open_for_host(&mut self, context: &Context, region: u8) -> Outcome<()> {
-        self.checkpoint_if_due(context)?;
         let mut has_cleaned = false;
         loop {
+            // Also between two victims: cleaning writes a line for each page that it finds lost.
+            self.checkpoint_if_due(context)?;
             // Copies may have opened one for this region meanwhile: it is not opened again.
             let needed = self.free_min + usize::from(Self::is_closed(&self.frontier(region)));
             if self.free_count() >= needed && !self.failing.is_waiting() {
@@ -254,6 +255,7 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn make_room(&mut self, context: &Context) -> Outcome<()> {
         while self.free_count() < self.free_min || self.failing.is_waiting() {
             self.clean(context)?;
+            self.checkpoint_if_due(context)?;
         }
         Ok(())
     }

@@ -4,6 +4,8 @@ use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Nanos, Payload, ReadInto};
 
+use super::page_causes::REMAP;
+
 /// What a sector holds: the number of a version, whose bytes follow from it.
 type Version = Option<u64>;
 
@@ -136,7 +138,7 @@ impl Model {
             }
         }
         let moves = random.below(2) == 0;
-        let context = Context::at(self.now);
+        let context = Context { cause: REMAP, ..Context::at(self.now) };
         let mut changes: Pending = pairs.iter().map(|(source, target)| (target.0, self.now(source.0))).collect();
         if moves {
             changes.extend(pairs.iter().map(|(source, _)| (source.0, None)));
@@ -156,7 +158,10 @@ impl Model {
                 self.now = self.now.max(done.completed);
                 Ok(())
             }
-            Err(error) if error.kind == ErrorKind::Full => self.check(device, pairs[0].0.0),
+            // Too many aliases, which is said before anything happens.
+            Err(error) if error.kind == ErrorKind::Full && error.to_string().contains("log of remaps") => {
+                self.check(device, pairs[0].0.0)
+            }
             Err(error) => {
                 self.pending = changes;
                 Err(error.to_string())

@@ -2,13 +2,15 @@
 
 use nandkit_block::BlockDevice;
 use nandkit_cleaning::separation::Separation;
+use nandkit_flash::Flash;
 use nandkit_flash::wrap::{Cut, CutFlash, CutPlan};
 use nandkit_ftl::page_map::{JournalOptions, Spare};
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
-use nandkit_nand_sim::{ChipSpec, ContentChip};
-use nandkit_units::Nanos;
+use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript};
 use nandkit_units::random::Random;
+use nandkit_units::{BlockIndex, Context, Nanos};
 
+use super::page_causes::CauseFlash;
 use super::page_model::{Model, Script, check_all};
 
 const SECTOR: u32 = 512;
@@ -31,6 +33,10 @@ pub struct Shape {
     pub care: Care,
     /// Work in idle times; none where the time is 0.
     pub idle: Idle,
+    /// Blocks that the factory marked as bad, all of the second die.
+    pub bad: usize,
+    /// Programs that fail in a run, and half as many erases.
+    pub failures: u64,
 }
 
 /// When the layer works by itself: after so many microseconds, until so many superblocks are free.
@@ -68,6 +74,8 @@ const SMALL: Shape = Shape {
     cached: 0,
     care: NONE,
     idle: BUSY,
+    bad: 0,
+    failures: 0,
 };
 
 const STRIPED: Shape = Shape { dies: 4, stripe: 2, ..SMALL };
@@ -76,7 +84,10 @@ const OF_PARTS: Shape = Shape { parts: 4, user: 250, dies: 2, ..STRIPED };
 
 const TEN_MAP_PAGES: Shape = Shape { blocks: 220, user: 1250, ..SMALL };
 
-const SHAPES: [Shape; 20] = [
+/// Spare blocks of one die replace those that fail there; on the others each failure costs a superblock, whose other block is a spare one then.
+const FAILING: Shape = Shape { blocks: 88, bad: 3, failures: 6, ..STRIPED };
+
+const SHAPES: [Shape; 25] = [
     SMALL,
     Shape { blocks: 64, scheme: "none", ..STRIPED },
     Shape { blocks: 56, ..OF_PARTS },
@@ -112,6 +123,12 @@ const SHAPES: [Shape; 20] = [
         ..OF_PARTS
     },
     Shape { user: 120, care: WEAR, idle: Idle { after_us: 150, free: 0 }, ..SMALL },
+    // Blocks fail.
+    FAILING,
+    Shape { blocks: 56, failures: 6, ..SMALL },
+    Shape { blocks: 120, bad: 4, failures: 8, buffer: 12, ..OF_PARTS },
+    Shape { blocks: 152, stripe: 4, dies: 4, bad: 2, failures: 6, care: WEAR, ..STRIPED },
+    Shape { blocks: 240, bad: 2, failures: 8, cached: 2, dies: 2, ..TEN_MAP_PAGES },
 ];
 
 pub fn chip(shape: &Shape) -> ContentChip {
@@ -121,7 +138,32 @@ pub fn chip(shape: &Shape) -> ContentChip {
     (geometry.page_size, geometry.write_unit, geometry.oob_size) = (size, size, 16 * shape.parts);
     (geometry.blocks, geometry.pages_per_block) = (shape.blocks, shape.pages);
     (geometry.dies, geometry.channels) = (shape.dies, shape.dies.min(2));
-    ContentChip::new(&spec, 1).unwrap()
+    let mut chip = ContentChip::new(&spec, 1).unwrap();
+    let geometry = *chip.geometry();
+    let of_second = (0..shape.blocks).rev().map(BlockIndex).filter(|block| geometry.die_of(*block) == 1);
+    for block in of_second.take(shape.bad) {
+        chip.mark_bad(&Context::default(), block).unwrap();
+    }
+    chip
+}
+
+/// The chip of a run: programs and erases fail as the shape says, at distances that the seed decides.
+pub fn failing_chip(shape: &Shape, seed: u64) -> ContentChip {
+    let mut chip = chip(shape);
+    let mut random = Random::new(seed, "failures");
+    // Not while the device is being made.
+    let (mut program, mut erase) = (40, u64::from(shape.blocks));
+    let programs = (0..shape.failures).map(|_| {
+        program += random.between(20, 200);
+        program
+    });
+    let programs = programs.collect();
+    let erases = (0..shape.failures / 2).map(|_| {
+        erase += random.between(4, 40);
+        erase
+    });
+    chip.script_failures(FailureScript { programs, erases: erases.collect(), ..FailureScript::default() });
+    chip
 }
 
 /// The shapes, with their capacities.
@@ -153,44 +195,96 @@ pub fn options(shape: &Shape) -> PageMapOptions {
     }
 }
 
-/// Runs a script until the power goes, comes back, and goes on, as often as the plan says; then everything must be as the model allows, and stay so.
+/// A chip whose power goes and comes back.
+pub trait Powered: Flash {
+    fn is_off(&self) -> bool;
+    fn power_on(&mut self);
+    /// A device is about to be found on it.
+    fn start(&mut self) {}
+}
+
+impl Powered for CutFlash<ContentChip> {
+    fn is_off(&self) -> bool {
+        self.is_off()
+    }
+    fn power_on(&mut self) {
+        self.power_on();
+    }
+}
+
+impl Powered for CauseFlash {
+    fn is_off(&self) -> bool {
+        self.inner.is_off()
+    }
+    fn power_on(&mut self) {
+        self.power_on();
+    }
+    fn start(&mut self) {
+        self.start();
+    }
+}
+
+#[allow(dead_code, reason = "the soak cuts by lot")]
+/// Runs a script until the power goes, comes back, and goes on, as often as the plan says; then everything must be as the model allows, and stay so. Returns how many steps there were.
 pub fn survives(shape: &Shape, script: &Script, plan: &CutPlan) -> Result<u64, String> {
+    let mut flash = CutFlash::new(failing_chip(shape, script.seed), CutPlan::None);
+    let mut formatted = 0;
+    survives_on(&mut flash, shape, script, |flash| {
+        formatted = flash.steps();
+        flash.set_plan(shifted(plan, formatted));
+    })?;
+    Ok(flash.steps() - formatted)
+}
+
+/// The same on a chip that cuts by itself, from `begin` on.
+pub fn survives_on<F: Powered>(
+    flash: &mut F,
+    shape: &Shape,
+    script: &Script,
+    begin: impl FnOnce(&mut F),
+) -> Result<(), String> {
     let options = options(shape);
-    let device = PageMapFtl::format(CutFlash::new(chip(shape), CutPlan::None), options).map_err(|e| e.to_string())?;
+    let device = PageMapFtl::format(&mut *flash, options).map_err(|e| e.to_string())?;
     let mut model = Model::new(device.geometry().sectors, shape.buffer > 0);
     model.pauses = shape.idle.after_us > 0;
-    let mut flash = device.into_flash();
-    let formatted = flash.steps();
-    flash.set_plan(shifted(plan, formatted));
+    drop(device);
+    begin(flash);
     let mut random = Random::new(script.seed, "script");
     let mut left = script.commands;
-    for _ in 0..40 {
+    for _ in 0..STARTS_MAX {
+        flash.start();
         // Nothing is written before the first change: a start cannot be cut.
-        let device = PageMapFtl::attach(&mut flash, options);
+        let device = PageMapFtl::attach(&mut *flash, options);
         let mut device = device.map_err(|error| format!("attach: {error}"))?;
         check_all(&device, &mut model).map_err(|what| format!("after a start: {what}"))?;
         device.check().map_err(|what| format!("after a start: {what}"))?;
         let result = model.run(&mut device, script, &mut random, &mut left);
         drop(device);
         match result {
-            Ok(false) => {}
-            Ok(true) => {
-                let device = PageMapFtl::attach(&mut flash, options).map_err(|error| format!("at the end: {error}"))?;
-                check_all(&device, &mut model).map_err(|what| format!("at the end: {what}"))?;
-                device.check().map_err(|what| format!("at the end: {what}"))?;
-                drop(device);
-                return Ok(flash.steps() - formatted);
-            }
-            Err(error) if flash.is_off() => {
-                let _ = error;
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(_) if flash.is_off() => {
                 flash.power_on();
+                continue;
             }
+            // So many blocks may have failed that the device is full: what it holds is still there.
+            Err(error) if shape.failures > 0 && error.contains(FULL) => {}
             Err(error) => return Err(error),
         }
+        let device = PageMapFtl::attach(&mut *flash, options).map_err(|error| format!("at the end: {error}"))?;
+        check_all(&device, &mut model).map_err(|what| format!("at the end: {what}"))?;
+        return device.check().map_err(|what| format!("at the end: {what}"));
     }
     Err("the script did not end".into())
 }
 
+/// How a device says that no good block is left.
+const FULL: &str = "no good free block is left";
+
+/// More than any plan has cuts.
+const STARTS_MAX: usize = 50;
+
+#[allow(dead_code, reason = "the soak cuts by lot")]
 fn shifted(plan: &CutPlan, by: u64) -> CutPlan {
     match plan {
         CutPlan::List(cuts) => CutPlan::List(cuts.iter().map(|cut| Cut { step: cut.step + by, ..*cut }).collect()),

@@ -6,7 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// First four bytes of each page: "nkPJ".
 const MAGIC: u32 = u32::from_le_bytes(*b"nkPJ");
-const VERSION: u8 = 1;
+/// 2: lost pages are in the map pages, and no list of the snapshot.
+const VERSION: u8 = 2;
 
 /// What a group of pages is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,12 +191,11 @@ pub(crate) struct Snapshot {
     pub directory: Vec<u32>,
     /// Logical pages that are not the ones in their slots' tags.
     pub aliases: Vec<u32>,
-    pub lost: Vec<u32>,
     pub lines: Vec<Line>,
 }
 
 /// Bytes of a snapshot before its lists.
-const SNAPSHOT_BYTES: usize = 2 * 8 + 5 * 4 + 7 * 4;
+const SNAPSHOT_BYTES: usize = 2 * 8 + 5 * 4 + 6 * 4;
 
 impl Snapshot {
     /// Bytes of one with lists of these lengths.
@@ -204,12 +204,12 @@ impl Snapshot {
     }
 
     pub fn put(&self) -> Vec<u8> {
-        let numbers = self.directory.len() + self.aliases.len() + self.lost.len();
+        let numbers = self.directory.len() + self.aliases.len();
         let (fills, lines) = (self.fills.len(), self.lines.len());
         let mut into = Vec::with_capacity(Self::bytes(fills, self.members.len(), self.erases.len(), numbers, lines));
         into.extend_from_slice(&self.base.to_le_bytes());
         into.extend_from_slice(&self.next.to_le_bytes());
-        let lists = [&self.members, &self.erases, &self.directory, &self.aliases, &self.lost];
+        let lists = [&self.members, &self.erases, &self.directory, &self.aliases];
         let fixed = [self.rows, self.sector_size, self.stripe, self.user, self.aliases_max, fills as u32, lines as u32];
         let counts = lists.iter().map(|list| list.len() as u32);
         let flat = self.fills.iter().flatten().copied();
@@ -226,11 +226,10 @@ impl Snapshot {
         let mut number = || reader.number();
         let (rows, sector_size, stripe, user, aliases_max) = (number()?, number()?, number()?, number()?, number()?);
         let (fills, lines) = (number()?, number()?);
-        let counts = [number()?, number()?, number()?, number()?, number()?];
+        let counts = [number()?, number()?, number()?, number()?];
         let fills = reader.list(fills.checked_mul(2)?)?;
         let mut lists = counts.into_iter().map(|count| reader.list(count));
-        let (members, erases, directory, aliases, lost) =
-            (lists.next()??, lists.next()??, lists.next()??, lists.next()??, lists.next()??);
+        let (members, erases, directory, aliases) = (lists.next()??, lists.next()??, lists.next()??, lists.next()??);
         drop(lists);
         let rest = Line::all(reader.0)?;
         let fills = fills.as_chunks::<2>().0.to_vec();
@@ -247,7 +246,6 @@ impl Snapshot {
             erases,
             directory,
             aliases,
-            lost,
             lines: rest,
         })
     }
@@ -294,7 +292,6 @@ mod tests {
             erases: vec![9, 8],
             directory: vec![u32::MAX, 77],
             aliases: vec![5],
-            lost: vec![],
             lines: vec![
                 line(1, Change::Trim { first: 1, count: 2 }),
                 line(2, Change::Point { page: 3, slot: 4 }),

@@ -19,6 +19,8 @@ pub(crate) struct Journal {
     pub checkpoint_every: u64,
     /// Lines above the base at which a checkpoint is due.
     pub lines_due: usize,
+    /// Good blocks that a half needs.
+    half_blocks: usize,
     /// All its blocks, row by row; the even ones are the first half.
     blocks: Vec<BlockIndex>,
     half: usize,
@@ -52,26 +54,28 @@ pub(crate) struct JournalSizes {
     pub slots: u32,
 }
 
-/// Lost pages that a snapshot has room for.
-const LOST_MAX: usize = 256;
 /// Groups of lines that a half has room for, at the least.
 const GROUPS_MIN: usize = 8;
 
 impl JournalSizes {
     /// Lines at which a checkpoint is due, and the most that there can be: one more command, and what cleaning writes during the checkpoint.
+    ///
+    /// Cleaning writes a line for each page that it finds lost, also during a checkpoint, which cannot be begun again then. But a lost page is a slot that is won, and cleaning goes on only until the map pages have
+    /// room, and a free superblock for each stream and one held back: no more pages are lost on the way, but for those of the last victim, and of the one before the checkpoint.
     fn lines(&self) -> (usize, usize) {
         let due = (self.slots as usize / 4).clamp(32, 4096);
-        (due, 2 * due + 2 * self.aliases_max as usize + 64)
+        let lost = self.map_pages + (self.streams + 4) * self.slots as usize;
+        (due, 2 * due + 2 * self.aliases_max as usize + 64 + lost)
     }
 
     /// Good blocks that a half needs.
-    fn half_blocks(&self, geometry: &FlashGeometry) -> Outcome<usize> {
+    fn half_blocks(&self, geometry: &FlashGeometry) -> usize {
         let room = (geometry.page_size as usize).saturating_sub(HEADER_BYTES);
         let (due, most) = self.lines();
-        let numbers = self.map_pages + self.aliases_max as usize + LOST_MAX;
+        let numbers = self.map_pages + self.aliases_max as usize;
         let snapshot = Snapshot::bytes(self.streams, self.blocks, self.superblocks, numbers, most).div_ceil(room);
         let lines = (due * LINE_BYTES).div_ceil(room).max(GROUPS_MIN);
-        Ok((snapshot + 1 + lines).div_ceil(geometry.pages_per_block as usize))
+        (snapshot + 1 + lines).div_ceil(geometry.pages_per_block as usize)
     }
 }
 
@@ -79,7 +83,7 @@ impl Journal {
     /// A journal without anything in it, for a device that is being made.
     pub fn new<F: Flash>(flash: &F, options: &JournalOptions, sizes: JournalSizes) -> Outcome<Self> {
         let geometry = *flash.geometry();
-        let needed = sizes.half_blocks(&geometry)? + 1;
+        let needed = sizes.half_blocks(&geometry) + 1;
         let by_die = blocks_by_die(&geometry);
         let longest = by_die.iter().map(Vec::len).max().unwrap_or(0) as u32;
         for rows in 1..=longest {
@@ -92,7 +96,7 @@ impl Journal {
                     half: 1,
                     generation: 0,
                     is_stale: true,
-                    ..Self::blank(options, &sizes)
+                    ..Self::blank(options, &sizes, &geometry)
                 });
             }
         }
@@ -102,12 +106,13 @@ impl Journal {
         )))
     }
 
-    fn blank(options: &JournalOptions, sizes: &JournalSizes) -> Self {
+    fn blank(options: &JournalOptions, sizes: &JournalSizes, geometry: &FlashGeometry) -> Self {
         Self {
             rows: 0,
             aliases_max: sizes.aliases_max,
             checkpoint_every: options.checkpoint_every,
             lines_due: sizes.lines().0,
+            half_blocks: sizes.half_blocks(geometry),
             blocks: Vec::new(),
             half: 0,
             generation: 0,
@@ -134,7 +139,7 @@ impl Journal {
             base: found.snapshot.base,
             fills: found.snapshot.fills.clone(),
             is_stale: true,
-            ..Self::blank(options, sizes)
+            ..Self::blank(options, sizes, geometry)
         }
     }
 
@@ -230,7 +235,7 @@ mod tests {
     #[test]
     fn of_a_page_the_last_line_is_left_and_ranges_stay() {
         let sizes = JournalSizes { streams: 1, blocks: 8, superblocks: 8, map_pages: 1, aliases_max: 4, slots: 8 };
-        let mut journal = Journal::blank(&JournalOptions::default(), &sizes);
+        let mut journal = Journal::blank(&JournalOptions::default(), &sizes, &FlashGeometry::default());
         let changes = [
             Change::Point { page: 1, slot: 10 },
             Change::Trim { first: 0, count: 9 },

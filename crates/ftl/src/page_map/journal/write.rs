@@ -112,10 +112,19 @@ impl<F: Flash> PageMapFtl<F> {
         let geometry = *self.flash.geometry();
         let pages = snapshot.len().div_ceil(geometry.page_size as usize - HEADER_BYTES) + 2;
         if pages > good.len() * geometry.pages_per_block as usize {
-            let why = format!(
-                "the journal's snapshot takes {pages} pages, and {} good blocks are left for it: too many blocks have gone bad",
-                good.len()
-            );
+            let lines = self.journal.as_ref().map_or(0, |journal| journal.lines.len());
+            let planned = self.journal.as_ref().map_or(0, |journal| journal.half_blocks);
+            let room = good.len() * geometry.pages_per_block as usize;
+            let reason = match good.len() < planned {
+                true => format!(
+                    "{} of the {planned} good blocks that it needs are left: too many have gone bad",
+                    good.len()
+                ),
+                false => format!(
+                    "it has room for {room}: {lines} changes wait in it for a checkpoint, more than were planned for"
+                ),
+            };
+            let why = format!("the journal's snapshot takes {pages} pages, and {reason}");
             self.halted = Some(Halt { kind: nandkit_flash::ErrorKind::BadBlock, why });
             return Err(Failure::Full);
         }
@@ -193,7 +202,6 @@ impl<F: Flash> PageMapFtl<F> {
             erases: self.erases.clone(),
             directory: self.map.get(user..).unwrap_or(&[]).to_vec(),
             aliases: self.aliases.pages(),
-            lost: self.failing.lost.iter().copied().collect(),
             lines: journal.map(|journal| journal.lines.clone()).unwrap_or_default(),
         }
     }

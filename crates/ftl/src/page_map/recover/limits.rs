@@ -6,14 +6,14 @@ use nandkit_units::{BlockIndex, FlashGeometry};
 
 use super::damaged;
 use crate::failure::Outcome;
-use crate::page_map::NOWHERE;
+use crate::page_map::LOST;
 use crate::page_map::failing::NO_BLOCK;
 use crate::page_map::journal::Found;
 use crate::page_map::journal::layout::{Change, Line};
 use crate::tag::SEQUENCE_END;
 
-/// Refuses a journal that does not fit the chip, or itself.
-pub(super) fn check(found: &Found, geometry: &FlashGeometry) -> Outcome<()> {
+/// Refuses a journal that does not fit the chip, or itself; returns the blocks of all superblocks, as the last line has them.
+pub(super) fn check(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<BlockIndex>> {
     let snapshot = &found.snapshot;
     let (page, sector) = (geometry.page_size, snapshot.sector_size);
     if !sector.is_power_of_two() || !(512..=page).contains(&sector) || !page.is_multiple_of(sector) {
@@ -35,22 +35,22 @@ pub(super) fn check(found: &Found, geometry: &FlashGeometry) -> Outcome<()> {
     let (slots, all) = (block_slots * u64::from(stripe), block_slots * members);
     if slots > UNITS_MAX.into()
         || slots < 2
-        || all >= NOWHERE.into()
+        || all >= LOST.into()
         || u64::from(snapshot.user) >= all
         || snapshot.user == 0
     {
         return Err(damaged(&format!("{} logical pages of the host in {all} of the flash", snapshot.user)));
     }
-    check_blocks(found, geometry)?;
+    let members = check_blocks(found, geometry)?;
     let stamps = snapshot.lines.iter().chain(&found.lines).map(|line| line.stamp);
     if stamps.chain([snapshot.base, snapshot.next]).any(|stamp| stamp > SEQUENCE_END) {
         return Err(damaged("its stamps are used up"));
     }
-    Ok(())
+    Ok(members)
 }
 
-/// The blocks of superblocks, as the snapshot has them and as later lines do, are blocks of the chip, none twice.
-fn check_blocks(found: &Found, geometry: &FlashGeometry) -> Outcome<()> {
+/// The blocks of superblocks, as the snapshot has them and as later lines do, are blocks of the chip, none twice in the end; returns those.
+fn check_blocks(found: &Found, geometry: &FlashGeometry) -> Outcome<Vec<BlockIndex>> {
     let snapshot = &found.snapshot;
     let mut members = snapshot.members.clone();
     let later = |line: &Line| match line.change {
@@ -72,7 +72,7 @@ fn check_blocks(found: &Found, geometry: &FlashGeometry) -> Outcome<()> {
     let is_wrong = |block: &&u32| **block != NO_BLOCK.0 && (**block >= geometry.blocks || !seen.insert(**block));
     match members.iter().find(is_wrong) {
         Some(block) => Err(damaged(&format!("{} is in two superblocks, or outside the chip", BlockIndex(*block)))),
-        None => Ok(()),
+        None => Ok(members.into_iter().map(BlockIndex).collect()),
     }
 }
 

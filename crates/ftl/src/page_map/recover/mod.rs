@@ -8,12 +8,12 @@ mod scan;
 use nandkit_flash::Flash;
 use nandkit_units::{BlockIndex, Cause, Context, Nanos};
 
-use super::journal::layout::{Change, Snapshot};
+use super::journal::layout::Snapshot;
 use super::journal::{Found, Journal, JournalSizes};
 use super::options::JournalOptions;
 use super::superblocks::Superblocks;
 use super::user::Room;
-use super::{NOWHERE, PageMapFtl, PageMapOptions, Plan, Spare, user};
+use super::{LOST, NOWHERE, PageMapFtl, PageMapOptions, Plan, Spare, user};
 use crate::failure::{Failure, Outcome};
 use crate::tag::SEQUENCE_END;
 
@@ -70,15 +70,10 @@ impl<F: Flash> PageMapFtl<F> {
     fn recover(flash: F, options: PageMapOptions, context: &Context) -> Outcome<Self> {
         let mut report = PageMapRecovery { completed: context.issued, ..Default::default() };
         let found = find::journal(&flash, context, &mut report)?;
-        limits::check(&found, flash.geometry())?;
-        let mut device = Self::rebuilt(flash, options, &found)?;
+        let members = limits::check(&found, flash.geometry())?;
+        let mut device = Self::rebuilt(flash, options, &found, members)?;
         device.recovery = report;
         let lines: Vec<_> = found.snapshot.lines.iter().chain(&found.lines).copied().collect();
-        for line in &lines {
-            if let Change::Member { superblock, lane, block } = line.change {
-                device.superblocks.set_member(superblock, lane, BlockIndex(block));
-            }
-        }
         let scanned = device.scan(context, &found.snapshot, &lines)?;
         device.load_maps(context, &found.snapshot, &scanned)?;
         device.replay(&found.snapshot, &lines, scanned)?;
@@ -95,8 +90,8 @@ impl<F: Flash> PageMapFtl<F> {
         Ok(device)
     }
 
-    /// The device of a snapshot, before anything was read that is younger.
-    fn rebuilt(flash: F, options: PageMapOptions, found: &Found) -> Outcome<Self> {
+    /// The device of a snapshot, before anything was read that is younger, but for its blocks: those are as the last line has them, since a block that a line gave to a superblock is no spare any more.
+    fn rebuilt(flash: F, options: PageMapOptions, found: &Found, members: Vec<BlockIndex>) -> Outcome<Self> {
         let snapshot = &found.snapshot;
         let geometry = *flash.geometry();
         let options = PageMapOptions {
@@ -108,7 +103,6 @@ impl<F: Flash> PageMapFtl<F> {
         let block = user::block_geometry(&options, &geometry)?;
         let slot_shift = (geometry.page_size / block.sector_size).trailing_zeros();
         user::stripe_of(options.stripe, &geometry, slot_shift)?;
-        let members: Vec<BlockIndex> = snapshot.members.iter().copied().map(BlockIndex).collect();
         let block_slots = u64::from(geometry.pages_per_block) << slot_shift;
         let blocks = members.iter().filter(|block| **block != super::failing::NO_BLOCK).count() as u64;
         let superblocks = Superblocks::of_members(members, &geometry, options.stripe, slot_shift);
@@ -179,9 +173,13 @@ impl<F: Flash> PageMapFtl<F> {
             return Ok(false);
         }
         let first = map_page as usize * (size / 4);
-        let entries = self.map.iter_mut().take(user as usize).skip(first);
-        for (entry, bytes) in entries.zip(bytes.as_chunks::<4>().0) {
+        let entries = self.map.iter_mut().zip(0u32..).take(user as usize).skip(first);
+        for ((entry, page), bytes) in entries.zip(bytes.as_chunks::<4>().0) {
             *entry = u32::from_le_bytes(*bytes);
+            if *entry == LOST {
+                *entry = NOWHERE;
+                self.failing.lost.insert(page);
+            }
             if *entry != NOWHERE && u64::from(*entry) >= slots {
                 return Err(damaged(&format!("map page {map_page} names slot {entry}, outside the device")));
             }

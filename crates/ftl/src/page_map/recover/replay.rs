@@ -26,7 +26,6 @@ impl<F: Flash> PageMapFtl<F> {
     pub(super) fn replay(&mut self, snapshot: &Snapshot, lines: &[Line], scanned: Scanned) -> Outcome<()> {
         self.check_lines(snapshot, lines)?;
         let mut aliases: AliasSet = snapshot.aliases.iter().copied().collect();
-        self.failing.lost = snapshot.lost.iter().copied().collect();
         let mut moved = Vec::new();
         let newer: Vec<Line> = lines.iter().filter(|line| line.stamp > snapshot.base).copied().collect();
         let mut next = newer.iter().copied().peekable();
@@ -39,7 +38,8 @@ impl<F: Flash> PageMapFtl<F> {
         }
         next.collect::<Vec<_>>().iter().for_each(|line| self.replay_line(line, &mut aliases));
         self.sequence = scanned.tags.last().map_or(0, |tag| tag.stamp).max(lines.last().map_or(0, |line| line.stamp));
-        let void = self.take_back(&moved, (&scanned, lines), &mut aliases);
+        let settled = snapshot.next.saturating_sub(1).max(lines.last().map_or(0, |line| line.stamp));
+        let void = self.take_back(&moved, (&scanned, settled), &mut aliases);
         if let Some(journal) = &mut self.journal {
             journal.lines = newer;
             // Where nothing was taken back, a line that voids nothing: with it behind the last copies, no later start takes them back, when their victim may be erased.
@@ -56,7 +56,7 @@ impl<F: Flash> PageMapFtl<F> {
     fn check_lines(&self, snapshot: &Snapshot, lines: &[Line]) -> Outcome<()> {
         let (user, all) = (self.block.sectors, self.map.len() as u64);
         let slots = u64::from(self.superblocks.count()) * u64::from(self.superblocks.slots());
-        let pages_are_right = snapshot.aliases.iter().chain(&snapshot.lost).all(|page| u64::from(*page) < user);
+        let pages_are_right = snapshot.aliases.iter().all(|page| u64::from(*page) < user);
         let is_right = |line: &Line| match line.change {
             Change::Trim { first, count } => u64::from(first) + u64::from(count) <= user,
             Change::Point { page, slot } => u64::from(page) < user && u64::from(slot) < slots,
@@ -114,20 +114,17 @@ impl<F: Flash> PageMapFtl<F> {
     ///
     /// Only copies with nothing behind them can be told so, neither programmed nor in the journal: a victim is erased only when something was programmed, and what that wrote is still there, or a line of the
     /// journal says why not. So the originals are what the replay saw before the copies.
+    ///
+    /// Up to the stamp `settled` the journal tells what became of a cleaning. Numbers of cleanings begin anew with each start, and its line parts the copies before from those behind. And where a block failed in the middle
+    /// of a cleaning, the lines that replace it, or a snapshot, are between its copies: those before stay, since the journal's aliases are the ones behind them.
     fn take_back(
         &mut self,
         moved: &[Moved],
-        (scanned, lines): (&Scanned, &[Line]),
+        (scanned, settled): (&Scanned, u64),
         aliases: &mut AliasSet,
     ) -> Option<(u64, u64)> {
         let last = scanned.tags.last().filter(|tag| tag.is_copy())?;
-        if lines.last().is_some_and(|line| line.stamp > last.stamp) {
-            return None;
-        }
-        // Numbers of cleanings begin anew with each start, and its line parts the copies before from those behind.
-        let starts = lines.iter().filter(|line| matches!(line.change, Change::Void { .. }));
-        let started = starts.map(|line| line.stamp).max().unwrap_or(0);
-        let of_last = |tag: &&Tag| tag.role == last.role && tag.stamp > started;
+        let of_last = |tag: &&Tag| tag.role == last.role && tag.stamp > settled;
         let first = scanned.tags.iter().rev().take_while(of_last).last()?.stamp;
         let copies: Vec<&Moved> = moved.iter().filter(|moved| moved.tag.stamp >= first).collect();
         let victim = self.superblocks.superblock(copies.first()?.old);

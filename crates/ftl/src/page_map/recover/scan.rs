@@ -36,6 +36,35 @@ pub(super) struct Scanned {
     pub opened: Vec<u32>,
 }
 
+/// Stamps that do not count: ranges without overlaps, in order. Each tag is asked for, and there may be millions of them.
+#[derive(Debug, Default)]
+struct Void(Vec<(u64, u64)>);
+
+impl Void {
+    fn of(lines: &[Line]) -> Self {
+        let ranges = lines.iter().filter_map(|line| match line.change {
+            Change::Void { first, last } => Some((first, last)),
+            _ => None,
+        });
+        let mut ranges: Vec<(u64, u64)> = ranges.collect();
+        ranges.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+        for (first, last) in ranges {
+            match joined.last_mut() {
+                Some((_, end)) if first <= *end => *end = last.max(*end),
+                _ => joined.push((first, last)),
+            }
+        }
+        Self(joined)
+    }
+
+    /// Cost: the logarithm of the ranges.
+    fn has(&self, stamp: u64) -> bool {
+        let behind = self.0.partition_point(|(first, _)| *first <= stamp);
+        behind.checked_sub(1).and_then(|before| self.0.get(before)).is_some_and(|(_, last)| stamp <= *last)
+    }
+}
+
 /// Whether a page is just not there: torn, erased half, worn out.
 pub(super) const fn is_loss(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Uncorrectable | ErrorKind::BadBlock)
@@ -45,11 +74,7 @@ impl<F: Flash> PageMapFtl<F> {
     /// Looks at every superblock, and reads those that were opened since the base, or were open then.
     pub(super) fn scan(&mut self, context: &Context, snapshot: &Snapshot, lines: &[Line]) -> Outcome<Scanned> {
         let mut scanned = Scanned::default();
-        let is_void = |stamp: u64| {
-            lines
-                .iter()
-                .any(|line| matches!(line.change, Change::Void { first, last } if first <= stamp && stamp <= last))
-        };
+        let void = Void::of(lines);
         for superblock in 0..self.superblocks.count() {
             let life = self.life(context, superblock)?;
             scanned.lives.push(life);
@@ -66,7 +91,7 @@ impl<F: Flash> PageMapFtl<F> {
             self.recovery.superblocks_read += 1;
             for page in from..self.superblocks.pages() {
                 self.tags_of(context, superblock, page, |tag| {
-                    if tag.stamp > snapshot.base && !is_void(tag.stamp) {
+                    if tag.stamp > snapshot.base && !void.has(tag.stamp) {
                         scanned.tags.push(tag);
                     }
                 })?;
@@ -128,5 +153,40 @@ impl<F: Flash> PageMapFtl<F> {
         let image = oob.as_chunks::<TAG_BYTES>().0.get(part as usize).copied();
         let tag = image.map(|image| self.tag.decode(&image));
         Ok(matches!(tag, Some(TagRead::Valid { payload, .. }) if payload >> 8 == u64::from(page)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_units::random::Random;
+
+    use super::*;
+
+    #[test]
+    fn void_stamps_are_those_of_any_line_that_says_so() {
+        let mut random = Random::new(1, "void");
+        for count in 0..60 {
+            let mut lines = Vec::new();
+            for stamp in 0..count {
+                let first = random.below(200);
+                let last = first + random.below(9);
+                let change = if random.below(3) == 0 { Change::Lost { page: 1 } } else { Change::Void { first, last } };
+                lines.push(Line { stamp, change });
+            }
+            let void = Void::of(&lines);
+            let says = |line: &Line, stamp: u64| matches!(line.change, Change::Void { first, last } if (first..=last).contains(&stamp));
+            for stamp in 0..220 {
+                assert_eq!(void.has(stamp), lines.iter().any(|line| says(line, stamp)), "{stamp} of {lines:?}");
+            }
+        }
+    }
+
+    /// The lines of trims, remaps and losses, which are as many as the journal takes, are not looked at for each tag.
+    #[test]
+    fn only_lines_that_void_stamps_are_searched() {
+        let other = (0..100_000).map(|stamp| Line { stamp, change: Change::Trim { first: 0, count: 1 } });
+        let void = (0..3).map(|start| Line { stamp: 100_000 + start, change: Change::Void { first: 0, last: 0 } });
+        let lines: Vec<Line> = other.chain(void).collect();
+        assert_eq!(Void::of(&lines).0, [(0, 0)]);
     }
 }
