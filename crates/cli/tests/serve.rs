@@ -192,6 +192,7 @@ fn what_cannot_be_served_is_refused() {
         (&["--image", "none.img", "--socket", "s"][..], "none.img"),
         (&["--image", "odd.img", "--socket", "s"], "whole sectors"),
         (&["--device", "nandsim", "--socket", "s"], "did you mean"),
+        (&["--device", "ram"], "--port"),
         (&["--device", "ram", "--ftl", "fast", "--socket", "s"], "take no translation layer"),
         (&["--device", "ram", "--socket", "file"], "cannot listen"),
         (&["--device", "ram", "--socket", "no/s"], "cannot listen"),

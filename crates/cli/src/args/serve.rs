@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 const EXAMPLES: &str = "Examples:
   nandkit serve --socket disk.sock                                 an emulated 1 GiB card until Ctrl-C
@@ -29,7 +29,7 @@ pub enum LatencyName {
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("listening").args(["socket", "port"]).required(true)))]
 pub struct ServeArguments {
     /// The device: a preset (see `nandkit devices`), a chip's spec in a .toml file, or ram; without it P4's.
     #[arg(long, value_name = "DEVICE", conflicts_with = "image")]
@@ -56,10 +56,10 @@ pub struct ServeArguments {
     #[arg(long, conflicts_with = "rw")]
     pub read_only: bool,
     /// Listen on this socket file.
-    #[arg(long, value_name = "PATH", required_unless_present = "port")]
+    #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Listen on this TCP port; 0 takes a free one.
-    #[arg(long, value_name = "N", conflicts_with = "socket")]
+    #[arg(long, value_name = "N")]
     pub port: Option<u16>,
     /// The address to listen on with --port. Whoever reaches it can read and change the device.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
