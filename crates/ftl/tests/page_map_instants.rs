@@ -203,8 +203,8 @@ struct Run {
     made: Nanos,
 }
 
-/// Writes, trims, remaps and flushes, several under way at once.
-fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
+/// A chip on which programs fail at distances that the seed decides.
+fn failing_chip(shape: &Shape, seed: u64) -> ContentChip {
     let mut flash = chip(shape);
     let mut random = Random::new(seed, "failures");
     let mut program = 20;
@@ -213,7 +213,12 @@ fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
         program
     });
     flash.script_failures(FailureScript { programs: programs.collect(), ..FailureScript::default() });
-    let mut device = PageMapFtl::format(TimelineFlash::new(flash), options(shape)).unwrap();
+    flash
+}
+
+/// Writes, trims, remaps and flushes, several under way at once.
+fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
+    let mut device = PageMapFtl::format(TimelineFlash::new(failing_chip(shape, seed)), options(shape)).unwrap();
     let sectors = device.geometry().sectors;
     let made = device.flush(&Context::default()).unwrap().completed;
     let mut history = vec![Vec::<Asked>::new(); sectors as usize];

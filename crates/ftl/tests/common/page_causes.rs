@@ -87,6 +87,8 @@ pub struct CauseFlash {
     pub inner: CutFlash<ContentChip>,
     /// The cuts that were made.
     pub cuts: Vec<(Operation, Why, CutMoment)>,
+    /// The steps that were erases.
+    pub erases: Vec<u64>,
     lot: Option<Random>,
     left: usize,
     is_starting: bool,
@@ -98,7 +100,16 @@ impl CauseFlash {
     pub fn new(chip: ContentChip) -> Self {
         let tag = TagFormat::new(chip.geometry().page_size);
         let inner = CutFlash::new(chip, CutPlan::None);
-        Self { inner, cuts: Vec::new(), lot: None, left: 0, is_starting: false, failed: Failed::None, tag }
+        Self {
+            inner,
+            cuts: Vec::new(),
+            erases: Vec::new(),
+            lot: None,
+            left: 0,
+            is_starting: false,
+            failed: Failed::None,
+            tag,
+        }
     }
 
     /// From now on `most` cuts by lot.
@@ -162,6 +173,9 @@ impl CauseFlash {
             return go(&mut self.inner);
         }
         let why = self.why(operation, context, oob);
+        if operation == Operation::Erase {
+            self.erases.push(self.inner.steps() + 1);
+        }
         if let Some(lot) = self.lot.as_mut().filter(|_| self.left > 0)
             && lot.below(why.steps_per_cut()) == 0
         {
