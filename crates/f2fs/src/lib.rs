@@ -5,6 +5,7 @@
 pub mod bits;
 pub mod blocks;
 pub mod checkpoint_state;
+pub mod directory;
 pub mod findings;
 pub mod ids;
 pub mod layout;

@@ -179,6 +179,28 @@ impl<'a> DentryArea<'a> {
         })
     }
 
+    /// The slots, used or not, in which this hash stands.
+    pub fn slots_with_hash(&self, hash: u32) -> impl Iterator<Item = usize> + use<'a> {
+        let entries = self.bytes.get(self.room.entries..self.room.names).unwrap_or_default();
+        let (entries, _) = entries.as_chunks::<{ size_of::<Dentry>() }>();
+        let want = hash.to_le_bytes();
+        entries.iter().enumerate().filter(move |(_, entry)| entry.starts_with(&want)).map(|(slot, _)| slot)
+    }
+
+    /// Whether a used slot is not the first of its entry. Names are long enough for at most 32 slots.
+    pub fn is_continued(&self, slot: usize) -> bool {
+        // What stands in continued slots is old, so that it may look like an entry: only going through the entries tells.
+        let mut run = slot;
+        while run > 0 && self.is_used(run - 1) {
+            run -= 1;
+        }
+        let first = self.slots_from(run).map(|found| match found {
+            Slot::Entry(entry) => entry.slot,
+            Slot::BadName(slot, _) => slot,
+        });
+        !first.take_while(|&found| found <= slot).any(|found| found == slot)
+    }
+
     /// The first of `slots` free slots that follow one another.
     pub fn free_run(&self, slots: usize) -> Option<usize> {
         let mut run = 0;
