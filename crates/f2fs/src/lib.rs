@@ -6,9 +6,11 @@ pub mod bits;
 pub mod blocks;
 pub mod checkpoint_state;
 pub mod directory;
+pub mod encode;
 pub mod findings;
 pub mod ids;
 pub mod layout;
+pub mod mkfs;
 
 pub use findings::{Finding, FindingKind, Findings};
 pub use ids::{Block, BlockAddress, DataAddress, Log, NodeId, SegmentIndex};
