@@ -22,6 +22,9 @@ const GATHERED: usize = 256;
 const JOURNAL_ORDER: [Log; Log::COUNT] =
     [Log::HotNode, Log::WarmNode, Log::ColdNode, Log::HotData, Log::WarmData, Log::ColdData];
 
+/// Where mkfs.f2fs leaves the logs that a read-only volume does not use.
+const UNUSED_LOG_SEGMENT: u32 = 0;
+
 /// Writes it; returns how many segments are used.
 pub fn finish(
     plan: &Plan<'_>,
@@ -145,13 +148,9 @@ fn state(
         nat_map: Vec::new(),
         sit_map: Vec::new(),
         orphans: Vec::<NodeId>::new(),
-        logs: Log::ALL.map(|log| match end(log) {
-            // Logs that share another's segment stay at its beginning.
-            Some(end) => {
-                let next = if shared(log, features) == log { end.next } else { 0 };
-                LogState { segment: end.segment, next, ssr: false }
-            }
-            None => LogState { segment: SegmentIndex(0), next: 0, ssr: false },
+        logs: Log::ALL.map(|log| match end(log).filter(|_| shared(log, features) == log) {
+            Some(end) => LogState { segment: end.segment, next: end.next, ssr: false },
+            None => LogState { segment: SegmentIndex(UNUSED_LOG_SEGMENT), next: 0, ssr: false },
         }),
         sit_journal: own_segments.filter_map(entry).collect(),
         nat_journal,

@@ -202,7 +202,7 @@ fn log_segments(geometry: &NewGeometry, options: &MkfsOptions) -> [u64; Log::COU
     let zone = options.zone_segments();
     let last = |zones: u64| zones.saturating_sub(1) * zone;
     if options.features.has(Features::READ_ONLY) {
-        return [1, 1, 1, 0, 0, 0];
+        return [1, 0, 0, 0, 0, 0];
     }
     let (hot, warm, cold, hot_data, cold_data, warm_data);
     if options.heap {
