@@ -197,7 +197,10 @@ impl<'a, 'b> Filler<'a, 'b> {
         let head = self.head(inode, source, content.len());
         let rest = InodeRest {
             xattr_words: inode.own_xattr_words(),
-            created: source.map_or(Timestamp(self.volume_time()), |node| node.modified),
+            created: match inode.origin {
+                Origin::Quota(_) => Timestamp(0),
+                _ => source.map_or(Timestamp(self.volume_time()), |node| node.modified),
+            },
             inline: &content,
             words: &tree.words,
             xattrs: &attributes,
