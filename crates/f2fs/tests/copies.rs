@@ -141,7 +141,9 @@ fn several_devices_are_one_volume() {
 fn volumes_of_all_sizes_open() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("image");
-    for (gib_16, options) in [(1, ""), (160, "-s 3"), (16 * 300, "-i"), (16 * 2000, "-O extra_attr"), (16 * 3000, "-i -t 0")] {
+    for (gib_16, options) in
+        [(1, ""), (160, "-s 3"), (16 * 300, "-i"), (16 * 2000, "-O extra_attr"), (16 * 3000, "-i -t 0")]
+    {
         mkfs(&image, gib_16 * 64, options);
         let volume = mount_file(&image).unwrap_or_else(|error| panic!("{gib_16} {options}: {error}"));
         assert!(listing_of_volume(&volume).is_empty());

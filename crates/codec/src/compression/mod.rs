@@ -167,9 +167,7 @@ impl Compressor {
             | Compression::DynRubin
             | Compression::Lzo
             | Compression::Lz4
-            | Compression::Zstd => {
-                Some((input.len(), self.compress(method, level, input, output)?))
-            }
+            | Compression::Zstd => Some((input.len(), self.compress(method, level, input, output)?)),
         }
     }
 }

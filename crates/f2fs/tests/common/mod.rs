@@ -60,9 +60,8 @@ pub fn content(draw: &mut Draw, length: usize) -> Vec<u8> {
 }
 
 /// Bytes of files: around the limits of inline data, of a block, and of an inode's addresses (923 at most); then direct and indirect nodes.
-const SIZES: [usize; 16] = [
-    0, 1, 100, 3451, 3452, 3453, 3488, 3689, 4095, 4096, 4097, 20_000, 864 * 4096, 924 * 4096 + 1, 5 << 20, 13 << 20,
-];
+const SIZES: [usize; 16] =
+    [0, 1, 100, 3451, 3452, 3453, 3488, 3689, 4095, 4096, 4097, 20_000, 864 * 4096, 924 * 4096 + 1, 5 << 20, 13 << 20];
 
 /// A tree with files of all sizes, a directory of several levels, links of all lengths, names of all lengths.
 pub fn plant(root: &Path, names: usize) {
