@@ -1,9 +1,13 @@
 //! Directories: names to inodes, by hash and level.
 
+pub mod casefold;
 pub mod hash;
 pub mod levels;
+pub mod no_key;
+mod reader;
 
 pub use hash::hash;
+pub(crate) use reader::Directory;
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
