@@ -6,6 +6,7 @@
 mod fill;
 mod finish;
 mod geometry;
+mod identity;
 mod logs;
 mod names;
 mod options;
@@ -21,6 +22,7 @@ use nandkit_vfs::source::{SourceNode, SourceTree};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
 
 pub use geometry::NewGeometry;
+pub use identity::uuid_of;
 pub use options::{COLD_EXTENSIONS, HOT_EXTENSIONS, MkfsOptions, features_named};
 
 use crate::ids::{BlockAddress, Log};
@@ -138,19 +140,28 @@ impl<'a> Mkfs<'a> {
         Ok(new)
     }
 
+    /// Refuses a size that does not do. Errors: `NoSpace`, with the size that would, and `InvalidArgument` for sizes above 16 TiB.
+    pub fn check_size(&self, bytes: u64) -> Result<()> {
+        self.shape(bytes).map(drop)
+    }
+
+    fn shape(&self, bytes: u64) -> Result<NewGeometry> {
+        self.fits(bytes, false).map_err(|error| match (error.kind, self.smallest_size()) {
+            (ErrorKind::NoSpace, Ok(size)) => {
+                let detail = format!("{}; {} would do", error.detail, format_bytes(size));
+                FsError { detail, ..error }
+            }
+            _ => error,
+        })
+    }
+
     /// Writes the volume over the whole device. The superblocks come last, after a flush: a volume that was cut short is none. `progress` hears how many bytes of files are done.
     ///
     /// Errors, before anything is written: `NoSpace`, with the size that would do, `InvalidArgument` (a device that cannot be one); then those of device and tree. Cost: one pass over the content,
     /// copied once; memory: some bytes for each node, and 1 MiB for each log.
     pub fn write(&self, device: &mut dyn BlockDevice, clock: &Clock, progress: &dyn Fn(u64)) -> Result<MkfsReport> {
         let bytes = device.geometry().capacity();
-        let new = self.fits(bytes, false).map_err(|error| match (error.kind, self.smallest_size()) {
-            (ErrorKind::NoSpace, Ok(size)) => {
-                let detail = format!("{}; {} would do", error.detail, format_bytes(size));
-                FsError { detail, ..error }
-            }
-            _ => error,
-        })?;
+        let new = self.shape(bytes)?;
         let (superblock, geometry) = superblock::superblock(&new, &self.plan.options)?;
         let segments = LogSegments::place(&self.plan.logs, &new, &geometry)?;
         let mut output = Output::new(device, clock)?;
