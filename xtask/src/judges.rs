@@ -16,7 +16,7 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 23] = [
+pub const JUDGES: [Judge; 26] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
@@ -26,6 +26,9 @@ pub const JUDGES: [Judge; 23] = [
     Judge { tool: "jffs2reader", package: "mtd-utils" },
     Judge { tool: "jffs2dump", package: "mtd-utils" },
     Judge { tool: "sumtool", package: "mtd-utils" },
+    Judge { tool: "mkfs.f2fs", package: "f2fs-tools" },
+    Judge { tool: "sload.f2fs", package: "f2fs-tools" },
+    Judge { tool: "fsck.f2fs", package: "f2fs-tools" },
     Judge { tool: "lzop", package: "lzop" },
     Judge { tool: "getfattr", package: "attr" },
     Judge { tool: "setfattr", package: "attr" },
@@ -106,12 +109,16 @@ mod tests {
     #[test]
     fn a_missing_tool_names_its_package_once() {
         assert!(missing_packages(&JUDGES, |_| true).is_empty());
-        assert_eq!(missing_packages(&JUDGES, |tool| !tool.starts_with('m')), ["dosfstools", "mtools", "mtd-utils"]);
+        assert_eq!(
+            missing_packages(&JUDGES, |tool| !tool.starts_with('m')),
+            ["dosfstools", "mtools", "mtd-utils", "f2fs-tools"]
+        );
         let all = [
             "dosfstools",
             "mtools",
             "fio",
             "mtd-utils",
+            "f2fs-tools",
             "lzop",
             "attr",
             "acl",

@@ -3,6 +3,7 @@
 mod change;
 mod exec;
 mod export;
+mod f2fs;
 mod image;
 mod mount;
 mod overlay;
@@ -19,6 +20,7 @@ pub use change::{
 };
 pub use exec::{Cuts, ExecArguments};
 pub use export::{ExportArguments, Tool};
+pub use f2fs::F2fsArguments;
 pub use image::{
     CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
     MkfsArguments, MkfsFormat,

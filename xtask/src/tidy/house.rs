@@ -52,12 +52,13 @@ pub const HOUSE: &[Room] = &[
     // file systems
     room("fat", &["units", "codec", "block", "cache", "vfs"], &["testkit"]),
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
+    room("f2fs", &["units", "codec", "block", "vfs"], &["testkit"]),
     // driving
     room("tree", &["units", "vfs"], &[]).with_system(),
     room("workload", &["units", "vfs", "block"], &["testkit", "flash", "nand-sim"]).with_system(),
     room(
         "stack",
-        &["units", "codec", "flash", "block", "vfs", "cleaning", "nand-sim", "flash-image", "ftl", "fat", "jffs2"],
+        &["units", "codec", "flash", "block", "vfs", "cleaning", "nand-sim", "flash-image", "ftl", "fat", "jffs2", "f2fs"],
         &["testkit"],
     )
     .with_system(),
@@ -116,7 +117,7 @@ mod tests {
 
     /// The devices and translation layers, and the file systems.
     const BELOW: [&str; 3] = ["nand-sim", "flash-image", "ftl"];
-    const FILE_SYSTEMS: [&str; 2] = ["fat", "jffs2"];
+    const FILE_SYSTEMS: [&str; 3] = ["fat", "jffs2", "f2fs"];
 
     /// The edges of a table that break an invariant of ARCHITECTURE.md, whatever the table says: `from -> to`.
     fn forbidden_edges(house: &[Room]) -> Vec<String> {

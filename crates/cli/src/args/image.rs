@@ -7,7 +7,7 @@ use nandkit_stack::image::{ByteOrder, OpenOptions};
 use nandkit_units::parse_size;
 
 /// A number of bytes: `4096`, `128K`, `128KiB`, `0x20000`.
-fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| format!("\"{text}\" is no hexadecimal number")),
         None => parse_size(text).map_err(|error| error.to_string()),
@@ -238,7 +238,7 @@ pub struct CheckArguments {
 
 /// Arguments of `mkfs`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2")]
+#[command(after_help = "Examples:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2\n  nandkit mkfs f2fs --from rootfs image.f2fs")]
 pub struct MkfsArguments {
     /// The format.
     #[command(subcommand)]
@@ -250,6 +250,8 @@ pub struct MkfsArguments {
 pub enum MkfsFormat {
     /// A JFFS2 image: the same tree and options, the same bytes.
     Jffs2(Box<Jffs2Arguments>),
+    /// An F2FS volume, empty or with a tree: the same tree and options, the same bytes.
+    F2fs(Box<super::F2fsArguments>),
 }
 
 const TREE: &str = "What the tree is to be";

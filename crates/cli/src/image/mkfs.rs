@@ -15,6 +15,7 @@ use nandkit_vfs::source::{SourceNode, SourceTree, components, path as path_of};
 use nandkit_vfs::{FileKind, Timestamp};
 use serde_json::json;
 
+use super::mkfs_f2fs::f2fs;
 use super::new_file::NewFile;
 use super::{input, shown, time, tree_input};
 use crate::args::{Jffs2Arguments, MkfsArguments, MkfsFormat};
@@ -26,6 +27,7 @@ use crate::progress::Bar;
 pub fn mkfs(arguments: &MkfsArguments) -> Result<(), Failure> {
     match &arguments.format {
         MkfsFormat::Jffs2(arguments) => jffs2(arguments),
+        MkfsFormat::F2fs(arguments) => f2fs(arguments),
     }
 }
 
@@ -55,12 +57,7 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
     let table = arguments.device_table.as_deref().map(device_table).transpose()?;
     let adjustments = adjustments(arguments)?;
     let from = source(&arguments.from, &arguments.exclude, arguments.no_xattrs, "--from ")?;
-    for path in arguments.exclude.iter().filter(|path| !is_there(&arguments.from, &from, path)) {
-        output::message(&format!(
-            "--exclude {}: nothing of this path is in the tree, and nothing is left out for it",
-            shown(path.as_bytes())
-        ));
-    }
+    tell_excluded(&arguments.exclude, &arguments.from, &from);
     let tree = AdjustedTree::new(from, &adjustments, table.as_ref()).map_err(tree_input)?;
     let image = &arguments.image;
     let mut file = NewFile::begin(image)?;
@@ -83,6 +80,16 @@ fn jffs2(arguments: &Jffs2Arguments) -> Result<(), Failure> {
         summary.image_bytes.div_ceil(u64::from(summary.erase_size.max(1))),
         format_bytes(summary.erase_size.into()),
     ))
+}
+
+/// Says which of the paths that are to be left out are in no tree.
+pub(super) fn tell_excluded(exclude: &[String], from: &Path, source: &Source) {
+    for path in exclude.iter().filter(|path| !is_there(from, source, path)) {
+        output::message(&format!(
+            "--exclude {}: nothing of this path is in the tree, and nothing is left out for it",
+            shown(path.as_bytes())
+        ));
+    }
 }
 
 /// Whether what is to be left out is in the tree. A directory's is not read at all.
@@ -174,7 +181,7 @@ pub fn source(from: &Path, exclude: &[String], no_xattrs: bool, option: &str) ->
     })
 }
 
-fn device_table(path: &Path) -> Result<DeviceTable, Failure> {
+pub(super) fn device_table(path: &Path) -> Result<DeviceTable, Failure> {
     let failed = |what: String| Failure::Input(format!("--device-table {}: {what}", path.display()));
     let text = crate::run::read_text(path).map_err(|error| failed(format!("cannot read the file: {error}")))?;
     DeviceTable::parse(&text).map_err(|error| failed(error.to_string()))

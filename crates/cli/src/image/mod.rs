@@ -10,6 +10,7 @@ mod get;
 mod info;
 mod ls;
 mod mkfs;
+mod mkfs_f2fs;
 pub mod new_file;
 mod put;
 mod time;

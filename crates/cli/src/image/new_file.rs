@@ -158,6 +158,11 @@ impl NewFile {
         self.file.as_file_mut()
     }
 
+    /// Where it is until it has its name.
+    pub fn unfinished_path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Gives the file its name.
     pub fn keep(self, replace: bool) -> Result<(), Failure> {
         let Self { file, path, unfinished } = self;

@@ -2,6 +2,7 @@
 
 mod bad_blocks;
 mod build;
+mod build_f2fs;
 mod change;
 mod chip;
 mod detect;
@@ -26,6 +27,7 @@ use nandkit_jffs2::DamageKind;
 use nandkit_units::Clock;
 
 pub use build::{Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
+pub use build_f2fs::{F2fsBuild, MkfsReport, build_f2fs, check_f2fs_build};
 pub use change::{ChangeOptions, ChangedImage, ChangingImage};
 pub use chip::{ChipInfo, Layer, Volume};
 pub use detect::{Detection, RegionInfo};

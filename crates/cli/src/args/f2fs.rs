@@ -1,0 +1,109 @@
+//! The options of `mkfs f2fs`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::image::{bytes, bytes32, owner};
+
+const TREE: &str = "What the tree is to be";
+const VOLUME: &str = "What the volume is to be";
+
+/// Arguments of `mkfs f2fs`; the short options are those of mkfs.f2fs.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --from the volume is empty: block for block that of mkfs.f2fs 1.15 with the same options. All times of a file are that of its modification; later ones than SOURCE_DATE_EPOCH, \
+where it is set, become that time. An identity that is not given is made from the tree, so that the same tree makes the same image.
+
+Examples:
+  nandkit mkfs f2fs --from rootfs image.f2fs
+  nandkit mkfs f2fs --from rootfs.tar.gz --size 512M -l data image.f2fs
+  nandkit mkfs f2fs --from rootfs -O extra_attr,inode_checksum,sb_checksum --owner 0:0 image.f2fs
+  nandkit mkfs f2fs --size 4G image.f2fs"
+)]
+pub struct F2fsArguments {
+    /// The image.
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// The tree: a directory, or a tar archive (plain, gzip, zstd or xz; - for standard input).
+    #[arg(long, value_name = "DIR|TAR", required_unless_present = "size")]
+    pub from: Option<PathBuf>,
+    /// Replace an image that exists.
+    #[arg(short = 'f', long)]
+    pub force: bool,
+    /// Bytes of the volume; without it the smallest that holds the tree and on which Linux can write.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = VOLUME)]
+    pub size: Option<u64>,
+    /// Label.
+    #[arg(short = 'l', long, value_name = "TEXT", default_value = "", hide_default_value = true, help_heading = VOLUME)]
+    pub label: String,
+    /// Identity; without it one made from the tree.
+    #[arg(short = 'U', long, value_name = "UUID", help_heading = VOLUME)]
+    pub uuid: Option<String>,
+    /// Features: encrypt, extra_attr, project_quota, inode_checksum, flexible_inline_xattr, quota, inode_crtime, lost_found, verity, sb_checksum, casefold, compression, ro.
+    #[arg(short = 'O', long, value_name = "NAME,...", value_delimiter = ',', help_heading = VOLUME)]
+    pub features: Vec<String>,
+    /// Segments of a section; 1 by default.
+    #[arg(short = 's', long, value_name = "N", help_heading = VOLUME)]
+    pub segments_per_section: Option<u32>,
+    /// Sections of a zone; 1 by default.
+    #[arg(short = 'z', long, value_name = "N", help_heading = VOLUME)]
+    pub sections_per_zone: Option<u32>,
+    /// Spare in per cent; without it what leaves the most room.
+    #[arg(short = 'o', long, value_name = "PERCENT", help_heading = VOLUME)]
+    pub overprovision: Option<f64>,
+    /// Further extensions of files that are seldom written.
+    #[arg(short = 'e', long, value_name = "EXT,...", value_delimiter = ',', help_heading = VOLUME)]
+    pub cold_extensions: Vec<String>,
+    /// Further extensions of files that are often written.
+    #[arg(short = 'E', long, value_name = "EXT,...", value_delimiter = ',', help_heading = VOLUME)]
+    pub hot_extensions: Vec<String>,
+    /// Bytes of a sector that the superblock names; 512 by default.
+    #[arg(short = 'w', long, value_name = "BYTES", value_parser = bytes32, help_heading = VOLUME)]
+    pub sector_size: Option<u32>,
+    /// The volume's first sector on its disk, in units of 512 bytes: zones are aligned to the disk.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = VOLUME)]
+    pub start_sector: u64,
+    /// Room for nodes in a fifth of all blocks.
+    #[arg(short = 'i', long, help_heading = VOLUME)]
+    pub extended_node_bitmap: bool,
+    /// Node logs at the end of the volume, data logs at its beginning.
+    #[arg(short = 'a', long, help_heading = VOLUME)]
+    pub heap: bool,
+    /// Encoding of names where case does not matter: utf8 or utf8:strict.
+    #[arg(short = 'C', long, value_name = "ENCODING", help_heading = VOLUME)]
+    pub encoding: Option<String>,
+    /// Times of what no tree gives, in seconds since 1970; 0 by default.
+    #[arg(short = 'T', long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true, help_heading = VOLUME)]
+    pub time: u64,
+    /// Owner and group of an empty volume's root; 0:0 by default.
+    #[arg(short = 'R', long, value_name = "UID:GID", value_parser = owner, conflicts_with = "from", help_heading = VOLUME)]
+    pub root_owner: Option<(u32, u32)>,
+    /// Leave out extended attributes.
+    #[arg(long, requires = "from", help_heading = TREE)]
+    pub no_xattrs: bool,
+    /// Nodes and owners that the tree lacks: a table as mkfs.jffs2 takes it.
+    #[arg(long, value_name = "FILE", requires = "from", help_heading = TREE)]
+    pub device_table: Option<PathBuf>,
+    /// Both --squash-uids and --squash-perms.
+    #[arg(long, requires = "from", help_heading = TREE)]
+    pub squash: bool,
+    /// Everything belongs to user 0 and group 0.
+    #[arg(long, requires = "from", help_heading = TREE)]
+    pub squash_uids: bool,
+    /// Group and others may not write, and nothing is set-user-id or set-group-id.
+    #[arg(long, requires = "from", help_heading = TREE)]
+    pub squash_perms: bool,
+    /// Everything belongs to this user and group.
+    #[arg(long, value_name = "UID:GID", value_parser = owner, requires = "from", conflicts_with_all = ["squash", "squash_uids"], help_heading = TREE)]
+    pub owner: Option<(u32, u32)>,
+    /// Leave out this path of the tree, with all below it. May be given several times.
+    #[arg(long, value_name = "PATH", requires = "from", help_heading = TREE)]
+    pub exclude: Vec<String>,
+    /// All times are 1970-01-01.
+    #[arg(long, requires = "from", help_heading = TREE)]
+    pub faketime: bool,
+    /// Print the report as JSON, and nothing else, on standard output.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,124 @@
+//! Nodes of addresses and nids, and the footers of all nodes (f2fs.md, "Nodes").
+
+use zerocopy::IntoBytes;
+
+use super::put;
+use crate::ids::{BlockAddress, NodeId};
+use crate::layout::node::{FOOTER_BYTES, Footer, NodeOffset, mark};
+
+/// What a footer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FooterFields {
+    /// The node.
+    pub nid: NodeId,
+    /// Its owner.
+    pub ino: NodeId,
+    /// Its place in the owner's tree.
+    pub offset: NodeOffset,
+    /// Bits of [`mark`].
+    pub marks: u32,
+    /// The last checkpoint before it is written: version, with CRC_RECOVERY its checksum in the upper half.
+    pub checkpoint: u64,
+    /// Where the next node of the log goes.
+    pub next: BlockAddress,
+}
+
+impl FooterFields {
+    /// The mark of what is no directory.
+    pub const fn cold(is_directory: bool) -> u32 {
+        if is_directory { 0 } else { mark::COLD }
+    }
+}
+
+/// Puts the footer into a node's block. An inode's checksum covers it: that comes after.
+pub fn put_footer(block: &mut [u8], fields: &FooterFields) {
+    let footer = Footer {
+        nid: fields.nid.0.into(),
+        ino: fields.ino.0.into(),
+        flags: Footer::flags_of(fields.offset, fields.marks).into(),
+        checkpoint: fields.checkpoint.into(),
+        next: fields.next.0.into(),
+    };
+    put(block, block.len().saturating_sub(FOOTER_BYTES), footer.as_bytes());
+}
+
+/// Offset in its file of the direct node that is number `index` of all a file could have; `None` behind the last (node.c, `get_node_path`).
+pub fn direct_offset(index: u64, per_node: u64) -> Option<NodeOffset> {
+    let offset = match Direct::of(index, per_node)? {
+        Direct::InInode(slot) => 1 + slot,
+        Direct::InIndirect { slot, index } => 4 + slot * (per_node + 1) + index,
+        Direct::InDouble { slot, index } => 7 + 2 * per_node + slot * (per_node + 1) + index,
+    };
+    u32::try_from(offset).ok().map(NodeOffset)
+}
+
+/// Where the nid of a direct node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direct {
+    /// In the inode.
+    InInode(u64),
+    /// At an index of the inode's first or second indirect node.
+    InIndirect {
+        /// Which of the two.
+        slot: u64,
+        /// In that node.
+        index: u64,
+    },
+    /// At an index of one of the double indirect node's indirect nodes.
+    InDouble {
+        /// Which of them.
+        slot: u64,
+        /// In that node.
+        index: u64,
+    },
+}
+
+impl Direct {
+    /// Of direct node number `index`; `None` behind the last that a file can have.
+    pub fn of(index: u64, per_node: u64) -> Option<Self> {
+        if index < 2 {
+            return Some(Self::InInode(index));
+        }
+        let (slot, inside) = ((index - 2) / per_node, (index - 2) % per_node);
+        match slot {
+            0 | 1 => Some(Self::InIndirect { slot, index: inside }),
+            slot if slot - 2 < per_node => Some(Self::InDouble { slot: slot - 2, index: inside }),
+            _ => None,
+        }
+    }
+}
+
+/// Offset of an indirect node: of the inode's (`slot` 0 or 1).
+pub const fn indirect_offset(slot: u64, per_node: u64) -> NodeOffset {
+    NodeOffset((3 + slot * (per_node + 1)) as u32)
+}
+
+/// Offset of the double indirect node.
+pub const fn double_offset(per_node: u64) -> NodeOffset {
+    NodeOffset((5 + 2 * per_node) as u32)
+}
+
+/// Offset of an indirect node below the double indirect one.
+pub const fn double_indirect_offset(slot: u64, per_node: u64) -> NodeOffset {
+    NodeOffset((6 + 2 * per_node + slot * (per_node + 1)) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of f2fs.md, "Nodes".
+    #[test]
+    fn offsets_are_those_of_the_table() {
+        let n = 1018;
+        let offsets = |index| direct_offset(index, n).map(|offset| u64::from(offset.0));
+        assert_eq!([0, 1, 2, 3].map(offsets), [1, 2, 4, 5].map(Some));
+        assert_eq!(offsets(2 + n), Some(5 + n));
+        assert_eq!(indirect_offset(0, n).0, 3);
+        assert_eq!(u64::from(indirect_offset(1, n).0), 4 + n);
+        assert_eq!(u64::from(double_offset(n).0), 5 + 2 * n);
+        assert_eq!(u64::from(double_indirect_offset(1, n).0), 6 + 2 * n + (n + 1));
+        assert_eq!(offsets(2 + 3 * n), Some(6 + 2 * n + (n + 1) + 1));
+        assert_eq!(offsets(2 + 2 * n + n * n), None);
+    }
+}

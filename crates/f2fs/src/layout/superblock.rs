@@ -1,0 +1,277 @@
+//! The superblock (f2fs.md, "Superblock").
+
+use std::fmt;
+use std::mem::offset_of;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{MAGIC, checksum};
+
+/// Where a superblock begins within its block, in bytes.
+pub const SUPERBLOCK_OFFSET: usize = 1024;
+/// Most devices of a volume.
+pub const DEVICES_MAX: usize = 8;
+/// Most extensions, cold and hot together.
+pub const EXTENSIONS_MAX: usize = 64;
+
+/// The superblock: 3072 bytes at byte 1024 of blocks 0 and 1.
+#[derive(Clone, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Superblock {
+    /// [`MAGIC`].
+    pub magic: U32,
+    /// Version of the tools that made it.
+    pub major_version: U16,
+    /// The same, behind the full stop.
+    pub minor_version: U16,
+    /// Sector size as a power of two, 9 to 12 (14 with blocks of 16 KiB).
+    pub log_sector_size: U32,
+    /// Sectors of a block as a power of two.
+    pub log_sectors_per_block: U32,
+    /// Block size as a power of two: 12 or 14.
+    pub log_block_size: U32,
+    /// Always 9.
+    pub log_blocks_per_segment: U32,
+    /// Segments of a section.
+    pub segments_per_section: U32,
+    /// Sections of a zone.
+    pub sections_per_zone: U32,
+    /// 3068 with [`Features::CHECKSUM`], else 0.
+    pub checksum_offset: U32,
+    /// Blocks of all devices.
+    pub block_count: U64,
+    /// Sections of the main area.
+    pub section_count: U32,
+    /// Segments from segment 0 on, all areas.
+    pub segment_count: U32,
+    /// Segments of the checkpoint packs: 2.
+    pub segment_count_checkpoint: U32,
+    /// Segments of the SIT, both copies.
+    pub segment_count_sit: U32,
+    /// Segments of the NAT, both copies.
+    pub segment_count_nat: U32,
+    /// Segments of the SSA.
+    pub segment_count_ssa: U32,
+    /// Segments of the main area.
+    pub segment_count_main: U32,
+    /// Address of segment 0.
+    pub segment0_address: U32,
+    /// The same.
+    pub checkpoint_address: U32,
+    /// Address of the SIT.
+    pub sit_address: U32,
+    /// Address of the NAT.
+    pub nat_address: U32,
+    /// Address of the SSA.
+    pub ssa_address: U32,
+    /// Address of the main area.
+    pub main_address: U32,
+    /// 3.
+    pub root_ino: U32,
+    /// 1.
+    pub node_ino: U32,
+    /// 2.
+    pub meta_ino: U32,
+    /// Its CRC seeds the inodes' checksums.
+    pub uuid: [u8; 16],
+    /// Label in UTF-16, NUL-padded.
+    pub volume_name: [U16; 512],
+    /// Cold extensions of the list.
+    pub extension_count: U32,
+    /// First the cold, then the hot extensions, NUL-padded.
+    pub extensions: [[u8; 8]; EXTENSIONS_MAX],
+    /// Checkpoint blocks behind the first that hold bitmaps.
+    pub checkpoint_payload: U32,
+    /// Kernel that last checked.
+    pub version: [u8; 256],
+    /// Kernel at mkfs.
+    pub initial_version: [u8; 256],
+    /// Bits of [`Features`].
+    pub features: U32,
+    /// Not used.
+    pub encryption_level: u8,
+    /// Not used.
+    pub encryption_salt: [u8; 16],
+    /// The devices; all paths empty where there is one.
+    pub devices: [Device; DEVICES_MAX],
+    /// Quota inodes: user, group, project; 0 for none.
+    pub quota_inodes: [U32; 3],
+    /// Hot extensions of the list.
+    pub hot_extension_count: u8,
+    /// Encoding of names in casefolded directories: 1 is UTF-8 of Unicode 12.1.
+    pub encoding: U16,
+    /// Bit 0: names that are not of the encoding are refused.
+    pub encoding_flags: U16,
+    /// Counters of why checkpoints stopped.
+    pub stop_reasons: [u8; 32],
+    /// Bits of what was found corrupt.
+    pub errors: [u8; 16],
+    /// Kept.
+    pub reserved: [u8; 258],
+    /// Over the bytes before it, with [`Features::CHECKSUM`] only.
+    pub checksum: U32,
+}
+
+/// A device of a volume.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Device {
+    /// NUL-terminated; what is behind may be anything.
+    pub path: [u8; 64],
+    /// Its segments; of the first one without what lies before segment 0.
+    pub segments: U32,
+}
+
+impl Superblock {
+    /// Reads one from its block; `None` where the block is too short. Nothing is checked.
+    pub fn of_block(block: &[u8]) -> Option<Self> {
+        Self::read_from_prefix(block.get(SUPERBLOCK_OFFSET..)?).ok().map(|(superblock, _)| superblock)
+    }
+
+    /// All zero but the magic.
+    pub fn empty() -> Self {
+        let mut superblock = Self::new_zeroed();
+        superblock.magic = MAGIC.into();
+        superblock
+    }
+
+    /// The features.
+    pub fn features(&self) -> Features {
+        Features(self.features.get())
+    }
+
+    /// The checksum that it should have.
+    pub fn computed_checksum(&self) -> u32 {
+        checksum(self.as_bytes().get(..offset_of!(Self, checksum)).unwrap_or_default())
+    }
+
+    /// The label.
+    pub fn label(&self) -> String {
+        let units = self.volume_name.iter().map(|unit| unit.get()).take_while(|&unit| unit != 0);
+        char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    }
+}
+
+/// Feature bits of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Features(pub u32);
+
+impl Features {
+    /// Encrypted inodes may occur.
+    pub const ENCRYPT: Self = Self(0x1);
+    /// On zoned devices.
+    pub const ZONED: Self = Self(0x2);
+    /// Inodes may have extra attributes.
+    pub const EXTRA_ATTRIBUTES: Self = Self(0x8);
+    /// Inodes have project ids.
+    pub const PROJECT_QUOTA: Self = Self(0x10);
+    /// Inodes have checksums.
+    pub const INODE_CHECKSUM: Self = Self(0x20);
+    /// Each inode says how many words its inline attributes have.
+    pub const FLEXIBLE_INLINE_XATTR: Self = Self(0x40);
+    /// Quota files are inodes of the superblock.
+    pub const QUOTA_INODES: Self = Self(0x80);
+    /// Inodes have a time of creation.
+    pub const CREATION_TIME: Self = Self(0x100);
+    /// lost+found was made by mkfs.
+    pub const LOST_FOUND: Self = Self(0x200);
+    /// Verity files may occur.
+    pub const VERITY: Self = Self(0x400);
+    /// The superblock has a checksum.
+    pub const CHECKSUM: Self = Self(0x800);
+    /// Casefolded directories may occur.
+    pub const CASEFOLD: Self = Self(0x1000);
+    /// Compressed files may occur.
+    pub const COMPRESSION: Self = Self(0x2000);
+    /// Never written: no SSA, no spare, two logs.
+    pub const READ_ONLY: Self = Self(0x4000);
+    /// Files may stand for whole devices.
+    pub const DEVICE_ALIAS: Self = Self(0x8000);
+    /// Summaries of 4 KiB packed into larger blocks.
+    pub const PACKED_SSA: Self = Self(0x1_0000);
+
+    /// Each bit's name, as mkfs.f2fs calls it where it does.
+    pub const NAMES: [(Self, &'static str); 17] = [
+        (Self::ENCRYPT, "encrypt"),
+        (Self::ZONED, "blkzoned"),
+        (Self(0x4), "atomic_write"),
+        (Self::EXTRA_ATTRIBUTES, "extra_attr"),
+        (Self::PROJECT_QUOTA, "project_quota"),
+        (Self::INODE_CHECKSUM, "inode_checksum"),
+        (Self::FLEXIBLE_INLINE_XATTR, "flexible_inline_xattr"),
+        (Self::QUOTA_INODES, "quota"),
+        (Self::CREATION_TIME, "inode_crtime"),
+        (Self::LOST_FOUND, "lost_found"),
+        (Self::VERITY, "verity"),
+        (Self::CHECKSUM, "sb_checksum"),
+        (Self::CASEFOLD, "casefold"),
+        (Self::COMPRESSION, "compression"),
+        (Self::READ_ONLY, "ro"),
+        (Self::DEVICE_ALIAS, "device_alias"),
+        (Self::PACKED_SSA, "packed_ssa"),
+    ];
+
+    /// Whether all bits of `other` are set.
+    #[inline]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The bits that have no name here.
+    pub fn unknown(self) -> u32 {
+        Self::NAMES.iter().fold(self.0, |rest, (feature, _)| rest & !feature.0)
+    }
+}
+
+/// Names with commas between; bits without a name as one number.
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<String> =
+            Self::NAMES.iter().filter(|(feature, _)| self.has(*feature)).map(|(_, name)| (*name).to_owned()).collect();
+        if self.unknown() != 0 {
+            names.push(format!("{:#x}", self.unknown()));
+        }
+        f.write_str(&if names.is_empty() { "none".to_owned() } else { names.join(",") })
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Superblock>() == 3072);
+    assert!(offset_of!(Superblock, checksum_offset) == 32);
+    assert!(offset_of!(Superblock, block_count) == 36);
+    assert!(offset_of!(Superblock, segment_count_main) == 68);
+    assert!(offset_of!(Superblock, main_address) == 92);
+    assert!(offset_of!(Superblock, uuid) == 108);
+    assert!(offset_of!(Superblock, volume_name) == 124);
+    assert!(offset_of!(Superblock, extension_count) == 1148);
+    assert!(offset_of!(Superblock, checkpoint_payload) == 1664);
+    assert!(offset_of!(Superblock, version) == 1668);
+    assert!(offset_of!(Superblock, features) == 2180);
+    assert!(offset_of!(Superblock, devices) == 2201);
+    assert!(offset_of!(Superblock, quota_inodes) == 2745);
+    assert!(offset_of!(Superblock, hot_extension_count) == 2757);
+    assert!(offset_of!(Superblock, encoding) == 2758);
+    assert!(offset_of!(Superblock, stop_reasons) == 2762);
+    assert!(offset_of!(Superblock, errors) == 2794);
+    assert!(offset_of!(Superblock, checksum) == 3068);
+    assert!(size_of::<Device>() == 68);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_have_names() {
+        let features = Features::ENCRYPT.with(Features::CASEFOLD).with(Features(0x8000_0000));
+        assert_eq!(features.to_string(), "encrypt,casefold,0x80000000");
+        assert_eq!(Features(0).to_string(), "none");
+    }
+}

@@ -1,0 +1,27 @@
+//! F2FS, the flash-friendly file system of Linux, over any [`nandkit_block::BlockDevice`].
+//!
+//! The format in words, with sources: `docs/formats/f2fs.md`; the design in one screen: `docs/design/10-f2fs.md`.
+
+pub mod bits;
+mod block_cache;
+pub mod blocks;
+pub mod checkpoint_state;
+mod compressed;
+mod device;
+pub mod directory;
+pub mod encode;
+pub mod findings;
+mod fs_read;
+pub mod ids;
+pub mod inode;
+pub mod layout;
+pub mod mkfs;
+pub mod node;
+pub mod open;
+pub mod read;
+mod volume;
+pub mod xattr;
+
+pub use findings::{Finding, FindingKind, Findings};
+pub use ids::{Block, BlockAddress, DataAddress, Log, NodeId, SegmentIndex};
+pub use volume::{F2fs, MountOptions};

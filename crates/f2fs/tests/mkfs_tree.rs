@@ -1,0 +1,311 @@
+//! Volumes from trees: fsck.f2fs finds nothing to say, and all that was put in is read back.
+
+mod made;
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+
+use made::{alone, clock, complaints, new_image, open_image};
+use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, MkfsReport, features_named};
+use nandkit_f2fs::{F2fs, MountOptions};
+use nandkit_units::ReadInto;
+use nandkit_units::random::Random;
+use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, same_inode};
+use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber, Timestamp};
+
+/// Makes a volume of the tree, of `bytes` or as small as it can be.
+fn make(path: &Path, tree: &dyn SourceTree, bytes: Option<u64>, options: &MkfsOptions) -> MkfsReport {
+    let mkfs = Mkfs::new(tree, options.clone()).unwrap();
+    let bytes = bytes.unwrap_or_else(|| mkfs.smallest_size().unwrap());
+    mkfs.write(&mut new_image(path, bytes), &clock(), &|_| {}).unwrap()
+}
+
+fn bytes(random: &mut Random, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    random.fill(&mut bytes);
+    bytes
+}
+
+const ACL: &[u8] = &[
+    2, 0, 0, 0, 1, 0, 6, 0, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 7, 0, 0xE8, 3, 0, 0, 4, 0, 4, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x10, 0,
+    7, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x20, 0, 4, 0, 0xFF, 0xFF, 0xFF, 0xFF,
+];
+
+/// A tree with every kind of entry, content around all limits, and a directory of several levels.
+fn everything() -> MemoryTree {
+    let mut random = Random::new(1, "tree");
+    let mut builder = MemoryTree::builder();
+    let time = |seconds: i64| Timestamp(seconds * 1_000_000_000 + 123_456_789);
+    let mut file = |path: &str, content: Vec<u8>| {
+        let node = SourceNode::new(FileKind::Regular, 0o640).at(time(1_600_000_000)).owned_by(1000, 70_000);
+        builder.put(path.as_bytes(), node, Some(content)).unwrap();
+    };
+    for size in [0, 1, 3452, 3453, 3488, 3489, 4096, 4097, 873 * 4096, 873 * 4096 + 1, 3_000_000, 9_000_000, 17_000_000] {
+        file(&format!("sizes/of-{size}"), bytes(&mut random, size));
+    }
+    for name in ["film.mp4", "base.db", "two.xz.txt"] {
+        file(&format!("kinds/{name}"), bytes(&mut random, 20_000));
+    }
+    for number in 0..5000 {
+        file(&format!("many/{number}-{}", "n".repeat(number % 90)), format!("file {number}").into_bytes());
+    }
+    file(&format!("names/{}", "x".repeat(255)), b"longest".to_vec());
+    file(&format!("names/{}", "\u{E4}".repeat(127)), b"letters".to_vec());
+    for (number, length) in [1, 100, 3488, 3489, 4095].into_iter().enumerate() {
+        let target = "t/".repeat(2048).into_bytes()[..length].to_vec();
+        builder.put(format!("links/{number}").as_bytes(), SourceNode::symlink(&target).at(time(-5)), None).unwrap();
+    }
+    for (name, node) in [
+        ("small", SourceNode::device(FileKind::CharacterDevice, 0o600, 1, 3)),
+        ("large", SourceNode::device(FileKind::BlockDevice, 0o660, 259, 70_000)),
+        ("pipe", SourceNode::new(FileKind::Fifo, 0o644)),
+        ("socket", SourceNode::new(FileKind::Socket, 0o755)),
+    ] {
+        builder.put(format!("devices/{name}").as_bytes(), node.at(time(0)), None).unwrap();
+    }
+    builder.link(b"kinds/hard link", b"sizes/of-9000000").unwrap();
+    builder.link(b"names/hard link", b"devices/pipe").unwrap();
+    let attributes = |pairs: &[(&str, Vec<u8>)]| pairs.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.clone())).collect();
+    for (name, xattrs) in [
+        ("small", attributes(&[("security.selinux", b"u:object_r:x:s0\0".to_vec()), ("user.a", Vec::new())])),
+        ("both", attributes(&[("trusted.t", bytes(&mut random, 190)), ("user.large", bytes(&mut random, 3900))])),
+        ("acl", attributes(&[("system.posix_acl_access", ACL.to_vec())])),
+    ] {
+        let node = SourceNode { xattrs, ..SourceNode::new(FileKind::Regular, 0o6755) };
+        builder.put(format!("attributes/{name}").as_bytes(), node, Some(b"content".to_vec())).unwrap();
+    }
+    let xattrs = attributes(&[("user.of-directory", bytes(&mut random, 1000))]);
+    let node = SourceNode { xattrs, ..SourceNode::new(FileKind::Directory, 0o1777) };
+    builder.put(b"attributes/directory", node, None).unwrap();
+    MemoryTree::from_builder(builder)
+}
+
+/// Opens an image with the reader and holds all of it against the tree.
+fn must_hold(path: &Path, tree: &dyn SourceTree, context: &str) {
+    let volume = F2fs::mount(open_image(path), clock(), MountOptions::default()).unwrap();
+    let nodes = tree.nodes();
+    let links = nandkit_vfs::source::link_counts(nodes);
+    let mut inodes: Vec<InodeNumber> = vec![volume.root()];
+    let mut seen: BTreeMap<u64, usize> = BTreeMap::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let first = same_inode(nodes, index);
+        let what = format!("{context}: {}", String::from_utf8_lossy(&nandkit_vfs::source::path(nodes, index)));
+        if index > 0 {
+            inodes.push(volume.lookup(inodes[node.parent], &node.name).unwrap_or_else(|error| panic!("{what}: {error}")));
+        }
+        let inode = inodes[index];
+        assert_eq!(*seen.entry(inode.0).or_insert(first), first, "{what}");
+        let stat = volume.stat(inode).unwrap();
+        let expected = (node.kind, node.mode, node.uid, node.gid, node.device, node.modified, node.accessed);
+        let found = (stat.kind, stat.mode, stat.uid, stat.gid, stat.device, stat.modified, stat.accessed);
+        assert_eq!(found, expected, "{what}");
+        assert!(stat.links == links[index] || index == 0, "{what}: {} links", stat.links);
+        let attributes = volume.xattrs().unwrap();
+        for (name, value) in &node.xattrs {
+            assert_eq!(attributes.xattr(inode, name).unwrap(), *value, "{what}");
+        }
+        match node.kind {
+            FileKind::Regular => same_content(&volume, inode, tree, index, &what),
+            FileKind::Symlink => assert_eq!(volume.symlinks().unwrap().read_link(inode).unwrap(), node.target, "{what}"),
+            FileKind::Directory => {
+                let mut names = 0;
+                let each = &mut |_: nandkit_vfs::DirectoryEntry<'_>| {
+                    names += 1;
+                    ControlFlow::Continue(())
+                };
+                volume.read_dir(inode, 0, each).unwrap();
+                let expected = nodes.iter().skip(1).filter(|child| child.parent == index).count();
+                let own = usize::from(index == 0 && volume.lookup(inode, b"lost+found").is_ok());
+                assert_eq!(names, expected + own, "{what}");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn same_content(volume: &F2fs<nandkit_block::FileDevice>, inode: InodeNumber, tree: &dyn SourceTree, index: usize, what: &str) {
+    let size = tree.nodes()[index].size;
+    assert_eq!(volume.stat(inode).unwrap().size, size, "{what}");
+    let (mut at, mut expected, mut found) = (0, vec![0; 1 << 20], vec![0; 1 << 20]);
+    while at < size {
+        let count = (size - at).min(1 << 20) as usize;
+        tree.read(index, at, &mut expected[..count]).unwrap();
+        assert_eq!(volume.read(inode, at, ReadInto::Bytes(&mut found[..count])).unwrap(), count, "{what}");
+        assert!(expected[..count] == found[..count], "{what}: differs in the MiB at {at}");
+        at += count as u64;
+    }
+}
+
+fn image(directory: &tempfile::TempDir) -> PathBuf {
+    directory.path().join("image")
+}
+
+#[test]
+fn trees_with_everything_are_sound_and_whole() {
+    let _alone = alone();
+    let tree = everything();
+    let feature = |names: &str| MkfsOptions { features: features_named(names).unwrap(), ..MkfsOptions::default() };
+    for (name, options, bytes) in [
+        ("default", MkfsOptions::default(), None),
+        ("1 GiB", MkfsOptions::default(), Some(1 << 30)),
+        ("extra", feature("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found"), None),
+        ("flexible", feature("extra_attr,flexible_inline_xattr,inode_checksum,compression"), None),
+        ("quota", feature("extra_attr,quota,project_quota,lost_found,verity,encrypt"), None),
+        ("sections", MkfsOptions { segments_per_section: 4, sections_per_zone: 2, ..MkfsOptions::default() }, None),
+        ("heap", MkfsOptions { heap: true, extended_node_bitmap: true, ..MkfsOptions::default() }, Some(700 << 20)),
+        ("read-only", feature("ro"), None),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = image(&directory);
+        let report = make(&path, &tree, bytes, &options);
+        assert_eq!(complaints(&path), Vec::<String>::new(), "{name}: {report:?}");
+        must_hold(&path, &tree, name);
+        assert_eq!(report.content_bytes, tree.nodes().iter().filter(|n| n.hard_link_of.is_none() && n.kind == FileKind::Regular).map(|n| n.size).sum::<u64>());
+    }
+}
+
+/// Files of holes and some data, whose content is computed.
+struct Sparse {
+    nodes: Vec<SourceNode>,
+    data: Vec<Vec<Range<u64>>>,
+}
+
+impl Sparse {
+    fn new(files: Vec<(u64, Vec<Range<u64>>)>) -> Self {
+        let mut nodes = vec![SourceNode::new(FileKind::Directory, 0o755)];
+        let mut data = vec![Vec::new()];
+        for (number, (size, ranges)) in files.into_iter().enumerate() {
+            let name = format!("{number:03}").into_bytes();
+            nodes.push(SourceNode { name, size, ..SourceNode::new(FileKind::Regular, 0o644) });
+            data.push(ranges);
+        }
+        Self { nodes, data }
+    }
+}
+
+impl SourceTree for Sparse {
+    fn nodes(&self) -> &[SourceNode] {
+        &self.nodes
+    }
+
+    fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> nandkit_vfs::Result<usize> {
+        let count = (self.nodes[node].size - offset).min(into.len() as u64);
+        let ranges = &self.data[node];
+        into.fill(0);
+        for range in ranges {
+            for at in range.start.max(offset)..range.end.min(offset + count) {
+                into[(at - offset) as usize] = (at / 4096 * 7 + at % 251 + node as u64) as u8;
+            }
+        }
+        Ok(count as usize)
+    }
+
+    fn data_after(&self, node: usize, offset: u64) -> nandkit_vfs::Result<Option<Range<u64>>> {
+        let next = self.data[node].iter().find(|range| range.end > offset);
+        Ok(next.map(|range| range.start.max(offset)..range.end))
+    }
+}
+
+#[test]
+fn holes_take_nothing_up_to_the_largest_file() {
+    let _alone = alone();
+    let n = 1018_u64;
+    let page = 4096;
+    let own = 873;
+    let largest = (2 * n + 2 * n * n + n * n * n) * page;
+    let double = own + 2 * n + 2 * n * n;
+    let at = |number: u64, pages: u64| number * page..(number + pages) * page;
+    let tree = Sparse::new(vec![
+        (1 << 30, vec![]),
+        (1 << 30, vec![at(5, 2), at(own - 1, 3), at(own + n - 1, 2), at(own + 2 * n, 1), at(200_000, 700)]),
+        (largest, vec![at(own + 2 * n + n * n - 1, 2), at(double - 1, 2), at(double + n * n - 1, 2), largest - 5000..largest]),
+        (100_000, vec![99_999..100_000]),
+        (page * 10 + 1, vec![]),
+    ]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = image(&directory);
+    let report = make(&path, &tree, None, &MkfsOptions::default());
+    assert_eq!(complaints(&path), Vec::<String>::new(), "{report:?}");
+    // Of the root 1, of the files none, 708, 8, 1 and none.
+    assert_eq!(report.data_blocks, 1 + 708 + 8 + 1, "{report:?}");
+    let volume = F2fs::mount(open_image(&path), clock(), MountOptions::default()).unwrap();
+    for (index, ranges) in tree.data.iter().enumerate().skip(1) {
+        let inode = volume.lookup(volume.root(), &tree.nodes[index].name).unwrap();
+        let size = tree.nodes[index].size;
+        for range in ranges {
+            let (start, end) = (range.start.saturating_sub(5000), (range.end + 5000).min(size));
+            let count = (end - start) as usize;
+            let (mut expected, mut found) = (vec![0; count], vec![0xEE; count]);
+            tree.read(index, start, &mut expected).unwrap();
+            assert_eq!(volume.read(inode, start, ReadInto::Bytes(&mut found)).unwrap(), count);
+            assert!(expected == found, "file {index}, {range:?}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_written() {
+    let tree = Sparse::new(vec![(200 << 20, vec![0..200 << 20])]);
+    let mkfs = Mkfs::new(&tree, MkfsOptions::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = image(&directory);
+    let mut device = new_image(&path, 100 << 20);
+    let error = mkfs.write(&mut device, &clock(), &|_| {}).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NoSpace);
+    let needed = mkfs.smallest_size().unwrap();
+    assert!(error.detail.contains(&nandkit_units::format_bytes(needed)), "{}", error.detail);
+    assert!(!nandkit_block::BlockDevice::extent(&device, nandkit_units::Lba(0), 1000).holds);
+    drop(device);
+    // The size that it names does, and no smaller one.
+    let smaller = Mkfs::new(&tree, MkfsOptions::default()).unwrap();
+    assert!((200 << 20..300 << 20).contains(&needed), "{needed}");
+    let path = directory.path().join("enough");
+    smaller.write(&mut new_image(&path, needed), &clock(), &|_| {}).unwrap();
+    assert_eq!(complaints(&path), Vec::<String>::new());
+}
+
+#[test]
+fn the_same_tree_makes_the_same_volume() {
+    let tree = everything();
+    let directory = tempfile::tempdir().unwrap();
+    let paths = ["a", "b"].map(|name| directory.path().join(name));
+    for path in &paths {
+        make(path, &tree, None, &MkfsOptions::default());
+    }
+    assert_eq!(made::differing(&open_image(&paths[0]), &open_image(&paths[1])), Vec::<u64>::new());
+}
+
+/// Bytes of an image, of which one is changed.
+fn change(path: &Path, at: u64, change: impl Fn(u8) -> u8) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[change(byte[0])], at).unwrap();
+}
+
+#[test]
+fn judges_see_what_is_planted() {
+    let _alone = alone();
+    let tree = everything();
+    let directory = tempfile::tempdir().unwrap();
+    let path = image(&directory);
+    make(&path, &tree, Some(256 << 20), &MkfsOptions::default());
+    // The first main segments are the logs of hot, warm and cold nodes and of hot data (f2fs-mkfs.md, "Geometry"): 2560 blocks at 4096 in this volume.
+    let main = 4096 * 4096;
+    for (what, at) in [
+        ("links of the root", main + 12),
+        ("blocks of the root", main + 24),
+        ("a file's footer", main + 512 * 4096 + 4072),
+        ("hash of a name in the root", main + 3 * 512 * 4096 + 30 + 2 * 11),
+        ("entry of the NAT", 2560 * 4096 + 9 * 20),
+        ("entry of a full segment in the SIT", 1536 * 4096 + 74 + 40),
+        ("owner of a block in the SSA", (3584 + 1) * 4096 + 7),
+    ] {
+        change(&path, at, |byte| byte ^ 1);
+        assert!(!complaints(&path).is_empty(), "{what}: fsck.f2fs is content");
+        change(&path, at, |byte| byte ^ 1);
+        assert_eq!(complaints(&path), Vec::<String>::new(), "{what}");
+    }
+}

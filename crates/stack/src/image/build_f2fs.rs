@@ -1,0 +1,145 @@
+//! F2FS volumes, empty or from trees.
+
+use std::fs::File;
+use std::path::Path;
+
+use nandkit_block::{Access, FileDevice};
+use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named, uuid_of};
+pub use nandkit_f2fs::mkfs::MkfsReport;
+use nandkit_units::Clock;
+use nandkit_vfs::FsError;
+use nandkit_vfs::source::SourceTree;
+
+use crate::StackError;
+use crate::build::EPOCH_UNIX_NS;
+
+/// How an F2FS volume is to be. The defaults are those of mkfs.f2fs 1.15, but reproducible.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct F2fsBuild {
+    /// Bytes of the volume; `None` for the smallest that holds the tree and on which Linux can write.
+    pub size: Option<u64>,
+    /// Label.
+    pub label: String,
+    /// Identity, as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`; `None` for one made from names, owners, sizes and times.
+    pub uuid: Option<String>,
+    /// Features by name.
+    pub features: Vec<String>,
+    /// Segments of a section; `None` for 1.
+    pub segments_per_section: Option<u32>,
+    /// Sections of a zone; `None` for 1.
+    pub sections_per_zone: Option<u32>,
+    /// Spare in per cent; `None` for the one that leaves most room.
+    pub overprovision_percent: Option<f64>,
+    /// Further cold extensions.
+    pub cold_extensions: Vec<String>,
+    /// Further hot extensions.
+    pub hot_extensions: Vec<String>,
+    /// Bytes of a sector in the superblock; `None` for 512.
+    pub sector_size: Option<u32>,
+    /// First sector of the volume on its disk, in units of 512 bytes.
+    pub start_sector: u64,
+    /// A NAT for a fifth of all blocks.
+    pub extended_node_bitmap: bool,
+    /// Node logs at the end, data logs at the beginning.
+    pub heap: bool,
+    /// Encoding of casefolded names: `utf8` or `utf8:strict`.
+    pub encoding: Option<String>,
+    /// Times of the inodes that no tree gives, in seconds since 1970.
+    pub time_seconds: u64,
+    /// Owner and group of an empty volume's root.
+    pub root_owner: (u32, u32),
+}
+
+fn wrong(option: &str, detail: impl std::fmt::Display) -> StackError {
+    StackError::new("image", format!("{option}: {detail}"))
+}
+
+fn told(error: FsError) -> StackError {
+    let source = error.source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
+    StackError::new("image", format!("{}{source}", error.detail))
+}
+
+/// The bytes of a UUID, with or without its hyphens.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.chars().filter(|letter| *letter != '-').collect();
+    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;
+    Some(number.to_be_bytes())
+}
+
+fn options(asked: &F2fsBuild) -> Result<MkfsOptions, StackError> {
+    let encoding = match asked.encoding.as_deref() {
+        None => None,
+        Some("utf8") => Some(false),
+        Some("utf8:strict") => Some(true),
+        Some(other) => return Err(wrong("--encoding", format!("{other:?}; expected utf8 or utf8:strict"))),
+    };
+    let mut names = asked.features.join(",");
+    if encoding.is_some() {
+        names += ",casefold";
+    }
+    let plain = MkfsOptions::default();
+    let built = MkfsOptions {
+        label: asked.label.clone(),
+        uuid: match &asked.uuid {
+            None => plain.uuid,
+            Some(text) => uuid(text)
+                .ok_or_else(|| wrong("--uuid", format!("{text:?}; expected 32 hexadecimal digits, as uuidgen prints")))?,
+        },
+        features: features_named(&names).map_err(|error| wrong("--features", error.detail))?,
+        segments_per_section: asked.segments_per_section.unwrap_or(plain.segments_per_section),
+        sections_per_zone: asked.sections_per_zone.unwrap_or(plain.sections_per_zone),
+        overprovision_percent: asked.overprovision_percent,
+        cold_extensions: asked.cold_extensions.clone(),
+        hot_extensions: asked.hot_extensions.clone(),
+        sector_size: asked.sector_size.unwrap_or(plain.sector_size),
+        start_sector: asked.start_sector,
+        extended_node_bitmap: asked.extended_node_bitmap,
+        heap: asked.heap,
+        encoding,
+        time_seconds: asked.time_seconds,
+        root_owner: asked.root_owner,
+        ..plain
+    };
+    built.check().map_err(|error| wrong("mkfs f2fs", error.detail))?;
+    Ok(built)
+}
+
+/// Refuses options that cannot be, before anything is read or written.
+pub fn check_f2fs_build(asked: &F2fsBuild) -> Result<(), StackError> {
+    options(asked)?;
+    match asked.size.filter(|size| !size.is_multiple_of(512)) {
+        Some(size) => Err(wrong("--size", format!("{size} bytes; expected a multiple of 512"))),
+        None => Ok(()),
+    }
+}
+
+/// Makes an existing plain file, whatever it holds, an F2FS volume with a tree, or an empty one. `progress` hears how many bytes of files are done. Errors: an option that cannot be, a tree that the
+/// format cannot hold (which path), a size that is too small (with the size that would do), all before the file is changed; then what the tree and the file say.
+pub fn build_f2fs(
+    tree: Option<&dyn SourceTree>,
+    asked: &F2fsBuild,
+    path: &Path,
+    progress: &dyn Fn(u64),
+) -> Result<MkfsReport, StackError> {
+    check_f2fs_build(asked)?;
+    let mut options = options(asked)?;
+    let empty = EmptyTree::new(&options);
+    let tree = tree.unwrap_or(&empty);
+    if asked.uuid.is_none() {
+        options.uuid = uuid_of(tree.nodes(), asked.size.unwrap_or(0), &asked.label);
+    }
+    let mkfs = Mkfs::new(tree, options).map_err(told)?;
+    let size = match asked.size {
+        Some(size) => size,
+        None => mkfs.smallest_size().map_err(told)?,
+    };
+    mkfs.check_size(size).map_err(told)?;
+    let failed = |error: std::io::Error| wrong(&path.display().to_string(), format!("cannot be made {size} bytes long: {error}"));
+    let file = File::options().write(true).open(path).map_err(failed)?;
+    // All of it becomes a hole first.
+    file.set_len(0).and_then(|()| file.set_len(size)).map_err(failed)?;
+    drop(file);
+    let mut device =
+        FileDevice::open(path, 512, Access::ReadWrite).map_err(|error| StackError::new("image", error.to_string()))?;
+    mkfs.write(&mut device, &Clock::starting_at(EPOCH_UNIX_NS), progress).map_err(told)
+}
