@@ -8,6 +8,8 @@ pub mod checkpoint_state;
 pub mod findings;
 pub mod ids;
 pub mod layout;
+pub mod segments;
+pub mod sit;
 
 pub use findings::{Finding, FindingKind, Findings};
 pub use ids::{Block, BlockAddress, DataAddress, Log, NodeId, SegmentIndex};
