@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p nandkit-f2fs --example space_speed`
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nandkit_f2fs::blocks::Blocks;
 use nandkit_f2fs::layout::{Geometry, Superblock};
@@ -64,7 +64,7 @@ fn main() {
 
         let start = Instant::now();
         let mut live: Vec<BlockAddress> = Vec::new();
-        let fill = if lfs { 14_000_000 } else { 16_400_000 };
+        let fill = if lfs { 12_000_000 } else { 15_400_000 };
         for n in 0..fill {
             live.push(space.allocate(Log::WarmData, owner(n), 1).expect("room").at);
         }
@@ -75,17 +75,20 @@ fn main() {
         let overwrites = 4_000_000;
         let victims: Vec<usize> = (0..overwrites).map(|_| random.below(u64::from(fill)) as usize).collect();
         let start = Instant::now();
-        let mut since = 0;
-        for (n, victim) in victims.into_iter().enumerate() {
-            if since == 100_000 || space.segments.free_map().sections() < 8 {
+        let (mut done, mut checkpoints, mut in_checkpoints) = (0, 0, Duration::ZERO);
+        for (n, victim) in (0..).zip(victims) {
+            if n % 100_000 == 99_999 {
+                let start = Instant::now();
                 space.checkpointed();
-                since = 0;
+                checkpoints += 1;
+                in_checkpoints += start.elapsed();
             }
-            since += 1;
-            let Ok(placed) = space.allocate(Log::WarmData, owner(n as u32), 2) else { break };
+            let Ok(placed) = space.allocate(Log::WarmData, owner(n), 2) else { break };
             space.free(std::mem::replace(&mut live[victim], placed.at), 2);
+            done += 1;
         }
-        report(if lfs { "overwrite at random, mode=lfs" } else { "overwrite at random, SSR" }, overwrites, start);
+        report(if lfs { "overwrite at random, mode=lfs" } else { "overwrite at random, SSR" }, done, start);
+        println!("  {done} of {overwrites}; {checkpoints} checkpoints in {in_checkpoints:.2?}");
         let taken = space.segments.usage().used_segments_taken(Log::WarmData);
         println!("  segments taken for their gaps: {taken}");
 

@@ -49,31 +49,54 @@ fn has(map: &BlockMap, block: u16) -> bool {
 /// Runs of set bits, as first block and number.
 pub fn runs(map: &BlockMap) -> impl Iterator<Item = (u16, u16)> {
     let map = *map;
+    let end_of = move |from: u16, flip: u64| {
+        let mut mask = u64::MAX << (from % 64);
+        for (index, word) in map.iter().enumerate().skip(usize::from(from / 64)) {
+            let found = (word ^ flip) & mask;
+            if found != 0 {
+                return index as u16 * 64 + found.trailing_zeros() as u16;
+            }
+            mask = u64::MAX;
+        }
+        BLOCKS
+    };
     let mut block = 0;
     std::iter::from_fn(move || {
-        while block < BLOCKS && !has(&map, block) {
-            block += if map[usize::from(block / 64)] >> (block % 64) == 0 { 64 - block % 64 } else { 1 };
-        }
-        let start = block;
-        while block < BLOCKS && has(&map, block) {
-            block += 1;
-        }
+        let start = end_of(block, 0);
+        block = end_of(start, u64::MAX);
         (start < BLOCKS).then_some((start, block - start))
     })
+}
+
+/// Words of a map.
+const WORDS: usize = VALID_MAP_BYTES / 8;
+
+/// What is counted of a segment.
+#[derive(Clone, Copy, Debug)]
+struct Info {
+    modified: u64,
+    valid: u16,
+    kind: Log,
+}
+
+/// What is known of 64 blocks, in one place: a block that comes or goes changes all three.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bits {
+    now: u64,
+    /// Not to be written before the next checkpoint.
+    kept: u64,
+    /// Free blocks whose content the device has not been told to be without use.
+    stale: u64,
 }
 
 /// The table. Segments are those of the main area; who asks about others is told that nothing is valid there.
 #[derive(Clone, Debug)]
 pub struct Sit {
     segments: u32,
-    valid: Vec<u16>,
+    info: Vec<Info>,
+    /// By itself, as SSR passes over it.
     valid_at_checkpoint: Vec<u16>,
-    kind: Vec<Log>,
-    modified: Vec<u64>,
-    now: Vec<BlockMap>,
-    at_checkpoint: Vec<BlockMap>,
-    /// Free blocks whose content the device has not been told to be without use.
-    stale: Vec<BlockMap>,
+    maps: Vec<[Bits; WORDS]>,
     section_valid: Vec<u32>,
     per_section: u32,
     dirty: Bitmap,
@@ -91,13 +114,9 @@ impl Sit {
         let count = segments as usize;
         Self {
             segments,
-            valid: vec![0; count],
+            info: vec![Info { modified: 0, valid: 0, kind: Log::HotData }; count],
             valid_at_checkpoint: vec![0; count],
-            kind: vec![Log::HotData; count],
-            modified: vec![0; count],
-            now: vec![BlockMap::default(); count],
-            at_checkpoint: vec![BlockMap::default(); count],
-            stale: vec![if trimmed { BlockMap::default() } else { [u64::MAX; 8] }; count],
+            maps: vec![[Bits { stale: if trimmed { 0 } else { u64::MAX }, ..Bits::default() }; WORDS]; count],
             section_valid: vec![0; segments.div_ceil(per_section) as usize],
             per_section,
             dirty: Bitmap::new(segments),
@@ -161,27 +180,29 @@ impl Sit {
         });
         let map = decoded(&entry.valid_map);
         let count = entry.counted_blocks() as u16;
-        (self.valid[index], self.valid_at_checkpoint[index]) = (count, count);
-        (self.kind[index], self.modified[index]) = (kind, entry.modified_seconds.get());
-        (self.now[index], self.at_checkpoint[index]) = (map, map);
+        self.info[index] = Info { modified: entry.modified_seconds.get(), valid: count, kind };
+        self.valid_at_checkpoint[index] = count;
+        for (bits, word) in self.maps[index].iter_mut().zip(map) {
+            (bits.now, bits.kept) = (word, word);
+        }
     }
 
     /// Sums up what was loaded.
     pub fn settle_load(&mut self) {
         self.section_valid.fill(0);
-        for (index, &valid) in self.valid.iter().enumerate() {
-            self.section_valid[index / self.per_section as usize] += u32::from(valid);
-            for (stale, valid) in self.stale[index].iter_mut().zip(&self.now[index]) {
-                *stale &= !valid;
+        for (index, info) in self.info.iter().enumerate() {
+            self.section_valid[index / self.per_section as usize] += u32::from(info.valid);
+            for bits in &mut self.maps[index] {
+                bits.stale &= !bits.now;
             }
         }
-        self.newest = self.modified.iter().copied().max().unwrap_or(0);
-        self.written = self.valid.iter().map(|&valid| u64::from(valid)).sum();
+        self.newest = self.info.iter().map(|info| info.modified).max().unwrap_or(0);
+        self.written = self.info.iter().map(|info| u64::from(info.valid)).sum();
     }
 
     /// From now on, what the last checkpoint says is kept beside, for [`Sit::in_last_checkpoint`]. The table must be that of a checkpoint. Cost: 64 bytes a segment.
     pub fn keep_truth(&mut self) {
-        self.truth = Some(self.now.clone());
+        self.truth = Some(self.maps.iter().map(|bits| bits.map(|bits| bits.now)).collect());
     }
 
     /// Whether the last completed checkpoint has a block as valid; `None` without [`Sit::keep_truth`].
@@ -211,13 +232,20 @@ impl Sit {
     /// Valid blocks of a segment now.
     #[inline]
     pub fn valid(&self, segment: SegmentIndex) -> u16 {
-        self.valid.get(segment.0 as usize).copied().unwrap_or(0)
+        self.info.get(segment.0 as usize).map_or(0, |info| info.valid)
     }
 
     /// Blocks of a segment that may not be written: valid at the last checkpoint, or written since.
     #[inline]
     pub fn valid_at_checkpoint(&self, segment: SegmentIndex) -> u16 {
         self.valid_at_checkpoint.get(segment.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// The least of [`Sit::valid_at_checkpoint`] of these segments.
+    #[inline]
+    pub fn least_valid_at_checkpoint(&self, segments: std::ops::Range<u32>) -> u16 {
+        let counts = self.valid_at_checkpoint.get(segments.start as usize..segments.end as usize);
+        counts.unwrap_or_default().iter().copied().min().unwrap_or(0)
     }
 
     /// Valid blocks of a section now.
@@ -241,13 +269,13 @@ impl Sit {
     /// The segment's type.
     #[inline]
     pub fn kind(&self, segment: SegmentIndex) -> Log {
-        self.kind.get(segment.0 as usize).copied().unwrap_or(Log::HotData)
+        self.info.get(segment.0 as usize).map_or(Log::HotData, |info| info.kind)
     }
 
     /// The mean time of a segment's blocks, in seconds; 0 for one that was never used.
     #[inline]
     pub fn modified(&self, segment: SegmentIndex) -> u64 {
-        self.modified.get(segment.0 as usize).copied().unwrap_or(0)
+        self.info.get(segment.0 as usize).map_or(0, |info| info.modified)
     }
 
     /// The newest time that any change carried, in seconds.
@@ -258,46 +286,41 @@ impl Sit {
     /// The mean of a section's segments' times.
     pub fn section_modified(&self, section: u32) -> u64 {
         let start = section as usize * self.per_section as usize;
-        let times = self.modified.get(start..start + self.per_section as usize).unwrap_or_default();
-        let sum = times.iter().fold(0u64, |sum, &time| sum.saturating_add(time));
+        let segments = self.info.get(start..start + self.per_section as usize).unwrap_or_default();
+        let sum = segments.iter().fold(0u64, |sum, info| sum.saturating_add(info.modified));
         sum / u64::from(self.per_section)
     }
 
     /// The blocks that are valid now.
     pub fn map(&self, segment: SegmentIndex) -> BlockMap {
-        self.now.get(segment.0 as usize).copied().unwrap_or_default()
+        self.maps.get(segment.0 as usize).map_or(BlockMap::default(), |bits| bits.map(|bits| bits.now))
     }
 
     /// The blocks that may not be written: valid now or at the last checkpoint, or written since.
     #[inline]
     pub fn unusable(&self, segment: SegmentIndex) -> BlockMap {
-        let index = segment.0 as usize;
-        let (Some(now), Some(before)) = (self.now.get(index), self.at_checkpoint.get(index)) else {
-            return [u64::MAX; 8];
-        };
-        std::array::from_fn(|word| now[word] | before[word])
+        self.maps.get(segment.0 as usize).map_or([u64::MAX; WORDS], |bits| bits.map(|bits| bits.now | bits.kept))
     }
 
     /// Whether a block is valid now.
     #[inline]
     pub fn is_valid(&self, segment: SegmentIndex, block: u16) -> bool {
-        block < BLOCKS && self.now.get(segment.0 as usize).is_some_and(|map| has(map, block))
+        self.bits(segment, block).is_some_and(|bits| bits.now >> (block % 64) & 1 != 0)
     }
 
     /// Whether a block may be written before the next checkpoint: neither valid, nor valid at the last one, nor written since.
     #[inline]
     pub fn is_usable(&self, segment: SegmentIndex, block: u16) -> bool {
-        block < BLOCKS && !has(&self.unusable(segment), block)
+        self.bits(segment, block).is_some_and(|bits| (bits.now | bits.kept) >> (block % 64) & 1 == 0)
     }
 
     /// The first block of a segment from `from` on that may be written.
     #[inline]
     pub fn next_usable(&self, segment: SegmentIndex, from: u16) -> Option<u16> {
-        let index = segment.0 as usize;
-        let (now, before) = (self.now.get(index)?, self.at_checkpoint.get(index)?);
+        let map = self.maps.get(segment.0 as usize)?;
         let mut mask = u64::MAX << (from % 64);
-        for word in usize::from(from / 64)..now.len() {
-            let free = !(now[word] | before[word]) & mask;
+        for (word, bits) in map.iter().enumerate().skip(usize::from(from / 64)) {
+            let free = !(bits.now | bits.kept) & mask;
             if free != 0 {
                 return Some(word as u16 * 64 + free.trailing_zeros() as u16);
             }
@@ -308,41 +331,42 @@ impl Sit {
 
     /// Gives a segment the type of the log that takes it.
     pub fn set_kind(&mut self, segment: SegmentIndex, kind: Log) {
-        let Some(place) = self.kind.get_mut(segment.0 as usize) else { return };
-        if *place != kind {
-            *place = kind;
+        let Some(info) = self.info.get_mut(segment.0 as usize) else { return };
+        if info.kind != kind {
+            info.kind = kind;
             self.dirty.insert(segment.0);
         }
     }
 
+    /// The place of a block's bits.
+    #[inline]
+    fn bits(&self, segment: SegmentIndex, block: u16) -> Option<&Bits> {
+        self.maps.get(segment.0 as usize)?.get(usize::from(block / 64))
+    }
+
     /// Moves the segment's time for a block that comes or goes at `now` (segment.c, `update_segment_mtime`).
     #[inline]
-    fn touch(&mut self, index: usize, now: u64) {
-        let (valid, time) = (u64::from(self.valid[index]), self.modified[index]);
-        self.modified[index] = match time {
+    fn touch(info: &mut Info, now: u64) {
+        let valid = u64::from(info.valid);
+        info.modified = match info.modified {
             0 => now,
             time => time.saturating_mul(valid).saturating_add(now) / (valid + 1),
         };
-        self.newest = self.newest.max(now);
     }
 
     /// Makes a block valid. False, and nothing has changed, if it is already, or outside the main area.
     #[inline]
     pub fn take(&mut self, segment: SegmentIndex, block: u16, now: u64) -> bool {
-        let index = segment.0 as usize;
-        if segment.0 >= self.segments || block >= BLOCKS {
-            return false;
-        }
-        let (word, bit) = (usize::from(block / 64), 1 << (block % 64));
-        if self.now[index][word] & bit != 0 {
-            return false;
-        }
-        self.touch(index, now);
-        self.now[index][word] |= bit;
-        self.stale[index][word] &= !bit;
-        self.valid_at_checkpoint[index] += u16::from(self.at_checkpoint[index][word] & bit == 0);
-        self.at_checkpoint[index][word] |= bit;
-        self.valid[index] += 1;
+        let (index, bit) = (segment.0 as usize, 1 << (block % 64));
+        let bits = self.maps.get_mut(index).and_then(|map| map.get_mut(usize::from(block / 64)));
+        let Some(bits) = bits.filter(|bits| bits.now & bit == 0) else { return false };
+        let was_kept = bits.kept & bit != 0;
+        *bits = Bits { now: bits.now | bit, kept: bits.kept | bit, stale: bits.stale & !bit };
+        let info = &mut self.info[index];
+        Self::touch(info, now);
+        info.valid += 1;
+        self.newest = self.newest.max(now);
+        self.valid_at_checkpoint[index] += u16::from(!was_kept);
         self.section_valid[index / self.per_section as usize] += 1;
         self.written += 1;
         self.allocated += 1;
@@ -353,15 +377,14 @@ impl Sit {
     /// Makes a block invalid; it may be written from the next checkpoint on. False, and nothing has changed, if it is not valid.
     #[inline]
     pub fn release(&mut self, segment: SegmentIndex, block: u16, now: u64) -> bool {
-        if !self.is_valid(segment, block) {
-            return false;
-        }
-        let index = segment.0 as usize;
-        let (word, bit) = (usize::from(block / 64), 1 << (block % 64));
-        self.touch(index, now);
-        self.now[index][word] &= !bit;
-        self.stale[index][word] |= bit;
-        self.valid[index] -= 1;
+        let (index, bit) = (segment.0 as usize, 1 << (block % 64));
+        let bits = self.maps.get_mut(index).and_then(|map| map.get_mut(usize::from(block / 64)));
+        let Some(bits) = bits.filter(|bits| bits.now & bit != 0) else { return false };
+        (bits.now, bits.stale) = (bits.now & !bit, bits.stale | bit);
+        let info = &mut self.info[index];
+        Self::touch(info, now);
+        info.valid -= 1;
+        self.newest = self.newest.max(now);
         self.section_valid[index / self.per_section as usize] -= 1;
         self.written -= 1;
         self.dirty.insert(segment.0);
@@ -370,12 +393,11 @@ impl Sit {
 
     /// Keeps a free block from being written until the next checkpoint completes. False if it is outside the main area.
     pub fn hold(&mut self, segment: SegmentIndex, block: u16) -> bool {
-        if segment.0 >= self.segments || block >= BLOCKS {
-            return false;
-        }
-        let (index, word, bit) = (segment.0 as usize, usize::from(block / 64), 1 << (block % 64));
-        self.valid_at_checkpoint[index] += u16::from(self.at_checkpoint[index][word] & bit == 0);
-        self.at_checkpoint[index][word] |= bit;
+        let (index, bit) = (segment.0 as usize, 1 << (block % 64));
+        let bits = self.maps.get_mut(index).and_then(|map| map.get_mut(usize::from(block / 64)));
+        let Some(bits) = bits else { return false };
+        self.valid_at_checkpoint[index] += u16::from(bits.kept & bit == 0);
+        bits.kept |= bit;
         self.dirty.insert(segment.0);
         true
     }
@@ -396,15 +418,14 @@ impl Sit {
         let dirty = std::mem::replace(&mut self.dirty, Bitmap::new(self.segments));
         for segment in dirty.iter() {
             let index = segment as usize;
-            let now = self.now[index];
-            let gone: BlockMap = std::array::from_fn(|word| self.at_checkpoint[index][word] & !now[word]);
+            let gone = self.maps[index].map(|bits| bits.kept & !bits.now);
             for (start, count) in runs(&gone) {
                 freed(SegmentIndex(segment), start, count);
             }
-            self.at_checkpoint[index] = now;
-            self.valid_at_checkpoint[index] = self.valid[index];
+            self.maps[index].iter_mut().for_each(|bits| bits.kept = bits.now);
+            self.valid_at_checkpoint[index] = self.info[index].valid;
             if let Some(truth) = &mut self.truth {
-                truth[index] = now;
+                truth[index] = self.maps[index].map(|bits| bits.now);
             }
         }
         self.allocated = 0;
@@ -412,15 +433,15 @@ impl Sit {
 
     /// Blocks of a segment that the last checkpoint does not use and the device has not been told of: what may be discarded.
     pub fn discardable(&self, segment: SegmentIndex) -> BlockMap {
-        let index = segment.0 as usize;
-        let unusable = self.unusable(segment);
-        self.stale.get(index).map_or(BlockMap::default(), |stale| std::array::from_fn(|word| stale[word] & !unusable[word]))
+        let map = self.maps.get(segment.0 as usize);
+        map.map_or(BlockMap::default(), |map| map.map(|bits| bits.stale & !(bits.now | bits.kept)))
     }
 
     /// The device knows that a block is without use.
     pub fn discarded(&mut self, segment: SegmentIndex, block: u16) {
-        if let Some(map) = self.stale.get_mut(segment.0 as usize).filter(|_| block < BLOCKS) {
-            map[usize::from(block / 64)] &= !(1 << (block % 64));
+        let map = self.maps.get_mut(segment.0 as usize);
+        if let Some(bits) = map.and_then(|map| map.get_mut(usize::from(block / 64))) {
+            bits.stale &= !(1 << (block % 64));
         }
     }
 

@@ -1,8 +1,10 @@
 //! Taking blocks and giving them back (segment.c, `f2fs_allocate_data_block`, `need_new_seg`, `get_ssr_segment`; f2fs-writing.md, "Allocation").
 
+use std::ops::Range;
+
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::search::Search;
+use super::search::{Costs, Search};
 use super::ssa::{self, Entries, SummaryCache};
 use super::{BLOCKS, NO_BLOCK, OpenLog, Placed, Segments, Summary, Way};
 use crate::blocks::Blocks;
@@ -15,6 +17,24 @@ enum Next {
     Free(SegmentIndex),
     /// A used one, whose gaps are filled, with its summary.
     Gaps(SegmentIndex, Entries),
+}
+
+/// What filling the gaps of segments costs: their valid blocks at the checkpoint.
+struct GapCosts<'a>(&'a Segments);
+
+impl Costs for GapCosts<'_> {
+    fn cost(&self, segment: u32) -> u64 {
+        u64::from(self.0.sit.valid_at_checkpoint(SegmentIndex(segment)))
+    }
+
+    fn may(&self, segment: u32) -> bool {
+        let section = self.0.free.section(SegmentIndex(segment));
+        !self.0.is_busy(section) && !self.0.dirty.chosen().has(section)
+    }
+
+    fn least_of(&self, segments: Range<u32>) -> u64 {
+        u64::from(self.0.sit.least_valid_at_checkpoint(segments))
+    }
 }
 
 #[cold]
@@ -232,11 +252,7 @@ impl Segments {
             limit: u64::from(BLOCKS),
         };
         let mut cursor = self.greedy_cursor;
-        let found = search.run(&mut cursor, |segment| {
-            let section = self.free.section(SegmentIndex(segment));
-            let passed_over = self.is_busy(section) || self.dirty.chosen().has(section);
-            (!passed_over).then(|| u64::from(self.sit.valid_at_checkpoint(SegmentIndex(segment))))
-        });
+        let found = search.run(&mut cursor, &GapCosts(self));
         self.greedy_cursor = cursor;
         found.map(SegmentIndex)
     }

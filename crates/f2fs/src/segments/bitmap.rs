@@ -32,6 +32,12 @@ impl Bitmap {
         self.words.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 != 0)
     }
 
+    /// The numbers from `64 * index` on, the first one lowest.
+    #[inline]
+    pub fn word(&self, index: u32) -> u64 {
+        self.words.get(index as usize).copied().unwrap_or(0)
+    }
+
     /// Puts a number in; says whether that changed anything. Nothing happens behind the end.
     #[inline]
     pub fn insert(&mut self, number: u32) -> bool {
