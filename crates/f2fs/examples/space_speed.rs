@@ -79,6 +79,7 @@ fn main() {
         for (n, victim) in (0..).zip(victims) {
             if n % 100_000 == 99_999 {
                 let start = Instant::now();
+                space.segments.summaries_written();
                 space.checkpointed();
                 checkpoints += 1;
                 in_checkpoints += start.elapsed();

@@ -219,7 +219,7 @@ fn run(seed: u64, per_section: u32, zone: u32, lfs: bool, reuse: bool, steps: u3
     let usage = pair.bench.segments.usage();
     let gaps: u64 = Log::ALL.into_iter().map(|log| usage.blocks(log, Way::Gaps)).sum();
     // Without gaps filled, or with them where mode=lfs forbids it, the run would say little. (Logs step over what was claimed or pinned in either mode.)
-    assert!(steps < 1000 || lfs || gaps > 1000, "{gaps} blocks in gaps");
+    assert!(steps < 1000 || lfs || gaps > 300, "{gaps} blocks in gaps");
     assert_eq!(pair.bench.segments.faults(), 0);
     Ok(())
 }
