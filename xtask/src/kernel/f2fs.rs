@@ -99,6 +99,7 @@ truncate -s 60000000 holes/sparse
 echo in the middle | dd of=holes/sparse bs=1 seek=30000000 conv=notrunc 2>/dev/null
 fallocate -l 5000000 holes/ahead
 echo begins | dd of=holes/ahead conv=notrunc 2>/dev/null
+: >holes/behind
 fallocate -n -l 5000000 holes/behind
 head -c 16000000 /dev/urandom >holes/large
 seq 1 300000 >packed/text
