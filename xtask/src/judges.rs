@@ -109,7 +109,10 @@ mod tests {
     #[test]
     fn a_missing_tool_names_its_package_once() {
         assert!(missing_packages(&JUDGES, |_| true).is_empty());
-        assert_eq!(missing_packages(&JUDGES, |tool| !tool.starts_with('m')), ["dosfstools", "mtools", "mtd-utils", "f2fs-tools"]);
+        assert_eq!(
+            missing_packages(&JUDGES, |tool| !tool.starts_with('m')),
+            ["dosfstools", "mtools", "mtd-utils", "f2fs-tools"]
+        );
         let all = [
             "dosfstools",
             "mtools",

@@ -3,13 +3,25 @@
 //! The format in words, with sources: `docs/formats/f2fs.md`; the design in one screen: `docs/design/10-f2fs.md`.
 
 pub mod bits;
+mod block_cache;
 pub mod blocks;
 pub mod checkpoint_state;
+mod compressed;
+mod device;
+pub mod directory;
 pub mod findings;
+mod fs_read;
 pub mod ids;
+pub mod inode;
 pub mod layout;
+pub mod node;
+pub mod open;
+pub mod read;
 pub mod segments;
 pub mod sit;
+mod volume;
+pub mod xattr;
 
 pub use findings::{Finding, FindingKind, Findings};
 pub use ids::{Block, BlockAddress, DataAddress, Log, NodeId, SegmentIndex};
+pub use volume::{F2fs, MountOptions};

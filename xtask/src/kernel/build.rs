@@ -13,7 +13,7 @@ use crate::process;
 
 /// The programs that preparing or running a guest takes. The C compiler also needs the C library's static form, which has the same package everywhere
 /// on Debian and is found missing when the helper is linked.
-const TOOLS: [Judge; 16] = [
+const TOOLS: [Judge; 19] = [
     Judge { tool: "qemu-system-x86_64", package: "qemu-system-x86" },
     Judge { tool: "busybox", package: "busybox-static" },
     Judge { tool: "modprobe", package: "kmod" },
@@ -29,6 +29,9 @@ const TOOLS: [Judge; 16] = [
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.ext4", package: "e2fsprogs" },
     Judge { tool: "e2fsck", package: "e2fsprogs" },
+    Judge { tool: "chattr", package: "e2fsprogs" },
+    Judge { tool: "fallocate", package: "util-linux" },
+    Judge { tool: "setfattr", package: "attr" },
     Judge { tool: "ldd", package: "libc-bin" },
 ];
 
@@ -68,7 +71,7 @@ const MODULES: [&str; 28] = [
 ];
 
 /// Programs of the guest beside busybox.
-const PROGRAMS: [&str; 14] = [
+const PROGRAMS: [&str; 17] = [
     "nandwrite",
     "nanddump",
     "flash_erase",
@@ -83,6 +86,9 @@ const PROGRAMS: [&str; 14] = [
     "mkfs.vfat",
     "mkfs.ext4",
     "e2fsck",
+    "chattr",
+    "fallocate",
+    "setfattr",
 ];
 
 const HELPER: [(&str, &str); 5] = [

@@ -38,7 +38,8 @@ impl Manifest {
         Self::parse(&text)
     }
 
-    fn parse(text: &str) -> Result<Self> {
+    /// Takes a listing apart.
+    pub fn parse(text: &str) -> Result<Self> {
         let mut entries = BTreeMap::new();
         for line in text.lines() {
             let mut fields = line.split('\t').map(str::to_owned);

@@ -3,6 +3,7 @@
 mod build;
 mod compare_wear;
 mod cuts;
+mod f2fs;
 mod guest;
 mod jffs2;
 mod manifest;
@@ -21,7 +22,7 @@ use build::Kernel;
 use guest::Guest;
 pub use ours::Nandkit;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, serve, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, serve, f2fs, wear, compare-wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -43,6 +44,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "test" => test::run(rest),
         "cuts" => cuts::run(rest),
         "serve" => served::run(rest),
+        "f2fs" => f2fs::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),

@@ -1,4 +1,4 @@
-//! Compression as the flash file systems of Linux use it (JFFS2, UBIFS): whole buffers whose unpacked length the format records.
+//! Compression as the flash file systems of Linux use it (JFFS2, UBIFS, F2FS): whole buffers whose unpacked length the format records.
 //!
 //! Each method is a file of its own; `docs/formats/compression.md` has the streams.
 //!
@@ -14,11 +14,13 @@
 //! ```
 
 mod error;
+mod lz4;
 mod lzo;
 mod prefix;
 mod rtime;
 mod rubin;
 mod zlib;
+mod zstd;
 
 pub use error::{DecompressError, Fault};
 
@@ -42,16 +44,29 @@ pub enum Compression {
     Zlib,
     /// LZO1X. Reads Linux's lzo-rle ("version 1" of the stream) too, writes none of it.
     Lzo,
+    /// An LZ4 block without a frame; only read.
+    Lz4,
+    /// A Zstandard frame (RFC 8878); only read.
+    Zstd,
 }
 
 impl Compression {
     /// Every method, in the order of the declaration.
-    pub const ALL: &[Self] =
-        &[Self::None, Self::Zero, Self::Rtime, Self::RubinMips, Self::DynRubin, Self::Zlib, Self::Lzo];
+    pub const ALL: &[Self] = &[
+        Self::None,
+        Self::Zero,
+        Self::Rtime,
+        Self::RubinMips,
+        Self::DynRubin,
+        Self::Zlib,
+        Self::Lzo,
+        Self::Lz4,
+        Self::Zstd,
+    ];
 
     /// Whether a [`Compressor`] can make the method's streams. The others are only read.
     pub const fn can_compress(self) -> bool {
-        !matches!(self, Self::RubinMips | Self::DynRubin)
+        !matches!(self, Self::RubinMips | Self::DynRubin | Self::Lz4 | Self::Zstd)
     }
 }
 
@@ -115,7 +130,7 @@ impl Compressor {
                 let (consumed, produced) = rtime::compress(input, output.get_mut(..useful)?);
                 (consumed == input.len() && produced < consumed).then_some(produced)
             }
-            Compression::RubinMips | Compression::DynRubin => None,
+            Compression::RubinMips | Compression::DynRubin | Compression::Lz4 | Compression::Zstd => None,
             Compression::Zlib => self.zlib.compress(level, input, output.get_mut(..useful)?),
             Compression::Lzo => self.lzo.compress(level, input, output.get_mut(..useful)?),
         }
@@ -148,9 +163,11 @@ impl Compressor {
                 (produced < consumed).then_some((consumed, produced))
             }
             Compression::Zlib => self.zlib.compress_prefix(level, input, output),
-            Compression::RubinMips | Compression::DynRubin | Compression::Lzo => {
-                Some((input.len(), self.compress(method, level, input, output)?))
-            }
+            Compression::RubinMips
+            | Compression::DynRubin
+            | Compression::Lzo
+            | Compression::Lz4
+            | Compression::Zstd => Some((input.len(), self.compress(method, level, input, output)?)),
         }
     }
 }
@@ -159,6 +176,7 @@ impl Compressor {
 #[derive(Default)]
 pub struct Decompressor {
     zlib: zlib::Decompressor,
+    zstd: zstd::Decompressor,
 }
 
 impl Decompressor {
@@ -172,7 +190,7 @@ impl Decompressor {
     /// As in Linux, bytes after the end of a [`Compression::Zlib`] stream and bytes that [`Compression::Rtime`] does not need to fill the output are ignored;
     /// [`Compression::None`] and [`Compression::Lzo`] must use up the input. The input of [`Compression::Zero`] is not looked at.
     ///
-    /// Memory besides `output` is bounded (under 64 KiB), time is linear in both lengths.
+    /// Memory besides `output` is bounded (under 64 KiB; Zstandard's tables and window under 256 KiB and the output's length), time is linear in both lengths.
     ///
     /// # Errors
     /// Damaged input, or input that makes more or less than `output.len()` bytes. What `output` then holds is unspecified.
@@ -188,6 +206,8 @@ impl Decompressor {
             Compression::DynRubin => rubin::decompress_dynamic(input, output),
             Compression::Zlib => self.zlib.decompress(input, output),
             Compression::Lzo => lzo::decompress(input, output),
+            Compression::Lz4 => lz4::decompress(input, output),
+            Compression::Zstd => self.zstd.decompress(input, output),
         };
         done.map_err(|stop| stop.of(method))
     }

@@ -179,6 +179,31 @@ impl<'a> DentryArea<'a> {
         })
     }
 
+    /// The slots, used or not, in which this hash stands.
+    pub fn slots_with_hash(&self, hash: u32) -> impl Iterator<Item = usize> + use<'a> {
+        let entries = self.bytes.get(self.room.entries..self.room.names).unwrap_or_default();
+        let (entries, _) = entries.as_chunks::<{ size_of::<Dentry>() }>();
+        let is_it = move |entry: &[u8; size_of::<Dentry>()]| {
+            let [a, b, c, d, ..] = *entry;
+            u32::from_le_bytes([a, b, c, d]) == hash
+        };
+        entries.iter().enumerate().filter(move |(_, entry)| is_it(entry)).map(|(slot, _)| slot)
+    }
+
+    /// Whether a used slot is not the first of its entry. Names are long enough for at most 32 slots.
+    pub fn is_continued(&self, slot: usize) -> bool {
+        // What stands in continued slots is old, so that it may look like an entry: only going through the entries tells.
+        let mut run = slot;
+        while run > 0 && self.is_used(run - 1) {
+            run -= 1;
+        }
+        let first = self.slots_from(run).map(|found| match found {
+            Slot::Entry(entry) => entry.slot,
+            Slot::BadName(slot, _) => slot,
+        });
+        !first.take_while(|&found| found <= slot).any(|found| found == slot)
+    }
+
     /// The first of `slots` free slots that follow one another.
     pub fn free_run(&self, slots: usize) -> Option<usize> {
         let mut run = 0;

@@ -4,6 +4,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use nandkit_codec::checksum::crc32_linux;
+use nandkit_vfs::FileKind;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -185,6 +186,27 @@ impl InodeHead {
         self.flags.get() & bit != 0
     }
 
+    /// The kind and permissions' kind bits (stat.h, S_IFMT).
+    pub fn file_kind(&self) -> Option<FileKind> {
+        Some(match self.mode.get() & 0o170_000 {
+            0o010_000 => FileKind::Fifo,
+            0o020_000 => FileKind::CharacterDevice,
+            0o040_000 => FileKind::Directory,
+            0o060_000 => FileKind::BlockDevice,
+            0o100_000 => FileKind::Regular,
+            0o120_000 => FileKind::Symlink,
+            0o140_000 => FileKind::Socket,
+            _ => return None,
+        })
+    }
+
+    /// Whether content is in clusters: of files only, directories merely hand the flag on.
+    pub fn is_compressed(&self, extra: &ExtraAttributes, features: Features) -> bool {
+        self.has_flag(flag::COMPRESSED)
+            && self.file_kind() == Some(FileKind::Regular)
+            && extra.has_compression(features)
+    }
+
     /// The name of its last creation; `None` where the length is impossible.
     pub fn name(&self) -> Option<&[u8]> {
         self.name.get(..usize::try_from(self.name_length.get()).ok()?)
@@ -290,7 +312,7 @@ pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Res
     };
     let words = (xattrs_start - start) / 4;
     let cluster = match extra {
-        Some(extra) if head.has_flag(flag::COMPRESSED) && extra.has_compression(features) => cluster_pages(&extra)?,
+        Some(extra) if head.is_compressed(&extra, features) => cluster_pages(&extra)?,
         _ => 1,
     };
     Ok(InodeShape {
@@ -353,7 +375,7 @@ mod tests {
         let mut block = vec![0; 4096];
         let (mut head, _) = InodeHead::read_from_prefix(&block).unwrap();
         head.inline = inline_bits | if extra.is_some() { inline::EXTRA } else { 0 };
-        head.flags = flags.into();
+        (head.flags, head.mode) = (flags.into(), 0o100_644.into());
         block[..WORDS_OFFSET].copy_from_slice(head.as_bytes());
         if let Some((bytes, words)) = extra {
             let mut attributes = ExtraAttributes::new_zeroed();

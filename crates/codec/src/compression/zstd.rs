@@ -1,0 +1,23 @@
+//! Zstandard frames; only read.
+
+use super::error::{Fault, Stop};
+
+/// Keeps its working memory between calls.
+#[derive(Default)]
+pub(super) struct Decompressor(Option<::zstd::bulk::Decompressor<'static>>);
+
+impl Decompressor {
+    pub(super) fn decompress(&mut self, input: &[u8], output: &mut [u8]) -> Result<(), Stop> {
+        let wrong = |fault| Stop::new(fault, 0, 0);
+        if self.0.is_none() {
+            self.0 = ::zstd::bulk::Decompressor::new().ok();
+        }
+        let Some(decompressor) = &mut self.0 else { return Err(wrong(Fault::Corrupt)) };
+        match decompressor.decompress_to_buffer(input, output) {
+            Ok(made) if made == output.len() => Ok(()),
+            Ok(made) => Err(Stop::new(Fault::OutputShort, input.len(), made)),
+            // The library does not say where: the stream as a whole is at fault.
+            Err(_) => Err(wrong(Fault::Corrupt)),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Lists an F2FS image as `helper manifest` lists a mounted tree (xtask/src/kernel/guest/manifest.c): a line an entry, with all contents' hashes.
+//!
+//! `f2fs-manifest IMAGE [PATH...]`: behind the listing come the mount's notes, as lines that begin with `note`, and for each path `found` or `absent`.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use nandkit_block::{Access, FileDevice};
+use nandkit_f2fs::{F2fs, MountOptions};
+use nandkit_units::{Clock, ReadInto};
+use nandkit_vfs::{Attributes, FileKind, FileSystem, InodeNumber};
+use sha2::{Digest, Sha256};
+
+type Volume = F2fs<FileDevice>;
+type Anything<T> = Result<T, Box<dyn Error>>;
+
+/// Bytes of a file that are read at once.
+const PIECE: usize = 1 << 20;
+
+fn escaped(text: &[u8]) -> String {
+    text.iter().fold(String::new(), |mut all, &byte| {
+        match byte {
+            b'\\' | ..=0x20 | 0x7F.. => write!(all, "\\x{byte:02x}").unwrap_or_default(),
+            byte => all.push(char::from(byte)),
+        }
+        all
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut all, byte| {
+        write!(all, "{byte:02x}").unwrap_or_default();
+        all
+    })
+}
+
+/// All entries by path; the root is the empty one. Every name must be found by a lookup as well.
+fn collect(volume: &Volume) -> Anything<BTreeMap<Vec<u8>, InodeNumber>> {
+    let mut all = BTreeMap::from([(Vec::new(), volume.root())]);
+    let mut queue = vec![(Vec::new(), volume.root())];
+    while let Some((path, directory)) = queue.pop() {
+        let mut entries = Vec::new();
+        volume.read_dir(directory, 0, &mut |entry| {
+            entries.push((entry.name.to_vec(), entry.inode, entry.kind));
+            ControlFlow::Continue(())
+        })?;
+        for (name, inode, kind) in entries {
+            let below = if path.is_empty() { name.clone() } else { [&path, &b"/"[..], &name].concat() };
+            if volume.lookup(directory, &name)? != inode {
+                return Err(format!("{}: a lookup finds another inode", escaped(&below)).into());
+            }
+            if kind == FileKind::Directory {
+                queue.push((below.clone(), inode));
+            }
+            all.insert(below, inode);
+        }
+    }
+    Ok(all)
+}
+
+fn hash_of(volume: &Volume, inode: InodeNumber, size: u64) -> Anything<String> {
+    let (mut hash, mut at, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
+    while at < size {
+        let count = volume.read(inode, at, ReadInto::Bytes(&mut piece))?;
+        hash.update(piece.get(..count).unwrap_or_default());
+        at += count.max(1) as u64;
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+fn xattrs_of(volume: &Volume, inode: InodeNumber) -> Anything<String> {
+    let mut all = Vec::new();
+    for (name, value) in volume.xattrs().ok_or("no attributes")?.all_xattrs(inode)? {
+        all.push((name, value?));
+    }
+    all.sort();
+    let shown: Vec<String> = all.iter().map(|(name, value)| format!("{}={}", escaped(name), hex(value))).collect();
+    Ok(if shown.is_empty() { "-".to_owned() } else { shown.join(",") })
+}
+
+fn line(volume: &Volume, path: &[u8], stat: &Attributes, first: Option<&[u8]>) -> Anything<String> {
+    let or_none = |shown: Option<String>| shown.unwrap_or_else(|| "-".to_owned());
+    let is = |kind| stat.kind == kind;
+    let letter = match stat.kind {
+        FileKind::Regular => 'f',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::CharacterDevice => 'c',
+        FileKind::BlockDevice => 'b',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+    };
+    let device = is(FileKind::CharacterDevice) || is(FileKind::BlockDevice);
+    let target = match stat.kind {
+        FileKind::Symlink => Some(escaped(&volume.symlinks().ok_or("no links")?.read_link(stat.inode)?)),
+        _ => None,
+    };
+    let hash = match stat.kind {
+        FileKind::Regular => Some(hash_of(volume, stat.inode, stat.size)?),
+        _ => None,
+    };
+    let fields = [
+        if path.is_empty() { ".".to_owned() } else { escaped(path) },
+        letter.to_string(),
+        format!("{:04o}", stat.mode),
+        stat.uid.to_string(),
+        stat.gid.to_string(),
+        or_none(is(FileKind::Regular).then(|| stat.size.to_string())),
+        or_none((!is(FileKind::Directory)).then(|| stat.links.to_string())),
+        stat.modified.0.div_euclid(1_000_000_000).to_string(),
+        or_none(device.then(|| format!("{}:{}", stat.device >> 32, stat.device & 0xFFFF_FFFF))),
+        or_none(target),
+        or_none(hash),
+        xattrs_of(volume, stat.inode)?,
+        or_none(first.map(escaped)),
+    ];
+    Ok(fields.join("\t"))
+}
+
+fn found(volume: &Volume, path: &str) -> bool {
+    let mut inode = volume.root();
+    path.split('/').all(|name| volume.lookup(inode, name.as_bytes()).map(|next| inode = next).is_ok())
+}
+
+fn main() -> Anything<()> {
+    let mut words = std::env::args().skip(1);
+    let image = words.next().ok_or("f2fs-manifest IMAGE [PATH...]")?;
+    let device = FileDevice::open(Path::new(&image), 512, Access::ReadOnly)?;
+    let volume = F2fs::mount(device, Clock::default(), MountOptions::default())?;
+    let mut first_names: BTreeMap<InodeNumber, Vec<u8>> = BTreeMap::new();
+    for (path, inode) in collect(&volume)? {
+        let stat = volume.stat(inode)?;
+        let first = first_names.entry(inode).or_insert_with(|| path.clone());
+        let other = stat.kind != FileKind::Directory && *first != path;
+        let text = line(&volume, &path, &stat, other.then_some(&first[..]));
+        println!("{}", text.map_err(|error| format!("{}: {error}", escaped(&path)))?);
+    }
+    for note in volume.notes() {
+        println!("note\t{:?}\t{note}", note.kind);
+    }
+    for path in words {
+        println!("{}\t{path}", if found(&volume, &path) { "found" } else { "absent" });
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Blocks of a volume on its devices: the only file that calls [`BlockDevice`].
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{Area, Cause, Clock, Context, Lba, ReadInto};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use crate::blocks::Blocks;
+use crate::findings::{Finding, FindingKind, Findings};
+use crate::ids::BlockAddress;
+use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
+
+/// One device, and where the volume's bytes begin that it holds.
+#[derive(Debug)]
+struct Part<D> {
+    device: D,
+    start: u64,
+    bytes: u64,
+}
+
+/// The devices of a volume, as one row of bytes.
+#[derive(Debug)]
+pub(crate) struct Devices<D> {
+    parts: Vec<Part<D>>,
+    clock: Clock,
+}
+
+impl<D: BlockDevice> Devices<D> {
+    /// The devices in the order in which the superblock names them. Until [`Devices::arrange`] only the first one is read.
+    pub fn new(devices: Vec<D>, clock: Clock) -> Result<Self> {
+        if devices.is_empty() {
+            return Err(FsError::new(ErrorKind::InvalidArgument, "no device; a volume has at least one"));
+        }
+        let whole = |device: D| Part { start: 0, bytes: device.geometry().capacity(), device };
+        Ok(Self { parts: devices.into_iter().map(whole).collect(), clock })
+    }
+
+    /// Gives each device its place (super.c, `f2fs_scan_devices`). Errors: `InvalidArgument` where there are fewer or more than the volume has.
+    pub fn arrange(&mut self, geometry: &Geometry, findings: Findings<'_>) -> Result<()> {
+        let expected = geometry.devices.len().max(1);
+        if self.parts.len() != expected {
+            let detail =
+                format!("{} devices; the volume lies on {expected}, in the superblock's order", self.parts.len());
+            return Err(FsError::new(ErrorKind::InvalidArgument, detail));
+        }
+        let (block, mut start) = (geometry.block_size() as u64, 0);
+        let end = u64::from(geometry.main_end().0) * block;
+        // Before the segments of the first device stand the superblocks.
+        let mut before = u64::from(geometry.checkpoint_address.0);
+        let last = self.parts.len() - 1;
+        for (number, part) in self.parts.iter_mut().enumerate() {
+            let segments = geometry.devices.get(number).copied().map(u64::from);
+            let blocks = segments.map(|segments| before + segments * u64::from(BLOCKS_PER_SEGMENT));
+            before = 0;
+            part.start = start;
+            part.bytes = blocks.map_or(end, |blocks| blocks * block);
+            let used = if number == last { end.saturating_sub(start).min(part.bytes) } else { part.bytes };
+            let capacity = part.device.geometry().capacity();
+            if capacity < used {
+                let detail = format!("device {number} has {capacity} bytes; the volume uses {used} of it");
+                findings(Finding::new(FindingKind::CutShort, detail));
+            }
+            start += part.bytes;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes from `at` on, over the borders of devices. Errors: `Corrupt` where the devices end before, `Device`.
+    pub fn read(&self, context: Context, mut at: u64, mut into: &mut [u8]) -> Result<()> {
+        while !into.is_empty() {
+            let part = self.parts.iter().find(|part| at >= part.start && at - part.start < part.bytes);
+            let part = part.ok_or_else(|| ends_before(at))?;
+            let within = at - part.start;
+            let length = usize::try_from(part.bytes - within).unwrap_or(usize::MAX).min(into.len());
+            let (now, later) = into.split_at_mut(length);
+            self.read_part(part, context, within, now)?;
+            at += length as u64;
+            into = later;
+        }
+        Ok(())
+    }
+
+    fn read_part(&self, part: &Part<D>, context: Context, at: u64, into: &mut [u8]) -> Result<()> {
+        let geometry = *part.device.geometry();
+        let sector = u64::from(geometry.sector_size);
+        let end = at + into.len() as u64;
+        if end > geometry.capacity() {
+            return Err(ends_before(part.start + geometry.capacity()));
+        }
+        if at.is_multiple_of(sector) && end.is_multiple_of(sector) {
+            return self.request(part, context, at / sector, into);
+        }
+        // Sectors that are larger than what is asked for, or a superblock's first kilobyte.
+        let first = at / sector;
+        let bytes = (end.div_ceil(sector) - first) * sector;
+        let mut whole = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        self.request(part, context, first, &mut whole)?;
+        let skip = (at - first * sector) as usize;
+        match whole.get(skip..skip + into.len()) {
+            Some(wanted) => into.copy_from_slice(wanted),
+            None => return Err(ends_before(at)),
+        }
+        Ok(())
+    }
+
+    fn request(&self, part: &Part<D>, context: Context, sector: u64, into: &mut [u8]) -> Result<()> {
+        let context = Context { issued: self.clock.now(), ..context };
+        let done = part
+            .device
+            .read(&context, Lba(sector), ReadInto::Bytes(into))
+            .map_err(|error| FsError::device(format!("reading sector {sector}"), error))?;
+        self.clock.advance_to(done.completed);
+        Ok(())
+    }
+
+    /// Gives the devices back.
+    pub fn into_inner(self) -> Vec<D> {
+        self.parts.into_iter().map(|part| part.device).collect()
+    }
+
+    /// The first device.
+    pub fn first(&self) -> Option<&D> {
+        self.parts.first().map(|part| &part.device)
+    }
+}
+
+#[cold]
+fn ends_before(at: u64) -> FsError {
+    FsError::new(
+        ErrorKind::Corrupt,
+        format!("the volume goes on at byte {at}, where its devices end: it was cut short"),
+    )
+}
+
+/// The blocks of a volume whose shape is known.
+#[derive(Debug)]
+pub(crate) struct DeviceBlocks<D> {
+    pub devices: Devices<D>,
+    pub geometry: Geometry,
+}
+
+impl<D: BlockDevice> Blocks for DeviceBlocks<D> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
+        let area = if at < self.geometry.main_address() { Area::Metadata } else { Area::Main };
+        let context = Context::default().for_cause(cause).in_area(area);
+        self.devices.read(context, u64::from(at.0) << self.geometry.log_block_size(), into)
+    }
+}

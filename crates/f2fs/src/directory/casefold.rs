@@ -1,0 +1,49 @@
+//! Names without case: NFD and full case folding, as Linux's tables have them (f2fs.md, "Directories", "Casefolded directory").
+
+use caseless::Caseless;
+use unicode_normalization::UnicodeNormalization;
+
+/// The folded form of a name; `None` for what is no UTF-8, which is compared by its bytes.
+///
+/// Linux folds by Unicode 12.1 and drops what is ignorable by default. Characters that later versions added, and which Linux refuses to fold, are folded here.
+pub fn fold(name: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(name).ok()?;
+    // A decomposed character may be one that folds again.
+    let folded: String =
+        text.chars().filter(|&c| !is_ignorable(c)).default_case_fold().nfd().default_case_fold().nfd().collect();
+    Some(folded.into_bytes())
+}
+
+/// The form by which names of a casefolded directory are compared and hashed.
+pub fn key(name: &[u8]) -> Vec<u8> {
+    fold(name).unwrap_or_else(|| name.to_vec())
+}
+
+/// Default_Ignorable_Code_Point of Unicode (DerivedCoreProperties.txt), which Linux's folding drops (fs/unicode, `mkutf8data`).
+const fn is_ignorable(c: char) -> bool {
+    matches!(c,
+        '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' | '\u{180B}'..='\u{180E}'
+        | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}'
+        | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFF8}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
+        | '\u{E0000}'..='\u{E0FFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_composition_and_what_cannot_be_seen_do_not_matter() {
+        for (one, other) in [
+            ("Hello", "hELLO"),
+            ("\u{C9}t\u{E9}", "e\u{301}TE\u{301}"),
+            ("Stra\u{DF}e", "STRASSE"),
+            ("soft\u{AD}hyphen", "softhyphen"),
+            ("\u{130}x", "i\u{307}X"),
+        ] {
+            assert_eq!(fold(one.as_bytes()), fold(other.as_bytes()), "{one}");
+        }
+        assert_ne!(fold(b"a"), fold(b"b"));
+        assert_eq!((fold(&[0xFF]), key(&[0xFF, b'A'])), (None, vec![0xFF, b'A']));
+    }
+}

@@ -1,0 +1,218 @@
+//! The file-system contract, for reading.
+
+use std::ops::{ControlFlow, Range};
+
+use nandkit_block::BlockDevice;
+use nandkit_units::ReadInto;
+use nandkit_vfs::{
+    Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result,
+    Symlinks, VolumeStatus, XattrPair, Xattrs,
+};
+
+use crate::blocks::{Blocks, Nodes};
+use crate::directory::Directory;
+use crate::findings::{Finding, FindingKind};
+use crate::ids::NodeId;
+use crate::inode::Inode;
+use crate::layout::NAME_MAX;
+use crate::node::tree::TreeShape;
+use crate::volume::F2fs;
+use crate::{read, xattr};
+
+/// Linux allows what the nodes below an inode hold, without the inode's own addresses (super.c, `max_file_blocks`).
+const NOT_IN_INODE: u16 = 0;
+
+/// Bytes that are read at once where nobody wants them.
+const NOWHERE_PIECE: usize = 1 << 20;
+
+impl<D: BlockDevice> F2fs<D> {
+    fn directory(&self, number: InodeNumber) -> Result<Inode> {
+        let inode = self.inode(number)?;
+        match inode.kind {
+            FileKind::Directory => Ok(inode),
+            kind => Err(FsError::new(ErrorKind::NotADirectory, format!("inode {} is a {kind}", number.0))),
+        }
+    }
+
+    fn regular(&self, number: InodeNumber) -> Result<Inode> {
+        let inode = self.inode(number)?;
+        match inode.kind {
+            FileKind::Regular => Ok(inode),
+            FileKind::Directory => {
+                Err(FsError::new(ErrorKind::IsADirectory, format!("inode {} is a directory", number.0)))
+            }
+            kind => Err(FsError::new(ErrorKind::InvalidArgument, format!("inode {} is a {kind}", number.0))),
+        }
+    }
+
+    /// What an entry says that it is; where its type means nothing, what the inode is.
+    fn kind_of_entry(&self, kind: Option<FileKind>, ino: NodeId) -> FileKind {
+        kind.or_else(|| self.inode_at(ino).ok().map(|inode| inode.kind)).unwrap_or(FileKind::Regular)
+    }
+
+    /// Reads for the time that it takes, in pieces: the length is the caller's, and a size may be a hostile image's.
+    fn read_nowhere(&self, inode: &Inode, offset: u64, length: usize) -> Result<()> {
+        let mut piece = vec![0; length.min(NOWHERE_PIECE)];
+        let mut done = 0;
+        while done < length {
+            let step = piece.len().min(length - done);
+            self.read_content(inode, offset + done as u64, piece.get_mut(..step).unwrap_or_default())?;
+            done += step;
+        }
+        Ok(())
+    }
+
+    fn read_content(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+        read::read(self, &self.clusters, inode, offset, into)
+    }
+}
+
+impl<D: BlockDevice> FileSystem for F2fs<D> {
+    fn root(&self) -> InodeNumber {
+        InodeNumber(u64::from(NodeId::ROOT.0))
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        let (geometry, head) = (self.geometry(), &self.checkpoint().0.head);
+        let blocks = head.user_blocks.get();
+        // As Linux's statfs: no more inodes than blocks (super.c, `f2fs_statfs`).
+        let inodes = geometry.nid_end().saturating_sub(u64::from(NodeId::ROOT.0)).min(blocks);
+        let pages = TreeShape::new(geometry, NOT_IN_INODE, 1).pages();
+        Ok(VolumeStatus {
+            block_size: geometry.block_size() as u32,
+            blocks,
+            blocks_free: blocks.saturating_sub(head.valid_blocks.get()),
+            inodes,
+            inodes_free: inodes.saturating_sub(u64::from(head.valid_nodes.get())),
+            name_max: NAME_MAX as u32,
+            file_size_max: pages * geometry.block_size() as u64,
+            features: Features {
+                case_sensitive: true,
+                permissions: true,
+                owners: true,
+                owner_max: u32::MAX,
+                hard_links: true,
+                symlinks: true,
+                device_nodes: true,
+                holes: true,
+                xattrs: true,
+                posix_acls: true,
+                exchange: true,
+                accessed_times: true,
+                modified_step_ns: 1,
+            },
+        })
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        let inode = self.directory(directory)?;
+        if name.len() > NAME_MAX {
+            let detail = format!("a name of {} bytes; at most {NAME_MAX}", name.len());
+            return Err(FsError::new(ErrorKind::NameTooLong, detail));
+        }
+        let found =
+            if name == b"." || name == b".." { None } else { Directory { volume: self, inode: &inode }.find(name)? };
+        let Some(found) = found else {
+            let shown = String::from_utf8_lossy(name);
+            return Err(FsError::new(ErrorKind::NotFound, format!("no {shown} in directory {}", directory.0)));
+        };
+        let nid = NodeId(found.entry.ino.get());
+        if nid < NodeId::ROOT || self.entry(nid)?.is_free() {
+            let shown = String::from_utf8_lossy(name);
+            let detail = format!("the entry {shown} names inode {}, which there is not", nid.0);
+            return Err(Finding::new(FindingKind::Dentry, detail).of(inode.nid).into_error());
+        }
+        Ok(InodeNumber(u64::from(nid.0)))
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        Ok(self.inode(inode)?.attributes(self.geometry()))
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let inode = self.directory(directory)?;
+        Directory { volume: self, inode: &inode }.list(cookie, &mut |shown| {
+            sink(DirectoryEntry {
+                name: shown.name,
+                inode: InodeNumber(u64::from(shown.ino.0)),
+                kind: self.kind_of_entry(shown.kind, shown.ino),
+                cookie: shown.cookie,
+            })
+        })
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
+        let inode = self.regular(inode)?;
+        read::expect_readable(&inode)?;
+        let left = inode.head.size.get().saturating_sub(offset);
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
+        match &mut into {
+            ReadInto::Bytes(bytes) => self.read_content(&inode, offset, bytes.get_mut(..length).unwrap_or_default())?,
+            ReadInto::Content { content, .. } => self.read_content(&inode, offset, content.set_bytes(length))?,
+            ReadInto::Nothing { .. } => self.read_nowhere(&inode, offset, length)?,
+        }
+        Ok(length)
+    }
+
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        read::data_after(self, &self.regular(inode)?, offset)
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        None
+    }
+
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        Some(self)
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        Some(self)
+    }
+}
+
+impl<D: BlockDevice> Symlinks for F2fs<D> {
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        let inode = self.inode(inode)?;
+        if inode.kind != FileKind::Symlink {
+            let detail = format!("inode {} is a {}", inode.nid.0, inode.kind);
+            return Err(FsError::new(ErrorKind::InvalidArgument, detail));
+        }
+        read::expect_readable(&inode)?;
+        let (size, most) = (inode.head.size.get(), self.geometry().block_size() as u64);
+        if size == 0 || size > most {
+            let detail = format!("a link's target of {size} bytes; expected 1 to {most}");
+            return Err(Finding::new(FindingKind::Inode, detail).of(inode.nid).into_error());
+        }
+        let mut target = vec![0; size as usize];
+        self.read_content(&inode, 0, &mut target)?;
+        if target.contains(&0) {
+            return Err(Finding::new(FindingKind::Inode, "a link's target with NUL in it").of(inode.nid).into_error());
+        }
+        Ok(target)
+    }
+}
+
+impl<D: BlockDevice> Xattrs for F2fs<D> {
+    fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
+        xattr::one(self, &self.inode(inode)?, name)
+    }
+
+    fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
+        Ok(self.all_xattrs(inode)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn all_xattrs(&self, inode: InodeNumber) -> Result<Vec<XattrPair>> {
+        let (pairs, fault) = xattr::all(self, &self.inode(inode)?)?;
+        match fault {
+            // Who asks for all must hear that there may be more; those before the damage can be had one by one.
+            Some(fault) => Err(fault),
+            None => Ok(pairs),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Nodes: the tree from an inode to the addresses of its pages.
+
+pub mod tree;

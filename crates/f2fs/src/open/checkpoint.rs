@@ -1,0 +1,221 @@
+//! Which of the two checkpoint packs counts, and what it says (f2fs.md, "Checkpoint pack").
+
+use nandkit_units::Cause;
+use nandkit_vfs::{ErrorKind, Result};
+
+use super::{Copy, summaries};
+use crate::blocks::Blocks;
+use crate::checkpoint_state::{CheckpointState, LogState, NatBits};
+use crate::findings::{Finding, FindingKind, Findings};
+use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
+use crate::layout::checkpoint::flag;
+use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Geometry, OrphanBlock, word};
+
+/// A pack whose first and last block are whole and of one version.
+#[derive(Clone, Debug)]
+pub struct Pack {
+    /// Its first block.
+    pub start: BlockAddress,
+    /// The beginning of its first block.
+    pub head: CheckpointHead,
+    /// The checksum of its first block.
+    pub checksum: u32,
+    /// Its first block, and the payload blocks.
+    pub bytes: Vec<u8>,
+}
+
+/// Of two whole packs the later one: by the difference of versions, which may have gone round.
+pub fn choose(blocks: &impl Blocks, findings: Findings<'_>) -> Result<(Pack, Copy)> {
+    let start = blocks.geometry().checkpoint_address;
+    let mut why = Vec::new();
+    let mut lost = None;
+    let mut read = |start| match read_pack(blocks, start, &mut |finding| why.push(finding)) {
+        // One pack may lie on sectors that the medium lost; Linux takes the other one then (checkpoint.c, `validate_checkpoint`).
+        Err(error) => {
+            why.push(Finding::new(FindingKind::Checkpoint, error.to_string()));
+            lost = Some(error);
+            None
+        }
+        Ok(pack) => pack,
+    };
+    let first = read(Some(start));
+    let second = read(start.checked_add(BLOCKS_PER_SEGMENT));
+    let later =
+        |one: &Pack, other: &Pack| one.head.version.get().wrapping_sub(other.head.version.get()).cast_signed() > 0;
+    let chosen = match (first, second) {
+        (Some(first), Some(second)) if later(&second, &first) => Some((second, Copy::Second)),
+        (Some(first), _) => Some((first, Copy::First)),
+        (None, Some(second)) => Some((second, Copy::Second)),
+        (None, None) => None,
+    };
+    // A volume that was just made, or cut while a pack was written, has one whole pack: that is told, and is no damage.
+    if let Some(chosen) = chosen {
+        for finding in why {
+            let detail = format!("one of two checkpoint packs is not whole: {}", finding.detail);
+            findings(Finding { kind: FindingKind::Note, detail, ..finding });
+        }
+        return Ok(chosen);
+    }
+    if let Some(error) = lost {
+        return Err(error);
+    }
+    let first = why.into_iter().next().unwrap_or_else(|| Finding::new(FindingKind::Checkpoint, "no pack can be read"));
+    let detail = format!("neither checkpoint pack is whole; of the first: {}", first.detail);
+    Err(Finding { detail, ..first }.into_error())
+}
+
+/// Reads a pack; `None` where it is not whole, and a finding says why. Errors: `Device` only.
+pub fn read_pack(blocks: &impl Blocks, start: Option<BlockAddress>, findings: Findings<'_>) -> Result<Option<Pack>> {
+    let geometry = blocks.geometry();
+    let Some(start) = start else { return Ok(None) };
+    let size = geometry.block_size();
+    let mut wrong = |detail: String| {
+        findings(Finding::new(FindingKind::Checkpoint, detail).at(start));
+        Ok(None)
+    };
+    let mut bytes = vec![0; size * (1 + geometry.checkpoint_payload as usize)];
+    match blocks.read(Cause::Metadata, start, &mut bytes) {
+        Err(error) if error.kind == ErrorKind::Corrupt => return wrong(error.to_string()),
+        read => read?,
+    }
+    let (head, checksum) = match whole_block(bytes.get(..size).unwrap_or_default()) {
+        Ok(found) => found,
+        Err(detail) => return wrong(detail),
+    };
+    let total = head.pack_blocks.get();
+    if !(3..=BLOCKS_PER_SEGMENT).contains(&total) {
+        return wrong(format!("a pack of {total} blocks; expected 3 to {BLOCKS_PER_SEGMENT}"));
+    }
+    let mut last = vec![0; size];
+    let Some(end) = start.checked_add(total - 1) else { return wrong("a pack behind the volume's end".into()) };
+    blocks.read(Cause::Metadata, end, &mut last)?;
+    match whole_block(&last) {
+        Err(detail) => wrong(format!("its last block: {detail}")),
+        Ok((tail, _)) if tail.version != head.version => {
+            wrong(format!("its first block has version {}, its last {}", head.version.get(), tail.version.get()))
+        }
+        Ok(_) => Ok(Some(Pack { start, head, checksum, bytes })),
+    }
+}
+
+/// The head and the checksum of a checkpoint block whose checksum is right.
+fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, u32), String> {
+    let head = CheckpointHead::of_block(block).ok_or("a block of no length")?;
+    let place = head.checksum_offset.get();
+    match (head.stored_checksum(block), head.computed_checksum(block)) {
+        (Some(stored), Some(computed)) if stored == computed => Ok((head, stored)),
+        (Some(stored), Some(computed)) => {
+            Err(format!("the checkpoint's checksum is {stored:#010x}; its bytes give {computed:#010x}"))
+        }
+        _ => Err(format!(
+            "the checkpoint's checksum stands at byte {place}; expected the last word, or one before the bitmaps"
+        )),
+    }
+}
+
+/// All that a pack says. `None` where nothing can be made of it, and a finding says why. Errors: `Device`, `Corrupt` (cut short).
+pub fn decode_state(blocks: &impl Blocks, pack: &Pack, findings: Findings<'_>) -> Result<Option<CheckpointState>> {
+    let geometry = blocks.geometry();
+    let decoded = bitmaps(geometry, pack).and_then(|maps| Ok((maps, logs(geometry, &pack.head)?)));
+    let ((nat_map, sit_map), logs) = match decoded {
+        Ok(decoded) => decoded,
+        Err(detail) => {
+            findings(Finding::new(FindingKind::Checkpoint, detail).at(pack.start));
+            return Ok(None);
+        }
+    };
+    let Some(found) = summaries::read(blocks, pack, &logs, findings)? else { return Ok(None) };
+    Ok(Some(CheckpointState {
+        head: pack.head,
+        nat_map,
+        sit_map,
+        orphans: orphans(blocks, pack, findings)?,
+        logs,
+        summaries: found.summaries,
+        nat_journal: found.nat_journal,
+        sit_journal: found.sit_journal,
+        lifetime_kib: found.lifetime_kib,
+        nat_bits: nat_bits(blocks, pack)?,
+    }))
+}
+
+type Maps = (Vec<u8>, Vec<u8>);
+
+fn bitmaps(geometry: &Geometry, pack: &Pack) -> std::result::Result<Maps, String> {
+    let head = &pack.head;
+    for (name, have, blocks) in [
+        ("SIT", head.sit_bitmap_bytes.get(), geometry.sit_blocks()),
+        ("NAT", head.nat_bitmap_bytes.get(), geometry.nat_blocks()),
+    ] {
+        if have != blocks / 8 {
+            return Err(format!("the {name}'s bitmap has {have} bytes; expected {} for {blocks} blocks", blocks / 8));
+        }
+    }
+    let places = head.bitmap_places(geometry.checkpoint_payload, geometry.block_size());
+    let map = |start: usize, bytes: u32| {
+        let map = pack.bytes.get(start..).and_then(|rest| rest.get(..bytes as usize));
+        map.map(<[u8]>::to_vec)
+            .ok_or_else(|| format!("a bitmap of {bytes} bytes does not fit behind byte {start} of the checkpoint"))
+    };
+    Ok((map(places.nat, head.nat_bitmap_bytes.get())?, map(places.sit, head.sit_bitmap_bytes.get())?))
+}
+
+fn logs(geometry: &Geometry, head: &CheckpointHead) -> std::result::Result<[LogState; Log::COUNT], String> {
+    let mut logs = [LogState { segment: SegmentIndex(0), next: 0, ssr: false }; Log::COUNT];
+    for (log, state) in Log::ALL.into_iter().zip(&mut logs) {
+        let (segments, offsets, number) = match log.is_node() {
+            true => (&head.node_segments, &head.node_offsets, log.index() - Log::HotNode.index()),
+            false => (&head.data_segments, &head.data_offsets, log.index()),
+        };
+        let (segment, next) =
+            (segments.get(number).map_or(0, |field| field.get()), offsets.get(number).map_or(0, |field| field.get()));
+        if segment >= geometry.main_segments || u32::from(next) >= BLOCKS_PER_SEGMENT {
+            let segments = geometry.main_segments;
+            return Err(format!(
+                "the {log} log is at block {next} of segment {segment}; expected a block below 512 of a segment below {segments}"
+            ));
+        }
+        let ssr = head.allocation_types.get(log.index()).is_some_and(|&kind| kind != 0);
+        *state = LogState { segment: SegmentIndex(segment), next, ssr };
+    }
+    Ok(logs)
+}
+
+fn orphans(blocks: &impl Blocks, pack: &Pack, findings: Findings<'_>) -> Result<Vec<NodeId>> {
+    let mut orphans = Vec::new();
+    if !pack.head.has(flag::ORPHANS) {
+        return Ok(orphans);
+    }
+    let first = 1 + blocks.geometry().checkpoint_payload;
+    let end = pack.head.summaries_start.get().min(pack.head.pack_blocks.get());
+    let mut block = vec![0; blocks.geometry().block_size()];
+    for number in first..end {
+        let Some(at) = pack.start.checked_add(number) else { break };
+        blocks.read(Cause::Metadata, at, &mut block)?;
+        match OrphanBlock(&block).inodes() {
+            Some(inodes) => orphans.extend(inodes),
+            None => {
+                let detail = "an orphan block with more entries than it has room for";
+                findings(Finding::new(FindingKind::Checkpoint, detail).at(at));
+            }
+        }
+    }
+    Ok(orphans)
+}
+
+/// nat_bits, where the pack's segment ends in those of this checkpoint.
+fn nat_bits(blocks: &impl Blocks, pack: &Pack) -> Result<Option<NatBits>> {
+    let geometry = blocks.geometry();
+    let (count, bitmap) = geometry.nat_bits_size();
+    let room = BLOCKS_PER_SEGMENT.checked_sub(pack.head.pack_blocks.get()).filter(|&room| count <= room);
+    let place = pack.start.checked_add(BLOCKS_PER_SEGMENT.saturating_sub(count));
+    let (true, Some(_), Some(place)) = (pack.head.has(flag::NAT_BITS), room, place) else { return Ok(None) };
+    let mut bytes = vec![0; count as usize * geometry.block_size()];
+    blocks.read(Cause::Metadata, place, &mut bytes)?;
+    let mark = word(&bytes, 0).zip(word(&bytes, 4)).map(|(low, high)| u64::from(low) | u64::from(high) << 32);
+    if mark != Some(pack.head.version.get() | u64::from(pack.checksum) << 32) {
+        return Ok(None);
+    }
+    let part = |start: usize| bytes.get(start..).and_then(|rest| rest.get(..bitmap)).map(<[u8]>::to_vec);
+    Ok(part(8).zip(part(8 + bitmap)).map(|(full, empty)| NatBits { full, empty }))
+}

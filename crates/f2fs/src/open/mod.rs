@@ -1,0 +1,88 @@
+//! From a device to an opened volume: superblock, checkpoint, and what is told about both.
+
+mod checkpoint;
+mod roll_forward;
+mod summaries;
+mod superblock;
+
+pub use checkpoint::{Pack, decode_state, read_pack};
+
+use nandkit_block::BlockDevice;
+use nandkit_units::Clock;
+use nandkit_vfs::Result;
+
+use crate::blocks::Blocks;
+use crate::checkpoint_state::CheckpointState;
+use crate::device::{DeviceBlocks, Devices};
+use crate::findings::{Finding, FindingKind, Findings};
+use crate::layout::Superblock;
+
+/// Which of two copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Copy {
+    First,
+    Second,
+}
+
+/// What opening a volume came to.
+#[derive(Debug)]
+pub(crate) struct Opened<D> {
+    pub blocks: DeviceBlocks<D>,
+    pub superblock: Superblock,
+    pub superblock_copy: Copy,
+    pub state: CheckpointState,
+    pub pack: Copy,
+}
+
+/// Opens a volume for reading. Errors: `Corrupt` (no F2FS, or no whole superblock or checkpoint; with the first reason), `NotSupported`, `InvalidArgument`, `Device`. What does not
+/// stop it is handed to `findings`.
+pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Findings<'_>) -> Result<Opened<D>> {
+    let mut devices = Devices::new(devices, clock)?;
+    let (superblock, geometry, superblock_copy) = superblock::choose(&devices, findings)?;
+    devices.arrange(&geometry, findings)?;
+    let blocks = DeviceBlocks { devices, geometry };
+    let (pack, copy) = checkpoint::choose(&blocks, findings)?;
+    let mut wrong = None;
+    let state = decode_state(&blocks, &pack, &mut |finding| {
+        let told = wrong.get_or_insert_with(|| finding.clone());
+        if *told != finding {
+            findings(finding);
+        }
+    })?;
+    let state = match (state, wrong) {
+        (Some(state), wrong) => {
+            if let Some(finding) = wrong {
+                findings(finding);
+            }
+            state
+        }
+        (None, Some(finding)) => return Err(finding.into_error()),
+        (None, None) => {
+            return Err(Finding::new(FindingKind::Checkpoint, "the checkpoint cannot be decoded").into_error());
+        }
+    };
+    roll_forward::look(&blocks, &pack, &state, findings);
+    note_state(&blocks, &state, findings);
+    Ok(Opened { blocks, superblock, superblock_copy, state, pack: copy })
+}
+
+/// What a reader should know of the volume's state.
+fn note_state(blocks: &impl Blocks, state: &CheckpointState, findings: Findings<'_>) {
+    use crate::layout::checkpoint::flag;
+    let mut note = |text: &str| findings(Finding::new(FindingKind::Note, text));
+    if blocks.geometry().block_size() != 4096 {
+        note("blocks of 16 KiB: read by the rules of Linux 6.12's headers, and judged by no outside image");
+    }
+    for (bit, text) in [
+        (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
+        (flag::FSCK, "the volume is marked as in need of fsck"),
+        (flag::QUOTA_NEEDS_FSCK, "the quota files are marked as in need of fsck"),
+        (flag::DISABLED, "checkpoints were disabled: what was written since is not shown"),
+        (flag::RESIZING, "a resize was under way"),
+    ] {
+        if state.head.has(bit) {
+            note(text);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! `cargo xtask kernel f2fs`: volumes that Linux writes, with every option that changes where things lie, listed by Linux and by nandkit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::build::{self, Kernel};
+use super::guest::Guest;
+use super::manifest::Manifest;
+use crate::options::Options;
+use crate::process;
+
+/// Far more than anything takes on a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Each volume, in MiB.
+const VOLUME_MIB: u64 = 320;
+
+/// How a volume is made and mounted.
+struct Volume {
+    name: &'static str,
+    mkfs: &'static str,
+    mount: &'static str,
+    /// Commands in the volume's root, before the rest.
+    first: &'static str,
+}
+
+const fn volume(name: &'static str, mkfs: &'static str, mount: &'static str) -> Volume {
+    Volume { name, mkfs, mount, first: "" }
+}
+
+const VOLUMES: [Volume; 9] = [
+    volume("plain", "", "rw"),
+    volume(
+        "extra",
+        "-O extra_attr,inode_checksum,flexible_inline_xattr,inode_crtime,project_quota,quota,sb_checksum,verity,lost_found",
+        "inline_xattr_size=20",
+    ),
+    volume("no-inline", "-s 2", "noinline_data,noinline_dentry,noinline_xattr"),
+    volume("two-logs", "-O extra_attr,inode_checksum", "active_logs=2,mode=lfs"),
+    volume(
+        "lz4",
+        "-O extra_attr,compression,inode_checksum",
+        "compress_algorithm=lz4,compress_log_size=2,compress_extension=*,compress_chksum",
+    ),
+    volume(
+        "zstd",
+        "-O extra_attr,compression,inode_crtime",
+        "compress_algorithm=zstd:6,compress_log_size=4,compress_extension=*",
+    ),
+    volume("lzo", "-O extra_attr,compression", "compress_algorithm=lzo,compress_log_size=3,compress_extension=*"),
+    volume(
+        "lzo-rle",
+        "-O extra_attr,compression",
+        "compress_algorithm=lzo-rle,compress_log_size=8,compress_extension=*",
+    ),
+    Volume { first: FOLDED, ..volume("casefold", "-O extra_attr,casefold -C utf8", "rw") },
+];
+
+/// The guest's shell takes its own programs of these names first, which know less.
+const PROGRAMS: &str = "fallocate() { /bin/fallocate \"$@\"; }\nchattr() { /bin/chattr \"$@\"; }\n";
+
+/// Names of a directory in which case does not matter; what looks for them follows.
+const FOLDED: &str = "mkdir folded\nchattr +F folded\n\
+    for name in Apfel STRASSE Straße2 ÉTÉ été2 ΣΊΣΥΦΟΣ mixedCASE; do echo $name >folded/$name; done\n\
+    number=0\nwhile [ $number -lt 700 ]; do echo $number >folded/Name$number; number=$((number + 1)); done\n";
+const LOOKED_FOR: [(&str, bool); 8] = [
+    ("folded/APFEL", true),
+    ("folded/Straße", true),
+    ("folded/strasse2", true),
+    ("folded/e\u{301}te\u{301}", true),
+    ("folded/σίσυφος", true),
+    ("folded/NAME699", true),
+    ("folded/name700", false),
+    ("FOLDED/apfel", false),
+];
+
+/// What is done in each volume's root besides: files around the limits of what an inode holds, directories of several levels with removed names, holes, space ahead, content
+/// that shrinks and some that does not, attributes in the inode and in a node of their own.
+const WORK: &str = r#"
+mkdir limits many holes packed attributes
+size=3380
+while [ $size -lt 3720 ]; do head -c $size /dev/urandom >limits/of$size; size=$((size + 17)); done
+head -c 3000 /dev/urandom >limits/grown; head -c 3000 /dev/urandom >>limits/grown
+head -c 9000 /dev/urandom >limits/shrunk; truncate -s 100 limits/shrunk
+number=0
+while [ $number -lt 600 ]; do echo $number >many/name-of-the-file-with-number-$number; number=$((number + 1)); done
+number=0
+while [ $number -lt 600 ]; do rm many/name-of-the-file-with-number-$number; number=$((number + 3)); done
+mkdir many/a many/b
+ln many/name-of-the-file-with-number-1 many/second-name
+head -c 9000000 /dev/urandom >holes/punched
+fallocate -p -o 1000000 -l 3000000 holes/punched
+fallocate -p -o 5000000 -l 5 holes/punched
+truncate -s 60000000 holes/sparse
+echo in the middle | dd of=holes/sparse bs=1 seek=30000000 conv=notrunc 2>/dev/null
+fallocate -l 5000000 holes/ahead
+echo begins | dd of=holes/ahead conv=notrunc 2>/dev/null
+: >holes/behind
+fallocate -n -l 5000000 holes/behind
+head -c 16000000 /dev/urandom >holes/large
+seq 1 300000 >packed/text
+(seq 1 20000; head -c 100000 /dev/urandom; seq 1 20000; head -c 300000 /dev/zero; seq 5 9) >packed/mixed
+yes line | head -c 3000001 >packed/odd
+head -c 2000000 /dev/zero >packed/zeros
+seq 1 100000 >packed/changed
+seq 7 5000 | dd of=packed/changed bs=1000 seek=77 conv=notrunc 2>/dev/null
+for name in a b c; do echo $name >attributes/$name; done
+setfattr -n user.small -v value attributes/a
+setfattr -n user.large -v "$(seq 1 600)" attributes/b
+setfattr -n user.small -v again attributes/b
+setfattr -n trusted.of-root -v t attributes/c
+setfattr -n security.something -v s attributes/c
+setfattr -n system.posix_acl_access -v 0x0200000001000600ffffffff02000700e803000004000400ffffffff10000700ffffffff20000400ffffffff attributes/c
+setfattr -n system.posix_acl_default -v 0x0200000001000700ffffffff04000500ffffffff20000500ffffffff attributes
+"#;
+
+/// Runs the trial and prints what it saw; an error where something does not hold.
+pub fn run(arguments: &[String]) -> Result<bool> {
+    let options = Options::parse(arguments, &["--keep"], &["--seed", "--mib"], 0)?;
+    let start = Instant::now();
+    let kernel = build::build()?;
+    let trial = Trial {
+        work: kernel.directory.join(format!("f2fs-{}", std::process::id())),
+        kernel,
+        seed: options.number("--seed", 1)?,
+        mib: options.number("--mib", 30)?,
+    };
+    fs::create_dir_all(&trial.work)?;
+    trial.run().with_context(|| format!("files in {}", trial.work.display()))?;
+    if options.flag("--keep") {
+        println!("files in {}", trial.work.display());
+    } else {
+        fs::remove_dir_all(&trial.work)?;
+    }
+    println!("kernel f2fs: passed in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(true)
+}
+
+struct Trial {
+    kernel: Kernel,
+    work: PathBuf,
+    seed: u64,
+    mib: u64,
+}
+
+impl Trial {
+    fn run(&self) -> Result<()> {
+        let lister = build_lister()?;
+        self.linux_writes()?;
+        for volume in &VOLUMES {
+            let listing = |name: &str| Manifest::of_file(&self.work.join(format!("{}.{name}", volume.name)));
+            let linux = listing("linux")?;
+            let looked_for: Vec<&str> = LOOKED_FOR.iter().map(|(path, _)| *path).collect();
+            let (ours, told) = list(&lister, &self.image(volume.name), &looked_for)?;
+            linux.must_equal(&ours, &format!("{}: as Linux lists it / as nandkit does", volume.name))?;
+            // Linux marks the quota files of volumes that it mounts without quotas; anything else about a whole volume is a mistake.
+            let marked = |line: &str| line.starts_with("note\tNote\tthe quota files");
+            let noted = told.lines().any(|line| line.starts_with("note\t") && !marked(line));
+            ensure!(!noted, "{}: notes of a whole volume:\n{told}", volume.name);
+            if !volume.first.is_empty() {
+                for (path, there) in LOOKED_FOR {
+                    let expected = format!("{}\t{path}", if there { "found" } else { "absent" });
+                    ensure!(told.lines().any(|line| line == expected), "{}: not {expected}\n{told}", volume.name);
+                }
+            }
+            println!("{}: {} entries, the same to Linux and to nandkit", volume.name, linux.len());
+        }
+        // Copied while it was mounted, after an fsync: the checkpoint's tree, and a note of what is behind it.
+        let (ours, told) = list(&lister, &self.image("unclean"), &[])?;
+        let checkpoint = Manifest::of_file(&self.work.join("unclean.linux"))?;
+        checkpoint.must_equal(&ours, "unclean: as it was at the last checkpoint / as nandkit lists it")?;
+        ensure!(told.contains("note\tNotReplayed"), "unclean: no note of fsynced data:\n{told}");
+        println!("unclean: the last checkpoint's tree, and a note of what was fsynced since");
+        Ok(())
+    }
+
+    fn image(&self, name: &str) -> PathBuf {
+        self.work.join(format!("{name}.img"))
+    }
+
+    /// One boot; each volume is a disk.
+    fn linux_writes(&self) -> Result<()> {
+        let mut guest = Guest::new(&self.kernel, "f2fs").share(&self.work).timeout(TIMEOUT).module("f2fs");
+        let mut script = PROGRAMS.to_owned();
+        for (volume, letter) in VOLUMES.iter().zip('a'..) {
+            guest = guest.disk(&self.disk(volume.name)?);
+            script += &self.script(volume, letter);
+        }
+        let letter = char::from(b'a' + VOLUMES.len() as u8);
+        for name in ["unclean-first", "unclean"] {
+            guest = guest.disk(&self.disk(name)?);
+        }
+        script += &unclean(letter, char::from(letter as u8 + 1));
+        let outcome = guest.run(&script)?.success()?;
+        println!(
+            "{} volumes written by Linux {}: {:.0} s",
+            VOLUMES.len(),
+            self.kernel.version,
+            outcome.took.as_secs_f64()
+        );
+        Ok(())
+    }
+
+    fn disk(&self, name: &str) -> Result<String> {
+        let path = self.image(name);
+        fs::File::create(&path)?.set_len(VOLUME_MIB << 20)?;
+        Ok(path.to_str().context("a path that is no text")?.to_owned())
+    }
+
+    fn script(&self, volume: &Volume, letter: char) -> String {
+        let Volume { name, mkfs, mount, first } = volume;
+        let (seed, mib) = (self.seed, self.mib);
+        format!(
+            "mkfs.f2fs -q -f {mkfs} /dev/vd{letter}\nmount -t f2fs -o {mount} /dev/vd{letter} /mnt\ncd /mnt\n{first}{WORK}\
+             mkdir tree churned\nhelper tree /mnt/tree {seed} 12\nhelper churn /mnt/churned {seed} 50 {mib}\nsync\n\
+             rm -f holes/large many/a/none\nhead -c 14000000 /dev/urandom >holes/large\ncd /\n\
+             umount /mnt\nmount -t f2fs -o {mount} /dev/vd{letter} /mnt\nhelper manifest /mnt >/share/{name}.linux\numount /mnt\n"
+        )
+    }
+}
+
+/// A volume that is copied while it is mounted, with data that were fsynced behind the last checkpoint.
+fn unclean(from: char, to: char) -> String {
+    format!(
+        "mkfs.f2fs -q -f /dev/vd{from}\nmount -t f2fs /dev/vd{from} /mnt\nmkdir /mnt/d\nseq 1 9000 >/mnt/d/before\n\
+         sync\nhelper manifest /mnt >/share/unclean.linux\n\
+         seq 1 7000 | dd of=/mnt/d/behind conv=fsync 2>/dev/null\n\
+         dd if=/dev/vd{from} of=/dev/vd{to} bs=1M 2>/dev/null\nsync\numount /mnt\n"
+    )
+}
+
+/// The program that lists an image as the guest's helper lists a tree.
+fn build_lister() -> Result<PathBuf> {
+    let arguments = ["build", "--quiet", "--locked", "--package", "nandkit-f2fs", "--example", "f2fs-manifest"];
+    let (profile, flags): (_, &[&str]) =
+        if cfg!(debug_assertions) { ("debug", &[]) } else { ("release", &["--release"]) };
+    ensure!(process::succeeds(process::cargo(&arguments).args(flags))?, "the lister does not compile");
+    Ok(process::target_directory()?.join(profile).join("examples/f2fs-manifest"))
+}
+
+/// The tree of an image, and what else the lister says.
+fn list(lister: &Path, image: &Path, paths: &[&str]) -> Result<(Manifest, String)> {
+    let text = process::output(Command::new(lister).arg(image).args(paths))?;
+    let is_told = |line: &&str| ["note\t", "found\t", "absent\t"].iter().any(|word| line.starts_with(word));
+    let (told, tree): (Vec<&str>, Vec<&str>) = text.lines().partition(is_told);
+    Ok((Manifest::parse(&(tree.join("\n") + "\n"))?, told.join("\n")))
+}
