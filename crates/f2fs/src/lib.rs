@@ -7,7 +7,7 @@ mod block_cache;
 pub mod blocks;
 pub mod checkpoint_state;
 mod compressed;
-mod device;
+pub mod device;
 pub mod directory;
 pub mod findings;
 mod fs_read;

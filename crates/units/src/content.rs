@@ -205,50 +205,50 @@ impl<'a> Pieces<'a> {
             self.start += length;
             return Some(first.part(start, length).unwrap_or_else(|| generated(first, start, length, buffer)));
         }
-        self.several(length, buffer)
+        let before = *self;
+        if let Some(parts) = self.split(length) {
+            return Some(Payload::joined(&parts, buffer));
+        }
+        *self = before;
+        self.generated(length, buffer)
     }
 
-    /// The end of one part with the beginning of others.
-    fn several<'b>(&mut self, length: usize, buffer: &'b mut Vec<u8>) -> Option<Payload<'b>>
-    where
-        'a: 'b,
-    {
-        let (before, mut left) = (*self, length);
-        let mut pieces = Vec::new();
-        let mut generated_parts = false;
+    /// The next `length` bytes as parts of their own, each a part of one of these; `None` where fewer are left or no description can name one. What was cut off until then is gone.
+    pub fn split(&mut self, length: usize) -> Option<Vec<Payload<'a>>> {
+        let (mut pieces, mut left) = (Vec::new(), length);
         while left > 0 {
-            let Some((first, rest)) = self.parts.split_first() else {
-                *self = before;
-                return None;
-            };
+            let (first, rest) = self.parts.split_first()?;
             let count = left.min(first.len() - self.start);
-            match first.part(self.start, count) {
-                Some(piece) => pieces.push(piece),
-                None => generated_parts = true,
+            if count > 0 {
+                pieces.push(first.part(self.start, count)?);
             }
-            left -= count;
-            self.start += count;
+            (left, self.start) = (left - count, self.start + count);
             if left > 0 {
                 (self.parts, self.start) = (rest, 0);
             }
         }
-        if !generated_parts {
-            return Some(Payload::joined(&pieces, buffer));
+        Some(pieces)
+    }
+
+    /// The same as bytes, where a part has no description.
+    #[cold]
+    fn generated<'b>(&mut self, length: usize, buffer: &'b mut Vec<u8>) -> Option<Payload<'b>> {
+        if Self::total(self.parts) - self.start < length {
+            return None;
         }
-        let mut again = before;
-        let mut one = Vec::new();
-        let mut all = Vec::with_capacity(length);
+        let (mut one, mut all) = (Vec::new(), Vec::with_capacity(length));
         while all.len() < length {
-            let here = again.parts.first().map_or(0, |part| part.len().saturating_sub(again.start));
-            let count = here.min(length - all.len());
+            let (first, rest) = self.parts.split_first()?;
+            let count = (first.len() - self.start).min(length - all.len());
             if count == 0 {
-                again = Self { parts: again.parts.split_first().map_or(&[], |(_, rest)| rest), start: 0 };
+                (self.parts, self.start) = (rest, 0);
                 continue;
             }
-            let piece = again.next(count, &mut one)?;
+            let piece = first.part(self.start, count).unwrap_or_else(|| generated(first, self.start, count, &mut one));
             let end = all.len();
             all.resize(end + count, 0);
             piece.copy_to(&mut all[end..]);
+            self.start += count;
         }
         *buffer = all;
         Some(Payload::Bytes(buffer))

@@ -206,7 +206,7 @@ impl Pair {
     }
 }
 
-fn run(seed: u64, per_section: u32, zone: u32, lfs: bool, reuse: bool, steps: u32) -> Outcome {
+fn run(seed: u64, per_section: u32, zone: u32, lfs: bool, reuse: bool, steps: u32) -> std::result::Result<u64, String> {
     let geometry = shape(per_section * zone * 12, per_section, zone);
     let mut pair = Pair::new(&geometry, Options { reuse, ..options(lfs, 2) }, seed);
     for step in 0..steps {
@@ -216,21 +216,22 @@ fn run(seed: u64, per_section: u32, zone: u32, lfs: bool, reuse: bool, steps: u3
         }
     }
     pair.compare()?;
-    let usage = pair.bench.segments.usage();
-    let gaps: u64 = Log::ALL.into_iter().map(|log| usage.blocks(log, Way::Gaps)).sum();
-    // Without gaps filled, or with them where mode=lfs forbids it, the run would say little. (Logs step over what was claimed or pinned in either mode.)
-    assert!(steps < 1000 || lfs || gaps > 300, "{gaps} blocks in gaps");
     assert_eq!(pair.bench.segments.faults(), 0);
-    Ok(())
+    let usage = pair.bench.segments.usage();
+    Ok(Log::ALL.into_iter().map(|log| usage.blocks(log, Way::Gaps)).sum())
 }
 
 #[test]
 fn two_thousand_steps_of_each_shape_agree_with_the_naive_model() {
+    let mut gaps = 0;
     for (seed, (per_section, zone)) in [(1, 1), (1, 3), (2, 1), (3, 2)].into_iter().enumerate() {
         for lfs in [false, true] {
-            run(seed as u64, per_section, zone, lfs, !seed.is_multiple_of(2), 2000).unwrap();
+            let filled = run(seed as u64, per_section, zone, lfs, !seed.is_multiple_of(2), 2000).unwrap();
+            // Logs step over what was claimed or pinned in either mode.
+            gaps += if lfs { 0 } else { filled };
         }
     }
+    assert!(gaps > 3000, "only {gaps} blocks in gaps: the runs say little of SSR");
 }
 
 proptest! {
