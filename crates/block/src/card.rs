@@ -42,7 +42,9 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nandkit_units::{Context, Done, Lba, Nanos, Payload, ReadInto, StatisticValue, Statistics};
+use nandkit_units::{
+    Content, Context, Done, Lba, Nanos, Payload, Pieces, ReadInto, StatisticValue, Statistics,
+};
 
 pub use counters::{CardCounters, PatternCounters};
 pub use curve::Curve;
@@ -178,6 +180,33 @@ impl<D: BlockDevice> Card<D> {
         at.0.saturating_mul(u64::from(self.geometry.sector_size))
     }
 
+    /// The time of a read whose content the device below has delivered.
+    fn was_read(&self, context: &Context, at: Lba, bytes: u64, below: Done) -> Done {
+        if bytes == 0 {
+            return below;
+        }
+        let start = self.address(at);
+        let mut state = self.locked();
+        let pattern = if state.read_end == Some(start) { Pattern::Sequential } else { Pattern::Random };
+        state.read_end = Some(start.saturating_add(bytes));
+        let time = self.spec.read_time(pattern, bytes);
+        state.counters.count_read(pattern, bytes, time);
+        state.serve(context, time, below)
+    }
+
+    /// The time of a write whose content the device below has.
+    fn was_written(&mut self, context: &Context, at: Lba, bytes: u64, below: Done) -> Done {
+        if bytes == 0 {
+            return below;
+        }
+        let start = self.address(at);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let changes = state.units.write(&self.spec, start, bytes);
+        let time = self.spec.write_time(changes.pattern, bytes);
+        state.counters.count_write(&changes, bytes, time);
+        state.serve(context, time + changes.merge_time, below)
+    }
+
     fn remapped(&mut self, context: &Context, pairs: usize, below: Result<Done>) -> Result<Done> {
         let below = below?;
         if pairs == 0 {
@@ -199,30 +228,29 @@ impl<D: BlockDevice> BlockDevice for Card<D> {
     fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
         let bytes = into.len() as u64;
         let below = self.inner.read(context, at, into)?;
-        if bytes == 0 {
-            return Ok(below);
-        }
-        let start = self.address(at);
-        let mut state = self.locked();
-        let pattern = if state.read_end == Some(start) { Pattern::Sequential } else { Pattern::Random };
-        state.read_end = Some(start.saturating_add(bytes));
-        let time = self.spec.read_time(pattern, bytes);
-        state.counters.count_read(pattern, bytes, time);
-        Ok(state.serve(context, time, below))
+        Ok(self.was_read(context, at, bytes, below))
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        let bytes = u64::from(unit).saturating_mul(into.len() as u64);
+        let below = self.inner.read_parts(context, at, unit, into)?;
+        Ok(self.was_read(context, at, bytes, below))
     }
 
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
-        let bytes = data.len() as u64;
         let below = self.inner.write(context, at, data)?;
-        if bytes == 0 {
-            return Ok(below);
-        }
-        let start = self.address(at);
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let changes = state.units.write(&self.spec, start, bytes);
-        let time = self.spec.write_time(changes.pattern, bytes);
-        state.counters.count_write(&changes, bytes, time);
-        Ok(state.serve(context, time + changes.merge_time, below))
+        Ok(self.was_written(context, at, data.len() as u64, below))
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        let below = self.inner.write_parts(context, at, parts)?;
+        Ok(self.was_written(context, at, Pieces::total(parts) as u64, below))
+    }
+
+    /// What the card has written is safe; what the device below holds back is not.
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let below = self.inner.write_durable(context, at, data)?;
+        Ok(self.was_written(context, at, data.len() as u64, below))
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {

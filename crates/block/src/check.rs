@@ -28,6 +28,23 @@ pub fn sectors_of(geometry: &BlockGeometry, operation: Operation, at: Lba, secto
     Err(BlockError::new(ErrorKind::OutOfRange, operation, at, detail))
 }
 
+/// Whether `count` parts of `unit` bytes from `at` on are whole sectors each and lie inside the device; their bytes together.
+pub fn check_unit(geometry: &BlockGeometry, at: Lba, unit: u32, count: usize) -> Result<u32> {
+    let total = u64::from(unit).saturating_mul(count as u64);
+    match u32::try_from(total) {
+        Ok(length) if unit.is_multiple_of(geometry.sector_size) => {
+            check_range(geometry, Operation::Read, at, length as usize).map(|()| length)
+        }
+        _ => {
+            let detail = format!(
+                "{count} parts of {unit} bytes; expected whole sectors of {} bytes, and less than 4 GiB together",
+                geometry.sector_size
+            );
+            Err(BlockError::new(ErrorKind::OutOfRange, Operation::Read, at, detail))
+        }
+    }
+}
+
 /// Refuses a change of what was opened for reading only.
 pub fn check_writable(access: Access, operation: Operation, at: Lba) -> Result<()> {
     match access {

@@ -30,7 +30,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nandkit_units::{Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket};
+use nandkit_units::{
+    Content, Context, Done, Lba, Nanos, Pacing, Payload, Pieces, ReadInto, StatisticValue, Statistics, Ticket,
+};
 
 pub use spec::HostLinkSpec;
 
@@ -202,14 +204,34 @@ impl<D: BlockDevice> HostLink<D> {
     fn write_with(
         &mut self,
         context: &Context,
-        data: Payload<'_>,
+        bytes: usize,
         work: impl FnOnce(&mut D, &Context) -> Result<Done>,
     ) -> Result<Done> {
-        if data.is_empty() {
+        if bytes == 0 {
             return work(&mut self.inner, context);
         }
         let latency_ns = self.spec.write_latency_ns;
-        self.command(context, (data.len() as u64, latency_ns), work)
+        self.command(context, (bytes as u64, latency_ns), work)
+    }
+
+    fn read_with(
+        &self,
+        context: &Context,
+        bytes: u64,
+        work: impl FnOnce(&D, &Context) -> Result<Done>,
+    ) -> Result<Done> {
+        if bytes == 0 {
+            return work(&self.inner, context);
+        }
+        let spec = &self.spec;
+        let taken = self.locked().take_command(spec, context.issued);
+        let below = Context { issued: taken + Nanos(spec.read_latency_ns), ..*context };
+        let done = work(&self.inner, &below)?;
+        let mut state = self.locked();
+        let completed = state.send(spec, done.completed.max(below.issued), bytes);
+        state.enter(context.ticket, done.completed, completed);
+        let own = Nanos(spec.command_ns + spec.read_latency_ns + spec.transfer_ns(bytes));
+        Ok(Done { completed, busy: done.busy + own, ..done })
     }
 
     fn remap_with(
@@ -236,27 +258,24 @@ impl<D: BlockDevice> BlockDevice for HostLink<D> {
     }
 
     fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
-        let bytes = into.len() as u64;
-        if bytes == 0 {
-            return self.inner.read(context, at, into);
-        }
-        let spec = &self.spec;
-        let taken = self.locked().take_command(spec, context.issued);
-        let below = Context { issued: taken + Nanos(spec.read_latency_ns), ..*context };
-        let done = self.inner.read(&below, at, into)?;
-        let mut state = self.locked();
-        let completed = state.send(spec, done.completed.max(below.issued), bytes);
-        state.enter(context.ticket, done.completed, completed);
-        let own = Nanos(spec.command_ns + spec.read_latency_ns + spec.transfer_ns(bytes));
-        Ok(Done { completed, busy: done.busy + own, ..done })
+        self.read_with(context, into.len() as u64, |inner, context| inner.read(context, at, into))
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        let bytes = u64::from(unit).saturating_mul(into.len() as u64);
+        self.read_with(context, bytes, |inner, context| inner.read_parts(context, at, unit, into))
     }
 
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
-        self.write_with(context, data, |inner, context| inner.write(context, at, data))
+        self.write_with(context, data.len(), |inner, context| inner.write(context, at, data))
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        self.write_with(context, Pieces::total(parts), |inner, context| inner.write_parts(context, at, parts))
     }
 
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
-        self.write_with(context, data, |inner, context| inner.write_durable(context, at, data))
+        self.write_with(context, data.len(), |inner, context| inner.write_durable(context, at, data))
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {

@@ -9,6 +9,7 @@ mod file;
 mod host_link;
 mod journalled;
 mod medium;
+mod parts;
 mod ram;
 pub mod wrap;
 
@@ -19,7 +20,7 @@ pub use journalled::JournalledFile;
 pub use medium::{Access, Medium};
 pub use ram::{RamDevice, ServiceTime};
 
-use nandkit_units::{Context, Done, Lba, Pacing, Payload, ReadInto};
+use nandkit_units::{Content, Context, Done, Lba, Pacing, Payload, ReadInto};
 
 /// The shape of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +75,19 @@ pub trait BlockDevice: Send + Sync {
     /// Errors: `OutOfRange`, `Full` (a translation layer has no good block left), `ReadOnly`, `PowerLost`, `Io`. After an error
     /// each sector of the request is old or new. Cost: the device time of the sectors, and of the recycling that they force; less than a [`BlockGeometry::preferred_size`] costs a read as well.
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done>;
+
+    /// The same as one [`BlockDevice::read`] of `unit` bytes for each of `into`: one request, of which each content gets its part in the form in which the device keeps it.
+    /// Errors, contract and cost: those of the read; `unit` is whole sectors, or `OutOfRange`. After an error the contents are of any form.
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        parts::read(self, context, at, unit, into)
+    }
+
+    /// The same as one [`BlockDevice::write`] of all parts one behind the other: one request. Together they are whole sectors, or `OutOfRange`.
+    /// A device that keeps descriptions keeps those of the sectors that lie within a part; one that has nothing of its own for parts joins them.
+    /// Errors, contract and cost: those of the write.
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        parts::write(parts, |data| self.write(context, at, data))
+    }
 
     /// Writes whole sectors that are durable when this has completed, whatever else the device holds back (FUA). Errors and contract: those of a write and a flush. Cost: at most theirs; a device that can makes it less.
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
@@ -155,6 +169,12 @@ macro_rules! forward_block_device {
             #[inline]
             fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
                 (**self).write(context, at, data)
+            }
+            fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+                (**self).read_parts(context, at, unit, into)
+            }
+            fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+                (**self).write_parts(context, at, parts)
             }
             fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
                 (**self).write_durable(context, at, data)

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nandkit_units::{Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, ReadInto};
+use nandkit_units::{
+    Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, Pieces, ReadInto,
+};
 
-use crate::check::{check_geometry, check_range, sectors_of};
+use crate::check::{check_geometry, check_range, check_unit, sectors_of};
 use crate::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim};
 
 /// Sectors of a leaf: allocated together at the first write.
@@ -192,26 +194,36 @@ impl BlockDevice for RamDevice {
         Ok(self.serve(context, bytes))
     }
 
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        let length = check_unit(&self.geometry, at, unit, into.len())?;
+        let sectors = u64::from(unit / self.geometry.sector_size);
+        for (number, content) in (0..).zip(into) {
+            self.deliver(Lba(at.0 + number * sectors), content, unit);
+        }
+        Ok(self.serve(context, u64::from(length)))
+    }
+
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
-        check_range(&self.geometry, Operation::Write, at, data.len())?;
+        self.write_parts(context, at, &[data])
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        let total = Pieces::total(parts);
+        check_range(&self.geometry, Operation::Write, at, total)?;
         let size = self.geometry.sector_size as usize;
-        for index in 0..data.len() / size {
-            let Some(sector) = self.sector_mut(at.0 + index as u64) else { break };
-            match data.part(index * size, size) {
-                Some(Payload::Bytes(bytes)) => match sector {
+        let (mut pieces, mut buffer) = (Pieces::new(parts), Vec::new());
+        for number in 0..total / size {
+            let Some(piece) = pieces.next(size, &mut buffer) else { break };
+            let Some(sector) = self.sector_mut(at.0 + number as u64) else { break };
+            match piece {
+                Payload::Bytes(bytes) => match sector {
                     Sector::Bytes(held) => held.copy_from_slice(bytes),
                     held => *held = Sector::Bytes(bytes.into()),
                 },
-                Some(Payload::Described(described)) => *sector = Sector::Described(described.description),
-                // The description's offset leaves its range: the bytes are endless all the same.
-                None => {
-                    let mut whole = vec![0; data.len()];
-                    data.copy_to(&mut whole);
-                    *sector = Sector::Bytes(whole[index * size..(index + 1) * size].into());
-                }
+                Payload::Described(described) => *sector = Sector::Described(described.description),
             }
         }
-        Ok(self.serve(context, data.len() as u64))
+        Ok(self.serve(context, total as u64))
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {

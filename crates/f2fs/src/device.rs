@@ -1,5 +1,7 @@
 //! Blocks of a volume on its devices: the only file that calls [`BlockDevice`].
 
+mod write;
+
 use nandkit_block::BlockDevice;
 use nandkit_units::{Area, Cause, Clock, Context, Lba, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -8,6 +10,8 @@ use crate::blocks::Blocks;
 use crate::findings::{Finding, FindingKind, Findings};
 use crate::ids::BlockAddress;
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
+
+pub use write::{Atomicity, Submission, WritableBlocks};
 
 /// One device, and where the volume's bytes begin that it holds.
 #[derive(Debug)]
@@ -19,7 +23,7 @@ struct Part<D> {
 
 /// The devices of a volume, as one row of bytes.
 #[derive(Debug)]
-pub(crate) struct Devices<D> {
+pub struct Devices<D> {
     parts: Vec<Part<D>>,
     clock: Clock,
 }
@@ -133,8 +137,10 @@ fn ends_before(at: u64) -> FsError {
 
 /// The blocks of a volume whose shape is known.
 #[derive(Debug)]
-pub(crate) struct DeviceBlocks<D> {
+pub struct DeviceBlocks<D> {
+    /// Where they lie.
     pub devices: Devices<D>,
+    /// The volume's shape.
     pub geometry: Geometry,
 }
 

@@ -7,7 +7,7 @@ mod block_cache;
 pub mod blocks;
 pub mod checkpoint_state;
 mod compressed;
-mod device;
+pub mod device;
 pub mod directory;
 pub mod encode;
 pub mod findings;
@@ -19,6 +19,8 @@ pub mod mkfs;
 pub mod node;
 pub mod open;
 pub mod read;
+pub mod segments;
+pub mod sit;
 mod volume;
 pub mod xattr;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandkit_block::{BlockError, ErrorKind, Extent, Operation, Result};
 use nandkit_flash::{Flash, PageRead};
-use nandkit_units::{Content, Context, Described, Description, Done, Lba, PageAddress, Payload, ReadInto};
+use nandkit_units::{Content, Context, Described, Description, Done, Lba, PageAddress, Payload, Pieces, ReadInto};
 
 use crate::base::Base;
 use crate::chain::Chain;
@@ -190,6 +190,66 @@ fn write_any<L: Pages>(layer: &mut L, context: Context, at: Lba, data: Payload<'
     written?;
     layer.counters_mut().host_bytes_written += total as u64;
     Ok(chain.done())
+}
+
+/// Writes the parts of a request, one behind the other.
+pub(crate) fn write_parts<L: Pages>(layer: &mut L, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+    if let [one] = parts {
+        return write(layer, context, at, *one);
+    }
+    let total = Pieces::total(parts);
+    let first = layer.base().shape.check(Operation::Write, at, total)?;
+    layer.base().check_running().map_err(|failure| failure.at(Operation::Write, at))?;
+    let mut chain = layer.base().begin(context);
+    let written = write_cut(layer, &mut chain, (at, first), parts);
+    layer.base_mut().end(&chain);
+    written?;
+    layer.counters_mut().host_bytes_written += total as u64;
+    Ok(chain.done())
+}
+
+fn write_cut<L: Pages>(
+    layer: &mut L,
+    chain: &mut Chain,
+    (at, first): (Lba, u64),
+    parts: &[Payload<'_>],
+) -> Result<()> {
+    let (total, mut start) = (Pieces::total(parts), 0);
+    let (mut pieces, mut buffer) = (Pieces::new(parts), Vec::new());
+    while let Some(piece) = layer.base().shape.piece(first, total, start) {
+        let Some(part) = pieces.next(piece.length as usize, &mut buffer) else { break };
+        let written = write_piece(layer, chain, &piece, &part);
+        written.map_err(|failure| failure.at(Operation::Write, layer.base().shape.sector_of(at, &piece)))?;
+        start += piece.length as usize;
+    }
+    Ok(())
+}
+
+/// Reads a content for each `unit` bytes, as one request. Where pages of the chip lie across units, each is read once.
+pub(crate) fn read_parts<L: Pages>(
+    layer: &L,
+    context: &Context,
+    at: Lba,
+    unit: u32,
+    into: &mut [Content],
+) -> Result<Done> {
+    let shape = &layer.base().shape;
+    let length = nandkit_block::check::check_unit(&shape.block, at, unit, into.len())?;
+    let sectors = u64::from(unit / shape.block.sector_size);
+    let whole_pages = unit.is_multiple_of(shape.page_size)
+        && at.0.saturating_mul(u64::from(shape.block.sector_size)).is_multiple_of(u64::from(shape.page_size));
+    if !whole_pages {
+        let mut whole = Content::new();
+        let done = read(layer, context, at, ReadInto::Content { content: &mut whole, length })?;
+        whole.deal(unit, into);
+        return Ok(done);
+    }
+    let mut done = Done::immediately(context);
+    for (number, content) in (0..).zip(into) {
+        let part = ReadInto::Content { content, length: unit };
+        done = done.and(read(layer, context, Lba(at.0 + number * sectors), part)?);
+    }
+    Ok(done)
 }
 
 /// Writes the bytes of a request that fall on one page.

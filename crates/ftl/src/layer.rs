@@ -117,6 +117,23 @@ macro_rules! translation_layer {
             ) -> nandkit_block::Result<nandkit_units::Done> {
                 $crate::host::write(self, context, at, data)
             }
+            fn read_parts(
+                &self,
+                context: &nandkit_units::Context,
+                at: nandkit_units::Lba,
+                unit: u32,
+                into: &mut [nandkit_units::Content],
+            ) -> nandkit_block::Result<nandkit_units::Done> {
+                $crate::host::read_parts(self, context, at, unit, into)
+            }
+            fn write_parts(
+                &mut self,
+                context: &nandkit_units::Context,
+                at: nandkit_units::Lba,
+                parts: &[nandkit_units::Payload<'_>],
+            ) -> nandkit_block::Result<nandkit_units::Done> {
+                $crate::host::write_parts(self, context, at, parts)
+            }
             fn flush(&mut self, context: &nandkit_units::Context) -> nandkit_block::Result<nandkit_units::Done> {
                 $crate::host::flush(self, context)
             }

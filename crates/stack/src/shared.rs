@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim};
-use nandkit_units::{Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket};
+use nandkit_units::{Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket};
 
 /// A handle on a device; clones are handles on the same one. Costs an uncontended lock per operation.
 pub(crate) struct Shared<D> {
@@ -42,6 +42,14 @@ impl<D: BlockDevice> BlockDevice for Shared<D> {
 
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         lock(&self.device).write(context, at, data)
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        lock(&self.device).read_parts(context, at, unit, into)
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        lock(&self.device).write_parts(context, at, parts)
     }
 
     fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {

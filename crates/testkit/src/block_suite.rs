@@ -11,6 +11,7 @@ mod basics;
 mod bench;
 mod capabilities;
 mod durability;
+mod parts;
 
 pub use durability::{DURABILITY, Reopen, run as run_durability};
 
@@ -59,6 +60,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("silly_arguments", basics::silly_arguments),
     ("described", basics::described),
     ("content_reads", basics::content_reads),
+    ("parts", parts::parts),
     ("flush", basics::flush),
     ("time", basics::time),
     ("repeatable", basics::repeatable),

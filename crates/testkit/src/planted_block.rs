@@ -35,13 +35,15 @@ pub enum BlockBug {
     OverlapTaken,
     FlushNotDurable,
     EmptyRequestRefused,
+    PartsSwapped,
+    PartsAreRequests,
     /// The device forgets a write that comes after many others.
     FortyFifthWriteLost,
 }
 
 impl BlockBug {
     /// Each bug with the name of the check that finds it.
-    pub const ALL: [(Self, &'static str); 24] = [
+    pub const ALL: [(Self, &'static str); 26] = [
         (Self::GeometryTooSmall, "geometry"),
         (Self::UnwrittenGarbage, "unwritten_reads_zero"),
         (Self::LastSectorLost, "write_and_read_back"),
@@ -54,6 +56,8 @@ impl BlockBug {
         (Self::HugeAddressPanics, "no_panic"),
         (Self::DescriptionOffsetLost, "described"),
         (Self::ContentTooShort, "content_reads"),
+        (Self::PartsSwapped, "parts"),
+        (Self::PartsAreRequests, "parts"),
         (Self::FlushDropsSectorTwo, "flush"),
         (Self::CompletesBeforeIssued, "time"),
         (Self::TimeDependsOnChance, "repeatable"),
@@ -220,6 +224,17 @@ impl BlockDevice for PlantedDevice {
             self.inner.write(context, at.plus(count), Payload::Bytes(&next))?;
         }
         Ok(self.answer(context, done))
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        let mut parts = parts.to_vec();
+        if self.has(BlockBug::PartsSwapped) {
+            parts.reverse();
+        }
+        let joined = self.write(context, at, Payload::joined(&parts, &mut Vec::new()))?;
+        // As if each were a request that takes a second, which no device above hides.
+        let more = if self.has(BlockBug::PartsAreRequests) { parts.len().saturating_sub(1) as u64 } else { 0 };
+        Ok(Done { completed: Nanos(joined.completed.0 + 1_000_000_000 * more), ..joined })
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {

@@ -169,6 +169,102 @@ impl<'a> Payload<'a> {
     }
 }
 
+/// Payloads that follow one another in a request, cut into pieces of other lengths.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces<'a> {
+    parts: &'a [Payload<'a>],
+    /// Bytes of the first part that were cut off.
+    start: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// Everything is still to be cut.
+    pub const fn new(parts: &'a [Payload<'a>]) -> Self {
+        Self { parts, start: 0 }
+    }
+
+    /// The bytes of all parts together.
+    pub fn total(parts: &[Payload<'_>]) -> usize {
+        parts.iter().fold(0, |sum, part| sum.saturating_add(part.len()))
+    }
+
+    /// The next `length` bytes; `None` where fewer are left. A description where the piece is one, bytes in `buffer` where it is made of several parts or no description can name it.
+    pub fn next<'b>(&mut self, length: usize, buffer: &'b mut Vec<u8>) -> Option<Payload<'b>>
+    where
+        'a: 'b,
+    {
+        let first = loop {
+            let (first, rest) = self.parts.split_first()?;
+            if self.start < first.len() || (length == 0 && rest.is_empty()) {
+                break first;
+            }
+            (self.parts, self.start) = (rest, 0);
+        };
+        if length <= first.len() - self.start {
+            let start = self.start;
+            self.start += length;
+            return Some(first.part(start, length).unwrap_or_else(|| generated(first, start, length, buffer)));
+        }
+        let before = *self;
+        if let Some(parts) = self.split(length) {
+            return Some(Payload::joined(&parts, buffer));
+        }
+        *self = before;
+        self.generated(length, buffer)
+    }
+
+    /// The next `length` bytes as parts of their own, each a part of one of these; `None` where fewer are left or no description can name one. What was cut off until then is gone.
+    pub fn split(&mut self, length: usize) -> Option<Vec<Payload<'a>>> {
+        let (mut pieces, mut left) = (Vec::new(), length);
+        while left > 0 {
+            let (first, rest) = self.parts.split_first()?;
+            let count = left.min(first.len() - self.start);
+            if count > 0 {
+                pieces.push(first.part(self.start, count)?);
+            }
+            (left, self.start) = (left - count, self.start + count);
+            if left > 0 {
+                (self.parts, self.start) = (rest, 0);
+            }
+        }
+        Some(pieces)
+    }
+
+    /// The same as bytes, where a part has no description.
+    #[cold]
+    fn generated<'b>(&mut self, length: usize, buffer: &'b mut Vec<u8>) -> Option<Payload<'b>> {
+        if Self::total(self.parts) - self.start < length {
+            return None;
+        }
+        let (mut one, mut all) = (Vec::new(), Vec::with_capacity(length));
+        while all.len() < length {
+            let (first, rest) = self.parts.split_first()?;
+            let count = (first.len() - self.start).min(length - all.len());
+            if count == 0 {
+                (self.parts, self.start) = (rest, 0);
+                continue;
+            }
+            let piece = first.part(self.start, count).unwrap_or_else(|| generated(first, self.start, count, &mut one));
+            let end = all.len();
+            all.resize(end + count, 0);
+            piece.copy_to(&mut all[end..]);
+            self.start += count;
+        }
+        *buffer = all;
+        Some(Payload::Bytes(buffer))
+    }
+}
+
+/// A part of a description that a description cannot name, since its offset would leave 32 bits.
+#[cold]
+fn generated<'b>(whole: &Payload<'_>, start: usize, length: usize, buffer: &'b mut Vec<u8>) -> Payload<'b> {
+    buffer.clear();
+    buffer.resize(start + length, 0);
+    whole.copy_to(buffer);
+    buffer.drain(..start);
+    Payload::Bytes(buffer)
+}
+
 /// Content that was read, in the form in which the store keeps it. The buffer is reused from read to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
@@ -193,6 +289,24 @@ impl Content {
         self.described = None;
         self.bytes.resize(length, 0);
         &mut self.bytes
+    }
+
+    /// Makes this content a payload's.
+    pub fn set(&mut self, payload: Payload<'_>) {
+        match payload {
+            Payload::Described(described) => self.set_described(described),
+            Payload::Bytes(bytes) => self.set_bytes(bytes.len()).copy_from_slice(bytes),
+        }
+    }
+
+    /// Deals this content out in pieces of `unit` bytes, each in the form that this one has; pieces behind its end are left as they are.
+    pub fn deal(&self, unit: u32, into: &mut [Self]) {
+        let whole = [self.payload()];
+        let (mut pieces, mut buffer) = (Pieces::new(&whole), Vec::new());
+        for target in into {
+            let Some(piece) = pieces.next(unit as usize, &mut buffer) else { break };
+            target.set(piece);
+        }
     }
 
     /// The number of bytes that the content stands for.
@@ -329,6 +443,43 @@ impl TryFrom<u8> for Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_of_parts_are_the_bytes_of_the_parts() {
+        let described = |record, offset, length| {
+            let description = Description { record, version: 0, offset, generator: Generator::Record };
+            Payload::Described(Described { description, length })
+        };
+        let bytes: Vec<u8> = (0..100).collect();
+        let parts = [
+            Payload::Bytes(&bytes[..30]),
+            described(3, 16, 40),
+            Payload::Bytes(&[]),
+            described(3, 56, 16),
+            // Its second half has no description: the offset would leave 32 bits.
+            described(4, u32::MAX - 8, 24),
+            Payload::Bytes(&bytes[30..]),
+        ];
+        let total = Pieces::total(&parts);
+        let mut expected = vec![0; total];
+        let mut start = 0;
+        for part in &parts {
+            part.copy_to(&mut expected[start..start + part.len()]);
+            start += part.len();
+        }
+        for length in [1, 3, 8, 16, 36, 90, total] {
+            let (mut pieces, mut buffer, mut found) = (Pieces::new(&parts), Vec::new(), Vec::new());
+            while let Some(piece) = pieces.next(length.min(total - found.len()).max(1), &mut buffer) {
+                let end = found.len();
+                found.resize(end + piece.len(), 0);
+                piece.copy_to(&mut found[end..]);
+            }
+            assert_eq!(found, expected, "{length}");
+        }
+        let (mut pieces, mut buffer) = (Pieces::new(&parts[1..4]), Vec::new());
+        assert!(matches!(pieces.next(56, &mut buffer), Some(Payload::Described(all)) if all.length == 56));
+        assert!(pieces.next(1, &mut buffer).is_none());
+    }
 
     fn record(record: u64, version: u32, offset: u32) -> Description {
         Description { record, version, offset, generator: Generator::Record }

@@ -18,7 +18,7 @@ mod xorshift;
 
 pub use address::{BlockIndex, Lba, PageAddress};
 pub use clock::{Clock, Nanos};
-pub use content::{Content, Described, Description, Generator, Payload, ReadInto, UnknownGenerator};
+pub use content::{Content, Described, Description, Generator, Payload, Pieces, ReadInto, UnknownGenerator};
 pub use context::{Area, Cause, Context, Done, Priority, Stream};
 pub use geometry::{FlashGeometry, FlashKind, GeometryError};
 pub use pacing::{Pacing, Ticket};

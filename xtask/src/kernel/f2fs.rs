@@ -87,9 +87,9 @@ while [ $size -lt 3720 ]; do head -c $size /dev/urandom >limits/of$size; size=$(
 head -c 3000 /dev/urandom >limits/grown; head -c 3000 /dev/urandom >>limits/grown
 head -c 9000 /dev/urandom >limits/shrunk; truncate -s 100 limits/shrunk
 number=0
-while [ $number -lt 1200 ]; do echo $number >many/name-of-the-file-with-number-$number; number=$((number + 1)); done
+while [ $number -lt 600 ]; do echo $number >many/name-of-the-file-with-number-$number; number=$((number + 1)); done
 number=0
-while [ $number -lt 1200 ]; do rm many/name-of-the-file-with-number-$number; number=$((number + 3)); done
+while [ $number -lt 600 ]; do rm many/name-of-the-file-with-number-$number; number=$((number + 3)); done
 mkdir many/a many/b
 ln many/name-of-the-file-with-number-1 many/second-name
 head -c 9000000 /dev/urandom >holes/punched
@@ -99,6 +99,7 @@ truncate -s 60000000 holes/sparse
 echo in the middle | dd of=holes/sparse bs=1 seek=30000000 conv=notrunc 2>/dev/null
 fallocate -l 5000000 holes/ahead
 echo begins | dd of=holes/ahead conv=notrunc 2>/dev/null
+: >holes/behind
 fallocate -n -l 5000000 holes/behind
 head -c 16000000 /dev/urandom >holes/large
 seq 1 300000 >packed/text
@@ -126,7 +127,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         work: kernel.directory.join(format!("f2fs-{}", std::process::id())),
         kernel,
         seed: options.number("--seed", 1)?,
-        mib: options.number("--mib", 60)?,
+        mib: options.number("--mib", 30)?,
     };
     fs::create_dir_all(&trial.work)?;
     trial.run().with_context(|| format!("files in {}", trial.work.display()))?;
@@ -156,7 +157,10 @@ impl Trial {
             let looked_for: Vec<&str> = LOOKED_FOR.iter().map(|(path, _)| *path).collect();
             let (ours, told) = list(&lister, &self.image(volume.name), &looked_for)?;
             linux.must_equal(&ours, &format!("{}: as Linux lists it / as nandkit does", volume.name))?;
-            ensure!(!told.contains("note\t"), "{}: notes of a whole volume:\n{told}", volume.name);
+            // Linux marks the quota files of volumes that it mounts without quotas; anything else about a whole volume is a mistake.
+            let marked = |line: &str| line.starts_with("note\tNote\tthe quota files");
+            let noted = told.lines().any(|line| line.starts_with("note\t") && !marked(line));
+            ensure!(!noted, "{}: notes of a whole volume:\n{told}", volume.name);
             if !volume.first.is_empty() {
                 for (path, there) in LOOKED_FOR {
                     let expected = format!("{}\t{path}", if there { "found" } else { "absent" });

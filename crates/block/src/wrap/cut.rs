@@ -388,6 +388,37 @@ impl<D: BlockDevice> BlockDevice for CutDevice<D> {
         self.change(context, Operation::Write, at, versions)
     }
 
+    /// Durable by itself: what else is held back stays so, and may be lost although this is not.
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        check_range(&self.geometry, Operation::Write, at, data.len())?;
+        let moment = self.arrive(Operation::Write, at)?;
+        if let Some(DeviceCutMoment::Before) = moment {
+            self.cut(context)?;
+            return Err(power_lost(Operation::Write, at));
+        }
+        let mut bytes = vec![0; data.len()];
+        data.copy_to(&mut bytes);
+        let mut random = Random::new(self.plan.seed ^ self.requests, "device cut inside");
+        let inside = moment == Some(DeviceCutMoment::Inside);
+        let size = self.geometry.sector_size as usize;
+        let sectors = (at.0..).zip(bytes.chunks_exact(size)).filter(|_| !inside || random.chance(0.5));
+        let versions: Vec<(u64, Version)> = sectors.map(|(sector, bytes)| (sector, Some(bytes.into()))).collect();
+        for (sector, _) in &versions {
+            self.cache.remove(sector);
+        }
+        let durable: std::collections::BTreeSet<u64> = versions.iter().map(|(sector, _)| *sector).collect();
+        self.log.retain(|(sector, _)| !durable.contains(sector));
+        self.put(context, versions)?;
+        let done = self.inner.flush(context)?;
+        match moment {
+            None => Ok(done),
+            Some(_) => {
+                self.cut(context)?;
+                if inside { Err(power_lost(Operation::Write, at)) } else { Ok(done) }
+            }
+        }
+    }
+
     fn flush(&mut self, context: &Context) -> Result<Done> {
         match self.arrive(Operation::Flush, Lba(0))? {
             Some(moment @ (DeviceCutMoment::Before | DeviceCutMoment::Inside)) => {
@@ -433,6 +464,29 @@ impl<D: BlockDevice> Remap for CutDevice<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_durable_write_does_not_make_others_durable() {
+        use crate::RamDevice;
+        let context = Context::default();
+        let read = |device: &RamDevice, at| {
+            let mut bytes = [9; 512];
+            device.read(&context, Lba(at), ReadInto::Bytes(&mut bytes)).unwrap();
+            bytes[0]
+        };
+        for moment in [DeviceCutMoment::Before, DeviceCutMoment::After] {
+            let ram = RamDevice::with_sectors(512, 8).unwrap();
+            let mut device = CutDevice::new(ram, DeviceCutPlan::at(4, moment, Survival::None, 1));
+            device.write(&context, Lba(0), Payload::Bytes(&[1; 512])).unwrap();
+            device.write(&context, Lba(1), Payload::Bytes(&[2; 512])).unwrap();
+            device.write_durable(&context, Lba(1), Payload::Bytes(&[3; 512])).unwrap();
+            let last = device.write_durable(&context, Lba(2), Payload::Bytes(&[4; 512]));
+            let kept = last.is_ok();
+            assert_eq!(kept, moment == DeviceCutMoment::After);
+            let ram = device.into_inner().unwrap();
+            assert_eq!((read(&ram, 0), read(&ram, 1), read(&ram, 2)), (0, 3, if kept { 4 } else { 0 }));
+        }
+    }
 
     #[test]
     fn plans_print_and_parse_back() {

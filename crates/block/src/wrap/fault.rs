@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 
 use super::{no_capability, offer_capabilities, remap_unit};
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
@@ -80,8 +80,8 @@ impl<D: BlockDevice> FaultDevice<D> {
         self.inner
     }
 
-    fn sectors(&self, bytes: usize) -> u64 {
-        bytes as u64 / u64::from(self.inner.geometry().sector_size.max(1))
+    fn sectors(&self, bytes: u64) -> u64 {
+        bytes / u64::from(self.inner.geometry().sector_size.max(1))
     }
 
     fn failure(&self, operation: Operation, at: Lba, sectors: u64) -> Option<DeviceFault> {
@@ -98,6 +98,18 @@ impl<D: BlockDevice> FaultDevice<D> {
             strikes && struck.fetch_update(Relaxed, Relaxed, counted).is_ok()
         })?;
         Some(*fault)
+    }
+
+    fn fetch(&self, at: Lba, bytes: u64, operate: impl FnOnce(&D) -> Result<Done>) -> Result<Done> {
+        match self.failure(Operation::Read, at, self.sectors(bytes)) {
+            None => operate(&self.inner),
+            Some(fault) => {
+                if fault.carried_out {
+                    operate(&self.inner)?;
+                }
+                Err(scripted(&fault, at))
+            }
+        }
     }
 
     fn change(
@@ -132,20 +144,47 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
     }
 
     fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
-        match self.failure(Operation::Read, at, self.sectors(into.len())) {
-            None => self.inner.read(context, at, into),
+        self.fetch(at, into.len() as u64, |inner| inner.read(context, at, into))
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        let bytes = u64::from(unit).saturating_mul(into.len() as u64);
+        self.fetch(at, bytes, |inner| inner.read_parts(context, at, unit, into))
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let sectors = self.sectors(data.len() as u64);
+        self.change(Operation::Write, at, sectors, |inner| inner.write(context, at, data))
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        let sectors = self.sectors(Pieces::total(parts) as u64);
+        self.change(Operation::Write, at, sectors, |inner| inner.write_parts(context, at, parts))
+    }
+
+    /// A write and a flush: either may fail.
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let sectors = self.sectors(data.len() as u64);
+        if let Some(fault) = self.failure(Operation::Write, at, sectors) {
+            if fault.carried_out {
+                self.inner.write(context, at, data)?;
+            }
+            return Err(scripted(&fault, at));
+        }
+        match self.failure(Operation::Flush, Lba(0), 0) {
+            None => self.inner.write_durable(context, at, data),
             Some(fault) => {
+                let done = self.inner.write(context, at, data)?;
                 if fault.carried_out {
-                    self.inner.read(context, at, into)?;
+                    self.inner.flush(&Context { issued: done.completed, ..*context })?;
                 }
                 Err(scripted(&fault, at))
             }
         }
     }
 
-    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
-        let sectors = self.sectors(data.len());
-        self.change(Operation::Write, at, sectors, |inner| inner.write(context, at, data))
+    fn expect_write(&mut self, at: Lba) {
+        self.inner.expect_write(at);
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {

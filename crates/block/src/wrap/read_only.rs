@@ -1,6 +1,6 @@
 //! A device that refuses every change.
 
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Content, Context, Done, Lba, Payload, ReadInto};
 
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, Result};
 
@@ -40,6 +40,11 @@ impl<D: BlockDevice> BlockDevice for ReadOnlyDevice<D> {
 
     fn write(&mut self, _context: &Context, at: Lba, _data: Payload<'_>) -> Result<Done> {
         Err(BlockError::new(ErrorKind::ReadOnly, Operation::Write, at, "the device is open for reading only"))
+    }
+
+    #[inline]
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        self.inner.read_parts(context, at, unit, into)
     }
 
     super::forward_extents!();

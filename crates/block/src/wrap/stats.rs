@@ -4,7 +4,9 @@ use std::ops::Sub;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use nandkit_units::{Cause, Context, Done, Lba, Payload, ReadInto, StatisticValue, Statistics};
+use nandkit_units::{
+    Cause, Content, Context, Done, Lba, Payload, Pieces, ReadInto, StatisticValue, Statistics,
+};
 
 use super::histogram::{Histogram, HistogramSnapshot};
 use super::{forward_extents, no_capability, offer_capabilities, remap_unit};
@@ -295,6 +297,30 @@ impl<D: BlockDevice> BlockDevice for StatsDevice<D> {
         let result = self.inner.write(context, at, data);
         self.counters.count(RequestKind::Write, context, bytes, &result);
         result
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        let bytes = u64::from(unit).saturating_mul(into.len() as u64);
+        let result = self.inner.read_parts(context, at, unit, into);
+        self.counters.count(RequestKind::Read, context, bytes, &result);
+        result
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        let result = self.inner.write_parts(context, at, parts);
+        self.counters.count(RequestKind::Write, context, Pieces::total(parts) as u64, &result);
+        result
+    }
+
+    /// Counted as one write; that the device below makes it of a write and a flush where it knows nothing better is its own matter.
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let result = self.inner.write_durable(context, at, data);
+        self.counters.count(RequestKind::Write, context, data.len() as u64, &result);
+        result
+    }
+
+    fn expect_write(&mut self, at: Lba) {
+        self.inner.expect_write(at);
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {

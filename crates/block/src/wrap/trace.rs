@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 
 use super::{forward_extents, no_capability, offer_capabilities, remap_unit};
 use crate::{BlockDevice, BlockGeometry, ErrorKind, Operation, Remap, Result, Trim};
@@ -16,6 +16,7 @@ use crate::{BlockDevice, BlockGeometry, ErrorKind, Operation, Remap, Result, Tri
 pub enum DeviceAction {
     Read { at: Lba, bytes: u64 },
     Write { at: Lba, bytes: u64 },
+    WriteDurable { at: Lba, bytes: u64 },
     Flush,
     Trim { at: Lba, sectors: u64 },
     Share { pairs: usize },
@@ -41,6 +42,7 @@ impl fmt::Display for DeviceEvent {
         match self.action {
             DeviceAction::Read { at, bytes } => write!(f, "read {} {bytes}", at.0)?,
             DeviceAction::Write { at, bytes } => write!(f, "write {} {bytes}", at.0)?,
+            DeviceAction::WriteDurable { at, bytes } => write!(f, "write durably {} {bytes}", at.0)?,
             DeviceAction::Flush => write!(f, "flush")?,
             DeviceAction::Trim { at, sectors } => write!(f, "trim {} {sectors} sectors", at.0)?,
             DeviceAction::Share { pairs } => write!(f, "share {pairs} pairs")?,
@@ -181,6 +183,29 @@ impl<D: BlockDevice, S: DeviceTraceSink> BlockDevice for TraceDevice<D, S> {
         let result = self.inner.write(context, at, data);
         self.record(context, DeviceAction::Write { at, bytes: data.len() as u64 }, &result);
         result
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        let action = DeviceAction::Read { at, bytes: u64::from(unit).saturating_mul(into.len() as u64) };
+        let result = self.inner.read_parts(context, at, unit, into);
+        self.record(context, action, &result);
+        result
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        let result = self.inner.write_parts(context, at, parts);
+        self.record(context, DeviceAction::Write { at, bytes: Pieces::total(parts) as u64 }, &result);
+        result
+    }
+
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        let result = self.inner.write_durable(context, at, data);
+        self.record(context, DeviceAction::WriteDurable { at, bytes: data.len() as u64 }, &result);
+        result
+    }
+
+    fn expect_write(&mut self, at: Lba) {
+        self.inner.expect_write(at);
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {

@@ -1,9 +1,9 @@
 //! A range of another device's sectors.
 
-use nandkit_units::{Context, Done, Lba, Payload, ReadInto};
+use nandkit_units::{Content, Context, Done, Lba, Payload, Pieces, ReadInto};
 
 use super::{no_capability, offer_capabilities, remap_unit};
-use crate::check::{check_range, sectors_of};
+use crate::check::{check_range, check_unit, sectors_of};
 use crate::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim};
 
 /// Sectors `first .. first + sectors` of a device as a device of its own: a partition. Errors carry the window's addresses.
@@ -81,6 +81,31 @@ impl<D: BlockDevice> BlockDevice for WindowDevice<D> {
         let at = self.below(at);
         let result = self.inner.write(context, at, data);
         self.translate(result)
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        check_unit(&self.geometry, at, unit, into.len())?;
+        self.translate(self.inner.read_parts(context, self.below(at), unit, into))
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        check_range(&self.geometry, Operation::Write, at, Pieces::total(parts))?;
+        let at = self.below(at);
+        let result = self.inner.write_parts(context, at, parts);
+        self.translate(result)
+    }
+
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        check_range(&self.geometry, Operation::Write, at, data.len())?;
+        let at = self.below(at);
+        let result = self.inner.write_durable(context, at, data);
+        self.translate(result)
+    }
+
+    #[inline]
+    fn expect_write(&mut self, at: Lba) {
+        let at = self.below(at);
+        self.inner.expect_write(at);
     }
 
     fn flush(&mut self, context: &Context) -> Result<Done> {

@@ -62,7 +62,7 @@ pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Find
             return Err(Finding::new(FindingKind::Checkpoint, "the checkpoint cannot be decoded").into_error());
         }
     };
-    roll_forward::look(&blocks, &pack, &state, findings)?;
+    roll_forward::look(&blocks, &pack, &state, findings);
     note_state(&blocks, &state, findings);
     Ok(Opened { blocks, superblock, superblock_copy, state, pack: copy })
 }

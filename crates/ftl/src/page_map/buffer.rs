@@ -111,13 +111,13 @@ impl WriteBuffer {
 
 impl<F: Flash> PageMapFtl<F> {
     /// Takes whole logical pages into the buffer; completes when the last of them has found room there.
-    pub(super) fn write_to_buffer(&mut self, context: &Context, first: u32, data: Payload<'_>) -> Outcome<Done> {
+    pub(super) fn write_to_buffer(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> Outcome<Done> {
         let size = self.block.sector_size as usize;
         // Requests end when there is room, not with the programs that make it.
         let mut context = Context { ticket: Ticket::NONE, ..*context };
-        self.counters.host_page_writes += (data.len() / size) as u64;
-        for (start, page) in (0..data.len()).step_by(size).zip(first..) {
-            let Some(part) = data.part(start, size) else { break };
+        let sectors = data.iter().flat_map(|data| (0..data.len()).step_by(size).map_while(move |at| data.part(at, size)));
+        for (part, page) in sectors.zip(first..) {
+            self.counters.host_page_writes += 1;
             if self.buffer.absorb(page, part) {
                 self.counters.absorbed_pages += 1;
                 continue;

@@ -2,7 +2,7 @@
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim, check};
 use nandkit_flash::{Flash, PageRead};
-use nandkit_units::{Context, Done, Lba, Nanos, Pacing, Payload, ReadInto};
+use nandkit_units::{Content, Context, Done, Lba, Nanos, Pacing, Payload, Pieces, ReadInto};
 
 use super::{NOWHERE, PageMapFtl, role};
 use crate::failure::Failure;
@@ -50,7 +50,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
         self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
         if self.buffer.is_used() {
             return self
-                .write_to_buffer(context, at.0 as u32, data)
+                .write_to_buffer(context, at.0 as u32, &[data])
                 .map_err(|failure| failure.at(Operation::Write, at));
         }
         if data.len() == self.block.sector_size as usize {
@@ -59,7 +59,33 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
             let written = self.write_page(context, region, &[(at.0 as u32, data)], role::HOST);
             return written.map_err(|failure| failure.at(Operation::Write, at));
         }
-        self.write_pages(context, at.0 as u32, data).map_err(|failure| failure.at(Operation::Write, at))
+        self.write_pages(context, at.0 as u32, &[data]).map_err(|failure| failure.at(Operation::Write, at))
+    }
+
+    /// Pages that lie together in a page of the chip are one read of it.
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> Result<Done> {
+        let length = check::check_unit(&self.block, at, unit, into.len())?;
+        if unit != self.block.sector_size {
+            let mut whole = Content::new();
+            let done = self.read(context, at, ReadInto::Content { content: &mut whole, length })?;
+            whole.deal(unit, into);
+            return Ok(done);
+        }
+        self.read_each(context, at, into)
+    }
+
+    fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
+        check::check_range(&self.block, Operation::Write, at, Pieces::total(parts))?;
+        let size = self.block.sector_size as usize;
+        if parts.iter().any(|part| !part.len().is_multiple_of(size)) {
+            return self.write(context, at, Payload::joined(parts, &mut Vec::new()));
+        }
+        self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
+        let written = match self.buffer.is_used() {
+            true => self.write_to_buffer(context, at.0 as u32, parts),
+            false => self.write_pages(context, at.0 as u32, parts),
+        };
+        written.map_err(|failure| failure.at(Operation::Write, at))
     }
 
     /// Past the write buffer: what it holds of these pages is replaced.
@@ -71,7 +97,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
             self.save_at_flush(context).map_err(|failure| failure.at(Operation::Write, at))?;
             return Ok(done);
         }
-        let written = self.write_pages(context, at.0 as u32, data);
+        let written = self.write_pages(context, at.0 as u32, &[data]);
         let done = written.map_err(|failure| failure.at(Operation::Write, at))?;
         let pages = at.0..at.0 + (data.len() / self.block.sector_size as usize) as u64;
         pages.for_each(|page| self.buffer.remove(page as u32));
@@ -132,6 +158,38 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 }
 
 impl<F: Flash> PageMapFtl<F> {
+    /// One request whose pages go into a content each.
+    fn read_each(&self, context: &Context, at: Lba, into: &mut [Content]) -> Result<Done> {
+        let size = self.block.sector_size;
+        let pages = at.0..at.0 + into.len() as u64;
+        self.note_active(context.issued);
+        let context = &self.looked_up(context, pages.clone())?;
+        let (mut done, mut next) = (Done::immediately(context), pages.start);
+        let mut scratch = Content::new();
+        while next < pages.end {
+            let together = self.together(next, pages.end);
+            let start = (next - pages.start) as usize;
+            let Some(contents) = into.get_mut(start..start + together as usize) else { break };
+            let part = ReadInto::Content { content: &mut scratch, length: size * together as u32 };
+            match self.read_together(context, next, part) {
+                Ok(read) => {
+                    scratch.deal(size, contents);
+                    done = done.and(read);
+                }
+                Err(error) if together == 1 => return Err(error),
+                Err(_) => {
+                    for (page, content) in (next..).zip(contents) {
+                        let part = ReadInto::Content { content, length: size };
+                        done = done.and(self.read_together(context, page, part)?);
+                    }
+                }
+            }
+            next += together;
+        }
+        self.note_active(done.completed);
+        Ok(done)
+    }
+
     /// The context in which a read goes on once the map's entries are at hand; none is looked up of what waits in the write buffer.
     #[inline]
     fn looked_up(&self, context: &Context, pages: std::ops::Range<u64>) -> Result<Context> {

@@ -17,14 +17,14 @@ type Failed = Box<FlashError>;
 
 impl<F: Flash> PageMapFtl<F> {
     /// Writes whole logical pages that exist, each page of the chip as full as their regions allow.
-    pub(super) fn write_pages(&mut self, context: &Context, first: u32, data: Payload<'_>) -> Outcome<Done> {
+    pub(super) fn write_pages(&mut self, context: &Context, first: u32, data: &[Payload<'_>]) -> Outcome<Done> {
         let (size, per_page) = (self.block.sector_size as usize, self.superblocks.slots_per_page() as usize);
         let mut done = Done::immediately(context);
         let mut parts: Vec<(u32, Payload<'_>)> = Vec::with_capacity(per_page);
         let mut open = 0;
-        self.counters.host_page_writes += (data.len() / size) as u64;
-        for (start, page) in (0..data.len()).step_by(size).zip(first..) {
-            let Some(part) = data.part(start, size) else { break };
+        let sectors = data.iter().flat_map(|data| (0..data.len()).step_by(size).map_while(move |at| data.part(at, size)));
+        for (part, page) in sectors.zip(first..) {
+            self.counters.host_page_writes += 1;
             let region = self.streams.of_write(page, context.issued);
             if !parts.is_empty() && (region != open || parts.len() == per_page) {
                 done = done.and(self.write_page(context, open, &parts, role::HOST)?);

@@ -1,0 +1,32 @@
+//! Requests in parts, for devices that have nothing of their own for them.
+
+use nandkit_units::{Content, Context, Done, Lba, Payload, ReadInto};
+
+use crate::check::check_unit;
+use crate::{BlockDevice, Result};
+
+/// One read, dealt out.
+pub(crate) fn read<D: BlockDevice + ?Sized>(
+    device: &D,
+    context: &Context,
+    at: Lba,
+    unit: u32,
+    into: &mut [Content],
+) -> Result<Done> {
+    let length = check_unit(device.geometry(), at, unit, into.len())?;
+    if let [one] = into {
+        return device.read(context, at, ReadInto::Content { content: one, length });
+    }
+    let mut whole = Content::new();
+    let done = device.read(context, at, ReadInto::Content { content: &mut whole, length })?;
+    whole.deal(unit, into);
+    Ok(done)
+}
+
+/// One write of the parts joined.
+pub(crate) fn write(parts: &[Payload<'_>], write: impl FnOnce(Payload<'_>) -> Result<Done>) -> Result<Done> {
+    match parts {
+        [one] => write(*one),
+        parts => write(Payload::joined(parts, &mut Vec::new())),
+    }
+}

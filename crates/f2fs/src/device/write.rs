@@ -1,0 +1,370 @@
+//! Writing: requests are submitted without waiting for their end, and waited for where the order on the medium matters.
+//!
+//! The clock stands still while requests are submitted, until the queue is full; [`WritableBlocks::drain`] waits for all of them. A checkpoint's last block goes behind a flush of
+//! everything before it ([`WritableBlocks::commit`]): a durable write makes nothing durable but itself.
+
+use std::collections::VecDeque;
+
+use nandkit_block::{BlockDevice, BlockError};
+use nandkit_units::{Area, Cause, Content, Context, Done, Lba, Nanos, Payload, Pieces, Priority, Stream, Ticket};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use super::{DeviceBlocks, ends_before};
+use crate::blocks::Blocks;
+use crate::findings::{Finding, FindingKind, Findings};
+use crate::ids::{BlockAddress, Log};
+use crate::layout::Geometry;
+
+/// Requests under way at most, unless told otherwise.
+const DEPTH: usize = 32;
+/// The smallest sector under which a block of 4 KiB is whole after a power cut.
+const BLOCK_SECTOR: u32 = 4096;
+
+/// Whether blocks may be torn by a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomicity {
+    /// Devices must write blocks whole: sectors of 4096 bytes, or of more that divide a block.
+    Required,
+    /// Smaller sectors are taken, and a finding says what a power cut may do.
+    Told,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// Why.
+    pub cause: Cause,
+    /// Of which log; the device is told as a stream. `None` for metadata areas.
+    pub log: Option<Log>,
+    /// May it wait for others?
+    pub priority: Priority,
+}
+
+impl Submission {
+    /// Of a log.
+    pub const fn of(cause: Cause, log: Log) -> Self {
+        Self { cause, log: Some(log), priority: Priority::Normal }
+    }
+
+    /// Of a metadata area.
+    pub const fn metadata(cause: Cause) -> Self {
+        Self { cause, log: None, priority: Priority::Normal }
+    }
+
+    fn context(self, issued: Nanos, area: Area) -> Context {
+        let stream = Stream(self.log.map_or(0, |log| log.index() as u8 + 1));
+        let context = Context { stream, priority: self.priority, ..Context::at(issued) };
+        context.for_cause(self.cause).in_area(area)
+    }
+}
+
+/// A request whose end is not waited for yet.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    part: usize,
+    ticket: Ticket,
+    told: Nanos,
+}
+
+/// The blocks of a volume, to be written.
+#[derive(Debug)]
+pub struct WritableBlocks<D> {
+    blocks: DeviceBlocks<D>,
+    pending: VecDeque<Pending>,
+    depth: usize,
+    tickets: u16,
+    /// Devices that were written since their last flush.
+    unflushed: Vec<bool>,
+}
+
+impl<D: BlockDevice> WritableBlocks<D> {
+    /// The blocks of an arranged volume. Errors: `NotSupported` where a device's sectors may tear blocks and that is not taken; `Corrupt` where the devices end before the volume.
+    pub fn new(blocks: DeviceBlocks<D>, atomicity: Atomicity, findings: Findings<'_>) -> Result<Self> {
+        let block_size = blocks.geometry.block_size();
+        for (number, part) in blocks.devices.parts.iter().enumerate() {
+            let geometry = part.device.geometry();
+            let sector = geometry.sector_size;
+            if !block_size.is_multiple_of(sector as usize) || (sector < BLOCK_SECTOR && atomicity == Atomicity::Required) {
+                let detail = format!(
+                    "device {number} has sectors of {sector} bytes; writing F2FS needs sectors of {BLOCK_SECTOR} bytes, or larger ones that divide a block of {block_size}: \
+                     a power cut may tear a block of smaller ones, which nothing on the volume would tell"
+                );
+                return Err(FsError::new(ErrorKind::NotSupported, detail));
+            }
+            if sector < BLOCK_SECTOR {
+                let detail = format!("device {number} has sectors of {sector} bytes: a power cut may tear blocks of {block_size}");
+                findings(Finding::new(FindingKind::Note, detail));
+            }
+            let end = u64::from(blocks.geometry.main_end().0) * block_size as u64;
+            let used = end.saturating_sub(part.start).min(part.bytes);
+            if geometry.capacity() < used {
+                return Err(ends_before(part.start + geometry.capacity()));
+            }
+        }
+        let unflushed = vec![false; blocks.devices.parts.len()];
+        Ok(Self { blocks, pending: VecDeque::new(), depth: DEPTH, tickets: 0, unflushed })
+    }
+
+    /// At most so many requests are under way; 1 waits for each.
+    #[must_use]
+    pub fn with_depth(mut self, depth: usize) -> Self {
+        self.depth = depth.clamp(1, usize::from(u16::MAX) - 1);
+        self
+    }
+
+    /// The devices and the shape, once everything was waited for.
+    pub fn into_inner(mut self) -> DeviceBlocks<D> {
+        self.drain();
+        self.blocks
+    }
+
+    /// Looks at the volume without writing.
+    pub fn inner(&self) -> &DeviceBlocks<D> {
+        &self.blocks
+    }
+
+    /// Requests under way.
+    pub fn under_way(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The present instant.
+    pub fn now(&self) -> Nanos {
+        self.blocks.devices.clock.now()
+    }
+
+    /// Where a run of blocks begins: device, sector, and how many of the blocks lie there.
+    fn place(&self, at: BlockAddress, blocks: u64) -> Result<(usize, Lba, u64)> {
+        let byte = u64::from(at.0) << self.blocks.geometry.log_block_size();
+        let parts = &self.blocks.devices.parts;
+        let number = parts.iter().position(|part| byte >= part.start && byte - part.start < part.bytes);
+        let Some((number, part)) = number.and_then(|number| Some((number, parts.get(number)?))) else {
+            return Err(ends_before(byte));
+        };
+        let within = byte - part.start;
+        let here = (part.bytes - within) >> self.blocks.geometry.log_block_size();
+        let sector = within / u64::from(part.device.geometry().sector_size);
+        Ok((number, Lba(sector), here.min(blocks)))
+    }
+
+    fn area(&self, at: BlockAddress) -> Area {
+        if at < self.blocks.geometry.main_address() { Area::Metadata } else { Area::Main }
+    }
+
+    /// Waits for one request: the clock goes to its end, which a device may move until then.
+    fn wait(&mut self, pending: Pending) {
+        let devices = &mut self.blocks.devices;
+        devices.clock.advance_to(pending.told);
+        let Some(part) = devices.parts.get_mut(pending.part) else { return };
+        let Some(pacing) = part.device.pacing() else { return };
+        loop {
+            let end = pacing.end_of(pending.ticket, pending.told);
+            if end <= devices.clock.now() {
+                return;
+            }
+            devices.clock.advance_to(end);
+        }
+    }
+
+    /// Makes room in the queue: requests that have ended go, and where it is full the clock goes on to the end of the first.
+    fn make_room(&mut self) {
+        let now = self.now();
+        if self.blocks.devices.parts.iter_mut().all(|part| part.device.pacing().is_none()) {
+            self.pending.retain(|pending| pending.told > now);
+        }
+        while self.pending.len() >= self.depth {
+            let first = self.pending.iter().enumerate().min_by_key(|(number, pending)| (pending.told, *number));
+            let Some(pending) = first.map(|(number, _)| number).and_then(|number| self.pending.remove(number)) else { return };
+            self.wait(pending);
+        }
+    }
+
+    fn submit(
+        &mut self,
+        part: usize,
+        context: impl FnOnce(Nanos) -> Context,
+        request: impl FnOnce(&mut D, &Context) -> nandkit_block::Result<Done>,
+    ) -> Result<Done> {
+        self.make_room();
+        self.tickets = self.tickets % (u16::MAX - 1) + 1;
+        let ticket = Ticket(self.tickets);
+        let context = Context { ticket, ..context(self.now()) };
+        let Some(place) = self.blocks.devices.parts.get_mut(part) else { return Err(ends_before(0)) };
+        let done = request(&mut place.device, &context).map_err(failed)?;
+        self.pending.push_back(Pending { part, ticket, told: done.completed });
+        Ok(done)
+    }
+
+    /// Hands blocks that lie one behind the other to the device, as one request where one device holds them. Each part is whole blocks. The end is not waited for; errors are those of the
+    /// request itself. Errors: `Device`, `Corrupt` (outside the devices), `InvalidArgument` (no whole blocks).
+    pub fn write(&mut self, what: Submission, at: BlockAddress, parts: &[Payload<'_>]) -> Result<()> {
+        let (block_size, area) = (self.blocks.geometry.block_size(), self.area(at));
+        if parts.iter().any(|part| !part.len().is_multiple_of(block_size)) {
+            let detail = format!("a write at {at} of parts that are no whole blocks of {block_size} bytes");
+            return Err(FsError::new(ErrorKind::InvalidArgument, detail));
+        }
+        let mut left = (Pieces::total(parts) / block_size) as u64;
+        let (number, sector, here) = self.place(at, left)?;
+        if here == left {
+            self.set_unflushed(number);
+            let context = |issued| what.context(issued, area);
+            return self.submit(number, context, |device, context| device.write_parts(context, sector, parts)).map(drop);
+        }
+        // Over the border of two devices.
+        let (mut pieces, mut at) = (Pieces::new(parts), at);
+        while left > 0 {
+            let (number, sector, here) = self.place(at, left)?;
+            let length = here as usize * block_size;
+            let (before, mut buffer) = (pieces, Vec::new());
+            let parts = match pieces.split(length) {
+                Some(parts) => parts,
+                None => {
+                    pieces = before;
+                    pieces.next(length, &mut buffer).into_iter().collect()
+                }
+            };
+            self.set_unflushed(number);
+            let context = |issued| what.context(issued, area);
+            self.submit(number, context, |device, context| device.write_parts(context, sector, &parts))?;
+            at = BlockAddress(at.0.saturating_add(here as u32));
+            left -= here;
+        }
+        Ok(())
+    }
+
+    fn set_unflushed(&mut self, number: usize) {
+        if let Some(unflushed) = self.unflushed.get_mut(number) {
+            *unflushed = true;
+        }
+    }
+
+    /// Reads a content for each block from `at` on, in the form in which the device keeps them, and waits for it. Errors: `Device`, `Corrupt` (outside the devices).
+    pub fn read_contents(&self, cause: Cause, at: BlockAddress, mut into: &mut [Content]) -> Result<()> {
+        let (mut at, block_size) = (at, self.blocks.geometry.block_size() as u32);
+        while !into.is_empty() {
+            let (number, sector, here) = self.place(at, into.len() as u64)?;
+            let Some(part) = self.blocks.devices.parts.get(number) else { break };
+            let context = Context::at(self.now()).for_cause(cause).in_area(self.area(at));
+            let (now, later) = into.split_at_mut((here as usize).max(1).min(into.len()));
+            let done = part.device.read_parts(&context, sector, block_size, now).map_err(failed)?;
+            self.blocks.devices.clock.advance_to(done.completed);
+            at = BlockAddress(at.0.saturating_add(here as u32));
+            into = later;
+        }
+        Ok(())
+    }
+
+    /// Waits for everything that was submitted.
+    pub fn drain(&mut self) {
+        while let Some(pending) = self.pending.pop_front() {
+            self.wait(pending);
+        }
+    }
+
+    /// Everything that was written is durable: waits for it, then flushes each device that was written, the first one last, each from the end of the writes on. Errors: `Device`.
+    pub fn flush(&mut self, cause: Cause) -> Result<()> {
+        self.drain();
+        for number in (0..self.unflushed.len()).rev() {
+            if self.unflushed.get(number) == Some(&true) {
+                self.flush_part(cause, number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush_part(&mut self, cause: Cause, number: usize) -> Result<()> {
+        let context = Context::at(self.now()).for_cause(cause);
+        let Some(part) = self.blocks.devices.parts.get_mut(number) else { return Ok(()) };
+        let done = part.device.flush(&context).map_err(failed)?;
+        self.blocks.devices.clock.advance_to(done.completed);
+        if let Some(unflushed) = self.unflushed.get_mut(number) {
+            *unflushed = false;
+        }
+        Ok(())
+    }
+
+    /// Writes a block that makes a state count: everything before it is durable first, the device's own flush included whether it was written or not, and it is durable at the end. Errors: `Device`,
+    /// `Corrupt` (outside the devices).
+    pub fn commit(&mut self, what: Submission, at: BlockAddress, block: &[u8]) -> Result<()> {
+        let (number, sector, _) = self.place(at, 1)?;
+        self.set_unflushed(number);
+        self.flush(what.cause)?;
+        let context = what.context(self.now(), self.area(at));
+        let Some(part) = self.blocks.devices.parts.get_mut(number) else { return Err(ends_before(0)) };
+        let done = part.device.write_durable(&context, sector, Payload::Bytes(block)).map_err(failed)?;
+        self.blocks.devices.clock.advance_to(done.completed);
+        Ok(())
+    }
+
+    /// Whether the devices take discards: only where all of them do.
+    pub fn takes_discards(&mut self) -> bool {
+        self.blocks.devices.parts.iter_mut().all(|part| part.device.trim().is_some())
+    }
+
+    /// Tells the devices that blocks are without use; what lies on a device that does not listen is passed over. The end is not waited for. Errors: `Device`.
+    pub fn discard(&mut self, cause: Cause, range: std::ops::Range<u32>) -> Result<()> {
+        let (mut at, mut left) = (BlockAddress(range.start), u64::from(range.end.saturating_sub(range.start)));
+        while left > 0 {
+            let (number, sector, here) = self.place(at, left)?;
+            let area = self.area(at);
+            let what = Submission { cause, log: None, priority: Priority::Background };
+            let log_block = self.blocks.geometry.log_block_size();
+            self.submit(number, |issued| what.context(issued, area), |device, context| {
+                let sectors = (here << log_block) / u64::from(device.geometry().sector_size);
+                match device.trim() {
+                    Some(trim) => trim.trim(context, sector, sectors),
+                    None => Ok(Done::immediately(context)),
+                }
+            })?;
+            at = BlockAddress(at.0.saturating_add(here as u32));
+            left -= here;
+        }
+        Ok(())
+    }
+
+    /// Blocks that a remap command moves together, where the volume lies on one device that can remap whole blocks; asked, not found out by an error.
+    pub fn remap_blocks(&mut self) -> Option<u32> {
+        let block_size = self.blocks.geometry.block_size() as u32;
+        let [part] = self.blocks.devices.parts.as_mut_slice() else { return None };
+        let unit = part.device.remap()?.unit();
+        (unit > 0 && unit.is_multiple_of(block_size)).then_some(unit / block_size)
+    }
+
+    /// Makes each second block read what the first holds, without writing; both are first blocks of units as [`WritableBlocks::remap_blocks`] says. What was written before is waited for first.
+    /// Errors: `Device` (the log of the device is full, a source holds nothing), `NotSupported`.
+    pub fn share(&mut self, cause: Cause, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()> {
+        if self.remap_blocks().is_none() {
+            return Err(FsError::new(ErrorKind::NotSupported, "the volume's device cannot remap its blocks"));
+        }
+        self.drain();
+        let mut sectors = Vec::with_capacity(pairs.len());
+        for &(from, to) in pairs {
+            sectors.push((self.place(from, 1)?.1, self.place(to, 1)?.1));
+        }
+        self.set_unflushed(0);
+        let what = Submission { cause, log: None, priority: Priority::Normal };
+        let request = |device: &mut D, context: &Context| match device.remap() {
+            Some(remap) => remap.share(context, &sectors),
+            None => Ok(Done::immediately(context)),
+        };
+        self.submit(0, |issued| what.context(issued, Area::Main), request).map(drop)
+    }
+}
+
+impl<D: BlockDevice> Blocks for WritableBlocks<D> {
+    fn geometry(&self) -> &Geometry {
+        &self.blocks.geometry
+    }
+
+    fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
+        self.blocks.read(cause, at, into)
+    }
+}
+
+#[cold]
+fn failed(error: BlockError) -> FsError {
+    FsError::device("a request to the device failed", error)
+}
+
+#[cfg(test)]
+mod tests;

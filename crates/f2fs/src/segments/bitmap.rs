@@ -1,0 +1,135 @@
+//! Sets of segments and sections as bits, with their number at hand.
+
+/// A set of numbers below its length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bitmap {
+    words: Vec<u64>,
+    length: u32,
+    count: u32,
+}
+
+impl Bitmap {
+    /// The empty set of numbers below `length`.
+    pub fn new(length: u32) -> Self {
+        Self { words: vec![0; length.div_ceil(64) as usize], length, count: 0 }
+    }
+
+    /// How many numbers are in it. Cost: a field access.
+    #[inline]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The end of the range of its numbers.
+    #[inline]
+    pub const fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// Whether a number is in it; false behind the end.
+    #[inline]
+    pub fn has(&self, number: u32) -> bool {
+        self.words.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 != 0)
+    }
+
+    /// The numbers from `64 * index` on, the first one lowest.
+    #[inline]
+    pub fn word(&self, index: u32) -> u64 {
+        self.words.get(index as usize).copied().unwrap_or(0)
+    }
+
+    /// Puts a number in; says whether that changed anything. Nothing happens behind the end.
+    #[inline]
+    pub fn insert(&mut self, number: u32) -> bool {
+        if number >= self.length {
+            return false;
+        }
+        let word = &mut self.words[(number / 64) as usize];
+        let added = *word >> (number % 64) & 1 == 0;
+        *word |= 1 << (number % 64);
+        self.count += u32::from(added);
+        added
+    }
+
+    /// Takes a number out; says whether that changed anything.
+    #[inline]
+    pub fn remove(&mut self, number: u32) -> bool {
+        let Some(word) = self.words.get_mut((number / 64) as usize) else { return false };
+        let removed = *word >> (number % 64) & 1 != 0;
+        *word &= !(1 << (number % 64));
+        self.count -= u32::from(removed);
+        removed
+    }
+
+    /// Takes all numbers out.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+        self.count = 0;
+    }
+
+    /// The first number from `from` on that is in it, below `end`. Cost: a word for each 64 numbers passed over.
+    #[inline]
+    pub fn next(&self, from: u32, end: u32) -> Option<u32> {
+        self.search(from, end, 0)
+    }
+
+    /// The first number from `from` on that is not in it, below `end`.
+    #[inline]
+    pub fn next_absent(&self, from: u32, end: u32) -> Option<u32> {
+        self.search(from, end, u64::MAX)
+    }
+
+    #[inline]
+    fn search(&self, from: u32, end: u32, flip: u64) -> Option<u32> {
+        let end = end.min(self.length);
+        if from >= end {
+            return None;
+        }
+        let (mut index, last) = ((from / 64) as usize, ((end - 1) / 64) as usize);
+        let mut word = (self.words.get(index)? ^ flip) & (u64::MAX << (from % 64));
+        while word == 0 {
+            if index == last {
+                return None;
+            }
+            index += 1;
+            word = self.words.get(index)? ^ flip;
+        }
+        let found = index as u32 * 64 + word.trailing_zeros();
+        (found < end).then_some(found)
+    }
+
+    /// All its numbers, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let found = self.next(from, self.length)?;
+            from = found + 1;
+            Some(found)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_agree_with_a_plain_set() {
+        let mut bitmap = Bitmap::new(200);
+        let mut set = std::collections::BTreeSet::new();
+        let mut random = nandkit_units::random::Random::new(7, "bitmap");
+        for _ in 0..3000 {
+            let number = random.below(210) as u32;
+            if random.below(2) == 0 {
+                assert_eq!(bitmap.insert(number), number < 200 && set.insert(number));
+            } else {
+                assert_eq!(bitmap.remove(number), set.remove(&number));
+            }
+            let (from, end) = (random.below(210) as u32, random.below(260) as u32);
+            assert_eq!(bitmap.next(from, end), (from..end.min(200)).find(|number| set.contains(number)));
+            assert_eq!(bitmap.next_absent(from, end), (from..end.min(200)).find(|number| !set.contains(number)));
+            assert_eq!(bitmap.count() as usize, set.len());
+        }
+        assert!(bitmap.iter().eq(set.iter().copied()));
+    }
+}

@@ -1,0 +1,116 @@
+//! Dirty and prefree segments (segment.c, `locate_dirty_segment`): what SSR and the collector choose from, and what the next checkpoint frees.
+
+use super::bitmap::Bitmap;
+use crate::ids::{Log, SegmentIndex};
+use crate::sit::{BLOCKS, Sit};
+
+/// The lists. Segments of logs and prepared ones are in none.
+#[derive(Clone, Debug)]
+pub struct DirtySegments {
+    by_kind: [Bitmap; Log::COUNT],
+    all: Bitmap,
+    prefree: Bitmap,
+    /// Sections with valid and invalid blocks; kept where a section has several segments.
+    sections: Bitmap,
+    chosen: Bitmap,
+    per_section: u32,
+}
+
+impl DirtySegments {
+    /// Empty lists of a volume.
+    pub fn new(segments: u32, per_section: u32) -> Self {
+        let per_section = per_section.max(1);
+        Self {
+            by_kind: std::array::from_fn(|_| Bitmap::new(segments)),
+            all: Bitmap::new(segments),
+            prefree: Bitmap::new(segments),
+            sections: Bitmap::new(segments / per_section),
+            chosen: Bitmap::new(segments / per_section),
+            per_section,
+        }
+    }
+
+    /// Dirty segments of a type.
+    pub fn of(&self, kind: Log) -> &Bitmap {
+        &self.by_kind[kind.index()]
+    }
+
+    /// Dirty segments of every type: with valid and invalid blocks.
+    pub fn all(&self) -> &Bitmap {
+        &self.all
+    }
+
+    /// What the collector chooses from: segments where a section has one, else sections.
+    pub fn units(&self) -> &Bitmap {
+        if self.per_section == 1 { &self.all } else { &self.sections }
+    }
+
+    /// Segments without a valid block that the next checkpoint makes free.
+    pub fn prefree(&self) -> &Bitmap {
+        &self.prefree
+    }
+
+    /// Sections that background collection has chosen and that are not yet empty.
+    pub fn chosen(&self) -> &Bitmap {
+        &self.chosen
+    }
+
+    /// Background collection chose a section.
+    pub fn choose(&mut self, section: u32) {
+        self.chosen.insert(section);
+    }
+
+    /// Puts a segment that neither a log nor a preparation has where its valid blocks belong.
+    #[inline]
+    pub fn locate(&mut self, sit: &Sit, segment: SegmentIndex) {
+        match sit.valid(segment) {
+            0 => {
+                self.prefree.insert(segment.0);
+                self.remove(sit, segment);
+            }
+            BLOCKS.. => self.remove(sit, segment),
+            _ => {
+                self.all.insert(segment.0);
+                self.by_kind[sit.kind(segment).index()].insert(segment.0);
+                self.locate_section(sit, segment);
+            }
+        }
+    }
+
+    /// Takes a segment out of the dirty lists: a log has it, or it is full or empty. Its type must be the one that it was put in with.
+    pub fn remove(&mut self, sit: &Sit, segment: SegmentIndex) {
+        if self.all.remove(segment.0) {
+            self.by_kind[sit.kind(segment).index()].remove(segment.0);
+        }
+        let section = segment.0 / self.per_section;
+        if sit.section_valid(section) == 0 {
+            self.chosen.remove(section);
+        }
+        self.locate_section(sit, segment);
+    }
+
+    /// A log takes a segment: it is neither dirty nor prefree.
+    pub fn take(&mut self, sit: &Sit, segment: SegmentIndex) {
+        self.prefree.remove(segment.0);
+        self.remove(sit, segment);
+    }
+
+    fn locate_section(&mut self, sit: &Sit, segment: SegmentIndex) {
+        if self.per_section == 1 {
+            return;
+        }
+        let section = segment.0 / self.per_section;
+        let valid = sit.section_valid(section);
+        if valid == 0 || valid == self.per_section * u32::from(BLOCKS) {
+            self.sections.remove(section);
+        } else {
+            self.sections.insert(section);
+        }
+    }
+
+    /// The checkpoint that frees them has completed.
+    pub fn take_prefree(&mut self) -> Bitmap {
+        let empty = Bitmap::new(self.prefree.length());
+        std::mem::replace(&mut self.prefree, empty)
+    }
+}

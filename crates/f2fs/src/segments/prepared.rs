@@ -1,0 +1,57 @@
+//! Segments that were made ready for a log before it fills their gaps. What makes them ready runs between operations; allocation only takes them.
+
+use super::Segments;
+use crate::ids::{Log, SegmentIndex};
+
+/// A segment that is kept for a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    /// Which.
+    pub segment: SegmentIndex,
+    /// For which log.
+    pub log: Log,
+    /// Whether the checkpoint that makes its new gaps usable has completed.
+    pub ready: bool,
+}
+
+impl Segments {
+    /// Keeps a dirty segment for a log's gaps: nobody else takes it, and blocks of it that are freed become gaps with the next checkpoint, from which on the log can have it. `ready`: it can at once.
+    /// False if the segment is not dirty, a log stands in its section, or it holds nodes where the log holds data.
+    pub fn prepare(&mut self, segment: SegmentIndex, log: Log, ready: bool) -> bool {
+        let right = self.dirty.all().has(segment.0)
+            && self.sit.kind(segment).is_node() == log.is_node()
+            && !self.is_busy(self.free.section(segment));
+        if right {
+            self.dirty.remove(&self.sit, segment);
+            self.held.push(Preparation { segment, log, ready });
+        }
+        right
+    }
+
+    /// Segments that are kept.
+    pub fn preparations(&self) -> &[Preparation] {
+        &self.held
+    }
+
+    /// A segment is no longer kept.
+    pub fn release_prepared(&mut self, segment: SegmentIndex) {
+        let before = self.held.len();
+        self.held.retain(|held| held.segment != segment);
+        if self.held.len() != before {
+            self.locate(segment);
+        }
+    }
+
+    /// The first segment that is ready for a log and has a gap.
+    pub(super) fn prepared_for(&self, log: Log) -> Option<SegmentIndex> {
+        let ready = self.held.iter().filter(|held| held.log == log && held.ready).map(|held| held.segment);
+        ready.into_iter().find(|&segment| self.sit.next_usable(segment, 0).is_some())
+    }
+
+    /// A checkpoint has completed.
+    pub(super) fn preparations_checkpointed(&mut self) {
+        for held in &mut self.held {
+            held.ready = true;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What is counted of segments and blocks.
+
+use super::Segments;
+use crate::ids::Log;
+use crate::sit::BLOCKS;
+
+/// How a block came to its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Way {
+    /// Behind the last one of an empty segment (LFS).
+    Append,
+    /// In a gap of a used segment (SSR).
+    Gaps,
+    /// At an address that was asked for.
+    Claim,
+    /// Where its old version stood.
+    InPlace,
+}
+
+impl Way {
+    /// How many ways there are.
+    pub const COUNT: usize = 4;
+    /// All of them.
+    pub const ALL: [Self; Self::COUNT] = [Self::Append, Self::Gaps, Self::Claim, Self::InPlace];
+
+    /// The name that records use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Append => "lfs",
+            Self::Gaps => "ssr",
+            Self::Claim => "claimed",
+            Self::InPlace => "in_place",
+        }
+    }
+}
+
+/// Blocks by log and way, and segments that logs took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    blocks: [[u64; Way::COUNT]; Log::COUNT],
+    segments: [[u64; 2]; Log::COUNT],
+}
+
+impl Usage {
+    /// Blocks that came to a log in a way.
+    pub const fn blocks(&self, log: Log, way: Way) -> u64 {
+        self.blocks[log.index()][way as usize]
+    }
+
+    /// Empty segments that a log took.
+    pub const fn free_segments_taken(&self, log: Log) -> u64 {
+        self.segments[log.index()][0]
+    }
+
+    /// Used segments that a log took for their gaps.
+    pub const fn used_segments_taken(&self, log: Log) -> u64 {
+        self.segments[log.index()][1]
+    }
+
+    #[inline]
+    pub(super) fn count(&mut self, log: Log, way: Way) {
+        self.blocks[log.index()][way as usize] += 1;
+    }
+
+    pub(super) fn segment(&mut self, log: Log, used: bool) {
+        self.segments[log.index()][usize::from(used)] += 1;
+    }
+}
+
+/// Segments by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentStates {
+    /// Nothing in them, no log there.
+    pub free: u32,
+    /// Without a valid block, free with the next checkpoint.
+    pub prefree: u32,
+    /// With valid and invalid blocks, by type.
+    pub dirty: [u32; Log::COUNT],
+    /// Wholly valid.
+    pub full: u32,
+    /// Of logs.
+    pub current: u32,
+    /// Kept for a log.
+    pub prepared: u32,
+}
+
+impl Segments {
+    /// Segments by state. Cost: constant.
+    pub fn states(&self) -> SegmentStates {
+        let (free, prefree, all) = (self.free.segments(), self.dirty.prefree().count(), self.sit.segments());
+        let (current, prepared) = (Log::COUNT as u32, self.held.len() as u32);
+        let elsewhere = free + prefree + current + prepared + self.dirty.all().count();
+        SegmentStates {
+            free,
+            prefree,
+            dirty: Log::ALL.map(|log| self.dirty.of(log).count()),
+            full: all.saturating_sub(elsewhere),
+            current,
+            prepared,
+        }
+    }
+
+    /// A block was overwritten where it stood.
+    pub fn count_in_place(&mut self, at: crate::ids::BlockAddress) {
+        if let Some((segment, _)) = self.geometry.main(at) {
+            self.usage.count(self.sit.kind(segment), Way::InPlace);
+        }
+    }
+
+    /// Segments by valid blocks, in `classes` classes of equal width; wholly empty ones are not counted.
+    pub fn histogram(&self, classes: usize) -> Vec<u32> {
+        let mut counts = vec![0; classes.max(1)];
+        let last = counts.len() - 1;
+        for segment in 0..self.sit.segments() {
+            let valid = usize::from(self.sit.valid(crate::ids::SegmentIndex(segment)));
+            if valid > 0 {
+                counts[(valid * (last + 1) / usize::from(BLOCKS)).min(last)] += 1;
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,116 @@
+//! How many blocks users have, and how many are in use: ENOSPC comes here, before anything is changed (f2fs-writing.md, "Space").
+
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+/// Blocks that were counted for something that is about to be written. What is not needed is given back with [`SpaceCounters::refund`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "blocks that were counted and are not needed must be given back"]
+pub struct Charge {
+    /// Blocks for nodes.
+    pub nodes: u32,
+    /// Blocks for data.
+    pub blocks: u32,
+}
+
+/// Counts of a volume's blocks, as the checkpoint has them: reserved addresses count, moved blocks do not change them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceCounters {
+    /// Blocks that users may have.
+    pub user_blocks: u64,
+    /// Blocks that are kept from users (`reserved_blocks`).
+    pub reserved_blocks: u64,
+    /// Blocks in use: valid ones, and addresses that are reserved.
+    pub valid_blocks: u64,
+    /// Nodes in use.
+    pub valid_nodes: u32,
+    /// Inodes in use, of which who makes them keeps count.
+    pub valid_inodes: u32,
+    /// Most nodes: all nids.
+    pub nodes_end: u64,
+    valid_at_checkpoint: u64,
+    charged_since: u64,
+}
+
+impl SpaceCounters {
+    /// Counts as a checkpoint has them.
+    pub fn new(user_blocks: u64, valid_blocks: u64, valid_nodes: u32, valid_inodes: u32, nodes_end: u64) -> Self {
+        Self {
+            user_blocks,
+            reserved_blocks: 0,
+            valid_blocks,
+            valid_nodes,
+            valid_inodes,
+            nodes_end,
+            valid_at_checkpoint: valid_blocks,
+            charged_since: 0,
+        }
+    }
+
+    /// Blocks that users can still have.
+    pub const fn free_blocks(&self) -> u64 {
+        self.user_blocks.saturating_sub(self.reserved_blocks).saturating_sub(self.valid_blocks)
+    }
+
+    /// [`super::Space::charge`].
+    pub fn charge(&mut self, nodes: u32, blocks: u32) -> Result<Charge> {
+        let wanted = u64::from(nodes) + u64::from(blocks);
+        let free = self.free_blocks();
+        if wanted > free {
+            return Err(FsError::new(ErrorKind::NoSpace, format!("{wanted} blocks are needed and {free} are free")));
+        }
+        if u64::from(self.valid_nodes) + u64::from(nodes) > self.nodes_end {
+            let detail = format!("{nodes} nodes are needed; {} of {} are in use", self.valid_nodes, self.nodes_end);
+            return Err(FsError::new(ErrorKind::NoSpace, detail));
+        }
+        self.valid_blocks += wanted;
+        self.valid_nodes += nodes;
+        self.charged_since += wanted;
+        Ok(Charge { nodes, blocks })
+    }
+
+    /// As many of `blocks` data blocks as there are, at least one: a write may get a part. Errors: `NoSpace` without any.
+    pub fn charge_part(&mut self, blocks: u32) -> Result<Charge> {
+        let part = u64::from(blocks).min(self.free_blocks().max(1)) as u32;
+        self.charge(0, part)
+    }
+
+    /// Gives back what was counted and not needed, or what was in use and is freed.
+    pub fn refund(&mut self, charge: Charge) {
+        let blocks = u64::from(charge.nodes) + u64::from(charge.blocks);
+        self.valid_blocks = self.valid_blocks.saturating_sub(blocks);
+        self.valid_nodes = self.valid_nodes.saturating_sub(charge.nodes);
+    }
+
+    /// Whether an fsync may leave its blocks to roll-forward: everything counted since the checkpoint, freed or not, fits beside it (checkpoint.c, `f2fs_space_for_roll_forward`).
+    pub const fn has_room_for_roll_forward(&self) -> bool {
+        self.valid_at_checkpoint.saturating_add(self.charged_since) <= self.user_blocks
+    }
+
+    /// A checkpoint has completed.
+    pub fn checkpointed(&mut self) {
+        self.valid_at_checkpoint = self.valid_blocks;
+        self.charged_since = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_changes_where_nothing_is_left() {
+        let mut space = SpaceCounters::new(100, 90, 10, 5, 12);
+        assert!(space.charge(1, 10).is_err());
+        assert!(space.charge(3, 0).is_err());
+        assert_eq!(space, SpaceCounters::new(100, 90, 10, 5, 12));
+        let charge = space.charge(2, 8).unwrap();
+        assert_eq!((space.free_blocks(), space.valid_nodes), (0, 12));
+        assert!(space.charge_part(3).is_err());
+        space.refund(charge);
+        assert_eq!(space.charge_part(30).unwrap(), Charge { nodes: 0, blocks: 10 });
+        // Freed blocks are not subtracted: 90 + 10 + 10.
+        assert!(!space.has_room_for_roll_forward());
+        space.checkpointed();
+        assert!(space.has_room_for_roll_forward());
+    }
+}
