@@ -28,7 +28,8 @@ pub fn direct_nodes(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> impl I
 
 /// Counts them.
 pub fn count(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> NodeCount {
-    let mut count = NodeCount { pages: runs.iter().map(|run| u64::from(run.end - run.start)).sum(), ..Default::default() };
+    let mut count =
+        NodeCount { pages: runs.iter().map(|run| u64::from(run.end - run.start)).sum(), ..Default::default() };
     let (mut indirect, mut has_double) = (None, false);
     for number in direct_nodes(runs, in_inode, per_node) {
         count.direct += 1;

@@ -231,7 +231,8 @@ impl Segments {
             return false;
         }
         let pages = &self.pages;
-        let wanted = self.sections_of(pages.nodes) + 2 * self.sections_of(pages.dentries) + self.sections_of(pages.inodes);
+        let wanted =
+            self.sections_of(pages.nodes) + 2 * self.sections_of(pages.dentries) + self.sections_of(pages.inodes);
         let reserve = u64::from(self.options.min_ssr_sections) + u64::from(self.options.reserved_sections);
         self.options.urgent || u64::from(self.free.sections()) <= wanted + reserve
     }
@@ -256,16 +257,6 @@ impl Segments {
             self.held.retain(|held| held.segment != segment);
         }
         self.dirty.locate(&self.sit, segment);
-    }
-
-    /// Room behind the logs' places: blocks of each log's section that may still be written, the whole of its segment's and the following ones'.
-    pub(crate) fn room_of_log(&self, log: Log) -> u32 {
-        let section = self.free.section(self.current(log));
-        let start = section * self.sit.per_section();
-        let taken: u32 = (start..start + self.sit.per_section())
-            .map(|segment| u32::from(self.sit.valid_at_checkpoint(SegmentIndex(segment))))
-            .sum();
-        self.section_blocks().saturating_sub(taken)
     }
 }
 
