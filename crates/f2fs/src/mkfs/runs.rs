@@ -65,6 +65,7 @@ pub fn indirect_of(direct: u32, per_node: u32) -> Option<Indirect> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "files of one run of pages are meant")]
 mod tests {
     use super::*;
 
