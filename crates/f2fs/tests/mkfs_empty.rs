@@ -9,7 +9,8 @@ use nandkit_f2fs::layout::Superblock;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 
 const UUID: &str = "11223344-5566-7788-99aa-bbccddeeff00";
-const UUID_BYTES: [u8; 16] = [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF, 0];
+const UUID_BYTES: [u8; 16] =
+    [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF, 0];
 const TIME: u64 = 1_700_000_000;
 
 fn superblock(image: &Path) -> Superblock {
@@ -86,8 +87,46 @@ const MIB: u64 = 1 << 20;
 fn volumes_of_all_sizes_are_those_of_mkfs() {
     let mut made = 0;
     let sizes = [
-        1, 16, 40, 48, 50, 51, 52, 53, 54, 55, 57, 60, 63, 64, 96, 100, 127, 128, 129, 200, 255, 256, 333, 511, 512, 777,
-        1000, 1023, 1024, 1500, 2048, 4096, 5000, 10_000, 16_384, 65_536, 100_000, 262_144, 1 << 20, 3 << 20,
+        1,
+        16,
+        40,
+        48,
+        50,
+        51,
+        52,
+        53,
+        54,
+        55,
+        57,
+        60,
+        63,
+        64,
+        96,
+        100,
+        127,
+        128,
+        129,
+        200,
+        255,
+        256,
+        333,
+        511,
+        512,
+        777,
+        1000,
+        1023,
+        1024,
+        1500,
+        2048,
+        4096,
+        5000,
+        10_000,
+        16_384,
+        65_536,
+        100_000,
+        262_144,
+        1 << 20,
+        3 << 20,
     ];
     for mib in sizes {
         made += u32::from(compare(mib * MIB, &[], &MkfsOptions::default()));
@@ -156,7 +195,8 @@ fn features_are_those_of_mkfs() {
             assert!(compare(mib * MIB, &["-O", names], &options));
         }
     }
-    for (strict, words) in [(false, ["-O", "casefold", "-C", "utf8"]), (true, ["-O", "casefold", "-C", "utf8:strict"])] {
+    for (strict, words) in [(false, ["-O", "casefold", "-C", "utf8"]), (true, ["-O", "casefold", "-C", "utf8:strict"])]
+    {
         let features = features_named("casefold").unwrap();
         let options = MkfsOptions { features, encoding: Some(strict), ..MkfsOptions::default() };
         assert!(compare(64 * MIB, &words, &options));

@@ -58,7 +58,20 @@ pub const HOUSE: &[Room] = &[
     room("workload", &["units", "vfs", "block"], &["testkit", "flash", "nand-sim"]).with_system(),
     room(
         "stack",
-        &["units", "codec", "flash", "block", "vfs", "cleaning", "nand-sim", "flash-image", "ftl", "fat", "jffs2", "f2fs"],
+        &[
+            "units",
+            "codec",
+            "flash",
+            "block",
+            "vfs",
+            "cleaning",
+            "nand-sim",
+            "flash-image",
+            "ftl",
+            "fat",
+            "jffs2",
+            "f2fs",
+        ],
         &["testkit"],
     )
     .with_system(),

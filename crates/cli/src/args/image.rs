@@ -238,7 +238,9 @@ pub struct CheckArguments {
 
 /// Arguments of `mkfs`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2\n  nandkit mkfs f2fs --from rootfs image.f2fs")]
+#[command(
+    after_help = "Examples:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2\n  nandkit mkfs f2fs --from rootfs image.f2fs"
+)]
 pub struct MkfsArguments {
     /// The format.
     #[command(subcommand)]

@@ -76,7 +76,8 @@ impl CheckpointState {
     fn head(&self, geometry: &Geometry, count: usize, first_summary: usize) -> CheckpointHead {
         let mut head = self.head;
         let place = |log: Log| log.index() % LOGS_OF_A_KIND;
-        (head.node_segments, head.data_segments) = ([NO_SEGMENT.into(); LOGS_PER_KIND], [NO_SEGMENT.into(); LOGS_PER_KIND]);
+        (head.node_segments, head.data_segments) =
+            ([NO_SEGMENT.into(); LOGS_PER_KIND], [NO_SEGMENT.into(); LOGS_PER_KIND]);
         (head.node_offsets, head.data_offsets) = ([0.into(); LOGS_PER_KIND], [0.into(); LOGS_PER_KIND]);
         for (log, state) in Log::ALL.into_iter().zip(&self.logs) {
             let (segments, offsets) = match log.is_node() {

@@ -43,9 +43,8 @@ pub fn area(attributes: &[(Vec<u8>, Vec<u8>)], room: usize) -> Result<Vec<u8>> {
     for (name, value) in attributes {
         let shown = String::from_utf8_lossy(name);
         let Some((index, rest)) = split_name(name) else {
-            let detail = format!(
-                "attribute {shown}; F2FS holds user., trusted., security., lustre. and access control lists"
-            );
+            let detail =
+                format!("attribute {shown}; F2FS holds user., trusted., security., lustre. and access control lists");
             return Err(FsError::new(ErrorKind::NotSupported, detail));
         };
         let list;

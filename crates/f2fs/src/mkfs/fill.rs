@@ -327,7 +327,9 @@ impl Filler<'_, '_> {
                 let number = page.checked_sub(own).map(|page| page / PER_NODE);
                 let (base, end) = match number {
                     None => (0, own),
-                    Some(number) => (own + number * PER_NODE, own.saturating_add((number + 1).saturating_mul(PER_NODE))),
+                    Some(number) => {
+                        (own + number * PER_NODE, own.saturating_add((number + 1).saturating_mul(PER_NODE)))
+                    }
                 };
                 let holder = match number {
                     None => inode.ino,

@@ -208,8 +208,7 @@ fn log_segments(geometry: &NewGeometry, options: &MkfsOptions) -> [u64; Log::COU
     if options.heap {
         let section = u64::from(options.segments_per_section);
         hot = last(geometry.zones) + (u64::from(options.sections_per_zone) - 1) * section;
-        (warm, cold, hot_data) =
-            (hot.saturating_sub(zone), hot.saturating_sub(2 * zone), hot.saturating_sub(3 * zone));
+        (warm, cold, hot_data) = (hot.saturating_sub(zone), hot.saturating_sub(2 * zone), hot.saturating_sub(3 * zone));
         (cold_data, warm_data) = (0, zone);
     } else {
         (hot, warm, cold, hot_data) = (0, zone, 2 * zone, 3 * zone);

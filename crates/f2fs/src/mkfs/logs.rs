@@ -63,7 +63,8 @@ impl LogSegments {
                     list.truncate(count);
                     break;
                 }
-                section = (1..sections).map(|on| (section + on) % sections).find(|&next| take(next)).ok_or_else(full)?;
+                section =
+                    (1..sections).map(|on| (section + on) % sections).find(|&next| take(next)).ok_or_else(full)?;
             }
         }
         Ok(Self { segments, main_address: geometry.main_address() })

@@ -100,8 +100,10 @@ impl<'a> Mkfs<'a> {
     /// The smallest size in whole MiB that holds the tree and on which Linux can write without collecting first. Errors: `NoSpace` where not even the largest volume does. Cost: some fifty times the formulas.
     pub fn smallest_size(&self) -> Result<u64> {
         let fits = |bytes: u64| self.fits(bytes, true).is_ok();
-        let Some(large) = (0..25).map(|power| SIZE_STEP << power).find(|&bytes| bytes <= SIZE_MAX && fits(bytes)) else {
-            let detail = format!("the tree takes {} blocks; no volume with these options holds it", self.plan.valid_blocks());
+        let Some(large) = (0..25).map(|power| SIZE_STEP << power).find(|&bytes| bytes <= SIZE_MAX && fits(bytes))
+        else {
+            let detail =
+                format!("the tree takes {} blocks; no volume with these options holds it", self.plan.valid_blocks());
             return Err(FsError::new(ErrorKind::NoSpace, detail));
         };
         let (mut low, mut high) = (large / 2 / SIZE_STEP, large / SIZE_STEP);
@@ -189,7 +191,8 @@ impl<'a> Mkfs<'a> {
     fn report(&self, size: u64, new: &NewGeometry, used_segments: u64) -> MkfsReport {
         let plan = &self.plan;
         let nodes: u64 = Log::ALL.iter().filter(|log| log.is_node()).filter_map(|log| plan.logs.get(log.index())).sum();
-        let files = plan.tree.nodes().iter().filter(|node| node.kind == FileKind::Regular && node.hard_link_of.is_none());
+        let files =
+            plan.tree.nodes().iter().filter(|node| node.kind == FileKind::Regular && node.hard_link_of.is_none());
         MkfsReport {
             size,
             inodes: plan.inodes.len() as u64,

@@ -139,11 +139,6 @@ impl<'a> LogWriter<'a> {
         Self { output, segments, geometry, states: Default::default() }
     }
 
-    /// The device.
-    pub fn output(&mut self) -> &mut Output<'a> {
-        &mut self.output
-    }
-
     /// Where a log's block after the next one will lie: what the next node's footer names.
     pub fn after_next(&self, log: Log) -> BlockAddress {
         let next = self.states.get(log.index()).map_or(0, |state| state.next);

@@ -98,7 +98,9 @@ impl PlannedInode {
     /// The log of the inode and its direct nodes: directories' and the volume's own are hot.
     pub fn node_log(&self, nodes: &[SourceNode]) -> Log {
         match self.origin {
-            Origin::Tree(index) if nodes.get(index).is_none_or(|node| node.kind != FileKind::Directory) => Log::WarmNode,
+            Origin::Tree(index) if nodes.get(index).is_none_or(|node| node.kind != FileKind::Directory) => {
+                Log::WarmNode
+            }
             _ => Log::HotNode,
         }
     }
@@ -394,7 +396,7 @@ impl<'a> Plan<'a> {
             origin: Origin::Quota(kind),
             links: 1,
             depth: 0,
-            count: count(&[0..pages], words.into(), PER_NODE),
+            count: count(std::slice::from_ref(&(0..pages)), words.into(), PER_NODE),
             runs,
             ..Self::lost_found(0)
         }
@@ -411,10 +413,8 @@ impl<'a> Plan<'a> {
             };
             for (usages, id) in usages.iter_mut().zip([uid, gid, 0]) {
                 let usage = usages.entry(id).or_default();
-                *usage = Usage {
-                    inodes: usage.inodes + 1,
-                    bytes: usage.bytes + (inode.blocks() - 1) * BLOCK_SIZE as u64,
-                };
+                *usage =
+                    Usage { inodes: usage.inodes + 1, bytes: usage.bytes + (inode.blocks() - 1) * BLOCK_SIZE as u64 };
             }
         }
         for (kind, file) in self.quota_files.iter_mut().enumerate() {
@@ -427,7 +427,11 @@ impl<'a> Plan<'a> {
         for inode in &self.inodes {
             let count = inode.count;
             let own = 1 + u64::from(inode.has_xattr_node) + count.direct;
-            let parts = [(inode.node_log(self.tree.nodes()), own), (Log::ColdNode, count.indirect), (inode.data_log, count.pages)];
+            let parts = [
+                (inode.node_log(self.tree.nodes()), own),
+                (Log::ColdNode, count.indirect),
+                (inode.data_log, count.pages),
+            ];
             for (log, blocks) in parts {
                 if let Some(sum) = self.logs.get_mut(shared(log, features).index()) {
                     *sum += blocks;

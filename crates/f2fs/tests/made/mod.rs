@@ -18,9 +18,9 @@ pub fn alone() -> MutexGuard<'static, ()> {
 
 /// Runs a tool of f2fs-tools; its exit status and all that it printed. Without the tool the test fails.
 pub fn run(tool: &str, words: &[&str]) -> (i32, String) {
-    let found = ["", "/usr/sbin/", "/sbin/"].iter().find_map(|place| {
-        Command::new(format!("{place}{tool}")).args(words).output().ok()
-    });
+    let found = ["", "/usr/sbin/", "/sbin/"]
+        .iter()
+        .find_map(|place| Command::new(format!("{place}{tool}")).args(words).output().ok());
     let Some(output) = found else { panic!("{tool} is missing: install the Debian package f2fs-tools") };
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
@@ -47,8 +47,7 @@ pub fn clock() -> Clock {
 
 /// A new image of zeroes.
 pub fn new_image(path: &Path, bytes: u64) -> FileDevice {
-    let geometry =
-        BlockGeometry { sector_size: 512, sectors: bytes / 512, preferred_size: 4096, recycling_size: 0 };
+    let geometry = BlockGeometry { sector_size: 512, sectors: bytes / 512, preferred_size: 4096, recycling_size: 0 };
     FileDevice::create(path, geometry).unwrap()
 }
 

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::Path;
 
 use nandkit_block::{Access, FileDevice};
-use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named, uuid_of};
 pub use nandkit_f2fs::mkfs::MkfsReport;
+use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named, uuid_of};
 use nandkit_units::Clock;
 use nandkit_vfs::FsError;
 use nandkit_vfs::source::SourceTree;
@@ -82,8 +82,9 @@ fn options(asked: &F2fsBuild) -> Result<MkfsOptions, StackError> {
         label: asked.label.clone(),
         uuid: match &asked.uuid {
             None => plain.uuid,
-            Some(text) => uuid(text)
-                .ok_or_else(|| wrong("--uuid", format!("{text:?}; expected 32 hexadecimal digits, as uuidgen prints")))?,
+            Some(text) => uuid(text).ok_or_else(|| {
+                wrong("--uuid", format!("{text:?}; expected 32 hexadecimal digits, as uuidgen prints"))
+            })?,
         },
         features: features_named(&names).map_err(|error| wrong("--features", error.detail))?,
         segments_per_section: asked.segments_per_section.unwrap_or(plain.segments_per_section),
@@ -134,7 +135,9 @@ pub fn build_f2fs(
         None => mkfs.smallest_size().map_err(told)?,
     };
     mkfs.check_size(size).map_err(told)?;
-    let failed = |error: std::io::Error| wrong(&path.display().to_string(), format!("cannot be made {size} bytes long: {error}"));
+    let failed = |error: std::io::Error| {
+        wrong(&path.display().to_string(), format!("cannot be made {size} bytes long: {error}"))
+    };
     let file = File::options().write(true).open(path).map_err(failed)?;
     // All of it becomes a hole first.
     file.set_len(0).and_then(|()| file.set_len(size)).map_err(failed)?;
