@@ -41,7 +41,8 @@ fn a_tree_becomes_a_volume_the_same_each_time() {
     succeeds(at, &["mkfs", "f2fs", "--from", "tree", "b.img"]);
     assert!(fs::read(at.join("a.img")).expect("an image") == fs::read(at.join("b.img")).expect("an image"));
 
-    let words = ["--exclude", "left-out", "--owner", "5:6", "-O", "extra_attr,inode_checksum", "-l", "label", "--size", "100M"];
+    let words =
+        ["--exclude", "left-out", "--owner", "5:6", "-O", "extra_attr,inode_checksum", "-l", "label", "--size", "100M"];
     succeeds(at, &[&["mkfs", "f2fs", "--from", "tree", "c.img"][..], &words].concat());
     must_be_sound(at, "c.img");
     let told = Command::new("dump.f2fs").args(["-i", "4", "c.img"]).current_dir(at).output().expect("dump.f2fs runs");
