@@ -16,7 +16,7 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 26] = [
+pub const JUDGES: [Judge; 28] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
@@ -43,6 +43,8 @@ pub const JUDGES: [Judge; 26] = [
     Judge { tool: "sqlite3", package: "sqlite3" },
     Judge { tool: "xz", package: "xz-utils" },
     Judge { tool: "zstd", package: "zstd" },
+    Judge { tool: "simg2img", package: "android-sdk-libsparse-utils" },
+    Judge { tool: "img2simg", package: "android-sdk-libsparse-utils" },
 ];
 
 /// Sees to it that every judge is there: installs the missing packages where apt and the rights for it are, and fails with
@@ -130,6 +132,7 @@ mod tests {
             "sqlite3",
             "xz-utils",
             "zstd",
+            "android-sdk-libsparse-utils",
         ];
         assert_eq!(missing_packages(&JUDGES, |_| false), all);
     }

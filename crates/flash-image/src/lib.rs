@@ -15,6 +15,7 @@
 //! assert_eq!(bytes, [0x5A; 4]);
 //! ```
 
+pub mod android_sparse;
 mod backing;
 mod bad_blocks;
 mod bytes;

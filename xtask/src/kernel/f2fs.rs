@@ -251,7 +251,7 @@ fn unclean(from: char, to: char) -> String {
 }
 
 /// The program that lists an image as the guest's helper lists a tree.
-fn build_lister() -> Result<PathBuf> {
+pub(super) fn build_lister() -> Result<PathBuf> {
     let arguments = ["build", "--quiet", "--locked", "--package", "nandkit-f2fs", "--example", "f2fs-manifest"];
     let (profile, flags): (_, &[&str]) =
         if cfg!(debug_assertions) { ("debug", &[]) } else { ("release", &["--release"]) };
@@ -260,7 +260,7 @@ fn build_lister() -> Result<PathBuf> {
 }
 
 /// The tree of an image, and what else the lister says.
-fn list(lister: &Path, image: &Path, paths: &[&str]) -> Result<(Manifest, String)> {
+pub(super) fn list(lister: &Path, image: &Path, paths: &[&str]) -> Result<(Manifest, String)> {
     let text = process::output(Command::new(lister).arg(image).args(paths))?;
     let is_told = |line: &&str| {
         ["note\t", "found\t", "absent\t", "data\t", "compressed\t", "hashed\t"]

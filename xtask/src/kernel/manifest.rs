@@ -61,6 +61,12 @@ impl Manifest {
         self
     }
 
+    /// The same without one entry.
+    pub fn without(mut self, path: &str) -> Self {
+        self.0.remove(path);
+        self
+    }
+
     /// The same without the modification times of directories. mkfs.jffs2 puts a child's time into its directory entry, and Linux takes the time of the
     /// latest entry for the directory's where that is newer by version than the directory's own node.
     pub fn without_directory_times(mut self) -> Self {

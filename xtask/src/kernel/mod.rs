@@ -4,6 +4,7 @@ mod build;
 mod compare_wear;
 mod cuts;
 mod f2fs;
+mod f2fs_made;
 mod guest;
 mod jffs2;
 mod manifest;
@@ -22,7 +23,7 @@ use build::Kernel;
 use guest::Guest;
 pub use ours::Nandkit;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, serve, f2fs, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, serve, f2fs, f2fs-made, wear, compare-wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -45,6 +46,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "cuts" => cuts::run(rest),
         "serve" => served::run(rest),
         "f2fs" => f2fs::run(rest),
+        "f2fs-made" => f2fs_made::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),

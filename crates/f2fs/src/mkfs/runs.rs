@@ -69,6 +69,10 @@ pub fn indirect_of(direct: u32, per_node: u32) -> Option<Indirect> {
 mod tests {
     use super::*;
 
+    fn one(run: Range<u32>) -> [Range<u32>; 1] {
+        [run]
+    }
+
     #[test]
     fn nodes_are_counted_as_far_as_there_are_pages() {
         let n = 1018;
@@ -76,15 +80,15 @@ mod tests {
             let count = count(runs, 873, n);
             (count.pages, count.direct, count.indirect)
         };
-        assert_eq!(counted(&[0..873]), (873, 0, 0));
-        assert_eq!(counted(&[0..874]), (874, 1, 0));
-        assert_eq!(counted(&[0..873 + 2 * n]), (873 + 2036, 2, 0));
-        assert_eq!(counted(&[0..874 + 2 * n]), (874 + 2036, 3, 1));
+        assert_eq!(counted(&one(0..873)), (873, 0, 0));
+        assert_eq!(counted(&one(0..874)), (874, 1, 0));
+        assert_eq!(counted(&one(0..873 + 2 * n)), (873 + 2036, 2, 0));
+        assert_eq!(counted(&one(0..874 + 2 * n)), (874 + 2036, 3, 1));
         // A hole over most of the first indirect node; then the second; then the double indirect one.
         assert_eq!(counted(&[3..4, 900..901, 902..903]), (3, 1, 0));
         let first_indirect = 873 + 2 * n;
         let (second, double) = (first_indirect + n * n, first_indirect + 2 * n * n);
         assert_eq!(counted(&[first_indirect..first_indirect + 1, second..second + 1, double..double + 1]), (3, 3, 4));
-        assert_eq!(counted(&[double + n * n - 1..double + n * n + 1]), (2, 2, 3));
+        assert_eq!(counted(&one(double + n * n - 1..double + n * n + 1)), (2, 2, 3));
     }
 }

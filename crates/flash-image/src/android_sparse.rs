@@ -1,0 +1,272 @@
+//! Android's sparse images, as `fastboot` sends them and `img2simg` makes them: a header, then chunks of raw blocks, of one repeated word, or of blocks that do not matter.
+//!
+//! Source: libsparse of the Android Open Source Project, `sparse_format.h` (structures), `sparse_read.cpp` and `output_file.cpp` (what a checksum covers). All numbers are little-endian.
+//!
+//! header, 28 bytes: magic 0xED26FF3A (4), version 1.0 (2, 2), bytes of the header and of a chunk's header (2, 2), bytes of a block, a multiple of 4 (4), blocks (4), chunks (4), checksum (4, mostly 0).
+//! chunk, 12 bytes: type (2), 0 (2), blocks (4), bytes with its header (4); behind it the blocks, or the word (types 0xCAC1, 0xCAC2), or nothing (0xCAC3), or the CRC-32 of all before (0xCAC4).
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use crate::error::{ImageError, ImageErrorKind, Result};
+
+/// The first four bytes of a sparse image.
+pub const MAGIC: u32 = 0xED26_FF3A;
+
+const HEADER: usize = 28;
+const CHUNK_HEADER: usize = 12;
+const RAW: u16 = 0xCAC1;
+const FILL: u16 = 0xCAC2;
+const DO_NOT_CARE: u16 = 0xCAC3;
+const CHECKSUM: u16 = 0xCAC4;
+/// Blocks of the images that are written.
+const BLOCK: usize = 4096;
+/// Most blocks of a raw chunk that is written: its bytes are counted in 32 bits, and it is gathered in memory.
+const RAW_MAX: usize = 256;
+/// Bytes that are moved at once.
+const PIECE: usize = 1 << 20;
+
+/// What was unpacked or packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SparseReport {
+    /// Bytes of the image when it is not sparse.
+    pub bytes: u64,
+    /// Chunks.
+    pub chunks: u32,
+    /// Bytes of raw chunks.
+    pub raw_bytes: u64,
+}
+
+/// Whether bytes begin a sparse image.
+pub fn is_sparse(beginning: &[u8]) -> bool {
+    beginning.starts_with(&MAGIC.to_le_bytes())
+}
+
+fn corrupt(detail: String) -> ImageError {
+    ImageError::new(ImageErrorKind::Corrupt, format!("Android sparse image: {detail}"))
+}
+
+fn failed(what: &str, error: io::Error) -> ImageError {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return corrupt(format!("it ends within {what}"));
+    }
+    ImageError { source: Some(error), ..ImageError::new(ImageErrorKind::Io, format!("cannot go on at {what}")) }
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk::<2>).map_or(0, |bytes| u16::from_le_bytes(*bytes))
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Writes the whole image to `to`, which is empty: what does not matter and what is filled with zeroes become holes. The caller gives `to` its length afterwards, [`SparseReport::bytes`].
+///
+/// Errors: `Corrupt` for what is no sparse image, ends too early, contradicts itself, has another checksum, or is larger than `most` bytes; `Io`. Cost: the raw and filled bytes, 1 MiB of memory.
+pub fn unpack(from: &mut dyn Read, to: &mut (impl Write + Seek), most: u64) -> Result<SparseReport> {
+    let mut header = [0; HEADER];
+    from.read_exact(&mut header).map_err(|error| failed("the header", error))?;
+    let (magic, major, block) = (word(&header, 0), half(&header, 4), u64::from(word(&header, 12)));
+    let (header_bytes, chunk_bytes) = (usize::from(half(&header, 8)), usize::from(half(&header, 10)));
+    if magic != MAGIC {
+        return Err(corrupt(format!("it begins with {magic:#010x}; expected {MAGIC:#010x}")));
+    }
+    if major != 1 || header_bytes < HEADER || chunk_bytes < CHUNK_HEADER || block == 0 || !block.is_multiple_of(4) {
+        return Err(corrupt(format!(
+            "version {major}, headers of {header_bytes} and {chunk_bytes} bytes, blocks of {block}; expected version 1, at least {HEADER} and {CHUNK_HEADER}, and a multiple of 4"
+        )));
+    }
+    let (blocks, chunks) = (u64::from(word(&header, 16)), word(&header, 20));
+    let bytes = blocks * block;
+    if bytes > most {
+        return Err(corrupt(format!("{bytes} bytes when unpacked; at most {most} are expected")));
+    }
+    skip(from, header_bytes - HEADER)?;
+    let mut unpacked = Unpacked { from, to, at: 0, end: bytes, crc: crc32fast::Hasher::new(), raw: 0 };
+    for number in 0..chunks {
+        unpacked.chunk(number, block, chunk_bytes)?;
+    }
+    if unpacked.at != bytes {
+        return Err(corrupt(format!("its chunks have {} bytes, its header says {bytes}", unpacked.at)));
+    }
+    Ok(SparseReport { bytes, chunks, raw_bytes: unpacked.raw })
+}
+
+fn skip(from: &mut dyn Read, bytes: usize) -> Result<()> {
+    let mut rest = vec![0; bytes];
+    from.read_exact(&mut rest).map_err(|error| failed("a header", error))
+}
+
+struct Unpacked<'a, T> {
+    from: &'a mut dyn Read,
+    to: &'a mut T,
+    at: u64,
+    end: u64,
+    crc: crc32fast::Hasher,
+    raw: u64,
+}
+
+impl<T: Write + Seek> Unpacked<'_, T> {
+    fn chunk(&mut self, number: u32, block: u64, header_bytes: usize) -> Result<()> {
+        let place = format!("chunk {number}");
+        let mut header = [0; CHUNK_HEADER];
+        self.from.read_exact(&mut header).map_err(|error| failed(&place, error))?;
+        skip(self.from, header_bytes - CHUNK_HEADER)?;
+        let (kind, length) = (half(&header, 0), u64::from(word(&header, 4)) * block);
+        let body = u64::from(word(&header, 8)).checked_sub(header_bytes as u64);
+        let expected = match kind {
+            RAW => length,
+            FILL | CHECKSUM => 4,
+            DO_NOT_CARE => 0,
+            other => return Err(corrupt(format!("{place} is of type {other:#06x}"))),
+        };
+        let length = if kind == CHECKSUM { 0 } else { length };
+        if body != Some(expected) || length > self.end - self.at {
+            return Err(corrupt(format!("{place} of type {kind:#06x} has {length} bytes in {}", word(&header, 8))));
+        }
+        match kind {
+            RAW => self.raw(length, &place),
+            DO_NOT_CARE => self.hole(length),
+            _ => {
+                let mut value = [0; 4];
+                self.from.read_exact(&mut value).map_err(|error| failed(&place, error))?;
+                match kind {
+                    FILL if value == [0; 4] => self.hole(length),
+                    FILL => self.fill(value, length, &place),
+                    _ => self.check(u32::from_le_bytes(value), &place),
+                }
+            }
+        }
+    }
+
+    fn raw(&mut self, length: u64, place: &str) -> Result<()> {
+        let mut buffer = vec![0; length.min(PIECE as u64) as usize];
+        let mut left = length;
+        self.seek(place)?;
+        while left > 0 {
+            let count = left.min(buffer.len() as u64) as usize;
+            let piece = buffer.get_mut(..count).unwrap_or(&mut []);
+            self.from.read_exact(piece).map_err(|error| failed(place, error))?;
+            self.to.write_all(piece).map_err(|error| failed(place, error))?;
+            self.crc.update(piece);
+            left -= count as u64;
+        }
+        self.raw += length;
+        self.at += length;
+        Ok(())
+    }
+
+    fn fill(&mut self, value: [u8; 4], length: u64, place: &str) -> Result<()> {
+        let buffer = value.repeat(length.min(PIECE as u64) as usize / 4);
+        let mut left = length;
+        self.seek(place)?;
+        while left > 0 {
+            let piece = buffer.get(..left.min(buffer.len() as u64) as usize).unwrap_or(&[]);
+            self.to.write_all(piece).map_err(|error| failed(place, error))?;
+            self.crc.update(piece);
+            left -= piece.len() as u64;
+        }
+        self.at += length;
+        Ok(())
+    }
+
+    fn hole(&mut self, length: u64) -> Result<()> {
+        self.crc.combine(&zeroes(length));
+        self.at += length;
+        Ok(())
+    }
+
+    fn seek(&mut self, place: &str) -> Result<()> {
+        self.to.seek(SeekFrom::Start(self.at)).map(drop).map_err(|error| failed(place, error))
+    }
+
+    fn check(&self, expected: u32, place: &str) -> Result<()> {
+        let found = self.crc.clone().finalize();
+        if found == expected {
+            return Ok(());
+        }
+        Err(corrupt(format!("{place}: the checksum up to byte {} is {found:#010x}, it says {expected:#010x}", self.at)))
+    }
+}
+
+/// The checksum of so many zeroes. Cost: logarithmic.
+fn zeroes(length: u64) -> crc32fast::Hasher {
+    let (mut sum, mut power, mut left) = (crc32fast::Hasher::new(), crc32fast::Hasher::new(), length);
+    power.update(&[0]);
+    while left > 0 {
+        if left & 1 == 1 {
+            sum.combine(&power);
+        }
+        let again = power.clone();
+        power.combine(&again);
+        left >>= 1;
+    }
+    sum
+}
+
+/// A chunk that is being gathered.
+enum Gathered {
+    Nothing,
+    Raw(Vec<u8>),
+    Fill([u8; 4], u32),
+}
+
+/// Packs an image of whole blocks of 4 KiB. Zero blocks are written as such, since they may matter to what is in the image. `to` is empty; its header is written last.
+///
+/// Errors: `Layout` for a length that is no whole blocks or has more than 2^32 of them, `Io`. Cost: one pass, 1 MiB of memory.
+pub fn pack(from: &mut dyn Read, bytes: u64, to: &mut (impl Write + Seek)) -> Result<SparseReport> {
+    let blocks = u32::try_from(bytes / BLOCK as u64).ok().filter(|_| bytes.is_multiple_of(BLOCK as u64));
+    let Some(blocks) = blocks else {
+        return Err(ImageError::layout(format!("an image of {bytes} bytes; expected up to 2^32 blocks of {BLOCK}")));
+    };
+    let mut packed = Packed { to, report: SparseReport { bytes, ..SparseReport::default() } };
+    packed.put(&[0; HEADER])?;
+    let (mut gathered, mut block) = (Gathered::Nothing, vec![0; BLOCK]);
+    for number in 0..blocks {
+        from.read_exact(&mut block).map_err(|error| failed(&format!("block {number}"), error))?;
+        let (words, _) = block.as_chunks::<4>();
+        let same = words.first().copied().filter(|first| words.iter().all(|word| word == first));
+        gathered = match (gathered, same) {
+            (Gathered::Fill(value, count), Some(word)) if value == word => Gathered::Fill(value, count + 1),
+            (Gathered::Raw(mut bytes), None) if bytes.len() < RAW_MAX * BLOCK => {
+                bytes.extend_from_slice(&block);
+                Gathered::Raw(bytes)
+            }
+            (before, same) => {
+                packed.chunk(&before)?;
+                same.map_or_else(|| Gathered::Raw(block.clone()), |word| Gathered::Fill(word, 1))
+            }
+        };
+    }
+    packed.chunk(&gathered)?;
+    packed.to.seek(SeekFrom::Start(0)).map_err(|error| failed("the header", error))?;
+    let (chunks, report) = (packed.report.chunks, packed.report);
+    let sizes = (HEADER as u32) | (CHUNK_HEADER as u32) << 16;
+    let header = [MAGIC, 1, sizes, BLOCK as u32, blocks, chunks, 0];
+    packed.put(&header.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())?;
+    Ok(report)
+}
+
+struct Packed<'a, T> {
+    to: &'a mut T,
+    report: SparseReport,
+}
+
+impl<T: Write> Packed<'_, T> {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.to.write_all(bytes).map_err(|error| failed("the sparse image", error))
+    }
+
+    fn chunk(&mut self, gathered: &Gathered) -> Result<()> {
+        let (kind, blocks, body) = match gathered {
+            Gathered::Nothing => return Ok(()),
+            Gathered::Raw(bytes) => (RAW, (bytes.len() / BLOCK) as u32, &bytes[..]),
+            Gathered::Fill(value, count) => (FILL, *count, &value[..]),
+        };
+        self.report.chunks += 1;
+        self.report.raw_bytes += if kind == RAW { body.len() as u64 } else { 0 };
+        let header = [u32::from(kind), blocks, (CHUNK_HEADER + body.len()) as u32];
+        self.put(&header.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())?;
+        self.put(body)
+    }
+}

@@ -1,0 +1,247 @@
+//! `cargo xtask kernel f2fs-made`: volumes of F2FS that nandkit makes from a tree. Linux mounts them, finds every name by lookup and everything equal, writes into them, and fsck.f2fs finds nothing.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::build::{self, Kernel};
+use super::f2fs::{build_lister, list};
+use super::guest::Guest;
+use super::manifest::Manifest;
+use super::ours::Nandkit;
+use crate::options::Options;
+use crate::process;
+
+/// Far more than anything takes on a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Names of the large directory.
+const NAMES: usize = 5000;
+/// A name of it whose hash is spoilt in one volume.
+const PLANTED: &str = "many/the name whose hash is planted wrong";
+
+/// A file of 1 GiB, which takes the guest long to read: in the first volume only.
+const LARGE: &str = "sparse/with-data";
+
+/// Name, and options of `nandkit mkfs f2fs`.
+const VOLUMES: [(&str, &str); 6] = [
+    ("plain", "--size 1G"),
+    ("smallest", "--exclude sparse/with-data"),
+    (
+        "extra",
+        "--exclude sparse/with-data --size 700M -O extra_attr,inode_checksum,inode_crtime,sb_checksum,flexible_inline_xattr,lost_found,verity",
+    ),
+    ("quota", "--exclude sparse/with-data --size 700M -O extra_attr,quota,project_quota,compression"),
+    ("sections", "--exclude sparse/with-data --size 2G -s 4 -z 2 -i"),
+    ("planted", "--exclude sparse/with-data --size 700M"),
+];
+
+/// What Linux does in each volume besides the helper's changes: to files, names and attributes that nandkit made.
+const WORK: &str = "cd /mnt\nrm -rf many/1*\nmv tree moved\nrm -f sparse/with-data\necho more >>sparse/some-data\ntruncate -s 100 sparse/empty\n\
+    number=0\nwhile [ $number -lt 1000 ]; do echo $number >many/of-linux-$number; number=$((number + 1)); done\n\
+    ln many/2-nn many/second-name\nmkdir churned\ncd /\n";
+
+/// Runs the trial and prints what it saw; an error where something does not hold.
+pub fn run(arguments: &[String]) -> Result<bool> {
+    let options = Options::parse(arguments, &["--keep"], &["--seed", "--mib", "--nandkit"], 0)?;
+    let start = Instant::now();
+    let kernel = build::build()?;
+    let nandkit = Nandkit::find(&options)?;
+    let work = kernel.directory.join(format!("f2fs-made-{}", std::process::id()));
+    let trial = Trial { work, kernel, seed: options.number("--seed", 1)?, mib: options.number("--mib", 30)? };
+    fs::create_dir_all(&trial.work)?;
+    trial.run(&nandkit).with_context(|| format!("files in {}", trial.work.display()))?;
+    if options.flag("--keep") {
+        println!("files in {}", trial.work.display());
+    } else {
+        fs::remove_dir_all(&trial.work)?;
+    }
+    println!("kernel f2fs-made: passed in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(true)
+}
+
+struct Trial {
+    kernel: Kernel,
+    work: PathBuf,
+    seed: u64,
+    mib: u64,
+}
+
+impl Trial {
+    fn run(&self, nandkit: &Nandkit) -> Result<()> {
+        let tree = self.make_tree()?;
+        let all = Manifest::of_directory(&self.kernel, &tree)?;
+        let some = all.clone().without(LARGE);
+        for (name, words) in VOLUMES {
+            let image = self.image(name);
+            let mut mkfs = nandkit.command();
+            mkfs.args(["mkfs", "f2fs", "--from"]).arg(&tree).args(words.split_whitespace()).arg(&image);
+            process::output(&mut mkfs)?;
+            must_be_sound(&image)?;
+        }
+        plant(&self.image("planted"))?;
+        let complaint = must_be_sound(&self.image("planted"));
+        ensure!(complaint.is_err(), "fsck.f2fs does not see the planted hash");
+        self.linux()?;
+        let lister = build_lister()?;
+        for (name, _) in VOLUMES {
+            let listing = |kind: &str| Manifest::of_file(&self.work.join(format!("{name}.{kind}")));
+            let mounted = listing("mounted");
+            let expected = if name == "plain" { &all } else { &some };
+            if name == "planted" {
+                let seen = mounted.map_or(true, |mounted| !differences(expected, &mounted).is_empty());
+                ensure!(seen, "Linux finds a name whose hash is wrong: this judge sees nothing");
+                continue;
+            }
+            let mounted = mounted?;
+            let different = differences(expected, &mounted);
+            ensure!(
+                different.is_empty(),
+                "{name}: tree / Linux: {} differ:\n{}",
+                different.len(),
+                different.join("\n")
+            );
+            must_be_sound(&self.image(name)).with_context(|| format!("{name}, after Linux wrote"))?;
+            let (after, (ours, told)) = (listing("after")?, list(&lister, &self.image(name), &[])?);
+            after.must_equal(&ours, &format!("{name}, changed: as Linux lists it / as nandkit does"))?;
+            ensure!(!told.contains("note\t"), "{name}: notes of a whole volume:\n{told}");
+            println!(
+                "{name}: {} entries equal, {} after Linux wrote; fsck.f2fs is content",
+                mounted.len(),
+                after.len()
+            );
+        }
+        Ok(())
+    }
+
+    fn image(&self, name: &str) -> PathBuf {
+        self.work.join(format!("{name}.img"))
+    }
+
+    /// One boot; each volume is a disk.
+    fn linux(&self) -> Result<()> {
+        let mut guest = Guest::new(&self.kernel, "f2fs-made").share(&self.work).timeout(TIMEOUT).module("f2fs");
+        let mut script = String::new();
+        for ((name, _), letter) in VOLUMES.iter().zip('a'..) {
+            guest = guest.disk(self.image(name).to_str().context("a path that is no text")?);
+            script += &format!("mount -t f2fs /dev/vd{letter} /mnt\n");
+            if *name == "planted" {
+                script += &format!(
+                    "helper manifest /mnt >/share/{name}.mounted 2>/dev/null || rm /share/{name}.mounted\numount /mnt\n"
+                );
+                continue;
+            }
+            // The helper keeps a volume as full as it is told to, which must be more than it is; the smallest volume is full.
+            let churn = match *name {
+                "smallest" => String::new(),
+                _ => format!("helper churn /mnt/churned {} 85 {}\n", self.seed, self.mib),
+            };
+            script += &format!(
+                "helper manifest /mnt >/share/{name}.mounted\n{WORK}{churn}sync\n\
+                 umount /mnt\nmount -t f2fs /dev/vd{letter} /mnt\nhelper manifest /mnt >/share/{name}.after\numount /mnt\n"
+            );
+        }
+        let outcome = guest.run(&script)?.success()?;
+        let bad = |line: &&str| line.contains("F2FS-fs") && !line.contains("Mounted with checkpoint");
+        let said: Vec<&str> = outcome.log.lines().filter(bad).collect();
+        ensure!(said.is_empty(), "Linux says of the volumes:\n{}", said.join("\n"));
+        println!("{} volumes in Linux {}: {:.0} s", VOLUMES.len(), self.kernel.version, outcome.took.as_secs_f64());
+        Ok(())
+    }
+
+    /// The helper's tree with every kind of entry, and around it what F2FS keeps in other ways than small files.
+    fn make_tree(&self) -> Result<PathBuf> {
+        let top = self.work.join("source");
+        let path = |name: &str| top.join(name);
+        for directory in ["tree", "many", "names", "sparse", "links", "attributes/with", "empty"] {
+            fs::create_dir_all(path(directory))?;
+        }
+        process::output(
+            Command::new(self.kernel.helper()).arg("tree").arg(path("tree")).args([&self.seed.to_string(), "20"]),
+        )?;
+        for number in 0..NAMES {
+            fs::write(path(&format!("many/{number}-{}", "n".repeat(number % 100))), format!("file {number}\n"))?;
+        }
+        fs::write(path(PLANTED), "planted")?;
+        fs::write(path("names").join("x".repeat(255)), "the longest name")?;
+        for name in ["Größe", "файл", "ファイル", "🦀 crab", "with\nnewline", "-", "a\\b"] {
+            fs::write(path("names").join(name), name)?;
+        }
+        sparse(&path("sparse/empty"), 20 << 20, &[])?;
+        sparse(&path("sparse/some-data"), 40 << 20, &[(5 << 20, 100_000), (39 << 20, 9)])?;
+        sparse(&path(LARGE), 1 << 30, &[(0, 5000), (3 << 20, 9000), (600 << 20, 3 << 20), ((1 << 30) - 77, 77)])?;
+        fs::write(path("sparse/large.mp4"), pattern(18 << 20))?;
+        for length in [1, 60, 1000, 3488, 3489, 4095] {
+            symlink("t/".repeat(length / 2 + 1).split_at(length).0, path(&format!("links/{length}")))?;
+        }
+        attributes(&path("attributes"))?;
+        Ok(top)
+    }
+}
+
+/// A file with data in some places.
+fn sparse(path: &Path, size: u64, data: &[(u64, usize)]) -> Result<()> {
+    let file = fs::File::create(path)?;
+    file.set_len(size)?;
+    data.iter().try_for_each(|(at, length)| file.write_all_at(&pattern(*length), *at))?;
+    Ok(())
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 7 + at / 4096 * 13) as u8).collect()
+}
+
+/// Attributes that fit into the inode, that need a node, and access control lists.
+fn attributes(directory: &Path) -> Result<()> {
+    let set = |name: &str, value: &str, to: &str| {
+        process::output(Command::new("setfattr").args(["-n", name, "-v", value]).arg(directory.join(to))).map(drop)
+    };
+    for name in ["small", "large", "list"] {
+        fs::write(directory.join(name), name)?;
+    }
+    set("user.small", "value", "small")?;
+    set("user.empty", "", "small")?;
+    set("user.large", &"long value ".repeat(300), "large")?;
+    set("trusted.of-root", "t", "large")?;
+    set("security.something", "s", "with")?;
+    for words in [["-m", "u:1000:rwx,g:70000:r", "list"], ["-dm", "u:5:rx", "with"]] {
+        process::output(Command::new("setfacl").args(&words[..2]).arg(directory.join(words[2])))?;
+    }
+    Ok(())
+}
+
+/// Changes the hash of a name in its directory's block.
+fn plant(image: &Path) -> Result<()> {
+    let (bytes, name) = (fs::read(image)?, PLANTED.rsplit('/').next().unwrap_or(PLANTED).as_bytes());
+    // Entries of a block: 11 bytes each from byte 30 on, their names 8 bytes a slot from byte 2384 on (docs/formats/f2fs.md, "Directories").
+    let found = bytes.chunks(4096).enumerate().find_map(|(block, bytes)| {
+        let slot = (0..214).find(|slot| bytes.get(2384 + slot * 8..).is_some_and(|rest| rest.starts_with(name)))?;
+        Some((block * 4096 + 30 + slot * 11) as u64)
+    });
+    let at = found.context("no directory's block holds the name to plant")?;
+    let hash = bytes.get(at as usize).copied().unwrap_or(0);
+    let file = fs::File::options().write(true).open(image)?;
+    Ok(file.write_all_at(&[hash ^ 1], at)?)
+}
+
+/// fsck.f2fs exits with 0 on some faults, which its output tells (docs/formats/f2fs-mkfs.md, "fsck.f2fs").
+fn must_be_sound(image: &Path) -> Result<()> {
+    let output = Command::new("fsck.f2fs").arg("--dry-run").arg(image).output().context("fsck.f2fs")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let bad = ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| text.contains(mark));
+    if !output.status.success() || bad || !text.contains("[FSCK] other corrupted bugs") {
+        bail!("fsck.f2fs complains of {}:\n{text}", image.display());
+    }
+    Ok(())
+}
+
+/// The root has another size in each file system, and where the feature makes it, lost+found.
+fn differences(expected: &Manifest, mounted: &Manifest) -> Vec<String> {
+    let mut different = expected.differences(mounted);
+    different.retain(|line| !line.starts_with("lost+found: only in the second") && !line.starts_with(".: nlink"));
+    different
+}
