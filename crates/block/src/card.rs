@@ -42,9 +42,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nandkit_units::{
-    Content, Context, Done, Lba, Nanos, Payload, Pieces, ReadInto, StatisticValue, Statistics,
-};
+use nandkit_units::{Content, Context, Done, Lba, Nanos, Payload, Pieces, ReadInto, StatisticValue, Statistics};
 
 pub use counters::{CardCounters, PatternCounters};
 pub use curve::Curve;

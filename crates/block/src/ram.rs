@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nandkit_units::{
-    Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, Pieces, ReadInto,
-};
+use nandkit_units::{Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, Pieces, ReadInto};
 
 use crate::check::{check_geometry, check_range, check_unit, sectors_of};
 use crate::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim};

@@ -70,8 +70,8 @@ impl MetaBlocks {
 
 #[cfg(test)]
 mod tests {
-    use nandkit_block::wrap::{RequestKind, StatsDevice};
     use nandkit_block::RamDevice;
+    use nandkit_block::wrap::{RequestKind, StatsDevice};
     use nandkit_units::Clock;
 
     use super::*;

@@ -383,7 +383,8 @@ mod tests {
                     dirty.retain(|&(i, n), _| i != inode || !(number..number + 2).contains(&n));
                 }
             }
-            let all = (3..7).flat_map(|inode| pages.dirty_pages(NodeId(inode), 0).map(move |(n, p, _)| ((inode, n), p.clone())));
+            let all = (3..7)
+                .flat_map(|inode| pages.dirty_pages(NodeId(inode), 0).map(move |(n, p, _)| ((inode, n), p.clone())));
             assert!(all.eq(dirty.iter().map(|(&at, &byte)| (at, page(byte)))), "step {step}");
             assert_eq!(pages.counts().1, dirty.len());
             assert!(pages.counts().0 <= 20);

@@ -208,12 +208,7 @@ pub(crate) fn write_parts<L: Pages>(layer: &mut L, context: &Context, at: Lba, p
     Ok(chain.done())
 }
 
-fn write_cut<L: Pages>(
-    layer: &mut L,
-    chain: &mut Chain,
-    (at, first): (Lba, u64),
-    parts: &[Payload<'_>],
-) -> Result<()> {
+fn write_cut<L: Pages>(layer: &mut L, chain: &mut Chain, (at, first): (Lba, u64), parts: &[Payload<'_>]) -> Result<()> {
     let (total, mut start) = (Pieces::total(parts), 0);
     let (mut pieces, mut buffer) = (Pieces::new(parts), Vec::new());
     while let Some(piece) = layer.base().shape.piece(first, total, start) {

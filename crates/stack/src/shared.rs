@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim};
-use nandkit_units::{Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket};
+use nandkit_units::{
+    Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket,
+};
 
 /// A handle on a device; clones are handles on the same one. Costs an uncontended lock per operation.
 pub(crate) struct Shared<D> {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use nandkit_block::wrap::{
-    CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceTraceRing, FaultDevice, OverlayDevice, StatsDevice, Survival, TraceDevice,
-    WindowDevice,
+    CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceTraceRing, FaultDevice, OverlayDevice, StatsDevice, Survival,
+    TraceDevice, WindowDevice,
 };
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice, JournalledFile, RamDevice};
 use nandkit_testkit::block_suite::{self, BlockOptions, Reopen};

@@ -4,9 +4,7 @@ use std::ops::Sub;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use nandkit_units::{
-    Cause, Content, Context, Done, Lba, Payload, Pieces, ReadInto, StatisticValue, Statistics,
-};
+use nandkit_units::{Cause, Content, Context, Done, Lba, Payload, Pieces, ReadInto, StatisticValue, Statistics};
 
 use super::histogram::{Histogram, HistogramSnapshot};
 use super::{forward_extents, no_capability, offer_capabilities, remap_unit};

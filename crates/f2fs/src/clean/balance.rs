@@ -116,7 +116,8 @@ impl Background {
         if self.sleep_ms == Self::NO_VICTIM_MS {
             return;
         }
-        self.sleep_ms = if self.sleep_ms + Self::LEAST_MS > Self::MOST_MS { Self::MOST_MS } else { self.sleep_ms + Self::LEAST_MS };
+        self.sleep_ms =
+            if self.sleep_ms + Self::LEAST_MS > Self::MOST_MS { Self::MOST_MS } else { self.sleep_ms + Self::LEAST_MS };
     }
 
     /// Before it works: shorter sleeps where much is invalid and little of it free, longer ones else.
@@ -141,7 +142,8 @@ impl Background {
         let valid = segments.sit().total_valid();
         let invalid = users.saturating_sub(valid);
         let all_free = u64::from(segments.free_map().segments()) * u64::from(crate::layout::BLOCKS_PER_SEGMENT);
-        let spare = (u64::from(segments.sit().segments()) * u64::from(crate::layout::BLOCKS_PER_SEGMENT)).saturating_sub(users);
+        let spare =
+            (u64::from(segments.sit().segments()) * u64::from(crate::layout::BLOCKS_PER_SEGMENT)).saturating_sub(users);
         let free = all_free.saturating_sub(spare);
         invalid > users / 100 * 40 && free < invalid / 100 * 40
     }

@@ -8,6 +8,7 @@ pub mod collect;
 pub mod linux;
 pub mod mover;
 pub mod policy;
+pub mod reuse;
 pub mod review;
 #[cfg(test)]
 mod tests;

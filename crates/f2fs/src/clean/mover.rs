@@ -134,7 +134,11 @@ impl BlockMover for RemapMover {
                 aligned && each.into_iter().all(|(pair, n)| pair.0.0 == from.0 + n && pair.1.0 == to.0 + n)
             });
             let count = if together { whole } else { 1 };
-            if together { shared.push((from, to)) } else { copied.push((from, to)) }
+            if together {
+                shared.push((from, to))
+            } else {
+                copied.push((from, to))
+            }
             rest = rest.get(count..).unwrap_or_default();
         }
         device.copy(&copied)?;

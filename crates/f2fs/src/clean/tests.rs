@@ -339,9 +339,79 @@ fn a_review_sees_the_holes_and_only_sound_plans_are_followed() {
     assert_eq!(holes(segments, segment), [HoleRun { start: 10, length: 502 }]);
     let facts = facts(segments, segment, Log::WarmData);
     assert_eq!(facts.valid, [0..3, 4..10]);
-    let plan = |runs: &[(u16, u16)]| ReusePlan::Treat(runs.iter().map(|&(start, end)| (start..end, Treatment::Inter)).collect());
+    let plan = |runs: &[(u16, u16)]| {
+        ReusePlan::Treat(runs.iter().map(|&(start, end)| (start..end, Treatment::Inter)).collect())
+    };
     assert_eq!(checked(plan(&[(0, 3), (5, 7)]), &facts), plan(&[(0, 3), (5, 7)]));
     // Over a hole, turned round, overlapping, outside.
     assert_eq!(checked(plan(&[(2, 5), (9, 6), (4, 6), (5, 7), (500, 600)]), &facts), plan(&[(4, 6)]));
     assert_eq!(checked(plan(&[(20, 30)]), &facts), ReusePlan::AsIs);
+}
+
+struct Plan(Vec<(std::ops::Range<u16>, Treatment)>);
+
+impl super::review::ReuseReview for Plan {
+    fn review(&mut self, _holes: &[HoleRun], _facts: &super::review::ReuseFacts) -> ReusePlan {
+        ReusePlan::Treat(self.0.clone())
+    }
+}
+
+/// One warm segment whose blocks 100 to 103 and 300 to 309 are valid, and the log elsewhere, in need of gaps.
+fn with_gaps() -> Small {
+    let mut small = filled(&[(512, 100)]);
+    for page in (0..512).filter(|page| !(100..104).contains(page) && !(300..310).contains(page)) {
+        let at = small.map.remove(&(10, page)).unwrap();
+        small.bench.segments.free(at, 100);
+    }
+    small.bench.checkpoint();
+    small.bench.segments.options.lfs = false;
+    small.bench.segments.options.min_ssr_sections = 100;
+    small
+}
+
+#[test]
+fn a_treated_segment_is_taken_after_the_checkpoint_with_its_holes_joined() {
+    let mut small = with_gaps();
+    let segment = SegmentIndex(1);
+    let cursor = small.bench.segments.greedy_cursor();
+    let mut plan = Plan(vec![(100..104, Treatment::Intra), (300..310, Treatment::Inter)]);
+    let reuse = super::reuse::prepare(&mut small, Log::WarmData, &mut plan, &mut CopyMover).unwrap();
+    assert_eq!((reuse.treated, reuse.inter, reuse.intra), (Some(segment), 10, 4));
+    assert_eq!(small.bench.segments.greedy_cursor(), cursor);
+    small.check();
+    // Not before the checkpoint: what is written meanwhile goes elsewhere.
+    (0..600).for_each(|page| small.write(Log::WarmData, 20 + page / 512, page % 512));
+    assert_ne!(small.bench.segments.current(Log::WarmData), segment);
+    small.bench.checkpoint();
+    // A second review finds the segment waiting.
+    let again = super::reuse::prepare(&mut small, Log::WarmData, &mut plan, &mut CopyMover).unwrap();
+    assert_eq!(again.treated, None);
+    (0..512).for_each(|page| small.write(Log::WarmData, 30, page));
+    assert_eq!(small.bench.segments.current(Log::WarmData), segment);
+    small.check();
+    let valid = small.bench.segments.sit().map(segment);
+    // The four blocks lie at its start; the run of ten is gone, so that the log's gap runs on to the end.
+    assert!(crate::sit::runs(&valid).count() == 1 && small.bench.segments.log_state(Log::WarmData).ssr);
+}
+
+#[test]
+fn without_a_plan_or_without_need_nothing_is_done() {
+    let mut small = with_gaps();
+    let nothing = super::reuse::Reuse::default();
+    let mut none = super::review::NoReview;
+    assert_eq!(super::reuse::prepare(&mut small, Log::WarmData, &mut none, &mut CopyMover).unwrap(), nothing);
+    small.bench.segments.options.lfs = true;
+    let mut plan = Plan(vec![(100..104, Treatment::Intra)]);
+    assert_eq!(super::reuse::prepare(&mut small, Log::WarmData, &mut plan, &mut CopyMover).unwrap(), nothing);
+    assert_eq!(super::reuse::prepare(&mut small, Log::WarmNode, &mut plan, &mut CopyMover).unwrap(), nothing);
+    assert!(small.bench.segments.preparations().is_empty());
+}
+
+#[test]
+fn a_failed_treatment_loses_nothing() {
+    let mut small = with_gaps();
+    small.fails = true;
+    let mut plan = Plan(vec![(100..104, Treatment::Intra)]);
+    assert!(super::reuse::prepare(&mut small, Log::WarmData, &mut plan, &mut CopyMover).is_err());
+    small.check();
 }

@@ -84,7 +84,9 @@ impl<D: BlockDevice> WritableBlocks<D> {
         for (number, part) in blocks.devices.parts.iter().enumerate() {
             let geometry = part.device.geometry();
             let sector = geometry.sector_size;
-            if !block_size.is_multiple_of(sector as usize) || (sector < BLOCK_SECTOR && atomicity == Atomicity::Required) {
+            if !block_size.is_multiple_of(sector as usize)
+                || (sector < BLOCK_SECTOR && atomicity == Atomicity::Required)
+            {
                 let detail = format!(
                     "device {number} has sectors of {sector} bytes; writing F2FS needs sectors of {BLOCK_SECTOR} bytes, or larger ones that divide a block of {block_size}: \
                      a power cut may tear a block of smaller ones, which nothing on the volume would tell"
@@ -92,7 +94,9 @@ impl<D: BlockDevice> WritableBlocks<D> {
                 return Err(FsError::new(ErrorKind::NotSupported, detail));
             }
             if sector < BLOCK_SECTOR {
-                let detail = format!("device {number} has sectors of {sector} bytes: a power cut may tear blocks of {block_size}");
+                let detail = format!(
+                    "device {number} has sectors of {sector} bytes: a power cut may tear blocks of {block_size}"
+                );
                 findings(Finding::new(FindingKind::Note, detail));
             }
             let end = u64::from(blocks.geometry.main_end().0) * block_size as u64;
@@ -174,7 +178,9 @@ impl<D: BlockDevice> WritableBlocks<D> {
         }
         while self.pending.len() >= self.depth {
             let first = self.pending.iter().enumerate().min_by_key(|(number, pending)| (pending.told, *number));
-            let Some(pending) = first.map(|(number, _)| number).and_then(|number| self.pending.remove(number)) else { return };
+            let Some(pending) = first.map(|(number, _)| number).and_then(|number| self.pending.remove(number)) else {
+                return;
+            };
             self.wait(pending);
         }
     }
@@ -208,7 +214,9 @@ impl<D: BlockDevice> WritableBlocks<D> {
         if here == left {
             self.set_unflushed(number);
             let context = |issued| what.context(issued, area);
-            return self.submit(number, context, |device, context| device.write_parts(context, sector, parts)).map(drop);
+            return self
+                .submit(number, context, |device, context| device.write_parts(context, sector, parts))
+                .map(drop);
         }
         // Over the border of two devices.
         let (mut pieces, mut at) = (Pieces::new(parts), at);
@@ -309,13 +317,17 @@ impl<D: BlockDevice> WritableBlocks<D> {
             let area = self.area(at);
             let what = Submission { cause, log: None, priority: Priority::Background };
             let log_block = self.blocks.geometry.log_block_size();
-            self.submit(number, |issued| what.context(issued, area), |device, context| {
-                let sectors = (here << log_block) / u64::from(device.geometry().sector_size);
-                match device.trim() {
-                    Some(trim) => trim.trim(context, sector, sectors),
-                    None => Ok(Done::immediately(context)),
-                }
-            })?;
+            self.submit(
+                number,
+                |issued| what.context(issued, area),
+                |device, context| {
+                    let sectors = (here << log_block) / u64::from(device.geometry().sector_size);
+                    match device.trim() {
+                        Some(trim) => trim.trim(context, sector, sectors),
+                        None => Ok(Done::immediately(context)),
+                    }
+                },
+            )?;
             at = BlockAddress(at.0.saturating_add(here as u32));
             left -= here;
         }

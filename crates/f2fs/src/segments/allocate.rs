@@ -50,10 +50,13 @@ impl Segments {
             self.renew(device, log)?;
         }
         let OpenLog { segment, next: block, ssr, .. } = self.logs[log.index()];
-        let next = if ssr { self.sit.next_usable(segment, block + 1) } else { Some(block + 1).filter(|&next| next < BLOCKS) };
+        let next =
+            if ssr { self.sit.next_usable(segment, block + 1) } else { Some(block + 1).filter(|&next| next < BLOCKS) };
         let chosen = if next.is_none() { Some(self.choose(device, log)?) } else { None };
         if self.sit.in_last_checkpoint(segment, block) == Some(true) || !self.sit.take(segment, block, now) {
-            return Err(corrupt(format!("block {block} of {segment}, where the {log} log stands, is in use; expected a free one")));
+            return Err(corrupt(format!(
+                "block {block} of {segment}, where the {log} log stands, is in use; expected a free one"
+            )));
         }
         let open = &mut self.logs[log.index()];
         open.entries[usize::from(block)] = owner.into();
@@ -70,7 +73,9 @@ impl Segments {
     pub fn claim(&mut self, device: &dyn Blocks, at: BlockAddress, owner: Summary, now: u64) -> Result<()> {
         let (segment, block) = Sit::door(&self.geometry, at)?;
         if !self.sit.is_usable(segment, block) {
-            return Err(corrupt(format!("{at} is in use, or was until the next checkpoint; expected a free block to write")));
+            return Err(corrupt(format!(
+                "{at} is in use, or was until the next checkpoint; expected a free block to write"
+            )));
         }
         self.place(device, at, owner, now)
     }
@@ -225,7 +230,9 @@ impl Segments {
         let zones = std::array::from_fn(|log| self.free.zone(self.logs[log].segment));
         self.free.find(hint, &zones).ok_or_else(|| {
             let prefree = self.dirty.prefree().count();
-            let detail = format!("no section is free for the {log} log; {prefree} segments become free with the next checkpoint");
+            let detail = format!(
+                "no section is free for the {log} log; {prefree} segments become free with the next checkpoint"
+            );
             FsError::new(ErrorKind::NoSpace, detail)
         })
     }
@@ -233,7 +240,8 @@ impl Segments {
     /// The segment whose gaps a log would fill next: its own type first, then the others of data or of nodes, from warm and cold logs the colder first.
     /// Which it is depends on nothing but the tables; the search's cursor moves.
     pub fn ssr_victim(&mut self, log: Log) -> Option<SegmentIndex> {
-        let (first, class) = if log.is_node() { (Log::HotNode, &Log::ALL[3..]) } else { (Log::HotData, &Log::ALL[..3]) };
+        let (first, class) =
+            if log.is_node() { (Log::HotNode, &Log::ALL[3..]) } else { (Log::HotData, &Log::ALL[..3]) };
         let mut others = [class[0], class[1], class[2]];
         if log != first {
             others.reverse();

@@ -6,6 +6,7 @@
 mod allocate;
 pub mod bitmap;
 mod checkpoint;
+pub mod classes;
 pub mod dirty;
 pub mod free;
 mod open;
@@ -256,7 +257,8 @@ impl Segments {
             return false;
         }
         let pages = &self.pages;
-        let wanted = self.sections_of(pages.nodes) + 2 * self.sections_of(pages.dentries) + self.sections_of(pages.inodes);
+        let wanted =
+            self.sections_of(pages.nodes) + 2 * self.sections_of(pages.dentries) + self.sections_of(pages.inodes);
         let reserve = u64::from(self.options.min_ssr_sections) + u64::from(self.options.reserved_sections);
         self.options.urgent || u64::from(self.free.sections()) <= wanted + reserve
     }

@@ -51,7 +51,12 @@ impl Segments {
     }
 
     /// An empty volume whose logs stand at the starts of these segments: for tests, and for who writes a volume from nothing. Errors: `InvalidArgument` (one outside the main area, or twice).
-    pub fn empty(geometry: &Geometry, at: [SegmentIndex; Log::COUNT], options: Options, space: SpaceCounters) -> Result<Self> {
+    pub fn empty(
+        geometry: &Geometry,
+        at: [SegmentIndex; Log::COUNT],
+        options: Options,
+        space: SpaceCounters,
+    ) -> Result<Self> {
         let mut sit = Sit::empty(geometry, true);
         for (index, log) in Log::ALL.into_iter().enumerate() {
             if at[index].0 >= geometry.main_segments || at[..index].contains(&at[index]) {
@@ -120,12 +125,18 @@ fn open_log(device: &dyn Blocks, state: &CheckpointState, sit: &Sit, log: Log) -
     let refused = |detail: String| Err(FsError::new(ErrorKind::Corrupt, detail));
     if at.segment.0 >= sit.segments() || at.next >= BLOCKS {
         let segments = sit.segments();
-        return refused(format!("the {log} log is at block {} of {}; the main area has {segments} segments", at.next, at.segment));
+        return refused(format!(
+            "the {log} log is at block {} of {}; the main area has {segments} segments",
+            at.next, at.segment
+        ));
     }
     // Linux refuses such volumes too (segment.c, `sanity_check_curseg`).
     let used = if at.ssr { at.next..at.next + 1 } else { at.next..BLOCKS };
     if let Some(block) = used.into_iter().find(|&block| sit.is_valid(at.segment, block)) {
-        return refused(format!("the {log} log stands at block {} of {}, and block {block} is in use", at.next, at.segment));
+        return refused(format!(
+            "the {log} log stands at block {} of {}, and block {block} is in use",
+            at.next, at.segment
+        ));
     }
     let kind = sit.kind(at.segment);
     if kind.is_node() != log.is_node() && sit.valid(at.segment) > 0 {
@@ -135,7 +146,9 @@ fn open_log(device: &dyn Blocks, state: &CheckpointState, sit: &Sit, log: Log) -
     let entries = match entries.len() {
         512 => entries.clone().into(),
         0 if log.is_node() => node_summary(device, at.segment)?,
-        count => return refused(format!("the summary of the {log} log has {count} entries; expected {BLOCKS_PER_SEGMENT}")),
+        count => {
+            return refused(format!("the summary of the {log} log has {count} entries; expected {BLOCKS_PER_SEGMENT}"));
+        }
     };
     Ok(OpenLog { segment: at.segment, next: at.next, ssr: at.ssr, entries })
 }

@@ -115,7 +115,8 @@ impl<F: Flash> PageMapFtl<F> {
         let size = self.block.sector_size as usize;
         // Requests end when there is room, not with the programs that make it.
         let mut context = Context { ticket: Ticket::NONE, ..*context };
-        let sectors = data.iter().flat_map(|data| (0..data.len()).step_by(size).map_while(move |at| data.part(at, size)));
+        let sectors =
+            data.iter().flat_map(|data| (0..data.len()).step_by(size).map_while(move |at| data.part(at, size)));
         for (part, page) in sectors.zip(first..) {
             self.counters.host_page_writes += 1;
             if self.buffer.absorb(page, part) {

@@ -22,7 +22,8 @@ impl<F: Flash> PageMapFtl<F> {
         let mut done = Done::immediately(context);
         let mut parts: Vec<(u32, Payload<'_>)> = Vec::with_capacity(per_page);
         let mut open = 0;
-        let sectors = data.iter().flat_map(|data| (0..data.len()).step_by(size).map_while(move |at| data.part(at, size)));
+        let sectors =
+            data.iter().flat_map(|data| (0..data.len()).step_by(size).map_while(move |at| data.part(at, size)));
         for (part, page) in sectors.zip(first..) {
             self.counters.host_page_writes += 1;
             let region = self.streams.of_write(page, context.issued);

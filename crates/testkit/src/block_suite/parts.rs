@@ -25,7 +25,9 @@ pub fn parts(bench: &mut Bench<'_>) -> Result<(), String> {
     ];
     // Parts that end inside sectors.
     let uneven = [Payload::Bytes(&bytes[..size / 2 + 8]), Payload::Bytes(&bytes[size / 2 + 8..3 * size])];
-    for (number, parts) in [&mixed[..], &mixed[..1], &uneven[..], &[], &[described(6, 1), described(7, 1)]].iter().enumerate() {
+    for (number, parts) in
+        [&mixed[..], &mixed[..1], &uneven[..], &[], &[described(6, 1), described(7, 1)]].iter().enumerate()
+    {
         write_as_one(bench, Lba(3), parts).map_err(|error| format!("parts {number}: {error}"))?;
     }
     read_as_one(bench, Lba(2), sector, 7)?;
@@ -74,7 +76,12 @@ fn read_as_one(bench: &mut Bench<'_>, at: Lba, unit: u32, count: usize) -> Resul
     Ok(())
 }
 
-fn whole(device: &dyn BlockDevice, context: &Context, at: Lba, bytes: usize) -> Result<(Vec<u8>, nandkit_units::Done), String> {
+fn whole(
+    device: &dyn BlockDevice,
+    context: &Context,
+    at: Lba,
+    bytes: usize,
+) -> Result<(Vec<u8>, nandkit_units::Done), String> {
     let mut content = Content::new();
     let into = ReadInto::Content { content: &mut content, length: bytes as u32 };
     let done = device.read(context, at, into).map_err(|error| error.to_string())?;

@@ -1,4 +1,6 @@
-use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceTraceRing, StatsDevice, Survival, TraceDevice, WindowDevice};
+use nandkit_block::wrap::{
+    CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceTraceRing, StatsDevice, Survival, TraceDevice, WindowDevice,
+};
 use nandkit_block::wrap::{DeviceAction, RequestKind};
 use nandkit_block::{RamDevice, ServiceTime};
 use nandkit_units::{Clock, Described, Description, Generator};
@@ -48,7 +50,9 @@ fn the_clock_stands_still_until_the_queue_is_full_or_drained() {
     let (blocks, clock) = volume(ram(4096));
     let mut blocks = blocks.with_depth(3);
     for number in 0..3 {
-        blocks.write(Submission::of(Cause::UserData, Log::WarmData), BlockAddress(MAIN.0 + number), &[described(1)]).unwrap();
+        blocks
+            .write(Submission::of(Cause::UserData, Log::WarmData), BlockAddress(MAIN.0 + number), &[described(1)])
+            .unwrap();
     }
     // Each takes 1000 ns and 4096 bytes at a nanosecond.
     assert_eq!((clock.now(), blocks.under_way()), (Nanos(0), 3));
@@ -65,7 +69,9 @@ fn merged_requests_stay_described_and_one() {
     blocks.write(Submission::of(Cause::UserData, Log::HotData), MAIN, &parts).unwrap();
     let mut contents = vec![Content::new(); 8];
     blocks.read_contents(Cause::Cleaning, MAIN, &mut contents).unwrap();
-    assert!(contents.iter().zip(0..).all(|(content, record)| content.described().unwrap().description.record == record));
+    assert!(
+        contents.iter().zip(0..).all(|(content, record)| content.described().unwrap().description.record == record)
+    );
     let devices = blocks.into_inner().devices.into_inner();
     let counts = devices[0].snapshot();
     assert_eq!((counts.total(RequestKind::Write).requests, counts.total(RequestKind::Read).requests), (1, 1));
@@ -126,7 +132,9 @@ fn a_run_over_two_devices_is_a_request_to_each() {
     blocks.flush(Cause::Checkpoint).unwrap();
     let mut contents = vec![Content::new(); 4];
     blocks.read_contents(Cause::UserData, start, &mut contents).unwrap();
-    assert!(contents.iter().zip(0..).all(|(content, record)| content.described().unwrap().description.record == record));
+    assert!(
+        contents.iter().zip(0..).all(|(content, record)| content.described().unwrap().description.record == record)
+    );
     blocks.discard(Cause::UserData, start.0..start.0 + 4).unwrap();
     let devices = blocks.into_inner().devices.into_inner();
     assert!(devices.iter().all(|device| device.inner().held_sectors() == (0, 0)));

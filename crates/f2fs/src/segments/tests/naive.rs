@@ -158,7 +158,8 @@ impl Naive {
     fn choose(&mut self, log: Log, options: &Options, wanted_sections: usize) -> Option<(usize, bool)> {
         let NaiveLog { segment, ssr, .. } = self.logs[log.index()];
         let goes_on = !ssr && !(segment + 1).is_multiple_of(self.per_section) && !self.in_use[segment + 1];
-        let needs = self.free_sections() <= wanted_sections + (options.reserved_sections + options.min_ssr_sections) as usize;
+        let needs =
+            self.free_sections() <= wanted_sections + (options.reserved_sections + options.min_ssr_sections) as usize;
         if !goes_on && needs && !options.lfs {
             let ready = self.held.iter().find(|held| held.1 == log && held.2 && self.gap(held.0, 0).is_some());
             if let Some(victim) = ready.map(|held| held.0).or_else(|| self.victim(log)) {

@@ -151,7 +151,9 @@ impl Pair {
             {
                 return Err(format!("{segment}: {have:?}, {state:?}, {listed}"));
             }
-            if (0..512).any(|b| segments.sit().in_last_checkpoint(segment, b) != Some(naive.checkpoint[number * 512 + usize::from(b)])) {
+            if (0..512).any(|b| {
+                segments.sit().in_last_checkpoint(segment, b) != Some(naive.checkpoint[number * 512 + usize::from(b)])
+            }) {
                 return Err(format!("{segment}: the truth differs"));
             }
         }
