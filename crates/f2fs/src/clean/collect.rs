@@ -132,7 +132,8 @@ fn move_data<V: Collected>(
     let original = live.clone();
     mover.arrange(&mut live);
     let mut after: Vec<BlockAddress> = live.iter().map(|block| block.from).collect();
-    (before.sort_unstable(), after.sort_unstable());
+    before.sort_unstable();
+    after.sort_unstable();
     if before != after {
         // An order is all that was asked for.
         live = original;

@@ -39,7 +39,8 @@ impl VictimSearch for PolicySearch {
             .dirty()
             .units()
             .iter()
-            .filter(|&section| !segments.is_busy(section) && !(of_background && segments.dirty().chosen().has(section)))
+            .filter(|&section| !segments.is_busy(section))
+            .filter(|&section| !of_background || !segments.dirty().chosen().has(section))
             .map(|section| Self::view(segments, section))
             .collect();
         let random = &mut self.random;
