@@ -7,11 +7,13 @@
 //! | [`FaultDevice`] | scripted failures |
 //! | [`CutDevice`] | power cuts by plan, with a volatile cache that loses what was not flushed |
 //! | [`ReadOnlyDevice`] | refusal of every change |
+//! | [`OverlayDevice`] | changes in memory, beside a device that stays as it is |
 //! | [`WindowDevice`] | a range of sectors: a partition |
 
 mod cut;
 mod fault;
 mod histogram;
+mod overlay;
 mod read_only;
 mod stats;
 mod trace;
@@ -20,6 +22,7 @@ mod window;
 pub use cut::{CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceCutWhen, ParseDeviceCutError, Survival};
 pub use fault::{DeviceFault, DeviceFaultWhen, FaultDevice};
 pub use histogram::{Histogram, HistogramSnapshot};
+pub use overlay::OverlayDevice;
 pub use read_only::ReadOnlyDevice;
 pub use stats::{DeviceCounters, DeviceSnapshot, RequestCounters, RequestKind, StatsDevice};
 pub use trace::{DeviceAction, DeviceEvent, DeviceTraceRing, DeviceTraceSink, TraceDevice};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use nandkit_block::wrap::{
-    CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceTraceRing, FaultDevice, StatsDevice, Survival, TraceDevice,
-    WindowDevice,
+    CutDevice, DeviceCutMoment, DeviceCutPlan, DeviceTraceRing, FaultDevice, OverlayDevice, StatsDevice, Survival,
+    TraceDevice, WindowDevice,
 };
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice, JournalledFile, RamDevice};
 use nandkit_testkit::block_suite::{self, BlockOptions, Reopen};
@@ -31,6 +31,7 @@ fn wrappers_pass() {
     run(|device| Box::new(StatsDevice::new(device)));
     run(|device| Box::new(FaultDevice::new(device, [])));
     run(|device| Box::new(CutDevice::new(device, DeviceCutPlan::NONE)));
+    run(|device| Box::new(OverlayDevice::new(device).unwrap()));
     block_suite::run(
         |geometry| {
             let larger = BlockGeometry { sectors: geometry.sectors + 11, ..*geometry };

@@ -52,7 +52,7 @@ pub const HOUSE: &[Room] = &[
     // file systems
     room("fat", &["units", "codec", "block", "cache", "vfs"], &["testkit"]),
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
-    room("f2fs", &["units", "codec", "block", "vfs"], &["testkit"]),
+    room("f2fs", &["units", "codec", "block", "cleaning", "vfs"], &["testkit"]),
     // driving
     room("tree", &["units", "vfs"], &[]).with_system(),
     room("workload", &["units", "vfs", "block"], &["testkit", "flash", "nand-sim"]).with_system(),

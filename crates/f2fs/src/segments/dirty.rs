@@ -60,6 +60,11 @@ impl DirtySegments {
         self.chosen.insert(section);
     }
 
+    /// The foreground takes a section.
+    pub fn forget_choice(&mut self, section: u32) {
+        self.chosen.remove(section);
+    }
+
     /// Puts a segment that neither a log nor a preparation has where its valid blocks belong.
     #[inline]
     pub fn locate(&mut self, sit: &Sit, segment: SegmentIndex) {

@@ -6,6 +6,7 @@
 mod allocate;
 pub mod bitmap;
 mod checkpoint;
+pub mod classes;
 pub mod dirty;
 pub mod free;
 mod open;
@@ -15,7 +16,7 @@ pub mod search;
 pub mod space;
 pub mod ssa;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::Range;
 
@@ -215,6 +216,31 @@ impl Segments {
             || self.held.iter().any(|held| self.free.section(held.segment) == section)
     }
 
+    /// A section is collected in the foreground, which keeps logs away from it; `None`: no longer.
+    pub fn set_collecting(&mut self, section: Option<u32>) {
+        self.collecting = section;
+    }
+
+    /// Background collection chose a section.
+    pub fn choose_in_background(&mut self, section: u32) {
+        self.dirty.choose(section);
+    }
+
+    /// The foreground takes a section, whether the background chose it or not.
+    pub fn forget_choice(&mut self, section: u32) {
+        self.dirty.forget_choice(section);
+    }
+
+    /// Where the next greedy search goes on.
+    pub fn greedy_cursor(&self) -> Cursor {
+        self.greedy_cursor
+    }
+
+    /// A greedy search has ended.
+    pub fn set_greedy_cursor(&mut self, cursor: Cursor) {
+        self.greedy_cursor = cursor;
+    }
+
     /// Blocks of a section.
     pub fn section_blocks(&self) -> u32 {
         self.sit.per_section() * BLOCKS_PER_SEGMENT
@@ -257,6 +283,16 @@ impl Segments {
             self.held.retain(|held| held.segment != segment);
         }
         self.dirty.locate(&self.sit, segment);
+    }
+
+    /// Blocks of a log's section that were not valid at the last checkpoint nor written since.
+    pub fn room_of_log(&self, log: Log) -> u32 {
+        let section = self.free.section(self.current(log));
+        let start = section * self.sit.per_section();
+        let taken: u32 = (start..start + self.sit.per_section())
+            .map(|segment| u32::from(self.sit.valid_at_checkpoint(SegmentIndex(segment))))
+            .sum();
+        self.section_blocks().saturating_sub(taken)
     }
 }
 

@@ -1,0 +1,177 @@
+//! The collection of one section (gc.c, `do_garbage_collect`, `gc_node_segment`, `gc_data_segment`).
+
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use super::mover::{BlockMover, LiveBlock, Mover, Sources};
+use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
+use crate::segments::{Segments, Space, Summary};
+use crate::sit::runs;
+
+/// What a block of data is to its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// The node of its summary points elsewhere: the summary is old, or the image contradicts itself.
+    Dead,
+    /// A page of a file, to be moved as it is.
+    Live(NodeId, u32),
+    /// A page that must stay: of a pinned file, or locked.
+    Stays,
+    /// The volume moves it itself: a newer page in memory was written, or will be.
+    Taken,
+}
+
+/// The volume as the collector sees it.
+pub trait Collected {
+    /// The segments.
+    fn segments(&mut self) -> &mut Segments;
+
+    /// Blocks, taken and given back.
+    fn with_space<R>(&mut self, work: impl FnOnce(&mut dyn Space) -> Result<R>) -> Result<R>
+    where
+        Self: Sized;
+
+    /// The summary of a segment that is collected. Errors: `Corrupt` where it is of another kind than the SIT says: checkpoints must stop.
+    fn summaries(&mut self, segment: SegmentIndex) -> Result<Vec<Summary>>;
+
+    /// What a block of data is. Errors: `Device`; what contradicts itself is dead.
+    fn liveness(&mut self, at: BlockAddress, owner: Summary) -> Result<Liveness>;
+
+    /// Moves a node that the NAT has at this address, to its usual log; false if the NAT has it elsewhere. Errors: `Device`, `NoSpace`.
+    fn move_node(&mut self, at: BlockAddress, nid: NodeId) -> Result<bool>;
+
+    /// The page of a block is at another address now: in the node's addresses, not in [`Space`]. Errors: `Device`.
+    fn moved(&mut self, block: &LiveBlock, to: BlockAddress) -> Result<()>;
+
+    /// The device.
+    fn mover(&mut self) -> &mut dyn Mover;
+
+    /// Seconds of the checkpoint's clock.
+    fn now(&self) -> u64;
+}
+
+/// What came of the collection of a section.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Blocks of data that moved.
+    pub data: u32,
+    /// Nodes that moved.
+    pub nodes: u32,
+    /// Blocks that had to stay, or that nobody owns.
+    pub left: u32,
+    /// Whether nothing valid is left.
+    pub emptied: bool,
+    /// Sources that the device still maps, to be discarded after the next checkpoint.
+    pub mapped: Vec<BlockAddress>,
+}
+
+/// Moves what is live out of a section. Errors: those of the volume's own work; what was moved until then is moved. Cost: the summaries of its segments, and reads and writes of its live blocks.
+pub fn collect<V: Collected>(volume: &mut V, section: u32, mover: &mut dyn BlockMover) -> Result<Outcome> {
+    let segments = volume.segments();
+    let per_section = segments.sit().per_section();
+    let begin = section.checked_mul(per_section).filter(|_| section < segments.sit().sections());
+    let Some(begin) = begin else {
+        let detail = format!("section {section}; the volume has {}", segments.sit().sections());
+        return Err(FsError::new(ErrorKind::InvalidArgument, detail));
+    };
+    segments.set_collecting(Some(section));
+    let mut result = Outcome::default();
+    let mut done = Ok(());
+    for segment in (begin..begin + per_section).map(SegmentIndex) {
+        done = collect_segment(volume, segment, mover, &mut result);
+        if done.is_err() {
+            break;
+        }
+    }
+    let segments = volume.segments();
+    segments.set_collecting(None);
+    result.emptied = segments.sit().section_valid(section) == 0;
+    done.map(|()| result)
+}
+
+fn collect_segment<V: Collected>(
+    volume: &mut V,
+    segment: SegmentIndex,
+    mover: &mut dyn BlockMover,
+    result: &mut Outcome,
+) -> Result<()> {
+    let sit = volume.segments().sit();
+    if sit.valid(segment) == 0 {
+        return Ok(());
+    }
+    let (map, of_nodes) = (sit.map(segment), sit.kind(segment).is_node());
+    let owners = volume.summaries(segment)?;
+    let start = volume.segments().geometry().segment_start(segment);
+    let mut live = Vec::new();
+    for block in runs(&map).flat_map(|(start, count)| start..start + count) {
+        let Some(&owner) = owners.get(usize::from(block)) else { continue };
+        let at = BlockAddress(start.0 + u32::from(block));
+        if of_nodes {
+            let moved = volume.move_node(at, owner.nid)?;
+            (result.nodes, result.left) = (result.nodes + u32::from(moved), result.left + u32::from(!moved));
+            continue;
+        }
+        match volume.liveness(at, owner)? {
+            Liveness::Live(inode, page) => live.push(LiveBlock { from: at, inode, page, owner }),
+            Liveness::Taken => result.data += 1,
+            Liveness::Dead | Liveness::Stays => result.left += 1,
+        }
+    }
+    move_data(volume, live, mover, result)
+}
+
+fn move_data<V: Collected>(
+    volume: &mut V,
+    mut live: Vec<LiveBlock>,
+    mover: &mut dyn BlockMover,
+    result: &mut Outcome,
+) -> Result<()> {
+    if live.is_empty() {
+        return Ok(());
+    }
+    let mut before: Vec<BlockAddress> = live.iter().map(|block| block.from).collect();
+    let original = live.clone();
+    mover.arrange(&mut live);
+    let mut after: Vec<BlockAddress> = live.iter().map(|block| block.from).collect();
+    before.sort_unstable();
+    after.sort_unstable();
+    if before != after {
+        // An order is all that was asked for.
+        live = original;
+    }
+    let now = volume.now();
+    let pairs = volume.with_space(|space| {
+        let mut pairs = Vec::with_capacity(live.len());
+        for block in &live {
+            match space.allocate(Log::ColdData, block.owner, now) {
+                Ok(placed) => pairs.push((block.from, placed.at)),
+                Err(error) => {
+                    pairs.iter().for_each(|&(_, to)| space.free(to, now));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(pairs)
+    })?;
+    let sources = match mover.transfer(volume.mover(), &pairs) {
+        Ok(sources) => sources,
+        Err(error) => {
+            volume.with_space(|space| {
+                pairs.iter().for_each(|&(_, to)| space.free(to, now));
+                Ok(())
+            })?;
+            return Err(error);
+        }
+    };
+    for (block, &(from, to)) in live.iter().zip(&pairs) {
+        volume.moved(block, to)?;
+        volume.with_space(|space| {
+            space.free(from, now);
+            Ok(())
+        })?;
+        result.data += 1;
+        if sources == Sources::TrimAfterCheckpoint {
+            result.mapped.push(from);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Between operations: the segment that SSR would take next is reviewed, and treated where that is worth it.
+
+use std::ops::Range;
+
+use nandkit_vfs::Result;
+
+use super::collect::{Collected, Liveness};
+use super::mover::{BlockMover, LiveBlock, Sources};
+use super::review::{self, HoleRun, ReusePlan, ReuseReview, Treatment};
+use crate::ids::{BlockAddress, Log, SegmentIndex};
+use crate::segments::Summary;
+
+/// What came of a review.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reuse {
+    /// The segment that was treated; the log gets it after the next checkpoint. `None`: nothing was done.
+    pub treated: Option<SegmentIndex>,
+    /// Blocks that went to the cold log.
+    pub inter: u32,
+    /// Blocks that went elsewhere in the segment.
+    pub intra: u32,
+    /// Sources that the device still maps, to be discarded after the next checkpoint.
+    pub mapped: Vec<BlockAddress>,
+}
+
+/// Asks a review about the segment whose gaps a data log would fill next, and does what it says. Nothing happens while the log needs no gaps, or a segment is kept for it already.
+/// What is treated is kept for the log, which gets it once a checkpoint has completed; until then, allocation finds another.
+/// Errors: those of the volume's work; what was moved until then is moved, and the segment is kept nevertheless.
+pub fn prepare<V: Collected>(
+    volume: &mut V,
+    log: Log,
+    reviewer: &mut dyn ReuseReview,
+    mover: &mut dyn BlockMover,
+) -> Result<Reuse> {
+    let segments = volume.segments();
+    let waits = segments.preparations().iter().any(|held| held.log == log);
+    if log.is_node() || waits || !segments.needs_ssr() {
+        return Ok(Reuse::default());
+    }
+    // Looked at, not taken: the search goes on from the same place when the log takes it.
+    let cursor = segments.greedy_cursor();
+    let found = segments.ssr_victim(log);
+    segments.set_greedy_cursor(cursor);
+    let Some(segment) = found else { return Ok(Reuse::default()) };
+    let (holes, facts) = (review::holes(segments, segment), review::facts(segments, segment, log));
+    let ReusePlan::Treat(treated) = review::checked(reviewer.review(&holes, &facts), &facts) else {
+        return Ok(Reuse::default());
+    };
+    if !segments.prepare(segment, log, false) {
+        return Ok(Reuse::default());
+    }
+    let mut result = Reuse { treated: Some(segment), ..Reuse::default() };
+    let owners = volume.summaries(segment)?;
+    let mut targets = Targets::new(&holes, &treated);
+    for (run, treatment) in &treated {
+        treat(volume, segment, (run, *treatment), &owners, &mut targets, mover, &mut result)?;
+    }
+    Ok(result)
+}
+
+/// Holes for blocks that stay in their segment: those away from the treated runs first, so that what the treatment joins stays whole.
+struct Targets(Vec<u16>);
+
+impl Targets {
+    fn new(holes: &[HoleRun], treated: &[(Range<u16>, Treatment)]) -> Self {
+        let beside = |hole: &HoleRun| {
+            treated.iter().any(|(run, _)| run.end == hole.start || hole.start + hole.length == run.start)
+        };
+        let mut all: Vec<u16> = Vec::new();
+        for wanted in [true, false] {
+            let chosen = holes.iter().filter(|hole| beside(hole) == wanted);
+            all.extend(chosen.flat_map(|hole| hole.start..hole.start + hole.length).rev());
+        }
+        // Taken from the end: the first block of the first hole away from the runs.
+        Self(all)
+    }
+}
+
+fn treat<V: Collected>(
+    volume: &mut V,
+    segment: SegmentIndex,
+    (run, treatment): (&Range<u16>, Treatment),
+    owners: &[Summary],
+    targets: &mut Targets,
+    mover: &mut dyn BlockMover,
+    result: &mut Reuse,
+) -> Result<()> {
+    let start = volume.segments().geometry().segment_start(segment);
+    let address = |block: u16| BlockAddress(start.0 + u32::from(block));
+    let mut live = Vec::new();
+    for block in run.clone() {
+        let Some(&owner) = owners.get(usize::from(block)) else { continue };
+        if let Liveness::Live(inode, page) = volume.liveness(address(block), owner)? {
+            live.push(LiveBlock { from: address(block), inode, page, owner });
+        }
+    }
+    let now = volume.now();
+    let mut pairs = Vec::with_capacity(live.len());
+    for block in &live {
+        let target = if treatment == Treatment::Intra { targets.0.pop() } else { None };
+        let to = volume.with_space(|space| match target {
+            Some(target) => space.claim(address(target), block.owner, now).map(|()| address(target)),
+            None => space.allocate(Log::ColdData, block.owner, now).map(|placed| placed.at),
+        });
+        match to {
+            Ok(to) => pairs.push((block.from, to)),
+            // What found a place goes there; the rest stays.
+            Err(_) => break,
+        }
+    }
+    let sources = match mover.transfer(volume.mover(), &pairs) {
+        Ok(sources) => sources,
+        Err(error) => {
+            volume.with_space(|space| {
+                pairs.iter().for_each(|&(_, to)| space.free(to, now));
+                Ok(())
+            })?;
+            return Err(error);
+        }
+    };
+    for (block, &(from, to)) in live.iter().zip(&pairs) {
+        volume.moved(block, to)?;
+        volume.with_space(|space| {
+            space.free(from, now);
+            Ok(())
+        })?;
+        let inside = volume.segments().geometry().main(to).is_some_and(|(there, _)| there == segment);
+        if inside {
+            result.intra += 1
+        } else {
+            result.inter += 1
+        }
+        if sources == Sources::TrimAfterCheckpoint {
+            result.mapped.push(from);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! The moment when SSR is about to be handed a segment: it is looked at between operations, and may be treated first. What comes of it waits as a [`crate::segments::Preparation`].
+
+use std::ops::Range;
+
+use crate::ids::{Log, SegmentIndex};
+use crate::segments::Segments;
+use crate::sit::{BLOCKS, runs};
+
+/// Blocks of a segment that may be written, one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HoleRun {
+    /// The first one.
+    pub start: u16,
+    /// How many.
+    pub length: u16,
+}
+
+/// What a review may know besides the holes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReuseFacts {
+    /// The segment.
+    pub segment: SegmentIndex,
+    /// The log that it is for.
+    pub log: Log,
+    /// Runs of valid blocks between the holes: the others are valid at the last checkpoint only, and become holes with the next.
+    pub valid: Vec<Range<u16>>,
+    /// The holes of the segment where the cold log stands; empty where it appends.
+    pub cold_holes: Vec<HoleRun>,
+    /// Blocks of metadata that a checkpoint now would write, besides its pack.
+    pub checkpoint_blocks: u32,
+}
+
+/// Where a run of live blocks goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Treatment {
+    /// To the cold data log.
+    Inter,
+    /// To holes of its own segment.
+    Intra,
+}
+
+/// What is done before a segment's holes are filled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReusePlan {
+    /// Nothing.
+    #[default]
+    AsIs,
+    /// These runs are moved first, and the segment is used from the next checkpoint on.
+    Treat(Vec<(Range<u16>, Treatment)>),
+}
+
+/// Looks at a segment before SSR fills its holes.
+pub trait ReuseReview: Send {
+    /// What is to be done; it is asked once a segment, and answers from the facts alone.
+    fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts) -> ReusePlan;
+}
+
+/// Linux: every segment as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoReview;
+
+impl ReuseReview for NoReview {
+    fn review(&mut self, _holes: &[HoleRun], _facts: &ReuseFacts) -> ReusePlan {
+        ReusePlan::AsIs
+    }
+}
+
+/// Runs of blocks of a segment that may be written.
+pub fn holes(segments: &Segments, segment: SegmentIndex) -> Vec<HoleRun> {
+    let unusable = segments.sit().unusable(segment);
+    runs(&unusable.map(|word| !word)).map(|(start, length)| HoleRun { start, length }).collect()
+}
+
+/// The facts of a segment that a log would get.
+pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log) -> ReuseFacts {
+    let cold = segments.log_state(Log::ColdData);
+    let cold_holes = if cold.ssr { holes(segments, cold.segment) } else { Vec::new() };
+    let sit_blocks = segments.sit().dirty().count().div_ceil(segments.geometry().sit_entries() as u32);
+    ReuseFacts {
+        segment,
+        log,
+        valid: runs(&segments.sit().map(segment)).map(|(start, length)| start..start + length).collect(),
+        cold_holes: cold_holes.into_iter().filter(|hole| hole.start + hole.length > cold.next).collect(),
+        checkpoint_blocks: sit_blocks + segments.dirty_summaries().count() as u32,
+    }
+}
+
+/// What a review decided, checked: runs that lie in the segment, are valid throughout, and do not overlap. The rest of the plan is dropped, as if it had not been made.
+pub fn checked(plan: ReusePlan, facts: &ReuseFacts) -> ReusePlan {
+    let ReusePlan::Treat(mut treated) = plan else { return ReusePlan::AsIs };
+    treated.sort_by_key(|(run, _)| (run.start, run.end));
+    let mut end = 0;
+    treated.retain(|(run, _)| {
+        let sound = run.start < run.end
+            && run.end <= BLOCKS
+            && run.start >= end
+            && facts.valid.iter().any(|valid| valid.start <= run.start && run.end <= valid.end);
+        end = if sound { run.end } else { end };
+        sound
+    });
+    if treated.is_empty() { ReusePlan::AsIs } else { ReusePlan::Treat(treated) }
+}

@@ -1,0 +1,395 @@
+//! Pages of files and directories in memory: dirty ones until they are written back, clean ones as far as there is room.
+//!
+//! Inodes are written back in the order in which they were first dirtied, each in the order of its pages, as the classes of Linux depend on it: an inode of at most 16 dirty pages
+//! goes to hot data (f2fs-writing.md, "Logs and classes"). A page is bytes or a description; neither is made into the other here.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use nandkit_units::{Described, Payload};
+
+use crate::ids::{Block, NodeId};
+use crate::segments::DirtyPages;
+
+/// A write-back of at most so many pages is hot (data.c, `f2fs_write_cache_pages`; DEF_MIN_HOT_BLOCKS).
+pub const HOT_PAGES: usize = 16;
+
+/// A page's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// As many bytes as a block.
+    Bytes(Block),
+    /// As many described bytes.
+    Described(Described),
+}
+
+impl Page {
+    /// As the payload of a write.
+    pub fn payload(&self) -> Payload<'_> {
+        match self {
+            Self::Bytes(bytes) => Payload::Bytes(bytes),
+            Self::Described(described) => Payload::Described(*described),
+        }
+    }
+}
+
+/// Why a page is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dirt {
+    /// It was changed.
+    Changed,
+    /// The collector wants it elsewhere: it goes to cold data, unless it is changed before.
+    Moved,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    page: Page,
+    dirt: Option<Dirt>,
+    /// When a clean page was last asked for; 0 for one that is in no queue.
+    asked: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct File {
+    pages: BTreeMap<u32, Entry>,
+    dirty: usize,
+    /// Its place among those that have dirty pages.
+    place: Option<u64>,
+    directory: bool,
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLimits {
+    /// Dirty pages from which on some must be written back.
+    pub dirty: usize,
+    /// Clean pages at most.
+    pub clean: usize,
+}
+
+impl Default for PageLimits {
+    /// 64 MiB dirty and 64 MiB clean.
+    fn default() -> Self {
+        Self { dirty: 16_384, clean: 16_384 }
+    }
+}
+
+/// Pages by inode and number.
+#[derive(Clone, Debug, Default)]
+pub struct Pages {
+    files: BTreeMap<NodeId, File>,
+    order: BTreeMap<u64, NodeId>,
+    limits: PageLimits,
+    dirty: usize,
+    dirty_dentries: usize,
+    clean: usize,
+    /// Clean pages in the order in which they go, with the time at which they were put there.
+    queue: VecDeque<(NodeId, u32, u64)>,
+    time: u64,
+}
+
+impl Pages {
+    /// No page.
+    pub fn new(limits: PageLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// A page, if it is here. Cost: two searches.
+    pub fn get(&mut self, inode: NodeId, page: u32) -> Option<&Page> {
+        self.time += 1;
+        let entry = self.files.get_mut(&inode)?.pages.get_mut(&page)?;
+        entry.asked = self.time;
+        Some(&entry.page)
+    }
+
+    /// The same, for who only looks: the page goes as soon as it would have.
+    pub fn peek(&self, inode: NodeId, page: u32) -> Option<(&Page, Option<Dirt>)> {
+        let entry = self.files.get(&inode)?.pages.get(&page)?;
+        Some((&entry.page, entry.dirt))
+    }
+
+    /// Keeps a page as the device has it, unless a dirty one is here.
+    pub fn keep(&mut self, inode: NodeId, page: u32, content: Page) {
+        let file = self.files.entry(inode).or_default();
+        if file.pages.get(&page).is_some_and(|entry| entry.dirt.is_some()) {
+            return;
+        }
+        self.time += 1;
+        let entry = Entry { page: content, dirt: None, asked: self.time };
+        if file.pages.insert(page, entry).is_none() {
+            self.clean += 1;
+            self.queue.push_back((inode, page, self.time));
+        }
+        self.shrink();
+    }
+
+    /// A page has new content. `directory`: its inode is one.
+    pub fn change(&mut self, inode: NodeId, page: u32, content: Page, directory: bool) {
+        self.soil(inode, page, Some(content), Dirt::Changed, directory);
+    }
+
+    /// The collector wants a page elsewhere. False if it is not here.
+    pub fn mark_moved(&mut self, inode: NodeId, page: u32) -> bool {
+        let Some((_, dirt)) = self.peek(inode, page) else { return false };
+        if dirt.is_none() {
+            let directory = self.files.get(&inode).is_some_and(|file| file.directory);
+            self.soil(inode, page, None, Dirt::Moved, directory);
+        }
+        true
+    }
+
+    fn soil(&mut self, inode: NodeId, page: u32, content: Option<Page>, dirt: Dirt, directory: bool) {
+        self.time += 1;
+        let file = self.files.entry(inode).or_default();
+        file.directory = directory;
+        let was = match (file.pages.get_mut(&page), content) {
+            (Some(entry), content) => {
+                let was = entry.dirt.replace(dirt);
+                if let Some(content) = content {
+                    entry.page = content;
+                }
+                if was.is_none() {
+                    self.clean -= 1;
+                }
+                was
+            }
+            (None, Some(content)) => {
+                file.pages.insert(page, Entry { page: content, dirt: Some(dirt), asked: 0 });
+                None
+            }
+            (None, None) => return,
+        };
+        if was.is_none() {
+            file.dirty += 1;
+            self.dirty += 1;
+            self.dirty_dentries += usize::from(directory);
+        }
+        if file.place.is_none() {
+            file.place = Some(self.time);
+            self.order.insert(self.time, inode);
+        }
+    }
+
+    /// A dirty page was written as it is here: it is clean.
+    pub fn written(&mut self, inode: NodeId, page: u32) {
+        let Some(file) = self.files.get_mut(&inode) else { return };
+        let Some(entry) = file.pages.get_mut(&page).filter(|entry| entry.dirt.is_some()) else { return };
+        self.time += 1;
+        (entry.dirt, entry.asked) = (None, self.time);
+        self.clean += 1;
+        self.queue.push_back((inode, page, self.time));
+        self.washed(inode, 1);
+        self.shrink();
+    }
+
+    /// So many pages of an inode are no longer dirty.
+    fn washed(&mut self, inode: NodeId, count: usize) {
+        let Some(file) = self.files.get_mut(&inode) else { return };
+        file.dirty -= count;
+        self.dirty -= count;
+        if file.directory {
+            self.dirty_dentries -= count;
+        }
+        if file.dirty == 0
+            && let Some(place) = file.place.take()
+        {
+            self.order.remove(&place);
+        }
+        if file.pages.is_empty() {
+            self.files.remove(&inode);
+        }
+    }
+
+    /// The file ends before a page, or is gone (0): what is from there on is dropped, dirty or not.
+    pub fn truncate(&mut self, inode: NodeId, from: u32) {
+        self.drop_pages(inode, from..=u32::MAX);
+    }
+
+    /// A part of a file is without content.
+    pub fn punch(&mut self, inode: NodeId, pages: std::ops::Range<u32>) {
+        if let Some(last) = pages.end.checked_sub(1).filter(|last| *last >= pages.start) {
+            self.drop_pages(inode, pages.start..=last);
+        }
+    }
+
+    fn drop_pages(&mut self, inode: NodeId, pages: std::ops::RangeInclusive<u32>) {
+        let Some(file) = self.files.get_mut(&inode) else { return };
+        let numbers: Vec<u32> = file.pages.range(pages).map(|(&page, _)| page).collect();
+        let mut dirty = 0;
+        for page in &numbers {
+            match file.pages.remove(page) {
+                Some(Entry { dirt: Some(_), .. }) => dirty += 1,
+                Some(_) => self.clean -= 1,
+                None => {}
+            }
+        }
+        self.washed(inode, dirty);
+    }
+
+    /// Clean pages go, the longest not asked for first, until they are as few as they may be.
+    fn shrink(&mut self) {
+        while self.clean > self.limits.clean {
+            let Some((inode, page, put)) = self.queue.pop_front() else { return };
+            let Some(file) = self.files.get_mut(&inode) else { continue };
+            let Some(entry) = file.pages.get(&page).filter(|entry| entry.dirt.is_none()) else { continue };
+            if entry.asked > put {
+                self.queue.push_back((inode, page, entry.asked));
+                continue;
+            }
+            file.pages.remove(&page);
+            self.clean -= 1;
+            if file.pages.is_empty() {
+                self.files.remove(&inode);
+            }
+        }
+        // What was dropped or changed may stand in the queue still.
+        if self.queue.len() > 4 * self.limits.clean.max(16) {
+            let files = &self.files;
+            self.queue.retain(|(inode, page, put)| {
+                let entry = files.get(inode).and_then(|file| file.pages.get(page));
+                entry.is_some_and(|entry| entry.dirt.is_none() && entry.asked >= *put)
+            });
+        }
+    }
+
+    /// Inodes with dirty pages, the first dirtied first.
+    pub fn dirty_inodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.order.values().copied()
+    }
+
+    /// How many dirty pages an inode has.
+    pub fn dirty_of(&self, inode: NodeId) -> usize {
+        self.files.get(&inode).map_or(0, |file| file.dirty)
+    }
+
+    /// Whether the write-back of an inode as it is now is hot.
+    pub fn is_hot(&self, inode: NodeId) -> bool {
+        self.dirty_of(inode) <= HOT_PAGES
+    }
+
+    /// The dirty pages of an inode from one on, ascending.
+    pub fn dirty_pages(&self, inode: NodeId, from: u32) -> impl Iterator<Item = (u32, &Page, Dirt)> {
+        let pages = self.files.get(&inode).filter(|file| file.dirty > 0);
+        let pages = pages.into_iter().flat_map(move |file| file.pages.range(from..));
+        pages.filter_map(|(&page, entry)| Some((page, &entry.page, entry.dirt?)))
+    }
+
+    /// Whether pages must be written back before more are dirtied.
+    pub fn is_over_limit(&self) -> bool {
+        self.dirty > self.limits.dirty
+    }
+
+    /// Pages that are kept, clean and dirty.
+    pub const fn counts(&self) -> (usize, usize) {
+        (self.clean, self.dirty)
+    }
+
+    /// Fills in what of [`DirtyPages`] is known here.
+    pub fn tell(&self, pages: &mut DirtyPages) {
+        pages.dentries = self.dirty_dentries as u64;
+        pages.data = (self.dirty - self.dirty_dentries) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_units::random::Random;
+
+    use super::*;
+
+    fn page(byte: u8) -> Page {
+        Page::Bytes(Block::from([byte; 16]))
+    }
+
+    #[test]
+    fn inodes_go_back_in_the_order_in_which_they_were_dirtied() {
+        let mut pages = Pages::new(PageLimits { dirty: 40, clean: 4 });
+        for (inode, number) in [(9, 3), (4, 1), (9, 0), (7, 0)] {
+            pages.change(NodeId(inode), number, page(1), inode == 7);
+        }
+        assert!(pages.dirty_inodes().map(|inode| inode.0).eq([9, 4, 7]));
+        assert!(pages.dirty_pages(NodeId(9), 0).map(|(number, ..)| number).eq([0, 3]));
+        pages.written(NodeId(9), 0);
+        pages.written(NodeId(9), 3);
+        pages.change(NodeId(9), 5, page(2), false);
+        assert!(pages.dirty_inodes().map(|inode| inode.0).eq([4, 7, 9]));
+        let mut told = DirtyPages::default();
+        pages.tell(&mut told);
+        assert_eq!((told.dentries, told.data), (1, 2));
+        pages.truncate(NodeId(4), 0);
+        assert!(pages.dirty_inodes().map(|inode| inode.0).eq([7, 9]));
+    }
+
+    #[test]
+    fn sixteen_dirty_pages_are_hot_and_seventeen_are_not() {
+        let mut pages = Pages::default();
+        (0..16).for_each(|number| pages.change(NodeId(5), number * 3, page(1), false));
+        assert!(pages.is_hot(NodeId(5)));
+        pages.change(NodeId(5), 1, page(1), false);
+        assert!(!pages.is_hot(NodeId(5)));
+    }
+
+    #[test]
+    fn what_the_collector_wants_moved_is_a_change_like_others_once_it_is_changed() {
+        let mut pages = Pages::default();
+        assert!(!pages.mark_moved(NodeId(5), 1));
+        pages.keep(NodeId(5), 1, page(1));
+        assert!(pages.mark_moved(NodeId(5), 1));
+        assert_eq!(pages.peek(NodeId(5), 1).unwrap().1, Some(Dirt::Moved));
+        pages.change(NodeId(5), 1, page(2), false);
+        assert!(pages.mark_moved(NodeId(5), 1));
+        assert_eq!(pages.peek(NodeId(5), 1).unwrap(), (&page(2), Some(Dirt::Changed)));
+        // A clean copy from the device does not replace it.
+        pages.keep(NodeId(5), 1, page(1));
+        assert_eq!(pages.get(NodeId(5), 1), Some(&page(2)));
+    }
+
+    #[test]
+    fn clean_pages_are_bounded_and_asked_for_ones_stay() {
+        let mut pages = Pages::new(PageLimits { dirty: 4, clean: 8 });
+        for number in 0..100 {
+            pages.keep(NodeId(5), number, page(number as u8));
+            assert!(pages.get(NodeId(5), 0).is_some(), "{number}");
+            assert!(pages.counts().0 <= 8);
+        }
+        assert_eq!(pages.get(NodeId(5), 50), None);
+    }
+
+    #[test]
+    fn random_changes_keep_counts_and_contents_right() {
+        let mut pages = Pages::new(PageLimits { dirty: 50, clean: 20 });
+        let mut dirty: BTreeMap<(u32, u32), u8> = BTreeMap::new();
+        let mut random = Random::new(3, "pages");
+        for step in 0..20_000u32 {
+            let (inode, number) = (random.below(4) as u32 + 3, random.below(30) as u32);
+            match random.below(10) {
+                0..4 => {
+                    pages.change(NodeId(inode), number, page(step as u8), inode == 3);
+                    dirty.insert((inode, number), step as u8);
+                }
+                4..7 => {
+                    pages.written(NodeId(inode), number);
+                    dirty.remove(&(inode, number));
+                }
+                7 => {
+                    pages.keep(NodeId(inode), number, page(0xEE));
+                }
+                8 if step % 10 == 0 => {
+                    pages.truncate(NodeId(inode), number);
+                    dirty.retain(|&(i, n), _| i != inode || n < number);
+                }
+                _ => {
+                    pages.punch(NodeId(inode), number..number + 2);
+                    dirty.retain(|&(i, n), _| i != inode || !(number..number + 2).contains(&n));
+                }
+            }
+            let all = (3..7)
+                .flat_map(|inode| pages.dirty_pages(NodeId(inode), 0).map(move |(n, p, _)| ((inode, n), p.clone())));
+            assert!(all.eq(dirty.iter().map(|(&at, &byte)| (at, page(byte)))), "step {step}");
+            assert_eq!(pages.counts().1, dirty.len());
+            assert!(pages.counts().0 <= 20);
+            let clean = pages.files.values().flat_map(|file| file.pages.values()).filter(|entry| entry.dirt.is_none());
+            assert_eq!(clean.count(), pages.counts().0);
+        }
+    }
+}
