@@ -481,3 +481,51 @@ fn what_is_flushed_under_power_loss_protection_is_on_flash_where_nobody_tells_of
         assert!(found == expected, "page {page}");
     }
 }
+
+/// What is written and read in parts is one request: the same content, instants and counts as the whole, with pages of several parts, and a write buffer.
+#[test]
+fn requests_in_parts_are_the_requests_that_they_make_together() {
+    use nandkit_units::{Content, Described, Description, Generator};
+    let whole = PageMapOptions { spare: Spare::Ratio(1.2), ..PageMapOptions::default() };
+    let parts_of_pages = PageMapOptions { sector_size: PAGE as u32, ..whole };
+    let buffered = PageMapOptions { write_buffer: 40 * PAGE as u64, ..parts_of_pages };
+    for (options, parts_per_page) in [(whole, 1), (parts_of_pages, 4), (buffered, 4)] {
+        let make =
+            || PageMapFtl::format(chip_of_parts::<nandkit_nand_sim::ContentStore>(128, 8, 2, parts_per_page), options);
+        let (mut one, mut other) = (make().unwrap(), make().unwrap());
+        let sectors = one.geometry().sectors;
+        let mut random = Random::new(11, "parts");
+        let mut now = Nanos::ZERO;
+        for round in 0..3000u32 {
+            let count = random.between(1, 9);
+            let at = Lba(random.below(sectors - count));
+            let context = Context::at(now);
+            if random.below(3) > 0 {
+                let bytes: Vec<u8> = (0..count).flat_map(|page| content(at.0 + page, u64::from(round))).collect();
+                let described = |page: u64| {
+                    let description =
+                        Description { record: page, version: round, offset: 0, generator: Generator::Record };
+                    Payload::Described(Described { description, length: PAGE as u32 })
+                };
+                let parts: Vec<Payload<'_>> = (0..count)
+                    .zip(bytes.chunks(PAGE))
+                    .map(|(page, bytes)| if random.below(2) == 0 { Payload::Bytes(bytes) } else { described(page) })
+                    .collect();
+                let together = one.write(&context, at, Payload::joined(&parts, &mut Vec::new())).unwrap();
+                assert_eq!(other.write_parts(&context, at, &parts).unwrap(), together, "round {round}");
+                now = together.completed;
+            } else {
+                let mut found = vec![0; count as usize * PAGE];
+                let together = one.read(&context, at, ReadInto::Bytes(&mut found)).unwrap();
+                let mut contents = vec![Content::new(); count as usize];
+                let read = other.read_parts(&context, at, PAGE as u32, &mut contents).unwrap();
+                assert_eq!(read, together, "round {round}");
+                let same =
+                    contents.iter_mut().zip(found.chunks(PAGE)).all(|(content, found)| content.to_bytes() == found);
+                assert!(same, "round {round}");
+                now = together.completed;
+            }
+        }
+        assert_eq!(format!("{:?}", one.counters()), format!("{:?}", other.counters()));
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use nandkit_flash::Flash;
-use nandkit_units::{Content, Context, Done, Nanos, Payload, ReadInto, Ticket};
+use nandkit_units::{Content, Context, Done, Nanos, Payload, Pieces, ReadInto, Ticket};
 
 use super::{PageMapFtl, role};
 use crate::failure::Outcome;
@@ -115,10 +115,10 @@ impl<F: Flash> PageMapFtl<F> {
         let size = self.block.sector_size as usize;
         // Requests end when there is room, not with the programs that make it.
         let mut context = Context { ticket: Ticket::NONE, ..*context };
+        self.counters.host_page_writes += (Pieces::total(data) / size) as u64;
         let sectors =
             data.iter().flat_map(|data| (0..data.len()).step_by(size).map_while(move |at| data.part(at, size)));
         for (part, page) in sectors.zip(first..) {
-            self.counters.host_page_writes += 1;
             if self.buffer.absorb(page, part) {
                 self.counters.absorbed_pages += 1;
                 continue;

@@ -2,7 +2,7 @@
 
 use nandkit_codec::page_tag::TAG_BYTES;
 use nandkit_flash::{Flash, FlashError, PageProgram};
-use nandkit_units::{Context, Described, Done, PageAddress, Payload};
+use nandkit_units::{Context, Described, Done, PageAddress, Payload, Pieces};
 
 use super::frontier::Frontier;
 use super::journal::layout::Change;
@@ -22,10 +22,10 @@ impl<F: Flash> PageMapFtl<F> {
         let mut done = Done::immediately(context);
         let mut parts: Vec<(u32, Payload<'_>)> = Vec::with_capacity(per_page);
         let mut open = 0;
+        self.counters.host_page_writes += (Pieces::total(data) / size) as u64;
         let sectors =
             data.iter().flat_map(|data| (0..data.len()).step_by(size).map_while(move |at| data.part(at, size)));
         for (part, page) in sectors.zip(first..) {
-            self.counters.host_page_writes += 1;
             let region = self.streams.of_write(page, context.issued);
             if !parts.is_empty() && (region != open || parts.len() == per_page) {
                 done = done.and(self.write_page(context, open, &parts, role::HOST)?);
