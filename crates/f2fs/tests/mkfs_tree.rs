@@ -334,3 +334,44 @@ fn judges_see_what_is_planted() {
         assert_eq!(complaints(&path), Vec::<String>::new(), "{what}");
     }
 }
+
+#[test]
+fn either_pack_opens_a_volume_with_a_tree() {
+    let _alone = alone();
+    let tree = everything();
+    let directory = tempfile::tempdir().unwrap();
+    let path = image(&directory);
+    make(&path, &tree, Some(256 << 20), &MkfsOptions::default());
+    for pack in [512, 1024] {
+        change(&path, pack * 4096, |byte| byte ^ 1);
+        assert_eq!(complaints(&path), Vec::<String>::new(), "without the pack at block {pack}");
+        must_hold(&path, &tree, "one pack");
+        change(&path, pack * 4096, |byte| byte ^ 1);
+    }
+}
+
+#[test]
+fn quotas_of_many_owners_are_those_that_fsck_counts() {
+    let _alone = alone();
+    let mut builder = MemoryTree::builder();
+    for number in 0..700_u32 {
+        let owner = number * number * 37;
+        let node = SourceNode::new(FileKind::Regular, 0o644).owned_by(owner, owner % 1000);
+        builder.put(format!("f{number}").as_bytes(), node, Some(vec![1; number as usize * 50])).unwrap();
+    }
+    let tree = MemoryTree::from_builder(builder);
+    let directory = tempfile::tempdir().unwrap();
+    let path = image(&directory);
+    let features = features_named("extra_attr,quota,project_quota,lost_found").unwrap();
+    make(&path, &tree, Some(128 << 20), &MkfsOptions { features, ..MkfsOptions::default() });
+    let fsck = || made::run("fsck.f2fs", &["--dry-run", "-f", &path.to_string_lossy()]).1;
+    let bad = |text: &str| ["QUOTA WARNING", "[ERROR]", "[ASSERT]", "[FIX]"].iter().any(|mark| text.contains(mark));
+    let told = fsck();
+    assert!(!bad(&told), "{told}");
+    // The judge looks at usage: one byte of a record of the users' file, which begins behind the root's block in hot data.
+    let image = std::fs::read(&path).unwrap();
+    let start = image.windows(4).position(|bytes| bytes == 0xD9C0_1F11_u32.to_le_bytes()).unwrap();
+    change(&path, start as u64 + 5 * 1024 + 16 + 24, |byte| byte ^ 2);
+    let told = fsck();
+    assert!(bad(&told), "{told}");
+}

@@ -39,7 +39,7 @@ const TOOLS: [Judge; 19] = [
 const KERNEL: &str = "linux-image-amd64";
 
 /// The modules of the guest; what they depend on comes along.
-const MODULES: [&str; 28] = [
+const MODULES: [&str; 29] = [
     "virtio_pci",
     "virtio_blk",
     "9p",
@@ -52,6 +52,7 @@ const MODULES: [&str; 28] = [
     "ubi",
     "ubifs",
     "f2fs",
+    "quota_v2",
     "ext4",
     "nbd",
     "vfat",

@@ -124,7 +124,8 @@ impl Trial {
 
     /// One boot; each volume is a disk.
     fn linux(&self) -> Result<()> {
-        let mut guest = Guest::new(&self.kernel, "f2fs-made").share(&self.work).timeout(TIMEOUT).module("f2fs");
+        let mut guest =
+            Guest::new(&self.kernel, "f2fs-made").share(&self.work).timeout(TIMEOUT).module("quota_v2").module("f2fs");
         let mut script = String::new();
         for ((name, _), letter) in VOLUMES.iter().zip('a'..) {
             guest = guest.disk(self.image(name).to_str().context("a path that is no text")?);

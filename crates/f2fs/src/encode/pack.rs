@@ -242,3 +242,6 @@ fn orphan_blocks(state: &CheckpointState, geometry: &Geometry) -> Vec<Block> {
     };
     parts.enumerate().map(block).collect()
 }
+
+#[cfg(test)]
+mod tests;
