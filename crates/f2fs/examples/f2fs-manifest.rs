@@ -1,6 +1,9 @@
 //! Lists an F2FS image as `helper manifest` lists a mounted tree (xtask/src/kernel/guest/manifest.c): a line an entry, with all contents' hashes.
 //!
-//! `f2fs-manifest IMAGE [PATH...]`: behind the listing come the mount's notes, as lines that begin with `note`, and for each path `found` or `absent`.
+//! Of files over 4 GiB, which are mostly holes, only what is in their ranges of data is read: instead of a line there is one of `data`, path, ranges and the last bytes.
+//!
+//! `f2fs-manifest IMAGE [PATH...]`: behind the listing come the mount's notes, as lines that begin with `note`, a line `compressed` with the number of files that compression made smaller and the
+//! blocks that it saved, a line `hashed` with the number of names in directories without case that their hash led to, and for each path `found` or `absent`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -9,8 +12,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use nandkit_block::{Access, FileDevice};
-use nandkit_f2fs::{F2fs, MountOptions};
-use nandkit_units::{Clock, ReadInto};
+use nandkit_f2fs::blocks::Blocks;
+use nandkit_f2fs::directory::{DirectoryPages, casefold, find_hashed, hash};
+use nandkit_f2fs::inode::Inode;
+use nandkit_f2fs::node::tree::{Leaf, leaf};
+use nandkit_f2fs::{Block, DataAddress, F2fs, MountOptions};
+use nandkit_units::{Cause, Clock, ReadInto};
 use nandkit_vfs::{Attributes, FileKind, FileSystem, InodeNumber};
 use sha2::{Digest, Sha256};
 
@@ -19,6 +26,9 @@ type Anything<T> = Result<T, Box<dyn Error>>;
 
 /// Bytes of a file that are read at once.
 const PIECE: usize = 1 << 20;
+
+/// Larger files are looked at by their ranges.
+const LARGE: u64 = 1 << 32;
 
 fn escaped(text: &[u8]) -> String {
     text.iter().fold(String::new(), |mut all, &byte| {
@@ -64,11 +74,23 @@ fn collect(volume: &Volume) -> Anything<BTreeMap<Vec<u8>, InodeNumber>> {
 fn hash_of(volume: &Volume, inode: InodeNumber, size: u64) -> Anything<String> {
     let (mut hash, mut at, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
     while at < size {
-        let count = volume.read(inode, at, ReadInto::Bytes(&mut piece))?;
+        let count = FileSystem::read(volume, inode, at, ReadInto::Bytes(&mut piece))?;
         hash.update(piece.get(..count).unwrap_or_default());
         at += count.max(1) as u64;
     }
     Ok(hex(&hash.finalize()))
+}
+
+/// The ranges of a file that is too large to be read whole, and its last ten bytes.
+fn ranges_of(volume: &Volume, inode: InodeNumber, size: u64) -> Anything<String> {
+    let (mut text, mut at) = (String::new(), 0);
+    while let Some(range) = volume.data_after(inode, at)? {
+        write!(text, "{}-{} ", range.start, range.end)?;
+        at = range.end;
+    }
+    let mut last = [0; 10];
+    FileSystem::read(volume, inode, size - last.len() as u64, ReadInto::Bytes(&mut last))?;
+    Ok(text + &escaped(&last))
 }
 
 fn xattrs_of(volume: &Volume, inode: InodeNumber) -> Anything<String> {
@@ -120,6 +142,44 @@ fn line(volume: &Volume, path: &[u8], stat: &Attributes, first: Option<&[u8]>) -
     Ok(fields.join("\t"))
 }
 
+/// The pages of a directory, straight from the volume.
+struct Pages<'a>(&'a Volume, Inode);
+
+impl DirectoryPages for Pages<'_> {
+    fn page(&self, page: u32) -> nandkit_vfs::Result<Option<Block>> {
+        let Leaf::Addresses(addresses) = leaf(self.0, &self.1, u64::from(page))? else { return Ok(None) };
+        let DataAddress::At(at) = addresses.get(0) else { return Ok(None) };
+        let mut block = vec![0; self.0.geometry().block_size()];
+        Blocks::read(self.0, Cause::Metadata, at, &mut block)?;
+        Ok(Some(block.into()))
+    }
+}
+
+/// Whether the hash of a folded name leads to its entry: a lookup would go through all entries otherwise, and find it too.
+fn hash_leads(pages: &Pages<'_>, name: &[u8]) -> Anything<bool> {
+    let (head, key) = (&pages.1.head, casefold::key(name));
+    Ok(find_hashed(pages, hash(&key), &|found| found == name, head.depth.get(), head.directory_level)?.is_some())
+}
+
+/// How many names of directories without case, whose entries are in blocks, their hash leads to. An error for one that it does not.
+fn folded(volume: &Volume, all: &BTreeMap<Vec<u8>, InodeNumber>) -> Anything<usize> {
+    let mut count = 0;
+    for path in all.keys().filter(|path| !path.is_empty()) {
+        let (directory, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            Some(at) => (path.get(..at).unwrap_or_default(), path.get(at + 1..).unwrap_or_default()),
+            None => (&[][..], &path[..]),
+        };
+        let inode = volume.inode(*all.get(directory).ok_or("an entry without a directory")?)?;
+        if inode.is_casefolded() && inode.inline_entries().is_none() {
+            if !hash_leads(&Pages(volume, inode), name)? {
+                return Err(format!("{}: its hash does not lead to it", escaped(path)).into());
+            }
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
 fn found(volume: &Volume, path: &str) -> bool {
     let mut inode = volume.root();
     path.split('/').all(|name| volume.lookup(inode, name.as_bytes()).map(|next| inode = next).is_ok())
@@ -131,16 +191,28 @@ fn main() -> Anything<()> {
     let device = FileDevice::open(Path::new(&image), 512, Access::ReadOnly)?;
     let volume = F2fs::mount(device, Clock::default(), MountOptions::default())?;
     let mut first_names: BTreeMap<InodeNumber, Vec<u8>> = BTreeMap::new();
-    for (path, inode) in collect(&volume)? {
+    let (mut compressed, mut saved) = (0, 0);
+    let all = collect(&volume)?;
+    for (path, &inode) in &all {
         let stat = volume.stat(inode)?;
+        let details = volume.inode(inode)?;
+        if let Some(extra) = details.extra.filter(|extra| details.is_compressed() && extra.compressed_blocks.get() > 0)
+        {
+            (compressed, saved) = (compressed + 1, saved + extra.compressed_blocks.get());
+        }
         let first = first_names.entry(inode).or_insert_with(|| path.clone());
-        let other = stat.kind != FileKind::Directory && *first != path;
-        let text = line(&volume, &path, &stat, other.then_some(&first[..]));
-        println!("{}", text.map_err(|error| format!("{}: {error}", escaped(&path)))?);
+        if stat.size > LARGE {
+            println!("data\t{}\t{}", escaped(path), ranges_of(&volume, inode, stat.size)?);
+            continue;
+        }
+        let other = stat.kind != FileKind::Directory && first != path;
+        let text = line(&volume, path, &stat, other.then_some(&first[..]));
+        println!("{}", text.map_err(|error| format!("{}: {error}", escaped(path)))?);
     }
     for note in volume.notes() {
         println!("note\t{:?}\t{note}", note.kind);
     }
+    println!("compressed\t{compressed}\t{saved}\nhashed\t{}", folded(&volume, &all)?);
     for path in words {
         println!("{}\t{path}", if found(&volume, &path) { "found" } else { "absent" });
     }

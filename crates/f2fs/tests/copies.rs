@@ -9,10 +9,11 @@ use std::path::Path;
 use common::{
     assert_same, listing_of_directory, listing_of_volume, mkfs, mount_file, plant, ram_of_bytes, run, run_any, sload,
 };
-use nandkit_block::{Access, FileDevice, RamDevice};
+use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
+use nandkit_block::{Access, ErrorKind as BlockErrorKind, FileDevice, Operation, RamDevice};
 use nandkit_f2fs::open::Copy;
 use nandkit_f2fs::{F2fs, FindingKind, MountOptions};
-use nandkit_units::Clock;
+use nandkit_units::{Clock, Lba};
 use nandkit_vfs::{ErrorKind, FileSystem};
 
 const SUPERBLOCKS: [u64; 2] = [1024, 4096 + 1024];
@@ -60,6 +61,27 @@ fn one_good_copy_of_each_is_enough_and_the_bad_one_is_told() {
         assert_eq!(volume.checkpoint().1, if copy == 0 { Copy::Second } else { Copy::First });
         assert!(volume.notes().iter().any(|note| note.detail.contains("checkpoint pack")), "{:?}", volume.notes());
     }
+}
+
+/// Sectors that the medium lost, under one copy or the other.
+#[test]
+fn unreadable_copies_are_as_bad_as_wrong_ones() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (bytes, expected) = planted(scratch.path());
+    let mount_without = |sectors: std::ops::Range<u64>| {
+        let lost = |sector| {
+            DeviceFault::new(Operation::Read, DeviceFaultWhen::Sector(Lba(sector)), BlockErrorKind::Unreadable)
+        };
+        let device = FaultDevice::new(ram_of_bytes(&bytes), sectors.map(lost));
+        F2fs::mount(device, Clock::default(), MountOptions::default())
+    };
+    for sectors in [0..1, 1..2, 512..513, 1024..1025] {
+        let volume = mount_without(sectors.clone()).unwrap();
+        assert_same(&listing_of_volume(&volume), &expected, "one copy unreadable");
+        assert!(!volume.notes().is_empty(), "{sectors:?}");
+    }
+    assert_eq!(mount_without(0..2).unwrap_err().kind, ErrorKind::Corrupt);
+    assert_eq!(mount_without(512..1025).unwrap_err().kind, ErrorKind::Device);
 }
 
 #[test]

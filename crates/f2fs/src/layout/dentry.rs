@@ -183,8 +183,11 @@ impl<'a> DentryArea<'a> {
     pub fn slots_with_hash(&self, hash: u32) -> impl Iterator<Item = usize> + use<'a> {
         let entries = self.bytes.get(self.room.entries..self.room.names).unwrap_or_default();
         let (entries, _) = entries.as_chunks::<{ size_of::<Dentry>() }>();
-        let want = hash.to_le_bytes();
-        entries.iter().enumerate().filter(move |(_, entry)| entry.starts_with(&want)).map(|(slot, _)| slot)
+        let is_it = move |entry: &[u8; size_of::<Dentry>()]| {
+            let [a, b, c, d, ..] = *entry;
+            u32::from_le_bytes([a, b, c, d]) == hash
+        };
+        entries.iter().enumerate().filter(move |(_, entry)| is_it(entry)).map(|(slot, _)| slot)
     }
 
     /// Whether a used slot is not the first of its entry. Names are long enough for at most 32 slots.

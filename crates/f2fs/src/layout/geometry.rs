@@ -234,6 +234,10 @@ fn check_units(superblock: &Superblock) -> Result<(), Finding> {
         let detail = format!("blocks of 2^{block} bytes; 4 KiB (2^12) and 16 KiB (2^14) can be read");
         return Err(Finding::new(FindingKind::Unsupported, detail));
     }
+    if block != 12 && superblock.features().has(Features::PACKED_SSA) {
+        let detail = "summaries packed into blocks of 16 KiB (packed_ssa) have another form, which cannot be read";
+        return Err(Finding::new(FindingKind::Unsupported, detail));
+    }
     if superblock.log_blocks_per_segment.get() != 9 {
         let have = superblock.log_blocks_per_segment.get();
         return refused(format!("2^{have} blocks a segment; expected 2^9"));

@@ -1,7 +1,7 @@
 //! Which of the two checkpoint packs counts, and what it says (f2fs.md, "Checkpoint pack").
 
 use nandkit_units::Cause;
-use nandkit_vfs::{ErrorKind, FsError, Result};
+use nandkit_vfs::{ErrorKind, Result};
 
 use super::{Copy, summaries};
 use crate::blocks::Blocks;
@@ -28,9 +28,18 @@ pub struct Pack {
 pub fn choose(blocks: &impl Blocks, findings: Findings<'_>) -> Result<(Pack, Copy)> {
     let start = blocks.geometry().checkpoint_address;
     let mut why = Vec::new();
-    let mut read = |start| read_pack(blocks, start, &mut |finding| why.push(finding));
-    let first = read(Some(start))?;
-    let second = read(start.checked_add(BLOCKS_PER_SEGMENT))?;
+    let mut lost = None;
+    let mut read = |start| match read_pack(blocks, start, &mut |finding| why.push(finding)) {
+        // One pack may lie on sectors that the medium lost; Linux takes the other one then (checkpoint.c, `validate_checkpoint`).
+        Err(error) => {
+            why.push(Finding::new(FindingKind::Checkpoint, error.to_string()));
+            lost = Some(error);
+            None
+        }
+        Ok(pack) => pack,
+    };
+    let first = read(Some(start));
+    let second = read(start.checked_add(BLOCKS_PER_SEGMENT));
     let later =
         |one: &Pack, other: &Pack| one.head.version.get().wrapping_sub(other.head.version.get()).cast_signed() > 0;
     let chosen = match (first, second) {
@@ -40,22 +49,19 @@ pub fn choose(blocks: &impl Blocks, findings: Findings<'_>) -> Result<(Pack, Cop
         (None, None) => None,
     };
     // A volume that was just made, or cut while a pack was written, has one whole pack: that is told, and is no damage.
-    match chosen {
-        Some(chosen) => {
-            for finding in why {
-                let detail = format!("one of two checkpoint packs is not whole: {}", finding.detail);
-                findings(Finding { kind: FindingKind::Note, detail, ..finding });
-            }
-            Ok(chosen)
+    if let Some(chosen) = chosen {
+        for finding in why {
+            let detail = format!("one of two checkpoint packs is not whole: {}", finding.detail);
+            findings(Finding { kind: FindingKind::Note, detail, ..finding });
         }
-        None => Err(why.into_iter().next().map_or_else(
-            || FsError::new(ErrorKind::Corrupt, "no checkpoint pack can be read"),
-            |finding| {
-                let detail = format!("neither checkpoint pack is whole; of the first: {}", finding.detail);
-                Finding { detail, ..finding }.into_error()
-            },
-        )),
+        return Ok(chosen);
     }
+    if let Some(error) = lost {
+        return Err(error);
+    }
+    let first = why.into_iter().next().unwrap_or_else(|| Finding::new(FindingKind::Checkpoint, "no pack can be read"));
+    let detail = format!("neither checkpoint pack is whole; of the first: {}", first.detail);
+    Err(Finding { detail, ..first }.into_error())
 }
 
 /// Reads a pack; `None` where it is not whole, and a finding says why. Errors: `Device` only.

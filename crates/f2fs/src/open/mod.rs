@@ -43,26 +43,16 @@ pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Find
     devices.arrange(&geometry, findings)?;
     let blocks = DeviceBlocks { devices, geometry };
     let (pack, copy) = checkpoint::choose(&blocks, findings)?;
-    let mut wrong = None;
-    let state = decode_state(&blocks, &pack, &mut |finding| {
-        let told = wrong.get_or_insert_with(|| finding.clone());
-        if *told != finding {
-            findings(finding);
-        }
-    })?;
-    let state = match (state, wrong) {
-        (Some(state), wrong) => {
-            if let Some(finding) = wrong {
-                findings(finding);
-            }
-            state
-        }
-        (None, Some(finding)) => return Err(finding.into_error()),
-        (None, None) => {
-            return Err(Finding::new(FindingKind::Checkpoint, "the checkpoint cannot be decoded").into_error());
-        }
+    let mut told = Vec::new();
+    let state = decode_state(&blocks, &pack, &mut |finding| told.push(finding))?;
+    let Some(state) = state else {
+        // Decoding says last why it stops.
+        let why =
+            told.pop().unwrap_or_else(|| Finding::new(FindingKind::Checkpoint, "the checkpoint cannot be decoded"));
+        return Err(why.into_error());
     };
-    roll_forward::look(&blocks, &pack, &state, findings)?;
+    told.into_iter().for_each(&mut *findings);
+    roll_forward::look(&blocks, &pack, &state, findings);
     note_state(&blocks, &state, findings);
     Ok(Opened { blocks, superblock, superblock_copy, state, pack: copy })
 }

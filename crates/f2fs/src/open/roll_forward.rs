@@ -1,7 +1,7 @@
 //! Whether fsynced data lie behind the checkpoint (f2fs-writing.md, "Roll-forward"). They are not replayed yet: a reader is told.
 
 use nandkit_units::Cause;
-use nandkit_vfs::{ErrorKind, Result};
+use nandkit_vfs::ErrorKind;
 
 use super::Pack;
 use crate::blocks::Blocks;
@@ -13,39 +13,44 @@ use crate::layout::checkpoint::flag;
 use crate::layout::node::mark;
 
 /// Follows the chain from the warm node log on until the first node with an fsync mark, and says so.
-pub fn look(blocks: &impl Blocks, pack: &Pack, state: &CheckpointState, findings: Findings<'_>) -> Result<()> {
+pub fn look(blocks: &impl Blocks, pack: &Pack, state: &CheckpointState, findings: Findings<'_>) {
     if state.head.has(flag::DISABLED) {
-        return Ok(());
+        return;
     }
     let geometry = blocks.geometry();
-    let Some(log) = state.logs.get(Log::WarmNode.index()) else { return Ok(()) };
+    let Some(log) = state.logs.get(Log::WarmNode.index()) else { return };
     let mut at = geometry.segment_start(log.segment).checked_add(u32::from(log.next));
     let mut block = vec![0; geometry.block_size()];
     // A chain that meets a block again goes in a circle; it is met at the latest when the distance between the two has grown to the circle's length (Brent).
     let (mut met, mut steps, mut until) = (None, 0_u64, 1_u64);
     loop {
         if at == met {
-            return Ok(());
+            return;
         }
         steps += 1;
         if steps == until {
             (met, until) = (at, until * 2);
         }
-        let Some(here) = at.filter(|&at| geometry.main(at).is_some()) else { return Ok(()) };
+        let Some(here) = at.filter(|&at| geometry.main(at).is_some()) else { return };
         match blocks.read(Cause::Recovery, here, &mut block) {
             // The volume was cut short, which was said.
-            Err(error) if error.kind == ErrorKind::Corrupt => return Ok(()),
-            read => read?,
+            Err(error) if error.kind == ErrorKind::Corrupt => return,
+            Err(error) => {
+                let detail = format!("whether data were fsynced after the last checkpoint cannot be told: {error}");
+                findings(Finding::new(FindingKind::Note, detail).at(here));
+                return;
+            }
+            Ok(()) => {}
         }
-        let Some(footer) = Footer::of_block(&block) else { return Ok(()) };
+        let Some(footer) = Footer::of_block(&block) else { return };
         if !belongs(pack, &footer) || footer.next() == here {
-            return Ok(());
+            return;
         }
         if footer.has(mark::FSYNC) {
             let detail =
                 "data that were fsynced after the last checkpoint are not shown: roll-forward is not done for reading";
             findings(Finding::new(FindingKind::NotReplayed, detail).of(footer.ino()).at(here));
-            return Ok(());
+            return;
         }
         at = Some(footer.next());
     }
