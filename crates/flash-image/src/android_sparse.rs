@@ -213,11 +213,13 @@ enum Gathered {
 
 /// Packs an image of whole blocks of 4 KiB. Zero blocks are written as such, since they may matter to what is in the image. `to` is empty; its header is written last.
 ///
-/// Errors: `Layout` for a length that is no whole blocks or has more than 2^32 of them, `Io`. Cost: one pass, 1 MiB of memory.
+/// Errors: `Layout` for a length that is no whole blocks or has 2^32 of them or more, `Io`. Cost: one pass, 1 MiB of memory.
 pub fn pack(from: &mut dyn Read, bytes: u64, to: &mut (impl Write + Seek)) -> Result<SparseReport> {
     let blocks = u32::try_from(bytes / BLOCK as u64).ok().filter(|_| bytes.is_multiple_of(BLOCK as u64));
     let Some(blocks) = blocks else {
-        return Err(ImageError::layout(format!("an image of {bytes} bytes; expected up to 2^32 blocks of {BLOCK}")));
+        return Err(ImageError::layout(format!(
+            "an image of {bytes} bytes; expected fewer than 2^32 blocks of {BLOCK}"
+        )));
     };
     let mut packed = Packed { to, report: SparseReport { bytes, ..SparseReport::default() } };
     packed.put(&[0; HEADER])?;

@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Full,
     /// A remap would make more logical pages than this point at what was written under another address.
     TooManyAliases(usize),
+    /// What a remap would point at was lost while room was made for it.
+    SourceLost,
     /// The content of a page that has to be kept in part is lost.
     Unreadable,
     /// An earlier failure stopped the layer.
@@ -61,6 +63,12 @@ impl Failure {
                 operation,
                 at,
                 format!("the log of remaps is full: at most {most} logical pages may share or have moved"),
+            ),
+            Self::SourceLost => BlockError::new(
+                ErrorKind::Unreadable,
+                operation,
+                at,
+                "a source cannot be read any more: nothing was remapped",
             ),
             Self::Unreadable => BlockError::new(
                 ErrorKind::Unreadable,

@@ -235,7 +235,15 @@ fn options_and_chips_that_do_not_fit_are_refused_with_what_would() {
     for ratio in [0.0, -0.1, f64::NAN, f64::INFINITY] {
         refused(chip(64, 8, 1), PageMapOptions { spare: Spare::Ratio(ratio), ..options }, "expected a ratio above 0");
     }
-    refused(chip(64, 8, 1), PageMapOptions { spare: Spare::Capacity(0), ..options }, "expected 1 to");
+    for journal in [None, Some(nandkit_ftl::page_map::JournalOptions::default())] {
+        for bytes in [0, u64::MAX] {
+            refused(
+                chip(64, 8, 1),
+                PageMapOptions { spare: Spare::Capacity(bytes), journal, ..options },
+                "expected 1 to",
+            );
+        }
+    }
     refused(chip(2, 8, 1), options, "are open");
     let sector_size = PAGE as u32;
     for write_buffer in [1, u64::from(sector_size) - 1, 1 << 40] {
@@ -527,5 +535,31 @@ fn requests_in_parts_are_the_requests_that_they_make_together() {
             }
         }
         assert_eq!(format!("{:?}", one.counters()), format!("{:?}", other.counters()));
+    }
+}
+
+/// The offset of a described part may leave 32 bits in its middle: what follows lies where it belongs, and that part is kept as bytes.
+#[test]
+fn descriptions_that_cannot_name_their_pages_are_written_as_bytes() {
+    use nandkit_units::{Described, Description, Generator};
+    let whole = PageMapOptions { spare: Spare::Ratio(1.2), sector_size: PAGE as u32, ..PageMapOptions::default() };
+    for options in [whole, PageMapOptions { write_buffer: 40 * PAGE as u64, ..whole }] {
+        let mut device =
+            PageMapFtl::format(chip_of_parts::<nandkit_nand_sim::ContentStore>(128, 8, 2, 4), options).unwrap();
+        let description = Description { record: 1, version: 0, offset: u32::MAX - 99, generator: Generator::Record };
+        let last = content(3, 1);
+        let parts = [Payload::Described(Described { description, length: 3 * PAGE as u32 }), Payload::Bytes(&last)];
+        let mut expected = vec![0; 4 * PAGE];
+        parts[0].copy_to(&mut expected[..3 * PAGE]);
+        expected[3 * PAGE..].copy_from_slice(&last);
+        let context = Context::default();
+        device.write_parts(&context, Lba(5), &parts).unwrap();
+        device.write(&context, Lba(20), parts[0]).unwrap();
+        assert_eq!(device.counters().host_page_writes, 7);
+        let mut found = vec![0; 4 * PAGE];
+        device.read(&context, Lba(5), ReadInto::Bytes(&mut found)).unwrap();
+        assert!(found == expected, "in parts");
+        device.read(&context, Lba(20), ReadInto::Bytes(&mut found[..3 * PAGE])).unwrap();
+        assert!(found[..3 * PAGE] == expected[..3 * PAGE], "alone");
     }
 }

@@ -198,7 +198,6 @@ fn what_was_taken_away_or_never_finished_is_not_told() {
     }
 }
 
-/// A write that was cut off is harmless, whoever meets it; a node of which all checksums fit was written as it is.
 /// Found by `cargo xtask kernel test` on 2026-11-23: such a volume was refused as damaged.
 #[test]
 fn names_that_linux_leaves_of_a_removed_directory_are_remains_without_a_word_of_deletions() {
@@ -217,6 +216,7 @@ fn names_that_linux_leaves_of_a_removed_directory_are_remains_without_a_word_of_
     assert_eq!(repaired(&collected.bytes()).check(false).unwrap().findings, []);
 }
 
+/// A write that was cut off is harmless, whoever meets it; a node of which all checksums fit was written as it is.
 #[test]
 fn only_what_a_power_cut_leaves_is_harmless() {
     let mut torn = Volume::new();

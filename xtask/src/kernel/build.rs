@@ -13,7 +13,8 @@ use crate::process;
 
 /// The programs that preparing or running a guest takes. The C compiler also needs the C library's static form, which has the same package everywhere
 /// on Debian and is found missing when the helper is linked.
-const TOOLS: [Judge; 19] = [
+const TOOLS: [Judge; 20] = [
+    Judge { tool: "setfacl", package: "acl" },
     Judge { tool: "qemu-system-x86_64", package: "qemu-system-x86" },
     Judge { tool: "busybox", package: "busybox-static" },
     Judge { tool: "modprobe", package: "kmod" },

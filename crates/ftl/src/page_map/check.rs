@@ -106,7 +106,7 @@ impl<F: Flash> PageMapFtl<F> {
         self.check_blocks()
     }
 
-    /// Each good block has one place: in a superblock, among those without one, or in the journal.
+    /// No block has two places: in superblocks, and among those without one.
     fn check_blocks(&self) -> Result<(), String> {
         let mut seen = BTreeSet::new();
         let members = self.superblocks.all_members().iter().filter(|block| **block != NO_BLOCK);

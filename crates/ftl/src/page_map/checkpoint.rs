@@ -8,7 +8,7 @@ use super::{LOST, NOWHERE, PageMapFtl, role};
 use crate::failure::Outcome;
 
 impl<F: Flash> PageMapFtl<F> {
-    /// Makes a checkpoint where one is due. Called where a host's command begins, never inside cleaning.
+    /// Makes a checkpoint where one is due. Called where a host's command begins and between two victims, never while one is cleaned.
     pub(super) fn checkpoint_if_due(&mut self, context: &Context) -> Outcome<()> {
         let programmed = self.counters.programmed_pages + self.counters.copied_pages;
         let Some(journal) = &self.journal else { return Ok(()) };

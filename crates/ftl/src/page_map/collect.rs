@@ -5,10 +5,11 @@ use nandkit_units::{StatisticValue, Statistics};
 
 use super::PageMapFtl;
 
-impl<F> PageMapFtl<F> {
+impl<F: Flash> PageMapFtl<F> {
     /// Logical pages that the host never sees filled, whatever it writes, and what they are kept for.
     pub fn reserved_pages(&self) -> ReservedPages {
         let superblock = u64::from(self.superblocks.slots());
+        let block = superblock / u64::from(self.superblocks.stripe().max(1));
         let open = u64::from(self.options.separation.regions())
             + u64::from(self.journal.is_some())
             + u64::from(self.leveling.is_some());
@@ -16,7 +17,7 @@ impl<F> PageMapFtl<F> {
             open: open * superblock,
             cleaning: self.free_min as u64 * superblock,
             map: self.map.len() as u64 - self.block.sectors,
-            journal: self.physical - u64::from(self.superblocks.count()) * superblock,
+            journal: self.journal.as_ref().map_or(0, |journal| journal.good_blocks(&self.flash) * block),
         }
     }
 }

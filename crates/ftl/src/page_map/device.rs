@@ -5,7 +5,7 @@ use nandkit_flash::{Flash, PageRead};
 use nandkit_units::{Content, Context, Done, Lba, Nanos, Pacing, Payload, Pieces, ReadInto};
 
 use super::{NOWHERE, PageMapFtl, role};
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 
 impl<F: Flash> BlockDevice for PageMapFtl<F> {
     #[inline]
@@ -48,18 +48,14 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
     fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
         check::check_range(&self.block, Operation::Write, at, data.len())?;
         self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
-        if self.buffer.is_used() {
-            return self
-                .write_to_buffer(context, at.0 as u32, &[data])
-                .map_err(|failure| failure.at(Operation::Write, at));
-        }
-        if data.len() == self.block.sector_size as usize {
+        if data.len() == self.block.sector_size as usize && !self.buffer.is_used() {
             self.counters.host_page_writes += 1;
             let region = self.streams.of_write(at.0 as u32, context.issued);
             let written = self.write_page(context, region, &[(at.0 as u32, data)], role::HOST);
             return written.map_err(|failure| failure.at(Operation::Write, at));
         }
-        self.write_pages(context, at.0 as u32, &[data]).map_err(|failure| failure.at(Operation::Write, at))
+        let buffered = self.buffer.is_used();
+        self.write_data(context, at.0 as u32, &[data], buffered).map_err(|failure| failure.at(Operation::Write, at))
     }
 
     /// Pages that lie together in a page of the chip are one read of it.
@@ -81,10 +77,8 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
             return self.write(context, at, Payload::joined(parts, &mut Vec::new()));
         }
         self.begin_change(context).map_err(|failure| failure.at(Operation::Write, at))?;
-        let written = match self.buffer.is_used() {
-            true => self.write_to_buffer(context, at.0 as u32, parts),
-            false => self.write_pages(context, at.0 as u32, parts),
-        };
+        let buffered = self.buffer.is_used();
+        let written = self.write_data(context, at.0 as u32, parts, buffered);
         written.map_err(|failure| failure.at(Operation::Write, at))
     }
 
@@ -97,7 +91,7 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
             self.save_at_flush(context).map_err(|failure| failure.at(Operation::Write, at))?;
             return Ok(done);
         }
-        let written = self.write_pages(context, at.0 as u32, &[data]);
+        let written = self.write_data(context, at.0 as u32, &[data], false);
         let done = written.map_err(|failure| failure.at(Operation::Write, at))?;
         let pages = at.0..at.0 + (data.len() / self.block.sector_size as usize) as u64;
         pages.for_each(|page| self.buffer.remove(page as u32));
@@ -154,6 +148,38 @@ impl<F: Flash> BlockDevice for PageMapFtl<F> {
 
     fn remap(&mut self) -> Option<&mut dyn Remap> {
         if self.journal.is_some() { Some(self) } else { None }
+    }
+}
+
+impl<F: Flash> PageMapFtl<F> {
+    /// Writes whole logical pages that exist. Each is a part of its payload; where no description can name one, since its offset would leave 32 bits, pages go one by one, those as bytes.
+    fn write_data(&mut self, context: &Context, first: u32, data: &[Payload<'_>], buffered: bool) -> Outcome<Done> {
+        let size = self.block.sector_size as usize;
+        let has_parts = |data: &Payload<'_>| data.is_empty() || data.part(data.len() - size, size).is_some();
+        if !data.iter().all(has_parts) {
+            return self.write_one_by_one(context, first, data, buffered);
+        }
+        if buffered { self.write_to_buffer(context, first, data) } else { self.write_pages(context, first, data) }
+    }
+
+    #[cold]
+    fn write_one_by_one(
+        &mut self,
+        context: &Context,
+        first: u32,
+        data: &[Payload<'_>],
+        buffered: bool,
+    ) -> Outcome<Done> {
+        let (mut pieces, mut buffer) = (Pieces::new(data), Vec::new());
+        let mut done = Done::immediately(context);
+        for page in first.. {
+            let Some(piece) = pieces.next(self.block.sector_size as usize, &mut buffer) else { break };
+            done = done.and(match buffered {
+                true => self.write_to_buffer(context, page, &[piece])?,
+                false => self.write_pages(context, page, &[piece])?,
+            });
+        }
+        Ok(done)
     }
 }
 

@@ -157,10 +157,12 @@ mod tests {
             let sorted =
                 |failing: &Failing| -> BTreeSet<BlockIndex> { failing.loose.values().flatten().copied().collect() };
             let before = (sorted(&device.failing), device.failing.gone, device.failing.is_waiting());
+            let reserved = device.reserved_pages();
             gone += before.1;
             loose += before.0.len();
             let device = PageMapFtl::attach(device.into_flash(), options).unwrap();
             assert!(before.2 || (sorted(&device.failing), device.failing.gone) == (before.0, before.1), "seed {seed}");
+            assert_eq!(device.reserved_pages(), reserved, "seed {seed}");
         }
         assert!(gone > 10 && loose > 20, "{gone} superblocks gone, {loose} blocks loose");
     }

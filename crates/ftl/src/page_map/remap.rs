@@ -82,6 +82,11 @@ impl<F: Flash> PageMapFtl<F> {
         if self.aliases.len() + pairs.len() > most {
             return Err(Failure::TooManyAliases(most));
         }
+        // What was done since they were checked may have found that a source cannot be read any more.
+        let is_there = |source: u32| self.map.get(source as usize).is_some_and(|slot| *slot != NOWHERE);
+        if !pairs.iter().all(|(source, _)| is_there(*source)) {
+            return Err(Failure::SourceLost);
+        }
         for &(source, target) in pairs {
             let Some(&slot) = self.map.get(source as usize) else { continue };
             self.buffer.remove(target);
@@ -144,5 +149,37 @@ impl<F: Flash> PageMapFtl<F> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_block::BlockDevice;
+    use nandkit_nand_sim::{ChipSpec, ContentChip};
+    use nandkit_units::Payload;
+
+    use super::*;
+    use crate::page_map::{PageMapOptions, Spare};
+
+    /// Between the check of the sources and the lines of the command superblocks are cleaned, and a page that cannot be read any more lies nowhere then. A line that named it made the device one that no start would take.
+    #[test]
+    fn a_source_that_was_lost_while_room_was_made_is_refused_and_the_device_is_found_again() {
+        let mut spec = ChipSpec::default();
+        let geometry = &mut spec.geometry;
+        (geometry.page_size, geometry.write_unit, geometry.oob_size) = (512, 512, 16);
+        (geometry.blocks, geometry.pages_per_block) = (64, 8);
+        let options = PageMapOptions { spare: Spare::Ratio(1.0), ..PageMapOptions::default() };
+        let mut device = PageMapFtl::format(ContentChip::new(&spec, 1).unwrap(), options).unwrap();
+        let context = Context::default();
+        device.write(&context, Lba(0), Payload::Bytes(&[1; 512])).unwrap();
+        let lost = device.remap_checked(&context, &[(0, 2), (1, 3)], false);
+        assert!(matches!(lost, Err(Failure::SourceLost)), "{lost:?}");
+        assert!(device.remap_checked(&context, &[(0, 2)], false).is_ok());
+        device.flush(&context).unwrap();
+        let device = PageMapFtl::attach(device.into_flash(), options).unwrap();
+        let mut found = [0; 512];
+        device.read(&context, Lba(2), nandkit_units::ReadInto::Bytes(&mut found)).unwrap();
+        assert_eq!(found, [1; 512]);
+        device.check().unwrap();
     }
 }

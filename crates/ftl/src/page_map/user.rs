@@ -106,7 +106,7 @@ pub(crate) fn room(
     let has_journal = options.journal.is_some();
     let maps = |user: u64| if has_journal { map_pages(user, sector_size) } else { 0 };
     let room = needed(options, superblocks, has_journal);
-    if user == 0 || user + maps(user) > room.most {
+    if user == 0 || user.saturating_add(maps(user)) > room.most {
         let map_pages = maps(user);
         return unfit(does_not_fit(user, map_pages, superblocks, &Room { physical, ..room }));
     }
@@ -130,7 +130,12 @@ fn does_not_fit(user: u64, map_pages: u64, superblocks: &Superblocks, room: &Roo
     let (count, slots, stripe) = (superblocks.count(), superblocks.slots(), superblocks.stripe());
     let kept = format!("{} superblocks are open, and {} stay free for cleaning", room.open, room.free_min);
     // A map page for each so many pages of the host.
-    let host = if map_pages > 0 { room.most * user / (user + map_pages) } else { room.most };
+    let host = match map_pages {
+        0 => room.most,
+        pages => {
+            (u128::from(room.most) * u128::from(user.max(1)) / (u128::from(user.max(1)) + u128::from(pages))) as u64
+        }
+    };
     if host == 0 {
         let least = room.open + room.free_min as u64 + 1;
         let narrower = if stripe > 1 { "a stripe of fewer blocks, " } else { "" };
@@ -138,7 +143,7 @@ fn does_not_fit(user: u64, map_pages: u64, superblocks: &Superblocks, room: &Roo
             "{count} superblocks of {slots} pages in {stripe} blocks each leave nothing for the host; expected at least {least}, by {narrower}a chip of more blocks or fewer regions: {kept}"
         );
     }
-    let ratio = (room.physical - host) as f64 / host as f64;
+    let ratio = room.physical.saturating_sub(host) as f64 / host as f64;
     let journal = room.physical.saturating_sub(u64::from(count) * u64::from(slots));
     let journal = match map_pages {
         0 => String::new(),

@@ -62,7 +62,8 @@ fn told(error: FsError) -> StackError {
 /// The bytes of a UUID, with or without its hyphens.
 fn uuid(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|letter| *letter != '-').collect();
-    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;
+    let is_hexadecimal = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| is_hexadecimal)?;
     Some(number.to_be_bytes())
 }
 
