@@ -72,7 +72,8 @@ proptest! {
         regions in 1..=16_u8,
         steps in prop::collection::vec((0..3_u8, 0..8_u64, any::<u8>(), figure(), figure()), 0..100),
     ) {
-        let sized = ["dac", "interval", "frequency"].map(|name| format!("{name}:regions={regions}"));
+        let sized = [("dac", regions), ("interval", regions), ("frequency", regions.min(8))];
+        let sized = sized.map(|(name, regions)| format!("{name}:regions={regions}"));
         let by_writes = ["dac", "interval"].map(|name| format!("{name}:regions={regions},base=writes"));
         let chain = format!("chain:groups={regions}");
         let names = separation::names().map(str::to_owned).chain(sized).chain(by_writes).chain([chain]);
