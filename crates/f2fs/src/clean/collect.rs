@@ -152,7 +152,22 @@ fn move_data<V: Collected>(
         }
         Ok(pairs)
     })?;
-    let sources = match mover.transfer(volume.mover(), &pairs) {
+    carry(volume, mover, (&live, &pairs), &mut |_, mapped| {
+        result.data += 1;
+        result.mapped.extend(mapped);
+    })
+}
+
+/// Moves live blocks of data to the places that were found for them: the transfer, then the map and the places that they leave. `moved` hears of each where it lies now, and where it lay if
+/// the device still reads it from there until the checkpoint. Errors: those of the transfer, behind which the new places are free again, and of the map.
+pub(super) fn carry<V: Collected>(
+    volume: &mut V,
+    mover: &mut dyn BlockMover,
+    (live, pairs): (&[LiveBlock], &[(BlockAddress, BlockAddress)]),
+    moved: &mut dyn FnMut(BlockAddress, Option<BlockAddress>),
+) -> Result<()> {
+    let now = volume.now();
+    let sources = match mover.transfer(volume.mover(), pairs) {
         Ok(sources) => sources,
         Err(error) => {
             volume.with_space(|space| {
@@ -162,16 +177,13 @@ fn move_data<V: Collected>(
             return Err(error);
         }
     };
-    for (block, &(from, to)) in live.iter().zip(&pairs) {
+    for (block, &(from, to)) in live.iter().zip(pairs) {
         volume.moved(block, to)?;
         volume.with_space(|space| {
             space.free(from, now);
             Ok(())
         })?;
-        result.data += 1;
-        if sources == Sources::TrimAfterCheckpoint {
-            result.mapped.push(from);
-        }
+        moved(to, (sources == Sources::TrimAfterCheckpoint).then_some(from));
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use nandkit_vfs::Result;
 
-use super::collect::{Collected, Liveness};
-use super::mover::{BlockMover, LiveBlock, Sources};
+use super::collect::{Collected, Liveness, carry};
+use super::mover::{BlockMover, LiveBlock};
 use super::review::{self, HoleRun, ReusePlan, ReuseReview, Treatment};
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::segments::Summary;
@@ -108,31 +108,14 @@ fn treat<V: Collected>(
             Err(_) => break,
         }
     }
-    let sources = match mover.transfer(volume.mover(), &pairs) {
-        Ok(sources) => sources,
-        Err(error) => {
-            volume.with_space(|space| {
-                pairs.iter().for_each(|&(_, to)| space.free(to, now));
-                Ok(())
-            })?;
-            return Err(error);
-        }
-    };
-    for (block, &(from, to)) in live.iter().zip(&pairs) {
-        volume.moved(block, to)?;
-        volume.with_space(|space| {
-            space.free(from, now);
-            Ok(())
-        })?;
-        let inside = volume.segments().geometry().main(to).is_some_and(|(there, _)| there == segment);
+    let geometry = volume.segments().geometry().clone();
+    carry(volume, mover, (&live, &pairs), &mut |to, mapped| {
+        let inside = geometry.main(to).is_some_and(|(there, _)| there == segment);
         if inside {
             result.intra += 1
         } else {
             result.inter += 1
         }
-        if sources == Sources::TrimAfterCheckpoint {
-            result.mapped.push(from);
-        }
-    }
-    Ok(())
+        result.mapped.extend(mapped);
+    })
 }
