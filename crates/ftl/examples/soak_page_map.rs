@@ -1,15 +1,17 @@
 //! Power cuts by the thousand under the page-mapped layer.
 //!
-//! `cargo run --release -p nandkit-ftl --example soak_page_map -- [--cuts N] [--seed S] [--replay STRING]`
+//! `cargo run --release -p nandkit-ftl --example soak_page_map -- [--cuts N] [--seed S] [--replay STRING] [--recovery COMMANDS]`
 //!
 //! Each seed is a script of writes, trims, flushes, remaps and reads on one of the shapes of chips in `page_runs.rs`, in turn; on some of them programs and erases fail, and blocks are bad from the factory. Steps are cut by
 //! lot, those of rare causes more often, up to thirty in a run, also the first step after a start. After each cut every sector is compared with the model, and the whole state is checked. Ends with a table of cuts by
-//! cause and torn state. At the first failure it prints a string that `--replay` takes, and exits with 1; also where a cause got fewer than one cut in 35: then the soak no longer reaches what it is for.
+//! cause and torn state. `--recovery 20` cuts otherwise: scripts of 20 commands on every shape, with a cut at every step, and behind each with one at every step of the recovery; before, inside in each torn state, and after. At the first failure it prints a string that `--replay` takes, and exits with 1; also where a cause got fewer than one cut in 35: then the soak no longer reaches what it is for.
 
 #[path = "../tests/common/page_causes.rs"]
 mod page_causes;
 #[path = "../tests/common/page_model.rs"]
 mod page_model;
+#[path = "../tests/common/page_recovery.rs"]
+mod page_recovery;
 #[path = "../tests/common/page_runs.rs"]
 mod page_runs;
 
@@ -33,10 +35,11 @@ struct Arguments {
     cuts: u64,
     seed: u64,
     replay: Option<String>,
+    recovery: Option<u64>,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut arguments = Arguments { cuts: 35_000, seed: 1, replay: None };
+    let mut arguments = Arguments { cuts: 35_000, seed: 1, replay: None, recovery: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word}: expected a value after it"));
@@ -44,7 +47,8 @@ fn arguments() -> Result<Arguments, String> {
             "--cuts" => arguments.cuts = number(&value()?)?,
             "--seed" => arguments.seed = number(&value()?)?,
             "--replay" => arguments.replay = Some(value()?),
-            _ => return Err(format!("unknown option {word}: expected --cuts, --seed or --replay")),
+            "--recovery" => arguments.recovery = Some(number(&value()?)?),
+            _ => return Err(format!("unknown option {word}: expected --cuts, --seed, --replay or --recovery")),
         }
     }
     Ok(arguments)
@@ -57,7 +61,7 @@ fn number(text: &str) -> Result<u64, String> {
 /// The run of a seed, cut by lot or by plan; its steps count from the first one of the chip. `Err` has what was wrong, and the cuts as a plan.
 fn run(seed: u64, shapes: &[Shape], plan: Option<CutPlan>) -> Result<Cuts, (String, String)> {
     let shape = &shapes[(seed % shapes.len() as u64) as usize];
-    let script = Script { seed, commands: COMMANDS, restart_every: 0 };
+    let script = Script { seed, commands: COMMANDS, restart_every: 0, durable_every: 5 };
     let mut flash = CauseFlash::new(failing_chip(shape, seed));
     let survived = survives_on(&mut flash, shape, &script, |flash| match plan {
         Some(plan) => flash.inner.set_plan(plan),
@@ -85,6 +89,20 @@ fn soak(arguments: &Arguments) -> Result<Cuts, String> {
     }
     println!("seeds {} to {}", arguments.seed, seed - 1);
     Ok(cuts)
+}
+
+/// Every cut, and every cut in the recovery behind it, on every shape.
+fn every_recovery(seed: u64, commands: u64) -> Result<(), String> {
+    let (mut firsts, mut seconds) = (0, 0);
+    for (seed, shape) in (seed..).zip(&shapes()) {
+        let counts = page_recovery::survives_cut_recoveries(
+            shape,
+            &Script { seed, commands, restart_every: 0, durable_every: 5 },
+        )?;
+        (firsts, seconds) = (firsts + counts.0, seconds + counts.1);
+    }
+    println!("{firsts} cuts and {seconds} during recovery behind them, nothing torn, lost or older than it may be");
+    Ok(())
 }
 
 /// `Err` names the causes that got too few cuts.
@@ -116,6 +134,9 @@ fn table(cuts: &Cuts) {
 
 fn main() -> ExitCode {
     let done = arguments().and_then(|arguments| {
+        if let Some(commands) = arguments.recovery {
+            return every_recovery(arguments.seed, commands);
+        }
         let cuts = soak(&arguments)?;
         table(&cuts);
         // One replayed run is too short to reach everything.

@@ -4,6 +4,7 @@ mod common;
 
 use common::page_causes::CauseFlash;
 use common::page_model::Script;
+use common::page_recovery::survives_cut_recoveries;
 use common::page_runs::{NONE, Shape, chip, shapes, survives, survives_on};
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
 use nandkit_nand_sim::FailureScript;
@@ -13,7 +14,7 @@ use nandkit_testkit::cut;
 fn restarts_without_cuts_keep_everything() {
     for (seed, shape) in (0..).zip(&shapes()) {
         for round in 0..3 {
-            let script = Script { seed: seed * 10 + round, commands: 1500, restart_every: 200 };
+            let script = Script { seed: seed * 10 + round, commands: 1500, restart_every: 200, durable_every: 5 };
             survives(shape, &script, &CutPlan::None).unwrap_or_else(|what| panic!("{what} with {shape:?}, {script:?}"));
         }
     }
@@ -24,7 +25,7 @@ fn every_single_cut_is_survived() {
     let shapes = shapes();
     let later = shapes[7..].iter().filter(|shape| shape.cached > 0 || shape.care != NONE || shape.idle.after_us > 0);
     for (seed, shape) in (0..).zip(shapes[..7].iter().chain(later)) {
-        let script = Script { seed, commands: 150, restart_every: 0 };
+        let script = Script { seed, commands: 150, restart_every: 0, durable_every: 5 };
         let steps = survives(shape, &script, &CutPlan::None).unwrap();
         let plans = (1..=steps)
             .flat_map(|step| CutMoment::ALL.into_iter().map(move |moment| CutPlan::List(vec![Cut { step, moment }])));
@@ -34,10 +35,24 @@ fn every_single_cut_is_survived() {
     }
 }
 
+/// All shapes with longer scripts: the soak's `--recovery`.
+#[test]
+fn every_cut_during_the_recovery_from_every_cut_is_survived() {
+    let (mut firsts, mut seconds) = (0, 0);
+    let shapes = shapes();
+    for (seed, shape) in (70..).zip([&shapes[0], &shapes[2], &shapes[5]]) {
+        let counts = survives_cut_recoveries(shape, &Script { seed, commands: 12, restart_every: 0, durable_every: 5 });
+        let (first, second) = counts.unwrap_or_else(|what| panic!("{what}"));
+        (firsts, seconds) = (firsts + first, seconds + second);
+    }
+    println!("{firsts} cuts, {seconds} cuts during recovery behind them");
+    assert!(seconds > firsts, "{seconds} cuts during recovery behind {firsts}");
+}
+
 #[test]
 fn sampled_cuts_of_depth_up_to_six_are_survived() {
     for (seed, shape) in (0..).zip(&shapes()) {
-        let script = Script { seed: seed + 50, commands: 400, restart_every: 0 };
+        let script = Script { seed: seed + 50, commands: 400, restart_every: 0, durable_every: 5 };
         let steps = survives(shape, &script, &CutPlan::None).unwrap();
         for (depth, count) in [(2, 200), (6, 400)] {
             let plans = cut::sampled(seed, steps, 25, depth, count);
@@ -51,7 +66,7 @@ fn sampled_cuts_of_depth_up_to_six_are_survived() {
 #[test]
 fn copies_of_a_cleaning_before_the_start_are_not_those_of_one_behind_it() {
     let plan = "list:1112@nothing-nothing,1116@prefix-half,1130@after,1143@prefix-half,1153@nothing-nothing,1176@after";
-    let script = Script { seed: 67, commands: 400, restart_every: 0 };
+    let script = Script { seed: 67, commands: 400, restart_every: 0, durable_every: 0 };
     survives(&shapes()[17], &script, &plan.parse().unwrap()).unwrap();
 }
 
@@ -59,7 +74,7 @@ fn copies_of_a_cleaning_before_the_start_are_not_those_of_one_behind_it() {
 #[test]
 fn copies_of_a_finished_cleaning_stay_when_the_erase_of_its_victim_is_cut() {
     let plan = "list:1150@garbage-weak,1171@before,1184@nothing-nothing,1192@prefix-half,1212@before,1220@whole-whole";
-    let script = Script { seed: 55, commands: 400, restart_every: 0 };
+    let script = Script { seed: 55, commands: 400, restart_every: 0, durable_every: 0 };
     survives(&shapes()[5], &script, &plan.parse().unwrap()).unwrap();
 }
 
@@ -69,7 +84,7 @@ fn copies_of_a_finished_cleaning_stay_when_the_erase_of_its_victim_is_cut() {
 fn a_cut_behind_an_erase_that_failed_in_the_middle_of_a_cleaning_loses_no_alias() {
     let shape = Shape { failures: 0, bad: 0, buffer: 0, ..shapes()[22] };
     for seed in 25..33 {
-        let script = Script { seed, commands: 220, restart_every: 0 };
+        let script = Script { seed, commands: 220, restart_every: 0, durable_every: 0 };
         let mut flash = CauseFlash::new(chip(&shape));
         let mut formatted = 0;
         survives_on(&mut flash, &shape, &script, |flash| formatted = flash.erases.len()).unwrap();

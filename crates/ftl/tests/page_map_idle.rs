@@ -349,7 +349,7 @@ fn content_is_the_same_with_and_without_idle_work() {
             let mut device = PageMapFtl::format(page_runs::chip(shape), options).unwrap();
             let mut model = Model::new(device.geometry().sectors, shape.buffer > 0);
             model.pauses = true;
-            let script = Script { seed, commands: 4000, restart_every: 0 };
+            let script = Script { seed, commands: 4000, restart_every: 0, durable_every: 5 };
             let mut random = Random::new(seed, "script");
             model.run(&mut device, &script, &mut random, &mut script.commands.clone()).unwrap();
             check_all(&device, &mut model).unwrap();

@@ -142,7 +142,9 @@ impl<T: Transport> Client<'_, T> {
     /// The reply to a request that brings no data back.
     fn conclude(&mut self, request: &Request, done: Outcome<Option<Done>>) -> io::Result<()> {
         let durable = |done: Option<Done>| match (done, request.has(command_flag::FUA)) {
-            (Some(done), true) if request.command != command::FLUSH => Ok(Some(done.and(self.export.flush()?))),
+            (Some(done), true) if !matches!(request.command, command::FLUSH | command::WRITE) => {
+                Ok(Some(done.and(self.export.flush()?)))
+            }
             (done, _) => Ok(done),
         };
         match done.and_then(durable) {
@@ -188,7 +190,10 @@ impl<T: Transport> Client<'_, T> {
             self.buffer.resize(length, 0);
             self.wire.read(&mut self.buffer)?;
             if let Ok(before) = &result {
-                let written = self.export.write(offset, &self.buffer);
+                let written = match request.has(command_flag::FUA) {
+                    true => self.export.write_durable(offset, &self.buffer),
+                    false => self.export.write(offset, &self.buffer),
+                };
                 result = written.map(|done| Some(before.map_or(done, |before| before.and(done))));
             }
         }

@@ -227,6 +227,18 @@ impl Export {
         Ok(self.completed(RequestKind::Write, data.len() as u64, &context, done))
     }
 
+    /// Writes bytes that are durable when this has completed (FUA): the device's own durable write for whole sectors; for others a write and a flush. Errors: the device's.
+    pub fn write_durable(&self, offset: u64, data: &[u8]) -> Result<Done> {
+        if !self.is_whole(offset, data.len() as u64) {
+            let written = self.write(offset, data)?;
+            return Ok(written.and(self.flush()?));
+        }
+        let mut device = self.changing()?;
+        let context = self.context();
+        let done = device.write_durable(&context, Lba(offset / self.sector), Payload::Bytes(data))?;
+        Ok(self.completed(RequestKind::Write, data.len() as u64, &context, done))
+    }
+
     /// A write that is not whole sectors: its ends are read and changed, what is between is written as it is.
     fn write_parts(
         &self,

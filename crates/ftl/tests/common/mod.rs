@@ -5,6 +5,7 @@ pub mod cuts;
 pub mod model;
 pub mod page_causes;
 pub mod page_model;
+pub mod page_recovery;
 pub mod page_runs;
 pub mod spy;
 

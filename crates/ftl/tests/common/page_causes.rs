@@ -89,6 +89,8 @@ pub struct CauseFlash {
     pub cuts: Vec<(Operation, Why, CutMoment)>,
     /// The steps that were erases.
     pub erases: Vec<u64>,
+    /// The steps of recovery.
+    pub recovery: Vec<u64>,
     lot: Option<Random>,
     left: usize,
     is_starting: bool,
@@ -104,6 +106,7 @@ impl CauseFlash {
             inner,
             cuts: Vec::new(),
             erases: Vec::new(),
+            recovery: Vec::new(),
             lot: None,
             left: 0,
             is_starting: false,
@@ -175,6 +178,9 @@ impl CauseFlash {
         let why = self.why(operation, context, oob);
         if operation == Operation::Erase {
             self.erases.push(self.inner.steps() + 1);
+        }
+        if why == Why::Start {
+            self.recovery.push(self.inner.steps() + 1);
         }
         if let Some(lot) = self.lot.as_mut().filter(|_| self.left > 0)
             && lot.below(why.steps_per_cut()) == 0

@@ -16,6 +16,8 @@ pub struct Script {
     pub commands: u64,
     /// Commands between two starts without a cut; 0 for none.
     pub restart_every: u64,
+    /// One write in so many is durable by itself; 0 for none.
+    pub durable_every: u64,
 }
 
 /// A remap that was not acknowledged: either all of these changes happened, or none.
@@ -30,6 +32,7 @@ pub struct Model {
     pub remaps: u64,
     /// Whether completed writes may be lost before a flush.
     has_buffer: bool,
+    durable_every: u64,
     /// Whether nothing is asked now and then, so that the device has time for work of its own. Half of these times it is told how long.
     pub pauses: bool,
 }
@@ -42,7 +45,8 @@ pub fn bytes_of(version: Version, size: usize) -> Vec<u8> {
 impl Model {
     pub fn new(sectors: u64, has_buffer: bool) -> Self {
         let versions = vec![vec![None]; sectors as usize];
-        Self { versions, pending: Vec::new(), next: 1, now: Nanos::ZERO, remaps: 0, has_buffer, pauses: false }
+        let (pending, now) = (Vec::new(), Nanos::ZERO);
+        Self { versions, pending, next: 1, now, remaps: 0, has_buffer, durable_every: 0, pauses: false }
     }
 
     fn now(&self, sector: u64) -> Version {
@@ -63,6 +67,7 @@ impl Model {
         random: &mut Random,
         left: &mut u64,
     ) -> Result<bool, String> {
+        self.durable_every = script.durable_every;
         while *left > 0 {
             *left -= 1;
             if self.pauses {
@@ -100,10 +105,14 @@ impl Model {
                 self.next += 1;
                 let version = Some(self.next);
                 let data: Vec<u8> = (0..count).flat_map(|_| bytes_of(version, size)).collect();
-                let done = device.write(&context, Lba(first), Payload::Bytes(&data));
+                let is_durable = self.durable_every > 0 && self.next.is_multiple_of(self.durable_every);
+                let done = match is_durable {
+                    true => device.write_durable(&context, Lba(first), Payload::Bytes(&data)),
+                    false => device.write(&context, Lba(first), Payload::Bytes(&data)),
+                };
                 for sector in first..first + count {
                     let versions = &mut self.versions[sector as usize];
-                    if done.is_ok() && !self.has_buffer {
+                    if done.is_ok() && (is_durable || !self.has_buffer) {
                         versions.clear();
                     }
                     versions.push(version);

@@ -285,7 +285,8 @@ const FULL: &str = "no good free block is left";
 const STARTS_MAX: usize = 50;
 
 #[allow(dead_code, reason = "the soak cuts by lot")]
-fn shifted(plan: &CutPlan, by: u64) -> CutPlan {
+/// The plan with its steps counted from later on.
+pub fn shifted(plan: &CutPlan, by: u64) -> CutPlan {
     match plan {
         CutPlan::List(cuts) => CutPlan::List(cuts.iter().map(|cut| Cut { step: cut.step + by, ..*cut }).collect()),
         CutPlan::None => CutPlan::None,

@@ -1,6 +1,7 @@
 //! The flags of requests, and the requests that few clients make.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Operation, RamDevice, Result};
 use nandkit_nbd::Export;
@@ -73,6 +74,54 @@ fn requests_that_few_clients_make_do_what_they_say() {
     client.request(0, command::READ, 0, 8192, b"");
     assert_eq!(client.simple(), 0);
     assert_eq!(client.bytes(8192), [[0; 4096], [5; 4096]].concat());
+}
+
+/// A device that counts how it was made to keep what was written.
+#[derive(Default)]
+struct Kept {
+    durable_writes: AtomicU64,
+    flushes: AtomicU64,
+}
+
+struct Counting(RamDevice, Arc<Kept>);
+
+impl BlockDevice for Counting {
+    fn geometry(&self) -> &BlockGeometry {
+        self.0.geometry()
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> Result<Done> {
+        self.0.read(context, at, into)
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        self.0.write(context, at, data)
+    }
+
+    fn write_durable(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> Result<Done> {
+        self.1.durable_writes.fetch_add(1, Ordering::Relaxed);
+        self.0.write(context, at, data)
+    }
+
+    fn flush(&mut self, context: &Context) -> Result<Done> {
+        self.1.flushes.fetch_add(1, Ordering::Relaxed);
+        self.0.flush(context)
+    }
+}
+
+#[test]
+fn a_write_with_fua_is_the_devices_durable_write_and_flushes_only_where_sectors_are_written_in_part() {
+    let kept = Arc::new(Kept::default());
+    let device = Counting(RamDevice::with_sectors(4096, 1024).unwrap(), kept.clone());
+    let mut client = Client::ready(&Arc::new(Export::new(Box::new(device), "disk", "")), false);
+    let mut counts = |flags, offset, length: u32| {
+        client.request(flags, command::WRITE, offset, length, &vec![3; length as usize]);
+        assert_eq!(client.simple(), 0);
+        (kept.durable_writes.load(Ordering::Relaxed), kept.flushes.load(Ordering::Relaxed))
+    };
+    assert_eq!(counts(0, 0, 8192), (0, 0));
+    assert_eq!(counts(command_flag::FUA, 4096, 8192), (1, 0));
+    assert_eq!(counts(command_flag::FUA, 512, 8192), (1, 1));
 }
 
 #[test]
