@@ -137,12 +137,15 @@ fn check_flags(head: &CheckpointHead, report: &mut Collector, place: Place) {
     for (bit, text) in [
         (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
         (flag::FSCK, "the volume is marked as in need of fsck"),
-        (flag::QUOTA_NEEDS_FSCK, "the quota files are marked as in need of fsck"),
         (flag::RESIZING, "a resize was under way"),
     ] {
         if head.has(bit) {
             report.fault(FindingKind::State, place, || text.into());
         }
+    }
+    // Linux marks them whenever it mounts a volume with quota files without quotas.
+    if head.has(flag::QUOTA_NEEDS_FSCK) {
+        report.harmless(FindingKind::State, place, || "the quota files are marked as in need of fsck".into());
     }
     if head.has(flag::DISABLED) {
         report.harmless(FindingKind::State, place, || {

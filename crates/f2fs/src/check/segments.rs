@@ -28,7 +28,7 @@ struct Known {
     kind: u8,
 }
 
-/// Blocks of one segment that something is wrong with: how many, and the first that was met.
+/// Blocks of one segment that something is wrong with: how many, and the first of them.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     blocks: u32,
@@ -68,7 +68,11 @@ fn count(map: &BlockMap) -> u32 {
 }
 
 fn join(groups: &mut BTreeMap<u32, Group>, segment: SegmentIndex, first: BlockAddress, inode: NodeId) {
-    groups.entry(segment.0).or_insert(Group { blocks: 0, first, inode }).blocks += 1;
+    let group = groups.entry(segment.0).or_insert(Group { blocks: 0, first, inode });
+    group.blocks += 1;
+    if first < group.first {
+        (group.first, group.inode) = (first, inode);
+    }
 }
 
 impl Segments {
