@@ -13,8 +13,16 @@ fn main() {
             Err(error) => println!("{path}: {error}"),
             Ok(report) => {
                 for found in &report.findings {
-                    let shown = found.path.as_deref().map_or_else(String::new, |path| format!(" ({})", String::from_utf8_lossy(path)));
-                    println!("{}{}: {}{shown}", if found.harmless { "harmless " } else { "" }, found.finding.kind.name(), found.finding);
+                    let shown = found
+                        .path
+                        .as_deref()
+                        .map_or_else(String::new, |path| format!(" ({})", String::from_utf8_lossy(path)));
+                    println!(
+                        "{}{}: {}{shown}",
+                        if found.harmless { "harmless " } else { "" },
+                        found.finding.kind.name(),
+                        found.finding
+                    );
                 }
                 let took = start.elapsed().as_secs_f64();
                 println!(
