@@ -10,9 +10,8 @@ use made::{alone, clock, complaints, everything, new_image, open_image};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, MkfsReport, features_named};
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::ReadInto;
-use nandkit_units::random::Random;
 use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, same_inode};
-use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber, Timestamp};
+use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber};
 
 /// Makes a volume of the tree, of `bytes` or as small as it can be.
 fn make(path: &Path, tree: &dyn SourceTree, bytes: Option<u64>, options: &MkfsOptions) -> MkfsReport {

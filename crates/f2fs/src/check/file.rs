@@ -3,6 +3,7 @@
 use nandkit_vfs::FileKind;
 
 use super::Check;
+use super::quota::QuotaPages;
 use super::report::of;
 use super::summaries::Claim;
 use super::walk::Expected;
@@ -32,7 +33,9 @@ pub(super) struct FileWalk {
     pub end_page: u64,
     /// All nodes below could be looked at.
     pub whole: bool,
-    /// Blocks of a directory or link that nobody else has: page and address.
+    /// Whether it is a quota file of the superblock's.
+    pub is_quota: bool,
+    /// Blocks of a directory, a link or a quota file that nobody else has: page and address.
     pub pages: Vec<(u32, BlockAddress)>,
 }
 
@@ -47,6 +50,7 @@ impl FileWalk {
             extent_pages: 0,
             end_page: 0,
             whole: true,
+            is_quota: false,
             pages: Vec::new(),
         }
     }
@@ -116,7 +120,7 @@ impl Check<'_> {
             DataAddress::At(here) if self.geometry.main(here).is_some() => {
                 let claim = Claim { at: here, nid: node.nid, ino, index, version: node.version, is_node: false };
                 let first = self.claim(claim);
-                if first && file.inode.kind != FileKind::Regular {
+                if first && (file.inode.kind != FileKind::Regular || file.is_quota) {
                     file.pages.extend(u32::try_from(page).ok().map(|page| (page, here)));
                 } else if file.is_directory() {
                     // Somebody else's block is not looked at once more: names may be missing.
@@ -188,8 +192,13 @@ impl Check<'_> {
 
     /// What an inode says of its blocks, held against them.
     pub fn finish_file(&mut self, file: &mut FileWalk) {
+        self.count_usage(&file.inode);
         if !file.whole {
             return;
+        }
+        if file.is_quota {
+            let (nid, size) = (file.inode.nid, file.inode.head.size.get());
+            self.quotas.files.push(QuotaPages { nid, size, pages: std::mem::take(&mut file.pages) });
         }
         let head = &file.inode.head;
         let place = of(file.inode.nid).at(file.expected.at);

@@ -57,6 +57,7 @@ impl Check<'_> {
             self.check_no_nodes(&inode, of(nid).at(here));
         }
         let mut file = FileWalk::new(inode, *expected, has_addresses);
+        file.is_quota = self.inodes.get(nid).has(state::QUOTA);
         if has_addresses {
             let (start, count) = (file.inode.shape.addresses.start, file.inode.shape.count);
             let block = file.inode.block.clone();

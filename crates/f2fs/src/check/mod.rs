@@ -35,7 +35,7 @@ use crate::layout::{Geometry, NodeOffset, Superblock, inode as inode_layout};
 use crate::open::{choose_superblock, roll_forward};
 use inodes::{Inodes, Paths, state};
 use nat::NatTable;
-use quota::Usages;
+use quota::Quotas;
 pub use report::{CheckFinding, CheckReport, KEPT_MAX};
 use report::{Collector, NOWHERE, of};
 use segments::Segments;
@@ -121,7 +121,7 @@ struct Check<'a> {
     summaries: Summaries,
     inodes: Inodes,
     totals: Totals,
-    usages: [Usages; 3],
+    quotas: Quotas,
     checksum_seed: u32,
     decompressor: Option<Decompressor>,
     compared_pairs: u32,
@@ -143,7 +143,7 @@ impl<'a> Check<'a> {
             summaries: Summaries::default(),
             inodes: Inodes::default(),
             totals: Totals::default(),
-            usages: Default::default(),
+            quotas: Quotas::default(),
             checksum_seed: inode_layout::checksum_seed(&superblock.uuid),
             decompressor: None,
             compared_pairs: 0,
@@ -156,6 +156,7 @@ impl<'a> Check<'a> {
         self.nat.check(self.geometry, self.state, &mut self.report);
         self.segments.check_logs(self.geometry, self.state, &mut self.report);
         self.add_root(NodeId::ROOT, 0);
+        self.quotas.wanted = superblock.quota_inodes.iter().any(|field| field.get() != 0);
         for field in &superblock.quota_inodes {
             if let Some(nid) = NodeId(field.get()).some() {
                 self.add_root(nid, state::QUOTA);
