@@ -98,6 +98,7 @@ fn finished(report: Collector, met: Option<Met<'_>>) -> CheckReport {
         CheckFinding { finding, harmless, path }
     });
     let findings = findings.collect();
+    let block_size = met.as_ref().map_or(4096, |met| met.blocks.geometry().block_size() as u32);
     let (totals, claimed) = met.map_or((Totals::default(), 0), |met| (met.totals, met.claimed));
     CheckReport {
         findings,
@@ -107,6 +108,7 @@ fn finished(report: Collector, met: Option<Met<'_>>) -> CheckReport {
         others: totals.others,
         nodes: totals.nodes,
         blocks: claimed,
+        block_size,
     }
 }
 

@@ -37,6 +37,8 @@ pub struct CheckReport {
     pub nodes: u64,
     /// Blocks of the main area that are in use.
     pub blocks: u64,
+    /// Bytes of a block, by which addresses are offsets; 4096 where no superblock tells.
+    pub block_size: u32,
 }
 
 impl CheckReport {
