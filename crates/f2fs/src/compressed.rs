@@ -88,7 +88,6 @@ fn damaged(inode: &Inode, cluster: u64, what: impl std::fmt::Display) -> Finding
 
 /// The compressed blocks of a cluster, joined.
 fn packed_bytes(volume: &impl Blocks, inode: &Inode, cluster: u64, addresses: &Addresses) -> Result<Vec<u8>> {
-    let size = volume.geometry().block_size();
     let blocks = (1..u64::from(inode.cluster)).map(|number| addresses.get(number));
     let blocks: Vec<BlockAddress> = blocks
         .take_while(|address| !matches!(address, DataAddress::Hole | DataAddress::Reserved))
@@ -97,6 +96,12 @@ fn packed_bytes(volume: &impl Blocks, inode: &Inode, cluster: u64, addresses: &A
             other => Err(damaged(inode, cluster, format!("an address of {:#x}, outside the main area", other.field()))),
         })
         .collect::<std::result::Result<_, Finding>>()?;
+    join(volume, &blocks)
+}
+
+/// The content of blocks, one behind the other; neighbours with one request. Errors: `Device`, `Corrupt` (cut short).
+pub(crate) fn join(volume: &(impl Blocks + ?Sized), blocks: &[BlockAddress]) -> Result<Vec<u8>> {
+    let size = volume.geometry().block_size();
     let mut packed = vec![0; blocks.len() * size];
     let mut next = 0;
     while let Some(&start) = blocks.get(next) {
@@ -108,13 +113,22 @@ fn packed_bytes(volume: &impl Blocks, inode: &Inode, cluster: u64, addresses: &A
     Ok(packed)
 }
 
-fn decompress(
+/// The checksum that stands in a cluster and the one that its bytes give, where its file has checksums and they differ (f2fs.md, "Compressed files").
+pub(crate) fn wrong_checksum(inode: &Inode, packed: &[u8]) -> Option<(u32, u32)> {
+    let has_checksum = inode.extra.is_some_and(|extra| extra.compression_flags.get() & 1 != 0);
+    let (length, stored) = (word(packed, 0)? as usize, word(packed, 4)?);
+    let computed = crate::layout::checksum(packed.get(HEAD_BYTES..)?.get(..length)?);
+    (has_checksum && stored != computed).then_some((stored, computed))
+}
+
+/// Decompresses the joined blocks of a cluster. The finding says why it cannot be done.
+pub(crate) fn decompress(
     decompressor: &mut Decompressor,
     inode: &Inode,
     cluster: u64,
     packed: &[u8],
     content: &mut [u8],
-) -> Result<()> {
+) -> std::result::Result<(), Finding> {
     let algorithm = inode.extra.map_or(0, |extra| extra.compression);
     let method = match algorithm {
         // The stream itself says whether it is lzo-rle.
@@ -123,14 +137,14 @@ fn decompress(
         2 => Compression::Zstd,
         other => {
             let detail = format!("method {other}; LZO (0), LZ4 (1), zstd (2) and LZO-RLE (3) can be read");
-            return Err(Finding { kind: FindingKind::Unsupported, ..damaged(inode, cluster, detail) }.into_error());
+            return Err(Finding { kind: FindingKind::Unsupported, ..damaged(inode, cluster, detail) });
         }
     };
     let length = word(packed, 0).unwrap_or(0) as usize;
     let Some(stream) = packed.get(HEAD_BYTES..).and_then(|bytes| bytes.get(..length)) else {
         let room = packed.len().saturating_sub(HEAD_BYTES);
-        return Err(damaged(inode, cluster, format!("{length} bytes in blocks that hold {room}")).into_error());
+        return Err(damaged(inode, cluster, format!("{length} bytes in blocks that hold {room}")));
     };
     // A wrong checksum is only noted by Linux, which delivers the data (compress.c, `f2fs_decompress_cluster`): what can be decompressed is delivered here too.
-    decompressor.decompress(method, stream, content).map_err(|error| damaged(inode, cluster, error).into_error())
+    decompressor.decompress(method, stream, content).map_err(|error| damaged(inode, cluster, error))
 }

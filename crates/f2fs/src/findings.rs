@@ -50,10 +50,63 @@ pub enum FindingKind {
     Directory,
     /// Two places of the volume count differently.
     Count,
+    /// One block that two of a volume's files or nodes claim.
+    Owners,
+    /// A node that exists and that nothing refers to.
+    Unreached,
+    /// An inode's count of names, or a directory's of directories.
+    Links,
+    /// An inode's largest extent is not how its pages lie.
+    Extent,
+    /// The type of a segment, or the place of a log.
+    Segment,
+    /// The volume says of itself that it is not in order.
+    State,
+    /// A quota file.
+    Quota,
+    /// A block that the device does not give.
+    Unreadable,
     /// Data that were fsynced behind the last checkpoint, which this mount does not show.
     NotReplayed,
     /// Something about the volume that is worth knowing and breaks nothing.
     Note,
+}
+
+impl FindingKind {
+    /// The kind in a word or two, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotF2fs => "not F2FS",
+            Self::Superblock => "superblock",
+            Self::SuperblockChecksum => "superblock checksum",
+            Self::Unsupported => "unsupported",
+            Self::CutShort => "cut short",
+            Self::Checkpoint => "checkpoint",
+            Self::Summary => "summary",
+            Self::Nat => "NAT",
+            Self::Sit => "SIT",
+            Self::Footer => "footer",
+            Self::Inode => "inode",
+            Self::InodeChecksum => "inode checksum",
+            Self::Address => "address",
+            Self::Tree => "tree",
+            Self::Compression => "compression",
+            Self::Xattr => "xattr",
+            Self::Dentry => "dentry",
+            Self::Directory => "directory",
+            Self::Count => "count",
+            Self::Owners => "owners",
+            Self::Unreached => "unreached",
+            Self::Links => "links",
+            Self::Extent => "extent",
+            Self::Segment => "segment",
+            Self::State => "state",
+            Self::Quota => "quota",
+            Self::Unreadable => "unreadable",
+            Self::NotReplayed => "not replayed",
+            Self::Note => "note",
+        }
+    }
 }
 
 /// One finding.

@@ -5,6 +5,7 @@
 pub mod bits;
 mod block_cache;
 pub mod blocks;
+pub mod check;
 pub mod checkpoint_state;
 pub mod clean;
 mod compressed;
@@ -27,6 +28,7 @@ pub mod sit;
 mod volume;
 pub mod xattr;
 
+pub use check::{CheckFinding, CheckReport, check};
 pub use findings::{Finding, FindingKind, Findings};
 pub use ids::{Block, BlockAddress, DataAddress, Log, NodeId, SegmentIndex};
 pub use volume::{F2fs, MountOptions};

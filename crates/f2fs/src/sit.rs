@@ -23,7 +23,7 @@ const RUN: u32 = 64;
 pub type BlockMap = [u64; VALID_MAP_BYTES / 8];
 
 /// From the order of the SIT (first bit highest) to that of [`BlockMap`].
-fn decoded(bytes: &[u8; VALID_MAP_BYTES]) -> BlockMap {
+pub(crate) fn decoded(bytes: &[u8; VALID_MAP_BYTES]) -> BlockMap {
     let mut map = BlockMap::default();
     let (words, _) = bytes.as_chunks::<8>();
     for (word, bytes) in map.iter_mut().zip(words) {
@@ -42,7 +42,7 @@ fn encoded(map: &BlockMap) -> [u8; VALID_MAP_BYTES] {
 }
 
 #[inline]
-fn has(map: &BlockMap, block: u16) -> bool {
+pub(crate) fn has(map: &BlockMap, block: u16) -> bool {
     map[usize::from(block / 64) % map.len()] >> (block % 64) & 1 != 0
 }
 

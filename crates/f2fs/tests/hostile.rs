@@ -1,54 +1,17 @@
 //! Damaged images: errors, never a panic, an endless loop or memory without bounds.
 
 mod common;
+mod damaged;
 
-use std::fs;
 use std::ops::ControlFlow;
-use std::sync::OnceLock;
 
-use common::{Draw, mkfs, plant, ram_of_bytes, sload};
-use nandkit_block::{BlockDevice, RamDevice};
-use nandkit_f2fs::layout::{CheckpointHead, Footer};
+use common::Draw;
+use damaged::{BLOCK, Edits, base, damage};
+use nandkit_block::RamDevice;
 use nandkit_f2fs::{F2fs, MountOptions};
-use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
+use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
 use proptest::prelude::*;
-
-const BLOCK: usize = 4096;
-const PACKS: [usize; 2] = [512, 1024];
-
-/// A volume with a tree, and which of its blocks are what.
-struct Base {
-    device: RamDevice,
-    bytes: Vec<u8>,
-    metadata: Vec<usize>,
-    nodes: Vec<usize>,
-    main: Vec<usize>,
-}
-
-fn base() -> &'static Base {
-    static BASE: OnceLock<Base> = OnceLock::new();
-    BASE.get_or_init(|| {
-        let scratch = tempfile::tempdir().unwrap();
-        let (source, image) = (scratch.path().join("source"), scratch.path().join("image"));
-        plant(&source, 600);
-        mkfs(&image, 100, "-O extra_attr,project_quota,inode_crtime,casefold,compression -C utf8");
-        sload(&image, &source);
-        let bytes = fs::read(&image).unwrap();
-        let volume = F2fs::mount(ram_of_bytes(&bytes), Clock::default(), MountOptions::default()).unwrap();
-        let main = nandkit_f2fs::blocks::Blocks::geometry(&volume).main_address().0 as usize;
-        let used = |number: &usize| bytes[number * BLOCK..(number + 1) * BLOCK].iter().any(|&byte| byte != 0);
-        let is_node = |number: &usize| {
-            let footer = Footer::of_block(&bytes[number * BLOCK..(number + 1) * BLOCK]).unwrap();
-            (1..5000).contains(&footer.nid.get()) && (3..5000).contains(&footer.ino.get())
-        };
-        let (metadata, rest): (Vec<usize>, Vec<usize>) =
-            (0..bytes.len() / BLOCK).filter(used).partition(|&number| number < main);
-        let nodes: Vec<usize> = rest.iter().copied().filter(is_node).collect();
-        assert!(nodes.len() > 600 && metadata.len() > 10);
-        Base { device: ram_of_bytes(&bytes), bytes, metadata, nodes, main: rest }
-    })
-}
 
 /// Reads everything that can be reached, to a bounded depth; errors are fine. Returns how many names were met.
 fn roam(volume: &F2fs<RamDevice>) -> usize {
@@ -102,89 +65,6 @@ fn look(volume: &F2fs<RamDevice>, inode: InodeNumber) {
     let _ = volume.xattrs().unwrap().xattr(inode, b"user.a");
 }
 
-/// Changed blocks over the base.
-struct Edits(std::collections::BTreeMap<usize, Vec<u8>>);
-
-impl Edits {
-    fn block(&mut self, number: usize) -> &mut Vec<u8> {
-        self.0.entry(number).or_insert_with(|| base().bytes[number * BLOCK..(number + 1) * BLOCK].to_vec())
-    }
-
-    /// Makes both checkpoints' checksums right again, so that what they say is looked at.
-    fn sign(&mut self) {
-        for start in PACKS {
-            for number in [start, start + base().pack_blocks(start) - 1] {
-                let block = self.block(number);
-                let head = CheckpointHead::of_block(block).unwrap();
-                if let Some(sum) = head.computed_checksum(block) {
-                    let at = head.checksum_offset.get() as usize;
-                    block[at..at + 4].copy_from_slice(&sum.to_le_bytes());
-                }
-            }
-        }
-    }
-
-    fn device(&self) -> RamDevice {
-        let mut device = base().device.clone();
-        for (number, bytes) in &self.0 {
-            device.write(&Context::default(), Lba(*number as u64), Payload::Bytes(bytes)).unwrap();
-        }
-        device
-    }
-}
-
-impl Base {
-    fn pack_blocks(&self, start: usize) -> usize {
-        CheckpointHead::of_block(&self.bytes[start * BLOCK..]).unwrap().pack_blocks.get() as usize
-    }
-}
-
-/// Some damage: bytes anywhere in metadata, words of nodes, fields of checkpoint and superblock.
-fn damage(draw: &mut Draw) -> Edits {
-    let mut edits = Edits(std::collections::BTreeMap::new());
-    let pick = |draw: &mut Draw, of: &[usize]| of[draw.below(of.len())];
-    for _ in 0..1 + draw.below(10) {
-        let value = draw.next();
-        match draw.below(8) {
-            0 => {
-                let at = 1024 + draw.below(110);
-                edits.block(0)[at] = value as u8;
-                edits.block(1)[at] = value as u8;
-            }
-            1 => {
-                let at = if draw.below(2) == 0 { draw.below(192) } else { draw.below(BLOCK) };
-                for start in PACKS {
-                    edits.block(start)[at] = value as u8;
-                    // The other end of the pack must have the same version.
-                    edits.block(start + base().pack_blocks(start) - 1)[at] = value as u8;
-                }
-            }
-            2 => {
-                let number = pick(draw, &base().metadata);
-                edits.block(number)[draw.below(BLOCK)] = value as u8;
-            }
-            // A word of a node becomes another one's: loops, foreign nodes, addresses outside.
-            3 | 4 => {
-                let (from, to) = (pick(draw, &base().nodes), pick(draw, &base().nodes));
-                let (source, target) = (draw.below(BLOCK / 4) * 4, draw.below(BLOCK / 4) * 4);
-                let word: Vec<u8> = edits.block(from)[source..source + 4].to_vec();
-                edits.block(to)[target..target + 4].copy_from_slice(&word);
-            }
-            5 | 6 => {
-                let number = pick(draw, &base().nodes);
-                let at = if draw.below(2) == 0 { draw.below(420) } else { draw.below(BLOCK) };
-                edits.block(number)[at] = value as u8;
-            }
-            _ => {
-                let number = pick(draw, &base().main);
-                edits.block(number)[draw.below(BLOCK)] = value as u8;
-            }
-        }
-    }
-    edits.sign();
-    edits
-}
-
 #[test]
 fn damaged_images_are_errors() {
     // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test hostile`.
@@ -212,7 +92,7 @@ proptest! {
         moves in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<Option<u64>>()), 1..6),
     ) {
         let all: Vec<usize> = base().metadata.iter().chain(&base().nodes).copied().collect();
-        let mut edits = Edits(std::collections::BTreeMap::new());
+        let mut edits = Edits::default();
         for (from, to, noise) in moves {
             let bytes = match noise {
                 Some(seed) => {

@@ -6,81 +6,18 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
-use made::{alone, clock, complaints, new_image, open_image};
+use made::{alone, clock, complaints, everything, new_image, open_image};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, MkfsReport, features_named};
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::ReadInto;
-use nandkit_units::random::Random;
 use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, same_inode};
-use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber, Timestamp};
+use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber};
 
 /// Makes a volume of the tree, of `bytes` or as small as it can be.
 fn make(path: &Path, tree: &dyn SourceTree, bytes: Option<u64>, options: &MkfsOptions) -> MkfsReport {
     let mkfs = Mkfs::new(tree, options.clone()).unwrap();
     let bytes = bytes.unwrap_or_else(|| mkfs.smallest_size().unwrap());
     mkfs.write(&mut new_image(path, bytes), &clock(), &|_| {}).unwrap()
-}
-
-fn bytes(random: &mut Random, count: usize) -> Vec<u8> {
-    let mut bytes = vec![0; count];
-    random.fill(&mut bytes);
-    bytes
-}
-
-const ACL: &[u8] = &[
-    2, 0, 0, 0, 1, 0, 6, 0, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 7, 0, 0xE8, 3, 0, 0, 4, 0, 4, 0, 0xFF, 0xFF, 0xFF, 0xFF,
-    0x10, 0, 7, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x20, 0, 4, 0, 0xFF, 0xFF, 0xFF, 0xFF,
-];
-
-/// A tree with every kind of entry, content around all limits, and a directory of several levels.
-fn everything() -> MemoryTree {
-    let mut random = Random::new(1, "tree");
-    let mut builder = MemoryTree::builder();
-    let time = |seconds: i64| Timestamp(seconds * 1_000_000_000 + 123_456_789);
-    let mut file = |path: &str, content: Vec<u8>| {
-        let node = SourceNode::new(FileKind::Regular, 0o640).at(time(1_600_000_000)).owned_by(1000, 70_000);
-        builder.put(path.as_bytes(), node, Some(content)).unwrap();
-    };
-    for size in [0, 1, 3452, 3453, 3488, 3489, 4096, 4097, 873 * 4096, 873 * 4096 + 1, 3_000_000, 9_000_000, 17_000_000]
-    {
-        file(&format!("sizes/of-{size}"), bytes(&mut random, size));
-    }
-    for name in ["film.mp4", "base.db", "two.xz.txt"] {
-        file(&format!("kinds/{name}"), bytes(&mut random, 20_000));
-    }
-    for number in 0..5000 {
-        file(&format!("many/{number}-{}", "n".repeat(number % 90)), format!("file {number}").into_bytes());
-    }
-    file(&format!("names/{}", "x".repeat(255)), b"longest".to_vec());
-    file(&format!("names/{}", "\u{E4}".repeat(127)), b"letters".to_vec());
-    for (number, length) in [1, 100, 3488, 3489, 4095].into_iter().enumerate() {
-        let target = "t/".repeat(2048).into_bytes()[..length].to_vec();
-        builder.put(format!("links/{number}").as_bytes(), SourceNode::symlink(&target).at(time(-5)), None).unwrap();
-    }
-    for (name, node) in [
-        ("small", SourceNode::device(FileKind::CharacterDevice, 0o600, 1, 3)),
-        ("large", SourceNode::device(FileKind::BlockDevice, 0o660, 259, 70_000)),
-        ("pipe", SourceNode::new(FileKind::Fifo, 0o644)),
-        ("socket", SourceNode::new(FileKind::Socket, 0o755)),
-    ] {
-        builder.put(format!("devices/{name}").as_bytes(), node.at(time(0)), None).unwrap();
-    }
-    builder.link(b"kinds/hard link", b"sizes/of-9000000").unwrap();
-    builder.link(b"names/hard link", b"devices/pipe").unwrap();
-    let attributes =
-        |pairs: &[(&str, Vec<u8>)]| pairs.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.clone())).collect();
-    for (name, xattrs) in [
-        ("small", attributes(&[("security.selinux", b"u:object_r:x:s0\0".to_vec()), ("user.a", Vec::new())])),
-        ("both", attributes(&[("trusted.t", bytes(&mut random, 190)), ("user.large", bytes(&mut random, 3900))])),
-        ("acl", attributes(&[("system.posix_acl_access", ACL.to_vec())])),
-    ] {
-        let node = SourceNode { xattrs, ..SourceNode::new(FileKind::Regular, 0o6755) };
-        builder.put(format!("attributes/{name}").as_bytes(), node, Some(b"content".to_vec())).unwrap();
-    }
-    let xattrs = attributes(&[("user.of-directory", bytes(&mut random, 1000))]);
-    let node = SourceNode { xattrs, ..SourceNode::new(FileKind::Directory, 0o1777) };
-    builder.put(b"attributes/directory", node, None).unwrap();
-    MemoryTree::from_builder(builder)
 }
 
 /// Opens an image with the reader and holds all of it against the tree.

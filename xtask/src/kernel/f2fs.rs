@@ -155,7 +155,7 @@ struct Trial {
 
 impl Trial {
     fn run(&self) -> Result<()> {
-        let lister = build_lister()?;
+        let (lister, checker) = (build_lister()?, build_example("f2fs-check")?);
         self.linux_writes()?;
         for volume in &VOLUMES {
             let listing = |name: &str| Manifest::of_file(&self.work.join(format!("{}.{name}", volume.name)));
@@ -183,14 +183,16 @@ impl Trial {
                     ensure!(told.lines().any(|line| line == expected), "{}: not {expected}\n{told}", volume.name);
                 }
             }
-            println!("{}: {} entries, the same to Linux and to nandkit", volume.name, linux.len());
+            let checked = check(&checker, &self.image(volume.name))?;
+            println!("{}: {} entries, the same to Linux and to nandkit; checked: {checked}", volume.name, linux.len());
         }
         // Copied while it was mounted, after an fsync: the checkpoint's tree, and a note of what is behind it.
         let (ours, told) = list(&lister, &self.image("unclean"), &[])?;
         let checkpoint = Manifest::of_file(&self.work.join("unclean.linux"))?;
         checkpoint.must_equal(&ours, "unclean: as it was at the last checkpoint / as nandkit lists it")?;
         ensure!(told.contains("note\tNotReplayed"), "unclean: no note of fsynced data:\n{told}");
-        println!("unclean: the last checkpoint's tree, and a note of what was fsynced since");
+        check(&checker, &self.image("unclean"))?;
+        println!("unclean: the last checkpoint's tree, and a note of what was fsynced since; checked");
         Ok(())
     }
 
@@ -252,11 +254,22 @@ fn unclean(from: char, to: char) -> String {
 
 /// The program that lists an image as the guest's helper lists a tree.
 pub(super) fn build_lister() -> Result<PathBuf> {
-    let arguments = ["build", "--quiet", "--locked", "--package", "nandkit-f2fs", "--example", "f2fs-manifest"];
+    build_example("f2fs-manifest")
+}
+
+/// A volume that Linux wrote has no fault to nandkit's check; what it counted.
+fn check(checker: &Path, image: &Path) -> Result<String> {
+    let text = process::output(Command::new(checker).arg(image))?;
+    let last = text.lines().last().and_then(|line| line.split_once("; ")).map(|(_, counts)| counts.to_owned());
+    last.with_context(|| format!("{}: {text}", image.display()))
+}
+
+fn build_example(name: &str) -> Result<PathBuf> {
+    let arguments = ["build", "--quiet", "--locked", "--package", "nandkit-f2fs", "--example", name];
     let (profile, flags): (_, &[&str]) =
         if cfg!(debug_assertions) { ("debug", &[]) } else { ("release", &["--release"]) };
-    ensure!(process::succeeds(process::cargo(&arguments).args(flags))?, "the lister does not compile");
-    Ok(process::target_directory()?.join(profile).join("examples/f2fs-manifest"))
+    ensure!(process::succeeds(process::cargo(&arguments).args(flags))?, "{name} does not compile");
+    Ok(process::target_directory()?.join(profile).join("examples").join(name))
 }
 
 /// The tree of an image, and what else the lister says.

@@ -12,7 +12,7 @@ mod names;
 mod options;
 mod output;
 mod plan;
-mod quota;
+pub(crate) mod quota;
 mod runs;
 mod superblock;
 

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use crate::encode::put;
 
 /// Bytes of a block of the tree.
-const BLOCK: usize = 1024;
-const MAGICS: [u32; 3] = [0xD9C0_1F11, 0xD9C0_1927, 0xD9C0_3F14];
-const VERSION: u32 = 1;
+pub(crate) const BLOCK: usize = 1024;
+pub(crate) const MAGICS: [u32; 3] = [0xD9C0_1F11, 0xD9C0_1927, 0xD9C0_3F14];
+pub(crate) const VERSION: u32 = 1;
 /// Seconds of grace: a week.
 const GRACE: u32 = 604_800;
 /// Levels of references above the blocks of records, eight bits of the id each.
 const DEPTH: usize = 4;
 /// Bytes of a record, and of the head of a block of them.
-const RECORD: usize = 72;
-const RECORDS_HEAD: usize = 16;
+pub(crate) const RECORD: usize = 72;
+pub(crate) const RECORDS_HEAD: usize = 16;
 /// Records of a block.
-const RECORDS: usize = (BLOCK - RECORDS_HEAD) / RECORD;
+pub(crate) const RECORDS: usize = (BLOCK - RECORDS_HEAD) / RECORD;
 /// Where the number of records stands in the head.
 const RECORDS_COUNT: usize = 8;
 

@@ -25,7 +25,7 @@ pub struct Pack {
 }
 
 /// Of two whole packs the later one: by the difference of versions, which may have gone round.
-pub fn choose(blocks: &impl Blocks, findings: Findings<'_>) -> Result<(Pack, Copy)> {
+pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Findings<'_>) -> Result<(Pack, Copy)> {
     let start = blocks.geometry().checkpoint_address;
     let mut why = Vec::new();
     let mut lost = None;
@@ -65,7 +65,11 @@ pub fn choose(blocks: &impl Blocks, findings: Findings<'_>) -> Result<(Pack, Cop
 }
 
 /// Reads a pack; `None` where it is not whole, and a finding says why. Errors: `Device` only.
-pub fn read_pack(blocks: &impl Blocks, start: Option<BlockAddress>, findings: Findings<'_>) -> Result<Option<Pack>> {
+pub fn read_pack(
+    blocks: &(impl Blocks + ?Sized),
+    start: Option<BlockAddress>,
+    findings: Findings<'_>,
+) -> Result<Option<Pack>> {
     let geometry = blocks.geometry();
     let Some(start) = start else { return Ok(None) };
     let size = geometry.block_size();
@@ -99,7 +103,7 @@ pub fn read_pack(blocks: &impl Blocks, start: Option<BlockAddress>, findings: Fi
 }
 
 /// The head and the checksum of a checkpoint block whose checksum is right.
-fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, u32), String> {
+pub(crate) fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, u32), String> {
     let head = CheckpointHead::of_block(block).ok_or("a block of no length")?;
     let place = head.checksum_offset.get();
     match (head.stored_checksum(block), head.computed_checksum(block)) {
@@ -114,7 +118,11 @@ fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, u32), Strin
 }
 
 /// All that a pack says. `None` where nothing can be made of it, and a finding says why. Errors: `Device`, `Corrupt` (cut short).
-pub fn decode_state(blocks: &impl Blocks, pack: &Pack, findings: Findings<'_>) -> Result<Option<CheckpointState>> {
+pub fn decode_state(
+    blocks: &(impl Blocks + ?Sized),
+    pack: &Pack,
+    findings: Findings<'_>,
+) -> Result<Option<CheckpointState>> {
     let geometry = blocks.geometry();
     let decoded = bitmaps(geometry, pack).and_then(|maps| Ok((maps, logs(geometry, &pack.head)?)));
     let ((nat_map, sit_map), logs) = match decoded {
@@ -181,7 +189,7 @@ fn logs(geometry: &Geometry, head: &CheckpointHead) -> std::result::Result<[LogS
     Ok(logs)
 }
 
-fn orphans(blocks: &impl Blocks, pack: &Pack, findings: Findings<'_>) -> Result<Vec<NodeId>> {
+fn orphans(blocks: &(impl Blocks + ?Sized), pack: &Pack, findings: Findings<'_>) -> Result<Vec<NodeId>> {
     let mut orphans = Vec::new();
     if !pack.head.has(flag::ORPHANS) {
         return Ok(orphans);
@@ -204,7 +212,7 @@ fn orphans(blocks: &impl Blocks, pack: &Pack, findings: Findings<'_>) -> Result<
 }
 
 /// nat_bits, where the pack's segment ends in those of this checkpoint.
-fn nat_bits(blocks: &impl Blocks, pack: &Pack) -> Result<Option<NatBits>> {
+fn nat_bits(blocks: &(impl Blocks + ?Sized), pack: &Pack) -> Result<Option<NatBits>> {
     let geometry = blocks.geometry();
     let (count, bitmap) = geometry.nat_bits_size();
     let room = BLOCKS_PER_SEGMENT.checked_sub(pack.head.pack_blocks.get()).filter(|&room| count <= room);

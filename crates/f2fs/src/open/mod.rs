@@ -1,11 +1,13 @@
 //! From a device to an opened volume: superblock, checkpoint, and what is told about both.
 
 mod checkpoint;
-mod roll_forward;
+pub(crate) mod roll_forward;
 mod summaries;
 mod superblock;
 
+pub(crate) use checkpoint::whole_block;
 pub use checkpoint::{Pack, decode_state, read_pack};
+pub(crate) use superblock::choose as choose_superblock;
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Clock;

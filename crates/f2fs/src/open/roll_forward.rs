@@ -13,7 +13,7 @@ use crate::layout::checkpoint::flag;
 use crate::layout::node::mark;
 
 /// Follows the chain from the warm node log on until the first node with an fsync mark, and says so.
-pub fn look(blocks: &impl Blocks, pack: &Pack, state: &CheckpointState, findings: Findings<'_>) {
+pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointState, findings: Findings<'_>) {
     if state.head.has(flag::DISABLED) {
         return;
     }

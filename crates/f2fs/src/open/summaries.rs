@@ -23,7 +23,7 @@ pub struct Found {
 
 /// Reads them. `None` where a journal is damaged: without the NAT's, nodes would be taken from where they were before. Errors: `Device`, `Corrupt` (cut short).
 pub fn read(
-    blocks: &impl Blocks,
+    blocks: &(impl Blocks + ?Sized),
     pack: &Pack,
     logs: &[LogState; Log::COUNT],
     findings: Findings<'_>,
@@ -66,12 +66,12 @@ fn set(found: &mut Found, log: Log, entries: Vec<SummaryEntry>) {
 }
 
 /// The block so many before the end of the pack; 1 is the last.
-fn block_from_end(blocks: &impl Blocks, pack: &Pack, from_end: u32) -> Result<Vec<u8>> {
+fn block_from_end(blocks: &(impl Blocks + ?Sized), pack: &Pack, from_end: u32) -> Result<Vec<u8>> {
     read_block(blocks, pack, pack.head.pack_blocks.get().saturating_sub(from_end))
 }
 
 /// A block of the pack; zeros where the pack has no such block.
-fn read_block(blocks: &impl Blocks, pack: &Pack, number: u32) -> Result<Vec<u8>> {
+fn read_block(blocks: &(impl Blocks + ?Sized), pack: &Pack, number: u32) -> Result<Vec<u8>> {
     let mut block = vec![0; blocks.geometry().block_size()];
     let at = pack.start.checked_add(number).filter(|_| (1..pack.head.pack_blocks.get()).contains(&number));
     if let Some(at) = at {
@@ -83,7 +83,7 @@ fn read_block(blocks: &impl Blocks, pack: &Pack, number: u32) -> Result<Vec<u8>>
 type Journals = (Vec<u8>, Vec<u8>);
 
 /// One block a data log, before the node summaries where there are any.
-fn read_normal(blocks: &impl Blocks, pack: &Pack, found: &mut Found) -> Result<Journals> {
+fn read_normal(blocks: &(impl Blocks + ?Sized), pack: &Pack, found: &mut Found) -> Result<Journals> {
     let behind = if pack.head.has(flag::UNMOUNTED | flag::FASTBOOT) { 4 } else { 1 };
     let (mut nat, mut sit) = (Vec::new(), Vec::new());
     for (number, log) in [Log::HotData, Log::WarmData, Log::ColdData].into_iter().enumerate() {
@@ -101,7 +101,7 @@ fn read_normal(blocks: &impl Blocks, pack: &Pack, found: &mut Found) -> Result<J
 
 /// Both journals, then the entries that the data logs need, without gaps between the logs (segment.c, `write_compacted_summaries`).
 fn read_compact(
-    blocks: &impl Blocks,
+    blocks: &(impl Blocks + ?Sized),
     pack: &Pack,
     logs: &[LogState; Log::COUNT],
     found: &mut Found,

@@ -1,0 +1,276 @@
+//! The addresses of a file: whose blocks they are, and what an inode says of all of them.
+
+use nandkit_vfs::FileKind;
+
+use super::Check;
+use super::quota::QuotaPages;
+use super::report::of;
+use super::summaries::Claim;
+use super::walk::Expected;
+use crate::findings::FindingKind;
+use crate::ids::{BlockAddress, DataAddress};
+use crate::inode::Inode;
+use crate::layout::inode::{advise, inline};
+use crate::layout::word;
+
+/// Most pages of a cluster.
+const CLUSTER_MAX: usize = 256;
+
+/// An inode, and what was found below it.
+#[derive(Debug)]
+pub(super) struct FileWalk {
+    pub inode: Inode,
+    pub expected: Expected,
+    /// Whether its words of addresses are addresses.
+    pub has_addresses: bool,
+    /// Blocks as `i_blocks` counts them.
+    pub blocks: u64,
+    /// Blocks that compression saved.
+    saved: u64,
+    /// Pages of its largest extent that lie where it says.
+    extent_pages: u64,
+    /// The page behind the last one with an address.
+    pub end_page: u64,
+    /// All nodes below could be looked at.
+    pub whole: bool,
+    /// Whether it is a quota file of the superblock's.
+    pub is_quota: bool,
+    /// Blocks of a directory, a link or a quota file that nobody else has: page and address.
+    pub pages: Vec<(u32, BlockAddress)>,
+}
+
+impl FileWalk {
+    pub const fn new(inode: Inode, expected: Expected, has_addresses: bool) -> Self {
+        Self {
+            inode,
+            expected,
+            has_addresses,
+            blocks: 1,
+            saved: 0,
+            extent_pages: 0,
+            end_page: 0,
+            whole: true,
+            is_quota: false,
+            pages: Vec::new(),
+        }
+    }
+
+    pub fn is_directory(&self) -> bool {
+        self.inode.kind == FileKind::Directory
+    }
+
+    /// Notes that a page is at an address.
+    fn meet_page(&mut self, page: u64, address: DataAddress) {
+        self.end_page = self.end_page.max(page + 1);
+        let extent = &self.inode.head.extent;
+        let (first, length) = (u64::from(extent.page.get()), u64::from(extent.length.get()));
+        if let Some(within) = page.checked_sub(first).filter(|within| *within < length) {
+            let expected = u64::from(extent.address.get()) + within;
+            self.extent_pages += u64::from(matches!(address, DataAddress::At(here) if u64::from(here.0) == expected));
+        }
+    }
+}
+
+impl Check<'_> {
+    /// Addresses of one node, from byte `start` of its block and from page `page` of the file on.
+    pub fn addresses(
+        &mut self,
+        file: &mut FileWalk,
+        node: &Expected,
+        block: &[u8],
+        start: usize,
+        count: u16,
+        page: u64,
+    ) {
+        let cluster = file.inode.cluster;
+        let address = |index: u16| DataAddress::of(word(block, start + usize::from(index) * 4).unwrap_or(0));
+        if cluster == 1 {
+            for index in 0..count {
+                let address = address(index);
+                if address != DataAddress::Hole {
+                    self.address(file, node, index, page + u64::from(index), address);
+                }
+            }
+            return;
+        }
+        for first in (0..count).step_by(cluster.into()) {
+            let mut addresses = [DataAddress::Hole; CLUSTER_MAX];
+            let addresses = addresses.get_mut(..usize::from(cluster)).unwrap_or_default();
+            for (index, place) in (first..count).zip(&mut *addresses) {
+                *place = address(index);
+            }
+            if addresses.first() == Some(&DataAddress::Compressed) {
+                self.cluster(file, node, first, page + u64::from(first), addresses);
+                continue;
+            }
+            for (index, address) in (first..).zip(&*addresses) {
+                if *address != DataAddress::Hole {
+                    self.address(file, node, index, page + u64::from(index), *address);
+                }
+            }
+        }
+    }
+
+    /// One address that is no hole. Says whether it is a block that is this file's alone.
+    fn address(&mut self, file: &mut FileWalk, node: &Expected, index: u16, page: u64, address: DataAddress) -> bool {
+        file.blocks += 1;
+        file.meet_page(page, address);
+        let ino = node.ino;
+        match address {
+            DataAddress::At(here) if self.geometry.main(here).is_some() => {
+                let claim = Claim { at: here, nid: node.nid, ino, index, version: node.version, is_node: false };
+                let first = self.claim(claim);
+                if first && (file.inode.kind != FileKind::Regular || file.is_quota) {
+                    file.pages.extend(u32::try_from(page).ok().map(|page| (page, here)));
+                } else if file.is_directory() {
+                    // Somebody else's block is not looked at once more: names may be missing.
+                    (file.whole, self.whole) = (false, false);
+                }
+                first
+            }
+            DataAddress::Reserved | DataAddress::Hole => {
+                self.totals.reserved += 1;
+                false
+            }
+            DataAddress::Compressed => {
+                self.totals.reserved += 1;
+                self.report.fault(FindingKind::Address, of(ino).at(node.at), || {
+                    format!("page {page} begins a compressed cluster, where none may begin")
+                });
+                false
+            }
+            DataAddress::At(here) => {
+                self.report.fault(FindingKind::Address, of(ino).at(node.at), || {
+                    format!("page {page} has the address {:#x}, outside the main area", here.0)
+                });
+                false
+            }
+        }
+    }
+
+    /// A compressed cluster: its blocks, then reserved addresses or, once they were given back, holes (f2fs.md, "Compressed files").
+    fn cluster(&mut self, file: &mut FileWalk, node: &Expected, first: u16, page: u64, addresses: &[DataAddress]) {
+        let released = file.inode.head.has_inline(inline::COMPRESS_RELEASED);
+        if !released {
+            file.blocks += 1;
+            file.saved += 1;
+            self.totals.reserved += 1;
+        }
+        file.meet_page(page, DataAddress::Compressed);
+        let mut blocks = Vec::new();
+        let (mut ended, mut wrong, mut own) = (false, false, true);
+        for (number, address) in addresses.iter().enumerate().skip(1) {
+            let page = page + number as u64;
+            match address {
+                DataAddress::At(here) => {
+                    wrong |= ended;
+                    blocks.push(*here);
+                    own &= self.address(file, node, first + number as u16, page, *address);
+                }
+                DataAddress::Reserved => {
+                    ended = true;
+                    file.saved += u64::from(!released);
+                    self.address(file, node, first + number as u16, page, *address);
+                }
+                DataAddress::Hole => ended = true,
+                DataAddress::Compressed => {
+                    wrong = true;
+                    self.address(file, node, first + number as u16, page, *address);
+                }
+            }
+        }
+        let place = of(node.ino).at(node.at);
+        let cluster = page / u64::from(file.inode.cluster);
+        if wrong || blocks.is_empty() {
+            self.report.fault(FindingKind::Compression, place, || {
+                format!("compressed cluster {cluster}: {} blocks, not in a row behind its mark", blocks.len())
+            });
+        } else if own && !file.inode.is_encrypted() {
+            self.check_cluster(&file.inode, cluster, &blocks);
+        }
+    }
+
+    /// What an inode says of its blocks, held against them.
+    pub fn finish_file(&mut self, file: &mut FileWalk) {
+        self.count_usage(&file.inode);
+        if !file.whole {
+            return;
+        }
+        if file.is_quota {
+            let (nid, size) = (file.inode.nid, file.inode.head.size.get());
+            self.quotas.files.push(QuotaPages { nid, size, pages: std::mem::take(&mut file.pages) });
+        }
+        let head = &file.inode.head;
+        let place = of(file.inode.nid).at(file.expected.at);
+        if head.blocks.get() != file.blocks {
+            let (have, counted) = (head.blocks.get(), file.blocks);
+            self.report
+                .fault(FindingKind::Count, place, || format!("the inode says {have} blocks; {counted} were found"));
+        }
+        let extent = head.extent;
+        if file.has_addresses && !file.inode.is_compressed() && file.extent_pages != u64::from(extent.length.get()) {
+            self.report.fault(FindingKind::Extent, place, || {
+                format!(
+                    "the largest extent is pages {} up to {} at {:#x}; {} of them lie there",
+                    extent.page.get(),
+                    u64::from(extent.page.get()) + u64::from(extent.length.get()),
+                    extent.address.get(),
+                    file.extent_pages
+                )
+            });
+        }
+        if let Some(extra) = file.inode.extra.filter(|_| file.inode.is_compressed())
+            && extra.compressed_blocks.get() != file.saved
+        {
+            let (have, saved) = (extra.compressed_blocks.get(), file.saved);
+            self.report.fault(FindingKind::Count, place, || {
+                format!("the inode says that compression saved {have} blocks; it saved {saved}")
+            });
+        }
+        if file.has_addresses {
+            self.check_size(file);
+        }
+        if file.inode.kind == FileKind::Symlink {
+            self.check_link(file);
+        }
+    }
+
+    /// Blocks behind the size: of a directory nobody finds what is in them; a file has them by right or by a write that was cut off.
+    fn check_size(&mut self, file: &FileWalk) {
+        let head = &file.inode.head;
+        let (size, block) = (head.size.get(), self.geometry.block_size() as u64);
+        let place = of(file.inode.nid).at(file.expected.at);
+        let pages = file.inode.tree_shape(self.geometry).pages();
+        if size.div_ceil(block) > pages {
+            self.report.fault(FindingKind::Inode, place, || {
+                format!("a size of {size} bytes; a file has {pages} blocks at most")
+            });
+        }
+        let behind = file.end_page.saturating_mul(block) > size.next_multiple_of(block);
+        match file.inode.kind {
+            FileKind::Directory if !size.is_multiple_of(block) || size == 0 => {
+                self.report.fault(FindingKind::Directory, place, || {
+                    format!("a directory of {size} bytes; expected whole blocks")
+                });
+            }
+            FileKind::Directory if behind => {
+                let pages = file.end_page;
+                self.report
+                    .fault(FindingKind::Directory, place, || format!("a directory of {size} bytes has {pages} pages"));
+            }
+            // Space ahead, what is to be cut at the next open, the hashes of verity.
+            FileKind::Regular
+                if behind
+                    && ![advise::KEEP_SIZE, advise::TRUNCATE, advise::VERITY]
+                        .iter()
+                        .any(|bit| head.has_advise(*bit)) =>
+            {
+                let pages = file.end_page;
+                self.report.harmless(FindingKind::Inode, place, || {
+                    format!("{size} bytes, and blocks up to page {pages}: a write may have been cut off")
+                });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! One inode: fields against each other and against the volume, and its extended attributes.
+
+use std::collections::BTreeSet;
+
+use nandkit_vfs::FileKind;
+
+use super::file::FileWalk;
+use super::inodes::state;
+use super::report::{Place, of};
+use super::walk::Expected;
+use super::{Check, report};
+use crate::directory::levels::LEVELS_MAX;
+use crate::findings::FindingKind;
+use crate::ids::{Block, BlockAddress, NodeId};
+use crate::inode::Inode;
+use crate::layout::dentry::{kind_of, type_of};
+use crate::layout::inode::{self, advise, flag, inline};
+use crate::layout::node::FOOTER_BYTES;
+use crate::layout::xattr::{Attribute, XattrFault, attributes, index, is_unused};
+use crate::layout::{ExtraAttributes, Features, NAME_MAX, word};
+use crate::xattr::acl_from_stored;
+
+const NS_PER_S: u32 = 1_000_000_000;
+
+impl Check<'_> {
+    /// Looks at an inode whose block is its own. `None` where nothing can be made of it.
+    pub fn look_at_inode(&mut self, expected: &Expected, block: Block) -> Option<FileWalk> {
+        let (nid, here) = (expected.nid, expected.at);
+        self.check_inode_checksum(expected, &block);
+        let mut told = Vec::new();
+        let decoded = Inode::decode(self.geometry, nid, block, &mut |finding| told.push(finding));
+        told.into_iter().for_each(|finding| self.report.take(finding.at(here)));
+        let Some(inode) = decoded else {
+            self.whole = false;
+            self.inodes.change(nid).flags |= state::DAMAGED;
+            return None;
+        };
+        self.remember(&inode);
+        let is_directory = inode.kind == FileKind::Directory;
+        self.check_cold(expected, &inode.block, is_directory);
+        self.check_fields(&inode, of(nid).at(here));
+        let head = &inode.head;
+        let is_inline = head.has_inline(if is_directory { inline::DENTRY } else { inline::DATA });
+        let alias = head.has_flag(flag::DEVICE_ALIAS) && self.geometry.features.has(Features::DEVICE_ALIAS);
+        if alias {
+            self.report.harmless(FindingKind::Unsupported, of(nid).at(here), || {
+                "stands for a device: its blocks are not looked at".into()
+            });
+            self.whole = false;
+        }
+        let has_content = matches!(inode.kind, FileKind::Regular | FileKind::Directory | FileKind::Symlink);
+        let has_addresses = has_content && !is_inline && !alias;
+        if has_content && is_inline {
+            self.check_inline(&inode, of(nid).at(here));
+        }
+        if !has_addresses && !alias {
+            self.check_no_nodes(&inode, of(nid).at(here));
+        }
+        let mut file = FileWalk::new(inode, *expected, has_addresses);
+        file.is_quota = self.inodes.get(nid).has(state::QUOTA);
+        if has_addresses {
+            let (start, count) = (file.inode.shape.addresses.start, file.inode.shape.count);
+            let block = file.inode.block.clone();
+            self.addresses(&mut file, expected, &block, start, count, 0);
+        }
+        Some(file)
+    }
+
+    fn check_inode_checksum(&mut self, expected: &Expected, block: &[u8]) {
+        let stored = ExtraAttributes::of_block(block).and_then(|extra| extra.checksum(self.geometry.features));
+        if let (Some(stored), Some(computed)) = (stored, inode::computed_checksum(self.checksum_seed, block))
+            && stored != computed
+        {
+            self.report.fault(FindingKind::InodeChecksum, of(expected.nid).at(expected.at), || {
+                format!("the inode's checksum is {stored:#010x}; its bytes give {computed:#010x}")
+            });
+        }
+    }
+
+    /// Keeps what is compared with names, and compares the kind with that of the entry that led here.
+    fn remember(&mut self, inode: &Inode) {
+        let kind = type_of(inode.kind);
+        let place = self.inodes.change(inode.nid);
+        place.inode_type = kind;
+        place.links = inode.head.links.get();
+        place.flags |= if inode.is_encrypted() { state::ENCRYPTED } else { 0 };
+        let known = *place;
+        match inode.kind {
+            FileKind::Regular => self.totals.files += 1,
+            FileKind::Directory => self.totals.directories += 1,
+            _ => self.totals.others += 1,
+        }
+        self.totals.inodes += 1;
+        if known.names > 0 && known.entry_type != kind {
+            let place = of(inode.nid).at(BlockAddress(known.name_block));
+            // An unknown type was told with the entry.
+            if let Some(said) = kind_of(known.entry_type) {
+                self.report.fault(FindingKind::Dentry, place, || {
+                    format!("the entry says {said}; the inode is a {}", inode.kind)
+                });
+            }
+            let directory = type_of(FileKind::Directory);
+            let parent = self.inodes.change(NodeId(known.parent));
+            parent.directories = match (known.entry_type == directory, kind == directory) {
+                (true, false) => parent.directories.saturating_sub(1),
+                (false, true) => parent.directories + 1,
+                _ => parent.directories,
+            };
+        }
+    }
+
+    fn check_fields(&mut self, inode: &Inode, place: Place) {
+        let (head, kind) = (&inode.head, inode.kind);
+        let fault = |detail: String, report: &mut report::Collector| report.fault(FindingKind::Inode, place, || detail);
+        let report = &mut self.report;
+        if head.blocks.get() == 0 {
+            fault("an inode of no blocks; expected at least its own".into(), report);
+        }
+        if head.name_length.get() as usize > NAME_MAX {
+            fault(format!("a name of {} bytes; at most {NAME_MAX}", head.name_length.get()), report);
+        }
+        let is_directory = kind == FileKind::Directory;
+        if head.has_inline(inline::DENTRY) && !is_directory {
+            fault(format!("inline entries in a {kind}"), report);
+        }
+        if head.has_inline(inline::DATA) && !matches!(kind, FileKind::Regular | FileKind::Symlink | FileKind::Directory)
+        {
+            fault(format!("inline data in a {kind}"), report);
+        }
+        let secret = inode.is_encrypted() || head.has_advise(advise::VERITY);
+        if head.has_inline(inline::DATA) && kind == FileKind::Regular && secret {
+            fault("inline data in an encrypted or verity file".into(), report);
+        }
+        if is_directory && !head.has_inline(inline::DENTRY) && head.depth.get() > LEVELS_MAX {
+            fault(format!("{} levels of a directory; at most {LEVELS_MAX}", head.depth.get()), report);
+        }
+        let needs = [
+            (inode.is_encrypted(), Features::ENCRYPT, "encrypted"),
+            (head.has_advise(advise::VERITY), Features::VERITY, "a verity file"),
+            (is_directory && head.has_flag(flag::CASEFOLD), Features::CASEFOLD, "casefolded"),
+            (kind == FileKind::Regular && head.has_flag(flag::COMPRESSED), Features::COMPRESSION, "compressed"),
+        ];
+        for (is, feature, what) in needs {
+            if is && !self.geometry.features.has(feature) {
+                fault(format!("{what}, on a volume without the feature {feature}"), report);
+            }
+        }
+        let parts = [head.accessed_ns.get(), head.changed_ns.get(), head.modified_ns.get()];
+        if parts.iter().any(|&ns| ns >= NS_PER_S) {
+            fault(format!("nanoseconds {parts:?}; expected less than {NS_PER_S}"), report);
+        }
+    }
+
+    /// Content in the inode: the word before it is zero, it is as long as there is room, and a file says that it has any.
+    fn check_inline(&mut self, inode: &Inode, place: Place) {
+        let (head, size) = (&inode.head, inode.head.size.get());
+        let room = inode.shape.inline.len() as u64;
+        let report = &mut self.report;
+        if word(&inode.block, inode.shape.addresses.start).unwrap_or(0) != 0 {
+            report.fault(FindingKind::Inode, place, || "the word before inline content is not zero".into());
+        }
+        if inode.kind == FileKind::Directory {
+            if size != room {
+                report.fault(FindingKind::Inode, place, || {
+                    format!("a directory in its inode of {size} bytes; there are {room}")
+                });
+            }
+            return;
+        }
+        if size > room {
+            report.fault(FindingKind::Inode, place, || format!("{size} bytes in the inode, which has room for {room}"));
+        }
+        let area = inode.block.get(inode.shape.inline.clone()).unwrap_or_default();
+        if !head.has_inline(inline::DATA_EXISTS) && area.iter().any(|&byte| byte != 0) {
+            report.fault(FindingKind::Inode, place, || "content in an inode that says it has none".into());
+        }
+    }
+
+    /// Where content is in the inode, or there is none, no node may be.
+    fn check_no_nodes(&mut self, inode: &Inode, place: Place) {
+        let nids = inode::nids_offset(self.geometry.block_size());
+        let found = (0..inode::NIDS).find_map(|index| word(&inode.block, nids + index * 4).filter(|nid| *nid != 0));
+        if let Some(nid) = found {
+            self.report.fault(FindingKind::Inode, place, || {
+                format!("refers to node {nid}, with its content in the inode or none at all")
+            });
+        }
+    }
+
+    /// The attributes of an inode, with the block of their node where there is one.
+    pub fn check_xattrs(&mut self, inode: &Inode, node: Option<&Block>) {
+        let mut area = inode.inline_xattrs().to_vec();
+        if let Some(block) = node {
+            area.extend_from_slice(block.get(..block.len().saturating_sub(FOOTER_BYTES)).unwrap_or_default());
+        }
+        let nid = inode.nid;
+        let fault =
+            |report: &mut report::Collector, detail: String| report.fault(FindingKind::Xattr, of(nid), || detail);
+        let mut seen: BTreeSet<(u8, &[u8])> = BTreeSet::new();
+        let mut end = 0;
+        let report = &mut self.report;
+        for attribute in attributes(&area) {
+            let attribute = match attribute {
+                Ok(attribute) => attribute,
+                Err(XattrFault::Magic(magic)) => {
+                    fault(report, format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011"));
+                    return;
+                }
+                Err(XattrFault::Overrun(at)) => {
+                    fault(report, format!("the extended attribute at byte {at} of its area reaches out of it"));
+                    return;
+                }
+            };
+            end += 1;
+            if let Some(detail) = wrong_attribute(&attribute) {
+                fault(report, detail);
+            }
+            if !seen.insert((attribute.index, attribute.name)) {
+                fault(report, format!("the extended attribute {} twice", shown(&attribute)));
+            }
+        }
+        let unused = is_unused(&area);
+        if unused && (node.is_some() || area.iter().any(|&byte| byte != 0)) {
+            fault(
+                report,
+                format!("the area of extended attributes begins with zero; {end} attributes can be had of it"),
+            );
+        }
+        for (is, what) in
+            [(inode.is_encrypted(), index::ENCRYPTION), (inode.head.has_advise(advise::VERITY), index::VERITY)]
+        {
+            if is && !seen.iter().any(|(index, _)| *index == what) {
+                fault(report, format!("an encrypted or verity inode without its attribute of index {what}"));
+            }
+        }
+    }
+}
+
+fn shown(attribute: &Attribute<'_>) -> String {
+    format!("{}:{}", attribute.index, String::from_utf8_lossy(attribute.name).escape_debug())
+}
+
+/// What is wrong with one attribute.
+fn wrong_attribute(attribute: &Attribute<'_>) -> Option<String> {
+    let is_acl = matches!(attribute.index, index::ACL_ACCESS | index::ACL_DEFAULT);
+    if is_acl != attribute.name.is_empty() {
+        return Some(format!(
+            "the extended attribute {} with a name of {} bytes",
+            shown(attribute),
+            attribute.name.len()
+        ));
+    }
+    if is_acl && acl_from_stored(attribute.value).is_none() {
+        return Some(format!("an access control list of {} bytes that is none", attribute.value.len()));
+    }
+    let known = [index::USER, index::TRUSTED, index::LUSTRE, index::SECURITY, index::ENCRYPTION, index::VERITY];
+    (!is_acl && !known.contains(&attribute.index))
+        .then(|| format!("an extended attribute of the unknown index {}", attribute.index))
+}

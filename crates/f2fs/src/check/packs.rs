@@ -1,0 +1,206 @@
+//! Both checkpoint packs.
+
+use std::collections::BTreeSet;
+
+use nandkit_units::Cause;
+
+use super::batch;
+use super::report::{Collector, NOWHERE, Place, at};
+use crate::blocks::Blocks;
+use crate::checkpoint_state::CheckpointState;
+use crate::findings::{Finding, FindingKind};
+use crate::ids::{BlockAddress, NodeId};
+use crate::layout::checkpoint::{LOGS_PER_KIND, NO_SEGMENT, OrphanTail, flag};
+use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, OrphanBlock};
+use crate::open::{Pack, decode_state, read_pack, whole_block};
+
+/// A volume with the feature `ro` has two logs in use.
+const LOGS_USED: usize = 3;
+
+/// Reads both packs and what the one in use says. `None`, and told, where there is none that can be used.
+pub(super) fn check(blocks: &dyn Blocks, report: &mut Collector) -> Option<(Pack, CheckpointState)> {
+    let start = blocks.geometry().checkpoint_address;
+    let starts = [Some(start), start.checked_add(BLOCKS_PER_SEGMENT)];
+    let mut packs = Vec::new();
+    for start in starts.into_iter().flatten() {
+        let mut why = Vec::new();
+        match read_pack(blocks, Some(start), &mut |finding| why.push(finding)) {
+            Ok(Some(pack)) => packs.push(pack),
+            Ok(None) => not_whole(blocks, start, why, report),
+            Err(error) => report.fault(FindingKind::Unreadable, at(start), || format!("a checkpoint pack: {error}")),
+        }
+    }
+    // By the difference of versions, which may have gone round; of equal ones the first.
+    if let [first, second] = packs.as_slice()
+        && second.head.version.get().wrapping_sub(first.head.version.get()).cast_signed() > 0
+    {
+        packs.swap(0, 1);
+    }
+    let mut packs = packs.into_iter();
+    let Some(used) = packs.next() else {
+        report.fault(FindingKind::Checkpoint, at(start), || "no checkpoint pack can be used".into());
+        return None;
+    };
+    if let Some(other) = packs.next().filter(|other| other.head.version.get() != 0) {
+        check_other(blocks, &other, report);
+    }
+    let mut told = Vec::new();
+    let state = decode_state(blocks, &used, &mut |finding| told.push(finding));
+    told.into_iter().for_each(|finding| report.take(finding));
+    let state = match state {
+        Ok(state) => state?,
+        Err(error) => {
+            report.fault(FindingKind::Unreadable, at(used.start), || format!("the checkpoint pack in use: {error}"));
+            return None;
+        }
+    };
+    check_head(blocks, &used, report);
+    check_orphans(blocks, &used, &state, report);
+    Some((used, state))
+}
+
+/// A pack that is not whole is what a cut leaves behind, unless its last block, which is written last, is there.
+fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Finding>, report: &mut Collector) {
+    let block = |at: Option<BlockAddress>| at.and_then(|at| batch::one(blocks, Cause::Metadata, at).ok());
+    let first = block(Some(start));
+    let head = first.as_deref().and_then(CheckpointHead::of_block);
+    let last = head.and_then(|head| block(start.checked_add(head.pack_blocks.get().clamp(1, BLOCKS_PER_SEGMENT) - 1)));
+    let version = |block: Option<&[u8]>| block.and_then(CheckpointHead::of_block).map(|head| head.version.get());
+    let same = version(first.as_deref()).is_some() && version(first.as_deref()) == version(last.as_deref());
+    let ended = last.as_deref().is_some_and(|last| whole_block(last).is_ok());
+    let why = why.into_iter().next().map_or_else(String::new, |finding| finding.detail);
+    if same || ended {
+        report.fault(FindingKind::Checkpoint, at(start), || format!("one of two checkpoint packs is damaged: {why}"));
+    } else {
+        report.harmless(FindingKind::Checkpoint, at(start), || {
+            format!("one of two checkpoint packs is not whole, as a cut leaves it: {why}")
+        });
+    }
+}
+
+/// The pack that is not in use: what it says can be decoded, should it be needed.
+fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Collector) {
+    let mut told = Vec::new();
+    let decoded = decode_state(blocks, other, &mut |finding| told.push(finding));
+    for finding in told {
+        let detail = format!("the checkpoint pack that is not in use: {}", finding.detail);
+        report.take(Finding { detail, at: finding.at.or(Some(other.start)), ..finding });
+    }
+    if let Err(error) = decoded {
+        report.fault(FindingKind::Unreadable, at(other.start), || {
+            format!("the checkpoint pack that is not in use: {error}")
+        });
+    }
+}
+
+/// Fields that decoding does not need.
+fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Collector) {
+    let (geometry, head) = (blocks.geometry(), &pack.head);
+    let place = at(pack.start);
+    let mut fault = |detail: String| report.fault(FindingKind::Checkpoint, place, || detail);
+    let size = geometry.block_size();
+    let end = pack.start.checked_add(head.pack_blocks.get().saturating_sub(1));
+    if let Some(last) = end.and_then(|end| batch::one(blocks, Cause::Metadata, end).ok())
+        && pack.bytes.get(..size) != Some(&last)
+    {
+        fault("the first and the last block of the checkpoint pack differ".into());
+    }
+    let main = u64::from(geometry.main_segments);
+    // Segments behind the last whole zone count as the users' (f2fs-mkfs.md, "Geometry").
+    let zone = u64::from(geometry.segments_per_section) * u64::from(geometry.sections_per_zone);
+    let (reserved, spare) = (head.reserved_segments.get(), head.overprovision_segments.get());
+    let all = head.user_blocks.get().div_ceil(u64::from(BLOCKS_PER_SEGMENT)).saturating_add(spare.into());
+    if reserved > spare || all >= main.saturating_add(zone) {
+        let user = head.user_blocks.get();
+        fault(format!(
+            "{user} blocks for users, {spare} spare segments, {reserved} of them kept, in a main area of {main} segments"
+        ));
+    }
+    let known = flag::RESIZING * 2 - 1;
+    if head.flags.get() & !known != 0 {
+        fault(format!("flags {:#x}, of which some are unknown", head.flags.get()));
+    }
+    if head.allocation_types.iter().any(|&kind| kind > 1) {
+        fault(format!("ways of allocating {:?}; expected 0 or 1", head.allocation_types));
+    }
+    let unused = [&head.node_segments, &head.data_segments]
+        .into_iter()
+        .flat_map(|kind| kind.iter().skip(LOGS_USED).take(LOGS_PER_KIND));
+    if !unused.clone().all(|segment| segment.get() == NO_SEGMENT) && !unused.clone().all(|segment| segment.get() == 0) {
+        fault("segments of logs that there are not".into());
+    }
+    check_flags(head, report, place);
+}
+
+/// What the volume says of itself.
+fn check_flags(head: &CheckpointHead, report: &mut Collector, place: Place) {
+    for (bit, text) in [
+        (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
+        (flag::FSCK, "the volume is marked as in need of fsck"),
+        (flag::RESIZING, "a resize was under way"),
+    ] {
+        if head.has(bit) {
+            report.fault(FindingKind::State, place, || text.into());
+        }
+    }
+    // Linux marks them whenever it mounts a volume with quota files without quotas.
+    if head.has(flag::QUOTA_NEEDS_FSCK) {
+        report.harmless(FindingKind::State, place, || "the quota files are marked as in need of fsck".into());
+    }
+    if head.has(flag::DISABLED) {
+        report.harmless(FindingKind::State, place, || {
+            "checkpoints were disabled: what was written since is not part of the volume".into()
+        });
+    }
+    if !head.has(flag::UNMOUNTED) {
+        report.harmless(FindingKind::State, place, || "the volume was not unmounted".into());
+    }
+}
+
+/// Orphan blocks, and who is in them.
+fn check_orphans(blocks: &dyn Blocks, pack: &Pack, state: &CheckpointState, report: &mut Collector) {
+    let geometry = blocks.geometry();
+    let first = 1 + geometry.checkpoint_payload;
+    let count = pack.head.summaries_start.get().saturating_sub(first);
+    if pack.head.has(flag::ORPHANS) != (count > 0) || pack.head.summaries_start.get() < first {
+        report.fault(FindingKind::Checkpoint, at(pack.start), || {
+            let says = if pack.head.has(flag::ORPHANS) { "has" } else { "has no" };
+            format!("the checkpoint {says} orphan blocks; there is room for {count}")
+        });
+        return;
+    }
+    for number in 0..count.min(BLOCKS_PER_SEGMENT) {
+        let Some(here) = pack.start.checked_add(first + number) else { break };
+        let tail = batch::one(blocks, Cause::Metadata, here).ok().and_then(|block| OrphanBlock(&block).tail());
+        let Some(OrphanTail { index, count: of, .. }) = tail else { continue };
+        if u32::from(index.get()) != number + 1 || u32::from(of.get()) != count {
+            report.fault(FindingKind::Checkpoint, at(here), || {
+                format!(
+                    "an orphan block says that it is {} of {}; expected {} of {count}",
+                    index.get(),
+                    of.get(),
+                    number + 1
+                )
+            });
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for orphan in &state.orphans {
+        if *orphan <= NodeId::ROOT || !seen.insert(*orphan) {
+            report.fault(FindingKind::Checkpoint, at(pack.start), || {
+                format!("the checkpoint has inode {} as deleted and open, or has it twice", orphan.0)
+            });
+        }
+    }
+    if !state.orphans.is_empty() {
+        let number = state.orphans.len();
+        report.harmless(FindingKind::State, NOWHERE, || {
+            format!("{number} inodes were deleted and still open: the next mount frees them")
+        });
+    }
+    if geometry.features.has(Features::READ_ONLY) && !state.orphans.is_empty() {
+        report.fault(FindingKind::Checkpoint, at(pack.start), || {
+            "deleted inodes on a volume that is never written".into()
+        });
+    }
+}

@@ -1,0 +1,274 @@
+//! Which blocks the volume's files use, held against the segment information table.
+
+use std::collections::BTreeMap;
+
+use super::nat::read_or_tell;
+use super::report::{Collector, NOWHERE, at, of};
+use crate::bits::msb_first;
+use crate::blocks::Blocks;
+use crate::checkpoint_state::CheckpointState;
+use crate::findings::FindingKind;
+use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
+use crate::layout::sit::VALID_MAP_BYTES;
+use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, SitEntry};
+use crate::sit::{BlockMap, decoded, has, runs};
+
+/// SIT blocks read with one request.
+const RUN: u32 = 256;
+
+/// What is known of a segment of which anything is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Valid by the SIT.
+    valid: BlockMap,
+    /// Claimed by somebody.
+    claimed: BlockMap,
+    /// What the entry says.
+    count: u16,
+    kind: u8,
+}
+
+/// Blocks of one segment that something is wrong with: how many, and the first of them.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    blocks: u32,
+    first: BlockAddress,
+    inode: NodeId,
+}
+
+/// What claiming a block came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claimed {
+    /// Nobody had it.
+    First,
+    /// Somebody has it.
+    Again,
+    /// It is outside the main area.
+    Outside,
+}
+
+/// All segments. Memory: 8 bytes each, and 136 for each that holds anything.
+#[derive(Debug)]
+pub(super) struct Segments {
+    known: Vec<Option<Box<Known>>>,
+    /// Claimed blocks that the SIT has as free.
+    unmarked: BTreeMap<u32, Group>,
+    /// Nodes in data segments, and data in node segments.
+    mixed: BTreeMap<u32, Group>,
+    claimed: u64,
+}
+
+fn set(map: &mut BlockMap, block: u16) {
+    let words = map.len();
+    map[usize::from(block / 64) % words] |= 1 << (block % 64);
+}
+
+fn count(map: &BlockMap) -> u32 {
+    map.iter().map(|word| word.count_ones()).sum()
+}
+
+fn join(groups: &mut BTreeMap<u32, Group>, segment: SegmentIndex, first: BlockAddress, inode: NodeId) {
+    let group = groups.entry(segment.0).or_insert(Group { blocks: 0, first, inode });
+    group.blocks += 1;
+    if first < group.first {
+        (group.first, group.inode) = (first, inode);
+    }
+}
+
+impl Segments {
+    /// Reads the copies of the SIT that count, and puts the journal over them. Tells of counts that are not those of their maps, and of types that do not exist.
+    pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) -> Self {
+        let geometry = blocks.geometry();
+        let segments = geometry.main_segments;
+        let mut table = Self {
+            known: (0..segments).map(|_| None).collect(),
+            unmarked: BTreeMap::new(),
+            mixed: BTreeMap::new(),
+            claimed: 0,
+        };
+        let (size, per_block) = (geometry.block_size(), geometry.sit_entries() as u32);
+        let end = segments.div_ceil(per_block).min(geometry.sit_blocks());
+        let place = |block: u32| geometry.sit_place(block, msb_first::get(&state.sit_map, block as usize));
+        let mut bytes = Vec::new();
+        let mut block = 0;
+        while block < end {
+            let start = place(block);
+            let rest = 1..RUN.min(end - block);
+            let run = 1 + rest.take_while(|&more| Some(place(block + more)) == start.checked_add(more)).count() as u32;
+            bytes.resize(run as usize * size, 0);
+            if !read_or_tell(blocks, start, &mut bytes, "SIT", report) {
+                break;
+            }
+            for (number, bytes) in (block..).zip(bytes.chunks_exact(size)) {
+                for index in 0..per_block {
+                    let Some(entry) = SitEntry::in_block(bytes, index as usize) else { break };
+                    table.take_entry(number * per_block + index, &entry);
+                }
+            }
+            block += run;
+        }
+        let mut seen = Vec::new();
+        for (segment, entry) in &state.sit_journal {
+            if segment.0 >= segments {
+                report.fault(FindingKind::Sit, NOWHERE, || {
+                    format!("the SIT's journal has {segment}; the main area has {segments}")
+                });
+            } else if seen.contains(segment) {
+                report.fault(FindingKind::Sit, NOWHERE, || format!("the SIT's journal has {segment} twice"));
+            }
+            seen.push(*segment);
+            table.take_entry(segment.0, entry);
+        }
+        table.check_entries(geometry, state, report);
+        table
+    }
+
+    fn take_entry(&mut self, segment: u32, entry: &SitEntry) {
+        let Some(place) = self.known.get_mut(segment as usize) else { return };
+        let empty = entry.count_and_type.get() == 0 && entry.valid_map == [0; VALID_MAP_BYTES];
+        *place = (!empty).then(|| {
+            let (count, kind) = (entry.valid_blocks(), entry.raw_type());
+            Box::new(Known { valid: decoded(&entry.valid_map), count, kind, ..Known::default() })
+        });
+    }
+
+    fn each(&self) -> impl Iterator<Item = (SegmentIndex, &Known)> {
+        (0..).map(SegmentIndex).zip(&self.known).filter_map(|(segment, known)| Some((segment, known.as_deref()?)))
+    }
+
+    fn check_entries(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Collector) {
+        let place = |segment| {
+            let (block, _) = geometry.sit_block(segment);
+            at(geometry.sit_place(block, msb_first::get(&state.sit_map, block as usize)))
+        };
+        for (segment, known) in self.each() {
+            let has = count(&known.valid);
+            if has != u32::from(known.count) {
+                report.fault(FindingKind::Sit, place(segment), || {
+                    format!("{segment} says {} valid blocks; its map has {has}", known.count)
+                });
+            }
+            if Log::of(known.kind).is_none() {
+                report.fault(FindingKind::Segment, place(segment), || {
+                    format!("{segment} is of type {}; expected 0 to 5", known.kind)
+                });
+            }
+        }
+    }
+
+    fn get(&self, segment: SegmentIndex) -> Option<&Known> {
+        self.known.get(segment.0 as usize)?.as_deref()
+    }
+
+    /// Somebody uses a block. Each block is compared with the SIT at its first claim.
+    pub fn claim(&mut self, geometry: &Geometry, here: BlockAddress, inode: NodeId, is_node: bool) -> Claimed {
+        let Some((segment, block)) = geometry.main(here) else { return Claimed::Outside };
+        let Some(known) = self.known.get_mut(segment.0 as usize) else { return Claimed::Outside };
+        let known = known.get_or_insert_with(Box::default);
+        if has(&known.claimed, block) {
+            return Claimed::Again;
+        }
+        set(&mut known.claimed, block);
+        self.claimed += 1;
+        let is_of_kind = Log::of(known.kind).is_none_or(|log| log.is_node() == is_node);
+        if !has(&known.valid, block) {
+            join(&mut self.unmarked, segment, here, inode);
+        } else if !is_of_kind {
+            join(&mut self.mixed, segment, here, inode);
+        }
+        Claimed::First
+    }
+
+    /// Whether somebody claimed a block.
+    pub fn is_claimed(&self, geometry: &Geometry, here: BlockAddress) -> bool {
+        let place = geometry.main(here);
+        place.is_some_and(|(segment, block)| self.get(segment).is_some_and(|known| has(&known.claimed, block)))
+    }
+
+    /// Blocks that were claimed, and blocks that the SIT has as valid.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.claimed, self.each().map(|(_, known)| u64::from(count(&known.valid))).sum())
+    }
+
+    /// Segments that hold nothing and that no log has: by what was claimed, and by the SIT.
+    pub fn free(&self, state: &CheckpointState) -> (u64, u64) {
+        let (mut by_claims, mut by_sit) = (self.known.len() as u64, self.known.len() as u64);
+        let mut logs: Vec<SegmentIndex> = state.logs.iter().map(|log| log.segment).collect();
+        logs.sort_unstable();
+        logs.dedup();
+        for (segment, known) in self.each().filter(|(segment, _)| !logs.contains(segment)) {
+            let _ = segment;
+            by_claims -= u64::from(count(&known.claimed) > 0);
+            by_sit -= u64::from(count(&known.valid) > 0);
+        }
+        (by_claims - logs.len() as u64, by_sit - logs.len() as u64)
+    }
+
+    /// Holds what was claimed against the SIT. Where not all could be looked at (`whole` is false), blocks that nobody claimed are no fault.
+    pub fn compare(&self, geometry: &Geometry, whole: bool, report: &mut Collector) {
+        for (segment, group) in &self.unmarked {
+            let Group { blocks, first, inode } = *group;
+            report.fault(FindingKind::Sit, of(inode).at(first), || {
+                format!("{blocks} blocks of {} are in use and free by the SIT, this one first", SegmentIndex(*segment))
+            });
+        }
+        for (segment, group) in &self.mixed {
+            let Group { blocks, first, inode } = *group;
+            report.fault(FindingKind::Segment, of(inode).at(first), || {
+                let segment = SegmentIndex(*segment);
+                let kind = self
+                    .get(segment)
+                    .and_then(|known| Log::of(known.kind))
+                    .map_or_else(String::new, |log| log.to_string());
+                format!("{blocks} blocks of {segment} are not what its type says ({kind}), this one first")
+            });
+        }
+        for (segment, known) in self.each() {
+            let mut left = known.valid;
+            left.iter_mut().zip(&known.claimed).for_each(|(left, claimed)| *left &= !claimed);
+            let Some((first, _)) = runs(&left).next() else { continue };
+            let first = BlockAddress(geometry.segment_start(segment).0.wrapping_add(first.into()));
+            let detail =
+                || format!("{} blocks of {segment} are valid by the SIT and nobody's, this one first", count(&left));
+            match whole {
+                true => report.fault(FindingKind::Sit, at(first), detail),
+                false => report.harmless(FindingKind::Sit, at(first), detail),
+            }
+        }
+    }
+
+    /// Each log has a segment of its own and of its type, its next block is free, and in an empty segment nothing lies behind it.
+    pub fn check_logs(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Collector) {
+        let read_only = geometry.features.has(Features::READ_ONLY);
+        for (index, (log, here)) in Log::ALL.into_iter().zip(&state.logs).enumerate() {
+            let next = BlockAddress(geometry.segment_start(here.segment).0.wrapping_add(here.next.into()));
+            let segment = here.segment;
+            // A volume that is never written has one segment for three logs each.
+            if read_only {
+                continue;
+            }
+            let other = Log::ALL.into_iter().zip(&state.logs).take(index).find(|(_, other)| other.segment == segment);
+            if let Some((other, _)) = other {
+                report.fault(FindingKind::Segment, at(next), || {
+                    format!("the {log} log is in {segment}, which the {other} log has")
+                });
+                continue;
+            }
+            let known = self.get(segment).copied().unwrap_or_default();
+            if known.kind != log as u8 && Log::of(known.kind).is_some() {
+                let is = Log::of(known.kind).map_or_else(String::new, |kind| kind.to_string());
+                report.fault(FindingKind::Segment, at(next), || {
+                    format!("the {log} log is in {segment}, which is of type {is}")
+                });
+            }
+            let used = |block: u16| has(&known.valid, block);
+            if used(here.next) {
+                report.fault(FindingKind::Segment, at(next), || format!("the next block of the {log} log is in use"));
+            } else if !here.ssr && (here.next..BLOCKS_PER_SEGMENT as u16).any(used) {
+                report.fault(FindingKind::Segment, at(next), || {
+                    format!("blocks of {segment} are in use behind the next one of the {log} log, which writes one after the other")
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What the summaries say of each block that somebody uses.
+//!
+//! Claims are gathered and compared in ascending order, so that each summary block is read once for very many of them.
+
+use std::collections::BTreeMap;
+
+use nandkit_units::Cause;
+
+use super::batch;
+use super::report::{Collector, at, of};
+use crate::blocks::Blocks;
+use crate::checkpoint_state::CheckpointState;
+use crate::findings::FindingKind;
+use crate::ids::{Block, BlockAddress, NodeId, SegmentIndex};
+use crate::layout::summary::SummaryView;
+use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, SummaryEntry};
+
+/// Claims that are gathered: 24 MiB.
+const GATHERED: usize = 1 << 20;
+/// Summaries that are wrong, and second claims, of which all is remembered; of more there is only the number.
+const REMEMBERED: usize = 1 << 16;
+
+/// Somebody's use of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub at: BlockAddress,
+    /// The node that refers to it; of a node itself.
+    pub nid: NodeId,
+    /// Whose node that is.
+    pub ino: NodeId,
+    /// The index of the address in the node.
+    pub index: u16,
+    /// The node's version in the NAT.
+    pub version: u8,
+    pub is_node: bool,
+}
+
+impl Claim {
+    fn is_named_by(&self, entry: &SummaryEntry) -> bool {
+        let (nid, version, index) = (entry.nid.get(), entry.version, entry.index.get());
+        // Of nodes the rest is zero, and means nothing.
+        nid == self.nid.0 && (self.is_node || (version == self.version && index == self.index))
+    }
+}
+
+/// Claims that wait, and what was wrong with the others.
+#[derive(Debug, Default)]
+pub(super) struct Summaries {
+    waiting: Vec<Claim>,
+    /// First claims that the summary does not name, with what it says.
+    foreign: BTreeMap<BlockAddress, (Claim, SummaryEntry)>,
+    foreign_more: u64,
+    /// Second and further claims.
+    again: Vec<Claim>,
+    again_more: u64,
+    /// Segments whose summary's footer was told as wrong.
+    wrong_footers: BTreeMap<SegmentIndex, u8>,
+}
+
+impl Summaries {
+    /// A first claim.
+    pub fn add(&mut self, claim: Claim, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) {
+        self.waiting.push(claim);
+        if self.waiting.len() >= GATHERED {
+            self.compare(blocks, state, report);
+        }
+    }
+
+    /// A claim of a block that was claimed before.
+    pub fn add_again(&mut self, claim: Claim) {
+        if self.again.len() < REMEMBERED {
+            self.again.push(claim);
+        } else {
+            self.again_more += 1;
+        }
+    }
+
+    /// Compares what waits.
+    fn compare(&mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) {
+        let geometry = blocks.geometry();
+        let mut claims = std::mem::take(&mut self.waiting);
+        if geometry.features.has(Features::READ_ONLY) || geometry.features.has(Features::PACKED_SSA) {
+            return;
+        }
+        claims.sort_unstable_by_key(|claim| claim.at);
+        let of_segment = |claim: &Claim| geometry.main(claim.at).map_or(SegmentIndex(0), |(segment, _)| segment);
+        let mut groups = claims.chunk_by(|a, b| of_segment(a) == of_segment(b)).peekable();
+        while groups.peek().is_some() {
+            let groups: Vec<&[Claim]> = groups.by_ref().take(batch::BATCH).collect();
+            let mut wanted = Vec::new();
+            for group in groups {
+                let Some(segment) = group.first().map(of_segment) else { continue };
+                match state.logs.iter().position(|log| log.segment == segment) {
+                    // The summaries of the logs' segments are the checkpoint's; those of node logs may not be there (f2fs.md, "Checkpoint pack").
+                    Some(log) => {
+                        if let Some(summary) = state.summaries.get(log).filter(|summary| !summary.entries.is_empty()) {
+                            self.compare_segment(geometry, group, &summary.entries);
+                        }
+                    }
+                    None => wanted.push((geometry.ssa(segment), (segment, group))),
+                }
+            }
+            for had in batch::read(blocks, Cause::Metadata, wanted) {
+                let (segment, group) = had.tag;
+                match had.block {
+                    Ok(block) => self.compare_block(geometry, segment, group, &block, report),
+                    Err(error) => report
+                        .fault(FindingKind::Unreadable, at(had.at), || format!("the summaries of {segment}: {error}")),
+                }
+            }
+        }
+    }
+
+    fn compare_block(
+        &mut self,
+        geometry: &Geometry,
+        segment: SegmentIndex,
+        group: &[Claim],
+        block: &Block,
+        report: &mut Collector,
+    ) {
+        let view = SummaryView(block);
+        let nodes = group.iter().filter(|claim| claim.is_node).count() * 2 > group.len();
+        let kind = view.footer().map_or(0, |footer| footer.kind);
+        if kind != u8::from(nodes)
+            && self.wrong_footers.len() < REMEMBERED
+            && self.wrong_footers.insert(segment, kind).is_none()
+        {
+            let what = if nodes { "nodes" } else { "data" };
+            report.fault(FindingKind::Summary, at(geometry.ssa(segment)), || {
+                format!("the summaries of {segment} are of kind {kind}; it holds {what}")
+            });
+        }
+        let entries: Vec<SummaryEntry> = view.entries().collect();
+        self.compare_segment(geometry, group, &entries);
+    }
+
+    fn compare_segment(&mut self, geometry: &Geometry, group: &[Claim], entries: &[SummaryEntry]) {
+        for claim in group {
+            let number = geometry.main(claim.at).map_or(0, |(_, block)| usize::from(block));
+            let entry = entries.get(number).copied().unwrap_or_default();
+            if claim.is_named_by(&entry) {
+                continue;
+            }
+            if self.foreign.len() < REMEMBERED {
+                self.foreign.insert(claim.at, (*claim, entry));
+            } else {
+                self.foreign_more += 1;
+            }
+        }
+    }
+
+    /// Compares what waits still, and tells everything: blocks with two owners, of which the summary names the right one, and summaries that name nobody who has the block.
+    pub fn finish(mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) {
+        self.compare(blocks, state, report);
+        self.tell_owners(report);
+        let mut by_segment: BTreeMap<u32, (u32, Claim, SummaryEntry)> = BTreeMap::new();
+        for (here, (claim, entry)) in &self.foreign {
+            let segment = here.0.wrapping_sub(blocks.geometry().main_address().0) / BLOCKS_PER_SEGMENT;
+            by_segment.entry(segment).or_insert((0, *claim, *entry)).0 += 1;
+        }
+        for (segment, (number, claim, entry)) in by_segment {
+            let (nid, version, index) = (entry.nid.get(), entry.version, entry.index.get());
+            report.fault(FindingKind::Summary, of(claim.ino).at(claim.at), || {
+                let segment = SegmentIndex(segment);
+                format!(
+                    "{number} summaries of {segment} are wrong, first that of this block: node {nid}, version {version}, index {index}; expected {}, version {}, index {}",
+                    claim.nid, claim.version, claim.index
+                )
+            });
+        }
+        for (number, kind, what) in [
+            (self.foreign_more, FindingKind::Summary, "summaries are wrong"),
+            (self.again_more, FindingKind::Owners, "blocks have two owners"),
+        ] {
+            if number > 0 {
+                report.fault(kind, super::report::NOWHERE, || {
+                    format!("{number} more {what}, which are not looked at by one")
+                });
+            }
+        }
+    }
+
+    fn tell_owners(&mut self, report: &mut Collector) {
+        let mut again = std::mem::take(&mut self.again);
+        again.sort_by_key(|claim| (claim.at, claim.nid, claim.index));
+        for claim in again {
+            let first = self.foreign.get(&claim.at).copied();
+            let wrong = match first {
+                // The one who came first has no right to the block.
+                Some((wrong, entry)) if claim.is_named_by(&entry) => {
+                    self.foreign.remove(&claim.at);
+                    wrong
+                }
+                _ => claim,
+            };
+            report.fault(FindingKind::Owners, of(wrong.ino).at(wrong.at), || match wrong.is_node {
+                true => format!("{} is at a block that is somebody else's too", wrong.nid),
+                false => format!("address {} of {} is a block that is somebody else's too", wrong.index, wrong.nid),
+            });
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Both superblocks.
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{Area, Cause, Context};
+
+use super::report::{Collector, NOWHERE};
+use crate::device::Devices;
+use crate::findings::FindingKind;
+use crate::layout::superblock::SUPERBLOCK_OFFSET;
+use crate::layout::{Features, Superblock};
+use zerocopy::IntoBytes;
+
+/// The superblock at a byte of the volume, whatever it says.
+fn at<D: BlockDevice>(devices: &Devices<D>, byte: u64) -> Option<Superblock> {
+    let mut block = vec![0; SUPERBLOCK_OFFSET + size_of::<Superblock>()];
+    let context = Context::default().for_cause(Cause::Metadata).in_area(Area::Metadata);
+    devices.read(context, byte + SUPERBLOCK_OFFSET as u64, block.get_mut(SUPERBLOCK_OFFSET..)?).ok()?;
+    Superblock::of_block(&block)
+}
+
+/// Whether anything at the place of either superblock says that it is one: then what is wrong is damage.
+pub(super) fn any<D: BlockDevice>(devices: &Devices<D>) -> bool {
+    let magic = crate::layout::MAGIC;
+    [0, 4096, 16384].into_iter().any(|byte| at(devices, byte).is_some_and(|found| found.magic.get() == magic))
+}
+
+/// Holds the copies against each other, and what the one in use says against itself.
+pub(super) fn check<D: BlockDevice>(devices: &Devices<D>, used: &Superblock, report: &mut Collector) {
+    let block = 1_u64 << used.log_block_size.get().min(14);
+    let (first, second) = (at(devices, 0), at(devices, block));
+    // A copy that is not whole was told.
+    let whole = |copy: &Superblock| {
+        let mut told = 0;
+        crate::layout::Geometry::from_superblock(copy, &mut |finding| {
+            told += u32::from(finding.kind != FindingKind::Unsupported);
+        })
+        .is_some()
+            && told == 0
+    };
+    if let (Some(first), Some(second)) = (first, second)
+        && whole(&first)
+        && whole(&second)
+        && let Some(place) = first.as_bytes().iter().zip(second.as_bytes()).position(|(one, other)| one != other)
+    {
+        report.fault(FindingKind::Superblock, NOWHERE, || format!("the two superblocks differ, first at byte {place}"));
+    }
+    let features = used.features();
+    let encoding = used.encoding.get();
+    if features.has(Features::CASEFOLD) && encoding != 1 {
+        report.fault(FindingKind::Superblock, NOWHERE, || {
+            format!("names without case in encoding {encoding}; expected 1, UTF-8 of Unicode 12.1")
+        });
+    }
+    let needing = [
+        Features::PROJECT_QUOTA,
+        Features::INODE_CHECKSUM,
+        Features::FLEXIBLE_INLINE_XATTR,
+        Features::CREATION_TIME,
+        Features::COMPRESSION,
+    ];
+    if !features.has(Features::EXTRA_ATTRIBUTES) && needing.iter().any(|feature| features.has(*feature)) {
+        report.fault(FindingKind::Superblock, NOWHERE, || {
+            format!("the features {features}, of which one needs extra_attr")
+        });
+    }
+    if used.stop_reasons.iter().any(|&count| count != 0) || used.errors.iter().any(|&bits| bits != 0) {
+        report.harmless(FindingKind::State, NOWHERE, || {
+            "the superblock remembers that Linux met errors on this volume".into()
+        });
+    }
+}

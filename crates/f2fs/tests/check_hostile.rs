@@ -1,0 +1,93 @@
+//! A check of damaged volumes ends, reads no more than there is, and never panics.
+
+mod common;
+mod damaged;
+
+use common::Draw;
+use damaged::{BLOCK, Edits, base, damage};
+use nandkit_block::wrap::{RequestKind, StatsDevice};
+use nandkit_f2fs::CheckReport;
+use nandkit_units::Clock;
+
+/// Checks a damaged volume, and holds what that took against the size of the volume.
+fn checked(edits: &Edits) -> Option<CheckReport> {
+    let mut device = StatsDevice::new(edits.device());
+    let report = nandkit_f2fs::check(vec![&mut device], Clock::default()).ok();
+    let read = device.snapshot().total(RequestKind::Read);
+    // A few passes over the volume at the most, in single blocks at the worst; a table's fields may say that it is the whole volume.
+    let size = base().bytes.len() as u64;
+    assert!(read.bytes <= 4 * size, "{} bytes read of {size}", read.bytes);
+    assert!(read.requests <= 4 * size / BLOCK as u64, "{} requests", read.requests);
+    if let Some(report) = &report {
+        assert!(report.findings.len() < 60_000);
+        let listed = |harmless: bool| report.findings.iter().any(|found| found.harmless == harmless);
+        assert_eq!(report.is_sound(), !listed(false));
+        assert!(
+            report.findings.iter().all(|found| !found.finding.detail.is_empty()
+                && found.path.as_ref().is_none_or(|path| path.starts_with(b"/")))
+        );
+    }
+    report
+}
+
+/// Peak of this process' memory in MiB (proc(5), VmHWM).
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// Damage of other kinds: bits, whole blocks of noise or of another place, in metadata, in nodes or anywhere.
+fn rough(draw: &mut Draw) -> Edits {
+    let mut edits = Edits::default();
+    let base = base();
+    let groups = [&base.metadata, &base.nodes, &base.main];
+    for _ in 0..1 + draw.below(4) {
+        let group = groups[draw.below(3)];
+        let (number, other) = (group[draw.below(group.len())], group[draw.below(group.len())]);
+        match draw.below(4) {
+            0 => {
+                let noise: Vec<u8> = (0..BLOCK).map(|_| draw.next() as u8).collect();
+                *edits.block(number) = noise;
+            }
+            1 => {
+                let bytes = edits.block(other).clone();
+                *edits.block(number) = bytes;
+            }
+            2 => edits.block(number).fill(0),
+            _ => edits.block(number)[draw.below(BLOCK)] ^= 1 << draw.below(8),
+        }
+    }
+    if draw.below(2) == 0 {
+        edits.sign();
+    }
+    edits
+}
+
+#[test]
+fn damaged_volumes_are_checked_in_bounds() {
+    // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test check_hostile`.
+    let rounds: u64 =
+        std::env::var("NANDKIT_F2FS_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(600);
+    let sound = checked(&Edits::default()).unwrap();
+    assert!(sound.is_sound() && sound.findings.is_empty(), "{:?}", sound.findings.first());
+    let before = peak_mib();
+    let (mut reports, mut damaged, mut whole) = (0, 0, 0);
+    for round in 0..rounds {
+        let mut draw = Draw(0x9E37_79B9_7F4A_7C15 ^ round << 20);
+        let edits = if round % 2 == 0 { damage(&mut draw) } else { rough(&mut draw) };
+        let Some(report) = checked(&edits) else { continue };
+        reports += 1;
+        damaged += u64::from(!report.is_sound());
+        whole += u64::from(report.files > sound.files / 2);
+    }
+    let peak = peak_mib();
+    println!(
+        "{rounds} volumes: {reports} reports, {damaged} with faults, {whole} with most files reached; {before} MiB before, {peak} at the peak"
+    );
+    assert!(
+        reports > rounds * 9 / 10 && damaged > rounds / 2 && whole > rounds / 3,
+        "{reports} {damaged} {whole} of {rounds}"
+    );
+    assert!(peak < before + 256, "{before} MiB before, {peak} at the peak");
+}

@@ -1,0 +1,355 @@
+//! What is no fault, and damage that is more than one wrong field: unclean volumes, lost sectors, circles, quotas, compressed clusters, names without case.
+
+mod common;
+mod made;
+mod planted;
+
+use common::{mkfs, plant, sload};
+use made::{alone, clock, complaints, everything, new_image};
+use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
+use nandkit_block::{BlockDevice, ErrorKind as BlockErrorKind, Operation, RamDevice};
+use nandkit_codec::compression::{Compression as Method, Compressor, Level};
+use nandkit_f2fs::FindingKind::*;
+use nandkit_f2fs::layout::checkpoint::flag;
+use nandkit_f2fs::layout::dentry::Slot;
+use nandkit_f2fs::layout::{DentryArea, DentryRoom};
+use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
+use nandkit_f2fs::{BlockAddress, CheckReport, FindingKind, Log, NodeId, check};
+use nandkit_units::Lba;
+use nandkit_vfs::ErrorKind;
+use planted::{BLOCK, PACK, Planted};
+
+fn made_with(features: &str) -> Planted {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    let features = features_named(features).unwrap();
+    let tree = everything();
+    let mkfs = Mkfs::new(&tree, MkfsOptions { features, ..MkfsOptions::default() }).unwrap();
+    mkfs.write(&mut new_image(&path, 128 << 20), &clock(), &|_| {}).unwrap();
+    Planted::new(std::fs::read(&path).unwrap())
+}
+
+fn checked(planted: &Planted) -> CheckReport {
+    check(vec![planted.device()], clock()).unwrap()
+}
+
+fn kinds(report: &CheckReport, harmless: bool) -> Vec<FindingKind> {
+    let mut kinds: Vec<_> =
+        report.findings.iter().filter(|found| found.harmless == harmless).map(|found| found.finding.kind).collect();
+    kinds.sort();
+    kinds
+}
+
+#[test]
+fn unclean_volumes_and_what_waits_behind_them_are_told_and_sound() {
+    let mut planted = made_with("extra_attr,inode_checksum");
+    let orphan = planted.nid("devices/pipe");
+    planted.checkpoint(|head| head.flags = (head.flags.get() & !flag::UNMOUNTED | flag::FASTBOOT).into());
+    // A node with an fsync mark where the warm node log goes on.
+    let (log, version) = (planted.state.logs[Log::WarmNode.index()], planted.state.head.version.get());
+    let here = BlockAddress(planted.geometry.segment_start(log.segment).0 + u32::from(log.next));
+    for (byte, word) in
+        [(4072, 9), (4076, 9), (4080, 3), (4084, version as u32), (4088, (version >> 32) as u32), (4092, here.0 + 1)]
+    {
+        planted.set_word(here, byte, word);
+    }
+    let report = checked(&planted);
+    assert_eq!(
+        (kinds(&report, false), kinds(&report, true)),
+        (vec![], vec![State, NotReplayed]),
+        "{:?}",
+        report.findings
+    );
+    assert!(report.is_sound());
+    // Deleted and still open: two names go, and the inode is an orphan.
+    let mut planted = made_with("extra_attr");
+    for directory in ["devices", "names"] {
+        let name: &[u8] = if directory == "devices" { b"pipe" } else { b"hard link" };
+        let nid = planted.nid(directory);
+        planted.inline_area(nid, |area| {
+            let slots = DentryArea::new(area).slots_from(0).find_map(|slot| match slot {
+                Slot::Entry(entry) if entry.name == name => Some(entry.slot..entry.slot + name.len().div_ceil(8)),
+                _ => None,
+            });
+            slots.unwrap().for_each(|slot| area[slot / 8] &= !(1 << (slot % 8)));
+        });
+    }
+    planted.head(orphan, |head| head.links = 0.into());
+    planted.write_state(|state| {
+        state.orphans = vec![orphan];
+        state.head.flags = (state.head.flags.get() & !flag::UNMOUNTED).into();
+    });
+    let report = checked(&planted);
+    assert_eq!((kinds(&report, false), kinds(&report, true)), (vec![], vec![State, State]), "{:?}", report.findings);
+}
+
+#[test]
+fn what_is_harmless_is_told_as_such() {
+    let mut planted = made_with("extra_attr");
+    let nid = planted.nid("kinds/film.mp4");
+    planted.head(nid, |head| head.size = 5000.into());
+    let here = planted.at(nid);
+    let flags = planted.word(here, 4080);
+    planted.set_word(here, 4080, flags ^ 1);
+    let report = checked(&planted);
+    assert_eq!((kinds(&report, false), kinds(&report, true)), (vec![], vec![Footer, Inode]), "{:?}", report.findings);
+    assert!(report.findings.iter().all(|found| found.path.as_deref() == Some(b"/kinds/film.mp4")));
+    // The same with the right to have blocks behind the size.
+    planted.set_word(here, 4080, flags);
+    planted.head(nid, |head| head.advise |= 0x10);
+    assert_eq!(checked(&planted).findings, []);
+}
+
+fn without(planted: &Planted, blocks: &[BlockAddress]) -> CheckReport {
+    let lost = |at: &BlockAddress| {
+        DeviceFault::new(Operation::Read, DeviceFaultWhen::Sector(Lba(at.0.into())), BlockErrorKind::Unreadable)
+    };
+    check(vec![FaultDevice::new(planted.device(), blocks.iter().map(lost))], clock()).unwrap()
+}
+
+#[test]
+fn sectors_that_cannot_be_read_are_told_and_the_rest_is_checked() {
+    let mut planted = made_with("extra_attr,inode_checksum");
+    let sound = checked(&planted);
+    let film = planted.nid("kinds/film.mp4");
+    let big = planted.nid("sizes/of-9000000");
+    let inode = planted.at(film);
+    let report = without(&planted, &[inode]);
+    assert_eq!(
+        (kinds(&report, false), report.findings.iter().find(|found| !found.harmless).unwrap().finding.at),
+        (vec![Unreadable], Some(inode))
+    );
+    assert_eq!(report.files, sound.files - 1);
+    let ssa = {
+        let page = planted.page(big, 0);
+        planted.geometry.ssa(planted.geometry.main(page).unwrap().0)
+    };
+    let report = without(&planted, &[ssa]);
+    assert_eq!((kinds(&report, false), report.files), (vec![Unreadable], sound.files));
+    // A block of a table: what it had is lost, and the rest is there.
+    let nat = planted.nat_place(NodeId(3000)).0;
+    let report = without(&planted, &[nat]);
+    assert!(kinds(&report, false).contains(&Unreadable) && report.files > sound.files - 600, "{:?}", report.faults);
+    let many = planted.nid("many");
+    let page = (10..300).map(|page| planted.page(many, page)).find(|page| page.0 != 0).unwrap();
+    let report = without(&planted, &[page]);
+    let faults = kinds(&report, false);
+    assert!(
+        faults.contains(&Unreadable) && faults.iter().all(|kind| matches!(kind, Unreadable | Unreached)),
+        "{faults:?}"
+    );
+    assert_eq!(report.files, sound.files, "what has no name any more is found nevertheless");
+    // Pack and superblock have a copy each, but mkfs leaves the other pack empty.
+    let report = without(&planted, &[BlockAddress(0)]);
+    assert_eq!(kinds(&report, false), [Superblock]);
+    assert!(!without(&planted, &[BlockAddress(PACK as u32)]).is_sound());
+    assert!(!without(&planted, &[BlockAddress(PACK as u32), BlockAddress(PACK as u32 + 512)]).is_sound());
+}
+
+#[test]
+fn what_is_no_volume_is_refused_and_a_ruined_one_is_reported() {
+    let planted = made_with("extra_attr,sb_checksum");
+    let ruined = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = planted.bytes.clone();
+        change(&mut bytes);
+        check(vec![common::ram_of_bytes(&bytes)], clock())
+    };
+    let error = ruined(&|bytes| bytes.fill(0)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Corrupt);
+    let report = ruined(&|bytes| [1024, 5120].iter().for_each(|at| bytes[at + 100] ^= 1)).unwrap();
+    assert_eq!(kinds(&report, false), [Superblock]);
+    let report = ruined(&|bytes| [PACK, PACK + 512].iter().for_each(|at| bytes[at * BLOCK + 9] ^= 1)).unwrap();
+    assert!(kinds(&report, false).contains(&Checkpoint) && report.files == 0);
+    let report = ruined(&|bytes| bytes.truncate(120 << 20)).unwrap();
+    assert_eq!(kinds(&report, false), [CutShort]);
+    let report = ruined(&|bytes| bytes.truncate(40 << 20)).unwrap();
+    assert!(kinds(&report, false).contains(&CutShort) && kinds(&report, false).contains(&Unreadable));
+}
+
+/// Two directories that hold each other, and that nothing else leads to.
+#[test]
+fn circles_of_directories_are_found() {
+    let mut planted = made_with("extra_attr");
+    let (one, other, root) = (planted.nid("devices"), planted.nid("links"), NodeId(3));
+    let (socket, link) = (planted.nid("devices/socket"), planted.nid("links/1"));
+    let page = planted.page(root, 0);
+    for name in [&b"devices"[..], b"links"] {
+        let slot = slot_of(planted.block(page), name);
+        planted.block(page)[slot / 8] &= !(1 << (slot % 8));
+    }
+    // In each, one entry becomes one of the other directory.
+    for (directory, name, target) in [(one, &b"socket"[..], other), (other, b"1", one)] {
+        planted.head(directory, |head| (head.parent, head.links) = (target.0.into(), 3.into()));
+        planted.inline_area(directory, |area| {
+            let (room, slot) = (DentryRoom::of(area.len()), slot_of(area, name));
+            let entry = room.entries + slot * 11;
+            area[entry + 4..entry + 8].copy_from_slice(&target.0.to_le_bytes());
+            area[entry + 10] = 2;
+            let dots = room.entries + 11 + 4;
+            area[dots..dots + 4].copy_from_slice(&target.0.to_le_bytes());
+        });
+    }
+    planted.head(root, |head| head.links = (head.links.get() - 2).into());
+    let report = checked(&planted);
+    let mut lost: Vec<_> =
+        report.findings.iter().map(|found| (found.finding.kind, found.finding.inode.unwrap())).collect();
+    lost.sort();
+    let first = one.min(other);
+    let mut expected = vec![(Unreached, first), (Unreached, socket), (Unreached, link)];
+    expected.sort();
+    assert_eq!(lost, expected, "{:?}", report.findings);
+}
+
+fn slot_of(area: &[u8], name: &[u8]) -> usize {
+    let found = DentryArea::new(area).slots_from(0).find_map(|slot| match slot {
+        Slot::Entry(entry) if entry.name == name => Some(entry.slot),
+        _ => None,
+    });
+    found.unwrap()
+}
+
+#[test]
+fn quotas_that_count_wrongly_are_told() {
+    let mut planted = made_with("extra_attr,quota,project_quota");
+    assert_eq!(checked(&planted).findings, []);
+    let file = planted.bytes.windows(4).position(|bytes| bytes == 0xD9C0_1F11_u32.to_le_bytes()).unwrap();
+    let mut wrong = planted.clone();
+    wrong.bytes[file + 5 * 1024 + 16 + 24] ^= 2;
+    let report = checked(&wrong);
+    assert_eq!(
+        (kinds(&report, false), report.findings[0].finding.inode),
+        (vec![Quota], Some(NodeId(4))),
+        "{:?}",
+        report.findings
+    );
+    let mut looped = planted.clone();
+    looped.bytes[file + 1024] = 1;
+    assert_eq!(kinds(&checked(&looped), false), [Quota]);
+    // Linux says so itself where it mounted the volume without them.
+    wrong.checkpoint(|head| head.flags = (head.flags.get() | flag::QUOTA_NEEDS_FSCK).into());
+    let report = checked(&wrong);
+    assert_eq!((kinds(&report, false), kinds(&report, true)), (vec![], vec![State, Quota]));
+    // A file of another owner without its owner's count.
+    let nid = planted.nid("kinds/film.mp4");
+    planted.head(nid, |head| head.uid = 77.into());
+    assert_eq!(kinds(&checked(&planted), false), [Quota, Quota]);
+}
+
+/// A file whose first cluster of four pages is compressed into one block; its address, its inode.
+fn compressed() -> (Planted, NodeId, BlockAddress) {
+    let mut planted = made_with("extra_attr,compression,inode_checksum");
+    let nid = planted.nid("sizes/of-3000000");
+    let blocks: Vec<BlockAddress> = (0..4).map(|page| planted.page(nid, page)).collect();
+    let text: Vec<u8> = (0..4 * BLOCK).map(|byte| (byte / 700) as u8).collect();
+    let mut packed = vec![0; BLOCK - 24];
+    let length = Compressor::new().compress(Method::Lzo, Level::LINUX, &text, &mut packed).unwrap();
+    let checksum = nandkit_f2fs::layout::checksum(&packed[..length]);
+    let block = planted.block(blocks[0]);
+    block.fill(0);
+    block[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    block[4..8].copy_from_slice(&checksum.to_le_bytes());
+    block[24..24 + length].copy_from_slice(&packed[..length]);
+    planted.head(nid, |head| (head.flags, head.extent.length) = ((head.flags.get() | 4).into(), 0.into()));
+    planted.inode(nid, |block| {
+        block[384] = 3;
+        block[392..396].copy_from_slice(&[0, 2, 1, 0]);
+    });
+    for (page, address) in [(0, 0xFFFF_FFFE), (1, blocks[0].0), (2, u32::MAX), (3, u32::MAX)] {
+        planted.set_page(nid, page, address);
+    }
+    planted.summary(blocks[0], |entry| entry.index = 1.into());
+    blocks[1..].iter().for_each(|at| planted.mark(*at, false));
+    (planted, nid, blocks[0])
+}
+
+#[test]
+fn compressed_clusters_are_looked_into() {
+    let _alone = alone();
+    let (planted, nid, block) = compressed();
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    planted.write(&path);
+    assert_eq!((checked(&planted).findings, complaints(&path)), (vec![], vec![]));
+    type Plant = fn(&mut Planted, NodeId, BlockAddress);
+    let cases: [(&str, bool, FindingKind, Plant); 6] = [
+        ("checksum", false, Compression, |p, _, at| p.block(at)[4] ^= 1),
+        ("stream", false, Compression, |p, _, at| p.block(at)[40] ^= 0x55),
+        ("length", false, Compression, |p, _, at| p.block(at)[2] = 9),
+        ("method", false, Unsupported, |p, nid, _| p.inode(nid, |block| block[392] = 9)),
+        ("saved blocks", false, Count, |p, nid, _| p.inode(nid, |block| block[384] = 9)),
+        ("order of its blocks", false, Compression, |p, nid, at| {
+            p.set_page(nid, 1, u32::MAX);
+            p.set_page(nid, 2, at.0);
+            p.summary(at, |entry| entry.index = 2.into());
+        }),
+    ];
+    for (name, complains, kind, plant) in cases {
+        let mut planted = planted.clone();
+        plant(&mut planted, nid, block);
+        let report = checked(&planted);
+        assert_eq!(kinds(&report, false), [kind], "{name}: {:?}", report.findings);
+        assert_eq!(report.findings[0].finding.inode, Some(nid), "{name}");
+        planted.write(&path);
+        assert_eq!(!complaints(&path).is_empty(), complains, "{name}: {:?}", complaints(&path));
+    }
+}
+
+#[test]
+fn names_without_case_have_hashes_of_folded_names() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (source, image) = (scratch.path().join("source"), scratch.path().join("image"));
+    plant(&source, 20);
+    mkfs(&image, 100, "-O extra_attr,casefold -C utf8");
+    sload(&image, &source);
+    let mut planted = Planted::new(std::fs::read(&image).unwrap());
+    assert_eq!(checked(&planted).findings, []);
+    let nid = planted.nid("deep");
+    planted.head(nid, |head| head.flags = (head.flags.get() | 0x4000_0000).into());
+    // Names of lower case fold to themselves, but for one with letters that fold otherwise.
+    let report = checked(&planted);
+    assert!(kinds(&report, false).is_empty(), "{:?}", report.findings);
+    let mut loud = planted.clone();
+    rename_first(&mut loud, nid, b"ER");
+    let report = checked(&loud);
+    assert!(kinds(&report, false).is_empty(), "hashed as it folds: {:?}", report.findings);
+    loud.head(nid, |head| head.flags = (head.flags.get() & !0x4000_0000).into());
+    assert_eq!(kinds(&checked(&loud), false), [Dentry]);
+}
+
+/// Gives the entry `er` of a directory another name, its hash as it was.
+fn rename_first(planted: &mut Planted, directory: NodeId, name: &[u8]) {
+    let here = planted.at(directory);
+    let change = |area: &mut [u8]| {
+        let slot = slot_of(area, b"er");
+        let at = DentryRoom::of(area.len()).names + slot * 8;
+        area[at..at + name.len()].copy_from_slice(name);
+    };
+    if planted.block(here)[3] & 4 != 0 {
+        planted.inline_area(directory, change);
+    } else {
+        let page = planted.page(directory, 0);
+        change(planted.block(page));
+    }
+}
+
+/// Every device is asked in the volume's order.
+#[test]
+fn volumes_on_several_devices_are_checked() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    let source = path("source");
+    plant(&source, 100);
+    for (name, mib) in [("first", 32), ("second", 40), ("third", 130)] {
+        std::fs::File::create(path(name)).unwrap().set_len(mib << 20).unwrap();
+    }
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    common::run("mkfs.f2fs", &["-f", "-q", "-c", &text("second"), "-c", &text("third"), &text("first")]);
+    let (status, told) = common::run_any("sload.f2fs", &["-P", "-f", source.to_str().unwrap(), &text("first")]);
+    assert!([0, 1].contains(&status), "{told}");
+    let devices = |names: &[&str]| -> Vec<RamDevice> { names.iter().map(|name| common::ram_of(&path(name))).collect() };
+    let report = check(devices(&["first", "second", "third"]), clock()).unwrap();
+    assert_eq!(report.findings, []);
+    assert!(report.files > 100);
+    assert_eq!(check(devices(&["first"]), clock()).unwrap_err().kind, ErrorKind::InvalidArgument);
+    assert!(devices(&["first"])[0].geometry().capacity() > 0);
+}

@@ -1,0 +1,133 @@
+//! A volume of f2fs-tools and damage to it.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::fs;
+use std::sync::OnceLock;
+
+use nandkit_block::{BlockDevice, RamDevice};
+use nandkit_f2fs::layout::{CheckpointHead, Footer};
+use nandkit_f2fs::{F2fs, MountOptions};
+use nandkit_units::{Clock, Context, Lba, Payload};
+
+use super::common::{Draw, mkfs, plant, ram_of_bytes, sload};
+
+pub const BLOCK: usize = 4096;
+const PACKS: [usize; 2] = [512, 1024];
+
+/// A volume with a tree, and which of its blocks are what.
+pub struct Base {
+    pub device: RamDevice,
+    pub bytes: Vec<u8>,
+    pub metadata: Vec<usize>,
+    pub nodes: Vec<usize>,
+    pub main: Vec<usize>,
+}
+
+pub fn base() -> &'static Base {
+    static BASE: OnceLock<Base> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let scratch = tempfile::tempdir().unwrap();
+        let (source, image) = (scratch.path().join("source"), scratch.path().join("image"));
+        plant(&source, 600);
+        mkfs(&image, 100, "-O extra_attr,project_quota,inode_crtime,casefold,compression -C utf8");
+        sload(&image, &source);
+        let bytes = fs::read(&image).unwrap();
+        let volume = F2fs::mount(ram_of_bytes(&bytes), Clock::default(), MountOptions::default()).unwrap();
+        let main = nandkit_f2fs::blocks::Blocks::geometry(&volume).main_address().0 as usize;
+        let used = |number: &usize| bytes[number * BLOCK..(number + 1) * BLOCK].iter().any(|&byte| byte != 0);
+        let is_node = |number: &usize| {
+            let footer = Footer::of_block(&bytes[number * BLOCK..(number + 1) * BLOCK]).unwrap();
+            (1..5000).contains(&footer.nid.get()) && (3..5000).contains(&footer.ino.get())
+        };
+        let (metadata, rest): (Vec<usize>, Vec<usize>) =
+            (0..bytes.len() / BLOCK).filter(used).partition(|&number| number < main);
+        let nodes: Vec<usize> = rest.iter().copied().filter(is_node).collect();
+        assert!(nodes.len() > 600 && metadata.len() > 10);
+        Base { device: ram_of_bytes(&bytes), bytes, metadata, nodes, main: rest }
+    })
+}
+
+/// Changed blocks over the base.
+#[derive(Default)]
+pub struct Edits(pub std::collections::BTreeMap<usize, Vec<u8>>);
+
+impl Edits {
+    pub fn block(&mut self, number: usize) -> &mut Vec<u8> {
+        self.0.entry(number).or_insert_with(|| base().bytes[number * BLOCK..(number + 1) * BLOCK].to_vec())
+    }
+
+    /// Makes both checkpoints' checksums right again, so that what they say is looked at.
+    pub fn sign(&mut self) {
+        for start in PACKS {
+            for number in [start, start + base().pack_blocks(start) - 1] {
+                let block = self.block(number);
+                let head = CheckpointHead::of_block(block).unwrap();
+                if let Some(sum) = head.computed_checksum(block) {
+                    let at = head.checksum_offset.get() as usize;
+                    block[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    pub fn device(&self) -> RamDevice {
+        let mut device = base().device.clone();
+        for (number, bytes) in &self.0 {
+            device.write(&Context::default(), Lba(*number as u64), Payload::Bytes(bytes)).unwrap();
+        }
+        device
+    }
+}
+
+impl Base {
+    fn pack_blocks(&self, start: usize) -> usize {
+        CheckpointHead::of_block(&self.bytes[start * BLOCK..]).unwrap().pack_blocks.get() as usize
+    }
+}
+
+/// Some damage: bytes anywhere in metadata, words of nodes, fields of checkpoint and superblock.
+pub fn damage(draw: &mut Draw) -> Edits {
+    let mut edits = Edits::default();
+    let pick = |draw: &mut Draw, of: &[usize]| of[draw.below(of.len())];
+    for _ in 0..1 + draw.below(10) {
+        let value = draw.next();
+        match draw.below(8) {
+            0 => {
+                let at = 1024 + draw.below(110);
+                edits.block(0)[at] = value as u8;
+                edits.block(1)[at] = value as u8;
+            }
+            1 => {
+                let at = if draw.below(2) == 0 { draw.below(192) } else { draw.below(BLOCK) };
+                for start in PACKS {
+                    edits.block(start)[at] = value as u8;
+                    // The other end of the pack must have the same version.
+                    edits.block(start + base().pack_blocks(start) - 1)[at] = value as u8;
+                }
+            }
+            2 => {
+                let number = pick(draw, &base().metadata);
+                edits.block(number)[draw.below(BLOCK)] = value as u8;
+            }
+            // A word of a node becomes another one's: loops, foreign nodes, addresses outside.
+            3 | 4 => {
+                let (from, to) = (pick(draw, &base().nodes), pick(draw, &base().nodes));
+                let (source, target) = (draw.below(BLOCK / 4) * 4, draw.below(BLOCK / 4) * 4);
+                let word: Vec<u8> = edits.block(from)[source..source + 4].to_vec();
+                edits.block(to)[target..target + 4].copy_from_slice(&word);
+            }
+            5 | 6 => {
+                let number = pick(draw, &base().nodes);
+                let at = if draw.below(2) == 0 { draw.below(420) } else { draw.below(BLOCK) };
+                edits.block(number)[at] = value as u8;
+            }
+            _ => {
+                let number = pick(draw, &base().main);
+                edits.block(number)[draw.below(BLOCK)] = value as u8;
+            }
+        }
+    }
+    edits.sign();
+    edits
+}
