@@ -28,7 +28,7 @@ pub mod sit;
 mod volume;
 pub mod xattr;
 
-pub use check::{CheckFinding, CheckReport, check};
+pub use check::{CheckFinding, CheckReport, Repair, check, repair};
 pub use findings::{Finding, FindingKind, Findings};
 pub use ids::{Block, BlockAddress, DataAddress, Log, NodeId, SegmentIndex};
 pub use volume::{F2fs, MountOptions};

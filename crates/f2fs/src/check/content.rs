@@ -28,11 +28,12 @@ impl Check<'_> {
         }
         let block = match (inode.inline_data(), file.pages.iter().find(|(page, _)| *page == 0)) {
             (Some(data), _) => {
-                let whole = data.len() as u64 == size;
+                let (whole, data) = (data.len() as u64 == size, data.to_vec());
                 if !whole || data.contains(&0) {
                     self.report.fault(FindingKind::Inode, place, || {
                         format!("a link's target of {size} bytes that is not whole, or has NUL in it")
                     });
+                    self.mend_link(file, &data);
                 }
                 return;
             }
@@ -44,11 +45,20 @@ impl Check<'_> {
         };
         match block {
             Ok(block) if block.get(..size as usize).is_some_and(|target| target.contains(&0)) => {
+                self.mend_link(file, &block);
                 self.report
                     .fault(FindingKind::Inode, place, || format!("a link's target of {size} bytes with NUL in it"));
             }
             Ok(_) => {}
             Err(error) => self.report.fault(FindingKind::Unreadable, of(inode.nid), || error.to_string()),
+        }
+    }
+
+    /// A target ends at its first NUL; a link without one has no name any more.
+    fn mend_link(&mut self, file: &FileWalk, target: &[u8]) {
+        match target.iter().position(|&byte| byte == 0).unwrap_or(target.len()) {
+            0 => self.mend_nameless(file.inode.nid),
+            length => self.mend_head(file.expected.at, |head| head.size = (length as u64).into()),
         }
     }
 

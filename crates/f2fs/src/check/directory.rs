@@ -7,9 +7,11 @@ use super::Check;
 use super::batch::{self, BATCH};
 use super::file::FileWalk;
 use super::inodes::state;
+use super::mend::AreaPlace;
 use super::nat::Reach;
 use super::report::of;
 use super::walk::Expected;
+use crate::bits::lsb_first;
 use crate::directory::levels::{LEVELS_MAX, bucket_blocks, bucket_pages, buckets};
 use crate::directory::{casefold, hash};
 use crate::findings::FindingKind;
@@ -19,6 +21,8 @@ use crate::layout::dentry::{Entry, Slot, kind_of, slots_of, type_of};
 use crate::layout::inode::inline;
 use crate::layout::{DentryArea, NodeOffset};
 
+/// Where an entry has its type.
+pub(super) const ENTRY_TYPE: usize = 10;
 /// Names of which all is compared for being there twice; of a directory of more, each part of so many.
 const COMPARED: usize = 1 << 22;
 
@@ -42,6 +46,12 @@ struct Area<'a> {
     at: BlockAddress,
     page: u32,
     inline: bool,
+}
+
+impl Area<'_> {
+    const fn place(&self) -> AreaPlace {
+        AreaPlace { at: self.at, inline: self.inline }
+    }
 }
 
 /// What was met of a directory.
@@ -94,6 +104,7 @@ impl Check<'_> {
                 }
             }
             self.finish_directory(file, met, whole);
+            self.remember_home(file);
         }
         self.compare_names(&mut names);
     }
@@ -109,6 +120,7 @@ impl Check<'_> {
                     self.report.fault(FindingKind::Dentry, place, || {
                         format!("slot {slot} is in use, with a name of {length} bytes")
                     });
+                    self.mend_remove(area.place(), slot, 0);
                     continue;
                 }
             };
@@ -119,13 +131,17 @@ impl Check<'_> {
                 self.report.fault(FindingKind::Dentry, place, || {
                     format!("the name in slot {} goes on in slot {torn}, which is free", entry.slot)
                 });
+                let slots = entry.slot..entry.slot + slots_of(entry.name.len());
+                self.mend_area(area.place(), |bytes| slots.for_each(|slot| lsb_first::set(bytes, slot, true)));
             }
             let first_page = area.page == 0;
             if entry.is_dots() && first_page && entry.slot == entry.name.len() - 1 {
                 self.dots(inode, area, &entry, met);
                 continue;
             }
-            self.check_name(inode, area, level, &entry);
+            if !self.check_name(inode, area, level, &entry) {
+                self.mend_remove(area.place(), entry.slot, entry.name.len());
+            }
             let folded = inode.is_casefolded() && !inode.is_encrypted();
             let hash = if folded { key(&casefold::key(entry.name)) } else { key(entry.name) };
             names.push(NameKey {
@@ -161,16 +177,24 @@ impl Check<'_> {
                 format!("{name} has hash {hash:#x} and type {kind}; expected 0 and 2")
             });
         }
+        let wrong =
+            found.ino.get() != expected || found.hash.get() != 0 || found.file_type != type_of(FileKind::Directory);
+        if wrong && expected != 0 {
+            self.mend_dots(area.place(), inode.nid, NodeId(if parent == 0 { NodeId::ROOT.0 } else { parent }));
+        }
     }
 
-    fn check_name(&mut self, inode: &Inode, area: Area<'_>, level: Option<u32>, entry: &Entry<'_>) {
+    /// Whether an entry may stay, once what can be put right of it is.
+    fn check_name(&mut self, inode: &Inode, area: Area<'_>, level: Option<u32>, entry: &Entry<'_>) -> bool {
         let place = of(inode.nid).at(area.at);
         let (encrypted, folded) = (inode.is_encrypted(), inode.is_casefolded());
         let shown = || String::from_utf8_lossy(entry.name).escape_debug().to_string();
+        let mut stays = true;
         if entry.is_dots() || (!encrypted && entry.name.iter().any(|byte| matches!(byte, 0 | b'/'))) {
             self.report.fault(FindingKind::Dentry, place, || {
                 format!("slot {}: the name \"{}\", which cannot be", entry.slot, shown())
             });
+            stays = false;
         }
         if kind_of(entry.dentry.file_type).is_none() {
             let kind = entry.dentry.file_type;
@@ -192,9 +216,10 @@ impl Check<'_> {
                 true => self.report.harmless(FindingKind::Dentry, place, detail),
                 false => self.report.fault(FindingKind::Dentry, place, detail),
             }
+            self.mend_entry(area.place(), entry.slot, 0, &right.to_le_bytes());
         }
         if area.inline {
-            return;
+            return stays;
         }
         let bucket = level.and_then(|level| bucket_pages(level, inode.head.directory_level, right));
         let by_stored = level.and_then(|level| bucket_pages(level, inode.head.directory_level, stored));
@@ -202,7 +227,9 @@ impl Check<'_> {
             self.report.fault(FindingKind::Directory, place, || {
                 format!("the entry \"{}\" is in page {}, where its hash does not lead", shown(), area.page)
             });
+            stays = false;
         }
+        stays
     }
 
     /// A name leads to an inode: one more to look at, or one more name of it.
@@ -223,6 +250,12 @@ impl Check<'_> {
                     format!("the entry \"{}\" has type {kind}; the inode {} has {was}", shown(), ino.0)
                 });
             }
+            let again = ino == NodeId::ROOT || was == type_of(FileKind::Directory);
+            if again {
+                self.mend_remove(area.place(), entry.slot, entry.name.len());
+            } else if kind != was {
+                self.mend_entry(area.place(), entry.slot, ENTRY_TYPE, &[was]);
+            }
             if ino != NodeId::ROOT {
                 self.inodes.change(ino).names += 1;
             }
@@ -242,6 +275,7 @@ impl Check<'_> {
                         self.report.fault(FindingKind::Nat, of(ino), || {
                             format!("{ino} has the address {:#x}, outside the main area", other.field())
                         });
+                        self.mend_remove(area.place(), entry.slot, entry.name.len());
                         None
                     }
                 },
@@ -249,6 +283,7 @@ impl Check<'_> {
                     self.report.fault(FindingKind::Dentry, place, || {
                         format!("the entry \"{}\" leads to {ino}, which is part of a file", shown())
                     });
+                    self.mend_remove(area.place(), entry.slot, entry.name.len());
                     return;
                 }
             },
@@ -256,6 +291,7 @@ impl Check<'_> {
                 self.report.fault(FindingKind::Dentry, place, || {
                     format!("the entry \"{}\" leads to inode {}, which there is not", shown(), ino.0)
                 });
+                self.mend_remove(area.place(), entry.slot, entry.name.len());
                 return;
             }
         };
@@ -263,12 +299,28 @@ impl Check<'_> {
             self.tell_owner(&expected);
             self.pending.push(expected);
         }
+        if directory.nid == NodeId::ROOT
+            && entry.name == b"lost+found"
+            && is_directory
+            && let Some(mender) = &mut self.mender
+        {
+            mender.home = Some(ino);
+        }
         let place = self.inodes.change(ino);
         (place.parent, place.name_block, place.name_slot) = (directory.nid.0, area.at.0, entry.slot as u16);
-        (place.entry_type, place.names) = (kind, 1);
+        (place.entry_type, place.names, place.name_length) = (kind, 1, entry.name.len() as u8);
         place.flags |= if area.inline { state::NAME_INLINE } else { 0 };
         if is_directory {
             self.inodes.change(directory.nid).directories += 1;
+        }
+    }
+
+    /// A repair puts what it finds again into `lost+found`, or into the root where there is none.
+    fn remember_home(&mut self, file: &FileWalk) {
+        if let Some(mender) = &mut self.mender
+            && (file.inode.nid == NodeId::ROOT || mender.home == Some(file.inode.nid))
+        {
+            mender.pages.insert(file.inode.nid, file.pages.clone());
         }
     }
 
@@ -287,12 +339,25 @@ impl Check<'_> {
         if whole && !(met.dot && met.dots) && !head.has_inline(inline::DOTS) {
             let missing = if met.dot { ".." } else { "." };
             self.report.fault(FindingKind::Directory, place, || format!("a directory without {missing} in its place"));
+            let parent = match self.inodes.get(inode.nid).parent {
+                0 => NodeId::ROOT,
+                parent => NodeId(parent),
+            };
+            match file.pages.iter().find(|(page, _)| *page == 0) {
+                Some((_, at)) => self.mend_dots(AreaPlace { at: *at, inline: false }, inode.nid, parent),
+                None if inode.inline_entries().is_some() => {
+                    self.mend_dots(AreaPlace { at: file.expected.at, inline: true }, inode.nid, parent);
+                }
+                // A directory without its first block: what it had is among what nothing leads to.
+                None => self.mend_nameless(inode.nid),
+            }
         }
         if met.levels > head.depth.get().min(LEVELS_MAX) && inode.inline_entries().is_none() {
             let depth = head.depth.get();
             self.report.fault(FindingKind::Directory, place, || {
                 format!("entries in {} levels of a directory of {depth}", met.levels)
             });
+            self.mend_head(file.expected.at, |head| head.depth = met.levels.into());
         }
         let known = self.inodes.get(inode.nid);
         // A directory's parent stands in its inode too: roll-forward goes by it. mkfs.f2fs writes 0 into the root's.
@@ -300,6 +365,7 @@ impl Check<'_> {
             self.report.fault(FindingKind::Directory, place, || {
                 format!("the inode has {} as its parent; expected {}", head.parent.get(), known.parent)
             });
+            self.mend_head(file.expected.at, |head| head.parent = known.parent.into());
         }
     }
 
@@ -322,6 +388,8 @@ impl Check<'_> {
                         one.block
                     )
                 });
+                let place = AreaPlace { at: BlockAddress(other.block), inline: other.inline };
+                self.mend_remove(place, other.slot.into(), second.len());
             }
         }
         names.clear();

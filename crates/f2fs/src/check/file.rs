@@ -7,6 +7,7 @@ use super::quota::QuotaPages;
 use super::report::of;
 use super::summaries::Claim;
 use super::walk::Expected;
+use crate::encode::put;
 use crate::findings::FindingKind;
 use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
@@ -15,6 +16,8 @@ use crate::layout::word;
 
 /// Most pages of a cluster.
 const CLUSTER_MAX: usize = 256;
+/// Where an inode has the blocks that compression saved.
+const COMPRESSED_BLOCKS: usize = 384;
 
 /// An inode, and what was found below it.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(super) struct FileWalk {
     pub expected: Expected,
     /// Whether its words of addresses are addresses.
     pub has_addresses: bool,
+    /// Where the addresses of the node that is looked at begin.
+    words_start: usize,
     /// Blocks as `i_blocks` counts them.
     pub blocks: u64,
     /// Blocks that compression saved.
@@ -45,6 +50,7 @@ impl FileWalk {
             inode,
             expected,
             has_addresses,
+            words_start: 0,
             blocks: 1,
             saved: 0,
             extent_pages: 0,
@@ -82,6 +88,7 @@ impl Check<'_> {
         count: u16,
         page: u64,
     ) {
+        file.words_start = start;
         let cluster = file.inode.cluster;
         let address = |index: u16| DataAddress::of(word(block, start + usize::from(index) * 4).unwrap_or(0));
         if cluster == 1 {
@@ -122,9 +129,12 @@ impl Check<'_> {
                 let first = self.claim(claim);
                 if first && (file.inode.kind != FileKind::Regular || file.is_quota) {
                     file.pages.extend(u32::try_from(page).ok().map(|page| (page, here)));
-                } else if file.is_directory() {
+                } else if !first && file.is_directory() {
                     // Somebody else's block is not looked at once more: names may be missing.
                     (file.whole, self.whole) = (false, false);
+                }
+                if !first {
+                    self.mend_address(file, node, index);
                 }
                 first
             }
@@ -137,15 +147,24 @@ impl Check<'_> {
                 self.report.fault(FindingKind::Address, of(ino).at(node.at), || {
                     format!("page {page} begins a compressed cluster, where none may begin")
                 });
+                self.mend_address(file, node, index);
                 false
             }
             DataAddress::At(here) => {
                 self.report.fault(FindingKind::Address, of(ino).at(node.at), || {
                     format!("page {page} has the address {:#x}, outside the main area", here.0)
                 });
+                self.mend_address(file, node, index);
                 false
             }
         }
+    }
+
+    /// An address that leads nowhere becomes a hole.
+    fn mend_address(&mut self, file: &FileWalk, node: &Expected, index: u16) {
+        let in_inode = node.nid == file.inode.nid;
+        self.drop_of(node.ino, || format!("address {index} of {}", node.nid));
+        self.mend_word(node.at, file.words_start + usize::from(index) * 4, in_inode, 0);
     }
 
     /// A compressed cluster: its blocks, then reserved addresses or, once they were given back, holes (f2fs.md, "Compressed files").
@@ -185,6 +204,9 @@ impl Check<'_> {
             self.report.fault(FindingKind::Compression, place, || {
                 format!("compressed cluster {cluster}: {} blocks, not in a row behind its mark", blocks.len())
             });
+            for number in 0..addresses.len() {
+                self.mend_address(file, node, first + number as u16);
+            }
         } else if own && !file.inode.is_encrypted() {
             self.check_cluster(&file.inode, cluster, &blocks);
         }
@@ -206,6 +228,7 @@ impl Check<'_> {
             let (have, counted) = (head.blocks.get(), file.blocks);
             self.report
                 .fault(FindingKind::Count, place, || format!("the inode says {have} blocks; {counted} were found"));
+            self.mend_head(file.expected.at, |head| head.blocks = counted.into());
         }
         let extent = head.extent;
         if file.has_addresses && !file.inode.is_compressed() && file.extent_pages != u64::from(extent.length.get()) {
@@ -218,6 +241,7 @@ impl Check<'_> {
                     file.extent_pages
                 )
             });
+            self.mend_head(file.expected.at, |head| head.extent.length = 0.into());
         }
         if let Some(extra) = file.inode.extra.filter(|_| file.inode.is_compressed())
             && extra.compressed_blocks.get() != file.saved
@@ -226,6 +250,7 @@ impl Check<'_> {
             self.report.fault(FindingKind::Count, place, || {
                 format!("the inode says that compression saved {have} blocks; it saved {saved}")
             });
+            self.mend_inode(file.expected.at, |block| put(block, COMPRESSED_BLOCKS, &saved.to_le_bytes()));
         }
         if file.has_addresses {
             self.check_size(file);
@@ -233,6 +258,12 @@ impl Check<'_> {
         if file.inode.kind == FileKind::Symlink {
             self.check_link(file);
         }
+    }
+
+    /// A directory is as long as its last page.
+    fn mend_size(&mut self, file: &FileWalk) {
+        let size = file.end_page.max(1).saturating_mul(self.geometry.block_size() as u64);
+        self.mend_head(file.expected.at, |head| head.size = size.into());
     }
 
     /// Blocks behind the size: of a directory nobody finds what is in them; a file has them by right or by a write that was cut off.
@@ -245,6 +276,7 @@ impl Check<'_> {
             self.report.fault(FindingKind::Inode, place, || {
                 format!("a size of {size} bytes; a file has {pages} blocks at most")
             });
+            self.mend_head(file.expected.at, |head| head.size = file.end_page.saturating_mul(block).into());
         }
         let behind = file.end_page.saturating_mul(block) > size.next_multiple_of(block);
         match file.inode.kind {
@@ -252,11 +284,13 @@ impl Check<'_> {
                 self.report.fault(FindingKind::Directory, place, || {
                     format!("a directory of {size} bytes; expected whole blocks")
                 });
+                self.mend_size(file);
             }
             FileKind::Directory if behind => {
                 let pages = file.end_page;
                 self.report
                     .fault(FindingKind::Directory, place, || format!("a directory of {size} bytes has {pages} pages"));
+                self.mend_size(file);
             }
             // Space ahead, what is to be cut at the next open, the hashes of verity.
             FileKind::Regular

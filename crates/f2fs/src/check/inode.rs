@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use nandkit_vfs::FileKind;
 
+use super::directory::ENTRY_TYPE;
 use super::file::FileWalk;
 use super::inodes::state;
+use super::mend::AreaPlace;
 use super::report::{Place, of};
 use super::walk::Expected;
 use super::{Check, report};
@@ -33,12 +35,14 @@ impl Check<'_> {
         let Some(inode) = decoded else {
             self.whole = false;
             self.inodes.change(nid).flags |= state::DAMAGED;
+            self.mend_nameless(nid);
             return None;
         };
         self.remember(&inode);
         let is_directory = inode.kind == FileKind::Directory;
         self.check_cold(expected, &inode.block, is_directory);
         self.check_fields(&inode, of(nid).at(here));
+        self.mend_fields(&inode, here);
         let head = &inode.head;
         let is_inline = head.has_inline(if is_directory { inline::DENTRY } else { inline::DATA });
         let alias = head.has_flag(flag::DEVICE_ALIAS) && self.geometry.features.has(Features::DEVICE_ALIAS);
@@ -52,9 +56,10 @@ impl Check<'_> {
         let has_addresses = has_content && !is_inline && !alias;
         if has_content && is_inline {
             self.check_inline(&inode, of(nid).at(here));
+            self.mend_inline(&inode, here);
         }
         if !has_addresses && !alias {
-            self.check_no_nodes(&inode, of(nid).at(here));
+            self.check_no_nodes(&inode, here);
         }
         let mut file = FileWalk::new(inode, *expected, has_addresses);
         file.is_quota = self.inodes.get(nid).has(state::QUOTA);
@@ -74,6 +79,7 @@ impl Check<'_> {
             self.report.fault(FindingKind::InodeChecksum, of(expected.nid).at(expected.at), || {
                 format!("the inode's checksum is {stored:#010x}; its bytes give {computed:#010x}")
             });
+            self.mend_inode(expected.at, |_| {});
         }
     }
 
@@ -99,6 +105,8 @@ impl Check<'_> {
                     format!("the entry says {said}; the inode is a {}", inode.kind)
                 });
             }
+            let place = AreaPlace { at: BlockAddress(known.name_block), inline: known.has(state::NAME_INLINE) };
+            self.mend_entry(place, known.name_slot.into(), ENTRY_TYPE, &[kind]);
             let directory = type_of(FileKind::Directory);
             let parent = self.inodes.change(NodeId(known.parent));
             parent.directories = match (known.entry_type == directory, kind == directory) {
@@ -151,6 +159,56 @@ impl Check<'_> {
         }
     }
 
+    /// What [`Check::check_fields`] and decoding find wrong, put right.
+    fn mend_fields(&mut self, inode: &Inode, here: BlockAddress) {
+        let (mut head, kind) = (inode.head, inode.kind);
+        let is_directory = kind == FileKind::Directory;
+        for ns in [&mut head.accessed_ns, &mut head.changed_ns, &mut head.modified_ns] {
+            *ns = ns.get().min(NS_PER_S - 1).into();
+        }
+        if head.name_length.get() as usize > NAME_MAX {
+            head.name_length = 0.into();
+        }
+        if !is_directory {
+            head.inline &= !inline::DENTRY;
+        } else if !head.has_inline(inline::DENTRY) {
+            head.depth = head.depth.get().min(LEVELS_MAX).into();
+        }
+        if !matches!(kind, FileKind::Regular | FileKind::Symlink) {
+            head.inline &= !inline::DATA;
+        }
+        let has = |feature| self.geometry.features.has(feature);
+        let without = [
+            (flag::CASEFOLD, is_directory && !has(Features::CASEFOLD)),
+            (flag::COMPRESSED, kind == FileKind::Regular && !has(Features::COMPRESSION)),
+        ];
+        let cleared = without.iter().filter(|(_, clear)| *clear).fold(0, |bits, (bit, _)| bits | bit);
+        head.flags = (head.flags.get() & !cleared).into();
+        if head != inode.head {
+            self.mend_head(here, |place| *place = head);
+        }
+    }
+
+    /// Content in the inode that contradicts itself, put right.
+    fn mend_inline(&mut self, inode: &Inode, here: BlockAddress) {
+        let (mut head, room) = (inode.head, inode.shape.inline.len() as u64);
+        let area = inode.block.get(inode.shape.inline.clone()).unwrap_or_default();
+        match inode.kind {
+            FileKind::Directory => head.size = room.into(),
+            _ => head.size = head.size.get().min(room).into(),
+        }
+        if inode.kind != FileKind::Directory && area.iter().any(|&byte| byte != 0) {
+            head.inline |= inline::DATA_EXISTS;
+        }
+        if head != inode.head {
+            self.mend_head(here, |place| *place = head);
+        }
+        let word_at = inode.shape.addresses.start;
+        if word(&inode.block, word_at).unwrap_or(0) != 0 {
+            self.mend_word(here, word_at, true, 0);
+        }
+    }
+
     /// Content in the inode: the word before it is zero, it is as long as there is room, and a file says that it has any.
     fn check_inline(&mut self, inode: &Inode, place: Place) {
         let (head, size) = (&inode.head, inode.head.size.get());
@@ -177,13 +235,16 @@ impl Check<'_> {
     }
 
     /// Where content is in the inode, or there is none, no node may be.
-    fn check_no_nodes(&mut self, inode: &Inode, place: Place) {
+    fn check_no_nodes(&mut self, inode: &Inode, here: BlockAddress) {
         let nids = inode::nids_offset(self.geometry.block_size());
         let found = (0..inode::NIDS).find_map(|index| word(&inode.block, nids + index * 4).filter(|nid| *nid != 0));
         if let Some(nid) = found {
-            self.report.fault(FindingKind::Inode, place, || {
+            self.report.fault(FindingKind::Inode, of(inode.nid).at(here), || {
                 format!("refers to node {nid}, with its content in the inode or none at all")
             });
+            for index in 0..inode::NIDS {
+                self.mend_word(here, nids + index * 4, true, 0);
+            }
         }
     }
 
@@ -193,47 +254,44 @@ impl Check<'_> {
         if let Some(block) = node {
             area.extend_from_slice(block.get(..block.len().saturating_sub(FOOTER_BYTES)).unwrap_or_default());
         }
-        let nid = inode.nid;
-        let fault =
-            |report: &mut report::Collector, detail: String| report.fault(FindingKind::Xattr, of(nid), || detail);
-        let mut seen: BTreeSet<(u8, &[u8])> = BTreeSet::new();
-        let mut end = 0;
-        let report = &mut self.report;
-        for attribute in attributes(&area) {
-            let attribute = match attribute {
-                Ok(attribute) => attribute,
-                Err(XattrFault::Magic(magic)) => {
-                    fault(report, format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011"));
-                    return;
-                }
-                Err(XattrFault::Overrun(at)) => {
-                    fault(report, format!("the extended attribute at byte {at} of its area reaches out of it"));
-                    return;
-                }
-            };
-            end += 1;
-            if let Some(detail) = wrong_attribute(&attribute) {
-                fault(report, detail);
-            }
-            if !seen.insert((attribute.index, attribute.name)) {
-                fault(report, format!("the extended attribute {} twice", shown(&attribute)));
-            }
+        let wrong = wrong_attributes(inode, &area, node.is_some());
+        if !wrong.is_empty() {
+            self.mend_xattrs(inode);
         }
-        let unused = is_unused(&area);
-        if unused && (node.is_some() || area.iter().any(|&byte| byte != 0)) {
-            fault(
-                report,
-                format!("the area of extended attributes begins with zero; {end} attributes can be had of it"),
-            );
-        }
-        for (is, what) in
-            [(inode.is_encrypted(), index::ENCRYPTION), (inode.head.has_advise(advise::VERITY), index::VERITY)]
-        {
-            if is && !seen.iter().any(|(index, _)| *index == what) {
-                fault(report, format!("an encrypted or verity inode without its attribute of index {what}"));
-            }
+        for detail in wrong {
+            self.report.fault(FindingKind::Xattr, of(inode.nid), || detail);
         }
     }
+}
+
+/// What is wrong with an area of attributes.
+fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut seen: BTreeSet<(u8, &[u8])> = BTreeSet::new();
+    for attribute in attributes(area) {
+        let attribute = match attribute {
+            Ok(attribute) => attribute,
+            Err(XattrFault::Magic(magic)) => {
+                return vec![format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011")];
+            }
+            Err(XattrFault::Overrun(at)) => {
+                wrong.push(format!("the extended attribute at byte {at} of its area reaches out of it"));
+                return wrong;
+            }
+        };
+        wrong.extend(wrong_attribute(&attribute));
+        if !seen.insert((attribute.index, attribute.name)) {
+            wrong.push(format!("the extended attribute {} twice", shown(&attribute)));
+        }
+    }
+    if is_unused(area) && (has_node || area.iter().any(|&byte| byte != 0)) {
+        wrong.push("the area of extended attributes begins with zero, and is not empty".to_owned());
+    }
+    let needed = [(inode.is_encrypted(), index::ENCRYPTION), (inode.head.has_advise(advise::VERITY), index::VERITY)];
+    for (_, what) in needed.iter().filter(|(is, what)| *is && !seen.iter().any(|(index, _)| index == what)) {
+        wrong.push(format!("an encrypted or verity inode without its attribute of index {what}"));
+    }
+    wrong
 }
 
 fn shown(attribute: &Attribute<'_>) -> String {

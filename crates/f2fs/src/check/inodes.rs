@@ -23,6 +23,7 @@ pub(super) struct InodeState {
     /// The block with that name: a directory's, or its inode's.
     pub name_block: u32,
     pub name_slot: u16,
+    pub name_length: u8,
     /// The type in the entry of its first name.
     pub entry_type: u8,
     /// The type of the inode as in an entry; 0 until it was read.

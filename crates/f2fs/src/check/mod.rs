@@ -4,6 +4,7 @@
 //! summaries ([`summaries`]) and the counts ([`totals`]). Every node and every block of a directory is read once, in requests as long as they lie together; of file data only compressed
 //! clusters, which can be wrong, are read. Nothing recurses, and nothing is looked at twice, so that a hostile volume costs no more than its size.
 
+mod attach;
 mod batch;
 mod content;
 mod directory;
@@ -11,9 +12,12 @@ mod file;
 mod inode;
 mod inodes;
 mod lost;
+mod mend;
 mod nat;
 mod packs;
 mod quota;
+mod rebuild;
+mod repair;
 mod report;
 mod segments;
 mod summaries;
@@ -34,8 +38,11 @@ use crate::ids::NodeId;
 use crate::layout::{Geometry, NodeOffset, Superblock, inode as inode_layout};
 use crate::open::{choose_superblock, roll_forward};
 use inodes::{Inodes, Paths, state};
+use mend::Mender;
 use nat::NatTable;
 use quota::Quotas;
+use rebuild::Kept;
+pub use repair::{Repair, repair};
 pub use report::{CheckFinding, CheckReport, KEPT_MAX};
 use report::{Collector, NOWHERE, of};
 use segments::Segments;
@@ -73,13 +80,18 @@ pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<CheckRepor
         });
     }
     let blocks = DeviceBlocks { devices, geometry };
-    let Some((pack, state)) = packs::check(&blocks, &mut report) else { return Ok(finished(report, None)) };
-    roll_forward::look(&blocks, &pack, &state, &mut |finding: Finding| report.take(finding));
-    let mut check = Check::new(&blocks, &superblock, &state, report);
-    check.run(&superblock);
+    Ok(finished_check(&blocks, &superblock, report))
+}
+
+/// Checks all but the superblocks.
+fn finished_check(blocks: &dyn Blocks, superblock: &Superblock, mut report: Collector) -> CheckReport {
+    let Some((pack, state)) = packs::check(blocks, &mut report) else { return finished(report, None) };
+    roll_forward::look(blocks, &pack, &state, &mut |finding: Finding| report.take(finding));
+    let mut check = Check::new(blocks, superblock, &state, report);
+    check.run(superblock);
     let Check { report, inodes, totals, segments, .. } = check;
-    let met = Met { blocks: &blocks, inodes: &inodes, totals, claimed: segments.totals().0 };
-    Ok(finished(report, Some(met)))
+    let met = Met { blocks, inodes: &inodes, totals, claimed: segments.totals().0 };
+    finished(report, Some(met))
 }
 
 /// What was met, for the report.
@@ -127,6 +139,10 @@ struct Check<'a> {
     checksum_seed: u32,
     decompressor: Option<Decompressor>,
     compared_pairs: u32,
+    /// Takes changes, where this is a repair.
+    mender: Option<Mender>,
+    /// Takes all claims, where tables are to be made of them.
+    kept: Option<Kept>,
     /// Inodes that were reached and not yet looked at.
     pending: Vec<Expected>,
     /// Everything that something led to could be looked at: only then counts say anything.
@@ -149,6 +165,8 @@ impl<'a> Check<'a> {
             checksum_seed: inode_layout::checksum_seed(&superblock.uuid),
             decompressor: None,
             compared_pairs: 0,
+            mender: None,
+            kept: None,
             pending: Vec::new(),
             whole: true,
         }
@@ -157,6 +175,17 @@ impl<'a> Check<'a> {
     fn run(&mut self, superblock: &Superblock) {
         self.nat.check(self.geometry, self.state, &mut self.report);
         self.segments.check_logs(self.geometry, self.state, &mut self.report);
+        self.walk_from_roots(superblock);
+        self.find_lost();
+        self.check_links();
+        self.check_counts();
+        self.check_quotas(superblock);
+        self.segments.compare(self.geometry, self.whole, &mut self.report);
+        std::mem::take(&mut self.summaries).finish(self.blocks, self.state, &mut self.report);
+    }
+
+    /// All that root, quota files and what is open lead to.
+    fn walk_from_roots(&mut self, superblock: &Superblock) {
         self.add_root(NodeId::ROOT, 0);
         self.quotas.wanted = superblock.quota_inodes.iter().any(|field| field.get() != 0);
         for field in &superblock.quota_inodes {
@@ -171,12 +200,6 @@ impl<'a> Check<'a> {
             self.add_root(nid, state::ORPHAN);
         }
         self.walk();
-        self.find_lost();
-        self.check_links();
-        self.check_counts();
-        self.check_quotas(superblock);
-        self.segments.compare(self.geometry, self.whole, &mut self.report);
-        std::mem::take(&mut self.summaries).finish(self.blocks, self.state, &mut self.report);
     }
 
     /// An inode that the superblock or the checkpoint names.

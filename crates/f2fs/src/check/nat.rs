@@ -152,6 +152,11 @@ impl NatTable {
         unreached.map(|(nid, (entry, _))| (NodeId(nid), *entry))
     }
 
+    /// The blocks of which any entry is in use.
+    pub fn chunk_numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.chunks.keys().copied()
+    }
+
     /// How many nids from the root's on are in use, and how many of them are inodes.
     pub fn used(&self) -> (u64, u64) {
         let (mut nodes, mut inodes) = (0, 0);

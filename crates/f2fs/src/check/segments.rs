@@ -26,6 +26,7 @@ struct Known {
     /// What the entry says.
     count: u16,
     kind: u8,
+    modified: u64,
 }
 
 /// Blocks of one segment that something is wrong with: how many, and the first of them.
@@ -128,7 +129,8 @@ impl Segments {
         let empty = entry.count_and_type.get() == 0 && entry.valid_map == [0; VALID_MAP_BYTES];
         *place = (!empty).then(|| {
             let (count, kind) = (entry.valid_blocks(), entry.raw_type());
-            Box::new(Known { valid: decoded(&entry.valid_map), count, kind, ..Known::default() })
+            let (valid, modified) = (decoded(&entry.valid_map), entry.modified_seconds.get());
+            Box::new(Known { valid, count, kind, modified, ..Known::default() })
         });
     }
 
@@ -183,6 +185,31 @@ impl Segments {
     pub fn is_claimed(&self, geometry: &Geometry, here: BlockAddress) -> bool {
         let place = geometry.main(here);
         place.is_some_and(|(segment, block)| self.get(segment).is_some_and(|known| has(&known.claimed, block)))
+    }
+
+    /// The type of a segment by the SIT; `None` where it has none that exists.
+    pub fn kind(&self, segment: SegmentIndex) -> Option<Log> {
+        Log::of(self.get(segment).map_or(0, |known| known.kind))
+    }
+
+    /// The mean time of a segment's blocks by the SIT, in seconds.
+    pub fn modified(&self, segment: SegmentIndex) -> u64 {
+        self.get(segment).map_or(0, |known| known.modified)
+    }
+
+    /// The first block of a segment at or behind an address of which nobody claimed any and that no log has.
+    pub fn free_segment(
+        &self,
+        geometry: &Geometry,
+        state: &CheckpointState,
+        from: Option<BlockAddress>,
+    ) -> Option<BlockAddress> {
+        let first = from.and_then(|from| geometry.main(from)).map_or(0, |(segment, _)| segment.0);
+        let is_free = |segment: &SegmentIndex| {
+            let claimed = self.get(*segment).is_some_and(|known| count(&known.claimed) > 0);
+            !claimed && state.logs.iter().all(|log| log.segment != *segment)
+        };
+        (first..geometry.main_segments).map(SegmentIndex).find(is_free).map(|segment| geometry.segment_start(segment))
     }
 
     /// Blocks that were claimed, and blocks that the SIT has as valid.

@@ -6,6 +6,7 @@ use super::Check;
 use super::inodes::state;
 use super::report::{NOWHERE, of};
 use crate::findings::FindingKind;
+use crate::ids::BlockAddress;
 use crate::layout::dentry::type_of;
 
 /// What was met.
@@ -24,6 +25,7 @@ impl Check<'_> {
     /// Each inode's links against the names that were found.
     pub fn check_links(&mut self) {
         let directory = type_of(FileKind::Directory);
+        let mut wrong = Vec::new();
         for (nid, known) in self.inodes.read() {
             let (links, place) = (known.links, of(nid));
             if known.has(state::ORPHAN) {
@@ -43,6 +45,9 @@ impl Check<'_> {
                 true => (known.directories.saturating_add(2), "directories in it, and two"),
                 false => (known.names, "names"),
             };
+            if links != expected {
+                wrong.push((nid, expected));
+            }
             // Where something could not be looked at, names may be missing.
             if links > expected && !self.whole {
                 self.report.harmless(FindingKind::Links, place, || {
@@ -50,6 +55,12 @@ impl Check<'_> {
                 });
             } else if links != expected {
                 self.report.fault(FindingKind::Links, place, || format!("{links} links; expected {expected}: {what}"));
+            }
+        }
+        if self.mender.is_some() {
+            for (nid, links) in wrong {
+                let at = BlockAddress(self.nat.entry(nid).unwrap_or_default().address.get());
+                self.mend_head(at, |head| head.links = links.into());
             }
         }
     }

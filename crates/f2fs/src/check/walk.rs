@@ -11,8 +11,11 @@ use super::summaries::Claim;
 use super::{Check, inodes};
 use crate::findings::FindingKind;
 use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
-use crate::layout::node::{mark, word_of};
+use crate::layout::node::{FOOTER_BYTES, mark, word_of};
 use crate::layout::{Footer, NodeOffset, word};
+
+/// Where an inode has the nid of its node of attributes.
+const XATTR_NID: usize = 76;
 
 /// A node that is to be read, and what it has to be.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +44,15 @@ struct Child {
     file: usize,
     expected: Expected,
     role: Role,
+    from: Reference,
+}
+
+/// Where a nid stands.
+#[derive(Clone, Copy)]
+struct Reference {
+    at: BlockAddress,
+    byte: usize,
+    in_inode: bool,
 }
 
 impl Check<'_> {
@@ -56,6 +68,7 @@ impl Check<'_> {
                 let Some(block) = found else {
                     self.whole = false;
                     self.inodes.change(expected.nid).flags |= inodes::state::DAMAGED;
+                    self.mend_nameless(expected.nid);
                     continue;
                 };
                 files.extend(self.look_at_inode(&expected, block));
@@ -137,16 +150,31 @@ impl Check<'_> {
         if agree < 2 {
             return false;
         }
+        if agree < 3 {
+            self.mend_footer(expected, footer.flags.get());
+        }
         let claim = Claim { at: here, nid, ino, index: 0, version: expected.version, is_node: true };
         let first = self.claim(claim);
         self.totals.nodes += u64::from(first);
         first
     }
 
+    fn mend_footer(&mut self, expected: &Expected, flags: u32) {
+        let Expected { nid, ino, offset, at, .. } = *expected;
+        let start = self.geometry.block_size() - FOOTER_BYTES;
+        let words = [nid.0, ino.0, Footer::flags_of(offset, flags & 7)];
+        for (number, value) in words.into_iter().enumerate() {
+            self.mend_word(at, start + number * 4, offset == NodeOffset::INODE, value);
+        }
+    }
+
     /// Claims a block of the main area; false where it is somebody's already.
     pub fn claim(&mut self, claim: Claim) -> bool {
         match self.segments.claim(self.geometry, claim.at, claim.ino, claim.is_node) {
             Claimed::First => {
+                if let Some(kept) = &mut self.kept {
+                    kept.take(self.geometry, &claim);
+                }
                 self.summaries.add(claim, self.blocks, self.state, &mut self.report);
                 true
             }
@@ -185,18 +213,25 @@ impl Check<'_> {
                 let block = self.had(Had { at, tag: (), block });
                 match block.filter(|block| self.is_node(&child.expected, block)) {
                     Some(block) => self.child(file, &child, &block, &mut stack),
-                    None => {
-                        self.whole = false;
-                        file.whole = false;
-                    }
+                    None => self.cut_off(file, child.from),
                 }
             }
         }
     }
 
+    /// A node that a file refers to cannot be looked at.
+    fn cut_off(&mut self, file: &mut FileWalk, from: Reference) {
+        self.whole = false;
+        file.whole = false;
+        self.drop_of(file.inode.nid, || "a node that cannot be had, with all that it led to".into());
+        self.mend_word(from.at, from.byte, from.in_inode, 0);
+    }
+
     fn below_inode(&mut self, number: usize, file: &mut FileWalk, stack: &mut Vec<Child>) {
         let xattrs = NodeId(file.inode.head.xattr_nid.get());
-        if !self.push(number, file, xattrs, NodeOffset::XATTR, Role::Xattr, stack) {
+        let from = |byte| Reference { at: file.expected.at, byte, in_inode: true };
+        let (at_xattrs, nids_from) = (from(XATTR_NID), from(0));
+        if !self.push(number, file, xattrs, (NodeOffset::XATTR, Role::Xattr), at_xattrs, stack) {
             self.check_xattrs(&file.inode, None);
         }
         if !file.has_addresses {
@@ -215,7 +250,8 @@ impl Check<'_> {
         let nids = crate::layout::inode::nids_offset(self.geometry.block_size());
         for (index, (offset, role)) in places.into_iter().enumerate() {
             let nid = NodeId(word(&file.inode.block, nids + index * 4).unwrap_or(0));
-            self.push(number, file, nid, NodeOffset(offset), role, stack);
+            let from = Reference { byte: nids + index * 4, ..nids_from };
+            self.push(number, file, nid, (NodeOffset(offset), role), from, stack);
         }
     }
 
@@ -225,8 +261,8 @@ impl Check<'_> {
         number: usize,
         file: &mut FileWalk,
         nid: NodeId,
-        offset: NodeOffset,
-        role: Role,
+        (offset, role): (NodeOffset, Role),
+        from: Reference,
         stack: &mut Vec<Child>,
     ) -> bool {
         if nid == NodeId::NONE {
@@ -234,11 +270,8 @@ impl Check<'_> {
         }
         file.blocks += 1;
         match self.reach(nid, file.inode.nid, offset) {
-            Some(expected) => stack.push(Child { file: number, expected, role }),
-            None => {
-                self.whole = false;
-                file.whole = false;
-            }
+            Some(expected) => stack.push(Child { file: number, expected, role, from }),
+            None => self.cut_off(file, from),
         }
         true
     }
@@ -266,7 +299,8 @@ impl Check<'_> {
                             (own + 1 + u32::from(index) * (u32::from(n) + 1), Role::Indirect { level: 1, first })
                         }
                     };
-                    self.push(child.file, file, nid, NodeOffset(offset), role, stack);
+                    let from = Reference { at: child.expected.at, byte: usize::from(index) * 4, in_inode: false };
+                    self.push(child.file, file, nid, (NodeOffset(offset), role), from, stack);
                 }
             }
         }

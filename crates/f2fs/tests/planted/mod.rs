@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::Path;
+use std::sync::Arc;
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::blocks::{Blocks, Nodes};
@@ -25,19 +26,21 @@ pub struct Planted {
     pub geometry: Geometry,
     pub state: CheckpointState,
     uuid: [u8; 16],
+    sound: Arc<F2fs<RamDevice>>,
 }
 
 impl Planted {
     pub fn new(bytes: Vec<u8>) -> Self {
-        let volume =
-            F2fs::mount(super::common::ram_of_bytes(&bytes), Clock::default(), MountOptions::default()).unwrap();
+        let device = super::common::ram_of_bytes(&bytes);
+        let volume = F2fs::mount(device, Clock::default(), MountOptions::default()).unwrap();
         let (geometry, state) = (volume.geometry().clone(), volume.checkpoint().0.clone());
         let uuid = volume.superblock().0.uuid;
-        Self { bytes, geometry, state, uuid }
+        Self { bytes, geometry, state, uuid, sound: Arc::new(volume) }
     }
 
-    pub fn volume(&self) -> F2fs<RamDevice> {
-        F2fs::mount(self.device(), Clock::default(), MountOptions::default()).unwrap()
+    /// The volume as it was when it was sound.
+    pub fn volume(&self) -> &F2fs<RamDevice> {
+        &self.sound
     }
 
     pub fn device(&self) -> RamDevice {

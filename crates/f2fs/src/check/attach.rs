@@ -1,0 +1,134 @@
+//! Inodes that nothing leads to get a name: their number, in `lost+found`, or in the root where there is no such directory.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use nandkit_units::Cause;
+use nandkit_vfs::Result;
+
+use super::Check;
+use super::batch;
+use super::mend::AreaPlace;
+use crate::blocks::Blocks;
+use crate::directory::{DirectoryPages, hash, place};
+use crate::encode::directory::put_entry;
+use crate::ids::{Block, BlockAddress, NodeId};
+use crate::inode::Inode;
+use crate::layout::DentryArea;
+use crate::layout::dentry::{kind_of, slots_of};
+
+/// The pages of a directory: where they are, and what new ones hold.
+struct Pages<'a> {
+    blocks: &'a dyn Blocks,
+    places: BTreeMap<u32, BlockAddress>,
+    changed: RefCell<BTreeMap<u32, Vec<u8>>>,
+}
+
+impl DirectoryPages for Pages<'_> {
+    fn page(&self, page: u32) -> Result<Option<Block>> {
+        if let Some(bytes) = self.changed.borrow().get(&page) {
+            return Ok(Some(bytes.as_slice().into()));
+        }
+        self.places.get(&page).map(|at| batch::one(self.blocks, Cause::Metadata, *at)).transpose()
+    }
+}
+
+impl Check<'_> {
+    /// Gives the lost inodes names, as far as there is room. Those that got one.
+    pub fn attach_lost(&mut self) -> Vec<NodeId> {
+        let Some(mender) = &mut self.mender else { return Vec::new() };
+        let lost = std::mem::take(&mut mender.lost);
+        if lost.is_empty() {
+            return Vec::new();
+        }
+        let home = mender.home.filter(|home| mender.pages.contains_key(home)).unwrap_or(NodeId::ROOT);
+        let places = mender.pages.get(&home).cloned().unwrap_or_default().into_iter().collect();
+        let Some(entry) = self.nat.entry(home) else { return Vec::new() };
+        let at = BlockAddress(entry.address.get());
+        let block = batch::one(self.blocks, Cause::Metadata, at);
+        let inode = block.ok().and_then(|block| Inode::decode(self.geometry, home, block, &mut |_| {}));
+        match inode {
+            // Names in an encrypted directory need its key; of one in its inode there may be little room.
+            Some(inode) if !inode.is_encrypted() && inode.inline_entries().is_some() => {
+                lost.into_iter().filter(|nid| self.attach_inline(at, *nid)).collect()
+            }
+            Some(inode) if !inode.is_encrypted() => self.attach_in_pages(&inode, at, places, &lost),
+            _ => Vec::new(),
+        }
+    }
+
+    fn attach_inline(&mut self, at: BlockAddress, nid: NodeId) -> bool {
+        let name = nid.0.to_string();
+        let Some(kind) = kind_of(self.inodes.get(nid).inode_type) else { return false };
+        let mut done = false;
+        self.mend_area(AreaPlace { at, inline: true }, |area| {
+            if let Some(slot) = DentryArea::new(area).free_run(slots_of(name.len())) {
+                put_entry(area, slot, hash(name.as_bytes()), name.as_bytes(), nid, kind);
+                done = true;
+            }
+        });
+        done
+    }
+
+    fn attach_in_pages(
+        &mut self,
+        home: &Inode,
+        at: BlockAddress,
+        places: BTreeMap<u32, BlockAddress>,
+        lost: &[NodeId],
+    ) -> Vec<NodeId> {
+        let size = self.geometry.block_size();
+        let mut pages = Pages { blocks: self.blocks, places, changed: RefCell::default() };
+        let mut attached = Vec::new();
+        let mut depth = home.head.depth.get();
+        for nid in lost {
+            let name = nid.0.to_string();
+            let hash = hash(name.as_bytes());
+            let Some(kind) = kind_of(self.inodes.get(*nid).inode_type) else { continue };
+            let slots = slots_of(name.len()) as u8;
+            let Ok(found) = place(&pages, hash, slots, depth, home.head.directory_level) else { continue };
+            let mut bytes = match pages.page(found.page) {
+                Ok(Some(block)) => block.to_vec(),
+                Ok(None) => {
+                    let room = u32::from(home.shape.count);
+                    let Some(new) = self.free_block().filter(|_| found.page < room) else { continue };
+                    let byte = home.shape.addresses.start + found.page as usize * 4;
+                    self.mend_word(at, byte, true, new.0);
+                    pages.places.insert(found.page, new);
+                    vec![0; size]
+                }
+                Err(_) => continue,
+            };
+            put_entry(&mut bytes, found.slot.into(), hash, name.as_bytes(), *nid, kind);
+            pages.changed.get_mut().insert(found.page, bytes);
+            depth = depth.max(found.depth);
+            attached.push(*nid);
+        }
+        if attached.is_empty() {
+            return attached;
+        }
+        let Pages { places, changed, .. } = pages;
+        let end = places.last_key_value().map_or(0, |(page, _)| u64::from(*page) + 1) * size as u64;
+        for (page, bytes) in changed.into_inner() {
+            if let Some(place) = places.get(&page) {
+                self.mend(*place, |block| block.copy_from_slice(&bytes));
+            }
+        }
+        self.mend_head(at, |head| {
+            head.depth = depth.into();
+            head.size = head.size.get().max(end).into();
+        });
+        attached
+    }
+
+    /// A block that nobody has, in a segment of which nobody has any.
+    fn free_block(&mut self) -> Option<BlockAddress> {
+        let mender = self.mender.as_mut()?;
+        let next = match mender.next_free {
+            Some(next) if !(next.0 - self.geometry.main_address().0).is_multiple_of(512) => next,
+            _ => self.segments.free_segment(self.geometry, self.state, mender.next_free)?,
+        };
+        mender.next_free = next.checked_add(1);
+        Some(next)
+    }
+}

@@ -1,0 +1,200 @@
+//! Changes that a repair makes while the volume is walked: to nodes and directories. The tables are made anew afterwards ([`super::rebuild`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nandkit_units::Cause;
+use nandkit_vfs::Result;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Check;
+use super::batch;
+use super::report::KEPT_MAX;
+use crate::bits::lsb_first;
+use crate::blocks::Blocks;
+use crate::encode::directory::put_dots;
+use crate::encode::put;
+use crate::findings::{Finding, FindingKind};
+use crate::ids::{Block, BlockAddress, NodeId};
+use crate::inode::Inode;
+use crate::layout::dentry::slots_of;
+use crate::layout::inode::{WORDS_OFFSET, computed_checksum};
+use crate::layout::{DentryRoom, ExtraAttributes, Geometry, InodeHead, inode_shape, set_word};
+
+/// A volume with some of its blocks changed.
+pub(super) struct Overlay<'a> {
+    pub inner: &'a dyn Blocks,
+    pub blocks: BTreeMap<BlockAddress, Block>,
+}
+
+impl Blocks for Overlay<'_> {
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
+        self.inner.read(cause, at, into)?;
+        let size = self.geometry().block_size();
+        let end = BlockAddress(at.0.saturating_add((into.len() / size) as u32));
+        for (changed, block) in self.blocks.range(at..end) {
+            put(into, (changed.0 - at.0) as usize * size, block);
+        }
+        Ok(())
+    }
+}
+
+/// Changes of one pass.
+#[derive(Debug, Default)]
+pub(super) struct Mender {
+    edits: BTreeMap<BlockAddress, Vec<u8>>,
+    /// Those that are inodes, and get a new checksum.
+    inodes: BTreeSet<BlockAddress>,
+    /// Inodes that nothing leads to.
+    pub lost: Vec<NodeId>,
+    /// The directory `lost+found` of the root, once it was named.
+    pub home: Option<NodeId>,
+    /// Where new blocks come from.
+    pub next_free: Option<BlockAddress>,
+    /// What is left out.
+    pub dropped: Vec<Finding>,
+    /// Pages of the root and of `home`.
+    pub pages: BTreeMap<NodeId, Vec<(u32, BlockAddress)>>,
+}
+
+/// Where a directory's entries are: a block, and whether they are the inline part of an inode.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AreaPlace {
+    pub at: BlockAddress,
+    pub inline: bool,
+}
+
+impl Mender {
+    pub fn is_idle(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// The changed blocks, checksums of inodes made right.
+    pub fn into_blocks(self, geometry: &Geometry, seed: u32) -> impl Iterator<Item = (BlockAddress, Block)> {
+        let (inodes, features) = (self.inodes, geometry.features);
+        self.edits.into_iter().map(move |(at, mut block)| {
+            let has_checksum = ExtraAttributes::of_block(&block).and_then(|extra| extra.checksum(features)).is_some();
+            if inodes.contains(&at)
+                && has_checksum
+                && let Some(checksum) = computed_checksum(seed, &block)
+            {
+                set_word(&mut block, WORDS_OFFSET + 8, checksum);
+            }
+            (at, block.into())
+        })
+    }
+}
+
+impl Check<'_> {
+    /// Tells what of an inode a repair leaves out.
+    pub fn drop_of(&mut self, nid: NodeId, detail: impl FnOnce() -> String) {
+        if let Some(mender) = &mut self.mender
+            && (mender.dropped.len() as u64) < KEPT_MAX
+        {
+            mender.dropped.push(Finding::new(FindingKind::Address, detail()).of(nid));
+        }
+    }
+
+    /// Changes a block, where this is a repair.
+    pub fn mend(&mut self, at: BlockAddress, change: impl FnOnce(&mut [u8])) {
+        let Some(mender) = &mut self.mender else { return };
+        if !mender.edits.contains_key(&at) {
+            let Ok(block) = batch::one(self.blocks, Cause::Metadata, at) else { return };
+            mender.edits.insert(at, block.to_vec());
+        }
+        if let Some(block) = mender.edits.get_mut(&at) {
+            change(block);
+        }
+    }
+
+    /// Changes an inode; its checksum follows.
+    pub fn mend_inode(&mut self, at: BlockAddress, change: impl FnOnce(&mut [u8])) {
+        if let Some(mender) = &mut self.mender {
+            mender.inodes.insert(at);
+        }
+        self.mend(at, change);
+    }
+
+    /// Changes the fixed part of an inode.
+    pub fn mend_head(&mut self, at: BlockAddress, change: impl FnOnce(&mut InodeHead)) {
+        self.mend_inode(at, |block| {
+            if let Ok((mut head, _)) = InodeHead::read_from_prefix(block) {
+                change(&mut head);
+                put(block, 0, head.as_bytes());
+            }
+        });
+    }
+
+    /// Puts a word into a node: a nid or an address.
+    pub fn mend_word(&mut self, at: BlockAddress, byte: usize, is_inode: bool, value: u32) {
+        let change = |block: &mut [u8]| _ = set_word(block, byte, value);
+        if is_inode { self.mend_inode(at, change) } else { self.mend(at, change) }
+    }
+
+    /// Changes a directory's entries.
+    pub fn mend_area(&mut self, place: AreaPlace, change: impl FnOnce(&mut [u8])) {
+        if !place.inline {
+            return self.mend(place.at, change);
+        }
+        let geometry = self.geometry;
+        self.mend_inode(place.at, |block| {
+            if let Ok(shape) = inode_shape(geometry, geometry.features, block)
+                && let Some(area) = block.get_mut(shape.inline)
+            {
+                change(area);
+            }
+        });
+    }
+
+    /// Takes an entry away: the bits of its slots, of one without a name that of its first slot.
+    pub fn mend_remove(&mut self, place: AreaPlace, slot: usize, name_length: usize) {
+        self.mend_area(place, |area| {
+            let room = DentryRoom::of(area.len());
+            if let Some(bitmap) = area.get_mut(..room.bitmap) {
+                let end = (slot + slots_of(name_length).max(1)).min(room.slots);
+                (slot..end).for_each(|slot| lsb_first::set(bitmap, slot, false));
+            }
+        });
+    }
+
+    /// Takes the entry of an inode's first name away.
+    pub fn mend_nameless(&mut self, nid: NodeId) {
+        let known = self.inodes.get(nid);
+        if known.names == 0 {
+            return;
+        }
+        self.drop_of(nid, || "the inode, of which nothing can be made".into());
+        let place =
+            AreaPlace { at: BlockAddress(known.name_block), inline: known.has(super::inodes::state::NAME_INLINE) };
+        self.mend_remove(place, known.name_slot.into(), usize::from(known.name_length));
+    }
+
+    /// Puts a field of an entry right.
+    pub fn mend_entry(&mut self, place: AreaPlace, slot: usize, byte: usize, value: &[u8]) {
+        self.mend_area(place, |area| put(area, DentryRoom::of(area.len()).entries + slot * 11 + byte, value));
+    }
+
+    /// `.` and `..` where they belong. What stands in these slots goes.
+    pub fn mend_dots(&mut self, place: AreaPlace, nid: NodeId, parent: NodeId) {
+        self.mend_area(place, |area| put_dots(area, nid, parent));
+    }
+
+    /// All attributes of an inode away: what is damaged of them cannot be told from what is not. Not those of encrypted and verity inodes, whose content hangs on them.
+    pub fn mend_xattrs(&mut self, inode: &Inode) {
+        let Some(at) = self.nat.entry(inode.nid).map(|entry| BlockAddress(entry.address.get())) else { return };
+        if inode.is_encrypted() || inode.head.has_advise(crate::layout::inode::advise::VERITY) {
+            return;
+        }
+        self.drop_of(inode.nid, || "its extended attributes".into());
+        let words = inode.shape.xattrs.clone();
+        self.mend_inode(at, |block| {
+            if let Some(words) = block.get_mut(words) {
+                words.fill(0);
+            }
+        });
+        self.mend_head(at, |head| head.xattr_nid = 0.into());
+    }
+}

@@ -1,0 +1,245 @@
+//! The tables and the checkpoint of a volume, made anew from what its tree reaches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nandkit_units::Cause;
+use nandkit_vfs::{ErrorKind, FsError, Result};
+use zerocopy::IntoBytes;
+
+use super::summaries::Claim;
+use super::{Check, batch};
+use crate::bits::msb_first;
+use crate::checkpoint_state::{CheckpointState, LogState, SummaryBlock};
+use crate::encode::put;
+use crate::ids::{Block, BlockAddress, Log, NodeId, SegmentIndex};
+use crate::layout::checkpoint::flag;
+use crate::layout::sit::VALID_MAP_BYTES;
+use crate::layout::summary::SummaryView;
+use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, NatEntry, SitEntry, SummaryEntry};
+
+/// Everything that was claimed.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    segments: BTreeMap<u32, KeptSegment>,
+    nodes: BTreeMap<NodeId, NatEntry>,
+}
+
+#[derive(Debug)]
+struct KeptSegment {
+    entries: Vec<SummaryEntry>,
+    map: [u8; VALID_MAP_BYTES],
+    nodes: u32,
+}
+
+impl Kept {
+    pub fn take(&mut self, geometry: &Geometry, claim: &Claim) {
+        let Some((segment, block)) = geometry.main(claim.at) else { return };
+        let place = self.segments.entry(segment.0).or_insert_with(|| KeptSegment {
+            entries: SummaryBlock::blank().entries,
+            map: [0; VALID_MAP_BYTES],
+            nodes: 0,
+        });
+        let entry = match claim.is_node {
+            true => SummaryEntry::of_node(claim.nid),
+            false => SummaryEntry::of_data(claim.nid, claim.version, claim.index),
+        };
+        if let Some(place) = place.entries.get_mut(usize::from(block)) {
+            *place = entry;
+        }
+        msb_first::set(&mut place.map, block.into(), true);
+        place.nodes += u32::from(claim.is_node);
+        if claim.is_node {
+            self.nodes.insert(claim.nid, NatEntry::new(claim.version, claim.ino, claim.at));
+        }
+    }
+}
+
+impl KeptSegment {
+    fn count(&self) -> u32 {
+        crate::bits::count(&self.map)
+    }
+
+    fn has(&self, block: u16) -> bool {
+        msb_first::get(&self.map, block.into())
+    }
+}
+
+type Blocks = BTreeMap<BlockAddress, Block>;
+
+impl Check<'_> {
+    /// All blocks of the metadata areas that differ from what they should be, but the superblocks. Errors: `NoSpace` (no segment is left for a log).
+    pub fn rebuild(&self, kept: &Kept) -> Result<Blocks> {
+        let mut blocks = Blocks::new();
+        let mut state = self.state.clone();
+        if !self.geometry.features.has(Features::READ_ONLY) {
+            state.logs = self.rebuild_logs(kept)?;
+        }
+        self.rebuild_nat(kept, &mut blocks);
+        let kinds = self.rebuild_sit(kept, &state, &mut blocks);
+        self.rebuild_ssa(kept, &kinds, &mut blocks);
+        for (log, summary) in state.logs.iter().zip(&mut state.summaries) {
+            let known = kept.segments.get(&log.segment.0);
+            *summary = known.map_or_else(SummaryBlock::blank, |known| SummaryBlock { entries: known.entries.clone() });
+        }
+        self.count_anew(kept, &mut state);
+        // The newer of both in the first place; the other says the same, so that either can be lost.
+        let version = state.head.version.get();
+        for (second, version) in [(true, version.wrapping_add(1)), (false, version.wrapping_add(2))] {
+            state.head.version = version.into();
+            let pack = state.encode(self.geometry, second);
+            blocks.extend(pack.blocks);
+            blocks.extend([pack.commit]);
+        }
+        Ok(blocks)
+    }
+
+    /// Logs stay where they are if they can go on there.
+    fn rebuild_logs(&self, kept: &Kept) -> Result<[LogState; Log::COUNT]> {
+        let mut logs = self.state.logs;
+        let mut taken: BTreeSet<u32> = BTreeSet::new();
+        let fits = |log: Log, state: &LogState, taken: &BTreeSet<u32>| {
+            if taken.contains(&state.segment.0) {
+                return false;
+            }
+            let Some(known) = kept.segments.get(&state.segment.0) else { return true };
+            let is_own = self.segments.kind(state.segment) == Some(log) && (known.nodes > 0) == log.is_node();
+            let behind = if state.ssr { state.next + 1 } else { BLOCKS_PER_SEGMENT as u16 };
+            is_own && !(state.next..behind).any(|block| known.has(block))
+        };
+        let mut without = Vec::new();
+        for (log, state) in Log::ALL.into_iter().zip(&logs) {
+            if fits(log, state, &taken) {
+                taken.insert(state.segment.0);
+            } else {
+                without.push(log);
+            }
+        }
+        let mut free = (0..self.geometry.main_segments).filter(|segment| !kept.segments.contains_key(segment));
+        for log in without {
+            let segment = free.find(|segment| !taken.contains(segment));
+            let segment = segment
+                .ok_or_else(|| FsError::new(ErrorKind::NoSpace, format!("no free segment for the {log} log")))?;
+            taken.insert(segment);
+            if let Some(place) = logs.get_mut(log.index()) {
+                *place = LogState { segment: SegmentIndex(segment), next: 0, ssr: false };
+            }
+        }
+        Ok(logs)
+    }
+
+    fn rebuild_nat(&self, kept: &Kept, blocks: &mut Blocks) {
+        let (geometry, per_block) = (self.geometry, self.geometry.nat_entries() as u32);
+        let mut numbers: BTreeSet<u32> = self.nat.chunk_numbers().collect();
+        numbers.extend(kept.nodes.keys().map(|nid| nid.0 / per_block));
+        numbers.insert(0);
+        for number in numbers {
+            let first = number * per_block;
+            let mut bytes = vec![0; geometry.block_size()];
+            let nids = NodeId(first)..NodeId(first.saturating_add(per_block));
+            let reserved = [NodeId::NODES, NodeId::META].map(|nid| (nid, NatEntry::new(0, nid, BlockAddress(1))));
+            let reserved = reserved.iter().map(|(nid, entry)| (nid, entry)).filter(|(nid, _)| nids.contains(nid));
+            for (nid, entry) in kept.nodes.range(nids.clone()).chain(reserved) {
+                put(&mut bytes, (nid.0 - first) as usize * size_of::<NatEntry>(), entry.as_bytes());
+            }
+            let at = geometry.nat_place(number, msb_first::get(&self.state.nat_map, number as usize));
+            self.put_if_other(at, bytes, blocks);
+        }
+    }
+
+    fn put_if_other(&self, at: BlockAddress, bytes: Vec<u8>, blocks: &mut Blocks) {
+        let same = batch::one(self.blocks, Cause::Metadata, at).is_ok_and(|block| *block == *bytes);
+        if !same {
+            blocks.insert(at, bytes.into());
+        }
+    }
+
+    /// The SIT; says whether segments hold nodes.
+    fn rebuild_sit(&self, kept: &Kept, state: &CheckpointState, blocks: &mut Blocks) -> BTreeMap<u32, bool> {
+        let (geometry, per_block) = (self.geometry, self.geometry.sit_entries() as u32);
+        let mut holds_nodes = BTreeMap::new();
+        for number in 0..geometry.main_segments.div_ceil(per_block) {
+            let mut bytes = vec![0; geometry.block_size()];
+            for index in 0..per_block {
+                let segment = SegmentIndex(number * per_block + index);
+                if segment.0 >= geometry.main_segments {
+                    break;
+                }
+                let known = kept.segments.get(&segment.0);
+                let is = self.segments.kind(segment);
+                let log = state.logs.iter().zip(Log::ALL).find(|(log, _)| log.segment == segment).map(|(_, log)| log);
+                // A volume that is never written has one log for three.
+                let kind = match (known, log.filter(|_| !geometry.features.has(Features::READ_ONLY))) {
+                    (_, Some(log)) => log,
+                    (None, None) => is.unwrap_or(Log::HotData),
+                    (Some(known), None) => {
+                        let nodes = known.nodes * 2 > known.count();
+                        is.filter(|is| is.is_node() == nodes).unwrap_or(if nodes {
+                            Log::WarmNode
+                        } else {
+                            Log::WarmData
+                        })
+                    }
+                };
+                holds_nodes.insert(segment.0, kind.is_node());
+                let map = known.map_or([0; VALID_MAP_BYTES], |known| known.map);
+                let entry = SitEntry::new(kind, map, self.segments.modified(segment));
+                put(&mut bytes, index as usize * size_of::<SitEntry>(), entry.as_bytes());
+            }
+            let at = geometry.sit_place(number, msb_first::get(&self.state.sit_map, number as usize));
+            self.put_if_other(at, bytes, blocks);
+        }
+        holds_nodes
+    }
+
+    fn rebuild_ssa(&self, kept: &Kept, holds_nodes: &BTreeMap<u32, bool>, blocks: &mut Blocks) {
+        let geometry = self.geometry;
+        if geometry.features.has(Features::READ_ONLY) {
+            return;
+        }
+        for (segment, known) in &kept.segments {
+            let at = geometry.ssa(SegmentIndex(*segment));
+            let nodes = holds_nodes.get(segment).copied().unwrap_or(false);
+            let mut bytes = SummaryBlock { entries: known.entries.clone() }.to_bytes(nodes, geometry.block_size());
+            // Entries of blocks that nobody uses, and the journal, stay as they are.
+            if let Ok(old) = batch::one(self.blocks, Cause::Metadata, at) {
+                let entry = size_of::<SummaryEntry>();
+                for block in (0..BLOCKS_PER_SEGMENT as u16).filter(|block| !known.has(*block)) {
+                    let start = usize::from(block) * entry;
+                    put(&mut bytes, start, old.get(start..start + entry).unwrap_or_default());
+                }
+                put(&mut bytes, SummaryView::journal_start(geometry.block_size()), SummaryView(&old).journal());
+            }
+            self.put_if_other(at, bytes, blocks);
+        }
+    }
+
+    fn count_anew(&self, kept: &Kept, state: &mut CheckpointState) {
+        let head = &mut state.head;
+        let blocks: u64 = kept.segments.values().map(|segment| u64::from(segment.count())).sum();
+        head.valid_blocks = (blocks + self.totals.reserved).into();
+        head.valid_nodes = (kept.nodes.len() as u32).into();
+        head.valid_inodes = (kept.nodes.iter().filter(|(nid, entry)| entry.ino() == **nid).count() as u32).into();
+        let logs: BTreeSet<u32> = state.logs.iter().map(|log| log.segment.0).collect();
+        let used = kept.segments.keys().filter(|segment| !logs.contains(segment)).count() + logs.len();
+        head.free_segments = self.geometry.main_segments.saturating_sub(used as u32).into();
+        // Spare that does not fit the main area: users get what is beside it.
+        let (main, spare) = (self.geometry.main_segments, head.overprovision_segments.get());
+        let most = u64::from(main.saturating_sub(spare)) * u64::from(BLOCKS_PER_SEGMENT);
+        let zone = self.geometry.segments_per_section.saturating_mul(self.geometry.sections_per_zone);
+        if head.user_blocks.get() >= most.saturating_add(u64::from(zone) * u64::from(BLOCKS_PER_SEGMENT)) {
+            head.user_blocks = most.into();
+        }
+        if u64::from(head.next_free_nid.get()) >= self.geometry.nid_end() {
+            head.next_free_nid = (NodeId::ROOT.0 + 1).into();
+        }
+        // Cleanly unmounted; nat_bits would have to be right, and need not be there.
+        let cleared = flag::ORPHANS | flag::ERROR | flag::FSCK | flag::FASTBOOT | flag::NAT_BITS | flag::RESIZING;
+        let known = flag::RESIZING * 2 - 1;
+        head.flags = (head.flags.get() & known & !cleared | flag::UNMOUNTED).into();
+        head.allocation_types = [0; 16];
+        state.orphans.clear();
+        state.nat_journal.clear();
+        state.sit_journal.clear();
+        state.nat_bits = None;
+    }
+}

@@ -1,0 +1,138 @@
+//! A repaired volume: nodes and directories mended in passes until nothing is left to mend, then all tables made anew.
+
+use std::collections::BTreeMap;
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{Cause, Clock};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+use zerocopy::IntoBytes;
+
+use super::mend::{Mender, Overlay};
+use super::rebuild::Kept;
+use super::report::{CheckReport, Collector};
+use super::{Check, batch, finished_check, inodes, packs};
+use crate::blocks::Blocks;
+use crate::checkpoint_state::CheckpointState;
+use crate::device::{DeviceBlocks, Devices};
+use crate::encode::put;
+use crate::findings::{Finding, FindingKind};
+use crate::ids::{Block, BlockAddress, NodeId};
+use crate::layout::superblock::SUPERBLOCK_OFFSET;
+use crate::layout::{Features, Superblock};
+use crate::open::{choose_superblock, roll_forward};
+
+/// Passes at most. Each mends all that it meets; what one makes visible, the next one meets.
+const PASSES: usize = 24;
+
+/// What a repair comes to. Nothing is written: the blocks are to be put over a copy of the volume.
+#[derive(Clone, Debug)]
+pub struct Repair {
+    /// What was wrong.
+    pub before: CheckReport,
+    /// What is wrong once the blocks are in place; sound unless content itself is damaged.
+    pub after: CheckReport,
+    /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the root.
+    pub attached: Vec<NodeId>,
+    /// What was left out.
+    pub dropped: Vec<Finding>,
+    /// All changed blocks.
+    pub blocks: BTreeMap<BlockAddress, Block>,
+}
+
+/// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one, what is wrong of nodes and directories is put right or taken away, and
+/// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Inodes that were deleted and still open are freed, as the next mount would.
+///
+/// Not repaired: the content of compressed clusters. Quota files are marked as in need of fsck where they count otherwise than what is there.
+/// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which a repair would drop: to be mounted by Linux first; summaries in
+/// packed form), `NoSpace` (no free segment for a log).
+pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Repair> {
+    let mut devices = Devices::new(devices, clock)?;
+    let (superblock, geometry, _) = choose_superblock(&devices, &mut |_| {})?;
+    devices.arrange(&geometry, &mut |_| {})?;
+    if geometry.features.has(Features::PACKED_SSA) {
+        return Err(FsError::new(ErrorKind::NotSupported, "summaries in packed form are not made"));
+    }
+    let mut report = Collector::default();
+    super::superblocks::check(&devices, &superblock, &mut report);
+    let blocks = DeviceBlocks { devices, geometry };
+    let Some((pack, state)) = packs::check(&blocks, &mut Collector::default()) else {
+        return Err(FsError::new(ErrorKind::Corrupt, "neither checkpoint pack can be used"));
+    };
+    let mut waiting = false;
+    roll_forward::look(&blocks, &pack, &state, &mut |finding| waiting |= finding.kind == FindingKind::NotReplayed);
+    if waiting {
+        let detail = "data that were fsynced after the last checkpoint would be dropped; expected a volume that Linux mounted since";
+        return Err(FsError::new(ErrorKind::NotSupported, detail));
+    }
+    let before = finished_check(&blocks, &superblock, report);
+    let mut overlay = Overlay { inner: &blocks, blocks: BTreeMap::new() };
+    let state = CheckpointState { orphans: Vec::new(), ..state };
+    let (mut attached, mut dropped) = (Vec::new(), Vec::new());
+    for pass in 0..PASSES {
+        let mender = pass_over(&overlay, &superblock, &state, &mut attached);
+        if mender.is_idle() {
+            break;
+        }
+        let seed = crate::layout::inode::checksum_seed(&superblock.uuid);
+        let (geometry, mut told) = (overlay.geometry().clone(), mender.dropped.clone());
+        overlay.blocks.extend(mender.into_blocks(&geometry, seed));
+        dropped.append(&mut told);
+        if pass + 1 == PASSES {
+            return Err(FsError::new(ErrorKind::Corrupt, "mending one thing makes another wrong, again and again"));
+        }
+    }
+    let tables = {
+        let mut check = Check::new(&overlay, &superblock, &state, Collector::default());
+        check.kept = Some(Kept::default());
+        check.walk_from_roots(&superblock);
+        tell_left_out(&check, &mut dropped);
+        let kept = check.kept.take().unwrap_or_default();
+        check.rebuild(&kept)?
+    };
+    overlay.blocks.extend(tables);
+    put_superblocks(&mut overlay, &superblock);
+    let after = finished_check(&overlay, &superblock, Collector::default());
+    Ok(Repair { before, after, attached, dropped, blocks: overlay.blocks })
+}
+
+/// Looks at everything once, and gathers what is to be changed.
+fn pass_over(
+    overlay: &Overlay<'_>,
+    superblock: &Superblock,
+    state: &CheckpointState,
+    attached: &mut Vec<NodeId>,
+) -> Mender {
+    let mut check = Check::new(overlay, superblock, state, Collector::default());
+    check.mender = Some(Mender::default());
+    check.walk_from_roots(superblock);
+    check.find_lost();
+    check.check_links();
+    if check.mender.as_ref().is_some_and(Mender::is_idle) {
+        attached.extend(check.attach_lost());
+    }
+    check.mender.take().unwrap_or_default()
+}
+
+/// Nodes to which nothing leads after all passes go.
+fn tell_left_out(check: &Check<'_>, dropped: &mut Vec<Finding>) {
+    let left = check.nat.unreached().take(super::KEPT_MAX as usize);
+    dropped.extend(left.map(|(nid, entry)| {
+        Finding::new(FindingKind::Unreached, format!("{nid} of inode {}, to which nothing leads", entry.ino.get()))
+    }));
+    let _ = inodes::state::LOST;
+}
+
+/// Both superblocks as the one in use.
+fn put_superblocks(overlay: &mut Overlay<'_>, superblock: &Superblock) {
+    for copy in [BlockAddress(0), BlockAddress(1)] {
+        let mut block = match batch::one(overlay, Cause::Metadata, copy) {
+            Ok(block) => block.to_vec(),
+            Err(_) => vec![0; overlay.geometry().block_size()],
+        };
+        let before = block.clone();
+        put(&mut block, SUPERBLOCK_OFFSET, superblock.as_bytes());
+        if block != before {
+            overlay.blocks.insert(copy, block.into());
+        }
+    }
+}
