@@ -19,6 +19,8 @@ pub mod inode;
 pub mod layout;
 pub mod meta;
 pub mod mkfs;
+pub mod nat;
+pub mod nids;
 pub mod node;
 pub mod open;
 pub mod pages;

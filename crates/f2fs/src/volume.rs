@@ -13,9 +13,10 @@ use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
 use crate::device::DeviceBlocks;
 use crate::findings::{Finding, FindingKind};
-use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
+use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
-use crate::layout::{ExtraAttributes, Footer, Geometry, NatEntry, Superblock, inode};
+use crate::layout::{Footer, Geometry, NatEntry, Superblock, inode};
+use crate::node::checked::{address_of, check_node, decode_inode};
 use crate::open::{self, Copy};
 
 /// How a volume is mounted.
@@ -118,41 +119,7 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// An inode that something on the volume names. Errors: `Corrupt`, `Device`.
     pub(crate) fn inode_at(&self, nid: NodeId) -> Result<Inode> {
-        let block = self.node(nid)?;
-        if Footer::of_block(&block).is_none_or(|footer| footer.ino() != nid) {
-            return Err(Finding::new(FindingKind::Footer, format!("{nid} is no inode, but part of one")).into_error());
-        }
-        let mut why = None;
-        let decoded = Inode::decode(self.geometry(), nid, block, &mut |finding| why = Some(finding));
-        decoded.ok_or_else(|| {
-            why.unwrap_or_else(|| Finding::new(FindingKind::Inode, "an inode that cannot be decoded").of(nid))
-                .into_error()
-        })
-    }
-
-    /// A node's block is the node's, and an inode's checksum is right.
-    fn check_node(&self, nid: NodeId, entry: &NatEntry, at: BlockAddress, block: &[u8]) -> Result<()> {
-        let wrong = |kind, detail: String| Err(Finding::new(kind, detail).of(entry.ino()).at(at).into_error());
-        let Some(footer) = Footer::of_block(block) else { return Ok(()) };
-        if footer.nid() != nid || footer.ino() != entry.ino() {
-            let (found, owner) = (footer.nid(), footer.ino.get());
-            return wrong(
-                FindingKind::Footer,
-                format!("the NAT has {nid} of inode {} here; the block is {found} of inode {owner}", entry.ino.get()),
-            );
-        }
-        if footer.ino() != nid {
-            return Ok(());
-        }
-        let stored = ExtraAttributes::of_block(block).and_then(|extra| extra.checksum(self.geometry().features));
-        let computed = inode::computed_checksum(self.checksum_seed, block);
-        match (stored, computed) {
-            (Some(stored), Some(computed)) if stored != computed => wrong(
-                FindingKind::InodeChecksum,
-                format!("the inode's checksum is {stored:#010x}; its bytes give {computed:#010x}"),
-            ),
-            _ => Ok(()),
-        }
+        decode_inode(self.geometry(), nid, self.node(nid)?)
     }
 
     fn read_block(&self, cause: Cause, at: BlockAddress) -> Result<Block> {
@@ -200,18 +167,7 @@ impl<D: BlockDevice> Nodes for F2fs<D> {
 
     fn node(&self, nid: NodeId) -> Result<Block> {
         let entry = self.entry(nid)?;
-        let at = match entry.address() {
-            DataAddress::At(at) if self.geometry().main(at).is_some() => at,
-            other => {
-                let what = match other {
-                    DataAddress::Hole => "is free".to_owned(),
-                    other => format!("has the address {:#x}, outside the main area", other.field()),
-                };
-                return Err(
-                    Finding::new(FindingKind::Nat, format!("{nid} {what}, and something refers to it")).into_error()
-                );
-            }
-        };
+        let at = address_of(self.geometry(), nid, &entry)?;
         // What is in the cache as a node was checked; as another's, or as no node, its footer tells.
         if let Some(block) = self.cache.get(at) {
             let footer = Footer::of_block(&block);
@@ -220,7 +176,7 @@ impl<D: BlockDevice> Nodes for F2fs<D> {
             }
         }
         let block = self.read_block(Cause::Metadata, at)?;
-        self.check_node(nid, &entry, at, &block)?;
+        check_node((self.geometry(), self.checksum_seed), nid, &entry, at, &block)?;
         self.cache.put(at, block.clone());
         Ok(block)
     }
