@@ -19,6 +19,7 @@ pub mod inode;
 pub mod layout;
 pub mod meta;
 pub mod mkfs;
+pub mod names;
 pub mod nat;
 pub mod nids;
 pub mod node;

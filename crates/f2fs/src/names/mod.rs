@@ -1,0 +1,5 @@
+//! Names of a volume that writes: what entries, inodes and attributes become by each change.
+//!
+//! The files here change bytes that somebody else reads and writes: areas of entries, inodes' blocks, areas of attributes.
+
+pub mod area;
