@@ -9,6 +9,8 @@ mod detect;
 mod emulated;
 mod erase_size;
 mod export;
+mod f2fs;
+mod f2fs_check;
 mod fat;
 mod fat_repairs;
 mod history;
