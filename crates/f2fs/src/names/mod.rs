@@ -3,3 +3,6 @@
 //! The files here change bytes that somebody else reads and writes: areas of entries, inodes' blocks, areas of attributes.
 
 pub mod area;
+pub mod new_inode;
+pub mod temperature;
+pub mod xattrs;
