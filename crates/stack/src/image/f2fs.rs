@@ -85,10 +85,10 @@ pub(super) fn mount(path: &Path, first: DumpFlash, options: &OpenOptions) -> Res
 /// An error with what can be done about it.
 pub(super) fn told(error: &FsError, devices: &[String]) -> String {
     if error.kind != ErrorKind::InvalidArgument || devices.is_empty() {
-        return error.to_string();
+        return format!("the F2FS volume: {error}");
     }
     format!(
-        "{error}; expected --devices with the files of all but the first, in this order: {}",
+        "the F2FS volume: {error}; expected --devices with the files of all but the first, in this order: {}",
         devices.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(", ")
     )
 }

@@ -13,8 +13,8 @@ use super::erase_size::Fit;
 use super::history::{DeletedName, FileVersion, OldContent};
 use super::sectors::DumpSectors;
 use super::{
-    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, bad_blocks, chip, clock_at, f2fs, f2fs_check, fat,
-    is_chip, jffs2, wrong,
+    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, bad_blocks, chip, clock_at, f2fs, f2fs_check,
+    f2fs_info, fat, is_chip, jffs2, wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
 
@@ -202,6 +202,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     let mut summary = DumpSummary {
         file_bytes: image.bytes().len() as u64,
         region,
+        f2fs: None,
         fat: None,
         regions,
         bad_blocks: Vec::new(),
@@ -209,6 +210,13 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         detections: found.iter().map(|found| found.detection.clone()).collect(),
     };
     match found.first() {
+        Some(best) if best.format == Format::F2fs => {
+            let part = image.view(best.layout.clone()).map_err(|error| wrong(path, error))?;
+            let volume = f2fs::mount(path, part, options)?;
+            notes.extend(f2fs::notes(&volume));
+            notes.extend(f2fs::damage(&volume).into_iter().map(|(_, finding)| finding.detail));
+            summary.f2fs = Some(Box::new(f2fs_info::info(&volume).map_err(|error| wrong(path, error))?));
+        }
         Some(best) if best.format == Format::Fat => {
             let sectors = DumpSectors::new(image.view(best.layout.clone()).map_err(|error| wrong(path, error))?);
             summary.fat = Some(fat::info(sectors, &clock_at(0)).map_err(|error| wrong(path, error))?);
