@@ -1,38 +1,58 @@
 //! A bounded cache of blocks that are shared with their readers.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-use crate::ids::{Block, BlockAddress};
+use crate::ids::{Block, BlockAddress, NodeId};
 
 /// Parts with a lock of their own, so that readers do not wait for each other.
 const SHARDS: usize = 16;
 
-/// Blocks by address. When half of a part's room is full, what was not asked for since the last time goes.
+/// What blocks are found by.
+pub(crate) trait Key: Copy + Eq + Hash {
+    /// A number that spreads keys over the parts.
+    fn number(self) -> u32;
+}
+
+impl Key for BlockAddress {
+    fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl Key for NodeId {
+    fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// Blocks by address, or by another key. When half of a part's room is full, what was not asked for since the last time goes.
 #[derive(Debug)]
-pub(crate) struct BlockCache {
-    shards: Vec<Mutex<Shard>>,
+pub(crate) struct BlockCache<K = BlockAddress> {
+    shards: Vec<Mutex<Shard<K>>>,
     half: usize,
 }
 
-#[derive(Debug, Default)]
-struct Shard {
-    young: HashMap<BlockAddress, Block>,
-    old: HashMap<BlockAddress, Block>,
+#[derive(Debug)]
+struct Shard<K> {
+    young: HashMap<K, Block>,
+    old: HashMap<K, Block>,
 }
 
-impl BlockCache {
+impl<K: Key> BlockCache<K> {
     /// A cache of about `blocks` blocks.
     pub fn new(blocks: usize) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), half: (blocks / SHARDS / 2).max(1) }
+        let shard = || Mutex::new(Shard { young: HashMap::new(), old: HashMap::new() });
+        Self { shards: (0..SHARDS).map(|_| shard()).collect(), half: (blocks / SHARDS / 2).max(1) }
     }
 
-    fn shard(&self, at: BlockAddress) -> Option<&Mutex<Shard>> {
-        self.shards.get(at.0 as usize % SHARDS)
+    fn shard(&self, at: K) -> Option<&Mutex<Shard<K>>> {
+        self.shards.get(at.number() as usize % SHARDS)
     }
 
     /// A block, if it is here.
-    pub fn get(&self, at: BlockAddress) -> Option<Block> {
+    pub fn get(&self, at: K) -> Option<Block> {
         let mut shard = self.shard(at)?.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(block) = shard.young.get(&at) {
             return Some(block.clone());
@@ -43,15 +63,22 @@ impl BlockCache {
     }
 
     /// Keeps a block.
-    pub fn put(&self, at: BlockAddress, block: Block) {
+    pub fn put(&self, at: K, block: Block) {
         if let Some(shard) = self.shard(at) {
             shard.lock().unwrap_or_else(PoisonError::into_inner).put(at, block, self.half);
         }
     }
+
+    /// Takes a block out.
+    pub fn take(&self, at: K) -> Option<Block> {
+        let mut shard = self.shard(at)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = shard.old.remove(&at);
+        shard.young.remove(&at).or(old)
+    }
 }
 
-impl Shard {
-    fn put(&mut self, at: BlockAddress, block: Block, half: usize) {
+impl<K: Key> Shard<K> {
+    fn put(&mut self, at: K, block: Block, half: usize) {
         if self.young.len() >= half {
             self.old = std::mem::take(&mut self.young);
         }

@@ -13,9 +13,10 @@ use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
 use crate::device::DeviceBlocks;
 use crate::findings::{Finding, FindingKind};
-use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
+use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
-use crate::layout::{ExtraAttributes, Footer, Geometry, NatEntry, Superblock, inode};
+use crate::layout::{Footer, Geometry, NatEntry, Superblock, inode};
+use crate::node::checked::{address_of, check_node, decode_inode};
 use crate::open::{self, Copy};
 
 /// How a volume is mounted.
@@ -46,10 +47,15 @@ pub struct F2fs<D> {
     notes: Vec<Finding>,
 }
 
-/// Blocks through a cache.
-pub(crate) trait CachedBlocks {
-    /// A block, from memory where it is there. Errors: `Device`, `Corrupt` (cut short).
-    fn cached(&self, cause: Cause, at: BlockAddress) -> Result<Block>;
+/// Pages of directories through a cache.
+pub(crate) trait DirectorySource {
+    /// A page that is in memory, where memory may know more than the device.
+    fn changed_page(&self, _directory: NodeId, _page: u32) -> Option<Block> {
+        None
+    }
+
+    /// The block of a page, from memory where it is there. Errors: `Device`, `Corrupt` (cut short).
+    fn directory_block(&self, directory: NodeId, page: u32, at: BlockAddress) -> Result<Block>;
 }
 
 impl<D: BlockDevice> F2fs<D> {
@@ -118,41 +124,7 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// An inode that something on the volume names. Errors: `Corrupt`, `Device`.
     pub(crate) fn inode_at(&self, nid: NodeId) -> Result<Inode> {
-        let block = self.node(nid)?;
-        if Footer::of_block(&block).is_none_or(|footer| footer.ino() != nid) {
-            return Err(Finding::new(FindingKind::Footer, format!("{nid} is no inode, but part of one")).into_error());
-        }
-        let mut why = None;
-        let decoded = Inode::decode(self.geometry(), nid, block, &mut |finding| why = Some(finding));
-        decoded.ok_or_else(|| {
-            why.unwrap_or_else(|| Finding::new(FindingKind::Inode, "an inode that cannot be decoded").of(nid))
-                .into_error()
-        })
-    }
-
-    /// A node's block is the node's, and an inode's checksum is right.
-    fn check_node(&self, nid: NodeId, entry: &NatEntry, at: BlockAddress, block: &[u8]) -> Result<()> {
-        let wrong = |kind, detail: String| Err(Finding::new(kind, detail).of(entry.ino()).at(at).into_error());
-        let Some(footer) = Footer::of_block(block) else { return Ok(()) };
-        if footer.nid() != nid || footer.ino() != entry.ino() {
-            let (found, owner) = (footer.nid(), footer.ino.get());
-            return wrong(
-                FindingKind::Footer,
-                format!("the NAT has {nid} of inode {} here; the block is {found} of inode {owner}", entry.ino.get()),
-            );
-        }
-        if footer.ino() != nid {
-            return Ok(());
-        }
-        let stored = ExtraAttributes::of_block(block).and_then(|extra| extra.checksum(self.geometry().features));
-        let computed = inode::computed_checksum(self.checksum_seed, block);
-        match (stored, computed) {
-            (Some(stored), Some(computed)) if stored != computed => wrong(
-                FindingKind::InodeChecksum,
-                format!("the inode's checksum is {stored:#010x}; its bytes give {computed:#010x}"),
-            ),
-            _ => Ok(()),
-        }
+        decode_inode(self.geometry(), nid, self.node(nid)?)
     }
 
     fn read_block(&self, cause: Cause, at: BlockAddress) -> Result<Block> {
@@ -172,7 +144,13 @@ impl<D: BlockDevice> Blocks for F2fs<D> {
     }
 }
 
-impl<D: BlockDevice> CachedBlocks for F2fs<D> {
+impl<D: BlockDevice> DirectorySource for F2fs<D> {
+    fn directory_block(&self, _directory: NodeId, _page: u32, at: BlockAddress) -> Result<Block> {
+        self.cached(Cause::Metadata, at)
+    }
+}
+
+impl<D: BlockDevice> F2fs<D> {
     fn cached(&self, cause: Cause, at: BlockAddress) -> Result<Block> {
         if let Some(block) = self.cache.get(at) {
             return Ok(block);
@@ -200,18 +178,7 @@ impl<D: BlockDevice> Nodes for F2fs<D> {
 
     fn node(&self, nid: NodeId) -> Result<Block> {
         let entry = self.entry(nid)?;
-        let at = match entry.address() {
-            DataAddress::At(at) if self.geometry().main(at).is_some() => at,
-            other => {
-                let what = match other {
-                    DataAddress::Hole => "is free".to_owned(),
-                    other => format!("has the address {:#x}, outside the main area", other.field()),
-                };
-                return Err(
-                    Finding::new(FindingKind::Nat, format!("{nid} {what}, and something refers to it")).into_error()
-                );
-            }
-        };
+        let at = address_of(self.geometry(), nid, &entry)?;
         // What is in the cache as a node was checked; as another's, or as no node, its footer tells.
         if let Some(block) = self.cache.get(at) {
             let footer = Footer::of_block(&block);
@@ -220,7 +187,7 @@ impl<D: BlockDevice> Nodes for F2fs<D> {
             }
         }
         let block = self.read_block(Cause::Metadata, at)?;
-        self.check_node(nid, &entry, at, &block)?;
+        check_node((self.geometry(), self.checksum_seed), nid, &entry, at, &block)?;
         self.cache.put(at, block.clone());
         Ok(block)
     }

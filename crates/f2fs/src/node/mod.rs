@@ -1,3 +1,5 @@
-//! Nodes: the tree from an inode to the addresses of its pages.
+//! Nodes, and the trees of files that they make.
 
+pub mod cache;
+pub(crate) mod checked;
 pub mod tree;

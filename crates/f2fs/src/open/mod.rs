@@ -35,6 +35,9 @@ pub(crate) struct Opened<D> {
     pub superblock_copy: Copy,
     pub state: CheckpointState,
     pub pack: Copy,
+    /// Of the checkpoint block: footers of nodes carry it.
+    #[allow(dead_code, reason = "who writes asks for it")]
+    pub checksum: u32,
 }
 
 /// Opens a volume for reading. Errors: `Corrupt` (no F2FS, or no whole superblock or checkpoint; with the first reason), `NotSupported`, `InvalidArgument`, `Device`. What does not
@@ -56,7 +59,7 @@ pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Find
     told.into_iter().for_each(&mut *findings);
     roll_forward::look(&blocks, &pack, &state, findings);
     note_state(&blocks, &state, findings);
-    Ok(Opened { blocks, superblock, superblock_copy, state, pack: copy })
+    Ok(Opened { blocks, superblock, superblock_copy, state, pack: copy, checksum: pack.checksum })
 }
 
 /// What a reader should know of the volume's state.

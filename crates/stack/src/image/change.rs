@@ -89,6 +89,9 @@ const COMPRESSIONS: [(&str, CompressionMode); 6] = [
     ("size", CompressionMode::Size),
 ];
 
+/// What is said of a format that is only read.
+pub(super) const ONLY_READ: &str = "this is f2fs, which is only read so far; expected an image of JFFS2 or FAT";
+
 pub(super) fn compression(options: &ChangeOptions) -> Result<CompressionMode, StackError> {
     let name = options.compression.as_deref().unwrap_or("zlib");
     let found = COMPRESSIONS.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode);
@@ -127,6 +130,7 @@ impl ChangingImage {
         let device = DumpFlash::new(copy, found.layout.clone()).map_err(failed)?;
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
         let (volume, bad) = match found.format {
+            Format::F2fs => return Err(wrong(path, ONLY_READ)),
             Format::Fat => {
                 let mut sectors = DumpSectors::new(device);
                 let mut bad = repairs::shared(&mut sectors, &clock);

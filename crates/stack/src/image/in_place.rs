@@ -10,7 +10,7 @@ use nandkit_jffs2::Jffs2;
 use nandkit_units::Clock;
 use nandkit_vfs::{Changes, FileSystem};
 
-use super::change::{compression, mount_jffs2, refuse_unproven};
+use super::change::{ONLY_READ, compression, mount_jffs2, refuse_unproven};
 use super::detect::Format;
 use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
@@ -77,6 +77,7 @@ impl ImageInPlace {
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
         let mut held = Arc::default();
         let volume = match found.format {
+            Format::F2fs => return Err(wrong(path, ONLY_READ)),
             Format::Fat => {
                 // A sync is all or nothing, whatever was written before it: the order inside it needs no barriers.
                 let mount = MountOptions { barriers: false, ..MountOptions::default() };

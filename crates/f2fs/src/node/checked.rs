@@ -1,0 +1,64 @@
+//! A node that was read is the one that was asked for.
+
+use nandkit_vfs::Result;
+
+use crate::findings::{Finding, FindingKind};
+use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
+use crate::inode::Inode;
+use crate::layout::{ExtraAttributes, Footer, Geometry, NatEntry, inode};
+
+/// Where the entry of a node that something refers to says that it lies. Errors: `Corrupt` (a free nid, an address outside the main area).
+pub(crate) fn address_of(geometry: &Geometry, nid: NodeId, entry: &NatEntry) -> Result<BlockAddress> {
+    match entry.address() {
+        DataAddress::At(at) if geometry.main(at).is_some() => Ok(at),
+        other => {
+            let what = match other {
+                DataAddress::Hole => "is free".to_owned(),
+                other => format!("has the address {:#x}, outside the main area", other.field()),
+            };
+            Err(Finding::new(FindingKind::Nat, format!("{nid} {what}, and something refers to it")).into_error())
+        }
+    }
+}
+
+/// A node's block is the node's, and an inode's checksum, with the volume's seed, is right. Errors: `Corrupt`.
+pub(crate) fn check_node(
+    (geometry, seed): (&Geometry, u32),
+    nid: NodeId,
+    entry: &NatEntry,
+    at: BlockAddress,
+    block: &[u8],
+) -> Result<()> {
+    let wrong = |kind, detail: String| Err(Finding::new(kind, detail).of(entry.ino()).at(at).into_error());
+    let Some(footer) = Footer::of_block(block) else { return Ok(()) };
+    if footer.nid() != nid || footer.ino() != entry.ino() {
+        let (found, owner) = (footer.nid(), footer.ino.get());
+        return wrong(
+            FindingKind::Footer,
+            format!("the NAT has {nid} of inode {} here; the block is {found} of inode {owner}", entry.ino.get()),
+        );
+    }
+    if footer.ino() != nid {
+        return Ok(());
+    }
+    let stored = ExtraAttributes::of_block(block).and_then(|extra| extra.checksum(geometry.features));
+    match (stored, inode::computed_checksum(seed, block)) {
+        (Some(stored), Some(computed)) if stored != computed => wrong(
+            FindingKind::InodeChecksum,
+            format!("the inode's checksum is {stored:#010x}; its bytes give {computed:#010x}"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The inode in a node's block. Errors: `Corrupt`.
+pub(crate) fn decode_inode(geometry: &Geometry, nid: NodeId, block: Block) -> Result<Inode> {
+    if Footer::of_block(&block).is_none_or(|footer| footer.ino() != nid) {
+        return Err(Finding::new(FindingKind::Footer, format!("{nid} is no inode, but part of one")).into_error());
+    }
+    let mut why = None;
+    let decoded = Inode::decode(geometry, nid, block, &mut |finding| why = Some(finding));
+    decoded.ok_or_else(|| {
+        why.unwrap_or_else(|| Finding::new(FindingKind::Inode, "an inode that cannot be decoded").of(nid)).into_error()
+    })
+}
