@@ -147,12 +147,16 @@ impl<D: BlockDevice> Volume<D> {
     fn completed(&mut self) -> Result<()> {
         self.counted_blocks = self.written_blocks;
         self.nat.checkpointed();
+        self.xattr_directories.clear();
+        let mapped = std::mem::take(&mut self.mapped);
         self.segments.summaries_written();
         let freed = self.segments.checkpointed();
         if !self.options.discard || !self.device.takes_discards() {
             return Ok(());
         }
-        for range in freed.into_iter().filter(|range| range.end - range.start >= DISCARD_LEAST) {
+        let remapped = mapped.into_iter().map(|at| at.0..at.0.saturating_add(1));
+        let long = freed.into_iter().filter(|range| range.end - range.start >= DISCARD_LEAST);
+        for range in long.chain(remapped) {
             let main = self.device.geometry().main_address().0;
             self.device.discard(Cause::Checkpoint, range.clone())?;
             for block in range {

@@ -6,12 +6,17 @@
 //! Names, kinds and times are nobody's business here: who changes a directory takes its pages ([`Volume::change_directory_page`]), who makes a file an inode ([`Volume::new_inode`]).
 
 mod back;
+mod balance;
+mod collected;
+mod data;
 mod inodes;
 mod mount;
 mod nodes;
 mod options;
 mod runs;
 mod tree;
+mod truncate;
+mod xattrs;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,6 +44,7 @@ use crate::pages::{Page, Pages};
 use crate::segments::Segments;
 use crate::volume::DirectorySource;
 
+pub use balance::Cleaners;
 pub use mount::obstacle;
 pub use options::{WriteOptions, ipu};
 
@@ -59,7 +65,6 @@ pub struct Volume<D> {
     pub(crate) meta: MetaBlocks,
     pub(crate) pages: Mutex<Pages>,
     pub(crate) orphans: BTreeSet<NodeId>,
-    #[allow(dead_code, reason = "reading comes next")]
     pub(crate) clusters: Clusters,
     pub(crate) options: WriteOptions,
     pub(crate) checksum_seed: u32,
@@ -69,6 +74,11 @@ pub struct Volume<D> {
     /// Blocks handed to the device since the mount, and how many of them the last checkpoint counted.
     pub(crate) written_blocks: u64,
     pub(crate) counted_blocks: u64,
+    /// Directories whose attributes changed since the last checkpoint: an fsync of what is in them must be one.
+    pub(crate) xattr_directories: BTreeSet<NodeId>,
+    pub(crate) cleaners: Cleaners,
+    /// Blocks that were moved by remapping: the device is told after the next checkpoint that they are without use.
+    pub(crate) mapped: Vec<BlockAddress>,
     /// Why nothing is written any more.
     pub(crate) stopped: Option<String>,
     pub(crate) notes: Vec<Finding>,

@@ -7,7 +7,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::{Volume, WriteOptions};
+use super::{Cleaners, Volume, WriteOptions};
 use crate::blocks::Blocks;
 use crate::checkpoint::SitTable;
 use crate::checkpoint_state::CheckpointState;
@@ -95,7 +95,6 @@ impl<D: BlockDevice> Volume<D> {
             superblock,
             pack,
             checksum,
-            segments,
             sit: SitTable::new(state.sit_map.clone(), &state.sit_journal),
             nat: Nat::new(state.nat_map.clone(), &state.nat_journal),
             nids: Nids::new(NodeId(state.head.next_free_nid.get())),
@@ -103,6 +102,10 @@ impl<D: BlockDevice> Volume<D> {
             meta: MetaBlocks::new(options.cached_blocks),
             pages: Mutex::new(Pages::new(options.pages)),
             orphans: BTreeSet::new(),
+            xattr_directories: BTreeSet::new(),
+            cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
+            mapped: Vec::new(),
+            segments,
             clusters: Clusters::default(),
             mounted_at: device.now(),
             elapsed_at_mount: state.head.elapsed_seconds.get(),

@@ -53,7 +53,6 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// A node is gone: its block, its nid from the next checkpoint on, its count. The blocks of its inode are the caller's to count. Errors: `Corrupt`, `Device`; nothing has changed then.
-    #[allow(dead_code, reason = "truncation comes next")]
     pub(crate) fn drop_node(&mut self, nid: NodeId) -> Result<()> {
         let old = self.entry(nid)?;
         let now = self.elapsed_seconds();

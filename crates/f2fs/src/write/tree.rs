@@ -65,7 +65,13 @@ impl<D: BlockDevice> Volume<D> {
         Ok(Way::There(Slot { nid: above, index: last, byte, count: direct.saturating_sub(last) }))
     }
 
-    fn expect_place(&self, block: &[u8], ino: NodeId, nid: NodeId, offset: Option<NodeOffset>) -> Result<()> {
+    pub(crate) fn expect_place(
+        &self,
+        block: &[u8],
+        ino: NodeId,
+        nid: NodeId,
+        offset: Option<NodeOffset>,
+    ) -> Result<()> {
         let footer = Footer::of_block(block);
         if footer.is_some_and(|footer| footer.ino() == ino && Some(footer.offset()) == offset) {
             return Ok(());
