@@ -30,7 +30,7 @@ const NOWHERE_PIECE: usize = 1 << 20;
 pub(crate) struct Counts {
     /// Blocks that users may have.
     pub user_blocks: u64,
-    /// Blocks in use.
+    /// Of these, in use or kept from users.
     pub valid_blocks: u64,
     /// Nodes in use.
     pub valid_nodes: u64,
