@@ -18,7 +18,7 @@ use super::erase_size::Fit;
 use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
 use super::sectors::DumpSectors;
-use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, is_chip, jffs2, wrong};
+use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, is_chip, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file, suggest};
 
 /// How an image is changed.
@@ -118,6 +118,7 @@ impl ChangingImage {
         // To try something out no overlay is made.
         let overlay = options.overlay.clone().filter(|overlay| how.for_good || overlay.exists());
         let image = Image::open(&file, &DumpOptions { access, overlay, ..DumpOptions::default() }).map_err(failed)?;
+        sparse::refuse_changes(path, &image)?;
         if text::is_text_dump(image.bytes()) {
             return Err(wrong(path, "this is a text dump of nanddump's, which is only read; expected a dump in bytes"));
         }

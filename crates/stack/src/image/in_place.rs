@@ -15,7 +15,7 @@ use super::detect::Format;
 use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
 use super::sectors::DumpSectors;
-use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, is_chip, jffs2, wrong};
+use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, is_chip, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file};
 
 /// More bytes of changes are not held between two syncs: a node more or less on the flash is what a power cut leaves, too.
@@ -63,6 +63,7 @@ impl ImageInPlace {
         if in_place {
             image.check_journal().map_err(failed)?;
         }
+        sparse::refuse_changes(path, &image)?;
         if text::is_text_dump(image.bytes()) {
             return Err(wrong(path, "this is a text dump of nanddump's, which is only read; expected a dump in bytes"));
         }

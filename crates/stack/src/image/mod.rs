@@ -22,6 +22,7 @@ mod options;
 mod overlay;
 mod placement;
 mod sectors;
+mod sparse;
 mod survey;
 
 use std::path::Path;
@@ -45,6 +46,7 @@ pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
 pub use options::{ByteOrder, OpenOptions};
 pub use overlay::{apply_overlay, discard_overlay};
+pub use sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
 
 use crate::StackError;
 use crate::build::EPOCH_UNIX_NS;

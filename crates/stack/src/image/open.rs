@@ -14,7 +14,7 @@ use super::history::{DeletedName, FileVersion, OldContent};
 use super::sectors::DumpSectors;
 use super::{
     BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, bad_blocks, chip, clock_at, f2fs, f2fs_check,
-    f2fs_info, fat, is_chip, jffs2, wrong,
+    f2fs_info, fat, is_chip, jffs2, sparse, wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
 
@@ -246,7 +246,7 @@ fn is_divided(image: &Image, found: &[Found], regions: &[RegionInfo]) -> bool {
             || !detect::is_sure(found))
 }
 
-/// Opens the file for reading; the text forms of nanddump are turned back into bytes.
+/// Opens the file for reading; the text forms of nanddump are turned back into bytes, and Android's sparse images are unpacked.
 pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
     let beginning = chip_file::beginning(path, BEGINNING)?;
     if beginning.is_empty() {
@@ -256,7 +256,7 @@ pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<Str
     let how = DumpOptions { overlay, resident_max, ..DumpOptions::read_only() };
     let image = Image::open(path, &how).map_err(|error| wrong(path, error))?;
     if !text::is_text_dump(image.bytes()) {
-        return Ok((image, Vec::new()));
+        return sparse::unpacked(path, image, options);
     }
     let dump = text::parse_text_dump(image.bytes()).map_err(|error| wrong(path, error))?;
     let mut notes = vec![format!("a text dump of nanddump's, {} bytes", dump.bytes.len())];
