@@ -11,6 +11,7 @@ mod collected;
 mod data;
 mod inodes;
 mod mount;
+mod names;
 mod nodes;
 mod options;
 mod runs;
@@ -35,6 +36,7 @@ use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::{Geometry, NatEntry, Superblock};
 use crate::meta::MetaBlocks;
+use crate::names::store::NameState;
 use crate::nat::Nat;
 use crate::nids::Nids;
 use crate::node::cache::NodeCache;
@@ -76,6 +78,7 @@ pub struct Volume<D> {
     pub(crate) counted_blocks: u64,
     /// Directories whose attributes changed since the last checkpoint: an fsync of what is in them must be one.
     pub(crate) xattr_directories: BTreeSet<NodeId>,
+    pub(crate) names: NameState,
     pub(crate) cleaners: Cleaners,
     /// Blocks that were moved by remapping: the device is told after the next checkpoint that they are without use.
     pub(crate) mapped: Vec<BlockAddress>,

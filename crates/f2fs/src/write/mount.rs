@@ -90,6 +90,7 @@ impl<D: BlockDevice> Volume<D> {
         let mut segments = Segments::open(&device, &state, sit)?;
         segments.options.lfs = options.lfs;
         expect_counts(&segments)?;
+        let names = super::names::state_of(&superblock, &state, options.making);
         let volume = Self {
             checksum_seed: inode::checksum_seed(&superblock.uuid),
             superblock,
@@ -103,6 +104,7 @@ impl<D: BlockDevice> Volume<D> {
             pages: Mutex::new(Pages::new(options.pages)),
             orphans: BTreeSet::new(),
             xattr_directories: BTreeSet::new(),
+            names,
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
             mapped: Vec::new(),
             segments,
