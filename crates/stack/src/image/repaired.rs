@@ -20,7 +20,7 @@ enum Content {
     /// All bytes.
     Bytes(Vec<u8>),
     /// The image as it was, and what is put over it, by byte.
-    Patched(Image, BTreeMap<u64, Arc<[u8]>>),
+    Patched(Box<Image>, BTreeMap<u64, Arc<[u8]>>),
 }
 
 impl RepairedImage {
@@ -30,8 +30,8 @@ impl RepairedImage {
     }
 
     /// An image with something put over it, by byte.
-    pub(super) const fn patched(image: Image, patches: BTreeMap<u64, Arc<[u8]>>) -> Self {
-        Self(Content::Patched(image, patches))
+    pub(super) fn patched(image: Image, patches: BTreeMap<u64, Arc<[u8]>>) -> Self {
+        Self(Content::Patched(Box::new(image), patches))
     }
 
     /// Writes it to an empty file. Errors: those of the file.
