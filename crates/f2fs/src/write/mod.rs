@@ -9,6 +9,7 @@ mod back;
 mod balance;
 mod collected;
 mod data;
+mod fsync;
 mod inodes;
 mod mount;
 mod nodes;
@@ -76,6 +77,8 @@ pub struct Volume<D> {
     pub(crate) counted_blocks: u64,
     /// Directories whose attributes changed since the last checkpoint: an fsync of what is in them must be one.
     pub(crate) xattr_directories: BTreeSet<NodeId>,
+    /// Directories that lost a name since, by rename or removal: with `fsync_mode=strict` likewise.
+    pub(crate) renamed_in: BTreeSet<NodeId>,
     pub(crate) cleaners: Cleaners,
     /// Blocks that were moved by remapping: the device is told after the next checkpoint that they are without use.
     pub(crate) mapped: Vec<BlockAddress>,

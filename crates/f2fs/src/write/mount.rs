@@ -103,6 +103,7 @@ impl<D: BlockDevice> Volume<D> {
             pages: Mutex::new(Pages::new(options.pages)),
             orphans: BTreeSet::new(),
             xattr_directories: BTreeSet::new(),
+            renamed_in: BTreeSet::new(),
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
             mapped: Vec::new(),
             segments,
