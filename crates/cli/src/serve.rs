@@ -9,6 +9,7 @@ use nandkit_block::{Access, BlockDevice, FileDevice};
 use nandkit_lab::{HostMeter, ProgramRun, Seen};
 use nandkit_nbd::{Ended, Endpoint, Export, Latency, Observer, RequestKind, Server, ServerOptions};
 use nandkit_record::RunRecord;
+use nandkit_stack::image::unpacked_device;
 use nandkit_stack::{Below, DEFAULT_DEVICE, DeviceSpec, FsSpec, Keep, Mounted, Stack};
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::json;
@@ -170,6 +171,15 @@ fn ready(json: bool, shown: &str, title: &str, capacity: u64) -> Result<(), Fail
 }
 
 fn file(path: &Path, arguments: &ServeArguments) -> Result<Served, Failure> {
+    let unpacked = unpacked_device(path).map_err(|error| Failure::Input(format!("--image: {}", error.detail)))?;
+    if let Some(device) = unpacked {
+        if arguments.rw {
+            let detail =
+                format!("--rw: {} is an Android sparse image, which is only read; expected no --rw", path.display());
+            return Err(Failure::Input(detail));
+        }
+        return Ok(Served { device, title: path.display().to_string(), stack: None, started: Nanos::ZERO });
+    }
     let access = if arguments.rw { Access::ReadWrite } else { Access::ReadOnly };
     let device =
         FileDevice::open(path, FILE_SECTOR, access).map_err(|error| Failure::Input(format!("--image: {error}")))?;

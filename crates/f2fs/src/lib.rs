@@ -20,6 +20,7 @@ pub mod inode;
 pub mod layout;
 pub mod meta;
 pub mod mkfs;
+pub mod names;
 pub mod nat;
 pub mod nids;
 pub mod node;

@@ -300,6 +300,9 @@ fn inodes_are_made_and_freed() {
     let mut head = InodeHead::new_zeroed();
     (head.mode, head.links, head.inline) = (0o100_600.into(), 0.into(), inline::DATA);
     let rest = InodeRest {
+        extra_bytes: 0,
+        project_id: 0,
+        compression: (0, 0, 0),
         xattr_words: 0,
         created: Timestamp(0),
         inline: &[],

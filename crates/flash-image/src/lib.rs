@@ -38,6 +38,7 @@ mod resident;
 mod shortened_tests;
 mod store;
 pub mod text;
+mod unpacked;
 
 pub use dump::{DumpFlash, DumpInfo};
 pub use error::{ImageError, ImageErrorKind, Result};

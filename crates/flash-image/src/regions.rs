@@ -76,6 +76,11 @@ pub fn regions(device: &DumpFlash) -> Vec<Region> {
     found
 }
 
+/// The regions of a partition table (MBR, GPT) alone. Cost: a few sectors.
+pub fn partitions(device: &DumpFlash) -> Vec<Region> {
+    tables::find(device)
+}
+
 /// The region that was asked for: by name, or by its number in the list from 0. A name wins over a number. Errors: `NoSuchRegion`, with the names that there are, and the nearest one.
 pub fn select<'a>(regions: &'a [Region], wanted: &str) -> Result<&'a Region> {
     let by_number = || wanted.parse::<usize>().ok().and_then(|number| regions.get(number));

@@ -19,7 +19,8 @@ Examples:
   nandkit mkfs f2fs --from rootfs image.f2fs
   nandkit mkfs f2fs --from rootfs.tar.gz --size 512M -l data image.f2fs
   nandkit mkfs f2fs --from rootfs -O extra_attr,inode_checksum,sb_checksum --owner 0:0 image.f2fs
-  nandkit mkfs f2fs --size 4G image.f2fs"
+  nandkit mkfs f2fs --size 4G image.f2fs
+  nandkit mkfs f2fs --from data --size 8G --sparse userdata.simg     then: fastboot flash userdata userdata.simg"
 )]
 pub struct F2fsArguments {
     /// The image.
@@ -31,6 +32,9 @@ pub struct F2fsArguments {
     /// Replace an image that exists.
     #[arg(short = 'f', long)]
     pub force: bool,
+    /// Write an Android sparse image, as `fastboot flash` takes it.
+    #[arg(long)]
+    pub sparse: bool,
     /// Bytes of the volume; without it the smallest that holds the tree and on which Linux can write.
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = VOLUME)]
     pub size: Option<u64>,

@@ -81,6 +81,9 @@ pub struct ImageArguments {
     /// Do not believe summaries: look at every node.
     #[arg(long, help_heading = WHERE)]
     pub no_summary: bool,
+    /// The files of all devices but the first of an F2FS volume that lies on several, in the order in which it names them.
+    #[arg(long, value_name = "FILE,...", value_delimiter = ',', help_heading = WHERE)]
+    pub devices: Vec<PathBuf>,
     /// Lay the changes of this file over the image, as `mount --overlay` keeps them.
     #[arg(long, value_name = "FILE", help_heading = WHERE)]
     pub overlay: Option<PathBuf>,
@@ -98,6 +101,7 @@ impl ImageArguments {
             oob_size: self.oob_size,
             byte_order: self.endian.map(Endian::order),
             no_summaries: self.no_summary,
+            devices: self.devices.clone(),
             overlay: self.overlay.clone(),
             resident_max: None,
         }

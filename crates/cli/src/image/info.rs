@@ -7,7 +7,7 @@ use nandkit_stack::image::{
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::{Value, json};
 
-use super::{input, shown};
+use super::{info_f2fs, input, shown};
 use crate::args::InfoArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -38,10 +38,13 @@ fn dump_lines(dump: &DumpSummary) -> Vec<Line> {
         lines.push(("region", region_text(region)));
     }
     lines.push(("file", format!("{} bytes, {}", dump.file_bytes, format_bytes(dump.file_bytes))));
-    match (&dump.fat, dump.detections.first()) {
-        (Some(fat), _) => lines.extend(fat_lines(fat)),
-        (None, Some(best)) => lines.push(("file system", detection_text(best))),
-        (None, None) => lines.push(("file system", "none that can be opened as it is; see the regions".to_owned())),
+    match (&dump.f2fs, &dump.fat, dump.detections.first()) {
+        (Some(f2fs), ..) => lines.extend(info_f2fs::lines(f2fs)),
+        (None, Some(fat), _) => lines.extend(fat_lines(fat)),
+        (None, None, Some(best)) => lines.push(("file system", detection_text(best))),
+        (None, None, None) => {
+            lines.push(("file system", "none that can be opened as it is; see the regions".to_owned()))
+        }
     }
     if let Some(best) = dump.detections.first() {
         lines.push(("score", format!("{} of 1200", best.points)));
@@ -85,10 +88,11 @@ fn region_text(region: &RegionInfo) -> String {
 }
 
 fn dump_json(dump: &DumpSummary) -> Value {
-    let volume = match (&dump.fat, dump.detections.first()) {
-        (Some(fat), _) => fat_json(fat),
-        (None, Some(best)) => json!({"kind": best.format}),
-        (None, None) => Value::Null,
+    let volume = match (&dump.f2fs, &dump.fat, dump.detections.first()) {
+        (Some(f2fs), ..) => info_f2fs::json(f2fs),
+        (None, Some(fat), _) => fat_json(fat),
+        (None, None, Some(best)) => json!({"kind": best.format}),
+        (None, None, None) => Value::Null,
     };
     json!({
         "image": dump.format(),

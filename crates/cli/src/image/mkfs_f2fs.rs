@@ -1,6 +1,6 @@
 //! `nandkit mkfs f2fs`
 
-use nandkit_stack::image::{F2fsBuild, MkfsReport, build_f2fs, check_f2fs_build};
+use nandkit_stack::image::{F2fsBuild, MkfsReport, SPARSE_BLOCK, build_f2fs, check_f2fs_build, pack_sparse};
 use nandkit_tree::{AdjustedTree, Adjustments};
 use nandkit_units::format_bytes;
 use nandkit_vfs::source::SourceTree;
@@ -22,6 +22,7 @@ pub fn f2fs(arguments: &F2fsArguments) -> Result<(), Failure> {
     let _lock = NewFile::lock(&arguments.image)?;
     let build = build_of(arguments);
     check_f2fs_build(&build).map_err(input)?;
+    check_sparse(arguments)?;
     let adjustments = adjustments(arguments)?;
     let table = arguments.device_table.as_deref().map(device_table).transpose()?;
     let tree = match &arguments.from {
@@ -34,19 +35,41 @@ pub fn f2fs(arguments: &F2fsArguments) -> Result<(), Failure> {
     };
     let file = NewFile::begin(&arguments.image)?;
     let summary = write(tree.as_ref().map(|tree| tree as &dyn SourceTree), &build, &file)?;
-    file.keep(arguments.force)?;
+    let packed_bytes = arguments.sparse.then(|| pack(&file, arguments)).transpose()?;
+    if packed_bytes.is_none() {
+        file.keep(arguments.force)?;
+    }
     if arguments.json {
-        return output::json(&summary_json(&summary));
+        return output::json(&summary_json(&summary, packed_bytes));
     }
     output::text(&format!(
-        "{}: {} names, {} of files in a volume of {}, {} of {} segments used\n",
+        "{}: {} names, {} of files in a volume of {}, {} of {} segments used{}\n",
         arguments.image.display(),
         summary.names,
         format_bytes(summary.content_bytes),
         format_bytes(summary.size),
         summary.used_segments,
         summary.segments,
+        packed_bytes.map_or_else(String::new, |bytes| format!(", packed into {}", format_bytes(bytes))),
     ))
+}
+
+/// Sparse images hold whole blocks.
+fn check_sparse(arguments: &F2fsArguments) -> Result<(), Failure> {
+    match arguments.size.filter(|size| arguments.sparse && !size.is_multiple_of(SPARSE_BLOCK)) {
+        Some(size) => {
+            Err(Failure::Input(format!("--size: {size} bytes; expected a multiple of {SPARSE_BLOCK} with --sparse")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Packs the volume into a second file, which gets the image's name; returns how many bytes it has.
+fn pack(volume: &NewFile, arguments: &F2fsArguments) -> Result<u64, Failure> {
+    let mut file = NewFile::begin(&arguments.image)?;
+    let bytes = pack_sparse(volume.unfinished_path(), file.file()).map_err(input)?;
+    file.keep(arguments.force)?;
+    Ok(bytes)
 }
 
 fn build_of(arguments: &F2fsArguments) -> F2fsBuild {
@@ -94,7 +117,7 @@ fn write(tree: Option<&dyn SourceTree>, build: &F2fsBuild, file: &NewFile) -> Re
     written.map_err(input)
 }
 
-fn summary_json(summary: &MkfsReport) -> serde_json::Value {
+fn summary_json(summary: &MkfsReport, packed_bytes: Option<u64>) -> serde_json::Value {
     json!({
         "format": "f2fs",
         "size": summary.size,
@@ -107,5 +130,6 @@ fn summary_json(summary: &MkfsReport) -> serde_json::Value {
         "segments": summary.segments,
         "used_segments": summary.used_segments,
         "overprovision_segments": summary.overprovision_segments,
+        "packed_bytes": packed_bytes,
     })
 }

@@ -8,6 +8,7 @@ mod export;
 mod extract;
 mod get;
 mod info;
+mod info_f2fs;
 mod ls;
 mod mkfs;
 mod mkfs_f2fs;

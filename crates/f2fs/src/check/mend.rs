@@ -1,5 +1,6 @@
 //! Changes that a repair makes while the volume is walked: to nodes and directories. The tables are made anew afterwards ([`super::rebuild`]).
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_units::Cause;
@@ -101,12 +102,12 @@ impl Check<'_> {
     /// Changes a block, where this is a repair.
     pub fn mend(&mut self, at: BlockAddress, change: impl FnOnce(&mut [u8])) {
         let Some(mender) = &mut self.mender else { return };
-        if !mender.edits.contains_key(&at) {
-            let Ok(block) = batch::one(self.blocks, Cause::Metadata, at) else { return };
-            mender.edits.insert(at, block.to_vec());
-        }
-        if let Some(block) = mender.edits.get_mut(&at) {
-            change(block);
+        match mender.edits.entry(at) {
+            Entry::Occupied(mut block) => change(block.get_mut()),
+            Entry::Vacant(free) => {
+                let Ok(block) = batch::one(self.blocks, Cause::Metadata, at) else { return };
+                change(free.insert(block.to_vec()));
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! A whole volume held against what the format says of it.
 //!
-//! One pass from the roots over all that they lead to ([`walk`], [`directory`]), each block claimed once ([`segments`]) and compared with the tables; then what nothing led to ([`lost`]), the
-//! summaries ([`summaries`]) and the counts ([`totals`]). Every node and every block of a directory is read once, in requests as long as they lie together; of file data only compressed
+//! One pass from the roots over all that they lead to (`walk`, `directory`), each block claimed once (`segments`) and compared with the tables; then what nothing led to (`lost`), the
+//! summaries (`summaries`) and the counts (`totals`). Every node and every block of a directory is read once, in requests as long as they lie together; of file data only compressed
 //! clusters, which can be wrong, are read. Nothing recurses, and nothing is looked at twice, so that a hostile volume costs no more than its size.
 
 mod attach;

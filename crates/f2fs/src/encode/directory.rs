@@ -1,5 +1,7 @@
 //! Entries into areas of directories (f2fs.md, "Directories").
 
+use std::mem::offset_of;
+
 use nandkit_vfs::FileKind;
 use zerocopy::IntoBytes;
 
@@ -24,6 +26,11 @@ pub fn put_entry(area: &mut [u8], slot: usize, hash: u32, name: &[u8], ino: Node
     };
     put(area, room.entries + slot * size_of::<Dentry>(), dentry.as_bytes());
     put(area, room.names + slot * SLOT_BYTES, name);
+    // What an older entry left in the further slots must not look like one (dir.c, `f2fs_update_dentry`).
+    for further in slots.clone().skip(1) {
+        let length = room.entries + further * size_of::<Dentry>() + offset_of!(Dentry, name_length);
+        put(area, length, &[0; 2]);
+    }
     if let Some(bitmap) = area.get_mut(..room.bitmap) {
         slots.for_each(|slot| lsb_first::set(bitmap, slot, true));
     }

@@ -18,7 +18,7 @@ use super::erase_size::Fit;
 use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
 use super::sectors::DumpSectors;
-use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, is_chip, jffs2, wrong};
+use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, is_chip, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file, suggest};
 
 /// How an image is changed.
@@ -89,6 +89,9 @@ const COMPRESSIONS: [(&str, CompressionMode); 6] = [
     ("size", CompressionMode::Size),
 ];
 
+/// What is said of a format that is only read.
+pub(super) const ONLY_READ: &str = "this is f2fs, which is only read so far; expected an image of JFFS2 or FAT";
+
 pub(super) fn compression(options: &ChangeOptions) -> Result<CompressionMode, StackError> {
     let name = options.compression.as_deref().unwrap_or("zlib");
     let found = COMPRESSIONS.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode);
@@ -115,6 +118,7 @@ impl ChangingImage {
         // To try something out no overlay is made.
         let overlay = options.overlay.clone().filter(|overlay| how.for_good || overlay.exists());
         let image = Image::open(&file, &DumpOptions { access, overlay, ..DumpOptions::default() }).map_err(failed)?;
+        sparse::refuse_changes(path, &image)?;
         if text::is_text_dump(image.bytes()) {
             return Err(wrong(path, "this is a text dump of nanddump's, which is only read; expected a dump in bytes"));
         }
@@ -127,6 +131,7 @@ impl ChangingImage {
         let device = DumpFlash::new(copy, found.layout.clone()).map_err(failed)?;
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
         let (volume, bad) = match found.format {
+            Format::F2fs => return Err(wrong(path, ONLY_READ)),
             Format::Fat => {
                 let mut sectors = DumpSectors::new(device);
                 let mut bad = repairs::shared(&mut sectors, &clock);

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use nandkit_flash_image::detect::{self, Candidate};
-use nandkit_flash_image::regions::{Region, RegionSource, regions};
+use nandkit_flash_image::regions::{Region, RegionSource, partitions, regions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
 use nandkit_units::{FlashKind, format_bytes};
 
 use super::erase_size::{Fit, Verdict};
+use super::f2fs;
 use super::fat::looks_like_fat;
 use super::placement::{self, Seen};
 use super::sectors::DumpSectors;
@@ -101,6 +102,7 @@ pub(super) struct Found {
 /// The formats that can be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
+    F2fs,
     Fat,
     Jffs2,
 }
@@ -108,6 +110,7 @@ pub(super) enum Format {
 impl Format {
     pub const fn name(self) -> &'static str {
         match self {
+            Self::F2fs => "f2fs",
             Self::Fat => "fat",
             Self::Jffs2 => "jffs2",
         }
@@ -121,6 +124,12 @@ pub(super) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<
 
 fn look_at(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Found> {
     let mut found: Vec<Found> = fat(image, within).into_iter().collect();
+    found.extend(f2fs(image, within));
+    found.sort_by_key(|found| std::cmp::Reverse(found.detection.points));
+    if found.first().is_some_and(|best| best.format == Format::F2fs && best.score >= SURE) {
+        // What stands in its files is no flash: nothing of the rest, which may be a terabyte, is looked at.
+        return found;
+    }
     for seen in placement::seen(image, within, options, depth) {
         found.extend(by_size(image, within, options, &seen));
     }
@@ -244,6 +253,45 @@ fn fat(image: &Image, within: Within) -> Option<Found> {
     Some(Found { format: Format::Fat, layout, score: 1000, fit: Fit::Proven, detection })
 }
 
+fn f2fs(image: &Image, within: Within) -> Option<Found> {
+    let layout = DumpSectors::layout(within.0, within.1).ok()?;
+    let bytes = image.bytes().get(usize::try_from(layout.offset).ok()?..)?;
+    let length = layout.size.map_or(bytes.len(), |size| usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len()));
+    let bytes = bytes.get(..length)?;
+    let seen = f2fs::look(bytes)?;
+    let mut notes = Vec::new();
+    if seen.bytes > length as u64 {
+        notes.push(format!("the volume has {} bytes, of which {length} are in the image", seen.bytes));
+    }
+    // mkfs.f2fs leaves nothing in the first sector: a boot sector there was put over it, by who makes FAT or by a boot loader.
+    let over = if is_boot_sector_of_fat(bytes) { 100 } else { 0 };
+    let points = if seen.sane { 1050 - over } else { 400 };
+    let detection = Detection {
+        format: Format::F2fs.name(),
+        points,
+        why: vec![seen.why],
+        notes,
+        layout: format!("blocks of {} bytes", seen.block_size),
+        erase_size: 0,
+        erase_sizes: Vec::new(),
+        page_size: 0,
+        oob_size: 0,
+        byte_order: None,
+    };
+    Some(Found { format: Format::F2fs, layout, score: points, fit: Fit::Proven, detection })
+}
+
+/// Whether the numbers behind the jump are those of FAT, which a boot loader's code has no reason to be.
+fn is_boot_sector_of_fat(bytes: &[u8]) -> bool {
+    let Some(sector) = bytes.get(..512) else { return false };
+    let number = |at: usize| sector.get(at).copied().map_or(0, u32::from);
+    let sector_size = number(11) | number(12) << 8;
+    looks_like_fat(sector)
+        && matches!(sector_size, 512 | 1024 | 2048 | 4096)
+        && number(13).is_power_of_two()
+        && matches!(number(16), 1 | 2)
+}
+
 /// The layouts of the whole that the options leave open. Cost: some thousand pages looked at.
 fn candidates(image: &Image, options: &OpenOptions) -> Vec<Candidate> {
     let mut found = detect::candidates(image.bytes());
@@ -295,8 +343,13 @@ pub(super) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions)
     with_oob.map_or_else(|| ImageLayout::nor(4096), |best| best.layout.clone())
 }
 
-/// The regions of a dump, and what each can be opened as.
-pub(super) fn region_list(image: &Image, device: &DumpFlash, options: &OpenOptions) -> Vec<(Region, RegionInfo)> {
+/// The regions of a dump, and what each can be opened as; where the whole is F2FS, those of a partition table alone.
+pub(super) fn region_list(
+    image: &Image,
+    device: &DumpFlash,
+    options: &OpenOptions,
+    whole: &[Found],
+) -> Vec<(Region, RegionInfo)> {
     // Several tables, or texts, often name the same part.
     let mut known: BTreeMap<(u64, u64), Option<&'static str>> = BTreeMap::new();
     let told = |(number, region): (usize, Region)| {
@@ -317,7 +370,8 @@ pub(super) fn region_list(image: &Image, device: &DumpFlash, options: &OpenOptio
         };
         (region, info)
     };
-    regions(device).into_iter().enumerate().map(told).collect()
+    let found = if is_f2fs(whole) { partitions(device) } else { regions(device) };
+    found.into_iter().enumerate().map(told).collect()
 }
 
 /// Whether a region stands in a table, rather than being read off the content.
@@ -327,6 +381,11 @@ pub(super) fn is_in_a_table(region: &Region) -> bool {
         RegionSource::MtdParts { in_environment, .. } => in_environment,
         RegionSource::Signature => false,
     }
+}
+
+/// Whether the whole is F2FS: what its files hold is nobody's region.
+pub(super) fn is_f2fs(found: &[Found]) -> bool {
+    found.first().is_some_and(|best| best.format == Format::F2fs && best.score >= SURE)
 }
 
 /// Whether the whole is so surely of a format that regions that only show by their content do not count.

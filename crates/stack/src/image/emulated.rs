@@ -10,6 +10,7 @@ use nandkit_nand_sim::PageOrder;
 use nandkit_units::{BlockIndex, Clock, Context, FlashGeometry, Lba, PageAddress, Payload, ReadInto, format_bytes};
 use toml::{Table, Value};
 
+use super::change::ONLY_READ;
 use super::detect::{Format, Found};
 use super::open::{choose, dump, read};
 use super::sectors::{DumpSectors, SECTOR_SIZE};
@@ -58,6 +59,9 @@ impl EmulatedImage {
         let (image, mut notes) = read(path, options)?;
         let chosen = choose(path, &image, options)?;
         notes.extend(chosen.notes);
+        if chosen.found.format == Format::F2fs {
+            return Err(wrong(path, ONLY_READ));
+        }
         let device = dump(path, image, &chosen.found)?;
         Ok(Self { found: chosen.found, device, notes })
     }
@@ -163,7 +167,7 @@ impl EmulatedImage {
                     matches!(&spec.device, DeviceSpec::Chip { chip, .. } if chip.rules.order == PageOrder::Consecutive);
                 self.load_pages(chip, consecutive)
             }
-            Format::Fat => self.load_sectors(spec, seed, chip),
+            Format::F2fs | Format::Fat => self.load_sectors(spec, seed, chip),
         }
     }
 

@@ -1,15 +1,19 @@
 //! F2FS in images: what a check finds.
 
-use nandkit_block::BlockDevice;
+use std::path::Path;
+
 use nandkit_f2fs::{CheckFinding, CheckReport};
-use nandkit_units::Clock;
+use nandkit_flash_image::DumpFlash;
 
-use super::{Checked, Finding};
+use super::f2fs::{device_names, devices, told};
+use super::{Checked, Finding, OpenOptions, clock_at, wrong};
+use crate::StackError;
 
-/// Checks a volume that lies on one device.
-pub(super) fn check<D: BlockDevice>(device: D, clock: &Clock) -> Result<Checked, String> {
-    let report = nandkit_f2fs::check(vec![device], clock.clone()).map_err(|error| error.to_string())?;
-    Ok(checked(&report))
+/// Checks a volume.
+pub(super) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Checked, StackError> {
+    let named = device_names(&first);
+    let report = nandkit_f2fs::check(devices(first, options)?, clock_at(0));
+    report.map(|report| checked(&report)).map_err(|error| wrong(path, told(&error, &named)))
 }
 
 fn checked(report: &CheckReport) -> Checked {

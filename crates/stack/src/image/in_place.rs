@@ -10,12 +10,12 @@ use nandkit_jffs2::Jffs2;
 use nandkit_units::Clock;
 use nandkit_vfs::{Changes, FileSystem};
 
-use super::change::{compression, mount_jffs2, refuse_unproven};
+use super::change::{ONLY_READ, compression, mount_jffs2, refuse_unproven};
 use super::detect::Format;
 use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
 use super::sectors::DumpSectors;
-use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, is_chip, jffs2, wrong};
+use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, is_chip, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file};
 
 /// More bytes of changes are not held between two syncs: a node more or less on the flash is what a power cut leaves, too.
@@ -63,6 +63,7 @@ impl ImageInPlace {
         if in_place {
             image.check_journal().map_err(failed)?;
         }
+        sparse::refuse_changes(path, &image)?;
         if text::is_text_dump(image.bytes()) {
             return Err(wrong(path, "this is a text dump of nanddump's, which is only read; expected a dump in bytes"));
         }
@@ -77,6 +78,7 @@ impl ImageInPlace {
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
         let mut held = Arc::default();
         let volume = match found.format {
+            Format::F2fs => return Err(wrong(path, ONLY_READ)),
             Format::Fat => {
                 // A sync is all or nothing, whatever was written before it: the order inside it needs no barriers.
                 let mount = MountOptions { barriers: false, ..MountOptions::default() };

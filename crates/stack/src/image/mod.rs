@@ -9,6 +9,9 @@ mod detect;
 mod emulated;
 mod erase_size;
 mod export;
+mod f2fs;
+mod f2fs_check;
+mod f2fs_info;
 mod fat;
 mod fat_repairs;
 mod history;
@@ -19,6 +22,7 @@ mod options;
 mod overlay;
 mod placement;
 mod sectors;
+mod sparse;
 mod survey;
 
 use std::path::Path;
@@ -33,6 +37,7 @@ pub use chip::{ChipInfo, Layer, Volume};
 pub use detect::{Detection, RegionInfo};
 pub use emulated::EmulatedImage;
 pub use export::{ExportForm, Exported, Exporting};
+pub use f2fs_info::{CheckpointInfo, F2fsInfo, LogInfo};
 pub use fat::FatInfo;
 pub use history::{DeletedName, FileVersion, OldContent};
 pub use in_place::ImageInPlace;
@@ -41,6 +46,7 @@ pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
 pub use options::{ByteOrder, OpenOptions};
 pub use overlay::{apply_overlay, discard_overlay};
+pub use sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
 
 use crate::StackError;
 use crate::build::EPOCH_UNIX_NS;
@@ -67,6 +73,8 @@ pub struct DumpSummary {
     pub region: Option<RegionInfo>,
     /// What it may be, the likeliest first; empty where no format that can be opened is recognised.
     pub detections: Vec<Detection>,
+    /// The F2FS volume, where it is one.
+    pub f2fs: Option<Box<F2fsInfo>>,
     /// The FAT volume, where it is one.
     pub fat: Option<FatInfo>,
     /// The regions of a whole-device dump, whatever they hold.

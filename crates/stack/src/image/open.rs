@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nandkit_f2fs::F2fs;
 use nandkit_flash_image::regions::{Region, select};
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, text};
 use nandkit_jffs2::Jffs2;
@@ -12,8 +13,8 @@ use super::erase_size::Fit;
 use super::history::{DeletedName, FileVersion, OldContent};
 use super::sectors::DumpSectors;
 use super::{
-    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, bad_blocks, chip, clock_at, fat, is_chip, jffs2,
-    wrong,
+    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, bad_blocks, chip, clock_at, f2fs, f2fs_check,
+    f2fs_info, fat, is_chip, jffs2, sparse, wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
 
@@ -38,6 +39,7 @@ pub struct OpenImage {
 /// A mounted file system, and what only some can.
 enum Volume {
     Plain(Box<dyn MountedFileSystem>),
+    F2fs(Box<F2fs<DumpSectors>>),
     Jffs2(Box<Jffs2<DumpFlash>>),
 }
 
@@ -46,6 +48,7 @@ impl OpenImage {
     pub fn fs(&self) -> &dyn FileSystem {
         match &self.volume {
             Volume::Plain(fs) => &**fs,
+            Volume::F2fs(volume) => &**volume,
             Volume::Jffs2(volume) => &**volume,
         }
     }
@@ -54,6 +57,7 @@ impl OpenImage {
     pub fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
         match &self.volume {
             Volume::Plain(_) => Vec::new(),
+            Volume::F2fs(volume) => f2fs::damage(volume),
             Volume::Jffs2(volume) => jffs2::damage(volume),
         }
     }
@@ -61,7 +65,7 @@ impl OpenImage {
     /// The states of a file of which something is still on the flash, the present one last; `None` where the format keeps none. Errors: `NotFound`, `Device`.
     pub fn versions(&self, inode: InodeNumber) -> Option<nandkit_vfs::Result<Vec<FileVersion>>> {
         match &self.volume {
-            Volume::Plain(_) => None,
+            Volume::Plain(_) | Volume::F2fs(_) => None,
             Volume::Jffs2(volume) => Some(jffs2::versions(volume, inode)),
         }
     }
@@ -69,7 +73,7 @@ impl OpenImage {
     /// What a file held at one of its versions; `None` where the format keeps none. Errors: `NotFound`, `InvalidArgument` (no file), `Device`.
     pub fn content_at(&self, inode: InodeNumber, number: u64) -> Option<nandkit_vfs::Result<OldContent>> {
         match &self.volume {
-            Volume::Plain(_) => None,
+            Volume::Plain(_) | Volume::F2fs(_) => None,
             Volume::Jffs2(volume) => Some(jffs2::content_at(volume, inode, number)),
         }
     }
@@ -77,7 +81,7 @@ impl OpenImage {
     /// Names that were deleted or replaced and are still on the flash; `None` where the format keeps none. Errors: `Device`.
     pub fn deleted(&self) -> Option<nandkit_vfs::Result<Vec<DeletedName>>> {
         match &self.volume {
-            Volume::Plain(_) => None,
+            Volume::Plain(_) | Volume::F2fs(_) => None,
             Volume::Jffs2(volume) => Some(jffs2::deleted(volume)),
         }
     }
@@ -96,6 +100,11 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
     notes.extend(more);
     let device = dump(path, image, &found)?;
     let volume = match found.format {
+        Format::F2fs => {
+            let volume = f2fs::mount(path, device, options)?;
+            notes.extend(f2fs::notes(&volume));
+            Volume::F2fs(Box::new(volume))
+        }
         Format::Fat => {
             let fat = fat::mount(DumpSectors::new(device), &clock_at(0)).map_err(|error| wrong(path, error))?;
             Volume::Plain(Box::new(fat))
@@ -114,6 +123,7 @@ pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, Stack
     let found = choose(path, &image, options)?.found;
     let device = dump(path, image, &found)?;
     match found.format {
+        Format::F2fs => f2fs_check::check(path, device, options),
         Format::Fat => fat::check(&mut DumpSectors::new(device), &clock_at(0)).map_err(|error| wrong(path, error)),
         Format::Jffs2 => {
             // Every node is to be looked at, not only what summaries say of them.
@@ -179,7 +189,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     };
     let device = image.view(layout).map_err(|error| wrong(path, error))?;
     let regions: Vec<RegionInfo> = match whole {
-        true => region_list(&image, &device, options).into_iter().map(|(_, region)| region).collect(),
+        true => region_list(&image, &device, options, &found).into_iter().map(|(_, region)| region).collect(),
         false => Vec::new(),
     };
     if found.is_empty() && regions.is_empty() {
@@ -192,6 +202,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     let mut summary = DumpSummary {
         file_bytes: image.bytes().len() as u64,
         region,
+        f2fs: None,
         fat: None,
         regions,
         bad_blocks: Vec::new(),
@@ -199,6 +210,13 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
         detections: found.iter().map(|found| found.detection.clone()).collect(),
     };
     match found.first() {
+        Some(best) if best.format == Format::F2fs => {
+            let part = image.view(best.layout.clone()).map_err(|error| wrong(path, error))?;
+            let volume = f2fs::mount(path, part, options)?;
+            notes.extend(f2fs::notes(&volume));
+            notes.extend(f2fs::damage(&volume).into_iter().map(|(_, finding)| finding.detail));
+            summary.f2fs = Some(Box::new(f2fs_info::info(&volume).map_err(|error| wrong(path, error))?));
+        }
         Some(best) if best.format == Format::Fat => {
             let sectors = DumpSectors::new(image.view(best.layout.clone()).map_err(|error| wrong(path, error))?);
             summary.fat = Some(fat::info(sectors, &clock_at(0)).map_err(|error| wrong(path, error))?);
@@ -228,7 +246,7 @@ fn is_divided(image: &Image, found: &[Found], regions: &[RegionInfo]) -> bool {
             || !detect::is_sure(found))
 }
 
-/// Opens the file for reading; the text forms of nanddump are turned back into bytes.
+/// Opens the file for reading; the text forms of nanddump are turned back into bytes, and Android's sparse images are unpacked.
 pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
     let beginning = chip_file::beginning(path, BEGINNING)?;
     if beginning.is_empty() {
@@ -238,7 +256,7 @@ pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<(Image, Vec<Str
     let how = DumpOptions { overlay, resident_max, ..DumpOptions::read_only() };
     let image = Image::open(path, &how).map_err(|error| wrong(path, error))?;
     if !text::is_text_dump(image.bytes()) {
-        return Ok((image, Vec::new()));
+        return sparse::unpacked(path, image, options);
     }
     let dump = text::parse_text_dump(image.bytes()).map_err(|error| wrong(path, error))?;
     let mut notes = vec![format!("a text dump of nanddump's, {} bytes", dump.bytes.len())];
@@ -289,7 +307,7 @@ fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Vec<(
     let found = look(image, (0, None), options);
     let layout = base_layout(image, &found, options);
     let device = image.view(layout).map_err(|error| wrong(path, error))?;
-    Ok(region_list(image, &device, options))
+    Ok(region_list(image, &device, options, &found))
 }
 
 /// Refuses an erase size that does not fit, where another one does.
@@ -347,7 +365,7 @@ fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected,
     let whole = look(image, (0, None), options);
     let layout = base_layout(image, &whole, options);
     let device = image.view(layout).map_err(|error| wrong(path, error))?;
-    let regions = region_list(image, &device, options);
+    let regions = region_list(image, &device, options, &whole);
     drop(device);
     let openable = |in_table: bool| -> Vec<&RegionInfo> {
         let fits = |(region, info): &&(Region, RegionInfo)| {
@@ -401,7 +419,7 @@ fn unknown(path: &Path, image: &Image, within: Within) -> StackError {
     wrong(
         path,
         format!(
-            "{what} begins with \"{shown}\" and holds no format that is known; expected a chip of nandkit's (\"NANDKJRN\"), a FAT volume or a JFFS2 image. \
+            "{what} begins with \"{shown}\" and holds no format that is known; expected a chip of nandkit's (\"NANDKJRN\"), a FAT or F2FS volume, or a JFFS2 image. \
              Where in the file it is can be said by --offset, how it lies there by --erase-size, --page-size and --oob-size"
         ),
     )

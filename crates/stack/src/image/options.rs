@@ -23,6 +23,8 @@ pub struct OpenOptions {
     pub byte_order: Option<ByteOrder>,
     /// Scan every node although the image holds summaries.
     pub no_summaries: bool,
+    /// The files of all devices but the first of a volume that lies on several, in the order in which its superblock names them: only F2FS has that.
+    pub devices: Vec<PathBuf>,
     /// A file with changes that are laid over the image.
     pub overlay: Option<PathBuf>,
     /// So many bytes of the image's file stay in this process's memory at the most: for who has an image open for long. Without it, as many as were read.
@@ -41,6 +43,7 @@ impl OpenOptions {
             (self.oob_size.is_some(), "--oob-size"),
             (self.byte_order.is_some(), "--endian"),
             (self.overlay.is_some(), "--overlay"),
+            (!self.devices.is_empty(), "--devices"),
         ]
         .into_iter()
         .find_map(|(given, name)| given.then_some(name))

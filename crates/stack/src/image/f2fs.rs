@@ -1,0 +1,158 @@
+//! F2FS volumes in images: how they show, and how they are mounted for reading.
+
+use std::path::Path;
+
+use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
+use nandkit_f2fs::layout::{Geometry, MAGIC, Superblock};
+use nandkit_f2fs::{F2fs, Finding as F2fsFinding, FindingKind, MountOptions};
+use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
+use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
+
+use super::sectors::DumpSectors;
+use super::{Finding, OpenOptions, clock_at, wrong};
+use crate::StackError;
+
+/// Bytes of a superblock's block; that of 16 KiB holds it as far from its beginning.
+const BLOCK_SIZES: [u32; 2] = [4096, 16384];
+
+/// How a volume shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Bytes of the volume; 0 where no superblock tells.
+    pub bytes: u64,
+    /// Whether a superblock's fields fit together.
+    pub sane: bool,
+    /// What speaks for it.
+    pub why: String,
+}
+
+/// Looks for a superblock in the first block, then in the second one.
+pub(super) fn look(bytes: &[u8]) -> Option<Seen> {
+    let mut doubtful = None;
+    for (copy, block_size) in [(0, BLOCK_SIZES[0]), (1, BLOCK_SIZES[0]), (1, BLOCK_SIZES[1])] {
+        let start = copy as usize * block_size as usize;
+        let Some(superblock) = bytes.get(start..).and_then(Superblock::of_block) else { continue };
+        if superblock.magic.get() != MAGIC {
+            continue;
+        }
+        let at = start + SUPERBLOCK_OFFSET;
+        let mut wrong = None;
+        match Geometry::from_superblock(&superblock, &mut |finding| wrong = Some(finding.detail)) {
+            Some(geometry) if copy == 0 || geometry.block_size() == block_size as usize => {
+                let which = if copy == 0 { "" } else { "; the first superblock is none" };
+                return Some(Seen {
+                    block_size: geometry.block_size() as u32,
+                    bytes: u64::from(geometry.main_end().0) << geometry.log_block_size(),
+                    sane: true,
+                    why: format!("at byte {at} stands a superblock of F2FS whose areas fit together{which}"),
+                });
+            }
+            Some(_) => {}
+            None => {
+                let why = wrong.unwrap_or_default();
+                let why = format!("at byte {at} stands the magic number of F2FS; against it: {why}");
+                doubtful = doubtful.or(Some(Seen { block_size, bytes: 0, sane: false, why }));
+            }
+        }
+    }
+    doubtful
+}
+
+/// The devices of a volume: the image's part that was chosen, then the further files that were named.
+pub(super) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<DumpSectors>, StackError> {
+    let mut devices = vec![DumpSectors::new(first)];
+    for path in &options.devices {
+        let how = DumpOptions { resident_max: options.resident_max, ..DumpOptions::read_only() };
+        let failed = |error| wrong(path, error);
+        let layout = DumpSectors::layout(0, None).map_err(failed)?;
+        let image = Image::open(path, &how).map_err(failed)?;
+        let device = DumpFlash::new(image, layout).map_err(failed)?;
+        devices.push(DumpSectors::new(device.into_read_only()));
+    }
+    Ok(devices)
+}
+
+/// Mounts a volume for reading.
+pub(super) fn mount(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<F2fs<DumpSectors>, StackError> {
+    let named = device_names(&first);
+    let devices = devices(first, options)?;
+    F2fs::mount_several(devices, clock_at(0), MountOptions::default())
+        .map_err(|error| wrong(path, told(&error, &named)))
+}
+
+/// An error with what can be done about it.
+pub(super) fn told(error: &FsError, devices: &[String]) -> String {
+    if error.kind != ErrorKind::InvalidArgument || devices.is_empty() {
+        return format!("the F2FS volume: {error}");
+    }
+    format!(
+        "the F2FS volume: {error}; expected --devices with the files of all but the first, in this order: {}",
+        devices.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// The devices that the superblock names, in its order; none of a volume on one.
+pub(super) fn device_names(device: &DumpFlash) -> Vec<String> {
+    let mut bytes = vec![0; 2 * BLOCK_SIZES[0] as usize];
+    device.look_at(0, &mut bytes);
+    let copies = [0, BLOCK_SIZES[0] as usize].into_iter();
+    let superblock = copies.filter_map(|start| Superblock::of_block(bytes.get(start..)?));
+    let superblock = superblock.into_iter().find(|superblock| superblock.magic.get() == MAGIC);
+    let names = superblock.iter().flat_map(|superblock| &superblock.devices).map(|device| {
+        let end = device.path.iter().position(|byte| *byte == 0).unwrap_or(device.path.len());
+        String::from_utf8_lossy(device.path.get(..end).unwrap_or_default()).into_owned()
+    });
+    names.take_while(|name| !name.is_empty()).collect()
+}
+
+/// Whether something that a mount found is worth a sentence, and no damage: all that is read in spite of it is whole, or an error says that it is not.
+const fn is_note(kind: FindingKind) -> bool {
+    matches!(
+        kind,
+        FindingKind::Note
+            | FindingKind::NotReplayed
+            | FindingKind::Superblock
+            | FindingKind::SuperblockChecksum
+            | FindingKind::Unsupported
+            | FindingKind::CutShort
+    )
+}
+
+/// What mounting found that is worth knowing.
+pub(super) fn notes(volume: &F2fs<DumpSectors>) -> Vec<String> {
+    volume.notes().iter().filter(|found| is_note(found.kind)).map(ToString::to_string).collect()
+}
+
+/// What mounting found damaged.
+pub(super) fn damage(volume: &F2fs<DumpSectors>) -> Vec<(Option<InodeNumber>, Finding)> {
+    use nandkit_f2fs::blocks::Blocks;
+    let block_size = volume.geometry().block_size() as u64;
+    let finding = |found: &F2fsFinding| Finding {
+        kind: found.kind.name().to_owned(),
+        offset: found.at.map(|at| u64::from(at.0) * block_size),
+        paths: Vec::new(),
+        detail: found.detail.clone(),
+        harmless: false,
+    };
+    let damaged = volume.notes().iter().filter(|found| !is_note(found.kind));
+    damaged.map(|found| (found.inode.map(|inode| InodeNumber(u64::from(inode.0))), finding(found))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_seen_where_no_magic_number_stands() {
+        assert_eq!(look(&[]), None);
+        assert_eq!(look(&[0; 1 << 16]), None);
+        let mut bytes = vec![0; 1 << 16];
+        let at = SUPERBLOCK_OFFSET;
+        bytes[at..at + 4].copy_from_slice(&MAGIC.to_le_bytes());
+        let seen = look(&bytes).expect("a magic number");
+        assert!(!seen.sane && seen.why.contains("against it"), "{seen:?}");
+        assert_eq!(look(&bytes[..4000]), None);
+    }
+}
