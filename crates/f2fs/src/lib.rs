@@ -15,6 +15,7 @@ pub mod directory;
 pub mod encode;
 pub mod findings;
 mod fs_read;
+mod fs_write;
 pub mod ids;
 pub mod inode;
 pub mod layout;

@@ -178,10 +178,10 @@ impl<D: BlockDevice> Volume<D> {
         self.device.flush(Cause::UserData)
     }
 
-    /// Ends the mount: everything is written, and the checkpoint says that nothing is to be recovered. Inodes without a name must be freed by then, else the next mount frees them. On an error
-    /// the volume comes back with it.
+    /// Ends the mount: everything is written, and the checkpoint says that nothing is to be recovered. Inodes without a name are freed, whoever retains them. On an error the volume comes back with it.
     pub fn unmount(mut self) -> std::result::Result<Vec<D>, (Box<Self>, nandkit_vfs::FsError)> {
-        let ended = self.write_back_all().and_then(|()| self.checkpoint(Reason::Unmount));
+        let ended =
+            self.free_orphans().and_then(|()| self.write_back_all()).and_then(|()| self.checkpoint(Reason::Unmount));
         match ended.and_then(|()| self.device.flush(Cause::UserData)) {
             Ok(()) => Ok(self.abandon()),
             Err(error) => Err((Box::new(self), error)),

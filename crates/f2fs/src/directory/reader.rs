@@ -126,6 +126,16 @@ impl<V: Blocks + Nodes + DirectorySource> Directory<'_, V> {
         })
     }
 
+    /// Whether there is nothing but dots. Errors: `Corrupt`, `Device`. Cost: the pages up to the first entry.
+    pub fn is_empty(&self) -> Result<bool> {
+        let mut empty = true;
+        self.for_each(0, &mut |_, entry| {
+            empty = entry.is_dots();
+            if empty { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(empty)
+    }
+
     fn slots(&self) -> u64 {
         self.volume.geometry().dentries() as u64
     }

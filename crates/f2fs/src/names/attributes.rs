@@ -6,10 +6,9 @@ use super::links::expect_mutable;
 use super::store::{InodeStore, edit_head, set_changed};
 use super::xattrs;
 use crate::encode::inode::seconds;
-use crate::encode::{put, xattr};
+use crate::encode::xattr;
 use crate::ids::NodeId;
 use crate::inode::Inode;
-use crate::layout::node::FOOTER_BYTES;
 
 /// The low bits of a mode, which are permissions.
 const PERMISSIONS: u16 = 0o7777;
@@ -68,15 +67,8 @@ pub fn remove_xattr<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, name: &[
     }
 }
 
-/// The node first: only it may find no room.
 fn write_area<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, area: &[u8]) -> Result<()> {
-    let inline = inode.inline_xattrs().len();
-    let (words, node) = xattrs::split(area, inline, store.geometry().block_size() - FOOTER_BYTES);
-    if node.is_some() || inode.head.xattr_nid.get() != 0 {
-        store.set_xattr_node(inode.nid, node.as_deref())?;
-    }
-    let start = inode.shape.xattrs.start;
-    store.edit_inode(inode.nid, &mut |block| put(block, start, &words))?;
+    store.set_xattr_area(inode.nid, area)?;
     let now = store.now();
     edit_head(store, inode.nid, &mut |head| set_changed(head, now))
 }

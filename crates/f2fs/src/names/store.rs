@@ -56,8 +56,8 @@ pub trait InodeStore {
     /// A new inode, whose block without the footer `make` gives for its number. Errors: `NoSpace`, `Device`, those of `make`; nothing has changed then.
     fn make_inode(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId>;
 
-    /// Gives an inode a node of attributes with this content (as many bytes as a node without its footer), changes the one that it has, or takes it away. Errors: `NoSpace`, `Corrupt`, `Device`.
-    fn set_xattr_node(&mut self, ino: NodeId, content: Option<&[u8]>) -> Result<()>;
+    /// Gives an inode the attributes of this area, whose node comes and goes as it is needed. Errors: `NoSpace`, `Corrupt`, `Device`.
+    fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()>;
 
     /// An inode without a name lives on, as the checkpoint says; or no longer. Errors: `NoSpace` (a checkpoint has no room for one more).
     fn set_orphan(&mut self, ino: NodeId, orphan: bool) -> Result<()>;

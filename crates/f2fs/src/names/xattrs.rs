@@ -1,11 +1,10 @@
 //! Changes of an inode's area of extended attributes (f2fs.md, "Extended attributes").
 //!
-//! The area is the inline words and behind them those of the node. A change gives the whole new area up to its last attribute; [`split`] says what of it goes where.
+//! The area is the inline words and behind them those of the node. A change gives the whole new area up to its last attribute.
 
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 use zerocopy::IntoBytes;
 
-use crate::encode::put;
 use crate::encode::xattr::{split_name, stored_list};
 use crate::ids::NodeId;
 use crate::layout::xattr::{Attribute, XATTR_MAGIC, XattrEntry, XattrHead, attributes, index, is_unused};
@@ -86,15 +85,6 @@ pub fn remove(area: &[u8], ino: NodeId, (index, name): (u8, &[u8])) -> Result<Op
     Ok(Some(new))
 }
 
-/// An area's parts: the inline words, and those of the node where the inline words do not suffice; zeroes behind the last attribute (xattr.c, `write_all_xattrs`).
-pub fn split(area: &[u8], inline_bytes: usize, node_bytes: usize) -> (Vec<u8>, Option<Vec<u8>>) {
-    let (mut words, mut node) = (vec![0; inline_bytes], vec![0; node_bytes]);
-    put(&mut words, 0, area);
-    let rest = area.get(inline_bytes..).unwrap_or_default();
-    put(&mut node, 0, rest);
-    (words, (!rest.is_empty()).then_some(node))
-}
-
 fn read(area: &[u8], ino: NodeId) -> Result<Vec<Attribute<'_>>> {
     attributes(area).map(|attribute| attribute.map_err(|fault| damaged(ino, fault))).collect()
 }
@@ -134,10 +124,11 @@ mod tests {
     const INO: NodeId = NodeId(7);
     const NODE: usize = 4072;
 
+    /// The area as it is read: the inline words, and those of the node where they do not suffice.
     fn whole(dense: &[u8], inline: usize) -> Vec<u8> {
-        let (mut words, node) = split(dense, inline, NODE);
-        words.extend(node.unwrap_or_default());
-        words
+        let mut area = dense.to_vec();
+        area.resize(if dense.len() > inline { inline + NODE } else { inline }, 0);
+        area
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod data;
 mod fsync;
 mod inodes;
 mod mount;
+mod names;
 mod nodes;
 mod options;
 mod runs;
@@ -36,6 +37,7 @@ use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::{Geometry, NatEntry, Superblock};
 use crate::meta::MetaBlocks;
+use crate::names::store::NameState;
 use crate::nat::Nat;
 use crate::nids::Nids;
 use crate::node::cache::NodeCache;
@@ -79,6 +81,7 @@ pub struct Volume<D> {
     pub(crate) xattr_directories: BTreeSet<NodeId>,
     /// Directories that lost a name since, by rename or removal: with `fsync_mode=strict` likewise.
     pub(crate) renamed_in: BTreeSet<NodeId>,
+    pub(crate) names: NameState,
     pub(crate) cleaners: Cleaners,
     /// Blocks that were moved by remapping: the device is told after the next checkpoint that they are without use.
     pub(crate) mapped: Vec<BlockAddress>,

@@ -90,6 +90,7 @@ impl<D: BlockDevice> Volume<D> {
         let mut segments = Segments::open(&device, &state, sit)?;
         segments.options.lfs = options.lfs;
         expect_counts(&segments)?;
+        let names = super::names::state_of(&superblock, &state, options.making);
         let volume = Self {
             checksum_seed: inode::checksum_seed(&superblock.uuid),
             superblock,
@@ -104,6 +105,7 @@ impl<D: BlockDevice> Volume<D> {
             orphans: BTreeSet::new(),
             xattr_directories: BTreeSet::new(),
             renamed_in: BTreeSet::new(),
+            names,
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
             mapped: Vec::new(),
             segments,

@@ -1,6 +1,7 @@
 //! How a volume is mounted for writing.
 
 use crate::device::Atomicity;
+use crate::names::new_inode::Making;
 use crate::pages::PageLimits;
 use crate::segments::classes::ActiveLogs;
 
@@ -45,6 +46,8 @@ pub struct WriteOptions {
     pub pages: PageLimits,
     /// Clean nodes and blocks of metadata kept in memory, each.
     pub cached_blocks: usize,
+    /// How new inodes are made.
+    pub making: Making,
     /// Requests under way at most.
     pub depth: usize,
     /// Whether devices with sectors that a power cut may leave half a block are refused.
@@ -64,6 +67,7 @@ impl Default for WriteOptions {
             ordered_fsync: false,
             pages: PageLimits::default(),
             cached_blocks: 8192,
+            making: Making::default(),
             depth: 32,
             atomicity: Atomicity::Required,
         }

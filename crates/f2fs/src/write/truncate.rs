@@ -125,7 +125,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Frees pages without giving up nodes.
-    fn free_pages(&mut self, ino: NodeId, first: u64, behind: u64) -> Result<()> {
+    pub(crate) fn free_pages(&mut self, ino: NodeId, first: u64, behind: u64) -> Result<()> {
         let narrow = |page: u64| u32::try_from(page).unwrap_or(u32::MAX);
         self.pages().punch(ino, narrow(first)..narrow(behind));
         let mut page = first;
@@ -207,6 +207,11 @@ impl<D: BlockDevice> Volume<D> {
     /// An inode that nobody names is gone: content, attributes, its number from the next checkpoint on. Errors: `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of its tree.
     pub fn free_inode(&mut self, ino: NodeId) -> Result<()> {
         self.balance()?;
+        self.give_up_inode(ino)
+    }
+
+    /// The same within an operation.
+    pub(crate) fn give_up_inode(&mut self, ino: NodeId) -> Result<()> {
         let inode = self.inode_at(ino)?;
         self.pages().truncate(ino, 0);
         let has_tree = match inode.kind {

@@ -7,6 +7,7 @@ use super::Volume;
 use crate::blocks::Blocks;
 use crate::ids::NodeId;
 use crate::layout::NodeOffset;
+use crate::layout::inode::inline;
 use crate::layout::node::FOOTER_BYTES;
 
 impl<D: BlockDevice> Volume<D> {
@@ -15,7 +16,11 @@ impl<D: BlockDevice> Volume<D> {
     pub fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
-        let words = inode.shape.xattrs.clone();
+        // Words that the inode only keeps, without the bit, hold none (xattr.c, `inline_xattr_size`).
+        let words = match inode.head.has_inline(inline::XATTR) {
+            true => inode.shape.xattrs.clone(),
+            false => inode.shape.xattrs.end..inode.shape.xattrs.end,
+        };
         let node_room = self.geometry().block_size() - FOOTER_BYTES;
         if area.len() > words.len() + node_room {
             let detail =
