@@ -52,7 +52,8 @@ impl Chain {
             return Ok(chain);
         }
         let geometry = volume.geometry();
-        let most = u64::from(geometry.main_segments) * 512 - volume.segments.sit().total_valid().min(u64::from(u32::MAX));
+        let most =
+            u64::from(geometry.main_segments) * 512 - volume.segments.sit().total_valid().min(u64::from(u32::MAX));
         let log = state.logs[Log::WarmNode.index()];
         let mut at = geometry.segment_start(log.segment).checked_add(u32::from(log.next));
         while let Some(here) = at.filter(|&at| geometry.main(at).is_some()) {
@@ -68,7 +69,13 @@ impl Chain {
         Ok(chain)
     }
 
-    fn add<D: BlockDevice>(&mut self, volume: &Volume<D>, at: BlockAddress, footer: Footer, block: &Block) -> Result<()> {
+    fn add<D: BlockDevice>(
+        &mut self,
+        volume: &Volume<D>,
+        at: BlockAddress,
+        footer: Footer,
+        block: &Block,
+    ) -> Result<()> {
         let index = self.nodes.len();
         self.nodes.push(ChainNode { at, footer });
         self.named.extend(named(volume.geometry(), &footer, block));

@@ -51,7 +51,7 @@ impl<D: BlockDevice> Volume<D> {
 
     fn recover_in_memory(&mut self) -> Result<(Recovered, Chain)> {
         let chain = Chain::find(self)?;
-        let orphans = self.free_orphans()?;
+        let orphans = self.free_old_orphans()?;
         let created = self.replay(&chain)?;
         let (files, nodes) = (chain.owners.len() as u64, chain.nodes.len() as u64);
         let nodes = if files > 0 { nodes } else { 0 };
@@ -59,7 +59,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Inodes that were open without a name when the last checkpoint was written (checkpoint.c, `f2fs_recover_orphan_inodes`).
-    fn free_orphans(&mut self) -> Result<u64> {
+    fn free_old_orphans(&mut self) -> Result<u64> {
         let mut orphans = self.state.orphans.clone();
         orphans.sort_unstable();
         orphans.dedup();
@@ -100,7 +100,8 @@ impl<D: BlockDevice> Volume<D> {
 /// Lets a volume that did not end cleanly be read as a mount for writing would leave it: what that writes stays in memory. A volume without anything to recover comes back as it is.
 /// Errors: those of [`Volume::mount`]. Cost: what is recovered, and a checkpoint.
 pub fn recovered<D: BlockDevice>(device: D, clock: Clock) -> Result<OverlayDevice<D>> {
-    let overlay = OverlayDevice::new(device).map_err(|error| FsError::device("laying memory over the device", error))?;
+    let overlay =
+        OverlayDevice::new(device).map_err(|error| FsError::device("laying memory over the device", error))?;
     let mut notes = Vec::new();
     let opened = open::open(vec![overlay], clock.clone(), &mut |finding| notes.push(finding))?;
     let unclean = !opened.state.orphans.is_empty() || notes.iter().any(|note| note.kind == FindingKind::NotReplayed);
