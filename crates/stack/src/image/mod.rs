@@ -21,6 +21,7 @@ mod open;
 mod options;
 mod overlay;
 mod placement;
+mod repaired;
 mod sectors;
 mod sparse;
 mod survey;
@@ -46,6 +47,7 @@ pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
 pub use options::{ByteOrder, OpenOptions};
 pub use overlay::{apply_overlay, discard_overlay};
+pub use repaired::RepairedImage;
 pub use sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
 
 use crate::StackError;
@@ -134,7 +136,7 @@ impl Checked {
 }
 
 /// A repaired image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Repaired {
     /// What was wrong before.
     pub checked: Checked,
@@ -144,8 +146,10 @@ pub struct Repaired {
     pub mended: Vec<Finding>,
     /// What was left out.
     pub dropped: Vec<Finding>,
+    /// What is wrong with the repaired image.
+    pub remaining: Vec<Finding>,
     /// The whole image, what is outside the part that was opened as it was.
-    pub bytes: Vec<u8>,
+    pub image: RepairedImage,
 }
 
 fn wrong(path: &Path, detail: impl std::fmt::Display) -> StackError {
@@ -188,10 +192,10 @@ pub fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> 
     open::check(path, options)
 }
 
-/// Makes an image without what is provably bad; only JFFS2 has that.
+/// Makes an image without what is provably bad, of JFFS2 or F2FS.
 pub fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
     if is_chip(path, options)? {
-        return Err(wrong(path, "--repair: the file holds a chip; expected an image of JFFS2"));
+        return Err(wrong(path, "--repair: the file holds a chip; expected an image of JFFS2 or F2FS"));
     }
     open::repair(path, options)
 }
