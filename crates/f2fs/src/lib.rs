@@ -26,6 +26,7 @@ pub mod node;
 pub mod open;
 pub mod pages;
 pub mod read;
+pub mod segment_map;
 pub mod segments;
 pub mod sit;
 mod volume;

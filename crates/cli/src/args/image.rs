@@ -113,14 +113,30 @@ impl ImageArguments {
 #[command(after_help = "Examples:
   nandkit info dump.bin
   nandkit info dump.bin --region 2 --json
-  nandkit info card.nand")]
+  nandkit info card.nand
+  nandkit info userdata.img --segments")]
 pub struct InfoArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
+    /// Show each segment of an F2FS volume as a character: how full it is, or of which type.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "fill")]
+    pub segments: Option<SegmentsName>,
+    /// Columns of what --segments shows; without it those of the terminal.
+    #[arg(long, value_name = "N", requires = "segments")]
+    pub width: Option<u16>,
     /// Print JSON, and nothing else, on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `info --segments` shows of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SegmentsName {
+    /// Valid blocks in tenths.
+    Fill,
+    /// Hot, warm and cold data and nodes.
+    Types,
 }
 
 /// Arguments of `ls`.
