@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod oracle;
+
 use std::path::Path;
 
 use nandkit_block::{Access, BlockDevice, FileDevice};
