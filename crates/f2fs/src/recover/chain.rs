@@ -1,6 +1,7 @@
 //! The nodes that were written to the log of warm nodes since the last checkpoint, and whose files were fsynced (recovery.c, `find_fsync_dnodes`).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
@@ -84,23 +85,24 @@ impl Chain {
         }
         let ino = footer.ino();
         let names_it = footer.nid() == ino && footer.has(mark::DENTRY);
-        if !self.owners.contains_key(&ino) {
-            if ino < NodeId::ROOT || volume.geometry().nat_block(ino).is_none() {
-                return Ok(());
+        let owner = match self.owners.entry(ino) {
+            Entry::Occupied(owner) => owner.into_mut(),
+            Entry::Vacant(place) => {
+                if ino < NodeId::ROOT || volume.geometry().nat_block(ino).is_none() {
+                    return Ok(());
+                }
+                let exists = !volume.entry(ino)?.is_free();
+                if !exists && !names_it {
+                    // Part of a file that is not there yet.
+                    return Ok(());
+                }
+                let made_from = (!exists).then_some(index);
+                place.insert(Owner { last: index, last_dentry: None, made_from })
             }
-            let exists = !volume.entry(ino)?.is_free();
-            if !exists && !names_it {
-                // Part of a file that is not there yet.
-                return Ok(());
-            }
-            let made_from = (!exists).then_some(index);
-            self.owners.insert(ino, Owner { last: index, last_dentry: None, made_from });
-        }
-        if let Some(owner) = self.owners.get_mut(&ino) {
-            owner.last = index;
-            if names_it {
-                owner.last_dentry = Some(index);
-            }
+        };
+        owner.last = index;
+        if names_it {
+            owner.last_dentry = Some(index);
         }
         Ok(())
     }
