@@ -170,10 +170,13 @@ impl<D: BlockDevice> Changes for Volume<D> {
     }
 
     fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
-        if let Some(inode) = inode {
-            self.living(inode)?;
+        match inode {
+            Some(inode) => {
+                let ino = self.living(inode)?;
+                self.fsync(ino, false)
+            }
+            None => Volume::sync(self),
         }
-        Volume::sync(self)
     }
 
     fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {

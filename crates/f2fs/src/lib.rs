@@ -28,6 +28,7 @@ pub mod node;
 pub mod open;
 pub mod pages;
 pub mod read;
+pub mod recover;
 pub mod segments;
 pub mod sit;
 mod volume;

@@ -334,3 +334,66 @@ fn inodes_are_made_and_freed() {
     unmount(volume);
     must_be_sound(&path, "freed");
 }
+
+/// Overwrites of single pages on a volume that is nearly full, far more than its free space: collected, or filled gap by gap, and nothing is lost.
+#[test]
+fn overwrites_of_a_nearly_full_volume_are_collected() {
+    let _alone = alone();
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    let pages = PageLimits { dirty: 500, clean: 100 };
+    for (name, options) in [
+        ("ssr", WriteOptions { ipu_policy: Some(0), pages, ..WriteOptions::default() }),
+        ("lfs", WriteOptions { lfs: true, pages, ..WriteOptions::default() }),
+    ] {
+        let files = make(&path, 96 << 20, 6, "");
+        let mut volume = mount(&path, options);
+        volume.segments_mut().sit_mut().keep_truth();
+        let free = volume.segments().space.free_blocks();
+        let each = (free * 9 / 10 / 6) as usize;
+        let mut versions = vec![vec![0_u64; each]; files.len()];
+        let page_of = |file: usize, page: usize, version: u64| {
+            let mut bytes = vec![0; 4096];
+            Random::new(version * 1_000_000 + (file * 100_000 + page) as u64, "page").fill(&mut bytes[..64]);
+            bytes
+        };
+        for file in 0..files.len() {
+            for page in 0..each {
+                volume.write(files[file], page as u64 * 4096, Payload::Bytes(&page_of(file, page, 0))).unwrap();
+            }
+        }
+        volume.sync().unwrap();
+        let mut random = Random::new(21, "overwrites");
+        for number in 0..60_000_u64 {
+            let (file, page) = (random.below(files.len() as u64) as usize, random.below(each as u64) as usize);
+            versions[file][page] = number + 1;
+            let bytes = page_of(file, page, number + 1);
+            volume.write(files[file], page as u64 * 4096, Payload::Bytes(&bytes)).unwrap();
+            if number % 20_000 == 19_999 {
+                volume.sync().unwrap();
+                assert_eq!(volume.segments().faults(), 0);
+                let usage = volume.segments().usage();
+                let taken = |used: bool| -> u64 {
+                    let of = |log| if used { usage.used_segments_taken(log) } else { usage.free_segments_taken(log) };
+                    nandkit_f2fs::Log::ALL.map(of).iter().sum()
+                };
+                // The free space was written over several times.
+                assert!(taken(true) == 0 || !options.lfs, "gaps are not filled with mode=lfs");
+                assert!(taken(!options.lfs) > 100, "{} and {}", taken(true), taken(false));
+                unmount(volume);
+                must_be_sound(&path, &format!("{name}, {number} overwrites"));
+                volume = mount(&path, options);
+                volume.segments_mut().sit_mut().keep_truth();
+                let mut found = vec![0; 4096];
+                for (file, versions) in versions.iter().enumerate() {
+                    let inode = volume.inode_at(files[file]).unwrap();
+                    for (page, &version) in versions.iter().enumerate() {
+                        volume.read_at(&inode, page as u64 * 4096, &mut found).unwrap();
+                        assert!(found == page_of(file, page, version), "{name}: file {file}, page {page}");
+                    }
+                }
+            }
+        }
+        unmount(volume);
+    }
+}

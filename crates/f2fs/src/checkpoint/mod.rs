@@ -148,6 +148,7 @@ impl<D: BlockDevice> Volume<D> {
         self.counted_blocks = self.written_blocks;
         self.nat.checkpointed();
         self.xattr_directories.clear();
+        self.renamed_in.clear();
         let mapped = std::mem::take(&mut self.mapped);
         self.segments.summaries_written();
         let freed = self.segments.checkpointed();

@@ -74,6 +74,9 @@ impl<D: BlockDevice> Volume<D> {
     /// Errors: `ReadOnly` (the volume stopped), `NoSpace`, `Device`, `Corrupt`. Cost: a look at counters; at times write-backs, a checkpoint, collections.
     pub fn balance(&mut self) -> Result<()> {
         self.expect_running()?;
+        if self.recovering {
+            return Ok(());
+        }
         self.write_back_over_limit()?;
         self.tell_pages();
         if self.wants_checkpoint() {

@@ -68,6 +68,13 @@ impl<D: BlockDevice> Volume<D> {
         (u64::from(index) < shape.direct_addresses).then_some((page, slot))
     }
 
+    /// The page of the first address of a direct node, by its offset; `None` for other nodes.
+    pub(crate) fn first_page_of(&self, inode: &Inode, offset: NodeOffset) -> Option<u64> {
+        let shape = inode.tree_shape(self.geometry());
+        let number = direct_number(offset, u32::from(self.geometry().addresses_per_node()))?;
+        Some(shape.inode_addresses + number * shape.direct_addresses)
+    }
+
     /// The file and page that a summary names, if the node points to this block.
     pub(crate) fn owner_of(&self, at: BlockAddress, owner: Summary) -> Result<Option<(Inode, u32, Slot)>> {
         if self.geometry().nat_block(owner.nid).is_none() || self.entry(owner.nid)?.is_free() {

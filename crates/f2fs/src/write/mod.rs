@@ -9,6 +9,7 @@ mod back;
 mod balance;
 mod collected;
 mod data;
+mod fsync;
 mod inodes;
 mod mount;
 mod names;
@@ -43,12 +44,14 @@ use crate::node::cache::NodeCache;
 use crate::node::checked::{address_of, check_node, decode_inode};
 use crate::open::Copy;
 use crate::pages::{Page, Pages};
+use crate::recover::Recovered;
 use crate::segments::Segments;
 use crate::volume::DirectorySource;
 
 pub use balance::Cleaners;
 pub use mount::obstacle;
 pub use options::{WriteOptions, ipu};
+pub(crate) use tree::Slot;
 
 /// An F2FS volume that is written. Readers share it; who changes it has it alone.
 #[derive(Debug)]
@@ -78,19 +81,29 @@ pub struct Volume<D> {
     pub(crate) counted_blocks: u64,
     /// Directories whose attributes changed since the last checkpoint: an fsync of what is in them must be one.
     pub(crate) xattr_directories: BTreeSet<NodeId>,
+    /// Directories that lost a name since, by rename or removal: with `fsync_mode=strict` likewise.
+    pub(crate) renamed_in: BTreeSet<NodeId>,
     pub(crate) names: NameState,
     pub(crate) cleaners: Cleaners,
     /// Blocks that were moved by remapping: the device is told after the next checkpoint that they are without use.
     pub(crate) mapped: Vec<BlockAddress>,
+    /// Nothing is to be allocated or written yet.
+    pub(crate) recovering: bool,
     /// Why nothing is written any more.
     pub(crate) stopped: Option<String>,
     pub(crate) notes: Vec<Finding>,
+    pub(crate) recovered: Recovered,
 }
 
 impl<D: BlockDevice> Volume<D> {
     /// What mounting found that does not stop it.
     pub fn notes(&self) -> &[Finding] {
         &self.notes
+    }
+
+    /// What the mount recovered.
+    pub fn recovered(&self) -> Recovered {
+        self.recovered
     }
 
     /// The superblock.

@@ -23,6 +23,7 @@ use crate::nids::Nids;
 use crate::node::cache::NodeCache;
 use crate::open::{self, Opened};
 use crate::pages::Pages;
+use crate::recover::Recovered;
 use crate::segments::Segments;
 use crate::sit::Sit;
 
@@ -61,7 +62,7 @@ pub fn obstacle(superblock: &Superblock, geometry: &Geometry, state: &Checkpoint
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Mounts a volume for writing. Nothing is written yet.
+    /// Mounts a volume for writing. Behind an unclean end it is recovered first, which ends in a checkpoint; else nothing is written yet.
     ///
     /// Errors: `NotSupported` where the volume can be read and not written, with the reason ([`obstacle`]), or the device's sectors are too small; `Corrupt`, `InvalidArgument`, `Device`.
     /// Cost: superblocks, packs, the SIT, and where the last mount did not end cleanly the segments of the node logs.
@@ -72,13 +73,10 @@ impl<D: BlockDevice> Volume<D> {
         if let Some(why) = obstacle(&opened.superblock, &opened.blocks.geometry, &opened.state) {
             return Err(refused(why));
         }
-        if let Some(finding) = notes.iter().find(|finding| finding.kind == FindingKind::NotReplayed) {
-            return Err(refused(finding.to_string()));
-        }
-        if !opened.state.orphans.is_empty() {
-            return Err(refused(format!("{} files were open without a name", opened.state.orphans.len())));
-        }
-        Self::assemble(opened, options, notes)
+        notes.retain(|finding| finding.kind != FindingKind::NotReplayed);
+        let mut volume = Self::assemble(opened, options, notes)?;
+        volume.recovered = volume.recover()?;
+        Ok(volume)
     }
 
     fn assemble(opened: Opened<D>, options: WriteOptions, mut notes: Vec<crate::Finding>) -> Result<Self> {
@@ -104,6 +102,7 @@ impl<D: BlockDevice> Volume<D> {
             pages: Mutex::new(Pages::new(options.pages)),
             orphans: BTreeSet::new(),
             xattr_directories: BTreeSet::new(),
+            renamed_in: BTreeSet::new(),
             names,
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
             mapped: Vec::new(),
@@ -116,8 +115,10 @@ impl<D: BlockDevice> Volume<D> {
             options,
             written_blocks: 0,
             counted_blocks: 0,
+            recovering: false,
             stopped: None,
             notes,
+            recovered: Recovered::default(),
         };
         volume.inode_at(NodeId::ROOT)?;
         Ok(volume)

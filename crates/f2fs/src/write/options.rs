@@ -40,6 +40,8 @@ pub struct WriteOptions {
     pub discard: bool,
     /// `fsync_mode=strict`.
     pub strict_fsync: bool,
+    /// An fsync flushes the data before it writes the nodes that name them. Linux does not: a power cut before the end of an fsync may leave blocks of a file with whatever stood there before.
+    pub ordered_fsync: bool,
     /// Pages kept in memory.
     pub pages: PageLimits,
     /// Clean nodes and blocks of metadata kept in memory, each.
@@ -62,6 +64,7 @@ impl Default for WriteOptions {
             min_fsync_blocks: 8,
             discard: true,
             strict_fsync: false,
+            ordered_fsync: false,
             pages: PageLimits::default(),
             cached_blocks: 8192,
             making: Making::default(),
