@@ -100,6 +100,13 @@ fn main() {
             Way::ALL.iter().zip(&of).map(|(way, n)| format!("{} {n}", way.name())).collect::<Vec<_>>().join(", ")
         );
     }
+    let usage = volume.segments().usage();
+    let taken = |of: fn(&nandkit_f2fs::segments::Usage, Log) -> u64| Log::ALL.map(|log| of(usage, log));
+    println!(
+        "segments taken empty {:?}, for their gaps {:?}",
+        taken(|u, log| u.free_segments_taken(log)),
+        taken(|u, log| u.used_segments_taken(log))
+    );
     println!("WA {:.3}", all as f64 / OPERATIONS as f64);
     println!("checkpoints {}", volume.checkpoint_state().0.head.version.get() - 0x6B8B_4567);
     println!("{:?}", volume.segments().states());

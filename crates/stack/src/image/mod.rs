@@ -43,6 +43,7 @@ pub use fat::FatInfo;
 pub use history::{DeletedName, FileVersion, OldContent};
 pub use in_place::ImageInPlace;
 pub use jffs2::NO_ROOM;
+pub use nandkit_f2fs::segment_map::{SegmentMap, Shown as SegmentsShown};
 pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
 pub use options::{ByteOrder, OpenOptions};
@@ -182,6 +183,14 @@ pub fn inspect(path: &Path, options: &OpenOptions) -> Result<Image, StackError> 
         return chip::inspect(path).map(|info| Image::Chip(Box::new(info)));
     }
     open::inspect(path, options).map(|info| Image::Dump(Box::new(info)))
+}
+
+/// What is in each segment of an F2FS volume. Errors: those of [`open()`]; another format.
+pub fn segments(path: &Path, options: &OpenOptions) -> Result<SegmentMap, StackError> {
+    if is_chip(path, options)? {
+        return Err(wrong(path, "--segments: the file holds a chip; expected an image of F2FS"));
+    }
+    open::segments(path, options)
 }
 
 /// Checks the file system of a file.

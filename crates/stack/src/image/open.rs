@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nandkit_f2fs::F2fs;
+use nandkit_f2fs::segment_map::SegmentMap;
 use nandkit_flash_image::regions::{Region, select};
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, text};
 use nandkit_jffs2::Jffs2;
@@ -115,6 +116,18 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
         }
     };
     Ok(OpenImage { volume, format: found.format.name(), detection: Some(found.detection), region, notes })
+}
+
+/// The segments of an image's volume.
+pub(super) fn segments(path: &Path, options: &OpenOptions) -> Result<SegmentMap, StackError> {
+    let (image, _) = read(path, options)?;
+    let found = choose(path, &image, options)?.found;
+    if found.format != Format::F2fs {
+        let detail = format!("--segments: this is {}, which has none; expected an image of F2FS", found.format.name());
+        return Err(wrong(path, detail));
+    }
+    let volume = f2fs::mount(path, dump(path, image, &found)?, options)?;
+    SegmentMap::read(&volume, volume.checkpoint().0).map_err(|error| wrong(path, format!("--segments: {error}")))
 }
 
 /// Checks the file system of an image that is no chip.
