@@ -23,7 +23,7 @@ pub use export::{ExportArguments, Tool};
 pub use f2fs::F2fsArguments;
 pub use image::{
     CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
-    MkfsArguments, MkfsFormat,
+    MkfsArguments, MkfsFormat, SegmentsName,
 };
 
 pub use mount::{MountArguments, UmountArguments};

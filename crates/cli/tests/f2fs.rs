@@ -289,3 +289,37 @@ fn what_waits_behind_the_checkpoint_is_told() {
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("fsynced after the last checkpoint are not shown"), "{}", outcome.stderr);
 }
+
+#[test]
+fn the_segment_map_is_that_of_dump_f2fs() {
+    let directory = with_image(ANDROID);
+    let path = directory.path();
+    run(path, "dump.f2fs -s 0~-1 i > told 2>&1");
+    let told = fs::read_to_string(path.join("dump_sit")).expect("what dump.f2fs leaves");
+    let number = |line: &str, name: &str| -> u64 {
+        let rest = line.split_once(name).unwrap_or_else(|| panic!("{name}: {line}")).1.trim_start();
+        rest.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name}: {line}"))
+    };
+    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("segno:")).collect();
+    let info = json(path, &["info", "i", "--segments", "--json"]);
+    let map = &info["segment_map"];
+    assert_eq!(lines.len(), map["types"].as_array().expect("a list").len());
+    for (index, line) in lines.iter().enumerate() {
+        let ours = (map["valid_blocks"][index].as_u64(), map["types"][index].as_u64());
+        assert_eq!(ours, (Some(number(line, "vblocks:")), Some(number(line, "seg_type:"))), "{line}");
+    }
+    assert_eq!(map["free"], info["volume"]["checkpoint"]["free_segments"]);
+    let text = succeeds(path, &["info", "i", "--segments", "--width", "50"]);
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with(' ') || line.starts_with("40  ")).collect();
+    assert!(rows.len() == 2 && rows[1].starts_with("40  "), "{text}");
+    for letter in ['.', '#', 'H', 'W', 'C', 'h', 'w', 'c'] {
+        assert!(rows.iter().any(|row| row.contains(letter)), "{letter}: {text}");
+    }
+    let types = succeeds(path, &["info", "i", "--segments=types"]);
+    assert!(types.contains("? no type that there is") && types.contains("warm data"), "{types}");
+    fs::write(path.join("f"), "nothing").expect("a file");
+    assert_eq!(nandkit(path, &["info", "f", "--segments"]).status, Some(2));
+    run(path, "mkfs.vfat -C f.img 16384 >/dev/null");
+    let outcome = nandkit(path, &["info", "f.img", "--segments"]);
+    assert!(outcome.status == Some(2) && outcome.stderr.contains("expected an image of F2FS"), "{}", outcome.stderr);
+}

@@ -29,6 +29,7 @@ pub mod open;
 pub mod pages;
 pub mod read;
 pub mod recover;
+pub mod segment_map;
 pub mod segments;
 pub mod sit;
 mod volume;

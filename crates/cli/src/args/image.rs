@@ -54,7 +54,7 @@ const WHERE: &str = "Where in the image, and how it lies there (found out where 
 /// The image, and what is known of it.
 #[derive(Clone, Debug, Args)]
 pub struct ImageArguments {
-    /// The image: a dump of flash, a volume, or a chip that a run has kept in a file.
+    /// The image: a dump of flash, a volume (also as an Android sparse image), or a chip that a run has kept in a file.
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     /// A region of a whole-device dump, by name or number; `nandkit info` lists them.
@@ -113,14 +113,30 @@ impl ImageArguments {
 #[command(after_help = "Examples:
   nandkit info dump.bin
   nandkit info dump.bin --region 2 --json
-  nandkit info card.nand")]
+  nandkit info card.nand
+  nandkit info userdata.img --segments")]
 pub struct InfoArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
+    /// Show each segment of an F2FS volume as a character: how full it is, or of which type.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "fill")]
+    pub segments: Option<SegmentsName>,
+    /// Columns of what --segments shows; without it those of the terminal.
+    #[arg(long, value_name = "N", requires = "segments")]
+    pub width: Option<u16>,
     /// Print JSON, and nothing else, on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `info --segments` shows of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SegmentsName {
+    /// Valid blocks in tenths.
+    Fill,
+    /// Hot, warm and cold data and nodes.
+    Types,
 }
 
 /// Arguments of `ls`.
@@ -227,12 +243,13 @@ pub struct ExtractArguments {
 Examples:
   nandkit check dump.bin
   nandkit check card.nand --json
-  nandkit check dump.bin --repair repaired.bin")]
+  nandkit check dump.bin --repair repaired.bin
+  nandkit check userdata.img --repair repaired.img")]
 pub struct CheckArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// Write an image without what is provably bad to OUT, which must not exist. What is whole and has lost its name gets one in lost+found.
+    /// Write an image of JFFS2 or F2FS without what is provably bad to OUT, which must not exist. What is whole and has lost its name gets one in lost+found.
     #[arg(long, value_name = "OUT")]
     pub repair: Option<PathBuf>,
     /// Print JSON, and nothing else, on standard output.

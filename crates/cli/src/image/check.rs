@@ -1,6 +1,5 @@
 //! `nandkit check`
 
-use std::io::Write;
 use std::path::Path;
 
 use nandkit_stack::image::{self, Checked, Repaired};
@@ -26,7 +25,7 @@ fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
     NewFile::check(target, false, None)?;
     let repaired = image::repair(&arguments.image.image, &arguments.image.options()).map_err(input)?;
     let mut file = NewFile::begin(target)?;
-    let written = file.file().write_all(&repaired.bytes);
+    let written = repaired.image.write_to(file.file());
     written.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", target.display())))?;
     file.keep(false)?;
     report(arguments, &repaired.checked, Some(&repaired))
@@ -42,9 +41,10 @@ fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repai
         if let (Some(map), Some(repaired)) = (value.as_object_mut(), repaired) {
             let dropped: Vec<Value> = repaired.dropped.iter().map(finding_json).collect();
             let mended: Vec<Value> = repaired.mended.iter().map(finding_json).collect();
+            let remaining: Vec<Value> = repaired.remaining.iter().map(finding_json).collect();
             map.insert(
                 "repaired".to_owned(),
-                json!({"nodes_kept": repaired.kept, "mended": mended, "dropped": dropped}),
+                json!({"nodes_kept": repaired.kept, "mended": mended, "dropped": dropped, "remaining": remaining}),
             );
         }
         output::json(&value)?;
@@ -58,6 +58,7 @@ fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repai
         if let Some(repaired) = repaired {
             text += &format!("kept {} nodes, left out {}\n", repaired.kept, repaired.dropped.len());
             text.extend(repaired.mended.iter().map(|mended| format!("put right: {}\n", finding_line(mended))));
+            text.extend(repaired.remaining.iter().map(|left| format!("still wrong: {}\n", finding_line(left))));
             text.extend(repaired.dropped.iter().map(|dropped| format!("left out: {}\n", finding_line(dropped))));
         }
         output::text(&text)?;

@@ -2,24 +2,30 @@
 
 use nandkit_record::ErasesPerBlock;
 use nandkit_stack::image::{
-    self, ByteOrder, ChipInfo, Detection, DumpSummary, FatInfo, Image, Layer, RegionInfo, Volume,
+    self, ByteOrder, ChipInfo, Detection, DumpSummary, FatInfo, Image, Layer, RegionInfo, SegmentsShown, Volume,
 };
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::{Value, json};
 
-use super::{info_f2fs, input, shown};
-use crate::args::InfoArguments;
+use super::{info_f2fs, input, segments, shown};
+use crate::args::{InfoArguments, SegmentsName};
 use crate::failure::Failure;
 use crate::output;
 
 /// Says what an image is and what it holds.
 pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     let found = image::inspect(&arguments.image.image, &arguments.image.options()).map_err(input)?;
+    let segments = arguments.segments.map(|_| image::segments(&arguments.image.image, &arguments.image.options()));
+    let segments = segments.transpose().map_err(input)?;
     if arguments.json {
-        return output::json(&match &found {
+        let mut value = match &found {
             Image::Chip(chip) => chip_json(chip),
             Image::Dump(dump) => dump_json(dump),
-        });
+        };
+        if let (Some(map), Some(segments)) = (value.as_object_mut(), &segments) {
+            map.insert("segment_map".to_owned(), segments::json(segments));
+        }
+        return output::json(&value);
     }
     let lines = match &found {
         Image::Chip(chip) => chip_lines(chip),
@@ -27,8 +33,12 @@ pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     };
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     // Names of regions come from the image.
-    let text: String =
+    let mut text: String =
         lines.iter().map(|(name, value)| format!("{name:width$}  {}\n", shown(value.as_bytes()))).collect();
+    if let Some((map, name)) = segments.zip(arguments.segments) {
+        let shown = if name == SegmentsName::Fill { SegmentsShown::Fill } else { SegmentsShown::Kind };
+        text += &segments::text(&map, shown, arguments.width.map_or_else(segments::columns, usize::from));
+    }
     output::text(&text)
 }
 

@@ -14,6 +14,7 @@ mod mkfs;
 mod mkfs_f2fs;
 pub mod new_file;
 mod put;
+mod segments;
 mod time;
 
 use std::collections::BTreeMap;

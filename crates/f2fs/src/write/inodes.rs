@@ -36,21 +36,32 @@ impl<D: BlockDevice> Volume<D> {
     /// A new inode with this head and content: `blocks` of the head is set, everything else is the caller's, links and name too. It exists from now on, in no directory.
     /// Errors: `NoSpace` (a block, or a number of a node), before anything has changed; `Device`.
     pub fn new_inode(&mut self, head: &InodeHead, rest: &InodeRest<'_>) -> Result<NodeId> {
+        let (size, features) = (self.geometry().block_size(), self.geometry().features);
+        self.make_inode_block(&mut |_| Ok(inode_block(size, features, &InodeHead { blocks: 1.into(), ..*head }, rest)))
+    }
+
+    /// The same with the whole block but the footer, which `make` gives for the inode's number. Errors: also those of `make`; nothing has changed then.
+    pub(crate) fn make_inode_block(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId> {
         self.expect_running()?;
-        let directory = head.file_kind() == Some(FileKind::Directory);
         let ino = self.take_nid()?;
-        let charge = match self.segments.space.charge(1, 0) {
-            Ok(charge) => charge,
+        let charged = self.segments.space.charge(1, 0).and_then(|charge| match make(ino) {
+            Ok(block) => Ok((charge, block)),
+            Err(error) => {
+                self.segments.space.refund(charge);
+                Err(error)
+            }
+        });
+        let (charge, content) = match charged {
+            Ok(charged) => charged,
             Err(error) => {
                 self.nids.give_back(ino);
                 return Err(error);
             }
         };
-        let (size, features) = (self.geometry().block_size(), self.geometry().features);
-        let content = inode_block(size, features, &InodeHead { blocks: 1.into(), ..*head }, rest);
+        let directory = InodeHead::of_block(&content).and_then(|head| head.file_kind()) == Some(FileKind::Directory);
         let made = self.put_node(ino, ino, NodeOffset::INODE, !directory).and_then(|()| {
             self.edit_node(ino, |block| {
-                let end = block.len() - FOOTER_BYTES;
+                let end = block.len().saturating_sub(FOOTER_BYTES);
                 block.iter_mut().zip(content.get(..end).unwrap_or_default()).for_each(|(to, from)| *to = *from);
             })
         });

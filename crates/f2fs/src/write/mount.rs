@@ -103,6 +103,7 @@ impl<D: BlockDevice> Volume<D> {
             orphans: BTreeSet::new(),
             xattr_directories: BTreeSet::new(),
             renamed_in: BTreeSet::new(),
+            pruned: BTreeSet::new(),
             names,
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
             mapped: Vec::new(),

@@ -10,9 +10,8 @@ use crate::checkpoint_state::CheckpointState;
 use crate::directory::{Directory, Position};
 use crate::ids::{Block, NodeId};
 use crate::inode::Inode;
-use crate::layout::node::FOOTER_BYTES;
 use crate::layout::superblock::EXTENSIONS_MAX;
-use crate::layout::{Geometry, InodeHead, NodeOffset, Superblock};
+use crate::layout::{Geometry, Superblock};
 use crate::names::new_inode::Making;
 use crate::names::store::{InodeStore, NameState};
 use crate::pages::Page;
@@ -91,33 +90,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 
     fn make_inode(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId> {
-        let ino = self.take_nid()?;
-        let (charge, block) = match self.segments.space.charge(1, 0).map(|charge| (charge, make(ino))) {
-            Ok((charge, Ok(block))) => (charge, block),
-            Ok((charge, Err(error))) => {
-                self.segments.space.refund(charge);
-                self.nids.give_back(ino);
-                return Err(error);
-            }
-            Err(error) => {
-                self.nids.give_back(ino);
-                return Err(error);
-            }
-        };
-        let directory = InodeHead::of_block(&block).and_then(|head| head.file_kind());
-        let cold = directory != Some(FileKind::Directory);
-        let put = self.put_node(ino, ino, NodeOffset::INODE, cold).and_then(|()| {
-            self.edit_node(ino, |bytes| {
-                let end = bytes.len().saturating_sub(FOOTER_BYTES);
-                bytes.iter_mut().zip(block.get(..end).unwrap_or_default()).for_each(|(to, from)| *to = *from);
-            })
-        });
-        if let Err(error) = put {
-            self.segments.space.refund(charge);
-            return Err(error);
-        }
-        self.segments.space.valid_inodes = self.segments.space.valid_inodes.saturating_add(1);
-        Ok(ino)
+        self.make_inode_block(make)
     }
 
     fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {

@@ -42,6 +42,8 @@ pub struct WriteOptions {
     pub strict_fsync: bool,
     /// An fsync flushes the data before it writes the nodes that name them. Linux does not: a power cut before the end of an fsync may leave blocks of a file with whatever stood there before.
     pub ordered_fsync: bool,
+    /// Whether a sync writes nodes twice, before the checkpoint and with it, as Linux's does. Fewer writes without; recovery is the same.
+    pub nodes_before_checkpoint: bool,
     /// Pages kept in memory.
     pub pages: PageLimits,
     /// Clean nodes and blocks of metadata kept in memory, each.
@@ -64,6 +66,7 @@ impl Default for WriteOptions {
             min_fsync_blocks: 8,
             discard: true,
             strict_fsync: false,
+            nodes_before_checkpoint: true,
             ordered_fsync: false,
             pages: PageLimits::default(),
             cached_blocks: 8192,

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod image;
 pub mod oracle;
 
 use std::path::Path;

@@ -1,12 +1,15 @@
-//! F2FS in images: what a check finds.
+//! F2FS in images: what a check finds, and a repair.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use nandkit_f2fs::{CheckFinding, CheckReport};
-use nandkit_flash_image::DumpFlash;
+use nandkit_flash_image::{DumpFlash, Image};
 
+use super::detect::Found;
 use super::f2fs::{device_names, devices, told};
-use super::{Checked, Finding, OpenOptions, clock_at, wrong};
+use super::{Checked, Finding, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at, wrong};
 use crate::StackError;
 
 /// Checks a volume.
@@ -14,6 +17,43 @@ pub(super) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Res
     let named = device_names(&first);
     let report = nandkit_f2fs::check(devices(first, options)?, clock_at(0));
     report.map(|report| checked(&report)).map_err(|error| wrong(path, told(&error, &named)))
+}
+
+/// The image with its volume repaired.
+pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOptions) -> Result<Repaired, StackError> {
+    if !options.devices.is_empty() {
+        return Err(wrong(path, "--repair: the volume lies on several devices; expected one on one device"));
+    }
+    let part = image.view(found.layout.clone()).map_err(|error| wrong(path, error))?;
+    let named = device_names(&part);
+    let repair = nandkit_f2fs::repair(devices(part, options)?, clock_at(0));
+    let repair = repair.map_err(|error| wrong(path, told(&error, &named)))?;
+    let (checked, after) = (checked(&repair.before), checked(&repair.after));
+    let block_size = repair.before.block_size;
+    let is_mended = |finding: &&Finding| !finding.harmless && !after.findings.contains(finding);
+    let mut mended: Vec<Finding> = checked.findings.iter().filter(is_mended).cloned().collect();
+    mended.extend(repair.attached.iter().map(|inode| Finding {
+        kind: ORPHAN.to_owned(),
+        offset: None,
+        paths: Vec::new(),
+        detail: format!("inode {} has a name in lost+found, or in the root where there is no such directory", inode.0),
+        harmless: false,
+    }));
+    let dropped = repair
+        .dropped
+        .iter()
+        .map(|dropped| finding(&CheckFinding { finding: dropped.clone(), harmless: false, path: None }, block_size));
+    let place = |at: u32| found.layout.offset + u64::from(at) * u64::from(block_size);
+    let patches: BTreeMap<u64, Arc<[u8]>> =
+        repair.blocks.iter().map(|(at, block)| (place(at.0), Arc::clone(block))).collect();
+    Ok(Repaired {
+        kept: repair.after.nodes,
+        mended,
+        dropped: dropped.collect(),
+        remaining: after.findings.into_iter().filter(|finding| !finding.harmless).collect(),
+        image: RepairedImage::patched(image, patches),
+        checked,
+    })
 }
 
 fn checked(report: &CheckReport) -> Checked {

@@ -13,7 +13,7 @@ use nandkit_vfs::path::{Next, Step, walk};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timestamp};
 
 use super::history::{DeletedName, FileVersion, OldContent};
-use super::{ByteOrder, Checked, Finding, ORPHAN, OpenOptions, Repaired, clock_at};
+use super::{ByteOrder, Checked, Finding, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at};
 
 /// Blocks that are looked at for nodes of both byte orders.
 const SAMPLED: u32 = 16;
@@ -275,7 +275,14 @@ pub(super) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Resul
         detail: format!("inode {} is there now", attached.inode),
         harmless: false,
     }));
-    Ok(Repaired { checked, kept: plan.kept.len() as u64, mended, dropped, bytes: Vec::new() })
+    Ok(Repaired {
+        checked,
+        kept: plan.kept.len() as u64,
+        mended,
+        dropped,
+        remaining: Vec::new(),
+        image: RepairedImage::new(Vec::new()),
+    })
 }
 
 fn inode_of(inode: InodeNumber) -> nandkit_vfs::Result<u32> {

@@ -21,6 +21,7 @@ mod open;
 mod options;
 mod overlay;
 mod placement;
+mod repaired;
 mod sectors;
 mod sparse;
 mod survey;
@@ -42,10 +43,12 @@ pub use fat::FatInfo;
 pub use history::{DeletedName, FileVersion, OldContent};
 pub use in_place::ImageInPlace;
 pub use jffs2::NO_ROOM;
+pub use nandkit_f2fs::segment_map::{SegmentMap, Shown as SegmentsShown};
 pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
 pub use options::{ByteOrder, OpenOptions};
 pub use overlay::{apply_overlay, discard_overlay};
+pub use repaired::RepairedImage;
 pub use sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
 
 use crate::StackError;
@@ -134,7 +137,7 @@ impl Checked {
 }
 
 /// A repaired image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Repaired {
     /// What was wrong before.
     pub checked: Checked,
@@ -144,8 +147,10 @@ pub struct Repaired {
     pub mended: Vec<Finding>,
     /// What was left out.
     pub dropped: Vec<Finding>,
+    /// What is wrong with the repaired image.
+    pub remaining: Vec<Finding>,
     /// The whole image, what is outside the part that was opened as it was.
-    pub bytes: Vec<u8>,
+    pub image: RepairedImage,
 }
 
 fn wrong(path: &Path, detail: impl std::fmt::Display) -> StackError {
@@ -180,6 +185,14 @@ pub fn inspect(path: &Path, options: &OpenOptions) -> Result<Image, StackError> 
     open::inspect(path, options).map(|info| Image::Dump(Box::new(info)))
 }
 
+/// What is in each segment of an F2FS volume. Errors: those of [`open()`]; another format.
+pub fn segments(path: &Path, options: &OpenOptions) -> Result<SegmentMap, StackError> {
+    if is_chip(path, options)? {
+        return Err(wrong(path, "--segments: the file holds a chip; expected an image of F2FS"));
+    }
+    open::segments(path, options)
+}
+
 /// Checks the file system of a file.
 pub fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
     if is_chip(path, options)? {
@@ -188,10 +201,10 @@ pub fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> 
     open::check(path, options)
 }
 
-/// Makes an image without what is provably bad; only JFFS2 has that.
+/// Makes an image without what is provably bad, of JFFS2 or F2FS.
 pub fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
     if is_chip(path, options)? {
-        return Err(wrong(path, "--repair: the file holds a chip; expected an image of JFFS2"));
+        return Err(wrong(path, "--repair: the file holds a chip; expected an image of JFFS2 or F2FS"));
     }
     open::repair(path, options)
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nandkit_f2fs::F2fs;
+use nandkit_f2fs::segment_map::SegmentMap;
 use nandkit_flash_image::regions::{Region, select};
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, text};
 use nandkit_jffs2::Jffs2;
@@ -13,8 +14,8 @@ use super::erase_size::Fit;
 use super::history::{DeletedName, FileVersion, OldContent};
 use super::sectors::DumpSectors;
 use super::{
-    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, bad_blocks, chip, clock_at, f2fs, f2fs_check,
-    f2fs_info, fat, is_chip, jffs2, sparse, wrong,
+    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, RepairedImage, bad_blocks, chip, clock_at, f2fs,
+    f2fs_check, f2fs_info, fat, is_chip, jffs2, sparse, wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
 
@@ -117,6 +118,18 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
     Ok(OpenImage { volume, format: found.format.name(), detection: Some(found.detection), region, notes })
 }
 
+/// The segments of an image's volume.
+pub(super) fn segments(path: &Path, options: &OpenOptions) -> Result<SegmentMap, StackError> {
+    let (image, _) = read(path, options)?;
+    let found = choose(path, &image, options)?.found;
+    if found.format != Format::F2fs {
+        let detail = format!("--segments: this is {}, which has none; expected an image of F2FS", found.format.name());
+        return Err(wrong(path, detail));
+    }
+    let volume = f2fs::mount(path, dump(path, image, &found)?, options)?;
+    SegmentMap::read(&volume, volume.checkpoint().0).map_err(|error| wrong(path, format!("--segments: {error}")))
+}
+
 /// Checks the file system of an image that is no chip.
 pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> {
     let (image, _) = read(path, options)?;
@@ -135,13 +148,14 @@ pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, Stack
     }
 }
 
-/// The image of JFFS2 in a file without what is provably bad.
+/// The image of JFFS2 or F2FS in a file without what is provably bad.
 pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
     let (image, _) = read(path, options)?;
     let found = choose(path, &image, options)?.found;
-    if found.format != Format::Jffs2 {
-        let detail = format!("--repair: this is {}; expected an image of JFFS2", found.format.name());
-        return Err(wrong(path, detail));
+    match found.format {
+        Format::F2fs => return f2fs_check::repair(path, image, &found, options),
+        Format::Fat => return Err(wrong(path, "--repair: this is fat; expected an image of JFFS2 or F2FS")),
+        Format::Jffs2 => {}
     }
     let copy = Image::from_bytes(image.bytes().to_vec(), None).map_err(|error| wrong(path, error))?;
     let mut output = DumpFlash::new(copy, found.layout.clone()).map_err(|error| wrong(path, error))?;
@@ -151,7 +165,7 @@ pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, Sta
     let volume = mount_jffs2(path, device, &found, &options)?;
     let repaired = jffs2::repair(&volume, &mut output).map_err(|error| wrong(path, error))?;
     let checked = with_bad_blocks(repaired.checked, bad);
-    Ok(Repaired { checked, bytes: output.into_bytes().0, ..repaired })
+    Ok(Repaired { checked, image: RepairedImage::new(output.into_bytes().0), ..repaired })
 }
 
 fn with_bad_blocks(checked: Checked, mut bad: Vec<Finding>) -> Checked {

@@ -1,0 +1,134 @@
+//! `nandkit check` of F2FS images, and what `--repair` makes of them; fsck.f2fs and diff are the judges.
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+use common::{nandkit, succeeds};
+use serde_json::Value;
+
+fn run(directory: &Path, command: &str) -> String {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).output();
+    let output = output.expect("sh runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// What fsck.f2fs says of an image: it exits with 0 on some faults, which its output tells.
+fn must_be_sound(directory: &Path, image: &str) {
+    let text = run(directory, &format!("fsck.f2fs --dry-run {image} 2>&1"));
+    let bad = ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| text.contains(mark));
+    assert!(!bad && text.contains("other corrupted bugs"), "{text}");
+}
+
+/// An image of 100 MiB with 400 files in it, made by f2fs-tools.
+fn with_image() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let tree = directory.path().join("tree");
+    fs::create_dir_all(tree.join("many")).expect("a directory");
+    for number in 0..400_u32 {
+        fs::write(tree.join(format!("many/file {number}")), number.to_string().repeat(900)).expect("a file");
+    }
+    let features = "extra_attr,inode_checksum,sb_checksum,lost_found";
+    run(
+        directory.path(),
+        &format!(
+            "truncate -s 100M i && mkfs.f2fs -q -O {features} i >/dev/null && sload.f2fs -f tree -t / i >/dev/null"
+        ),
+    );
+    directory
+}
+
+fn check(directory: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
+    let outcome = nandkit(directory, &[&["check", "--json"], arguments].concat());
+    let value = serde_json::from_str(&outcome.stdout);
+    (outcome.status, value.unwrap_or_else(|error| panic!("{error}: {}{}", outcome.stdout, outcome.stderr)))
+}
+
+/// Writes over entries of the NAT, in both copies of its first block: 9 bytes a node.
+fn overwrite_nat(directory: &Path, nodes: std::ops::Range<u64>) {
+    let info = succeeds(directory, &["info", "i", "--json"]);
+    let info: Value = serde_json::from_str(&info).expect("JSON");
+    let nat = info["volume"]["areas"][2]["block"].as_u64().expect("a block");
+    let file = OpenOptions::new().write(true).open(directory.join("i")).expect("a file");
+    let noise = vec![0x5A; (nodes.end - nodes.start) as usize * 9];
+    for copy in [nat, nat + 512] {
+        file.write_all_at(&noise, copy * 4096 + nodes.start * 9).expect("bytes");
+    }
+}
+
+#[test]
+fn a_sound_image_stays_what_it_is() {
+    let directory = with_image();
+    let path = directory.path();
+    let (status, report) = check(path, &["i"]);
+    assert_eq!((status, &report["format"], &report["findings"]), (Some(0), &"f2fs".into(), &serde_json::json!([])));
+    assert_eq!((report["files"].as_u64(), report["directories"].as_u64()), (Some(400), Some(3)), "{report}");
+    let (status, report) = check(path, &["i", "--repair", "out.img"]);
+    assert_eq!((status, &report["repaired"]["dropped"]), (Some(0), &serde_json::json!([])), "{report}");
+    must_be_sound(path, "out.img");
+    succeeds(path, &["extract", "out.img", "out"]);
+    run(path, "diff -r -x lost+found tree out && test $(stat -c %s i) = $(stat -c %s out.img)");
+    assert_eq!(nandkit(path, &["check", "i", "--repair", "out.img"]).status, Some(2), "the file is there");
+}
+
+#[test]
+fn damage_is_told_by_inode_and_address_and_repaired() {
+    let directory = with_image();
+    let path = directory.path();
+    overwrite_nat(path, 50..60);
+    let (status, report) = check(path, &["i"]);
+    assert_eq!(status, Some(1), "{report}");
+    let findings = report["findings"].as_array().expect("a list");
+    let told = findings.iter().find(|finding| finding["kind"] == "NAT").expect("a finding of the NAT");
+    assert!(told["detail"].as_str().is_some_and(|detail| detail.contains("node 5")), "{told}");
+    assert!(findings.iter().any(|finding| finding["offset"].as_u64().is_some()), "{report}");
+    let lost = nandkit(path, &["extract", "i", "lost"]).status;
+    assert_eq!(lost, Some(1), "an extraction says that something is missing");
+
+    let (status, report) = check(path, &["i", "--repair", "out.img"]);
+    assert_eq!(status, Some(1), "{report}");
+    assert_eq!(report["repaired"]["remaining"], serde_json::json!([]), "{report}");
+    assert!(!report["repaired"]["mended"].as_array().expect("a list").is_empty(), "{report}");
+    must_be_sound(path, "out.img");
+    assert_eq!(check(path, &["out.img"]).0, Some(0));
+    succeeds(path, &["extract", "out.img", "out"]);
+    let told = run(path, "diff -r -x lost+found tree out || true");
+    assert!(told.lines().all(|line| line.starts_with("Only in tree/many: file ")), "{told}");
+    assert_eq!(told.lines().count(), 10, "{told}");
+    let text = nandkit(path, &["check", "i", "--repair", "again.img"]);
+    assert!(text.stdout.contains("put right: dentry") || text.stdout.contains("put right: NAT"), "{}", text.stdout);
+    run(path, "cmp out.img again.img");
+}
+
+#[test]
+fn what_cannot_be_repaired_is_said() {
+    let directory = with_image();
+    let path = directory.path();
+    // The root itself is gone.
+    overwrite_nat(path, 3..4);
+    let outcome = nandkit(path, &["check", "i", "--repair", "out.img"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("still wrong: directory: inode 3: there is no root directory"),
+        "{}",
+        outcome.stdout
+    );
+    // Neither checkpoint is whole.
+    let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
+    file.write_all_at(&[0x5A; 100], 512 * 4096).expect("bytes");
+    file.write_all_at(&[0x5A; 100], 1024 * 4096).expect("bytes");
+    let outcome = nandkit(path, &["check", "i"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("checkpoint"), "{}", outcome.stdout);
+    assert_eq!(nandkit(path, &["check", "i", "--repair", "none.img"]).status, Some(2));
+    assert!(!path.join("none.img").exists());
+    run(path, "mkfs.vfat -C f 16384 >/dev/null");
+    let outcome = nandkit(path, &["check", "f", "--repair", "none.img"]);
+    assert!(outcome.status == Some(2) && outcome.stderr.contains("this is fat"), "{}", outcome.stderr);
+}

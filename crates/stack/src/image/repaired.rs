@@ -1,0 +1,74 @@
+//! A repaired image, as it is to be written.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use nandkit_flash_image::Image;
+
+/// Bytes that are written at once; such of them as are all zero become a hole.
+const PIECE: usize = 64 << 10;
+
+/// The whole of a repaired image, what is outside the part that was opened as it was.
+#[derive(Debug)]
+pub struct RepairedImage(Content);
+
+#[derive(Debug)]
+enum Content {
+    /// All bytes.
+    Bytes(Vec<u8>),
+    /// The image as it was, and what is put over it, by byte.
+    Patched(Box<Image>, BTreeMap<u64, Arc<[u8]>>),
+}
+
+impl RepairedImage {
+    /// An image of these bytes.
+    pub(super) const fn new(bytes: Vec<u8>) -> Self {
+        Self(Content::Bytes(bytes))
+    }
+
+    /// An image with something put over it, by byte.
+    pub(super) fn patched(image: Image, patches: BTreeMap<u64, Arc<[u8]>>) -> Self {
+        Self(Content::Patched(Box::new(image), patches))
+    }
+
+    /// Writes it to an empty file. Errors: those of the file.
+    pub fn write_to(&self, file: &mut File) -> std::io::Result<()> {
+        let (image, patches) = match &self.0 {
+            Content::Bytes(bytes) => return file.write_all(bytes),
+            Content::Patched(image, patches) => (image, patches),
+        };
+        let bytes = image.bytes();
+        let end = patches.iter().map(|(at, patch)| at.saturating_add(patch.len() as u64)).max().unwrap_or(0);
+        file.set_len(end.max(bytes.len() as u64))?;
+        for (number, piece) in (0_u64..).zip(bytes.chunks(PIECE)) {
+            if piece.iter().any(|byte| *byte != 0) {
+                file.seek(SeekFrom::Start(number * PIECE as u64))?;
+                file.write_all(piece)?;
+            }
+        }
+        patches.iter().try_for_each(|(at, patch)| file.write_all_at(patch, *at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patches_lie_over_the_image_and_behind_it() {
+        let mut bytes = vec![0; 3 * PIECE];
+        bytes[PIECE..PIECE + 9].fill(7);
+        let image = Image::from_bytes(bytes.clone(), None).expect("an image");
+        let end = bytes.len() as u64;
+        let patches = BTreeMap::from([(3, Arc::from([1, 2])), (PIECE as u64, Arc::from([9])), (end, Arc::from([4]))]);
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        RepairedImage::patched(image, patches).write_to(file.as_file_mut()).expect("it is written");
+        bytes[3..5].copy_from_slice(&[1, 2]);
+        bytes[PIECE] = 9;
+        bytes.push(4);
+        assert_eq!(std::fs::read(file.path()).expect("a file"), bytes);
+    }
+}
