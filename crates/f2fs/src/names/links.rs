@@ -204,6 +204,10 @@ pub(super) fn leave<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, leavin
     edit_head(store, inode.nid, &mut |head| {
         let left = if leaving == Leaving::Stays { head.links.get().saturating_sub(1) } else { 0 };
         head.links = left.into();
+        if inode.kind == FileKind::Directory {
+            // dir.c, `f2fs_drop_nlink`.
+            head.size = 0.into();
+        }
         set_changed(head, now);
     })
 }

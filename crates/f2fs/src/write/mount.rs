@@ -12,6 +12,7 @@ use crate::blocks::Blocks;
 use crate::checkpoint::SitTable;
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
+use crate::counters::{Counters, Published};
 use crate::device::WritableBlocks;
 use crate::findings::FindingKind;
 use crate::ids::NodeId;
@@ -105,6 +106,8 @@ impl<D: BlockDevice> Volume<D> {
             renamed_in: BTreeSet::new(),
             pruned: BTreeSet::new(),
             names,
+            counters: Counters::default(),
+            published: Published::default(),
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
             mapped: Vec::new(),
             segments,
