@@ -206,6 +206,9 @@ fn a_volume_is_found_in_a_partition_and_at_an_offset() {
     placed(path, (5 << 20) + 512, false);
     comes_out_whole(path, &["disk", "--offset", "5243392"]);
     assert_eq!(json(path, &["check", "disk", "--offset", "5243392", "--json"])["findings"], serde_json::json!([]));
+    // Without a word it is found by its two superblocks.
+    comes_out_whole(path, &["disk"]);
+    assert_eq!(json(path, &["info", "disk", "--json"])["regions"][0]["kind"], "F2FS");
     // A superblock that a partition table was written over later counts for nothing.
     placed(path, 8 << 20, true);
     let disk = OpenOptions::new().write(true).open(path.join("disk")).expect("a file");

@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod checkpoint_state;
 pub mod clean;
 mod compressed;
+pub mod counters;
 pub mod device;
 pub mod directory;
 pub mod encode;

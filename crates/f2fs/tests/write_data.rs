@@ -357,9 +357,9 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
             Random::new(version * 1_000_000 + (file * 100_000 + page) as u64, "page").fill(&mut bytes[..64]);
             bytes
         };
-        for file in 0..files.len() {
+        for (file, &ino) in files.iter().enumerate() {
             for page in 0..each {
-                volume.write(files[file], page as u64 * 4096, Payload::Bytes(&page_of(file, page, 0))).unwrap();
+                volume.write(ino, page as u64 * 4096, Payload::Bytes(&page_of(file, page, 0))).unwrap();
             }
         }
         volume.sync().unwrap();

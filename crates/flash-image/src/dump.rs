@@ -173,6 +173,10 @@ impl DumpFlash {
     /// Copies data bytes from data byte `offset` of the device on, across pages and blocks. What lies behind the end of the device reads as erased. Errors: those of the file.
     pub fn read_data(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let geometry = &self.shape.geometry;
+        if self.is_plain() && offset.saturating_add(into.len() as u64) <= geometry.capacity() {
+            // One request of the file, however small its pages are.
+            return self.bytes.copy(self.shape.layout.offset.saturating_add(offset), self.shape.end, into);
+        }
         let page_size = geometry.page_size as usize;
         let mut page = offset / page_size as u64;
         let mut column = (offset % page_size as u64) as usize;
@@ -249,6 +253,13 @@ impl DumpFlash {
                 usize::try_from(offset).ok().and_then(|offset| source.get(offset)).copied().unwrap_or(0xFF)
             })
         })
+    }
+
+    /// Whether the data bytes lie in the file as they are, one behind the other.
+    fn is_plain(&self) -> bool {
+        let layout = &self.shape.layout;
+        let whole = layout.oob == OobPlacement::None && layout.missing.is_empty() && layout.bad.is_empty();
+        whole && self.changes.is_empty()
     }
 
     /// Data of a page of the device from `column` on.

@@ -73,12 +73,16 @@ impl<D: BlockDevice> Volume<D> {
     fn write_checkpoint(&mut self, reason: Reason) -> Result<()> {
         let unmount = reason == Reason::Unmount;
         self.nat.flush(&mut self.meta, &self.device, unmount)?;
+        let nat_blocks = self.meta.waiting() as u64;
         self.sit.flush(&self.segments, &mut self.meta, &self.device)?;
+        let sit_blocks = self.meta.waiting() as u64 - nat_blocks;
         let (size, geometry) = (self.geometry().block_size(), self.device.geometry());
         for (segment, entries, node) in self.segments.dirty_summaries() {
             self.meta.change(geometry.ssa(segment), ssa::encode(entries, node, size).into());
         }
-        self.written_blocks += self.meta.waiting() as u64;
+        let waiting = self.meta.waiting() as u64;
+        self.written_blocks += waiting;
+        let tables = [sit_blocks, nat_blocks, waiting - nat_blocks - sit_blocks];
         self.meta.write(&mut self.device, Cause::Checkpoint)?;
         let state = self.next_state(unmount);
         let other = if self.pack == Copy::First { Copy::Second } else { Copy::First };
@@ -91,6 +95,10 @@ impl<D: BlockDevice> Volume<D> {
         self.checksum = head.and_then(|head| head.stored_checksum(block)).unwrap_or(0);
         self.state = CheckpointState { head: head.unwrap_or(state.head), ..state };
         self.pack = other;
+        let metadata = &mut self.counters.metadata;
+        metadata.tables.iter_mut().zip(tables).for_each(|(all, now)| *all += now);
+        metadata.packs += pack.blocks.len() as u64 + 1;
+        self.counters.checkpoint(reason);
         self.completed()
     }
 
@@ -153,6 +161,7 @@ impl<D: BlockDevice> Volume<D> {
         let mapped = std::mem::take(&mut self.mapped);
         self.segments.summaries_written();
         let freed = self.segments.checkpointed();
+        self.published.show_checkpoint(&self.counters, &self.segments);
         if !self.options.discard || !self.device.takes_discards() {
             return Ok(());
         }
@@ -198,11 +207,18 @@ impl<D: BlockDevice> Volume<D> {
         self.balance()
     }
 
-    /// Ends the mount: everything is written, and the checkpoint says that nothing is to be recovered. Inodes without a name are freed, whoever retains them. On an error the volume comes back with it.
+    /// Writes everything, with a checkpoint that says that nothing is to be recovered. Inodes without a name are freed, whoever retains them. What is changed afterwards begins a new mount as it were.
+    /// Errors: `NoSpace`, `Device`, `ReadOnly`.
+    pub fn finish(&mut self) -> Result<()> {
+        self.free_orphans()?;
+        self.write_back_all()?;
+        self.checkpoint(Reason::Unmount)?;
+        self.device.flush(Cause::UserData)
+    }
+
+    /// Ends the mount as [`Volume::finish`] does, and gives the devices back. On an error the volume comes back with it.
     pub fn unmount(mut self) -> std::result::Result<Vec<D>, (Box<Self>, nandkit_vfs::FsError)> {
-        let ended =
-            self.free_orphans().and_then(|()| self.write_back_all()).and_then(|()| self.checkpoint(Reason::Unmount));
-        match ended.and_then(|()| self.device.flush(Cause::UserData)) {
+        match self.finish() {
             Ok(()) => Ok(self.abandon()),
             Err(error) => Err((Box::new(self), error)),
         }

@@ -66,6 +66,7 @@ impl<D: BlockDevice> Volume<D> {
                 Err(_) => self.give_up(batch),
             }
         }
+        self.published.show(&self.counters, &self.segments);
         done
     }
 

@@ -129,10 +129,15 @@ impl<D: BlockDevice> Volume<D> {
         let mut mover = std::mem::replace(own(&mut self.cleaners.mover), Box::new(CopyMover));
         let mut done = Ok(());
         for log in [Log::HotData, Log::WarmData, Log::ColdData] {
-            done = reuse::prepare(self, log, review.as_mut(), mover.as_mut())
-                .map(|reuse| self.mapped.extend(reuse.mapped));
-            if done.is_err() {
-                break;
+            match reuse::prepare(self, log, review.as_mut(), mover.as_mut()) {
+                Ok(reuse) => {
+                    self.counters.treated(&reuse);
+                    self.mapped.extend(reuse.mapped);
+                }
+                Err(error) => {
+                    done = Err(error);
+                    break;
+                }
             }
         }
         *own(&mut self.cleaners.review) = review;
@@ -173,6 +178,7 @@ impl<D: BlockDevice> Volume<D> {
         *own(&mut self.cleaners.mover) = mover;
         let outcome = self.or_stop(outcome)?;
         self.mapped.extend(&outcome.mapped);
+        self.counters.collected(why, &outcome);
         Ok(Some(outcome))
     }
 }

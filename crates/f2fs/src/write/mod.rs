@@ -31,6 +31,7 @@ use crate::blocks::{Blocks, Nodes};
 use crate::checkpoint::SitTable;
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
+use crate::counters::{Counters, Published};
 use crate::device::WritableBlocks;
 use crate::findings::Finding;
 use crate::ids::{Block, BlockAddress, NodeId};
@@ -85,6 +86,8 @@ pub struct Volume<D> {
     pub(crate) renamed_in: BTreeSet<NodeId>,
     pub(crate) names: NameState,
     pub(crate) cleaners: Cleaners,
+    pub(crate) counters: Counters,
+    pub(crate) published: Published,
     /// Blocks that were moved by remapping: the device is told after the next checkpoint that they are without use.
     pub(crate) mapped: Vec<BlockAddress>,
     /// Nothing is to be allocated or written yet.

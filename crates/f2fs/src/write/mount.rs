@@ -12,6 +12,7 @@ use crate::blocks::Blocks;
 use crate::checkpoint::SitTable;
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
+use crate::counters::{Counters, Published};
 use crate::device::WritableBlocks;
 use crate::findings::FindingKind;
 use crate::ids::NodeId;
@@ -104,6 +105,8 @@ impl<D: BlockDevice> Volume<D> {
             xattr_directories: BTreeSet::new(),
             renamed_in: BTreeSet::new(),
             names,
+            counters: Counters::default(),
+            published: Published::default(),
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
             mapped: Vec::new(),
             segments,

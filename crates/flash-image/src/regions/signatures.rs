@@ -1,7 +1,7 @@
 //! Formats that show themselves by a magic number, checked as far as the format allows. Looked for at every 512 bytes of data, where partitions begin.
 //!
 //! Sources: Linux `include/uapi/linux/jffs2.h`, `drivers/mtd/ubi/ubi-media.h`, `fs/squashfs/squashfs_fs.h`, `Documentation/driver-api/early-userspace/buffer-format.rst`; U-Boot
-//! `include/image.h` (legacy image); the Devicetree specification 0.4, chapter 5 (FIT images are such trees); RFC 1952 (gzip).
+//! `include/image.h` (legacy image); the Devicetree specification 0.4, chapter 5 (FIT images are such trees); RFC 1952 (gzip); Linux `include/linux/f2fs_fs.h`.
 
 use nandkit_codec::checksum::{crc32, crc32_linux};
 
@@ -12,7 +12,10 @@ use crate::dump::DumpFlash;
 
 const STEP: usize = 512;
 /// Bytes that the longest check looks at.
-const LOOK: usize = 4096;
+const LOOK: usize = F2FS_BLOCK + F2FS_SUPERBLOCK + 128;
+/// Where a superblock of F2FS begins in its block, and the blocks of all volumes but those of 16 KiB, which are left to partition tables.
+const F2FS_SUPERBLOCK: usize = 1024;
+const F2FS_BLOCK: usize = 4096;
 /// More pieces than a dump has; a hostile one may hold a magic number in every sector.
 const FOUND_MAX: usize = 4096;
 
@@ -166,8 +169,23 @@ fn recognise(bytes: &[u8]) -> Option<Sign> {
         [0xD0, 0x0D, 0xFE, 0xED] => device_tree(bytes),
         [b'0', b'7', b'0', b'7'] => cpio(bytes),
         [0x1F, 0x8B, 8, flags] if flags & 0xE0 == 0 => Some(Sign::new("gzip", "gzip data", None)),
-        _ => None,
+        _ => f2fs(bytes),
     }
+}
+
+/// Two superblocks that say the same of the volume's shape: in the first two blocks. One alone does not tell which of the two it is.
+fn f2fs(bytes: &[u8]) -> Option<Sign> {
+    let first = bytes.get(F2FS_SUPERBLOCK..F2FS_SUPERBLOCK + 128)?;
+    if le32(first, 0)? != 0xF2F5_2010 {
+        return None;
+    }
+    let second = bytes.get(F2FS_BLOCK + F2FS_SUPERBLOCK..)?.get(..128)?;
+    // The areas stand in bytes 12 to 108: sizes, then addresses.
+    let same = first.get(8..108)? == second.get(8..108)? && le32(second, 0)? == 0xF2F5_2010;
+    let (log_block, log_segment) = (le32(first, 16)?, le32(first, 20)?);
+    let (segments, main) = (u64::from(le32(first, 68)?), u64::from(le32(first, 92)?));
+    let blocks = main.checked_add(segments.checked_mul(512)?)?;
+    (same && log_block == 12 && log_segment == 9).then(|| Sign::new("f2fs", "F2FS", Some(blocks << 12)))
 }
 
 /// A node with one of the known types and the right CRC of its header.
