@@ -16,7 +16,7 @@ use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::NAME_MAX;
 use crate::node::tree::TreeShape;
-use crate::volume::F2fs;
+use crate::volume::{DirectorySource, F2fs};
 use crate::{read, xattr};
 
 /// Linux allows what the nodes below an inode hold, without the inode's own addresses (super.c, `max_file_blocks`).
@@ -25,9 +25,33 @@ const NOT_IN_INODE: u16 = 0;
 /// Bytes that are read at once where nobody wants them.
 const NOWHERE_PIECE: usize = 1 << 20;
 
-impl<D: BlockDevice> F2fs<D> {
+/// Counts of a volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    /// Blocks that users may have.
+    pub user_blocks: u64,
+    /// Of these, in use or kept from users.
+    pub valid_blocks: u64,
+    /// Nodes in use.
+    pub valid_nodes: u64,
+}
+
+/// A volume that is read through the file-system contract: what is the same whether it is written or not.
+pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
+    /// As [`F2fs::inode`].
+    fn inode_of(&self, number: InodeNumber) -> Result<Inode>;
+
+    /// An inode that something on the volume names. Errors: `Corrupt`, `Device`.
+    fn named_inode(&self, nid: NodeId) -> Result<Inode>;
+
+    /// Fills `into` from a file or link. Errors: `Corrupt`, `Device`.
+    fn read_content(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// What is in use.
+    fn counts(&self) -> Counts;
+
     fn directory(&self, number: InodeNumber) -> Result<Inode> {
-        let inode = self.inode(number)?;
+        let inode = self.inode_of(number)?;
         match inode.kind {
             FileKind::Directory => Ok(inode),
             kind => Err(FsError::new(ErrorKind::NotADirectory, format!("inode {} is a {kind}", number.0))),
@@ -35,7 +59,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     fn regular(&self, number: InodeNumber) -> Result<Inode> {
-        let inode = self.inode(number)?;
+        let inode = self.inode_of(number)?;
         match inode.kind {
             FileKind::Regular => Ok(inode),
             FileKind::Directory => {
@@ -47,7 +71,7 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// What an entry says that it is; where its type means nothing, what the inode is.
     fn kind_of_entry(&self, kind: Option<FileKind>, ino: NodeId) -> FileKind {
-        kind.or_else(|| self.inode_at(ino).ok().map(|inode| inode.kind)).unwrap_or(FileKind::Regular)
+        kind.or_else(|| self.named_inode(ino).ok().map(|inode| inode.kind)).unwrap_or(FileKind::Regular)
     }
 
     /// Reads for the time that it takes, in pieces: the length is the caller's, and a size may be a hostile image's.
@@ -62,28 +86,18 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    fn read_content(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
-        read::read(self, &self.clusters, inode, offset, into)
-    }
-}
-
-impl<D: BlockDevice> FileSystem for F2fs<D> {
-    fn root(&self) -> InodeNumber {
-        InodeNumber(u64::from(NodeId::ROOT.0))
-    }
-
-    fn volume(&self) -> Result<VolumeStatus> {
-        let (geometry, head) = (self.geometry(), &self.checkpoint().0.head);
-        let blocks = head.user_blocks.get();
+    fn status(&self) -> Result<VolumeStatus> {
+        let (geometry, counts) = (self.geometry(), self.counts());
+        let blocks = counts.user_blocks;
         // As Linux's statfs: no more inodes than blocks (super.c, `f2fs_statfs`).
         let inodes = geometry.nid_end().saturating_sub(u64::from(NodeId::ROOT.0)).min(blocks);
         let pages = TreeShape::new(geometry, NOT_IN_INODE, 1).pages();
         Ok(VolumeStatus {
             block_size: geometry.block_size() as u32,
             blocks,
-            blocks_free: blocks.saturating_sub(head.valid_blocks.get()),
+            blocks_free: blocks.saturating_sub(counts.valid_blocks),
             inodes,
-            inodes_free: inodes.saturating_sub(u64::from(head.valid_nodes.get())),
+            inodes_free: inodes.saturating_sub(counts.valid_nodes),
             name_max: NAME_MAX as u32,
             file_size_max: pages * geometry.block_size() as u64,
             features: Features {
@@ -104,7 +118,7 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         })
     }
 
-    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+    fn look_up(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
         let inode = self.directory(directory)?;
         if name.len() > NAME_MAX {
             let detail = format!("a name of {} bytes; at most {NAME_MAX}", name.len());
@@ -125,11 +139,7 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         Ok(InodeNumber(u64::from(nid.0)))
     }
 
-    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
-        Ok(self.inode(inode)?.attributes(self.geometry()))
-    }
-
-    fn read_dir(
+    fn list(
         &self,
         directory: InodeNumber,
         cookie: u64,
@@ -146,7 +156,7 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         })
     }
 
-    fn read(&self, inode: InodeNumber, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
+    fn read_file(&self, inode: InodeNumber, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
         let inode = self.regular(inode)?;
         read::expect_readable(&inode)?;
         let left = inode.head.size.get().saturating_sub(offset);
@@ -157,6 +167,80 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
             ReadInto::Nothing { .. } => self.read_nowhere(&inode, offset, length)?,
         }
         Ok(length)
+    }
+
+    fn target(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        let inode = self.inode_of(inode)?;
+        if inode.kind != FileKind::Symlink {
+            let detail = format!("inode {} is a {}", inode.nid.0, inode.kind);
+            return Err(FsError::new(ErrorKind::InvalidArgument, detail));
+        }
+        read::expect_readable(&inode)?;
+        let (size, most) = (inode.head.size.get(), self.geometry().block_size() as u64);
+        if size == 0 || size > most {
+            let detail = format!("a link's target of {size} bytes; expected 1 to {most}");
+            return Err(Finding::new(FindingKind::Inode, detail).of(inode.nid).into_error());
+        }
+        let mut target = vec![0; size as usize];
+        self.read_content(&inode, 0, &mut target)?;
+        if target.contains(&0) {
+            return Err(Finding::new(FindingKind::Inode, "a link's target with NUL in it").of(inode.nid).into_error());
+        }
+        Ok(target)
+    }
+}
+
+impl<D: BlockDevice> Reading for F2fs<D> {
+    fn inode_of(&self, number: InodeNumber) -> Result<Inode> {
+        self.inode(number)
+    }
+
+    fn named_inode(&self, nid: NodeId) -> Result<Inode> {
+        self.inode_at(nid)
+    }
+
+    fn read_content(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+        read::read(self, &self.clusters, inode, offset, into)
+    }
+
+    fn counts(&self) -> Counts {
+        let head = &self.checkpoint().0.head;
+        Counts {
+            user_blocks: head.user_blocks.get(),
+            valid_blocks: head.valid_blocks.get(),
+            valid_nodes: head.valid_nodes.get().into(),
+        }
+    }
+}
+
+impl<D: BlockDevice> FileSystem for F2fs<D> {
+    fn root(&self) -> InodeNumber {
+        InodeNumber(u64::from(NodeId::ROOT.0))
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        self.status()
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        self.look_up(directory, name)
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        Ok(self.inode(inode)?.attributes(self.geometry()))
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.list(directory, cookie, sink)
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
+        self.read_file(inode, offset, into)
     }
 
     fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
@@ -178,23 +262,7 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
 
 impl<D: BlockDevice> Symlinks for F2fs<D> {
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        let inode = self.inode(inode)?;
-        if inode.kind != FileKind::Symlink {
-            let detail = format!("inode {} is a {}", inode.nid.0, inode.kind);
-            return Err(FsError::new(ErrorKind::InvalidArgument, detail));
-        }
-        read::expect_readable(&inode)?;
-        let (size, most) = (inode.head.size.get(), self.geometry().block_size() as u64);
-        if size == 0 || size > most {
-            let detail = format!("a link's target of {size} bytes; expected 1 to {most}");
-            return Err(Finding::new(FindingKind::Inode, detail).of(inode.nid).into_error());
-        }
-        let mut target = vec![0; size as usize];
-        self.read_content(&inode, 0, &mut target)?;
-        if target.contains(&0) {
-            return Err(Finding::new(FindingKind::Inode, "a link's target with NUL in it").of(inode.nid).into_error());
-        }
-        Ok(target)
+        self.target(inode)
     }
 }
 

@@ -92,9 +92,12 @@ impl Inode {
         is_inline.then(|| self.block.get(self.shape.inline.clone()).unwrap_or_default())
     }
 
-    /// The area of inline attributes; empty where there is none.
+    /// The area of inline attributes; empty where there is none. Words that an inode only keeps for them, without the bit, hold none (xattr.c, `inline_xattr_size`).
     pub fn inline_xattrs(&self) -> &[u8] {
-        self.block.get(self.shape.xattrs.clone()).unwrap_or_default()
+        match self.head.has_inline(inline::XATTR) {
+            true => self.block.get(self.shape.xattrs.clone()).unwrap_or_default(),
+            false => &[],
+        }
     }
 
     /// Device number of a device inode (major << 32 | minor), else 0.

@@ -47,10 +47,15 @@ pub struct F2fs<D> {
     notes: Vec<Finding>,
 }
 
-/// Blocks through a cache.
-pub(crate) trait CachedBlocks {
-    /// A block, from memory where it is there. Errors: `Device`, `Corrupt` (cut short).
-    fn cached(&self, cause: Cause, at: BlockAddress) -> Result<Block>;
+/// Pages of directories through a cache.
+pub(crate) trait DirectorySource {
+    /// A page that is in memory, where memory may know more than the device.
+    fn changed_page(&self, _directory: NodeId, _page: u32) -> Option<Block> {
+        None
+    }
+
+    /// The block of a page, from memory where it is there. Errors: `Device`, `Corrupt` (cut short).
+    fn directory_block(&self, directory: NodeId, page: u32, at: BlockAddress) -> Result<Block>;
 }
 
 impl<D: BlockDevice> F2fs<D> {
@@ -139,7 +144,13 @@ impl<D: BlockDevice> Blocks for F2fs<D> {
     }
 }
 
-impl<D: BlockDevice> CachedBlocks for F2fs<D> {
+impl<D: BlockDevice> DirectorySource for F2fs<D> {
+    fn directory_block(&self, _directory: NodeId, _page: u32, at: BlockAddress) -> Result<Block> {
+        self.cached(Cause::Metadata, at)
+    }
+}
+
+impl<D: BlockDevice> F2fs<D> {
     fn cached(&self, cause: Cause, at: BlockAddress) -> Result<Block> {
         if let Some(block) = self.cache.get(at) {
             return Ok(block);

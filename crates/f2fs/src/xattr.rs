@@ -41,12 +41,13 @@ fn full_name(attribute: &Attribute<'_>) -> Option<Vec<u8>> {
     Some([prefix, attribute.name].concat())
 }
 
-fn damaged(inode: &Inode, fault: XattrFault) -> FsError {
+/// The error of an area that cannot be read on.
+pub(crate) fn damaged(ino: NodeId, fault: XattrFault) -> FsError {
     let detail = match fault {
         XattrFault::Magic(magic) => format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011"),
         XattrFault::Overrun(at) => format!("the extended attribute at byte {at} of its area reaches out of it"),
     };
-    Finding::new(FindingKind::Xattr, detail).of(inode.nid).into_error()
+    Finding::new(FindingKind::Xattr, detail).of(ino).into_error()
 }
 
 /// All attributes with their values. Where the area is damaged, those before the damage, and an error that stands for the rest.
@@ -60,7 +61,7 @@ pub fn all(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<(Vec<XattrPa
                 let value = value_of(inode, &attribute);
                 pairs.push((name, value));
             }
-            Err(fault) => return Ok((pairs, Some(damaged(inode, fault)))),
+            Err(fault) => return Ok((pairs, Some(damaged(inode.nid, fault)))),
         }
     }
     Ok((pairs, None))

@@ -15,6 +15,7 @@ use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
 use crate::chip_file::{FileChip, Keep, NewFile};
 use crate::crash::Existing;
+use crate::mount_f2fs::mount_f2fs;
 use crate::mount_fat::mount_fat;
 use crate::mount_jffs2::mount_jffs2;
 use crate::on_chip::block_stack;
@@ -257,6 +258,10 @@ impl Stack {
             FsSpec::Fat(fat) => {
                 let device = block_stack(spec, seed, &mut frame)?.shared();
                 Mounted::Files(mount_fat(device, fat, &mut frame)?)
+            }
+            FsSpec::F2fs(f2fs) => {
+                let device = block_stack(spec, seed, &mut frame)?.shared();
+                Mounted::Files(mount_f2fs(device, f2fs, seed, &mut frame)?)
             }
             FsSpec::Jffs2(jffs2) => Mounted::Files(mount_jffs2(spec, jffs2, seed, &mut frame)?),
         };

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::named::{table_or_name, take, whole};
-use crate::{Jffs2Spec, suggest};
+use crate::{F2fsSpec, Jffs2Spec, suggest};
 
 /// The file system. In a spec: its kind as a name, or a table with the key `kind` and the options of that kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,6 +15,8 @@ pub enum FsSpec {
     None,
     /// FAT12, FAT16 or FAT32, as the size of the device asks for.
     Fat(FatSpec),
+    /// F2FS.
+    F2fs(F2fsSpec),
     /// JFFS2, on the flash itself.
     Jffs2(Jffs2Spec),
     /// The model file system in memory, which has no device: what takes no time and cannot go wrong.
@@ -180,7 +182,7 @@ impl Default for FsSpec {
 
 impl FsSpec {
     /// The names of all kinds.
-    pub const KINDS: &'static [&'static str] = &["fat", "jffs2", "model", "none"];
+    pub const KINDS: &'static [&'static str] = &["f2fs", "fat", "jffs2", "model", "none"];
 
     /// The file system of this kind with its defaults.
     pub fn kind(name: &str) -> Result<Self, String> {
@@ -198,6 +200,11 @@ impl FsSpec {
                 let spec: FatSpec = whole(table).map_err(|error| format!("in fat: {error}"))?;
                 spec.check()?;
                 Ok(Self::Fat(spec))
+            }
+            "f2fs" => {
+                let spec: F2fsSpec = whole(table).map_err(|error| format!("in f2fs: {error}"))?;
+                spec.check().map_err(|error| format!("in f2fs: {error}"))?;
+                Ok(Self::F2fs(spec))
             }
             "jffs2" => {
                 let spec: Jffs2Spec = whole(table).map_err(|error| format!("in jffs2: {error}"))?;
@@ -220,6 +227,7 @@ impl FsSpec {
         match self {
             Self::None => "no file system".to_string(),
             Self::Model => "model file system".to_string(),
+            Self::F2fs(spec) => spec.title(),
             Self::Fat(spec) => spec.title(),
             Self::Jffs2(spec) => spec.title(),
         }
@@ -240,7 +248,7 @@ mod tests {
     fn wrong_file_systems_are_refused_with_what_would_be_right() {
         for (text, expected) in [
             ("kind = 'vfat'", "did you mean \"fat\""),
-            ("kind = 'btrfs'", "expected one of: fat, jffs2, model, none"),
+            ("kind = 'btrfs'", "expected one of: f2fs, fat, jffs2, model, none"),
             ("cache_sectrs = 3", "did you mean `cache_sectors`"),
             // No sector of the cache is ever dirty: there is nothing to prefer.
             ("cache_sectors = 3\nreplacement = 'clean-first'", "unknown"),
@@ -250,6 +258,10 @@ mod tests {
             ("label = 'twelve chars'", "up to 11 characters"),
             ("write_back = 'back'", "cache_sectors above 0"),
             ("kind = 'model'\ncache_sectors = 3", "has no options"),
+            ("kind = 'f2fs'\nactive_logs = 5", "expected 2, 4 or 6"),
+            ("kind = 'f2fs'\ncollector = 'dog'", "no victim policy `dog`"),
+            ("kind = 'f2fs'\nmode = 'log'", "lfs"),
+            ("kind = 'f2fs'\nfeatures = 'extras'", "extra_attr"),
             ("kind = 'jffs2'\ncolector = 'cat'", "did you mean `collector`"),
             ("kind = 'jffs2'\ncollector = 'dog'", "no victim policy `dog`"),
             ("kind = 'jffs2'\nseparation = 'dac:regions=99'", "separation"),

@@ -23,8 +23,8 @@ use crate::{
     StoreKind, VictimName,
 };
 
-/// The largest sector that FAT knows.
-const FAT_SECTOR_MAX: u32 = 4096;
+/// The largest sector that FAT knows, and a block of F2FS.
+const SECTOR_MAX: u32 = 4096;
 
 type Layer<T> = Arc<Mutex<T>>;
 
@@ -82,7 +82,7 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<BlockSt
     };
     // Without a file system a sector is a page, as the layer has it.
     let sector_size = match &spec.fs {
-        FsSpec::Fat(_) => chip.geometry.page_size.min(FAT_SECTOR_MAX),
+        FsSpec::Fat(_) | FsSpec::F2fs(_) => chip.geometry.page_size.min(SECTOR_MAX),
         _ => 0,
     };
     if let Some(chip) = frame.given.take() {

@@ -264,7 +264,7 @@ fn check(checker: &Path, image: &Path) -> Result<String> {
     last.with_context(|| format!("{}: {text}", image.display()))
 }
 
-fn build_example(name: &str) -> Result<PathBuf> {
+pub(super) fn build_example(name: &str) -> Result<PathBuf> {
     let arguments = ["build", "--quiet", "--locked", "--package", "nandkit-f2fs", "--example", name];
     let (profile, flags): (_, &[&str]) =
         if cfg!(debug_assertions) { ("debug", &[]) } else { ("release", &["--release"]) };

@@ -1,5 +1,6 @@
 //! `cargo xtask kernel f2fs-made`: volumes of F2FS that nandkit makes from a tree. Linux mounts them, finds every name by lookup and everything equal, writes into them, and fsck.f2fs finds nothing.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::build::{self, Kernel};
-use super::f2fs::{build_lister, list};
+use super::f2fs::{build_example, build_lister, list};
 use super::guest::Guest;
 use super::manifest::Manifest;
 use super::ours::Nandkit;
@@ -28,7 +29,7 @@ const PLANTED: &str = "many/the name whose hash is planted wrong";
 const LARGE: &str = "sparse/with-data";
 
 /// Name, and options of `nandkit mkfs f2fs`.
-const VOLUMES: [(&str, &str); 6] = [
+const VOLUMES: [(&str, &str); 8] = [
     ("plain", "--size 1G"),
     ("smallest", "--exclude sparse/with-data"),
     (
@@ -37,8 +38,17 @@ const VOLUMES: [(&str, &str); 6] = [
     ),
     ("quota", "--exclude sparse/with-data --size 700M -O extra_attr,quota,project_quota,compression"),
     ("sections", "--exclude sparse/with-data --size 2G -s 4 -z 2 -i"),
+    ("changed", "--exclude sparse/with-data --size 700M"),
+    (
+        "changed-extra",
+        "--exclude sparse/with-data --size 700M -O extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr",
+    ),
     ("planted", "--exclude sparse/with-data --size 700M"),
 ];
+
+/// Which of them nandkit changes before Linux mounts them, by so many operations: what it lists then is what Linux must see.
+const CHANGED: [&str; 2] = ["changed", "changed-extra"];
+const OPERATIONS: u64 = 4000;
 
 /// What Linux does in each volume besides the helper's changes: to files, names and attributes that nandkit made.
 const WORK: &str = "cd /mnt\nrm -rf many/1*\nmv tree moved\nrm -f sparse/with-data\necho more >>sparse/some-data\ntruncate -s 100 sparse/empty\n\
@@ -83,15 +93,25 @@ impl Trial {
             process::output(&mut mkfs)?;
             must_be_sound(&image)?;
         }
+        let changer = build_example("f2fs-change")?;
+        let lister = build_lister()?;
+        let mut changed = BTreeMap::new();
+        for name in CHANGED {
+            let image = self.image(name);
+            let mut words = Command::new(&changer);
+            words.arg(&image).args([self.seed, OPERATIONS].map(|number| number.to_string()));
+            print!("{name}: {}", process::output(&mut words)?);
+            must_be_sound(&image)?;
+            changed.insert(name, list(&lister, &image, &[])?.0);
+        }
         plant(&self.image("planted"))?;
         let complaint = must_be_sound(&self.image("planted"));
         ensure!(complaint.is_err(), "fsck.f2fs does not see the planted hash");
         self.linux()?;
-        let lister = build_lister()?;
         for (name, _) in VOLUMES {
             let listing = |kind: &str| Manifest::of_file(&self.work.join(format!("{name}.{kind}")));
             let mounted = listing("mounted");
-            let expected = if name == "plain" { &all } else { &some };
+            let expected = changed.get(name).unwrap_or(if name == "plain" { &all } else { &some });
             if name == "planted" {
                 let seen = mounted.map_or(true, |mounted| !differences(expected, &mounted).is_empty());
                 ensure!(seen, "Linux finds a name whose hash is wrong: this judge sees nothing");

@@ -132,6 +132,11 @@ impl<D: BlockDevice> WritableBlocks<D> {
         self.pending.len()
     }
 
+    /// The calendar's time, in nanoseconds since 1970.
+    pub fn unix_ns(&self) -> u64 {
+        self.blocks.devices.clock.unix_ns()
+    }
+
     /// The present instant.
     pub fn now(&self) -> Nanos {
         self.blocks.devices.clock.now()

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use nandkit_units::Cause;
 use nandkit_vfs::{FileKind, Result};
 
 use super::{DirectoryPages, Position, casefold, find_hashed, find_in, hash, no_key};
@@ -13,7 +12,7 @@ use crate::inode::Inode;
 use crate::layout::DentryArea;
 use crate::layout::dentry::{Entry, Slot, kind_of, slots_of};
 use crate::node::tree::{Leaf, leaf};
-use crate::volume::CachedBlocks;
+use crate::volume::DirectorySource;
 
 /// A directory of a volume.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(crate) struct Shown<'a> {
     pub cookie: u64,
 }
 
-impl<V: Blocks + Nodes + CachedBlocks> DirectoryPages for Directory<'_, V> {
+impl<V: Blocks + Nodes + DirectorySource> DirectoryPages for Directory<'_, V> {
     fn page(&self, page: u32) -> Result<Option<Block>> {
         let address = match leaf(self.volume, self.inode, u64::from(page))? {
             Leaf::Hole { .. } => return Ok(None),
@@ -42,12 +41,15 @@ impl<V: Blocks + Nodes + CachedBlocks> DirectoryPages for Directory<'_, V> {
     }
 }
 
-impl<V: Blocks + Nodes + CachedBlocks> Directory<'_, V> {
+impl<V: Blocks + Nodes + DirectorySource> Directory<'_, V> {
     fn block_at(&self, page: u32, address: DataAddress) -> Result<Option<Block>> {
+        if let Some(block) = self.volume.changed_page(self.inode.nid, page) {
+            return Ok(Some(block));
+        }
         match address {
             DataAddress::Hole | DataAddress::Reserved => Ok(None),
             DataAddress::At(at) if self.volume.geometry().main(at).is_some() => {
-                self.volume.cached(Cause::Metadata, at).map(Some)
+                self.volume.directory_block(self.inode.nid, page, at).map(Some)
             }
             other => {
                 let detail = format!("page {page} of a directory has the address {:#x}", other.field());
@@ -122,6 +124,16 @@ impl<V: Blocks + Nodes + CachedBlocks> Directory<'_, V> {
                 cookie: u64::from(page) * slots + behind as u64,
             })
         })
+    }
+
+    /// Whether there is nothing but dots. Errors: `Corrupt`, `Device`. Cost: the pages up to the first entry.
+    pub fn is_empty(&self) -> Result<bool> {
+        let mut empty = true;
+        self.for_each(0, &mut |_, entry| {
+            empty = entry.is_dots();
+            if empty { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(empty)
     }
 
     fn slots(&self) -> u64 {

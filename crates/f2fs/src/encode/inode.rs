@@ -66,6 +66,12 @@ pub const fn extra_bytes(features: Features) -> u16 {
 /// What an inode has beside its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeRest<'a> {
+    /// Bytes of extra attributes: 0, or a multiple of 4 in which all fields of the features fit.
+    pub extra_bytes: u16,
+    /// Project.
+    pub project_id: u32,
+    /// Algorithm, pages of a cluster as a power of two, and flags of compression.
+    pub compression: (u8, u8, u16),
     /// Words of inline attributes, where the volume has FLEXIBLE_INLINE_XATTR.
     pub xattr_words: u16,
     /// Time of creation.
@@ -99,10 +105,10 @@ pub const fn address_words(block_size: usize, features: Features, inline_flags: 
     words - extra_bytes(features) / 4 - xattr_words(features, inline_flags, own)
 }
 
-/// The block of an inode without its footer. Extra attributes are there as long as the features need them, and the flag that says so.
+/// The block of an inode without its footer. Extra attributes are there where they have bytes, and the flag that says so.
 pub fn inode_block(block_size: usize, features: Features, head: &InodeHead, rest: &InodeRest<'_>) -> Vec<u8> {
     let mut block = vec![0; block_size];
-    let extra_length = extra_bytes(features);
+    let extra_length = rest.extra_bytes;
     let mut head = *head;
     head.extent = rest.extent;
     if extra_length > 0 {
@@ -112,6 +118,10 @@ pub fn inode_block(block_size: usize, features: Features, head: &InodeHead, rest
         if features.has(Features::FLEXIBLE_INLINE_XATTR) {
             extra.xattr_words = rest.xattr_words.into();
         }
+        extra.project_id = rest.project_id.into();
+        let (algorithm, log_cluster_pages, flags) = rest.compression;
+        (extra.compression, extra.log_cluster_pages) = (algorithm, log_cluster_pages);
+        extra.compression_flags = flags.into();
         if features.has(Features::CREATION_TIME) {
             let (created, nanoseconds) = seconds(rest.created);
             (extra.created, extra.created_ns) = (created.into(), nanoseconds.into());
@@ -135,10 +145,9 @@ pub fn inode_block(block_size: usize, features: Features, head: &InodeHead, rest
     block
 }
 
-/// Puts the checksum into an inode's block that is complete otherwise, footer included; where the features have none, nothing happens.
+/// Puts the checksum into an inode's block that is complete otherwise, footer included; where it has no room for one, nothing happens.
 pub fn seal(block: &mut [u8], features: Features, seed: u32) {
-    let has_field = extra_bytes(features) as usize > offset_of!(ExtraAttributes, checksum);
-    if !features.has(Features::INODE_CHECKSUM) || !has_field {
+    if ExtraAttributes::of_block(block).and_then(|extra| extra.checksum(features)).is_none() {
         return;
     }
     let checksum = computed_checksum(seed, block).unwrap_or(0);

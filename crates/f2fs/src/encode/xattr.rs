@@ -76,7 +76,7 @@ pub const fn room(inline_words: u16, block_size: usize) -> usize {
 }
 
 /// An access control list as it is stored (acl.c, `f2fs_acl_to_disk`).
-fn stored_list(value: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn stored_list(value: &[u8]) -> Result<Vec<u8>> {
     let mut stored = ACL_VERSION.to_le_bytes().to_vec();
     for entry in acl::parse(value)? {
         let (tag, id): (u16, _) = match entry.subject {

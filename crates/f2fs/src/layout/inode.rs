@@ -65,10 +65,20 @@ pub mod advise {
 pub mod flag {
     /// Compressed file, or directory whose new files are.
     pub const COMPRESSED: u32 = 0x4;
+    /// Writes reach the device at once.
+    pub const SYNC: u32 = 0x8;
     /// Immutable.
     pub const IMMUTABLE: u32 = 0x10;
+    /// Not for dump(8).
+    pub const NO_DUMP: u32 = 0x40;
+    /// Times of reading stay.
+    pub const NO_ACCESS_TIME: u32 = 0x80;
     /// Linux sets it on every directory that it makes.
     pub const INDEX: u32 = 0x1000;
+    /// Changes of the directory reach the device at once.
+    pub const DIRECTORY_SYNC: u32 = 0x1_0000;
+    /// What is made in the directory gets its project.
+    pub const PROJECT_INHERIT: u32 = 0x2000_0000;
     /// Names are compared without case.
     pub const CASEFOLD: u32 = 0x4000_0000;
     /// Stands for a device: only the extent, no addresses.

@@ -10,7 +10,7 @@ use super::plan::{BLOCK_SIZE, Body, LOST_FOUND, Origin, PER_NODE, Plan, PlannedI
 use super::runs::{Indirect, indirect_of};
 use crate::directory::hash;
 use crate::encode::directory::{put_dots, put_entry};
-use crate::encode::inode::{InodeRest, device_words, inode_block, seal, set_name, set_times, type_bits};
+use crate::encode::inode::{InodeRest, device_words, extra_bytes, inode_block, seal, set_name, set_times, type_bits};
 use crate::encode::node::{
     Direct, FooterFields, direct_offset, double_indirect_offset, double_offset, indirect_offset, put_footer,
 };
@@ -196,6 +196,9 @@ impl<'a, 'b> Filler<'a, 'b> {
         }
         let head = self.head(inode, source, content.len());
         let rest = InodeRest {
+            extra_bytes: extra_bytes(features),
+            project_id: 0,
+            compression: (0, 0, 0),
             xattr_words: inode.own_xattr_words(),
             created: match inode.origin {
                 Origin::Quota(_) => Timestamp(0),

@@ -18,6 +18,7 @@ use crate::ids::{Log, NodeId};
 use crate::layout::dentry::slots_of;
 use crate::layout::inode::{DEFAULT_XATTR_WORDS, advise, inline};
 use crate::layout::{DentryRoom, Features, NAME_MAX};
+use crate::names::temperature;
 
 /// Bytes of a block of the volumes that are made.
 pub const BLOCK_SIZE: usize = 4096;
@@ -287,9 +288,9 @@ impl<'a> Plan<'a> {
             return Err(FsError::new(ErrorKind::FileTooBig, detail));
         }
         let (cold, hot) = self.options.extensions();
-        if cold.iter().any(|extension| has_extension(&node.name, extension)) {
+        if cold.iter().any(|extension| temperature::has_extension(&node.name, extension)) {
             (inode.advise, inode.data_log) = (inode.advise | advise::COLD, Log::ColdData);
-        } else if hot.iter().any(|extension| has_extension(&node.name, extension)) {
+        } else if hot.iter().any(|extension| temperature::has_extension(&node.name, extension)) {
             (inode.advise, inode.data_log) = (inode.advise | advise::HOT, Log::HotData);
         }
         if node.size <= self.inline_bytes(inode, 0) as u64 {
@@ -455,19 +456,4 @@ impl<'a> Plan<'a> {
             data_log: Log::HotData,
         }
     }
-}
-
-/// Whether Linux takes a file for one of this extension (namei.c, `is_extension_exist`): a full stop that is not the first character, the extension, and anything.
-fn has_extension(name: &[u8], extension: &str) -> bool {
-    let extension = extension.as_bytes();
-    if extension == b"*" {
-        return true;
-    }
-    if name.len() < extension.len() + 2 {
-        return false;
-    }
-    (1..name.len() - extension.len()).any(|dot| {
-        let behind = name.get(dot + 1..dot + 1 + extension.len());
-        name.get(dot) == Some(&b'.') && behind.is_some_and(|behind| behind.eq_ignore_ascii_case(extension))
-    })
 }

@@ -1,5 +1,13 @@
 //! Names of a volume that writes: what entries, inodes and attributes become by each change.
 //!
-//! The files here change bytes that somebody else reads and writes: areas of entries, inodes' blocks, areas of attributes.
+//! Pure changes of bytes: [`area`] (entries), [`new_inode`], [`xattrs`]. Operations: [`links`], [`rename`], [`attributes`], over an [`store::InodeStore`].
 
 pub mod area;
+pub mod attributes;
+pub mod entries;
+pub mod links;
+pub mod new_inode;
+pub mod rename;
+pub mod store;
+pub mod temperature;
+pub mod xattrs;

@@ -5,7 +5,7 @@
  *   helper tree DIR SEED MIB                  makes a tree with every kind of entry
  *   helper churn DIR SEED PERCENT MIB         changes a tree until MIB were written, kept about PERCENT full
  *   helper fill DIR FILES                     the files of the pattern workload, 256 KiB each
- *   helper overwrite DIR PATTERN FILES MIB    overwrites of 4096 bytes: seq, rnd, hcf, hcc, hci
+ *   helper overwrite DIR PATTERN FILES MIB [SYNC_EVERY]    overwrites of 4096 bytes: seq, rnd, hcf, hcc, hci
  */
 #include "helper.h"
 
@@ -143,8 +143,8 @@ int main(int count, char **words)
 		return churn(words[2], number(words[3]), number(words[4]), number(words[5]));
 	if (count == 4 && !strcmp(command, "fill"))
 		return fill(words[2], number(words[3]));
-	if (count == 6 && !strcmp(command, "overwrite"))
-		return overwrite(words[2], words[3], number(words[4]), number(words[5]));
+	if ((count == 6 || count == 7) && !strcmp(command, "overwrite"))
+		return overwrite(words[2], words[3], number(words[4]), number(words[5]), count == 7 ? number(words[6]) : 0);
 	fprintf(stderr, "helper: the command line is not understood\n");
 	return 2;
 }

@@ -72,7 +72,8 @@ static uint64_t choose(const char *pattern, uint64_t k, uint64_t n)
 	die("pattern", pattern);
 }
 
-int overwrite(const char *root, const char *pattern, uint64_t count, uint64_t mib)
+/* After every so many records everything is synced, unless that is 0. */
+int overwrite(const char *root, const char *pattern, uint64_t count, uint64_t mib, uint64_t sync_every)
 {
 	uint64_t n = count * RECORDS_PER_FILE;
 	int *files = open_files(root, count, O_WRONLY);
@@ -81,6 +82,8 @@ int overwrite(const char *root, const char *pattern, uint64_t count, uint64_t mi
 		if (k < 4)
 			printf("%llu%s", (unsigned long long)i, k < 3 ? " " : "\n");
 		put(files, i, k + 1);
+		if (sync_every && (k + 1) % sync_every == 0)
+			sync();
 	}
 	return 0;
 }

@@ -1,0 +1,226 @@
+//! Checkpoints: all that changed but the data of files becomes durable at once (f2fs-writing.md, "Checkpoint"; checkpoint.c, `f2fs_write_checkpoint`).
+
+mod sit;
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{Cause, Payload};
+use nandkit_vfs::Result;
+
+use crate::blocks::Blocks;
+use crate::checkpoint_state::{CheckpointState, SummaryBlock};
+use crate::clean::balance::is_short;
+use crate::device::Submission;
+use crate::ids::{BlockAddress, Log, NodeId};
+use crate::layout::checkpoint::flag;
+use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead};
+use crate::open::Copy;
+use crate::segments::ssa;
+use crate::write::Volume;
+
+pub(crate) use sit::SitTable;
+
+/// Runs of fewer blocks than this are not discarded (f2fs-writing.md, "Discard").
+const DISCARD_LEAST: u32 = 16;
+
+/// Why a checkpoint is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Somebody wants what changed to be durable; nothing happens where nothing did.
+    Sync,
+    /// Segments are to become free, or a recovery has ended.
+    Forced,
+    /// The mount ends.
+    Unmount,
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// Writes a checkpoint. Data of files in memory are not part of it: [`Volume::sync`]. Errors: `NoSpace` (no section for nodes; the volume goes on), `ReadOnly` (it stopped before), `Device`, which stops the volume: what
+    /// the device has is the last checkpoint.
+    pub fn checkpoint(&mut self, reason: Reason) -> Result<()> {
+        self.expect_running()?;
+        let clean = self.state.head.has(flag::UNMOUNTED) && self.state.orphans.is_empty();
+        let needless = match reason {
+            Reason::Sync => !self.is_changed(),
+            Reason::Forced => false,
+            Reason::Unmount => clean && !self.is_changed(),
+        };
+        if needless {
+            return Ok(());
+        }
+        self.flush_operations()?;
+        let written = self.write_checkpoint(reason);
+        self.or_stop(written)
+    }
+
+    /// Whether a checkpoint would say anything new.
+    pub fn is_changed(&mut self) -> bool {
+        let mut pages = crate::segments::DirtyPages::default();
+        self.pages().tell(&mut pages);
+        pages.dentries > 0
+            || self.nodes.waiting() > 0
+            || self.nat.waiting() > 0
+            || self.segments.sit().dirty().count() > 0
+            || !self.orphans.iter().eq(self.state.orphans.iter())
+    }
+
+    /// Pages of directories, then all nodes (checkpoint.c, `block_operations`).
+    fn flush_operations(&mut self) -> Result<()> {
+        self.write_back_directories(Cause::Checkpoint)?;
+        self.write_all_nodes(Cause::Checkpoint)?;
+        self.segments.settle_logs(&self.device)
+    }
+
+    fn write_checkpoint(&mut self, reason: Reason) -> Result<()> {
+        let unmount = reason == Reason::Unmount;
+        self.nat.flush(&mut self.meta, &self.device, unmount)?;
+        let nat_blocks = self.meta.waiting() as u64;
+        self.sit.flush(&self.segments, &mut self.meta, &self.device)?;
+        let sit_blocks = self.meta.waiting() as u64 - nat_blocks;
+        let (size, geometry) = (self.geometry().block_size(), self.device.geometry());
+        for (segment, entries, node) in self.segments.dirty_summaries() {
+            self.meta.change(geometry.ssa(segment), ssa::encode(entries, node, size).into());
+        }
+        let waiting = self.meta.waiting() as u64;
+        self.written_blocks += waiting;
+        let tables = [sit_blocks, nat_blocks, waiting - nat_blocks - sit_blocks];
+        self.meta.write(&mut self.device, Cause::Checkpoint)?;
+        let state = self.next_state(unmount);
+        let other = if self.pack == Copy::First { Copy::Second } else { Copy::First };
+        let pack = state.encode(self.geometry(), other == Copy::Second);
+        self.write_pack_blocks(&pack.blocks)?;
+        let (at, block) = &pack.commit;
+        self.device.commit(Submission::metadata(Cause::Checkpoint), *at, block)?;
+        self.written_blocks += pack.blocks.len() as u64 + 1;
+        let head = CheckpointHead::of_block(block);
+        self.checksum = head.and_then(|head| head.stored_checksum(block)).unwrap_or(0);
+        self.state = CheckpointState { head: head.unwrap_or(state.head), ..state };
+        self.pack = other;
+        let metadata = &mut self.counters.metadata;
+        metadata.tables.iter_mut().zip(tables).for_each(|(all, now)| *all += now);
+        metadata.packs += pack.blocks.len() as u64 + 1;
+        self.counters.checkpoint(reason);
+        self.completed()
+    }
+
+    /// Neighbours go in one request.
+    fn write_pack_blocks(&mut self, blocks: &[(BlockAddress, crate::ids::Block)]) -> Result<()> {
+        let mut rest = blocks;
+        while let Some((start, _)) = rest.first() {
+            let count = rest.iter().zip(start.0..).take_while(|((at, _), expected)| at.0 == *expected).count();
+            let (now, later) = rest.split_at(count);
+            let parts: Vec<Payload<'_>> = now.iter().map(|(_, block)| Payload::Bytes(block)).collect();
+            self.device.write(Submission::metadata(Cause::Checkpoint), *start, &parts)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// What the next checkpoint says. Everything that it names was handed to the device.
+    fn next_state(&self, unmount: bool) -> CheckpointState {
+        let (space, last) = (&self.segments.space, &self.state.head);
+        let mut flags = last.flags.get();
+        flags &= !(flag::UNMOUNTED | flag::FASTBOOT | flag::TRIMMED | flag::NAT_BITS | flag::NO_CRC_RECOVERY);
+        flags |= flag::CRC_RECOVERY | if unmount { flag::UNMOUNTED } else { 0 };
+        let head = CheckpointHead {
+            version: last.version.get().wrapping_add(1).into(),
+            valid_blocks: space.valid_blocks.into(),
+            free_segments: self.segments.free_segments_after().into(),
+            valid_nodes: space.valid_nodes.into(),
+            valid_inodes: space.valid_inodes.into(),
+            next_free_nid: self.nids.hint().0.into(),
+            elapsed_seconds: self.elapsed_seconds().into(),
+            flags: flags.into(),
+            ..*last
+        };
+        CheckpointState {
+            head,
+            nat_map: self.nat.map().to_vec(),
+            sit_map: self.sit.map().to_vec(),
+            orphans: self.orphans.iter().copied().collect(),
+            logs: Log::ALL.map(|log| self.segments.log_state(log)),
+            summaries: Log::ALL.map(|log| SummaryBlock { entries: self.segments.log_summary(log).to_vec() }),
+            nat_journal: self.nat.journal(),
+            sit_journal: self.sit.journal(),
+            lifetime_kib: self.lifetime_kib(),
+            nat_bits: None,
+        }
+    }
+
+    /// KiB written over the volume's life.
+    pub fn lifetime_kib(&self) -> u64 {
+        let kib = self.device.geometry().block_size() as u64 / 1024;
+        self.state.lifetime_kib.saturating_add(self.written_blocks.saturating_sub(self.counted_blocks) * kib)
+    }
+
+    /// The checkpoint is durable: what it freed is free, and the device may be told.
+    fn completed(&mut self) -> Result<()> {
+        self.counted_blocks = self.written_blocks;
+        self.nat.checkpointed();
+        self.xattr_directories.clear();
+        self.renamed_in.clear();
+        let mapped = std::mem::take(&mut self.mapped);
+        self.segments.summaries_written();
+        let freed = self.segments.checkpointed();
+        self.published.show_checkpoint(&self.counters, &self.segments);
+        if !self.options.discard || !self.device.takes_discards() {
+            return Ok(());
+        }
+        let remapped = mapped.into_iter().map(|at| at.0..at.0.saturating_add(1));
+        let long = freed.into_iter().filter(|range| range.end - range.start >= DISCARD_LEAST);
+        for range in long.chain(remapped) {
+            let main = self.device.geometry().main_address().0;
+            self.device.discard(Cause::Checkpoint, range.clone())?;
+            for block in range {
+                let offset = block.wrapping_sub(main);
+                let segment = crate::ids::SegmentIndex(offset / BLOCKS_PER_SEGMENT);
+                self.segments.sit_mut().discarded(segment, (offset % BLOCKS_PER_SEGMENT) as u16);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`, `Device`, `ReadOnly`.
+    pub fn sync(&mut self) -> Result<()> {
+        self.expect_running()?;
+        let files: Vec<NodeId> = self.pages().dirty_inodes().collect();
+        self.write_back_all()?;
+        if self.options.nodes_before_checkpoint {
+            self.write_nodes_of(&files)?;
+        }
+        self.checkpoint(Reason::Sync)?;
+        // Data that were overwritten where they stood changed nothing that a checkpoint says.
+        self.device.flush(Cause::UserData)
+    }
+
+    /// What Linux does in a sync before the checkpoint: write-back comes to the node inode too, and to inodes once more behind it, which makes them dirty for the checkpoint
+    /// (f2fs-writing.md, "Sync"). Passed over where there is no room for it.
+    fn write_nodes_of(&mut self, files: &[NodeId]) -> Result<()> {
+        self.balance()?;
+        if is_short(&self.segments, 0) {
+            return Ok(());
+        }
+        let again: Vec<NodeId> = files.iter().copied().filter(|&ino| self.nodes.is_dirty(ino)).collect();
+        self.write_all_nodes(Cause::Metadata)?;
+        for ino in again {
+            self.edit_node(ino, |_| ())?;
+        }
+        self.balance()
+    }
+
+    /// Writes everything, with a checkpoint that says that nothing is to be recovered. Inodes without a name are freed, whoever retains them. What is changed afterwards begins a new mount as it were.
+    /// Errors: `NoSpace`, `Device`, `ReadOnly`.
+    pub fn finish(&mut self) -> Result<()> {
+        self.free_orphans()?;
+        self.write_back_all()?;
+        self.checkpoint(Reason::Unmount)?;
+        self.device.flush(Cause::UserData)
+    }
+
+    /// Ends the mount as [`Volume::finish`] does, and gives the devices back. On an error the volume comes back with it.
+    pub fn unmount(mut self) -> std::result::Result<Vec<D>, (Box<Self>, nandkit_vfs::FsError)> {
+        match self.finish() {
+            Ok(()) => Ok(self.abandon()),
+            Err(error) => Err((Box::new(self), error)),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What was written, moved and checkpointed, for records.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{StatisticValue, Statistics};
+
+use crate::checkpoint::Reason;
+use crate::clean::Collection;
+use crate::clean::collect::Outcome;
+use crate::clean::reuse::Reuse;
+use crate::ids::Log;
+use crate::segments::{SegmentStates, Segments, Usage, Way};
+use crate::write::Volume;
+
+/// Classes of valid blocks in a segment.
+const CLASSES: usize = 16;
+
+/// What the collector did, of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collections {
+    /// Sections that were collected.
+    pub sections: u64,
+    /// Of these, those that were empty afterwards.
+    pub emptied: u64,
+    /// Blocks of data that moved.
+    pub data: u64,
+    /// Nodes that moved.
+    pub nodes: u64,
+}
+
+/// Blocks that were written outside the main area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MetadataBlocks {
+    /// Of the SIT, the NAT and the SSA.
+    pub tables: [u64; 3],
+    /// Of checkpoint packs.
+    pub packs: u64,
+}
+
+/// What happened since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Checkpoints that somebody asked for, and the last one.
+    pub checkpoints_asked: u64,
+    /// Checkpoints that were made for free segments, or at the end of a recovery.
+    pub checkpoints_forced: u64,
+    /// Collections for which an operation waited.
+    pub foreground: Collections,
+    /// Collections in idle times.
+    pub background: Collections,
+    /// Blocks outside the main area.
+    pub metadata: MetadataBlocks,
+    /// Segments that were treated before their gaps were filled.
+    pub treated_segments: u64,
+    /// Blocks that such treatments moved to the cold log, and within their segment.
+    pub treated_blocks: [u64; 2],
+}
+
+impl Counters {
+    pub(crate) fn checkpoint(&mut self, reason: Reason) {
+        match reason {
+            Reason::Sync | Reason::Unmount => self.checkpoints_asked += 1,
+            Reason::Forced => self.checkpoints_forced += 1,
+        }
+    }
+
+    pub(crate) fn collected(&mut self, why: Collection, outcome: &Outcome) {
+        let of = match why {
+            Collection::Foreground => &mut self.foreground,
+            Collection::Background => &mut self.background,
+        };
+        of.sections += 1;
+        of.emptied += u64::from(outcome.emptied);
+        of.data += u64::from(outcome.data);
+        of.nodes += u64::from(outcome.nodes);
+    }
+
+    pub(crate) fn treated(&mut self, reuse: &Reuse) {
+        self.treated_segments += u64::from(reuse.treated.is_some());
+        self.treated_blocks[0] += u64::from(reuse.inter);
+        self.treated_blocks[1] += u64::from(reuse.intra);
+    }
+}
+
+/// Segments at each checkpoint, one value each in its order.
+#[derive(Clone, Debug, Default)]
+struct OverTime {
+    free: Vec<f64>,
+    dirty: Vec<f64>,
+    full: Vec<f64>,
+    valid: Vec<f64>,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    counters: Counters,
+    usage: Usage,
+    states: SegmentStates,
+    valid_blocks: u64,
+    histogram: Vec<u32>,
+    over_time: OverTime,
+}
+
+/// The counters as they were after the last write-back, checkpoint or collection, for those who watch a volume that is in use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Published(Arc<Mutex<Shown>>);
+
+impl Published {
+    /// Cost: a lock and a copy of some hundred bytes.
+    pub fn show(&self, counters: &Counters, segments: &Segments) {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (shown.counters, shown.usage) = (*counters, *segments.usage());
+        (shown.states, shown.valid_blocks) = (segments.states(), segments.space.valid_blocks);
+    }
+
+    /// The same behind a checkpoint, which is a point of the values over time. Cost: also a pass over the segments.
+    pub fn show_checkpoint(&self, counters: &Counters, segments: &Segments) {
+        self.show(counters, segments);
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (states, valid) = (shown.states, shown.valid_blocks);
+        shown.histogram = segments.histogram(CLASSES);
+        shown.over_time.free.push(f64::from(states.free + states.prefree));
+        shown.over_time.dirty.push(f64::from(states.dirty.iter().sum::<u32>()));
+        shown.over_time.full.push(f64::from(states.full));
+        shown.over_time.valid.push(valid as f64);
+    }
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// What happened since the mount.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The counters, for those who watch the volume while it is in use: those after the last write-back, checkpoint or collection.
+    pub fn statistics(&self) -> Arc<dyn Statistics> {
+        self.published.show(&self.counters, &self.segments);
+        Arc::new(self.published.clone())
+    }
+}
+
+/// Names of the blocks of each log by way, in the order of [`Log::ALL`] and [`Way::ALL`].
+const BY_LOG: [[&str; Way::COUNT]; Log::COUNT] = [
+    ["hot_data_lfs_blocks", "hot_data_ssr_blocks", "hot_data_claimed_blocks", "hot_data_in_place_blocks"],
+    ["warm_data_lfs_blocks", "warm_data_ssr_blocks", "warm_data_claimed_blocks", "warm_data_in_place_blocks"],
+    ["cold_data_lfs_blocks", "cold_data_ssr_blocks", "cold_data_claimed_blocks", "cold_data_in_place_blocks"],
+    ["hot_node_lfs_blocks", "hot_node_ssr_blocks", "hot_node_claimed_blocks", "hot_node_in_place_blocks"],
+    ["warm_node_lfs_blocks", "warm_node_ssr_blocks", "warm_node_claimed_blocks", "warm_node_in_place_blocks"],
+    ["cold_node_lfs_blocks", "cold_node_ssr_blocks", "cold_node_claimed_blocks", "cold_node_in_place_blocks"],
+];
+
+impl Statistics for Published {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = &shown.counters;
+        let (foreground, background) = (&all.foreground, &all.background);
+        let taken = |of: fn(&Usage, Log) -> u64| Log::ALL.iter().map(|&log| of(&shown.usage, log)).sum::<u64>();
+        let counts = [
+            ("checkpoints_asked", all.checkpoints_asked),
+            ("checkpoints_forced", all.checkpoints_forced),
+            ("foreground_sections", foreground.sections),
+            ("foreground_emptied_sections", foreground.emptied),
+            ("foreground_moved_data_blocks", foreground.data),
+            ("foreground_moved_node_blocks", foreground.nodes),
+            ("background_sections", background.sections),
+            ("background_emptied_sections", background.emptied),
+            ("background_moved_data_blocks", background.data),
+            ("background_moved_node_blocks", background.nodes),
+            ("treated_segments", all.treated_segments),
+            ("treated_blocks_to_cold_log", all.treated_blocks[0]),
+            ("treated_blocks_within_segment", all.treated_blocks[1]),
+            ("sit_blocks", all.metadata.tables[0]),
+            ("nat_blocks", all.metadata.tables[1]),
+            ("ssa_blocks", all.metadata.tables[2]),
+            ("pack_blocks", all.metadata.packs),
+            ("empty_segments_taken", taken(Usage::free_segments_taken)),
+            ("used_segments_taken", taken(Usage::used_segments_taken)),
+        ];
+        for (name, count) in counts {
+            sink(name, StatisticValue::Count(count));
+        }
+        for (log, names) in Log::ALL.iter().zip(BY_LOG) {
+            for (way, name) in Way::ALL.iter().zip(names) {
+                sink(name, StatisticValue::Count(shown.usage.blocks(*log, *way)));
+            }
+        }
+        collect_levels(&shown, sink);
+    }
+}
+
+fn collect_levels(shown: &Shown, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+    let states = &shown.states;
+    let levels = [
+        ("free_segments", states.free),
+        ("prefree_segments", states.prefree),
+        ("dirty_segments", states.dirty.iter().sum()),
+        ("full_segments", states.full),
+        ("prepared_segments", states.prepared),
+    ];
+    for (name, level) in levels {
+        sink(name, StatisticValue::Level(f64::from(level)));
+    }
+    sink("valid_blocks", StatisticValue::Level(shown.valid_blocks as f64));
+    for (class, name) in HISTOGRAM.iter().enumerate() {
+        sink(name, StatisticValue::Level(f64::from(shown.histogram.get(class).copied().unwrap_or(0))));
+    }
+    let over_time = &shown.over_time;
+    for (name, values) in [
+        ("free_segments_at_checkpoints", &over_time.free),
+        ("dirty_segments_at_checkpoints", &over_time.dirty),
+        ("full_segments_at_checkpoints", &over_time.full),
+        ("valid_blocks_at_checkpoints", &over_time.valid),
+    ] {
+        sink(name, StatisticValue::Events(values.clone()));
+    }
+}
+
+/// Names of the classes of segments by valid blocks: from 1 block on in steps of 32.
+const HISTOGRAM: [&str; CLASSES] = [
+    "segments_of_1_to_31_blocks",
+    "segments_of_32_to_63_blocks",
+    "segments_of_64_to_95_blocks",
+    "segments_of_96_to_127_blocks",
+    "segments_of_128_to_159_blocks",
+    "segments_of_160_to_191_blocks",
+    "segments_of_192_to_223_blocks",
+    "segments_of_224_to_255_blocks",
+    "segments_of_256_to_287_blocks",
+    "segments_of_288_to_319_blocks",
+    "segments_of_320_to_351_blocks",
+    "segments_of_352_to_383_blocks",
+    "segments_of_384_to_415_blocks",
+    "segments_of_416_to_447_blocks",
+    "segments_of_448_to_479_blocks",
+    "segments_of_480_to_512_blocks",
+];

@@ -1,0 +1,248 @@
+//! The file-system contract of a volume that is written.
+
+use std::ops::{ControlFlow, Range};
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{Payload, ReadInto};
+use nandkit_vfs::{
+    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, FileSystem, Holes, InodeNumber, Links, NewNode,
+    OpenFiles, RenameFlags, Result, Symlinks, VolumeStatus, XattrChanges, XattrPair, Xattrs,
+};
+
+use crate::blocks::Blocks;
+use crate::fs_read::{Counts, Reading};
+use crate::ids::NodeId;
+use crate::inode::Inode;
+use crate::names::store::{InodeStore, edit_head, set_modified};
+use crate::names::{attributes, links, rename};
+use crate::write::Volume;
+use crate::xattr;
+
+impl<D: BlockDevice> Reading for Volume<D> {
+    fn inode_of(&self, number: InodeNumber) -> Result<Inode> {
+        self.inode(number)
+    }
+
+    fn named_inode(&self, nid: NodeId) -> Result<Inode> {
+        self.inode_at(nid)
+    }
+
+    fn read_content(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.read_at(inode, offset, into)
+    }
+
+    fn counts(&self) -> Counts {
+        let space = &self.segments().space;
+        Counts {
+            user_blocks: self.user_blocks(),
+            valid_blocks: space.valid_blocks.saturating_add(space.reserved_blocks),
+            valid_nodes: space.valid_nodes.into(),
+        }
+    }
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// The number of an inode that there is. Errors: `NotFound`, `Corrupt`, `Device`.
+    fn living(&self, inode: InodeNumber) -> Result<NodeId> {
+        Ok(self.inode(inode)?.nid)
+    }
+
+    /// The number of a regular file that may be changed. Errors: `IsADirectory`, `InvalidArgument`, `ReadOnly`, and as [`Volume::living`].
+    fn changeable_file(&self, inode: InodeNumber) -> Result<NodeId> {
+        let inode = self.regular(inode)?;
+        links::expect_mutable(&inode)?;
+        Ok(inode.nid)
+    }
+
+    /// The times of a file whose content changed.
+    fn touch(&mut self, ino: NodeId) -> Result<()> {
+        let now = self.now();
+        edit_head(self, ino, &mut |head| set_modified(head, now))
+    }
+}
+
+impl<D: BlockDevice> FileSystem for Volume<D> {
+    fn root(&self) -> InodeNumber {
+        InodeNumber(u64::from(NodeId::ROOT.0))
+    }
+
+    fn volume(&self) -> Result<VolumeStatus> {
+        self.status()
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
+        self.look_up(directory, name)
+    }
+
+    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
+        let inode = self.inode(inode)?;
+        // One that lives on without a name has none.
+        Ok(Attributes { links: inode.head.links.get(), ..inode.attributes(Blocks::geometry(self)) })
+    }
+
+    fn read_dir(
+        &self,
+        directory: InodeNumber,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.list(directory, cookie, sink)
+    }
+
+    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
+        self.read_file(inode, offset, into)
+    }
+
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        Volume::data_after(self, &self.regular(inode)?, offset)
+    }
+
+    fn changes(&mut self) -> Option<&mut dyn Changes> {
+        Some(self)
+    }
+
+    fn symlinks(&self) -> Option<&dyn Symlinks> {
+        Some(self)
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        Some(self)
+    }
+}
+
+impl<D: BlockDevice> Symlinks for Volume<D> {
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
+        self.target(inode)
+    }
+}
+
+impl<D: BlockDevice> Xattrs for Volume<D> {
+    fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
+        xattr::one(self, &self.inode(inode)?, name)
+    }
+
+    fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
+        Ok(self.all_xattrs(inode)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn all_xattrs(&self, inode: InodeNumber) -> Result<Vec<XattrPair>> {
+        let (pairs, fault) = xattr::all(self, &self.inode(inode)?)?;
+        fault.map_or(Ok(pairs), Err)
+    }
+}
+
+impl<D: BlockDevice> Changes for Volume<D> {
+    fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
+        let directory = self.living(directory)?;
+        links::create(self, directory, name, node).map(|ino| InodeNumber(u64::from(ino.0)))
+    }
+
+    fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
+        let ino = self.changeable_file(inode)?;
+        let written = Volume::write(self, ino, offset, data)?;
+        if written > 0 {
+            self.touch(ino)?;
+        }
+        Ok(written)
+    }
+
+    fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
+        if *change != AttributeChange::default() {
+            if let Some(size) = change.size {
+                let ino = self.changeable_file(inode)?;
+                self.truncate(ino, size)?;
+                self.touch(ino)?;
+            }
+            let ino = self.living(inode)?;
+            attributes::change(self, ino, change)?;
+        }
+        self.stat(inode)
+    }
+
+    fn remove(&mut self, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        let directory = self.living(directory)?;
+        links::unlink(self, directory, name)
+    }
+
+    fn rename(&mut self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), flags: RenameFlags) -> Result<()> {
+        let (source, target) = (self.living(from.0)?, self.living(to.0)?);
+        rename::rename(self, (source, from.1), (target, to.1), flags)
+    }
+
+    fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
+        match inode {
+            Some(inode) => {
+                let ino = self.living(inode)?;
+                self.fsync(ino, false)
+            }
+            None => Volume::sync(self),
+        }
+    }
+
+    fn open_files(&mut self) -> Option<&mut dyn OpenFiles> {
+        Some(self)
+    }
+
+    fn links(&mut self) -> Option<&mut dyn Links> {
+        Some(self)
+    }
+
+    fn xattr_changes(&mut self) -> Option<&mut dyn XattrChanges> {
+        Some(self)
+    }
+
+    fn allocation(&mut self) -> Option<&mut dyn Allocation> {
+        Some(self)
+    }
+
+    fn holes(&mut self) -> Option<&mut dyn Holes> {
+        Some(self)
+    }
+}
+
+impl<D: BlockDevice> OpenFiles for Volume<D> {
+    fn retain(&mut self, inode: InodeNumber) -> Result<()> {
+        let ino = self.living(inode)?;
+        links::retain(self, ino)
+    }
+
+    fn release(&mut self, inode: InodeNumber) -> Result<()> {
+        let ino = self.living(inode)?;
+        links::release(self, ino)
+    }
+}
+
+impl<D: BlockDevice> Links for Volume<D> {
+    fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
+        let (ino, directory) = (self.living(inode)?, self.living(directory)?);
+        links::link(self, ino, directory, name)
+    }
+}
+
+impl<D: BlockDevice> XattrChanges for Volume<D> {
+    fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
+        let ino = self.living(inode)?;
+        attributes::set_xattr(self, ino, name, value)
+    }
+
+    fn remove_xattr(&mut self, inode: InodeNumber, name: &[u8]) -> Result<()> {
+        let ino = self.living(inode)?;
+        attributes::remove_xattr(self, ino, name)
+    }
+}
+
+impl<D: BlockDevice> Allocation for Volume<D> {
+    fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()> {
+        let ino = self.changeable_file(inode)?;
+        self.allocate_range(ino, offset, length, keep_size)?;
+        self.touch(ino)
+    }
+}
+
+impl<D: BlockDevice> Holes for Volume<D> {
+    fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
+        let ino = self.changeable_file(inode)?;
+        self.punch(ino, offset, length)?;
+        self.touch(ino)
+    }
+}

@@ -1,0 +1,274 @@
+//! Entries of a directory, wherever they are: in its inode or in its pages (f2fs.md, "Directories").
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
+
+use super::area::{self, NewEntry};
+use super::store::{InodeStore, edit_head, set_modified};
+use crate::directory::{DirectoryPages, Placement, Position, casefold, find_hashed, find_in, hash, place};
+use crate::encode::put;
+use crate::findings::{Finding, FindingKind};
+use crate::ids::{Block, NodeId};
+use crate::inode::Inode;
+use crate::layout::dentry::{Slot, kind_of, slots_of};
+use crate::layout::inode::inline;
+use crate::layout::{DentryArea, NAME_MAX};
+
+/// The pages of one directory of a store.
+struct Pages<'a, S: ?Sized> {
+    store: &'a S,
+    directory: &'a Inode,
+}
+
+impl<S: InodeStore + ?Sized> DirectoryPages for Pages<'_, S> {
+    fn page(&self, page: u32) -> Result<Option<Block>> {
+        self.store.directory_page(self.directory, page)
+    }
+}
+
+/// Room for one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// In the inode.
+    Inline,
+    /// In a page.
+    Page {
+        /// Where.
+        at: Placement,
+        /// The page was a hole, and got a block for it.
+        new: bool,
+    },
+}
+
+/// Refuses what is no name of an entry. Errors: `InvalidName`, `NameTooLong`.
+pub fn check_name(name: &[u8]) -> Result<()> {
+    if name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+        let detail = "names are not empty, not . or .., and hold no / and no NUL";
+        return Err(FsError::new(ErrorKind::InvalidName, detail));
+    }
+    if name.len() > NAME_MAX {
+        let detail = format!("a name of {} bytes; at most {NAME_MAX}", name.len());
+        return Err(FsError::new(ErrorKind::NameTooLong, detail));
+    }
+    Ok(())
+}
+
+/// The hash under which a directory enters a new name. Errors: `NotSupported` (an encrypted directory, or a name in a casefolded one whose folding differs between versions of Unicode).
+pub fn hash_of_new(directory: &Inode, name: &[u8]) -> Result<u32> {
+    expect_plain(directory)?;
+    if !directory.is_casefolded() {
+        return Ok(hash(name));
+    }
+    if !name.is_ascii() {
+        let detail = format!(
+            "directory {} compares names without case: only names of ASCII are made there, whose folding all versions of Unicode agree on",
+            directory.nid.0
+        );
+        return Err(FsError::new(ErrorKind::NotSupported, detail));
+    }
+    Ok(hash(&casefold::key(name)))
+}
+
+/// Names of an encrypted directory cannot be made without its key. Errors: `NotSupported`.
+pub fn expect_plain(directory: &Inode) -> Result<()> {
+    if directory.is_encrypted() {
+        let detail = format!("directory {} is encrypted; its names are not changed without the key", directory.nid.0);
+        return Err(FsError::new(ErrorKind::NotSupported, detail));
+    }
+    Ok(())
+}
+
+/// The entry `..`. Errors: `Corrupt` where there is none, `Device`.
+pub fn find_parent<S: InodeStore + ?Sized>(store: &S, directory: &Inode) -> Result<Position> {
+    find_by(store, directory, 0, &|found| found == b"..")?.ok_or_else(|| {
+        let what = format!("directory {} has no entry ..", directory.nid.0);
+        Finding::new(FindingKind::Directory, what).of(directory.nid).into_error()
+    })
+}
+
+/// The entry with this hash whose name is the one that is looked for. Errors: `Corrupt`, `Device`. Cost: two pages a level.
+pub fn find_by<S: InodeStore + ?Sized>(
+    store: &S,
+    directory: &Inode,
+    hash: u32,
+    is_it: &dyn Fn(&[u8]) -> bool,
+) -> Result<Option<Position>> {
+    match directory.inline_entries() {
+        Some(area) => Ok(find_in(DentryArea::new(area), 0, hash, is_it)),
+        None => {
+            let head = &directory.head;
+            find_hashed(&Pages { store, directory }, hash, is_it, head.depth.get(), head.directory_level)
+        }
+    }
+}
+
+/// Makes sure that an entry has room: where Linux would put it. Nothing that fails then is left to the entry itself. Errors: `NoSpace`, `FileTooBig`, `Corrupt`, `Device`.
+pub fn make_room<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, hash: u32, name: &[u8]) -> Result<Room> {
+    let slots = slots_of(name.len());
+    let mut directory = store.inode_at(ino)?;
+    if let Some(area) = directory.inline_entries() {
+        if DentryArea::new(area).free_run(slots).is_some() {
+            return Ok(Room::Inline);
+        }
+        move_to_pages(store, &directory)?;
+        directory = store.inode_at(ino)?;
+    }
+    let head = &directory.head;
+    let pages = Pages { store: &*store, directory: &directory };
+    // At most 32 slots.
+    let at = place(&pages, hash, slots as u8, head.depth.get(), head.directory_level)?;
+    let new = pages.page(at.page)?.is_none();
+    if new {
+        store.edit_page(ino, at.page, &mut |_| {})?;
+    }
+    Ok(Room::Page { at, new })
+}
+
+/// The room is not needed after all. Errors: `Corrupt`, `Device`.
+pub fn give_back<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room) -> Result<()> {
+    match room {
+        Room::Page { at, new: true } => store.drop_page(ino, at.page),
+        _ => Ok(()),
+    }
+}
+
+/// Puts an entry where room was made for it, and moves the directory's times. Errors: `Corrupt`, `Device`.
+pub fn insert<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room, entry: &NewEntry<'_>) -> Result<()> {
+    let mut done = false;
+    let depth = match room {
+        Room::Inline => {
+            let place = store.inode_at(ino)?.shape.inline;
+            store.edit_inode(ino, &mut |block| {
+                done = block.get_mut(place.clone()).and_then(|area| area::insert(area, entry)).is_some();
+            })?;
+            // As Linux leaves it; it means nothing while the entries are in the inode (inline.c, `f2fs_add_inline_entry`).
+            0
+        }
+        Room::Page { at, .. } => {
+            store.edit_page(ino, at.page, &mut |page| done = area::insert(page, entry).is_some())?;
+            at.depth
+        }
+    };
+    if !done {
+        let detail = format!("room for an entry of directory {} is gone", ino.0);
+        return Err(FsError::new(ErrorKind::Corrupt, detail));
+    }
+    let now = store.now();
+    edit_head(store, ino, &mut |head| {
+        head.depth = depth.into();
+        set_modified(head, now);
+    })
+}
+
+/// Takes an entry away, gives back a page without entries, and moves the directory's times. Errors: `Corrupt`, `Device`.
+pub fn remove<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, position: &Position) -> Result<()> {
+    let mut unused = false;
+    let slot = usize::from(position.slot);
+    edit_area(store, ino, position.page, &mut |area| {
+        area::remove(area, slot);
+        unused = area::is_unused(area);
+    })?;
+    if unused && store.inode_at(ino)?.inline_entries().is_none() {
+        store.drop_page(ino, position.page)?;
+    }
+    touch(store, ino)
+}
+
+/// Lets an entry lead to another inode, and moves the directory's times. Errors: `Corrupt`, `Device`.
+pub fn retarget<S: InodeStore + ?Sized>(
+    store: &mut S,
+    ino: NodeId,
+    position: &Position,
+    to: NodeId,
+    kind: FileKind,
+) -> Result<()> {
+    let slot = usize::from(position.slot);
+    edit_area(store, ino, position.page, &mut |area| {
+        area::retarget(area, slot, to, kind);
+    })?;
+    touch(store, ino)
+}
+
+/// The times of a directory whose entries changed.
+fn touch<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId) -> Result<()> {
+    let now = store.now();
+    edit_head(store, ino, &mut |head| set_modified(head, now))
+}
+
+fn edit_area<S: InodeStore + ?Sized>(
+    store: &mut S,
+    ino: NodeId,
+    page: u32,
+    change: &mut dyn FnMut(&mut [u8]),
+) -> Result<()> {
+    let directory = store.inode_at(ino)?;
+    if directory.inline_entries().is_none() {
+        return store.edit_page(ino, page, change);
+    }
+    let place = directory.shape.inline;
+    store.edit_inode(ino, &mut |block| {
+        if let Some(area) = block.get_mut(place.clone()) {
+            change(area);
+        }
+    })
+}
+
+/// Moves entries from the inode into pages (inline.c, `f2fs_convert_inline_dir`). Errors: `NoSpace`, and all is as before; `Corrupt`, `Device`.
+fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Result<()> {
+    let ino = directory.nid;
+    let size = store.geometry().block_size();
+    let entries = directory.inline_entries().unwrap_or_default();
+    let (pages, depth) = match directory.head.directory_level {
+        0 => (BTreeMap::from([(0, area::first_block(entries, size))]), 1),
+        _ => rehashed(entries, directory.head.directory_level, size)?,
+    };
+    let place = directory.shape.inline.clone();
+    // Addresses of further pages lie where the entries are.
+    edit_head(store, ino, &mut |head| {
+        head.inline &= !inline::DENTRY;
+        head.depth = depth.into();
+    })?;
+    store.edit_inode(ino, &mut |block| block.get_mut(place.clone()).unwrap_or_default().fill(0))?;
+    for (number, content) in &pages {
+        let copied = store.edit_page(ino, *number, &mut |page| put(page, 0, content));
+        if let Err(error) = copied {
+            for before in pages.keys().take_while(|page| *page < number) {
+                store.drop_page(ino, *before)?;
+            }
+            let saved = directory.head;
+            edit_head(store, ino, &mut |head| {
+                (head.inline, head.depth, head.size) = (saved.inline, saved.depth, saved.size);
+            })?;
+            store.edit_inode(ino, &mut |block| {
+                put(block, place.start, entries);
+            })?;
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// The pages into which entries go that were in the inode of a directory whose levels begin with several buckets, and the levels (inline.c, `f2fs_add_inline_entries`).
+fn rehashed(entries: &[u8], directory_level: u8, block_size: usize) -> Result<(BTreeMap<u32, Vec<u8>>, u32)> {
+    #[derive(Default)]
+    struct New(RefCell<BTreeMap<u32, Vec<u8>>>);
+    impl DirectoryPages for New {
+        fn page(&self, page: u32) -> Result<Option<Block>> {
+            Ok(self.0.borrow().get(&page).map(|bytes| Arc::from(&bytes[..])))
+        }
+    }
+    let (pages, mut depth) = (New::default(), 1);
+    for slot in DentryArea::new(entries).slots_from(0) {
+        let Slot::Entry(entry) = slot else { continue };
+        let stored = entry.dentry.hash.get();
+        let at = place(&pages, stored, slots_of(entry.name.len()) as u8, depth, directory_level)?;
+        depth = at.depth;
+        let kind = kind_of(entry.dentry.file_type).unwrap_or(FileKind::Regular);
+        let entry = NewEntry { hash: stored, name: entry.name, ino: entry.ino(), kind };
+        area::insert(pages.0.borrow_mut().entry(at.page).or_insert_with(|| vec![0; block_size]), &entry);
+    }
+    Ok((pages.0.into_inner(), depth))
+}

@@ -1,0 +1,230 @@
+//! Names made and taken away, and the inodes that come and go with them (namei.c, dir.c).
+
+use nandkit_vfs::{ErrorKind, FileKind, FsError, NewNode, Result};
+
+use super::area::NewEntry;
+use super::entries::{check_name, give_back, hash_of_new, insert, make_room, remove};
+use super::new_inode::{NewBlocks, NewInode, blocks};
+use super::store::{InodeStore, edit_head, set_changed};
+use crate::directory::Position;
+use crate::encode::inode::set_name;
+use crate::encode::put;
+use crate::ids::NodeId;
+use crate::inode::Inode;
+use crate::layout::inode::{advise, flag};
+
+/// A directory that takes and gives names. Errors: `NotADirectory`, `NotFound` (it was removed), `ReadOnly` (it is immutable).
+pub fn open_directory<S: InodeStore + ?Sized>(store: &S, ino: NodeId) -> Result<Inode> {
+    let directory = store.inode_at(ino)?;
+    if directory.kind != FileKind::Directory {
+        return Err(FsError::new(ErrorKind::NotADirectory, format!("inode {} is a {}", ino.0, directory.kind)));
+    }
+    if directory.head.links.get() == 0 {
+        return Err(FsError::new(ErrorKind::NotFound, format!("directory {} was removed", ino.0)));
+    }
+    expect_mutable(&directory)?;
+    Ok(directory)
+}
+
+/// Refuses to change an inode that chattr(1) made immutable. Errors: `ReadOnly`.
+pub fn expect_mutable(inode: &Inode) -> Result<()> {
+    if inode.head.has_flag(flag::IMMUTABLE) {
+        return Err(FsError::new(ErrorKind::ReadOnly, format!("inode {} is immutable", inode.nid.0)));
+    }
+    Ok(())
+}
+
+pub(super) fn fails(kind: ErrorKind, name: &[u8], directory: &Inode) -> FsError {
+    FsError::new(kind, format!("{} in directory {}", String::from_utf8_lossy(name), directory.nid.0))
+}
+
+/// The entry with a name. Errors: `NotFound`, `Corrupt`, `Device`.
+pub fn find<S: InodeStore + ?Sized>(store: &S, directory: &Inode, name: &[u8]) -> Result<Position> {
+    let is_dots = name == b"." || name == b"..";
+    let found = if is_dots { None } else { store.find_entry(directory, name)? };
+    found.ok_or_else(|| fails(ErrorKind::NotFound, name, directory))
+}
+
+/// Makes an inode and its first name.
+///
+/// Errors: `NotADirectory`, `NotFound` (a directory that was removed), `Exists`, `InvalidName`, `NameTooLong`, `InvalidArgument`, `NotSupported` (an encrypted directory), `NoSpace`, `Corrupt`, `Device`.
+pub fn create<S: InodeStore + ?Sized>(
+    store: &mut S,
+    directory: NodeId,
+    name: &[u8],
+    node: &NewNode<'_>,
+) -> Result<NodeId> {
+    store.prepare()?;
+    let parent = open_directory(store, directory)?;
+    check_name(name)?;
+    if store.find_entry(&parent, name)?.is_some() {
+        return Err(fails(ErrorKind::Exists, name, &parent));
+    }
+    let hash = hash_of_new(&parent, name)?;
+    if node.kind == FileKind::Directory {
+        expect_link_room(&parent)?;
+    }
+    let room = make_room(store, directory, hash, name)?;
+    let ino = match make(store, directory, name, node) {
+        Ok(ino) => ino,
+        Err(error) => {
+            give_back(store, directory, room)?;
+            return Err(error);
+        }
+    };
+    insert(store, directory, room, &NewEntry { hash, name, ino, kind: node.kind })?;
+    if node.kind == FileKind::Directory {
+        add_links(store, directory, 1)?;
+    }
+    Ok(ino)
+}
+
+/// A new inode with its first page, in no directory yet.
+fn make<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8], node: &NewNode<'_>) -> Result<NodeId> {
+    // Making room may have moved the parent's entries.
+    let parent = store.inode_at(directory)?;
+    let (size, features, now) = (store.geometry().block_size(), store.geometry().features, store.now());
+    let state = store.state();
+    let (making, generation) = (state.making, state.generation());
+    let (cold, hot) = state.extensions.clone();
+    let mut page = None;
+    let ino = store.make_inode(&mut |ino| {
+        let extensions = (&cold[..], &hot[..]);
+        let new = NewInode { node, name, ino, parent: &parent, now, generation, extensions };
+        let NewBlocks { inode, page: first } = blocks(size, features, &making, &new)?;
+        page = first;
+        Ok(inode)
+    })?;
+    if let Some(content) = page
+        && let Err(error) = store.edit_page(ino, 0, &mut |page| put(page, 0, &content))
+    {
+        store.free_inode(ino)?;
+        return Err(error);
+    }
+    Ok(ino)
+}
+
+fn expect_link_room(inode: &Inode) -> Result<()> {
+    match inode.head.links.get() {
+        u32::MAX => Err(FsError::new(ErrorKind::TooManyLinks, format!("inode {} has {} links", inode.nid.0, u32::MAX))),
+        _ => Ok(()),
+    }
+}
+
+/// Moves an inode's count of links. It is not told.
+pub(super) fn add_links<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, change: i32) -> Result<()> {
+    edit_head(store, ino, &mut |head| head.links = head.links.get().saturating_add_signed(change).into())
+}
+
+/// Gives an inode one more name. Roll-forward may not rely on the one that it holds then (dir.c, `f2fs_init_inode_metadata`).
+///
+/// Errors: as [`create`]; `IsADirectory`, `TooManyLinks`, `NotFound` (the inode has no name any more).
+pub fn link<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, directory: NodeId, name: &[u8]) -> Result<()> {
+    store.prepare()?;
+    let inode = store.inode_at(ino)?;
+    if inode.kind == FileKind::Directory {
+        return Err(FsError::new(ErrorKind::IsADirectory, format!("directory {} has one name", ino.0)));
+    }
+    if inode.head.links.get() == 0 {
+        return Err(FsError::new(ErrorKind::NotFound, format!("inode {} has no name any more", ino.0)));
+    }
+    expect_mutable(&inode)?;
+    expect_link_room(&inode)?;
+    let parent = open_directory(store, directory)?;
+    check_name(name)?;
+    if store.find_entry(&parent, name)?.is_some() {
+        return Err(fails(ErrorKind::Exists, name, &parent));
+    }
+    let hash = hash_of_new(&parent, name)?;
+    let room = make_room(store, directory, hash, name)?;
+    insert(store, directory, room, &NewEntry { hash, name, ino, kind: inode.kind })?;
+    let now = store.now();
+    edit_head(store, ino, &mut |head| {
+        head.links = head.links.get().saturating_add(1).into();
+        head.advise |= advise::LOST_PARENT;
+        head.parent = directory.0.into();
+        set_name(head, name);
+        set_changed(head, now);
+    })
+}
+
+/// Takes a name away; the inode goes with its last one, unless somebody retains it. Errors: `NotADirectory`, `NotFound`, `NotEmpty`, `Corrupt`, `Device`.
+pub fn unlink<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8]) -> Result<()> {
+    store.prepare()?;
+    let parent = open_directory(store, directory)?;
+    let found = find(store, &parent, name)?;
+    let inode = store.inode_at(NodeId(found.entry.ino.get()))?;
+    expect_removable(store, &inode)?;
+    let leaving = prepare_to_leave(store, &inode)?;
+    remove(store, directory, &found)?;
+    if inode.kind == FileKind::Directory {
+        add_links(store, directory, -1)?;
+    }
+    leave(store, &inode, leaving)
+}
+
+/// Errors: `NotEmpty`, `ReadOnly` (it is immutable).
+pub(super) fn expect_removable<S: InodeStore + ?Sized>(store: &S, inode: &Inode) -> Result<()> {
+    expect_mutable(inode)?;
+    if inode.kind == FileKind::Directory && !store.is_empty_directory(inode)? {
+        return Err(FsError::new(ErrorKind::NotEmpty, format!("directory {} has entries", inode.nid.0)));
+    }
+    Ok(())
+}
+
+/// What becomes of an inode that loses a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// It has others.
+    Stays,
+    /// It lives on without.
+    Orphan,
+    /// It is given up.
+    Goes,
+}
+
+/// Looks what losing a name means, and has it noted that an inode lives on: that may fail, and comes first. Errors: `NoSpace`.
+pub(super) fn prepare_to_leave<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode) -> Result<Leaving> {
+    if inode.kind != FileKind::Directory && inode.head.links.get() > 1 {
+        return Ok(Leaving::Stays);
+    }
+    if !store.state().is_retained(inode.nid) {
+        return Ok(Leaving::Goes);
+    }
+    store.set_orphan(inode.nid, true)?;
+    Ok(Leaving::Orphan)
+}
+
+/// An inode lost a name. Errors: `Corrupt`, `Device`.
+pub(super) fn leave<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, leaving: Leaving) -> Result<()> {
+    if leaving == Leaving::Goes {
+        return store.free_inode(inode.nid);
+    }
+    let now = store.now();
+    edit_head(store, inode.nid, &mut |head| {
+        let left = if leaving == Leaving::Stays { head.links.get().saturating_sub(1) } else { 0 };
+        head.links = left.into();
+        if inode.kind == FileKind::Directory {
+            // dir.c, `f2fs_drop_nlink`.
+            head.size = 0.into();
+        }
+        set_changed(head, now);
+    })
+}
+
+/// Keeps an inode alive whatever becomes of its names. Errors: `NotFound` where it has none and nobody retains it, `Corrupt`, `Device`.
+pub fn retain<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId) -> Result<()> {
+    store.inode_at(ino)?;
+    store.state().retain(ino);
+    Ok(())
+}
+
+/// Undoes one [`retain`]; the last one of an inode without a name gives it up. Errors: `InvalidArgument` where nobody retains it, `Corrupt`, `Device`.
+pub fn release<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId) -> Result<()> {
+    let inode = store.inode_at(ino)?;
+    if store.state().release(ino)? && inode.head.links.get() == 0 {
+        store.set_orphan(ino, false)?;
+        return store.free_inode(ino);
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! What a mount does behind an unclean end: inodes without a name are freed, and what was fsynced since the last checkpoint is taken over (f2fs-writing.md, "Roll-forward"; recovery.c).
+//!
+//! All of it happens in memory, and nothing is allocated meanwhile. Then every block of the chain, and every block that it names, is kept from being written, the log of warm nodes leaves the
+//! segment where the chain lies, and a checkpoint makes the result durable at once: a cut before its end leaves checkpoint and chain as they were. (Linux writes over its chain.)
+
+mod chain;
+mod inodes;
+mod names;
+mod replay;
+
+use nandkit_block::BlockDevice;
+use nandkit_block::wrap::OverlayDevice;
+use nandkit_units::Clock;
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use crate::blocks::Nodes;
+use crate::checkpoint::Reason;
+use crate::findings::{Finding, FindingKind};
+use crate::ids::{Log, NodeId};
+use crate::open;
+use crate::write::{Volume, WriteOptions};
+use chain::Chain;
+
+/// What a recovery did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Inodes without a name that were freed.
+    pub orphans: u64,
+    /// Files that were taken over.
+    pub files: u64,
+    /// Of these, made anew.
+    pub created: u64,
+    /// Nodes of the chain.
+    pub nodes: u64,
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// Recovers what there is to recover, and writes a checkpoint if there was anything. Errors: `Corrupt` (a chain that contradicts itself), `NoSpace`, `Device`; the device is as before then.
+    pub(crate) fn recover(&mut self) -> Result<Recovered> {
+        self.recovering = true;
+        let done = self.recover_in_memory();
+        self.recovering = false;
+        let (recovered, chain) = done?;
+        if recovered == Recovered::default() && self.state.orphans.is_empty() {
+            return Ok(recovered);
+        }
+        self.keep_from_writing(&chain)?;
+        self.checkpoint(Reason::Forced)?;
+        Ok(recovered)
+    }
+
+    fn recover_in_memory(&mut self) -> Result<(Recovered, Chain)> {
+        let chain = Chain::find(self)?;
+        let orphans = self.free_old_orphans()?;
+        let created = self.replay(&chain)?;
+        let (files, nodes) = (chain.owners.len() as u64, chain.nodes.len() as u64);
+        let nodes = if files > 0 { nodes } else { 0 };
+        Ok((Recovered { orphans, files, created, nodes }, chain))
+    }
+
+    /// Inodes that were open without a name when the last checkpoint was written (checkpoint.c, `f2fs_recover_orphan_inodes`).
+    fn free_old_orphans(&mut self) -> Result<u64> {
+        let mut orphans = self.state.orphans.clone();
+        orphans.sort_unstable();
+        orphans.dedup();
+        let mut freed = 0;
+        for ino in orphans {
+            if ino <= NodeId::ROOT || self.entry(ino)?.is_free() {
+                let detail = "the checkpoint says that this inode was open without a name; there is none";
+                self.notes.push(Finding::new(FindingKind::State, detail).of(ino));
+                continue;
+            }
+            let links = self.inode_at(ino)?.head.links.get();
+            if links != 0 {
+                let detail = format!("an inode with {links} names that the checkpoint says has none: it stays");
+                self.notes.push(Finding::new(FindingKind::State, detail).of(ino));
+                continue;
+            }
+            self.free_inode(ino)?;
+            freed += 1;
+        }
+        Ok(freed)
+    }
+
+    /// A cut from here on must find the chain whole, and all that it names.
+    fn keep_from_writing(&mut self, chain: &Chain) -> Result<()> {
+        if chain.nodes.is_empty() {
+            return Ok(());
+        }
+        self.segments.pin(&chain.named);
+        self.segments.pin(&chain.nodes.iter().map(|node| node.at).collect::<Vec<_>>());
+        // Where no segment is free the log goes on behind the chain.
+        match self.segments.move_log(Log::WarmNode) {
+            Err(error) if error.kind != ErrorKind::NoSpace || !self.segments.options.crc_recovery => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Lets a volume that did not end cleanly be read as a mount for writing would leave it: what that writes stays in memory. A volume without anything to recover comes back as it is.
+/// Errors: those of [`Volume::mount`]. Cost: what is recovered, and a checkpoint.
+pub fn recovered<D: BlockDevice>(device: D, clock: Clock) -> Result<OverlayDevice<D>> {
+    let overlay =
+        OverlayDevice::new(device).map_err(|error| FsError::device("laying memory over the device", error))?;
+    let mut notes = Vec::new();
+    let opened = open::open(vec![overlay], clock.clone(), &mut |finding| notes.push(finding))?;
+    let unclean = !opened.state.orphans.is_empty() || notes.iter().any(|note| note.kind == FindingKind::NotReplayed);
+    let devices = opened.blocks.devices.into_inner();
+    let only = |devices: Vec<_>| {
+        let none = || FsError::new(ErrorKind::InvalidArgument, "no device; a volume has at least one");
+        devices.into_iter().next().ok_or_else(none)
+    };
+    if !unclean {
+        return only(devices);
+    }
+    let options = WriteOptions { atomicity: crate::device::Atomicity::Told, ..WriteOptions::default() };
+    let volume = Volume::mount(devices, clock, options)?;
+    only(volume.unmount().map_err(|(_, error)| error)?)
+}

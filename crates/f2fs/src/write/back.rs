@@ -1,0 +1,224 @@
+//! Write-back: dirty pages get their addresses and go to the device (data.c, `f2fs_write_cache_pages`, `f2fs_do_write_data_page`).
+//!
+//! A page's address changes when its request was taken, never before: a failed one leaves the file as it was and the page dirty.
+
+use nandkit_block::BlockDevice;
+use nandkit_units::Cause;
+use nandkit_vfs::{FileKind, Result};
+
+use super::runs::{Batch, Runs};
+use super::tree::Slot;
+use super::{Volume, ipu};
+use crate::blocks::{Blocks, Nodes};
+use crate::ids::{BlockAddress, DataAddress, Log, NodeId};
+use crate::inode::Inode;
+use crate::layout::inode::{advise, inline};
+use crate::layout::word;
+use crate::pages::{Dirt, Page};
+use crate::segments::Summary;
+use crate::segments::classes::DataFacts;
+
+/// Why pages are written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Why {
+    /// For the device.
+    pub cause: Cause,
+    /// In an fsync; with `true`, of data alone.
+    pub fsync: Option<bool>,
+}
+
+impl Why {
+    pub const BACKGROUND: Self = Self { cause: Cause::UserData, fsync: None };
+}
+
+/// A page on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnItsWay {
+    ino: NodeId,
+    page: u32,
+    slot: Slot,
+    old: DataAddress,
+    /// Its new address; `None` where it is overwritten.
+    new: Option<BlockAddress>,
+}
+
+/// What is the same for all pages of one write-back of an inode.
+struct Source {
+    inode: Inode,
+    hot: bool,
+    dirty: usize,
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Device`, `Corrupt`; what was not written is dirty still.
+    pub(crate) fn write_back(&mut self, inodes: &[NodeId], why: Why) -> Result<()> {
+        let mut runs = Runs::new();
+        let mut done = Ok(());
+        for &ino in inodes {
+            done = self.queue_pages(ino, why, &mut runs);
+            if done.is_err() {
+                break;
+            }
+        }
+        for batch in runs.finish() {
+            match done {
+                Ok(()) => done = self.settle(why.cause, batch),
+                Err(_) => self.give_up(batch),
+            }
+        }
+        self.published.show(&self.counters, &self.segments);
+        done
+    }
+
+    /// Writes back all dirty pages, the inode dirtied first first. Errors: as [`Volume::write_back`].
+    pub(crate) fn write_back_all(&mut self) -> Result<()> {
+        let inodes: Vec<NodeId> = self.pages().dirty_inodes().collect();
+        self.write_back(&inodes, Why::BACKGROUND)
+    }
+
+    /// Writes back all pages of directories. Errors stop the volume.
+    pub(crate) fn write_back_directories(&mut self, cause: Cause) -> Result<()> {
+        let inodes: Vec<NodeId> = self.pages().dirty_inodes().collect();
+        let mut directories = Vec::new();
+        for ino in inodes {
+            if self.inode_at(ino)?.kind == FileKind::Directory {
+                directories.push(ino);
+            }
+        }
+        let written = self.write_back(&directories, Why { cause, fsync: None });
+        self.or_stop(written)
+    }
+
+    fn queue_pages(&mut self, ino: NodeId, why: Why, runs: &mut Runs<OnItsWay>) -> Result<()> {
+        let inode = self.inode_at(ino)?;
+        let pages: Vec<(u32, Page, Dirt)> =
+            self.pages().dirty_pages(ino, 0).map(|(number, page, dirt)| (number, page.clone(), dirt)).collect();
+        let source = Source { inode, hot: self.pages().is_hot(ino), dirty: pages.len() };
+        let mut leaf: Option<(u64, Slot, u8)> = None;
+        for (number, page, dirt) in pages {
+            let at = u64::from(number);
+            let known = leaf.filter(|(first, slot, _)| at >= *first && at - first < u64::from(slot.count));
+            let (first, slot, version) = match known {
+                Some(known) => known,
+                None => {
+                    let Some(slot) = self.slot(&source.inode, at)? else { continue };
+                    (at, slot, self.entry(slot.nid)?.version)
+                }
+            };
+            leaf = Some((first, slot, version));
+            let ahead = (at - first) as u16;
+            let slot = Slot {
+                index: slot.index + ahead,
+                byte: slot.byte + usize::from(ahead) * 4,
+                count: slot.count - ahead,
+                ..slot
+            };
+            if let Some(batch) = self.queue_page(&source, why, (number, page, dirt), slot, version, runs)? {
+                self.settle(why.cause, batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn queue_page(
+        &mut self,
+        source: &Source,
+        why: Why,
+        (number, page, dirt): (u32, Page, Dirt),
+        slot: Slot,
+        version: u8,
+        runs: &mut Runs<OnItsWay>,
+    ) -> Result<Option<Batch<OnItsWay>>> {
+        let ino = source.inode.nid;
+        let old = DataAddress::of(word(&self.node(slot.nid)?, slot.byte).unwrap_or(0));
+        if let DataAddress::At(at) = old
+            && dirt == Dirt::Changed
+            && let Some(log) = self.in_place(source, why, at)
+        {
+            return Ok(runs.push(log, at, OnItsWay { ino, page: number, slot, old, new: None }, page));
+        }
+        let head = &source.inode.head;
+        let log = self.options.logs.of_data(DataFacts {
+            directory: source.inode.kind == FileKind::Directory,
+            moved: dirt == Dirt::Moved,
+            cold: head.has_advise(advise::COLD) || source.inode.is_compressed(),
+            hot: head.has_advise(advise::HOT) || source.hot,
+            ..DataFacts::default()
+        });
+        let owner = Summary { nid: slot.nid, version, offset: slot.index };
+        let now = self.elapsed_seconds();
+        let placed = self.segments.allocate(&self.device, log, owner, now)?;
+        let item = OnItsWay { ino, page: number, slot, old, new: Some(placed.at) };
+        Ok(runs.push(log, placed.at, item, page))
+    }
+
+    /// Whether a block is overwritten where it stands, and the log whose segment that is (data.c, `f2fs_should_update_outplace`, `f2fs_should_update_inplace`).
+    fn in_place(&self, source: &Source, why: Why, at: BlockAddress) -> Option<Log> {
+        let (segment, block) = self.geometry().main(at)?;
+        let kind = self.segments.sit().kind(segment);
+        let head = &source.inode.head;
+        if kind.is_node() || !self.segments.sit().is_valid(segment, block) || source.inode.kind != FileKind::Regular {
+            return None;
+        }
+        if head.has_inline(inline::PINNED) {
+            return Some(kind);
+        }
+        if self.options.lfs {
+            return None;
+        }
+        let policy = self.ipu_policy();
+        let space = &self.segments.space;
+        let used = || space.valid_blocks * 100 / space.user_blocks.max(1) > self.options.min_ipu_util;
+        let has = |bit: u32| policy & bit != 0;
+        let few = || source.dirty <= self.options.min_fsync_blocks;
+        let wanted = head.has_advise(advise::COLD)
+            || has(ipu::FORCE)
+            || has(ipu::SSR) && self.segments.needs_ssr()
+            || has(ipu::UTILIZATION) && used()
+            || has(ipu::SSR_UTILIZATION) && self.segments.needs_ssr() && used()
+            || has(ipu::FSYNC) && why.fsync.is_some_and(|data| data || few())
+            || has(ipu::ASYNC) && why.fsync.is_none();
+        wanted.then_some(kind)
+    }
+
+    /// The policy in force: as Linux chooses by the volume's size where the mount did not say (super.c, `f2fs_tuning_parameters`).
+    pub fn ipu_policy(&self) -> u32 {
+        let small = self.geometry().main_segments <= 8192;
+        let default = if small { ipu::FORCE | ipu::HONOR_OUT_OF_PLACE } else { ipu::FSYNC };
+        self.options.ipu_policy.unwrap_or(default)
+    }
+
+    /// Hands a batch to the device; its pages have their addresses then. Errors: `Device`: its pages are dirty still, and their files as before.
+    fn settle(&mut self, cause: Cause, batch: Batch<OnItsWay>) -> Result<()> {
+        let written = self.write_pages(cause, batch.log, batch.start, batch.items.iter().map(|(_, page)| page));
+        if let Err(error) = written {
+            self.give_up(batch);
+            return Err(error);
+        }
+        let now = self.elapsed_seconds();
+        for (item, _) in &batch.items {
+            match (item.new, item.old) {
+                (Some(new), old) => {
+                    self.set_address(item.ino, &item.slot, DataAddress::At(new))?;
+                    if let DataAddress::At(old) = old {
+                        self.segments.free(old, now);
+                    }
+                }
+                (None, DataAddress::At(at)) => self.segments.count_in_place(at),
+                (None, _) => {}
+            }
+            self.pages().written(item.ino, item.page);
+        }
+        Ok(())
+    }
+
+    /// What was allocated for a batch is free again.
+    fn give_up(&mut self, batch: Batch<OnItsWay>) {
+        let now = self.elapsed_seconds();
+        for (item, _) in batch.items {
+            if let Some(new) = item.new {
+                self.segments.free(new, now);
+            }
+        }
+    }
+}

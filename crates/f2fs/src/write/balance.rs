@@ -1,0 +1,184 @@
+//! Between two operations: pages are written back, checkpoints made, sections collected, before the room for it is gone (segment.c, `f2fs_balance_fs`, `f2fs_balance_fs_bg`).
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use nandkit_block::BlockDevice;
+use nandkit_units::Nanos;
+use nandkit_vfs::Result;
+
+use super::Volume;
+use super::back::Why;
+use crate::blocks::Blocks;
+use crate::checkpoint::Reason;
+use crate::clean::balance::{Foreground, Need};
+use crate::clean::collect::{Outcome, collect};
+use crate::clean::linux::LinuxSearch;
+use crate::clean::mover::{BlockMover, CopyMover};
+use crate::clean::review::{NoReview, ReuseReview};
+use crate::clean::{Collection, VictimSearch, reuse};
+use crate::ids::{Log, NodeId};
+use crate::segments::Segments;
+
+/// Waiting nodes, or pages of directories, from which on a checkpoint is made: eight segments of them (segment.c, `f2fs_balance_fs_bg`; node.h).
+const MOST_WAITING: u64 = 8 * 512;
+/// The most segments that may wait for a checkpoint to become free (segment.h, DEF_MAX_RECLAIM_PREFREE_SEGMENTS), and of a small volume in percent.
+const MOST_PREFREE: u32 = 4096;
+const PREFREE_PERCENT: u32 = 5;
+
+/// Who chooses sections, moves their blocks, and looks at segments before their gaps are filled.
+pub struct Cleaners {
+    search: Mutex<Box<dyn VictimSearch>>,
+    mover: Mutex<Box<dyn BlockMover>>,
+    review: Mutex<Box<dyn ReuseReview>>,
+}
+
+impl Cleaners {
+    /// Those of Linux.
+    pub(crate) fn linux(segments: &Segments, now: u64) -> Self {
+        Self {
+            search: Mutex::new(Box::new(LinuxSearch::new(segments, now))),
+            mover: Mutex::new(Box::new(CopyMover)),
+            review: Mutex::new(Box::new(NoReview)),
+        }
+    }
+}
+
+impl fmt::Debug for Cleaners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cleaners")
+    }
+}
+
+fn own<T: ?Sized>(held: &mut Mutex<Box<T>>) -> &mut Box<T> {
+    held.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// Another search for sections to collect.
+    pub fn set_search(&mut self, search: Box<dyn VictimSearch>) {
+        *own(&mut self.cleaners.search) = search;
+    }
+
+    /// Another way of moving blocks.
+    pub fn set_mover(&mut self, mover: Box<dyn BlockMover>) {
+        *own(&mut self.cleaners.mover) = mover;
+    }
+
+    /// Another look at segments before their gaps are filled.
+    pub fn set_review(&mut self, review: Box<dyn ReuseReview>) {
+        *own(&mut self.cleaners.review) = review;
+    }
+
+    /// Makes room for the next operation. Whatever changes content here does it by itself; who changes inodes or pages of directories alone calls it first, never in the middle of what must be one.
+    /// Errors: `ReadOnly` (the volume stopped), `NoSpace`, `Device`, `Corrupt`. Cost: a look at counters; at times write-backs, a checkpoint, collections.
+    pub fn balance(&mut self) -> Result<()> {
+        self.expect_running()?;
+        if self.recovering {
+            return Ok(());
+        }
+        self.write_back_over_limit()?;
+        self.tell_pages();
+        if self.wants_checkpoint() {
+            self.checkpoint(Reason::Sync)?;
+            self.tell_pages();
+        }
+        self.prepare_gaps()?;
+        self.collect_in_foreground()
+    }
+
+    fn tell_pages(&mut self) {
+        let nodes = self.nodes.waiting() as u64;
+        let pages = self.pages.get_mut().unwrap_or_else(PoisonError::into_inner);
+        pages.tell(&mut self.segments.pages);
+        self.segments.pages.nodes = nodes;
+    }
+
+    /// Pages beyond the limit go back, the inodes dirtied first first.
+    fn write_back_over_limit(&mut self) -> Result<()> {
+        if !self.pages().is_over_limit() {
+            return Ok(());
+        }
+        let most = self.options.pages.dirty / 2;
+        while self.pages().counts().1 > most {
+            let inodes: Vec<NodeId> = self.pages().dirty_inodes().take(64).collect();
+            if inodes.is_empty() {
+                break;
+            }
+            self.write_back(&inodes, Why::BACKGROUND)?;
+        }
+        Ok(())
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        let (pages, segments) = (&self.segments.pages, self.segments.sit().segments());
+        let prefree = self.segments.dirty().prefree().count();
+        let most_prefree = (u64::from(segments) * u64::from(PREFREE_PERCENT) / 100).clamp(8, MOST_PREFREE.into());
+        pages.nodes > MOST_WAITING
+            || pages.dentries > MOST_WAITING
+            || self.nat.waiting() as u64 > (self.geometry().nid_end() / 10).max(1000)
+            || u64::from(prefree) > most_prefree
+    }
+
+    /// Segments whose gaps data logs would fill next are looked at.
+    fn prepare_gaps(&mut self) -> Result<()> {
+        if !self.segments.needs_ssr() {
+            return Ok(());
+        }
+        let mut review = std::mem::replace(own(&mut self.cleaners.review), Box::new(NoReview));
+        let mut mover = std::mem::replace(own(&mut self.cleaners.mover), Box::new(CopyMover));
+        let mut done = Ok(());
+        for log in [Log::HotData, Log::WarmData, Log::ColdData] {
+            match reuse::prepare(self, log, review.as_mut(), mover.as_mut()) {
+                Ok(reuse) => {
+                    self.counters.treated(&reuse);
+                    self.mapped.extend(reuse.mapped);
+                }
+                Err(error) => {
+                    done = Err(error);
+                    break;
+                }
+            }
+        }
+        *own(&mut self.cleaners.review) = review;
+        *own(&mut self.cleaners.mover) = mover;
+        self.or_stop(done)
+    }
+
+    fn collect_in_foreground(&mut self) -> Result<()> {
+        let mut course = Foreground::default();
+        // Each round empties a section or ends in a checkpoint; a volume whose sections are all nearly full gains nothing by more.
+        for _ in 0..2 * self.segments.sit().sections() {
+            match course.need(&self.segments) {
+                Need::Nothing => return Ok(()),
+                Need::Checkpoint => {
+                    self.checkpoint(Reason::Forced)?;
+                    course.checkpointed();
+                }
+                Need::Collect => match self.collect_one(Collection::Foreground)? {
+                    Some(outcome) => course.collected(outcome.emptied),
+                    None => break,
+                },
+            }
+            self.tell_pages();
+        }
+        // What was emptied becomes free, where nothing more is to be had.
+        if self.segments.dirty().prefree().count() > 0 { self.checkpoint(Reason::Forced) } else { Ok(()) }
+    }
+
+    /// Collects one section; `None` where there is none to win by. Errors: as [`Volume::balance`]. Cost: reads and writes of its live blocks.
+    pub fn collect_one(&mut self, why: Collection) -> Result<Option<Outcome>> {
+        self.expect_running()?;
+        let now = Nanos::from_secs(self.elapsed_seconds());
+        let Some(section) = own(&mut self.cleaners.search).choose(&mut self.segments, why, now) else {
+            return Ok(None);
+        };
+        let mut mover = std::mem::replace(own(&mut self.cleaners.mover), Box::new(CopyMover));
+        let outcome = collect(self, section, mover.as_mut());
+        *own(&mut self.cleaners.mover) = mover;
+        let outcome = self.or_stop(outcome)?;
+        self.mapped.extend(&outcome.mapped);
+        self.counters.collected(why, &outcome);
+        Ok(Some(outcome))
+    }
+}

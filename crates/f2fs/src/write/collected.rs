@@ -1,0 +1,155 @@
+//! The volume as the collector sees it (gc.c, `is_alive`, `move_data_block`, `gc_node_segment`).
+
+use nandkit_block::BlockDevice;
+use nandkit_units::Cause;
+use nandkit_vfs::{ErrorKind, FileKind, Result};
+
+use super::Volume;
+use super::tree::Slot;
+use crate::blocks::{Blocks, Nodes};
+use crate::clean::collect::{Collected, Liveness};
+use crate::clean::mover::{LiveBlock, Mover};
+use crate::ids::{BlockAddress, DataAddress, NodeId, SegmentIndex};
+use crate::inode::Inode;
+use crate::layout::inode::inline;
+use crate::layout::{Footer, NodeOffset, word};
+use crate::segments::{Segments, Space, SpaceOn, Summary};
+
+/// The number of a direct node among all of its file, by its offset (node.h, `f2fs_start_bidx_of_node`); `None` for other nodes.
+pub(crate) fn direct_number(offset: NodeOffset, n: u32) -> Option<u64> {
+    let at = offset.0;
+    if offset == NodeOffset::XATTR {
+        return None;
+    }
+    match at {
+        0 | 3 => None,
+        1 | 2 => Some(u64::from(at) - 1),
+        _ if at < 4 + n => Some(u64::from(at) - 2),
+        _ if at > 4 + n && at < 5 + 2 * n => Some(u64::from(at) - 3),
+        _ if at > 5 + 2 * n => {
+            let (group, place) = ((at - 6 - 2 * n) / (n + 1), (at - 6 - 2 * n) % (n + 1));
+            (place > 0 && group < n)
+                .then(|| 2 + 2 * u64::from(n) + u64::from(group) * u64::from(n) + u64::from(place) - 1)
+        }
+        _ => None,
+    }
+}
+
+/// What contradicts itself is nobody's; a failing device is an error.
+fn known<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind == ErrorKind::Device => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// The page of a file to which an index of a node belongs, and where its address stands.
+    pub(crate) fn page_of(&self, inode: &Inode, nid: NodeId, offset: NodeOffset, index: u16) -> Option<(u32, Slot)> {
+        let has_tree = match inode.kind {
+            FileKind::Regular | FileKind::Symlink => !inode.head.has_inline(inline::DATA),
+            FileKind::Directory => !inode.head.has_inline(inline::DENTRY),
+            _ => false,
+        };
+        if !has_tree {
+            return None;
+        }
+        if nid == inode.nid {
+            let byte = inode.shape.addresses.start + usize::from(index) * 4;
+            let slot = Slot { nid, index, byte, count: 1 };
+            return (index < inode.shape.count).then_some((u32::from(index), slot));
+        }
+        let shape = inode.tree_shape(self.geometry());
+        let number = direct_number(offset, u32::from(self.geometry().addresses_per_node()))?;
+        let page = shape.inode_addresses + number * shape.direct_addresses + u64::from(index);
+        let slot = Slot { nid, index, byte: usize::from(index) * 4, count: 1 };
+        let page = u32::try_from(page).ok()?;
+        (u64::from(index) < shape.direct_addresses).then_some((page, slot))
+    }
+
+    /// The page of the first address of a direct node, by its offset; `None` for other nodes.
+    pub(crate) fn first_page_of(&self, inode: &Inode, offset: NodeOffset) -> Option<u64> {
+        let shape = inode.tree_shape(self.geometry());
+        let number = direct_number(offset, u32::from(self.geometry().addresses_per_node()))?;
+        Some(shape.inode_addresses + number * shape.direct_addresses)
+    }
+
+    /// The file and page that a summary names, if the node points to this block.
+    pub(crate) fn owner_of(&self, at: BlockAddress, owner: Summary) -> Result<Option<(Inode, u32, Slot)>> {
+        if self.geometry().nat_block(owner.nid).is_none() || self.entry(owner.nid)?.is_free() {
+            return Ok(None);
+        }
+        let Some(block) = known(self.node(owner.nid))? else { return Ok(None) };
+        let Some(footer) = Footer::of_block(&block) else { return Ok(None) };
+        let Some(inode) = known(self.inode_at(footer.ino()))? else { return Ok(None) };
+        let found = self.page_of(&inode, owner.nid, footer.offset(), owner.offset);
+        Ok(found.filter(|(_, slot)| word(&block, slot.byte) == Some(at.0)).map(|(page, slot)| (inode, page, slot)))
+    }
+}
+
+impl<D: BlockDevice> Collected for Volume<D> {
+    fn segments(&mut self) -> &mut Segments {
+        &mut self.segments
+    }
+
+    fn with_space<R>(&mut self, work: impl FnOnce(&mut dyn Space) -> Result<R>) -> Result<R> {
+        work(&mut SpaceOn { segments: &mut self.segments, device: &self.device })
+    }
+
+    fn summaries(&mut self, segment: SegmentIndex) -> Result<Vec<Summary>> {
+        let entries = self.segments.summaries(&self.device, segment);
+        let entries = self.or_stop(entries)?;
+        Ok(entries.iter().copied().map(Summary::from).collect())
+    }
+
+    fn liveness(&mut self, at: BlockAddress, owner: Summary) -> Result<Liveness> {
+        Ok(match self.owner_of(at, owner)? {
+            None => Liveness::Dead,
+            Some((inode, ..)) if inode.head.has_inline(inline::PINNED) => Liveness::Stays,
+            Some((inode, page, _)) => Liveness::Live(inode.nid, page),
+        })
+    }
+
+    fn move_node(&mut self, at: BlockAddress, nid: NodeId) -> Result<bool> {
+        if self.geometry().nat_block(nid).is_none() || self.entry(nid)?.address() != DataAddress::At(at) {
+            return Ok(false);
+        }
+        self.edit_node(nid, |_| ())?;
+        self.write_nodes(&[nid], Cause::Cleaning, &|_| 0)?;
+        Ok(true)
+    }
+
+    fn moved(&mut self, block: &LiveBlock, to: BlockAddress) -> Result<()> {
+        self.written_blocks += 1;
+        match self.owner_of(block.from, block.owner)? {
+            Some((inode, _, slot)) => self.set_address(inode.nid, &slot, DataAddress::At(to)),
+            None => Ok(()),
+        }
+    }
+
+    fn mover(&mut self) -> &mut dyn Mover {
+        &mut self.device
+    }
+
+    fn now(&self) -> u64 {
+        self.elapsed_seconds()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::node::direct_offset;
+
+    #[test]
+    fn numbers_of_direct_nodes_go_both_ways() {
+        for number in [0, 1, 2, 3, 1019, 1020, 1021, 2037, 2038, 2039, 3055, 3056, 100_000] {
+            let offset = direct_offset(number, 1018).unwrap();
+            assert_eq!(direct_number(offset, 1018), Some(number), "{offset:?}");
+        }
+        for offset in [0, 3, 1022, 2041, 2042, 3061, 0x1FFF_FFFF] {
+            assert_eq!(direct_number(NodeOffset(offset), 1018), None, "{offset}");
+        }
+    }
+}

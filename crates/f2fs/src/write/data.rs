@@ -1,0 +1,285 @@
+//! Content of files: written into pages in memory, read through them.
+
+use std::ops::Range;
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{Payload, Pieces};
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
+
+use super::Volume;
+use crate::blocks::Blocks;
+use crate::ids::{Block, DataAddress, NodeId};
+use crate::inode::Inode;
+use crate::layout::inode::{InodeShape, advise, flag, inline};
+use crate::layout::word;
+use crate::pages::{Dirt, Page};
+use crate::read;
+
+/// Pages that are written as one operation; between two, room is made.
+const PAGES_AT_ONCE: u64 = 512;
+
+impl<D: BlockDevice> Volume<D> {
+    /// Writes at `offset`; returns how many bytes were taken: all, or fewer where space ran out after some. The file grows as needed; times are the caller's to set. The data wait in memory, their blocks are counted.
+    /// Errors: `NoSpace` (none taken), `FileTooBig`, `NotSupported` (compressed, encrypted, verity), `InvalidArgument` (no file), `ReadOnly`, `Corrupt`, `Device`. Cost: the pages touched; one written in part is read first.
+    pub fn write(&mut self, ino: NodeId, offset: u64, data: Payload<'_>) -> Result<usize> {
+        self.expect_running()?;
+        let inode = self.inode_at(ino)?;
+        self.expect_writable(&inode)?;
+        let end = offset.saturating_add(data.len() as u64);
+        self.expect_size(&inode, end)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if inode.inline_data().is_some() {
+            if end <= inline_room(&inode.shape) {
+                self.write_inline(&inode, offset as usize, data)?;
+                return Ok(data.len());
+            }
+            self.convert_inline(ino)?;
+        }
+        let step = PAGES_AT_ONCE << self.geometry().log_block_size();
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let length = ((step - at % step) as usize).min(data.len() - done);
+            let Some(part) = data.part(done, length) else { break };
+            match self.write_piece(ino, at, part) {
+                Ok(taken) => {
+                    done += taken;
+                    if taken < length {
+                        break;
+                    }
+                }
+                Err(error) if done > 0 && error.kind == ErrorKind::NoSpace => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_piece(&mut self, ino: NodeId, offset: u64, data: Payload<'_>) -> Result<usize> {
+        self.balance()?;
+        let size = self.geometry().block_size();
+        let (first, within) = (offset / size as u64, (offset % size as u64) as usize);
+        let pages = (within + data.len()).div_ceil(size) as u64;
+        let had = self.reserve(ino, first, pages)?;
+        let length = data.len().min(had as usize * size - within);
+        let whole = [data];
+        let (mut pieces, mut buffer) = (Pieces::new(&whole), Vec::new());
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let (page, skip) = (at / size as u64, (at % size as u64) as usize);
+            let count = (size - skip).min(length - done);
+            let Some(piece) = pieces.next(count, &mut buffer) else { break };
+            let content = match piece {
+                Payload::Described(described) if count == size => Page::Described(described),
+                Payload::Bytes(bytes) if count == size => Page::Bytes(Block::from(bytes)),
+                piece => {
+                    let mut bytes = self.page_bytes(ino, page)?;
+                    if let Some(place) = bytes.get_mut(skip..skip + count) {
+                        piece.copy_to(place);
+                    }
+                    Page::Bytes(bytes.into())
+                }
+            };
+            self.pages().change(ino, page as u32, content, false);
+            done += count;
+        }
+        let end = offset + length as u64;
+        if self.inode_at(ino)?.head.size.get() < end {
+            self.edit_head(ino, |head| head.size = end.into())?;
+        }
+        Ok(length)
+    }
+
+    /// The bytes of a page as they are now, from memory or the device; zeroes where there is none.
+    pub(crate) fn page_bytes(&mut self, ino: NodeId, page: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.geometry().block_size()];
+        let number = u32::try_from(page).unwrap_or(u32::MAX);
+        if let Some(found) = self.pages().get(ino, number) {
+            found.payload().copy_to(&mut bytes);
+            return Ok(bytes);
+        }
+        let inode = self.inode_at(ino)?;
+        let size = bytes.len() as u64;
+        read::read(self, &self.clusters, &inode, page * size, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads bytes of a file or link from `offset` on, as they are now; what is behind its pages is zero, and its size does not matter. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
+    pub fn read_at(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+        if inode.inline_data().is_some() || inode.is_compressed() {
+            return read::read(self, &self.clusters, inode, offset, into);
+        }
+        let size = self.geometry().block_size() as u64;
+        let (mut at, mut rest) = (offset, into);
+        while !rest.is_empty() {
+            let page = at / size;
+            let length = rest.len().min((size - at % size) as usize);
+            if let Some(found) = self.cached_page(inode.nid, page) {
+                let (now, later) = rest.split_at_mut(length);
+                let payload = found.payload();
+                if let Some(part) = payload.part((at % size) as usize, length) {
+                    part.copy_to(now);
+                } else {
+                    let mut whole = vec![0; size as usize];
+                    payload.copy_to(&mut whole);
+                    now.copy_from_slice(
+                        whole.get((at % size) as usize..).and_then(|b| b.get(..length)).unwrap_or_default(),
+                    );
+                }
+                (at, rest) = (at + length as u64, later);
+                continue;
+            }
+            // As far as memory has nothing, at once.
+            let mut end = at + length as u64;
+            while end < at + rest.len() as u64 && self.cached_page(inode.nid, end / size).is_none() {
+                end = (end + size).min(at + rest.len() as u64);
+            }
+            let (now, later) = rest.split_at_mut((end - at) as usize);
+            read::read(self, &self.clusters, inode, at, now)?;
+            (at, rest) = (end, later);
+        }
+        Ok(())
+    }
+
+    fn cached_page(&self, ino: NodeId, page: u64) -> Option<Page> {
+        let page = u32::try_from(page).ok()?;
+        self.locked_pages().peek(ino, page).map(|(page, _)| page.clone())
+    }
+
+    /// The next range of bytes at or behind `offset` that has data, in memory or on the device, within the size. Errors: `Corrupt`, `Device`.
+    pub fn data_after(&self, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
+        let on_device = read::data_after(self, inode, offset)?;
+        if inode.inline_data().is_some() || inode.is_compressed() {
+            return Ok(on_device);
+        }
+        let (size, end) = (self.geometry().block_size() as u64, inode.head.size.get());
+        let mut found = on_device;
+        let first = u32::try_from(offset / size).unwrap_or(u32::MAX);
+        let pages = self.locked_pages();
+        for (page, _, dirt) in pages.dirty_pages(inode.nid, first) {
+            let range = (u64::from(page) * size).max(offset)..((u64::from(page) + 1) * size).min(end);
+            if dirt == Dirt::Moved || range.is_empty() {
+                continue;
+            }
+            match &mut found {
+                None => found = Some(range),
+                Some(known) if range.end < known.start => {
+                    found = Some(range);
+                }
+                Some(known) if range.start <= known.end && known.start <= range.end => {
+                    *known = known.start.min(range.start)..known.end.max(range.end);
+                }
+                Some(_) => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Refuses what this program does not write. Errors: `InvalidArgument`, `IsADirectory`, `NotSupported`.
+    pub(crate) fn expect_writable(&self, inode: &Inode) -> Result<()> {
+        let refused = |what: &str| {
+            let detail = format!("inode {} is {what}: its content is not written", inode.nid.0);
+            Err(FsError::new(ErrorKind::NotSupported, detail))
+        };
+        match inode.kind {
+            FileKind::Regular | FileKind::Symlink => {}
+            FileKind::Directory => {
+                let detail = format!("inode {} is a directory", inode.nid.0);
+                return Err(FsError::new(ErrorKind::IsADirectory, detail));
+            }
+            kind => {
+                let detail = format!("inode {} is a {kind}, which has no content", inode.nid.0);
+                return Err(FsError::new(ErrorKind::InvalidArgument, detail));
+            }
+        }
+        if inode.is_encrypted() {
+            return refused("encrypted");
+        }
+        if inode.is_compressed() {
+            return refused("compressed");
+        }
+        if inode.head.has_advise(advise::VERITY) {
+            return refused("under verity");
+        }
+        if inode.head.has_flag(flag::DEVICE_ALIAS) {
+            return refused("a whole device");
+        }
+        Ok(())
+    }
+
+    /// Refuses a size beyond what an inode's tree holds. Errors: `FileTooBig`.
+    pub(crate) fn expect_size(&self, inode: &Inode, size: u64) -> Result<()> {
+        let most = self.file_size_max(inode);
+        if size <= most {
+            return Ok(());
+        }
+        Err(FsError::new(ErrorKind::FileTooBig, format!("a file of {size} bytes; at most {most}")))
+    }
+
+    /// The largest size of a file: what the nodes below an inode hold (super.c, `max_file_blocks`), and 32 bits of pages.
+    pub fn file_size_max(&self, inode: &Inode) -> u64 {
+        let shape = inode.tree_shape(self.geometry());
+        (shape.pages() - shape.inode_addresses).min(u64::from(u32::MAX)) << self.geometry().log_block_size()
+    }
+
+    fn write_inline(&mut self, inode: &Inode, offset: usize, data: Payload<'_>) -> Result<()> {
+        self.balance()?;
+        let range = inode.shape.inline.clone();
+        let end = (offset + data.len()) as u64;
+        let size = inode.head.size.get().max(end);
+        self.edit_node(inode.nid, |block| {
+            if let Some(place) = block.get_mut(range).and_then(|area| area.get_mut(offset..offset + data.len())) {
+                data.copy_to(place);
+            }
+        })?;
+        self.edit_head(inode.nid, |head| {
+            head.size = size.into();
+            head.inline |= inline::DATA_EXISTS;
+        })
+    }
+
+    /// Content leaves the inode for a page of its own (inline.c, `f2fs_convert_inline_inode`). Errors: `NoSpace`, before anything has changed.
+    pub(crate) fn convert_inline(&mut self, ino: NodeId) -> Result<()> {
+        self.balance()?;
+        let inode = self.inode_at(ino)?;
+        let Some(data) = inode.inline_data().map(<[u8]>::to_vec) else { return Ok(()) };
+        let range = inode.shape.inline.clone();
+        let has_content = inode.head.has_inline(inline::DATA_EXISTS) && !data.is_empty();
+        if has_content {
+            // The page's block first: without room, the content stays where it is.
+            let charge = self.segments.space.charge(0, 1)?;
+            self.segments.space.refund(charge);
+        }
+        self.edit_node(ino, |block| {
+            if let Some(area) = block.get_mut(range.start.saturating_sub(4)..range.end) {
+                area.fill(0);
+            }
+        })?;
+        self.edit_head(ino, |head| head.inline &= !(inline::DATA | inline::DATA_EXISTS))?;
+        if has_content {
+            self.reserve(ino, 0, 1)?;
+            let mut bytes = vec![0; self.geometry().block_size()];
+            bytes.iter_mut().zip(&data).for_each(|(to, from)| *to = *from);
+            self.pages().change(ino, 0, Page::Bytes(bytes.into()), false);
+        }
+        Ok(())
+    }
+
+    /// Whether a page of a file holds anything but zeroes that nobody wrote.
+    pub(crate) fn holds(&mut self, inode: &Inode, page: u64) -> Result<bool> {
+        if self.pages().get(inode.nid, u32::try_from(page).unwrap_or(u32::MAX)).is_some() {
+            return Ok(true);
+        }
+        let Some(slot) = self.slot(inode, page)? else { return Ok(false) };
+        let block = crate::blocks::Nodes::node(self, slot.nid)?;
+        Ok(matches!(DataAddress::of(word(&block, slot.byte).unwrap_or(0)), DataAddress::At(_)))
+    }
+}
+
+/// Bytes of content that an inode of this shape holds.
+pub(crate) fn inline_room(shape: &InodeShape) -> u64 {
+    shape.inline.len() as u64
+}

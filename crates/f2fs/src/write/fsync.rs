@@ -1,0 +1,88 @@
+//! One file made durable: by marked nodes that roll-forward finds, or by a checkpoint where that does not do (f2fs-writing.md, "fsync"; file.c, `f2fs_do_sync_file`; node.c, `f2fs_fsync_node_pages`).
+
+use nandkit_block::BlockDevice;
+use nandkit_units::Cause;
+use nandkit_vfs::{FileKind, Result};
+
+use super::Volume;
+use super::back::Why;
+use crate::blocks::Blocks;
+use crate::checkpoint::Reason;
+use crate::ids::NodeId;
+use crate::inode::Inode;
+use crate::layout::Footer;
+use crate::layout::inode::advise;
+use crate::layout::node::mark;
+use crate::node::cache::is_indirect;
+use crate::segments::classes::ActiveLogs;
+
+impl<D: BlockDevice> Volume<D> {
+    /// Makes a file durable: data, size, attributes, and that it has its name. `data_only`: fdatasync, which overwrites more where it stands ([`super::ipu::FSYNC`]).
+    /// Errors: `NoSpace`, `Device` (of data: they are dirty still; of nodes: the volume stops), `ReadOnly`, `Corrupt`. Cost: the file's dirty pages and nodes and a flush, or a checkpoint.
+    pub fn fsync(&mut self, ino: NodeId, data_only: bool) -> Result<()> {
+        self.balance()?;
+        let inode = self.inode_at(ino)?;
+        if inode.kind != FileKind::Directory {
+            self.write_back(&[ino], Why { cause: Cause::UserData, fsync: Some(data_only) })?;
+        }
+        let changed = !self.nodes.of_owner(ino).is_empty() || self.nat.needs_inode(ino);
+        if changed || inode.kind == FileKind::Directory {
+            if self.needs_checkpoint(&inode) {
+                self.checkpoint(Reason::Sync)?;
+            } else {
+                self.write_marked(ino)?;
+            }
+        }
+        self.device.flush(Cause::UserData)
+    }
+
+    /// A directory lost a name by rename or removal: with `fsync_mode=strict`, an fsync of a new file in it is a checkpoint until the next one.
+    pub fn note_lost_name(&mut self, directory: NodeId) {
+        self.renamed_in.insert(directory);
+    }
+
+    /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`).
+    fn needs_checkpoint(&self, inode: &Inode) -> bool {
+        let head = &inode.head;
+        let parent = NodeId(head.parent.get());
+        inode.kind != FileKind::Regular
+            || inode.is_compressed()
+            || head.links.get() != 1
+            || head.has_advise(advise::LOST_PARENT)
+            || !self.segments.space.has_room_for_roll_forward()
+            || !self.nat.is_checkpointed(parent)
+            || self.options.logs == ActiveLogs::Two
+            || self.xattr_directories.contains(&parent)
+            || self.options.strict_fsync && self.nat.needs_dentry_mark(inode.nid) && self.renamed_in.contains(&parent)
+    }
+
+    /// Writes what of the file's nodes waits, but for indirect ones, each with the mark.
+    fn write_marked(&mut self, ino: NodeId) -> Result<()> {
+        self.device.drain();
+        if self.options.ordered_fsync {
+            self.device.flush(Cause::UserData)?;
+        }
+        let mut nids = self.nodes.of_owner(ino);
+        nids.retain(|&nid| {
+            let footer = self.nodes.waiting_block(nid).and_then(|block| Footer::of_block(block));
+            footer.is_some_and(|footer| !is_indirect(self.device.geometry(), footer.offset()))
+        });
+        self.write_with_marks(ino, &nids)?;
+        if self.nat.needs_inode(ino) {
+            self.edit_node(ino, |_| ())?;
+            self.write_with_marks(ino, &[ino])?;
+        }
+        Ok(())
+    }
+
+    fn write_with_marks(&mut self, ino: NodeId, nids: &[NodeId]) -> Result<()> {
+        let dentry = if self.nat.needs_dentry_mark(ino) { mark::DENTRY } else { 0 };
+        let marks = |nid: NodeId| mark::FSYNC | if nid == ino { dentry } else { 0 };
+        self.write_nodes(nids, Cause::Metadata, &marks)
+    }
+
+    /// Whether an fsync of a file would write anything.
+    pub fn has_unsynced(&self, ino: NodeId) -> bool {
+        !self.nodes.of_owner(ino).is_empty() || self.locked_pages().dirty_of(ino) > 0 || self.nat.needs_inode(ino)
+    }
+}

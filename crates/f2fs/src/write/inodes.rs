@@ -1,0 +1,136 @@
+//! Doors for names: inodes made, changed and kept as orphans; pages of directories.
+
+use nandkit_block::BlockDevice;
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
+use zerocopy::FromBytes;
+
+use super::Volume;
+use crate::blocks::{Blocks, Nodes};
+use crate::encode::inode::{InodeRest, inode_block};
+use crate::encode::pack::orphans_max;
+use crate::findings::{Finding, FindingKind};
+use crate::ids::{Block, NodeId};
+use crate::inode::Inode;
+use crate::layout::node::FOOTER_BYTES;
+use crate::layout::{Footer, InodeHead, NodeOffset};
+use crate::pages::Page;
+
+impl<D: BlockDevice> Volume<D> {
+    /// Changes the fixed part of an inode: times, owner, mode, links, flags, names. Size and blocks are changed by what changes content. Errors: `Corrupt` (no inode), `Device`.
+    pub fn with_inode<R>(&mut self, ino: NodeId, change: impl FnOnce(&mut InodeHead) -> R) -> Result<R> {
+        self.with_inode_block(ino, |block| InodeHead::mut_from_prefix(block).ok().map(|(head, _)| change(head)))?
+            .ok_or_else(|| no_inode(ino))
+    }
+
+    /// Changes an inode's block: extra attributes, inline entries and inline attributes lie where [`Inode::shape`] says. The footer is not the caller's to change. Errors: `Corrupt` (no inode), `Device`.
+    pub fn with_inode_block<R>(&mut self, ino: NodeId, change: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        self.expect_running()?;
+        let block = self.node(ino)?;
+        if Footer::of_block(&block).is_none_or(|footer| footer.ino() != ino) {
+            return Err(no_inode(ino));
+        }
+        drop(block);
+        self.edit_node(ino, change)
+    }
+
+    /// A new inode with this head and content: `blocks` of the head is set, everything else is the caller's, links and name too. It exists from now on, in no directory.
+    /// Errors: `NoSpace` (a block, or a number of a node), before anything has changed; `Device`.
+    pub fn new_inode(&mut self, head: &InodeHead, rest: &InodeRest<'_>) -> Result<NodeId> {
+        let (size, features) = (self.geometry().block_size(), self.geometry().features);
+        self.make_inode_block(&mut |_| Ok(inode_block(size, features, &InodeHead { blocks: 1.into(), ..*head }, rest)))
+    }
+
+    /// The same with the whole block but the footer, which `make` gives for the inode's number. Errors: also those of `make`; nothing has changed then.
+    pub(crate) fn make_inode_block(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId> {
+        self.expect_running()?;
+        let ino = self.take_nid()?;
+        let charged = self.segments.space.charge(1, 0).and_then(|charge| match make(ino) {
+            Ok(block) => Ok((charge, block)),
+            Err(error) => {
+                self.segments.space.refund(charge);
+                Err(error)
+            }
+        });
+        let (charge, content) = match charged {
+            Ok(charged) => charged,
+            Err(error) => {
+                self.nids.give_back(ino);
+                return Err(error);
+            }
+        };
+        let directory = InodeHead::of_block(&content).and_then(|head| head.file_kind()) == Some(FileKind::Directory);
+        let made = self.put_node(ino, ino, NodeOffset::INODE, !directory).and_then(|()| {
+            self.edit_node(ino, |block| {
+                let end = block.len().saturating_sub(FOOTER_BYTES);
+                block.iter_mut().zip(content.get(..end).unwrap_or_default()).for_each(|(to, from)| *to = *from);
+            })
+        });
+        if let Err(error) = made {
+            self.segments.space.refund(charge);
+            return Err(error);
+        }
+        self.segments.space.valid_inodes = self.segments.space.valid_inodes.saturating_add(1);
+        Ok(ino)
+    }
+
+    /// Remembers an inode without a name that is open still: the checkpoint names it, and a mount behind a power cut frees it. Errors: `NoSpace` where a checkpoint has no room for one more.
+    pub fn add_orphan(&mut self, ino: NodeId) -> Result<()> {
+        self.expect_running()?;
+        let most = orphans_max(self.geometry());
+        if self.orphans.len() >= most && !self.orphans.contains(&ino) {
+            let detail = format!("{most} files are open without a name; a checkpoint has room for no more");
+            return Err(FsError::new(ErrorKind::NoSpace, detail));
+        }
+        self.orphans.insert(ino);
+        Ok(())
+    }
+
+    /// An inode got a name again, or is gone. [`Volume::free_inode`] does it by itself.
+    pub fn remove_orphan(&mut self, ino: NodeId) {
+        self.orphans.remove(&ino);
+    }
+
+    /// Inodes without a name that are open still, ascending.
+    pub fn orphans(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.orphans.iter().copied()
+    }
+
+    /// Whether the last checkpoint has an inode: an fsync of what is in a directory that it does not have must be a checkpoint.
+    pub fn is_checkpointed(&self, ino: NodeId) -> bool {
+        self.nat.is_checkpointed(ino)
+    }
+
+    /// A page of a directory as it is now; `None` for a hole. Errors: `Corrupt`, `Device`.
+    pub fn directory_page(&self, directory: &Inode, page: u32) -> Result<Option<Block>> {
+        use crate::directory::DirectoryPages;
+        crate::directory::Directory { volume: self, inode: directory }.page(page)
+    }
+
+    /// Changes a page of a directory whose entries are not inline; a hole gets a block, and the size grows to the page. Errors: `NoSpace` (nothing has changed then), `FileTooBig`, `Corrupt`, `Device`.
+    pub fn change_directory_page<R>(
+        &mut self,
+        directory: NodeId,
+        page: u32,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R> {
+        self.expect_running()?;
+        let inode = self.inode_at(directory)?;
+        let mut bytes = match self.directory_page(&inode, page)? {
+            Some(block) => block.to_vec(),
+            None => vec![0; self.geometry().block_size()],
+        };
+        self.reserve(directory, u64::from(page), 1)?;
+        let result = change(&mut bytes);
+        let end = (u64::from(page) + 1) << self.geometry().log_block_size();
+        if inode.head.size.get() < end {
+            self.with_inode(directory, |head| head.size = end.into())?;
+        }
+        self.pages().change(directory, page, Page::Bytes(bytes.into()), true);
+        Ok(result)
+    }
+}
+
+#[cold]
+fn no_inode(ino: NodeId) -> FsError {
+    Finding::new(FindingKind::Footer, format!("{ino} is no inode, but part of one")).into_error()
+}

@@ -1,0 +1,155 @@
+//! Mounting for writing, and what forbids it.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use nandkit_block::BlockDevice;
+use nandkit_units::Clock;
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use super::{Cleaners, Volume, WriteOptions};
+use crate::blocks::Blocks;
+use crate::checkpoint::SitTable;
+use crate::checkpoint_state::CheckpointState;
+use crate::compressed::Clusters;
+use crate::counters::{Counters, Published};
+use crate::device::WritableBlocks;
+use crate::findings::FindingKind;
+use crate::ids::NodeId;
+use crate::layout::checkpoint::flag;
+use crate::layout::{Features, Geometry, Superblock, inode};
+use crate::meta::MetaBlocks;
+use crate::nat::Nat;
+use crate::nids::Nids;
+use crate::node::cache::NodeCache;
+use crate::open::{self, Opened};
+use crate::pages::Pages;
+use crate::recover::Recovered;
+use crate::segments::Segments;
+use crate::sit::Sit;
+
+/// Why a volume cannot be written by this program, although it can be read; `None` where it can. Linux checks no unknown features: who writes must refuse them himself.
+pub fn obstacle(superblock: &Superblock, geometry: &Geometry, state: &CheckpointState) -> Option<String> {
+    let features = geometry.features;
+    for (feature, why) in [
+        (Features::READ_ONLY, "it was made to be read only: it has no summaries and no spare blocks"),
+        (Features::ZONED, "it lies on zoned devices, which are written zone by zone"),
+        (Features::DEVICE_ALIAS, "files of it may stand for whole devices"),
+        (Features::PACKED_SSA, "its summaries are packed"),
+    ] {
+        if features.has(feature) {
+            return Some(format!("{why} (feature {feature})"));
+        }
+    }
+    if features.unknown() != 0 {
+        return Some(format!("it has features without a known name: {:#x}", features.unknown()));
+    }
+    if geometry.block_size() != 4096 {
+        return Some(format!("its blocks have {} bytes; only those of 4096 are written", geometry.block_size()));
+    }
+    if superblock.quota_inodes.iter().any(|field| field.get() != 0) {
+        return Some("it has quota files, which would no longer be right (feature quota)".into());
+    }
+    for (bit, why) in [
+        (flag::ERROR, "an error stopped its checkpoints; fsck.f2fs or a repair comes first"),
+        (flag::DISABLED, "its checkpoints are disabled"),
+        (flag::RESIZING, "a resize of it was under way"),
+    ] {
+        if state.head.has(bit) {
+            return Some(why.into());
+        }
+    }
+    None
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// Mounts a volume for writing. Behind an unclean end it is recovered first, which ends in a checkpoint; else nothing is written yet.
+    ///
+    /// Errors: `NotSupported` where the volume can be read and not written, with the reason ([`obstacle`]), or the device's sectors are too small; `Corrupt`, `InvalidArgument`, `Device`.
+    /// Cost: superblocks, packs, the SIT, and where the last mount did not end cleanly the segments of the node logs.
+    pub fn mount(devices: Vec<D>, clock: Clock, options: WriteOptions) -> Result<Self> {
+        let mut notes = Vec::new();
+        let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
+        let refused = |why: String| FsError::new(ErrorKind::NotSupported, format!("the volume is not written: {why}"));
+        if let Some(why) = obstacle(&opened.superblock, &opened.blocks.geometry, &opened.state) {
+            return Err(refused(why));
+        }
+        notes.retain(|finding| finding.kind != FindingKind::NotReplayed);
+        let mut volume = Self::assemble(opened, options, notes)?;
+        volume.recovered = volume.recover()?;
+        Ok(volume)
+    }
+
+    fn assemble(opened: Opened<D>, options: WriteOptions, mut notes: Vec<crate::Finding>) -> Result<Self> {
+        let Opened { blocks, superblock, state, pack, checksum, .. } = opened;
+        let device = WritableBlocks::new(blocks, options.atomicity, &mut |finding| notes.push(finding))?;
+        let device = device.with_depth(options.depth);
+        let trimmed = state.head.has(flag::TRIMMED);
+        let sit = Sit::read(&device, &state, trimmed, &mut |finding| notes.push(finding))?;
+        let mut segments = Segments::open(&device, &state, sit)?;
+        segments.options.lfs = options.lfs;
+        expect_counts(&segments)?;
+        let names = super::names::state_of(&superblock, &state, options.making);
+        let volume = Self {
+            checksum_seed: inode::checksum_seed(&superblock.uuid),
+            superblock,
+            pack,
+            checksum,
+            sit: SitTable::new(state.sit_map.clone(), &state.sit_journal),
+            nat: Nat::new(state.nat_map.clone(), &state.nat_journal),
+            nids: Nids::new(NodeId(state.head.next_free_nid.get())),
+            nodes: NodeCache::new(options.cached_blocks),
+            meta: MetaBlocks::new(options.cached_blocks),
+            pages: Mutex::new(Pages::new(options.pages)),
+            orphans: BTreeSet::new(),
+            xattr_directories: BTreeSet::new(),
+            renamed_in: BTreeSet::new(),
+            names,
+            counters: Counters::default(),
+            published: Published::default(),
+            cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
+            mapped: Vec::new(),
+            segments,
+            clusters: Clusters::default(),
+            mounted_at: device.now(),
+            elapsed_at_mount: state.head.elapsed_seconds.get(),
+            device,
+            state,
+            options,
+            written_blocks: 0,
+            counted_blocks: 0,
+            recovering: false,
+            stopped: None,
+            notes,
+            recovered: Recovered::default(),
+        };
+        volume.inode_at(NodeId::ROOT)?;
+        Ok(volume)
+    }
+
+    /// Blocks of a 64-bit count that fit in the geometry: what `statfs` shows as the whole.
+    pub fn user_blocks(&self) -> u64 {
+        self.segments.space.user_blocks.min(self.geometry().block_count)
+    }
+}
+
+/// The table of segments must not claim more than the checkpoint counts, nor other nodes (segment.c, `build_sit_entries`, refuses such volumes too).
+fn expect_counts(segments: &Segments) -> Result<()> {
+    let sit = segments.sit();
+    let nodes: u64 = (0..sit.segments())
+        .map(crate::ids::SegmentIndex)
+        .filter(|&segment| sit.kind(segment).is_node())
+        .map(|segment| u64::from(sit.valid(segment)))
+        .sum();
+    let space = &segments.space;
+    if nodes != u64::from(space.valid_nodes) || sit.total_valid() > space.valid_blocks {
+        let detail = format!(
+            "the SIT has {nodes} nodes among {} valid blocks; the checkpoint counts {} and {}",
+            sit.total_valid(),
+            space.valid_nodes,
+            space.valid_blocks
+        );
+        return Err(FsError::new(ErrorKind::Corrupt, detail));
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Nodes: made, changed, written, given up.
+
+use nandkit_block::BlockDevice;
+use nandkit_units::{Cause, Payload};
+use nandkit_vfs::{ErrorKind, FsError, Result};
+
+use super::Volume;
+use super::runs::{Batch, Runs};
+use crate::blocks::{Blocks, Nodes};
+use crate::device::Submission;
+use crate::encode::node::{FooterFields, put_footer};
+use crate::encode::put;
+use crate::ids::{Block, BlockAddress, DataAddress, Log, NodeId};
+use crate::layout::checkpoint::flag;
+use crate::layout::inode::{WORDS_OFFSET, computed_checksum};
+use crate::layout::node::mark;
+use crate::layout::{ExtraAttributes, Footer, NodeOffset};
+use crate::node::cache::is_indirect;
+use crate::pages::Page;
+use crate::segments::classes::NodeFacts;
+use crate::segments::{Charge, Summary};
+
+/// Where an inode's checksum stands (f2fs.md, "Inode").
+const CHECKSUM_OFFSET: usize = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, checksum);
+
+impl<D: BlockDevice> Volume<D> {
+    /// Changes a node, which waits for the next write of nodes from now on. Errors: `Corrupt`, `Device`.
+    pub(crate) fn edit_node<R>(&mut self, nid: NodeId, change: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        if !self.nodes.is_dirty(nid) {
+            let block = self.node(nid)?;
+            self.nodes.soil(nid, block);
+        }
+        match self.nodes.edit(nid) {
+            Some(bytes) => Ok(change(bytes)),
+            None => Err(FsError::new(ErrorKind::Corrupt, format!("{nid} cannot be changed"))),
+        }
+    }
+
+    /// A new node without content, whose block was charged. `cold`: it is no directory's. The nid is the caller's, by [`Volume::take_nid`]. Errors: `Corrupt`, `Device`; nothing has changed then.
+    pub(crate) fn put_node(&mut self, nid: NodeId, ino: NodeId, offset: NodeOffset, cold: bool) -> Result<()> {
+        let mut block = vec![0; self.geometry().block_size()];
+        let marks = if cold { mark::COLD } else { 0 };
+        put_footer(&mut block, &FooterFields { nid, ino, offset, marks, checkpoint: 0, next: BlockAddress(0) });
+        let old = self.entry(nid)?;
+        self.nat.set(nid, &old, ino, DataAddress::Reserved, false);
+        self.nodes.soil(nid, block.into());
+        Ok(())
+    }
+
+    /// A free nid, which must be entered by [`Volume::put_node`] before the next is asked for, or given back. Errors: `NoSpace`, `Device`.
+    pub(crate) fn take_nid(&mut self) -> Result<NodeId> {
+        self.nids.take(&self.nat, &self.meta, &self.device)
+    }
+
+    /// A node is gone: its block, its nid from the next checkpoint on, its count. The blocks of its inode are the caller's to count. Errors: `Corrupt`, `Device`; nothing has changed then.
+    pub(crate) fn drop_node(&mut self, nid: NodeId) -> Result<()> {
+        let old = self.entry(nid)?;
+        let now = self.elapsed_seconds();
+        if let DataAddress::At(at) = old.address() {
+            self.segments.free(at, now);
+        }
+        self.nat.set(nid, &old, old.ino(), DataAddress::Hole, false);
+        self.nodes.forget(nid);
+        self.segments.space.refund(Charge { nodes: 1, blocks: 0 });
+        Ok(())
+    }
+
+    /// What footers carry: the version of the last completed checkpoint, and its checksum once a checkpoint said so.
+    pub(crate) fn footer_key(&self) -> u64 {
+        let head = &self.state.head;
+        let crc = if head.has(flag::CRC_RECOVERY) { u64::from(self.checksum) << 32 } else { 0 };
+        head.version.get() | crc
+    }
+
+    /// Writes waiting nodes in this order, each with the marks of an fsync that `marks` says. Those that do not wait are passed over.
+    /// Errors: `NoSpace` (what was not written waits still); `Device`, which stops the volume.
+    pub(crate) fn write_nodes(&mut self, nids: &[NodeId], cause: Cause, marks: &dyn Fn(NodeId) -> u32) -> Result<()> {
+        let mut runs = Runs::new();
+        let mut done = Ok(());
+        for &nid in nids {
+            match self.place_node(nid, marks(nid), &mut runs) {
+                Ok(None) => {}
+                Ok(Some(batch)) => done = self.write_node_batch(cause, batch),
+                Err(error) => done = Err(error),
+            }
+            if done.is_err() {
+                break;
+            }
+        }
+        for batch in runs.finish() {
+            let written = self.write_node_batch(cause, batch);
+            done = done.and(written);
+        }
+        done
+    }
+
+    /// Gives a waiting node its address and footer. The block is on its way in `runs`.
+    fn place_node(&mut self, nid: NodeId, marks: u32, runs: &mut Runs<()>) -> Result<Option<Batch<()>>> {
+        let Some(block) = self.nodes.waiting_block(nid) else { return Ok(None) };
+        let Some(footer) = Footer::of_block(block) else { return Ok(None) };
+        let mut bytes = block.to_vec();
+        let old = self.nat.entry(&self.meta, &self.device, nid)?;
+        let indirect = is_indirect(self.geometry(), footer.offset());
+        let cold_bit = footer.has(mark::COLD);
+        let log = self.options.logs.of_node(NodeFacts { indirect, cold_bit });
+        let now = self.elapsed_seconds();
+        let placed = self.segments.allocate(&self.device, log, Summary::of_node(nid), now)?;
+        let marks = marks | if cold_bit { mark::COLD } else { 0 };
+        let (ino, offset) = (footer.ino(), footer.offset());
+        let checkpoint = self.footer_key();
+        put_footer(&mut bytes, &FooterFields { nid, ino, offset, marks, checkpoint, next: placed.next });
+        self.seal(nid == ino, &mut bytes);
+        if let DataAddress::At(at) = old.address() {
+            self.segments.free(at, now);
+        }
+        self.nat.set(nid, &old, ino, DataAddress::At(placed.at), marks & mark::FSYNC != 0);
+        let block = Block::from(bytes);
+        self.nodes.written(nid, block.clone());
+        Ok(runs.push(log, placed.at, (), Page::Bytes(block)))
+    }
+
+    /// An inode's checksum, where it has one; it covers the footer.
+    fn seal(&self, is_inode: bool, bytes: &mut [u8]) {
+        let features = self.geometry().features;
+        let has_one = || ExtraAttributes::of_block(bytes).and_then(|extra| extra.checksum(features)).is_some();
+        if is_inode && has_one() {
+            let checksum = computed_checksum(self.checksum_seed, bytes).unwrap_or(0);
+            put(bytes, CHECKSUM_OFFSET, &checksum.to_le_bytes());
+        }
+    }
+
+    fn write_node_batch(&mut self, cause: Cause, batch: Batch<()>) -> Result<()> {
+        let written = self.write_pages(cause, batch.log, batch.start, batch.items.iter().map(|(_, page)| page));
+        self.or_stop(written)
+    }
+
+    /// Hands pages to the device from an address on, as one request. Errors: `Device`.
+    pub(crate) fn write_pages<'a>(
+        &mut self,
+        cause: Cause,
+        log: Log,
+        start: BlockAddress,
+        pages: impl Iterator<Item = &'a Page>,
+    ) -> Result<()> {
+        let parts: Vec<Payload<'_>> = pages.map(Page::payload).collect();
+        self.written_blocks += parts.len() as u64;
+        self.device.write(Submission::of(cause, log), start, &parts)
+    }
+
+    /// Writes all waiting nodes.
+    pub(crate) fn write_all_nodes(&mut self, cause: Cause) -> Result<()> {
+        let order = self.nodes.order(self.device.geometry());
+        self.write_nodes(&order, cause, &|_| 0)
+    }
+}

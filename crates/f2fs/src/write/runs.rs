@@ -1,0 +1,70 @@
+//! Blocks on their way to the device: what a log gets one behind the other is one request.
+
+use crate::ids::{BlockAddress, Log};
+use crate::pages::Page;
+
+/// Blocks of a request at most: a segment.
+const MOST: usize = 512;
+
+/// Blocks that lie one behind the other, each with what its writer has to know when it is written.
+#[derive(Debug)]
+pub(crate) struct Batch<T> {
+    /// The log.
+    pub log: Log,
+    /// Where the first one goes.
+    pub start: BlockAddress,
+    /// What is written.
+    pub items: Vec<(T, Page)>,
+}
+
+/// One open batch for each log.
+#[derive(Debug)]
+pub(crate) struct Runs<T> {
+    open: [Option<Batch<T>>; Log::COUNT],
+}
+
+impl<T> Runs<T> {
+    pub fn new() -> Self {
+        Self { open: [const { None }; Log::COUNT] }
+    }
+
+    /// Adds a block. A batch that it does not follow, or that is full with it, comes back to be written.
+    pub fn push(&mut self, log: Log, at: BlockAddress, item: T, page: Page) -> Option<Batch<T>> {
+        let open = &mut self.open[log.index()];
+        let follows = |batch: &Batch<T>| batch.start.0.checked_add(batch.items.len() as u32) == Some(at.0);
+        if let Some(batch) = open
+            && batch.items.len() < MOST
+            && follows(batch)
+        {
+            batch.items.push((item, page));
+            return None;
+        }
+        open.replace(Batch { log, start: at, items: vec![(item, page)] })
+    }
+
+    /// The batches that are open still.
+    pub fn finish(&mut self) -> Vec<Batch<T>> {
+        self.open.iter_mut().filter_map(Option::take).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Block;
+
+    #[test]
+    fn neighbours_of_a_log_are_one_request() {
+        let page = || Page::Bytes(Block::from([0; 8]));
+        let mut runs = Runs::new();
+        for at in [5, 6, 100, 7] {
+            let log = if at == 100 { Log::WarmNode } else { Log::WarmData };
+            assert!(runs.push(log, BlockAddress(at), at, page()).is_none());
+        }
+        let batch = runs.push(Log::WarmData, BlockAddress(9), 9, page()).unwrap();
+        assert_eq!((batch.start.0, batch.items.len()), (5, 3));
+        assert_eq!(runs.finish().len(), 2);
+        assert!((0..MOST as u32).all(|at| runs.push(Log::HotData, BlockAddress(at), at, page()).is_none()));
+        assert_eq!(runs.push(Log::HotData, BlockAddress(512), 0, page()).unwrap().items.len(), MOST);
+    }
+}

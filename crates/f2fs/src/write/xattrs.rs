@@ -1,0 +1,65 @@
+//! The area of an inode's extended attributes, written as a whole.
+
+use nandkit_block::BlockDevice;
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
+
+use super::Volume;
+use crate::blocks::Blocks;
+use crate::ids::NodeId;
+use crate::layout::NodeOffset;
+use crate::layout::inode::inline;
+use crate::layout::node::FOOTER_BYTES;
+
+impl<D: BlockDevice> Volume<D> {
+    /// Gives an inode the attributes of this area ([`crate::encode::xattr::area`]; empty: none): its inline words first, the rest in a node of their own, which comes and goes as it is needed
+    /// (xattr.c, `write_all_xattrs`). Reading is [`crate::xattr::area`]. Errors: `NoSpace` (an area that is too long, or no block for the node; nothing has changed then), `ReadOnly`, `Corrupt`, `Device`.
+    pub fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {
+        self.balance()?;
+        let inode = self.inode_at(ino)?;
+        // Words that the inode only keeps, without the bit, hold none (xattr.c, `inline_xattr_size`).
+        let words = match inode.head.has_inline(inline::XATTR) {
+            true => inode.shape.xattrs.clone(),
+            false => inode.shape.xattrs.end..inode.shape.xattrs.end,
+        };
+        let node_room = self.geometry().block_size() - FOOTER_BYTES;
+        if area.len() > words.len() + node_room {
+            let detail =
+                format!("attributes of {} bytes; an inode has room for {}", area.len(), words.len() + node_room);
+            return Err(FsError::new(ErrorKind::NoSpace, detail));
+        }
+        let (inside, behind) = area.split_at(area.len().min(words.len()));
+        let old = NodeId(inode.head.xattr_nid.get());
+        match (old.some(), behind.is_empty()) {
+            (None, true) => {}
+            (Some(nid), true) => {
+                self.drop_node(nid)?;
+                self.edit_head(ino, |head| head.xattr_nid = 0.into())?;
+                self.count_blocks(ino, -1)?;
+            }
+            (None, false) => {
+                let nid = self.take_nid()?;
+                if let Err(error) = self.segments.space.charge(1, 0) {
+                    self.nids.give_back(nid);
+                    return Err(error);
+                }
+                self.put_node(nid, ino, NodeOffset::XATTR, inode.kind != FileKind::Directory)?;
+                self.edit_head(ino, |head| head.xattr_nid = nid.0.into())?;
+                self.count_blocks(ino, 1)?;
+                self.fill(nid, 0..node_room, behind)?;
+            }
+            (Some(nid), false) => self.fill(nid, 0..node_room, behind)?,
+        }
+        if inode.kind == FileKind::Directory {
+            self.xattr_directories.insert(ino);
+        }
+        self.fill(ino, words, inside)
+    }
+
+    /// Puts bytes into a part of a node; the rest of the part is zero.
+    fn fill(&mut self, nid: NodeId, part: std::ops::Range<usize>, bytes: &[u8]) -> Result<()> {
+        self.edit_node(nid, |block| {
+            let places = block.get_mut(part).unwrap_or_default().iter_mut();
+            places.zip(bytes.iter().copied().chain(std::iter::repeat(0))).for_each(|(to, from)| *to = from);
+        })
+    }
+}

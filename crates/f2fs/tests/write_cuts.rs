@@ -1,0 +1,184 @@
+//! Power cuts at every request to the device, and within the recoveries behind them: what was fsynced is there, nothing that was never written is, and the volume is sound.
+
+mod made;
+mod writing;
+
+use made::{alone, clock, complaints};
+use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
+use nandkit_block::{BlockDevice, RamDevice};
+use nandkit_f2fs::recover::Recovered;
+use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_units::random::Random;
+use nandkit_units::{Context, Lba, Payload, ReadInto};
+use writing::findings;
+use writing::oracle::{BLOCK, Image, Model, SECTORS, device_of, empty_image, image_of, must_be_possible, run};
+
+struct Shape {
+    features: &'static str,
+    options: WriteOptions,
+    survivals: &'static [Survival],
+    seed: u64,
+}
+
+fn shapes() -> Vec<Shape> {
+    let ordered = WriteOptions { ordered_fsync: true, ..WriteOptions::default() };
+    let newer = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr";
+    vec![
+        Shape { features: "", options: ordered, survivals: &[Survival::Subset, Survival::None], seed: 1 },
+        Shape {
+            features: newer,
+            options: WriteOptions { ipu_policy: Some(0), ..ordered },
+            survivals: &[Survival::Subset, Survival::All],
+            seed: 2,
+        },
+        Shape {
+            features: "",
+            options: WriteOptions { lfs: true, ..WriteOptions::default() },
+            survivals: &[Survival::Prefix, Survival::All],
+            seed: 3,
+        },
+    ]
+}
+
+/// The run up to a cut; the device behind it, and what may be on it. `None` where the run ends before.
+fn cut_run(image: &Image, shape: &Shape, plan: DeviceCutPlan) -> Option<(RamDevice, Model)> {
+    let device = CutDevice::new(device_of(image), plan);
+    let mut model = Model::default();
+    let mut volume = Volume::mount(vec![device], clock(), shape.options).unwrap();
+    let mut random = Random::new(shape.seed, "cuts");
+    let ended = run(&mut volume, &mut model, &mut random, 160);
+    let device = volume.abandon().remove(0);
+    if !device.is_off() {
+        ended.unwrap();
+        return None;
+    }
+    Some((device.into_inner().unwrap(), model))
+}
+
+fn moment(number: u64) -> DeviceCutMoment {
+    [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After][number as usize % 3]
+}
+
+/// Mounts behind a cut, holds it against the model, and goes on: to a second mount that has nothing to recover.
+fn judge(device: RamDevice, model: &Model, shape: &Shape, context: &str) -> RamDevice {
+    let volume = Volume::mount(vec![device], clock(), shape.options);
+    let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
+    must_be_possible(&volume, model, context);
+    // The unmount writes the pack that the cut may have left in pieces.
+    let device = writing::unmount(volume);
+    let wrong = findings(device_of(&image_of(&device)));
+    assert_eq!(wrong, Vec::<String>::new(), "{context}: check");
+    let volume = Volume::mount(vec![device], clock(), shape.options).unwrap();
+    assert_eq!(volume.recovered(), Recovered::default(), "{context}");
+    must_be_possible(&volume, model, context);
+    volume.abandon().remove(0)
+}
+
+#[test]
+fn what_was_fsynced_survives_cuts_at_every_request() {
+    let _alone = alone();
+    let scratch = tempfile::tempdir().unwrap();
+    for shape in shapes() {
+        let image = empty_image(shape.features);
+        for &survival in shape.survivals {
+            let mut request = 1;
+            loop {
+                let plan = DeviceCutPlan::at(request, moment(request), survival, request);
+                let Some((device, model)) = cut_run(&image, &shape, plan) else { break };
+                let context = format!("seed {}, {plan}", shape.seed);
+                let device = judge(device, &model, &shape, &context);
+                if request % 23 == 0 {
+                    let path = scratch.path().join("image");
+                    let mut bytes = vec![0; SECTORS as usize * BLOCK];
+                    for (sector, content) in image_of(&device) {
+                        bytes[sector as usize * BLOCK..][..BLOCK].copy_from_slice(&content);
+                    }
+                    std::fs::write(&path, bytes).unwrap();
+                    assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");
+                }
+                request += 1;
+            }
+            println!("seed {}, {survival:?}: {request} requests", shape.seed);
+            assert!(request > 100, "{request} requests only");
+        }
+    }
+}
+
+#[test]
+fn cuts_within_the_recovery_lose_nothing() {
+    let _alone = alone();
+    for shape in shapes() {
+        let image = empty_image(shape.features);
+        let mut request = 5;
+        while let Some((device, model)) =
+            cut_run(&image, &shape, DeviceCutPlan::at(request, moment(request), shape.survivals[0], request))
+        {
+            let before = image_of(&device);
+            for inside in 1.. {
+                let plan =
+                    DeviceCutPlan::at(inside, moment(inside + request), shape.survivals[inside as usize % 2], inside);
+                let device = CutDevice::new(device_of(&before), plan);
+                let mut device = match Volume::mount(vec![device], clock(), shape.options) {
+                    // Nothing to recover, or the recovery ended before.
+                    Ok(volume) => volume.abandon().remove(0),
+                    Err(_) => {
+                        // The device went with the mount: the same again, keeping it.
+                        judge(
+                            recovery_cut(&before, plan, &shape),
+                            &model,
+                            &shape,
+                            &format!("seed {}, request {request}, {plan}", shape.seed),
+                        );
+                        continue;
+                    }
+                };
+                device.power_on();
+                break;
+            }
+            request += 11;
+        }
+        assert!(request > 100, "{request} requests only");
+    }
+}
+
+/// A mount that ends in a power cut, and the device behind it.
+fn recovery_cut(image: &Image, plan: DeviceCutPlan, shape: &Shape) -> RamDevice {
+    let shared = Shared::new(CutDevice::new(device_of(image), plan));
+    let mounted = Volume::mount(vec![shared.clone()], clock(), shape.options);
+    assert!(mounted.is_err());
+    drop(mounted);
+    shared.into_inner().into_inner().unwrap()
+}
+
+/// A device that its owner can have back from a mount that failed.
+#[derive(Clone, Debug)]
+struct Shared<D>(std::sync::Arc<std::sync::Mutex<D>>, nandkit_block::BlockGeometry);
+
+impl<D: BlockDevice> Shared<D> {
+    fn new(device: D) -> Self {
+        let geometry = *device.geometry();
+        Self(std::sync::Arc::new(std::sync::Mutex::new(device)), geometry)
+    }
+
+    fn into_inner(self) -> D {
+        std::sync::Arc::into_inner(self.0).unwrap().into_inner().unwrap()
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for Shared<D> {
+    fn geometry(&self) -> &nandkit_block::BlockGeometry {
+        &self.1
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> nandkit_block::Result<nandkit_units::Done> {
+        self.0.lock().unwrap().read(context, at, into)
+    }
+
+    fn write(&mut self, context: &Context, at: Lba, data: Payload<'_>) -> nandkit_block::Result<nandkit_units::Done> {
+        self.0.lock().unwrap().write(context, at, data)
+    }
+
+    fn flush(&mut self, context: &Context) -> nandkit_block::Result<nandkit_units::Done> {
+        self.0.lock().unwrap().flush(context)
+    }
+}

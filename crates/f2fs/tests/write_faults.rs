@@ -1,0 +1,108 @@
+//! Devices that fail: a failed write of data is its writer's, and can be tried again; a failed write of metadata stops the volume, and what the device has is the last checkpoint.
+
+mod made;
+mod writing;
+
+use made::clock;
+use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
+use nandkit_block::{Operation, RamDevice};
+use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_units::Payload;
+use nandkit_units::random::Random;
+use nandkit_vfs::{Changes, ErrorKind, FileSystem, NewNode};
+use writing::oracle::{Image, Model, device_of, empty_image, must_be_possible, page, run};
+use writing::{findings, unmount};
+
+type Failing = FaultDevice<RamDevice>;
+
+fn mount(image: &Image, faults: Vec<DeviceFault>) -> Volume<Failing> {
+    let device = FaultDevice::new(device_of(image), faults);
+    Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
+}
+
+fn fault(operation: Operation, nth: u64) -> DeviceFault {
+    DeviceFault::new(operation, DeviceFaultWhen::Nth(nth), nandkit_block::ErrorKind::Io)
+}
+
+#[test]
+fn a_failed_write_of_data_is_its_writers_and_may_be_tried_again() {
+    let image = empty_image("");
+    let mut volume = mount(&image, vec![fault(Operation::Write, 1)]);
+    let root = volume.root();
+    let ino = volume.create(root, b"file", &NewNode::FILE).unwrap();
+    let nid = NodeId(ino.0 as u32);
+    volume.write(nid, 0, Payload::Bytes(&page(1, 0, 1))).unwrap();
+    let error = volume.fsync(nid, false).unwrap_err();
+    assert_eq!((error.kind, volume.stopped()), (ErrorKind::Device, None), "{error}");
+    assert!(volume.has_unsynced(nid));
+    volume.fsync(nid, false).unwrap();
+    let device = volume.abandon().remove(0).into_inner();
+    let volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    let mut bytes = vec![0; 4096];
+    volume.read_at(&volume.inode(ino).unwrap(), 0, &mut bytes).unwrap();
+    assert_eq!((volume.recovered().created, bytes), (1, page(1, 0, 1)));
+    assert_eq!(findings(unmount(volume)), Vec::<String>::new());
+}
+
+#[test]
+fn a_failed_checkpoint_stops_the_volume() {
+    let image = empty_image("");
+    // Writes: node and directory page, or one of the checkpoint's blocks; the flush before its last block.
+    for faulty in
+        [fault(Operation::Write, 1), fault(Operation::Write, 2), fault(Operation::Write, 4), fault(Operation::Flush, 1)]
+    {
+        let mut volume = mount(&image, vec![faulty]);
+        let root = volume.root();
+        volume.create(root, b"file", &NewNode::FILE).unwrap();
+        let error = volume.checkpoint(Reason::Sync).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Device, "{faulty:?}: {error}");
+        assert!(volume.stopped().is_some(), "{faulty:?}");
+        assert_eq!(volume.create(root, b"other", &NewNode::FILE).unwrap_err().kind, ErrorKind::ReadOnly);
+        assert_eq!(volume.sync().unwrap_err().kind, ErrorKind::ReadOnly);
+        assert_eq!(
+            volume.unmount().map(drop).map_err(|(volume, error)| {
+                // It is read as it is in memory still.
+                assert!(volume.lookup(root, b"file").is_ok());
+                error.kind
+            }),
+            Err(ErrorKind::ReadOnly)
+        );
+    }
+}
+
+/// Whatever request fails, once: the volume goes on or stops, and nothing that was durable is lost.
+#[test]
+fn any_failed_write_or_flush_loses_nothing() {
+    let (mut stopped, mut went_on) = (0, 0);
+    for (features, seed) in [("", 31), ("extra_attr,inode_checksum,inode_crtime", 32)] {
+        let image = empty_image(features);
+        for (operation, nths) in [(Operation::Write, 1..90), (Operation::Flush, 1..40)] {
+            for nth in nths {
+                let context = format!("seed {seed}, {operation:?} {nth}");
+                let mut volume = mount(&image, vec![fault(operation, nth)]);
+                let (mut model, mut random) = (Model::default(), Random::new(seed, "faults"));
+                if run(&mut volume, &mut model, &mut random, 120).is_ok() {
+                    continue;
+                }
+                if volume.stopped().is_some() {
+                    stopped += 1;
+                    let error = run(&mut volume, &mut model, &mut random, 20).unwrap_err();
+                    assert!(matches!(error.kind, ErrorKind::ReadOnly | ErrorKind::NotFound), "{context}: {error}");
+                    must_be_possible(&volume, &model, &context);
+                } else {
+                    went_on += 1;
+                    // A failed flush says nothing of what was written before; nothing was lost here.
+                    run(&mut volume, &mut model, &mut random, 40).unwrap();
+                    volume.sync().unwrap();
+                    must_be_possible(&volume, &model, &context);
+                }
+                let device = volume.abandon().remove(0).into_inner();
+                let volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+                must_be_possible(&volume, &model, &context);
+                assert_eq!(findings(unmount(volume)), Vec::<String>::new(), "{context}");
+            }
+        }
+    }
+    assert!(stopped > 20 && went_on > 20, "{stopped} stopped, {went_on} went on");
+}

@@ -1,0 +1,109 @@
+//! Names on volumes that are full: an operation that finds no room leaves all as it was, and nothing is lost on the way.
+
+mod made;
+mod writing;
+
+use std::collections::BTreeMap;
+
+use made::alone;
+use nandkit_block::FileDevice;
+use nandkit_f2fs::names::new_inode::Making;
+use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_units::random::Random;
+use nandkit_vfs::{
+    Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, RenameFlags, XattrChanges, Xattrs,
+};
+use writing::image::{Image, MIB, names};
+use writing::mount;
+
+/// Leaves so many blocks free.
+fn leave(volume: &mut Volume<FileDevice>, blocks: u64) {
+    let space = &mut volume.segments_mut().space;
+    space.reserved_blocks = space.user_blocks - space.valid_blocks - blocks;
+}
+
+/// All that can be seen of a tree of one level.
+fn picture(volume: &Volume<FileDevice>) -> String {
+    let mut text = String::new();
+    let root = volume.root();
+    let all = names(volume, root);
+    for (name, inode) in &all {
+        let stat = volume.stat(*inode).unwrap();
+        let inside =
+            if stat.kind == FileKind::Directory { format!("{:?}", names(volume, *inode)) } else { String::new() };
+        let attributes = volume.all_xattrs(*inode).unwrap();
+        let attributes: BTreeMap<_, _> =
+            attributes.into_iter().map(|(name, value)| (name, value.unwrap().len())).collect();
+        let name = String::from_utf8_lossy(name);
+        text += &format!("{name} {} {} {:?} {inside} {attributes:?}\n", inode.0, stat.links, stat.kind);
+    }
+    text + &format!("{}", volume.stat(root).unwrap().links)
+}
+
+fn step(volume: &mut Volume<FileDevice>, random: &mut Random, number: u64) -> nandkit_vfs::Result<()> {
+    let root = volume.root();
+    let all: Vec<(Vec<u8>, InodeNumber)> = names(volume, root).into_iter().collect();
+    let folders: Vec<InodeNumber> = all
+        .iter()
+        .filter(|(_, inode)| volume.stat(*inode).unwrap().kind == FileKind::Directory)
+        .map(|(_, inode)| *inode)
+        .chain([root])
+        .collect();
+    let directory = folders[random.below(folders.len() as u64) as usize];
+    let name = format!("{number}{}", "n".repeat(random.below(200) as usize)).into_bytes();
+    let some = all.get(random.below(all.len() as u64 + 1) as usize).cloned();
+    let long = vec![b'l'; 4000];
+    match (random.below(7), some) {
+        (0, _) => volume.create(directory, &name, &NewNode::FILE).map(|_| ()),
+        (1, _) => volume.create(root, &name, &NewNode::DIRECTORY).map(|_| ()),
+        (2, _) => {
+            let node = NewNode { kind: FileKind::Symlink, target: &long, ..NewNode::FILE };
+            volume.create(directory, &name, &node).map(|_| ())
+        }
+        (3, Some((_, inode))) => volume.link(inode, directory, &name),
+        (4 | 5, Some((old, _))) => volume.rename((root, &old), (directory, &name), RenameFlags::Replace),
+        (6, Some((_, inode))) => volume.set_xattr(inode, b"user.long", &long[..random.below(4000) as usize]),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn what_finds_no_room_changes_nothing() {
+    let _alone = alone();
+    for (seed, making) in [
+        (1, Making::default()),
+        (2, Making { directory_level: 1, ..Making::default() }),
+        (3, Making { inline_data: false, inline_entries: false, xattr_words: 0, directory_level: 0 }),
+    ] {
+        let image = Image::new(64 * MIB, "");
+        let options = WriteOptions { making, ..WriteOptions::default() };
+        let mut volume = mount(image.path(), options);
+        let mut random = Random::new(seed, "full");
+        let (mut refused, mut done) = (0, 0);
+        for number in 0..3000 {
+            leave(&mut volume, random.below(3));
+            let (before, counts) = (picture(&volume), volume.segments().space);
+            match step(&mut volume, &mut random, number) {
+                Ok(()) => done += 1,
+                Err(error) if error.kind == ErrorKind::NoSpace => {
+                    refused += 1;
+                    assert_eq!(picture(&volume), before, "{error}");
+                    let after = volume.segments().space;
+                    // Entries may have left an inode, of which one block at most is the price.
+                    assert!(after.valid_blocks <= counts.valid_blocks + 2, "{error}");
+                    assert_eq!(after.valid_inodes, counts.valid_inodes);
+                }
+                // A link to a directory, a directory into itself.
+                Err(error) => assert!([ErrorKind::IsADirectory, ErrorKind::InvalidArgument].contains(&error.kind)),
+            }
+            if number % 1000 == 999 {
+                let before = picture(&volume);
+                volume.segments_mut().space.reserved_blocks = 0;
+                drop(image.remount(volume, "full"));
+                volume = mount(image.path(), options);
+                assert_eq!(picture(&volume), before);
+            }
+        }
+        assert!(refused > 100 && done > 100, "{refused} refused, {done} done");
+    }
+}

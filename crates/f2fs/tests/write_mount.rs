@@ -1,0 +1,127 @@
+//! Mounting for writing: an inode changed, checkpoints, unmounts. fsck.f2fs and our check find nothing, and nothing else changed.
+
+mod common;
+mod made;
+mod writing;
+
+use std::path::Path;
+
+use common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
+use made::{alone, clock, everything, new_image};
+use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::encode::inode::set_times;
+use nandkit_f2fs::layout::checkpoint::flag;
+use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
+use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber, Timestamp};
+use writing::{mount, must_be_sound, open_to_write, unmount};
+
+fn listing(path: &Path) -> Listing {
+    listing_of_volume(&mount_file(path).unwrap())
+}
+
+fn some_inodes(path: &Path) -> Vec<NodeId> {
+    let volume = mount_file(path).unwrap();
+    let mut inodes = vec![NodeId::ROOT];
+    let listing = volume.read_dir(volume.root(), 0, &mut |entry| {
+        inodes.push(NodeId(entry.inode.0 as u32));
+        std::ops::ControlFlow::Continue(())
+    });
+    listing.unwrap();
+    inodes
+}
+
+/// Changes the times of some inodes, over several checkpoints and mounts.
+fn change_times(path: &Path, context: &str) {
+    must_be_sound(path, context);
+    let (before, inodes) = (listing(path), some_inodes(path));
+    let time = |seconds: i64| Timestamp(seconds * 1_000_000_000 + 5);
+    for round in 0..3 {
+        let mut volume = mount(path, WriteOptions::default());
+        let version = volume.checkpoint_state().0.head.version.get();
+        for (number, &ino) in (1..).zip(&inodes) {
+            let (access, change) = (time(100 + round), time(200 + round));
+            volume
+                .with_inode(ino, |head| {
+                    let modified =
+                        Timestamp(head.modified.get() as i64 * 1_000_000_000 + i64::from(head.modified_ns.get()));
+                    set_times(head, access, modified, change);
+                })
+                .unwrap();
+            if round == 1 {
+                volume.checkpoint(Reason::Sync).unwrap();
+                assert_eq!(volume.checkpoint_state().0.head.version.get(), version + number);
+            }
+        }
+        if round == 2 {
+            // As if the power had gone behind the checkpoint: node summaries are not in the pack.
+            volume.checkpoint(Reason::Sync).unwrap();
+            assert!(!volume.checkpoint_state().0.head.has(flag::UNMOUNTED));
+            drop(volume.abandon());
+        } else {
+            unmount(volume);
+        }
+        must_be_sound(path, &format!("{context}, round {round}"));
+        assert_same(&before, &listing(path), context);
+        let volume = mount_file(path).unwrap();
+        for &ino in &inodes {
+            let stat = volume.stat(InodeNumber(ino.0.into())).unwrap();
+            assert_eq!((stat.accessed, stat.changed), (time(100 + round), time(200 + round)), "{context}");
+        }
+    }
+    // A mount that changes nothing writes nothing, once the last one ended cleanly.
+    unmount(mount(path, WriteOptions::default()));
+    let bytes = std::fs::read(path).unwrap();
+    unmount(mount(path, WriteOptions::default()));
+    assert!(bytes == std::fs::read(path).unwrap(), "{context}: a mount without changes wrote");
+}
+
+#[test]
+fn volumes_of_our_mkfs_are_changed() {
+    let _alone = alone();
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    for (features, per_section) in
+        [("", 1), ("extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr", 1), ("", 2)]
+    {
+        let tree = everything();
+        let features = features_named(features).unwrap();
+        let options = MkfsOptions { features, segments_per_section: per_section, ..MkfsOptions::default() };
+        let _ = std::fs::remove_file(&path);
+        let new = Mkfs::new(&tree, options).unwrap();
+        new.write(&mut new_image(&path, 160 << 20), &clock(), &|_| {}).unwrap();
+        change_times(&path, &format!("{features}, {per_section} segments a section"));
+    }
+}
+
+#[test]
+fn volumes_of_f2fs_tools_are_changed() {
+    let _alone = alone();
+    let scratch = tempfile::tempdir().unwrap();
+    let (source, path) = (scratch.path().join("source"), scratch.path().join("image"));
+    plant(&source, 300);
+    for (mib, options) in [(160, ""), (160, "-O extra_attr,inode_checksum,sb_checksum,inode_crtime"), (200, "-s 2 -i")]
+    {
+        mkfs(&path, mib, options);
+        sload(&path, &source);
+        change_times(&path, &format!("mkfs.f2fs {options}"));
+    }
+}
+
+#[test]
+fn what_is_not_written_is_refused_with_the_reason() {
+    let _alone = alone();
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    for (options, reason) in
+        [("-O extra_attr,ro,sb_checksum", "made to be read only"), ("-O extra_attr,project_quota,quota", "quota files")]
+    {
+        mkfs(&path, 160, options);
+        let error = Volume::mount(vec![open_to_write(&path)], clock(), WriteOptions::default()).unwrap_err();
+        assert!(error.kind == ErrorKind::NotSupported && error.detail.contains(reason), "{options}: {error}");
+    }
+    mkfs(&path, 160, "");
+    let device = nandkit_block::FileDevice::open(&path, 512, nandkit_block::Access::ReadWrite).unwrap();
+    let error = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap_err();
+    assert!(error.kind == ErrorKind::NotSupported && error.detail.contains("sectors of 512"), "{error}");
+}

@@ -1,0 +1,87 @@
+//! Empty volumes in images of their own, and what tests do with names.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use nandkit_block::{BlockDevice, FileDevice};
+use nandkit_f2fs::layout::Features;
+use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
+use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode};
+
+use super::{mount, must_be_sound, unmount};
+use crate::made::{clock, new_image};
+
+/// A mebibyte.
+pub const MIB: u64 = 1 << 20;
+
+/// An empty volume in an image of its own.
+pub struct Image {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Image {
+    pub fn new(bytes: u64, features: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let features = features_named(features).unwrap();
+        let encoding = features.has(Features::CASEFOLD).then_some(false);
+        let options = MkfsOptions { features, encoding, ..MkfsOptions::default() };
+        let tree = EmptyTree::new(&options);
+        Mkfs::new(&tree, options).unwrap().write(&mut new_image(&path, bytes), &clock(), &|_| {}).unwrap();
+        Self { _folder: folder, path }
+    }
+
+    pub fn mount(&self) -> Volume<FileDevice> {
+        mount(&self.path, WriteOptions::default())
+    }
+
+    /// Unmounts, has both judges look, and mounts again.
+    pub fn remount(&self, volume: Volume<FileDevice>, context: &str) -> Volume<FileDevice> {
+        drop(unmount(volume));
+        must_be_sound(&self.path, context);
+        self.mount()
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The names of a directory; each once.
+pub fn names<D: BlockDevice>(volume: &Volume<D>, directory: InodeNumber) -> BTreeMap<Vec<u8>, InodeNumber> {
+    let mut found = BTreeMap::new();
+    let mut sink = |entry: nandkit_vfs::DirectoryEntry<'_>| {
+        assert!(found.insert(entry.name.to_vec(), entry.inode).is_none(), "twice");
+        ControlFlow::Continue(())
+    };
+    volume.read_dir(directory, 0, &mut sink).unwrap();
+    found
+}
+
+/// A new empty file.
+pub fn file<D: BlockDevice>(volume: &mut Volume<D>, directory: InodeNumber, name: &[u8]) -> InodeNumber {
+    volume.create(directory, name, &NewNode::FILE).unwrap()
+}
+
+/// A new directory.
+pub fn folder<D: BlockDevice>(volume: &mut Volume<D>, directory: InodeNumber, name: &[u8]) -> InodeNumber {
+    volume.create(directory, name, &NewNode::DIRECTORY).unwrap()
+}
+
+/// An inode's count of links.
+pub fn links<D: BlockDevice>(volume: &Volume<D>, inode: InodeNumber) -> u32 {
+    volume.stat(inode).unwrap().links
+}
+
+/// The number of an inode as F2FS has it.
+pub fn nid(inode: InodeNumber) -> NodeId {
+    NodeId(inode.0 as u32)
+}
+
+/// Why something was refused.
+pub fn kind<T>(result: nandkit_vfs::Result<T>) -> ErrorKind {
+    result.err().expect("this must be refused").kind
+}

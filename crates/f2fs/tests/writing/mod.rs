@@ -1,0 +1,41 @@
+//! Volumes that are written, and the judges of what they leave.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+pub mod image;
+pub mod oracle;
+
+use std::path::Path;
+
+use nandkit_block::{Access, BlockDevice, FileDevice};
+use nandkit_f2fs::{Volume, WriteOptions, check};
+use nandkit_units::Clock;
+
+use crate::made::{clock, complaints, open_image};
+
+/// An image to write, in sectors as large as blocks.
+pub fn open_to_write(path: &Path) -> FileDevice {
+    FileDevice::open(path, 4096, Access::ReadWrite).unwrap()
+}
+
+/// Mounts an image file for writing.
+pub fn mount(path: &Path, options: WriteOptions) -> Volume<FileDevice> {
+    Volume::mount(vec![open_to_write(path)], clock(), options).unwrap()
+}
+
+/// Ends a mount.
+pub fn unmount<D: BlockDevice + std::fmt::Debug>(volume: Volume<D>) -> D {
+    volume.unmount().map_err(|(_, error)| error).unwrap().remove(0)
+}
+
+/// What our check says of devices; nothing of a sound volume.
+pub fn findings<D: BlockDevice>(device: D) -> Vec<String> {
+    let report = check(vec![device], Clock::default()).unwrap();
+    report.findings.iter().filter(|found| !found.harmless).map(|found| found.finding.to_string()).collect()
+}
+
+/// Neither fsck.f2fs nor our own check has anything to say.
+pub fn must_be_sound(path: &Path, context: &str) {
+    assert_eq!(complaints(path), Vec::<String>::new(), "{context}: fsck.f2fs");
+    assert_eq!(findings(open_image(path)), Vec::<String>::new(), "{context}: check");
+}

@@ -1,0 +1,128 @@
+//! Options of F2FS in a stack.
+
+use nandkit_cleaning::victim::VictimPolicy;
+use serde::{Deserialize, Serialize};
+
+/// How logs get blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum F2fsModeName {
+    /// Empty segments while there are enough, then gaps of used ones (SSR) and blocks in place. Linux's default.
+    #[default]
+    Adaptive,
+    /// Empty segments alone: the collector makes them.
+    Lfs,
+}
+
+/// Options of F2FS. What has a name in Linux (mount options, `/sys/fs/f2fs`) has it here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct F2fsSpec {
+    /// How logs get blocks (`mode=`).
+    pub mode: F2fsModeName,
+    /// Logs that are used: 2, 4 or 6 (`active_logs=`).
+    pub active_logs: u32,
+    /// When blocks are overwritten where they stand: the sum of Linux's bits, -1 for what Linux chooses by the volume's size.
+    pub ipu_policy: i32,
+    /// Which section is collected next: `linux` (greedy where somebody waits, cost-benefit in idle times), or a victim policy by name with its options: `cat`, `d-choices:choices=5`.
+    pub collector: String,
+    /// Spare in per cent; 0 for what leaves the most room to users, as mkfs.f2fs chooses.
+    pub overprovision: f64,
+    /// Segments of a section.
+    pub segments_per_section: u32,
+    /// Features by mkfs.f2fs's names, with commas between.
+    pub features: String,
+    /// Whether blocks that are without use are discarded behind each checkpoint (`discard`).
+    pub discard: bool,
+    /// Whether an fsync is a checkpoint where names of its directory are not durable (`fsync_mode=strict`).
+    pub strict_fsync: bool,
+    /// Pages of files and directories that wait in memory before some are written back.
+    pub dirty_pages: u32,
+    /// Clean pages that are kept.
+    pub clean_pages: u32,
+}
+
+impl Default for F2fsSpec {
+    fn default() -> Self {
+        Self {
+            mode: F2fsModeName::Adaptive,
+            active_logs: 6,
+            ipu_policy: -1,
+            collector: "linux".to_string(),
+            overprovision: 0.0,
+            segments_per_section: 1,
+            features: String::new(),
+            discard: true,
+            strict_fsync: false,
+            dirty_pages: 16_384,
+            clean_pages: 16_384,
+        }
+    }
+}
+
+impl F2fsSpec {
+    /// The policy of the collector; `None` for Linux's own search.
+    pub fn policy(&self) -> Result<Option<VictimPolicy>, String> {
+        if self.collector == "linux" {
+            return Ok(None);
+        }
+        self.collector.parse().map(Some).map_err(|error| format!("collector: {error}"))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.policy()?;
+        if nandkit_f2fs::segments::classes::ActiveLogs::of(self.active_logs).is_none() {
+            return Err(format!("active_logs is {}; expected 2, 4 or 6", self.active_logs));
+        }
+        if !(-1..=255).contains(&self.ipu_policy) {
+            return Err(format!("ipu_policy is {}; expected -1, or a sum of bits up to 255", self.ipu_policy));
+        }
+        if !(0.0..=50.0).contains(&self.overprovision) {
+            return Err(format!("overprovision is {}; expected 0 to 50 per cent", self.overprovision));
+        }
+        if !(1..=1024).contains(&self.segments_per_section) {
+            return Err(format!("segments_per_section is {}; expected 1 to 1024", self.segments_per_section));
+        }
+        for (name, pages) in [("dirty_pages", self.dirty_pages), ("clean_pages", self.clean_pages)] {
+            if !(64..=1 << 24).contains(&pages) {
+                return Err(format!("{name} is {pages}; expected 64 to {}", 1 << 24));
+            }
+        }
+        nandkit_f2fs::mkfs::features_named(&self.features)
+            .map(drop)
+            .map_err(|error| format!("features: {}", error.detail))
+    }
+
+    pub(crate) fn title(&self) -> String {
+        let standard = Self::default();
+        let mut title = format!("f2fs | {}", self.collector);
+        if self.mode == F2fsModeName::Lfs {
+            title += " | mode=lfs";
+        }
+        if self.active_logs != standard.active_logs {
+            title += &format!(" | {} logs", self.active_logs);
+        }
+        if self.ipu_policy != standard.ipu_policy {
+            title += &format!(" | ipu_policy={}", self.ipu_policy);
+        }
+        if self.overprovision > 0.0 {
+            title += &format!(" | spare {} %", self.overprovision);
+        }
+        if self.segments_per_section > 1 {
+            title += &format!(" | sections of {} segments", self.segments_per_section);
+        }
+        if !self.features.is_empty() {
+            title += &format!(" | {}", self.features);
+        }
+        if !self.discard {
+            title += " | no discards";
+        }
+        if self.strict_fsync {
+            title += " | fsync_mode=strict";
+        }
+        if (self.dirty_pages, self.clean_pages) != (standard.dirty_pages, standard.clean_pages) {
+            title += &format!(" | {} dirty and {} clean pages", self.dirty_pages, self.clean_pages);
+        }
+        title
+    }
+}
