@@ -7,13 +7,15 @@ mod writing;
 use std::collections::BTreeMap;
 
 use made::{alone, clock, complaints};
-use nandkit_block::wrap::OverlayDevice;
 use nandkit_block::RamDevice;
+use nandkit_block::wrap::OverlayDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::recover::recovered;
 use nandkit_f2fs::{F2fs, Log, MountOptions, NodeId, Volume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_units::random::Random;
-use nandkit_vfs::{AttributeChange, Attributes, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles, ReadWhole};
+use nandkit_vfs::{
+    AttributeChange, Attributes, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles, ReadWhole,
+};
 use writing::oracle::{BLOCK, SECTORS, device_of, empty_image, image_of};
 use writing::{findings, unmount};
