@@ -8,7 +8,6 @@ use std::ops::ControlFlow;
 
 use made::{alone, clock, complaints};
 use nandkit_block::RamDevice;
-use nandkit_block::wrap::OverlayDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::recover::recovered;
 use nandkit_f2fs::{F2fs, Log, MountOptions, NodeId, Volume, WriteOptions};
