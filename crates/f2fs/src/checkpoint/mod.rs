@@ -205,7 +205,7 @@ impl<D: BlockDevice> Volume<D> {
         for ino in again {
             self.edit_node(ino, |_| ())?;
         }
-        self.balance()
+        Ok(())
     }
 
     /// Writes everything, with a checkpoint that says that nothing is to be recovered. Inodes without a name are freed, whoever retains them. What is changed afterwards begins a new mount as it were.

@@ -25,10 +25,12 @@ pub(crate) struct Why {
     pub cause: Cause,
     /// In an fsync; with `true`, of data alone.
     pub fsync: Option<bool>,
+    /// Whether room is made between two inodes, where it is short: not within what must be one, nor where room is being made.
+    pub makes_room: bool,
 }
 
 impl Why {
-    pub const BACKGROUND: Self = Self { cause: Cause::UserData, fsync: None };
+    pub const BACKGROUND: Self = Self { cause: Cause::UserData, fsync: None, makes_room: false };
 }
 
 /// A page on its way.
@@ -56,24 +58,33 @@ impl<D: BlockDevice> Volume<D> {
         let mut done = Ok(());
         for &ino in inodes {
             done = self.queue_pages(ino, why, &mut runs);
+            if done.is_ok() && why.makes_room && self.is_short() {
+                done = self.settle_all(why.cause, &mut runs, Ok(())).and_then(|()| self.collect_in_foreground());
+            }
             if done.is_err() {
                 break;
             }
         }
+        done = self.settle_all(why.cause, &mut runs, done);
+        self.published.show(&self.counters, &self.segments);
+        done
+    }
+
+    /// Hands the batches that are open to the device; behind an error they are given up.
+    fn settle_all(&mut self, cause: Cause, runs: &mut Runs<OnItsWay>, mut done: Result<()>) -> Result<()> {
         for batch in runs.finish() {
             match done {
-                Ok(()) => done = self.settle(why.cause, batch),
+                Ok(()) => done = self.settle(cause, batch),
                 Err(_) => self.give_up(batch),
             }
         }
-        self.published.show(&self.counters, &self.segments);
         done
     }
 
     /// Writes back all dirty pages, the inode dirtied first first. Errors: as [`Volume::write_back`].
     pub(crate) fn write_back_all(&mut self) -> Result<()> {
         let inodes: Vec<NodeId> = self.pages().dirty_inodes().collect();
-        self.write_back(&inodes, Why::BACKGROUND)
+        self.write_back(&inodes, Why { makes_room: true, ..Why::BACKGROUND })
     }
 
     /// Writes back all pages of directories. Errors stop the volume.
@@ -85,7 +96,7 @@ impl<D: BlockDevice> Volume<D> {
                 directories.push(ino);
             }
         }
-        let written = self.write_back(&directories, Why { cause, fsync: None });
+        let written = self.write_back(&directories, Why { cause, ..Why::BACKGROUND });
         self.or_stop(written)
     }
 

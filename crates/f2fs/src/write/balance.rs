@@ -11,7 +11,7 @@ use super::Volume;
 use super::back::Why;
 use crate::blocks::Blocks;
 use crate::checkpoint::Reason;
-use crate::clean::balance::{Foreground, Need};
+use crate::clean::balance::{Foreground, Need, is_short};
 use crate::clean::collect::{Outcome, collect};
 use crate::clean::linux::LinuxSearch;
 use crate::clean::mover::{BlockMover, CopyMover};
@@ -145,7 +145,13 @@ impl<D: BlockDevice> Volume<D> {
         self.or_stop(done)
     }
 
-    fn collect_in_foreground(&mut self) -> Result<()> {
+    /// Whether free sections are too few for what is dirty.
+    pub(super) fn is_short(&mut self) -> bool {
+        self.tell_pages();
+        is_short(&self.segments, 0)
+    }
+
+    pub(super) fn collect_in_foreground(&mut self) -> Result<()> {
         let mut course = Foreground::default();
         // Each round empties a section or ends in a checkpoint; a volume whose sections are all nearly full gains nothing by more.
         for _ in 0..2 * self.segments.sit().sections() {

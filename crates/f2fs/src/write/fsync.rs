@@ -23,7 +23,7 @@ impl<D: BlockDevice> Volume<D> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
         if inode.kind != FileKind::Directory {
-            self.write_back(&[ino], Why { cause: Cause::UserData, fsync: Some(data_only) })?;
+            self.write_back(&[ino], Why { fsync: Some(data_only), ..Why::BACKGROUND })?;
         }
         let changed = !self.nodes.of_owner(ino).is_empty() || self.nat.needs_inode(ino);
         if changed || inode.kind == FileKind::Directory {
