@@ -132,3 +132,56 @@ fn what_cannot_be_repaired_is_said() {
     let outcome = nandkit(path, &["check", "f", "--repair", "none.img"]);
     assert!(outcome.status == Some(2) && outcome.stderr.contains("this is fat"), "{}", outcome.stderr);
 }
+
+/// Bytes of superblocks, packs, SIT, NAT and of the first segment of nodes become others: every command ends with a status that it knows, and what a repair calls whole is so to fsck.f2fs.
+#[test]
+fn commands_survive_what_is_in_an_image() {
+    let directory = with_image();
+    let path = directory.path();
+    let whole = fs::read(path.join("i")).expect("an image");
+    let areas = [(1024, 3072), (5120, 3072), (512 << 12, 9 << 12), (1024 << 12, 9 << 12), (1536 << 12, 4096)];
+    let more = [(2560 << 12, 4096), (3072 << 12, 4096), (4096 << 12, 200 << 12)];
+    let areas: Vec<(u64, u64)> = areas.into_iter().chain(more).collect();
+    let image = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut draw = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % below
+    };
+    for round in 0..24 {
+        let mut changed = Vec::new();
+        for _ in 0..[1, 4, 30][round % 3] {
+            let (start, length) = areas[draw(areas.len() as u64) as usize];
+            let at = start + draw(length);
+            image.write_all_at(&[draw(256) as u8], at).expect("a byte");
+            changed.push(at);
+        }
+        for words in [
+            &["info", "i", "--segments"][..],
+            &["ls", "-lR", "i"],
+            &["check", "i"],
+            &["extract", "i", "--to-tar", "tar", "--force"],
+        ] {
+            let outcome = nandkit(path, words);
+            assert!(
+                matches!(outcome.status, Some(0..=2)),
+                "{round} {words:?}: {:?} {}",
+                outcome.status,
+                outcome.stderr
+            );
+        }
+        let outcome = nandkit(path, &["check", "i", "--repair", "out.img"]);
+        assert!(matches!(outcome.status, Some(0..=2)), "{round}: {:?} {}", outcome.status, outcome.stderr);
+        if path.join("out.img").exists() {
+            if !outcome.stdout.contains("still wrong") {
+                must_be_sound(path, "out.img");
+            }
+            fs::remove_file(path.join("out.img")).expect("a file");
+        }
+        for at in changed {
+            image.write_all_at(&whole[at as usize..][..1], at).expect("a byte");
+        }
+    }
+}

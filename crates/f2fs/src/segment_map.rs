@@ -90,9 +90,12 @@ impl SegmentMap {
         Ok(Self { segments, logs: state.logs })
     }
 
-    /// The log that writes to a segment, in the order of [`Log`] the first one.
+    /// The log that writes to a segment: where several say so, as on volumes that are never written, that of its type, else the first one.
     pub fn log_of(&self, segment: SegmentIndex) -> Option<Log> {
-        Log::ALL.into_iter().zip(&self.logs).find(|(_, state)| state.segment == segment).map(|(log, _)| log)
+        let mut here = Log::ALL.into_iter().zip(&self.logs).filter(|(_, state)| state.segment == segment);
+        let (first, _) = here.next()?;
+        let kind = self.segments.get(segment.0 as usize).and_then(|segment| segment.kind);
+        Some(here.map(|(log, _)| log).find(|log| Some(*log) == kind).unwrap_or(first))
     }
 
     /// One character for each segment, in rows of so many; each row with its first segment. Cost: one pass.

@@ -1,7 +1,7 @@
 //! Android sparse images as the images that they stand for.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +17,36 @@ use crate::resident::Mapped;
 
 /// The longest image that is unpacked: longer than any flash that Android runs on.
 const UNPACKED_MAX: u64 = 1 << 40;
+
+/// So many bytes more than the sparse image has are written at the most: chunks of one repeated word other than zero make files of terabytes from some bytes.
+const FILLED_MAX: u64 = 16 << 30;
+
+/// A file of which only so much is written.
+struct Bounded<'a> {
+    file: &'a mut File,
+    left: u64,
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+            let detail = format!("it is filled with more than {FILLED_MAX} bytes of what is not zero");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, detail));
+        };
+        self.left = left;
+        self.file.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Bounded<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
 
 /// Names that are tried for a file: other processes, and other threads of this one, take theirs.
 const TRIES: u32 = 1 << 16;
@@ -41,7 +71,9 @@ impl Image {
         let directory = std::env::temp_dir();
         let failed = |error| ImageError::io("unpack a sparse image into", &directory, error);
         let mut file = nameless(&directory).map_err(failed)?;
-        let report = android_sparse::unpack(&mut self.bytes(), &mut file, UNPACKED_MAX)?;
+        let left = FILLED_MAX.saturating_add(self.bytes().len() as u64);
+        let mut bounded = Bounded { file: &mut file, left };
+        let report = android_sparse::unpack(&mut self.bytes(), &mut bounded, UNPACKED_MAX)?;
         if report.bytes == 0 {
             return Err(ImageError::new(ImageErrorKind::Empty, "the sparse image is one of no bytes"));
         }
@@ -72,6 +104,15 @@ mod tests {
         assert_eq!(image.unpack_sparse(None).unwrap().bytes(), whole);
         let cut = Image::from_bytes(packed[..packed.len() - 1].to_vec(), None).unwrap();
         assert_eq!(cut.unpack_sparse(None).unwrap_err().kind, ImageErrorKind::Corrupt);
+        let mut file = tempfile::tempfile().unwrap();
+        let mut bounded = Bounded { file: &mut file, left: whole.len() as u64 / 2 };
+        let refused = android_sparse::unpack(&mut &packed[..], &mut bounded, UNPACKED_MAX);
+        assert!(refused.is_ok(), "raw and filled blocks are 12 of 40: {refused:?}");
+        bounded.left = 9 << 12;
+        assert_eq!(
+            android_sparse::unpack(&mut &packed[..], &mut bounded, UNPACKED_MAX).unwrap_err().kind,
+            ImageErrorKind::Io
+        );
         let other = Image::from_bytes(whole, None).unwrap();
         assert_eq!(other.unpack_sparse(None).unwrap_err().kind, ImageErrorKind::Corrupt);
     }

@@ -18,7 +18,7 @@ use super::erase_size::Fit;
 use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
 use super::sectors::DumpSectors;
-use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, is_chip, jffs2, sparse, wrong};
+use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, f2fs_write, is_chip, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file, suggest};
 
 /// How an image is changed.
@@ -37,7 +37,7 @@ pub struct ChangingImage {
     volume: Volume,
     file: PathBuf,
     image: Image,
-    /// The format: `jffs2`, `fat`.
+    /// The format: `jffs2`, `fat`, `f2fs`.
     pub format: &'static str,
     /// What people should know besides: a sentence each.
     pub notes: Vec<String>,
@@ -48,6 +48,7 @@ pub struct ChangingImage {
 
 /// The formats that can be changed.
 enum Volume {
+    F2fs(Box<f2fs_write::Changing>),
     Fat(Box<Fat<DumpSectors>>),
     Jffs2(Box<Jffs2<DumpFlash>>),
 }
@@ -89,9 +90,6 @@ const COMPRESSIONS: [(&str, CompressionMode); 6] = [
     ("size", CompressionMode::Size),
 ];
 
-/// What is said of a format that is only read.
-pub(super) const ONLY_READ: &str = "this is f2fs, which is only read so far; expected an image of JFFS2 or FAT";
-
 pub(super) fn compression(options: &ChangeOptions) -> Result<CompressionMode, StackError> {
     let name = options.compression.as_deref().unwrap_or("zlib");
     let found = COMPRESSIONS.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode);
@@ -106,7 +104,10 @@ impl ChangingImage {
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
         let compression = compression(how)?;
         if is_chip(path, options)? {
-            return Err(wrong(path, "the file holds a chip, which runs change; expected an image of JFFS2 or FAT"));
+            return Err(wrong(
+                path,
+                "the file holds a chip, which runs change; expected an image of JFFS2, FAT or F2FS",
+            ));
         }
         if chip_file::beginning(path, BEGINNING)?.is_empty() {
             return Err(wrong(path, "the file is empty; expected an image"));
@@ -131,7 +132,13 @@ impl ChangingImage {
         let device = DumpFlash::new(copy, found.layout.clone()).map_err(failed)?;
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
         let (volume, bad) = match found.format {
-            Format::F2fs => return Err(wrong(path, ONLY_READ)),
+            Format::F2fs => {
+                let bad = f2fs_write::damage(&image, &found.layout).map_err(|error| wrong(path, error))?;
+                let (volume, told) =
+                    f2fs_write::mount(DumpSectors::new(device), clock, options).map_err(|error| wrong(path, error))?;
+                notes.extend(told);
+                (Volume::F2fs(volume), bad)
+            }
             Format::Fat => {
                 let mut sectors = DumpSectors::new(device);
                 let mut bad = repairs::shared(&mut sectors, &clock);
@@ -153,6 +160,7 @@ impl ChangingImage {
     /// The file system.
     pub fn fs(&self) -> &dyn FileSystem {
         match &self.volume {
+            Volume::F2fs(volume) => &**volume,
             Volume::Fat(volume) => &**volume,
             Volume::Jffs2(volume) => &**volume,
         }
@@ -161,6 +169,7 @@ impl ChangingImage {
     /// The file system's writing side.
     pub fn changes(&mut self) -> &mut dyn Changes {
         match &mut self.volume {
+            Volume::F2fs(volume) => &mut **volume,
             Volume::Fat(volume) => &mut **volume,
             Volume::Jffs2(volume) => &mut **volume,
         }
@@ -188,6 +197,11 @@ impl ChangingImage {
     /// The image as it is now. Errors: `NoSpace`, `Device`.
     pub fn finish(self) -> nandkit_vfs::Result<ChangedImage> {
         let device = match self.volume {
+            Volume::F2fs(mut volume) => {
+                volume.finish()?;
+                let device = volume.abandon().into_iter().next().map(DumpSectors::into_dump);
+                device.ok_or_else(|| FsError::new(ErrorKind::Device, "the volume has no device"))?
+            }
             Volume::Fat(mut volume) => {
                 MountedFileSystem::unmount(&mut *volume)?;
                 volume.into_device().into_dump()

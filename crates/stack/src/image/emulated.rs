@@ -10,7 +10,6 @@ use nandkit_nand_sim::PageOrder;
 use nandkit_units::{BlockIndex, Clock, Context, FlashGeometry, Lba, PageAddress, Payload, ReadInto, format_bytes};
 use toml::{Table, Value};
 
-use super::change::ONLY_READ;
 use super::detect::{Format, Found};
 use super::open::{choose, dump, read};
 use super::sectors::{DumpSectors, SECTOR_SIZE};
@@ -60,7 +59,8 @@ impl EmulatedImage {
         let chosen = choose(path, &image, options)?;
         notes.extend(chosen.notes);
         if chosen.found.format == Format::F2fs {
-            return Err(wrong(path, ONLY_READ));
+            let detail = "this is f2fs, which is not brought onto a chip yet; expected an image of JFFS2 or FAT";
+            return Err(wrong(path, detail));
         }
         let device = dump(path, image, &chosen.found)?;
         Ok(Self { found: chosen.found, device, notes })

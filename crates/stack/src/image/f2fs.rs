@@ -9,7 +9,7 @@ use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
 
 use super::sectors::DumpSectors;
-use super::{Finding, OpenOptions, clock_at, wrong};
+use super::{Finding, OpenOptions, clock_at, sparse, wrong};
 use crate::StackError;
 
 /// Bytes of a superblock's block; that of 16 KiB holds it as far from its beginning.
@@ -68,6 +68,8 @@ pub(super) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<Dum
         let failed = |error| wrong(path, error);
         let layout = DumpSectors::layout(0, None).map_err(failed)?;
         let image = Image::open(path, &how).map_err(failed)?;
+        let plain = OpenOptions { resident_max: options.resident_max, ..OpenOptions::default() };
+        let (image, _) = sparse::unpacked(path, image, &plain)?;
         let device = DumpFlash::new(image, layout).map_err(failed)?;
         devices.push(DumpSectors::new(device.into_read_only()));
     }

@@ -9,6 +9,7 @@ use nandkit_flash_image::{DumpFlash, Image};
 
 use super::detect::Found;
 use super::f2fs::{device_names, devices, told};
+use super::sectors::DumpSectors;
 use super::{Checked, Finding, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at, wrong};
 use crate::StackError;
 
@@ -17,6 +18,11 @@ pub(super) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Res
     let named = device_names(&first);
     let report = nandkit_f2fs::check(devices(first, options)?, clock_at(0));
     report.map(|report| checked(&report)).map_err(|error| wrong(path, told(&error, &named)))
+}
+
+/// What a check finds on one device.
+pub(super) fn findings(device: DumpSectors) -> nandkit_vfs::Result<Vec<Finding>> {
+    nandkit_f2fs::check(vec![device], clock_at(0)).map(|report| checked(&report).findings)
 }
 
 /// The image with its volume repaired.

@@ -10,12 +10,12 @@ use nandkit_jffs2::Jffs2;
 use nandkit_units::Clock;
 use nandkit_vfs::{Changes, FileSystem};
 
-use super::change::{ONLY_READ, compression, mount_jffs2, refuse_unproven};
+use super::change::{compression, mount_jffs2, refuse_unproven};
 use super::detect::Format;
 use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
 use super::sectors::DumpSectors;
-use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, is_chip, jffs2, sparse, wrong};
+use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, f2fs_write, is_chip, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file};
 
 /// More bytes of changes are not held between two syncs: a node more or less on the flash is what a power cut leaves, too.
@@ -39,6 +39,7 @@ pub struct ImageInPlace {
 
 /// The formats that can be changed.
 enum Volume {
+    F2fs(Box<f2fs_write::Changing>),
     Fat(Box<Fat<DumpSectors>>),
     Jffs2(Box<Jffs2<DumpFlash>>),
 }
@@ -48,7 +49,10 @@ impl ImageInPlace {
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
         let compression = compression(how)?;
         if is_chip(path, options)? {
-            return Err(wrong(path, "the file holds a chip, which runs change; expected an image of JFFS2 or FAT"));
+            return Err(wrong(
+                path,
+                "the file holds a chip, which runs change; expected an image of JFFS2, FAT or F2FS",
+            ));
         }
         if chip_file::beginning(path, BEGINNING)?.is_empty() {
             return Err(wrong(path, "the file is empty; expected an image"));
@@ -69,8 +73,11 @@ impl ImageInPlace {
         }
         let Selected { found, mut notes, .. } = choose(path, &image, options)?;
         refuse_unproven(options, &found).map_err(|what| wrong(path, what))?;
-        let device = DumpFlash::new(image, found.layout.clone()).map_err(failed)?;
         let mut bad = Vec::new();
+        if found.format == Format::F2fs {
+            bad = f2fs_write::damage(&image, &found.layout).map_err(|error| wrong(path, error))?;
+        }
+        let device = DumpFlash::new(image, found.layout.clone()).map_err(failed)?;
         if found.format == Format::Jffs2 {
             bad = bad_blocks::findings(&device);
             bad.retain(|finding| !finding.harmless);
@@ -78,7 +85,14 @@ impl ImageInPlace {
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
         let mut held = Arc::default();
         let volume = match found.format {
-            Format::F2fs => return Err(wrong(path, ONLY_READ)),
+            Format::F2fs => {
+                let mut sectors = DumpSectors::new(device);
+                held = sectors.hold();
+                let (volume, told) =
+                    f2fs_write::mount(sectors, clock.clone(), options).map_err(|error| wrong(path, error))?;
+                notes.extend(told);
+                Volume::F2fs(volume)
+            }
             Format::Fat => {
                 // A sync is all or nothing, whatever was written before it: the order inside it needs no barriers.
                 let mount = MountOptions { barriers: false, ..MountOptions::default() };
@@ -105,6 +119,7 @@ impl ImageInPlace {
     /// The file system.
     pub fn fs(&self) -> &dyn FileSystem {
         match &self.volume {
+            Volume::F2fs(volume) => &**volume,
             Volume::Fat(volume) => &**volume,
             Volume::Jffs2(volume) => &**volume,
         }
@@ -114,6 +129,7 @@ impl ImageInPlace {
     pub fn changes(&mut self) -> &mut dyn Changes {
         self.held.store(false, Ordering::Release);
         match &mut self.volume {
+            Volume::F2fs(volume) => &mut **volume,
             Volume::Fat(volume) => &mut **volume,
             Volume::Jffs2(volume) => &mut **volume,
         }
@@ -135,6 +151,7 @@ impl ImageInPlace {
             return Ok(());
         }
         match &mut self.volume {
+            Volume::F2fs(volume) => MountedFileSystem::unmount(&mut **volume),
             Volume::Fat(volume) => MountedFileSystem::unmount(&mut **volume),
             Volume::Jffs2(volume) => MountedFileSystem::unmount(&mut **volume),
         }

@@ -12,6 +12,7 @@ mod export;
 mod f2fs;
 mod f2fs_check;
 mod f2fs_info;
+mod f2fs_write;
 mod fat;
 mod fat_repairs;
 mod history;

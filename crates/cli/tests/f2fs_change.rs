@@ -1,0 +1,147 @@
+//! F2FS images that are changed, without a mount, in place and beside an overlay; fsck.f2fs, diff and tar are the judges.
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+use common::mounted::Mount;
+use common::{nandkit, succeeds};
+
+fn run(directory: &Path, command: &str) -> String {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).output();
+    let output = output.expect("sh runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// What fsck.f2fs says of an image: it exits with 0 on some faults, which its output tells.
+fn must_be_sound(directory: &Path) {
+    let text = run(directory, "fsck.f2fs --dry-run i 2>&1");
+    let bad = ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| text.contains(mark));
+    assert!(!bad && text.contains("other corrupted bugs"), "{text}");
+    succeeds(directory, &["check", "i"]);
+}
+
+/// A tree, and an image of 100 MiB with it.
+fn with_image(features: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    run(
+        directory.path(),
+        &format!(
+            "mkdir -p tree/a/b && seq 200000 > tree/a/numbers && for i in $(seq 300); do echo $i > tree/a/b/$i; done && truncate -s 100M i \
+             && mkfs.f2fs -q -O {features} i >/dev/null && sload.f2fs -P -f tree -t / i >/dev/null"
+        ),
+    );
+    directory
+}
+
+const FEATURES: &str = "extra_attr,inode_checksum,sb_checksum,inode_crtime";
+
+#[test]
+fn commands_change_a_volume_as_the_tools_of_their_names_change_a_tree() {
+    let directory = with_image(FEATURES);
+    let path = directory.path();
+    let before = fs::read(path.join("i")).expect("an image");
+    let both: [(&[&str], &str); 9] = [
+        (&["rm", "i", "/a/b/7"], "rm tree/a/b/7"),
+        (&["mv", "i", "/a/b/8", "/a/eight"], "mv tree/a/b/8 tree/a/eight"),
+        (&["mkdir", "i", "/new"], "mkdir tree/new"),
+        (&["put", "i", "tree/a/numbers", "/new/copy"], "cp -p tree/a/numbers tree/new/copy"),
+        (&["put", "i", "-r", "tree/a", "/again"], "cp -a tree/a tree/again"),
+        (&["ln", "i", "-s", "a/numbers", "/link"], "ln -s a/numbers tree/link"),
+        (&["ln", "i", "/a/eight", "/ate"], "ln tree/a/eight tree/ate"),
+        (&["chmod", "i", "-R", "g+w", "/a/b"], "chmod -R g+w tree/a/b"),
+        (&["rm", "i", "-r", "/a/b"], "rm -r tree/a/b"),
+    ];
+    succeeds(path, &["rm", "i", "/a/b/7", "--dry-run"]);
+    assert!(fs::read(path.join("i")).expect("an image") == before, "--dry-run changes nothing");
+    for (words, command) in both {
+        succeeds(path, words);
+        run(path, command);
+        must_be_sound(path);
+        succeeds(path, &["extract", "i", "out"]);
+        run(path, "diff -r --no-dereference tree out && rm -r out");
+    }
+    succeeds(path, &["setfattr", "i", "-n", "user.name", "-v", "value", "/a/numbers"]);
+    succeeds(path, &["extract", "i", "--to-tar", "out.tar"]);
+    assert!(run(path, "tar tvf out.tar --xattrs").contains("new/copy"));
+    must_be_sound(path);
+    let outcome = nandkit(path, &["put", "i", "-", "/no/such/directory"]);
+    assert!(matches!(outcome.status, Some(1 | 2)), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_mounted_volume_is_changed_in_place_and_in_an_overlay() {
+    let directory = with_image(FEATURES);
+    let path = directory.path();
+    let before = fs::read(path.join("i")).expect("an image");
+    let mount = Mount::start(path, "i", &["--overlay", "over"]);
+    run(path, "rm -r mnt/a/b && echo new > mnt/new");
+    assert_eq!(mount.unmount(), Some(0));
+    assert!(fs::read(path.join("i")).expect("an image") == before, "the changes are beside it");
+    assert_eq!(succeeds(path, &["ls", "i", "--overlay", "over"]), "a\nnew\n");
+    let mount = Mount::start(path, "i", &["--rw"]);
+    for root in ["mnt", "tree"] {
+        run(
+            path,
+            &format!(
+                "cd {root} && cp -a a copy && rm -r a/b && mv copy/b other && seq 100000 >> a/numbers && truncate -s 50M sparse && ln a/numbers hard && sync sparse"
+            ),
+        );
+    }
+    run(path, "diff -r --no-dereference tree mnt");
+    assert_eq!(mount.unmount(), Some(0));
+    must_be_sound(path);
+    let mount = Mount::start(path, "i", &[]);
+    run(path, "diff -r --no-dereference tree mnt && tar cf - -C mnt --exclude=. . | tar --compare -f - -C tree");
+    assert_eq!(mount.unmount(), Some(0));
+}
+
+#[test]
+fn what_a_killed_process_had_synced_is_there() {
+    let directory = with_image(FEATURES);
+    let path = directory.path();
+    let mount = Mount::start(path, "i", &["--rw"]);
+    run(
+        path,
+        "cp -r mnt/a/b mnt/kept && for at in mnt/kept/*; do sync $at; done && sync mnt/kept && echo lost > mnt/lost",
+    );
+    mount.signal("KILL");
+    let _ = mount.wait();
+    run(path, "umount -l mnt; rm -f i.nandkit-journal.new; true");
+    let outcome = nandkit(path, &["extract", "i", "out"]);
+    // fsynced names may wait behind the checkpoint, which a reader is told; a mount for changes takes them over.
+    assert!(outcome.status == Some(0), "{}", outcome.stderr);
+    let mount = Mount::start(path, "i", &["--rw"]);
+    run(path, "diff -r tree/a/b mnt/kept && touch mnt/now && sync mnt/now");
+    assert_eq!(mount.unmount(), Some(0));
+    must_be_sound(path);
+}
+
+#[test]
+fn what_cannot_be_changed_is_refused() {
+    let directory = with_image("quota,extra_attr");
+    let path = directory.path();
+    for words in [&["rm", "i", "/a/numbers"][..], &["mount", "i", "tree", "--rw"]] {
+        let outcome = nandkit(path, words);
+        assert_eq!(outcome.status, Some(2), "{words:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("it has quota files"), "{words:?}: {}", outcome.stderr);
+    }
+    let directory = with_image("extra_attr");
+    let path = directory.path();
+    // An entry of the NAT is damaged: changes need a word that they are wanted.
+    let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
+    for copy in [2560, 3072] {
+        file.write_all_at(&[0x5A; 9], copy * 4096 + 40 * 9).expect("bytes");
+    }
+    let before = fs::read(path.join("i")).expect("an image");
+    let outcome = nandkit(path, &["rm", "i", "/a/numbers"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("damaged"), "{}", outcome.stderr);
+    assert!(fs::read(path.join("i")).expect("an image") == before);
+}

@@ -1,0 +1,43 @@
+//! F2FS volumes in images that are changed.
+
+use nandkit_f2fs::device::Atomicity;
+use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_flash_image::{Image, ImageLayout};
+use nandkit_units::Clock;
+
+use super::f2fs_check::findings;
+use super::sectors::DumpSectors;
+use super::{Finding, OpenOptions};
+
+/// A volume that is changed.
+pub(super) type Changing = Volume<DumpSectors>;
+
+/// Mounts a volume for changes; returns it with what is to be told. What was fsynced behind the last checkpoint is taken over first. Errors: why it cannot be changed.
+pub(super) fn mount(
+    device: DumpSectors,
+    clock: Clock,
+    options: &OpenOptions,
+) -> Result<(Box<Changing>, Vec<String>), String> {
+    if !options.devices.is_empty() {
+        return Err("--devices: volumes on several devices are only read; expected one on one device".to_owned());
+    }
+    // A sync brings all to the file or nothing: no power cut leaves half a block.
+    let write = WriteOptions { discard: false, atomicity: Atomicity::Told, ..WriteOptions::default() };
+    let volume = Volume::mount(vec![device], clock, write).map_err(|error| format!("the F2FS volume: {error}"))?;
+    let recovered = volume.recovered();
+    let told = [
+        (recovered.files, "files that were fsynced after the last checkpoint are taken over"),
+        (recovered.orphans, "inodes without a name are freed"),
+    ];
+    let told = told.iter().filter(|(count, _)| *count > 0);
+    let notes = told.map(|(count, what)| format!("the volume was not unmounted: {count} {what}")).collect();
+    Ok((Box::new(volume), notes))
+}
+
+/// What is wrong with a volume before it is changed. Cost: a check.
+pub(super) fn damage(image: &Image, layout: &ImageLayout) -> Result<Vec<Finding>, String> {
+    let view = image.view(layout.clone()).map_err(|error| error.to_string())?;
+    let mut findings = findings(DumpSectors::new(view)).map_err(|error| format!("the F2FS volume: {error}"))?;
+    findings.retain(|finding| !finding.harmless);
+    Ok(findings)
+}
