@@ -397,3 +397,47 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
         unmount(volume);
     }
 }
+
+/// Write-back, checkpoints and background collection when nothing else happens, by the volume's own clock.
+#[test]
+fn idle_times_are_used() {
+    let _alone = alone();
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    let files = make(&path, 96 << 20, 3, "");
+    let clock = clock();
+    let options = WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() };
+    let mut volume = Volume::mount(vec![writing::open_to_write(&path)], clock.clone(), options).unwrap();
+    let version = |volume: &Volume<_>| volume.checkpoint_state().0.head.version.get();
+    let before = version(&volume);
+    for page in 0..4000_u64 {
+        volume.write(files[0], page * 4096, Payload::Bytes(&[1; 4096])).unwrap();
+    }
+    volume.sync().unwrap();
+    for page in (0..4000_u64).filter(|page| page % 3 != 0) {
+        volume.write(files[0], page * 4096, Payload::Bytes(&[2; 4096])).unwrap();
+    }
+    assert!(!volume.work_when_idle().unwrap());
+    // Written back while others are newer: what was not touched since has an age.
+    clock.advance_to(volume.next_due());
+    assert!(volume.work_when_idle().unwrap());
+    clock.advance_by(nandkit_units::Nanos::from_secs(400));
+    volume.write(files[1], 0, Payload::Bytes(&[3; 4096])).unwrap();
+    volume.fsync(files[1], false).unwrap();
+    let mut did = 0;
+    for _ in 0..40 {
+        let due = volume.next_due();
+
+        clock.advance_to(due);
+        did += u32::from(volume.work_when_idle().unwrap());
+    }
+    assert!(did > 3, "{did}");
+    assert!(
+        version(&volume) >= before + 2 && volume.segments().states().dirty.iter().sum::<u32>() < 6,
+        "{:?}",
+        volume.segments().states()
+    );
+    assert!(!volume.is_changed());
+    unmount(volume);
+    must_be_sound(&path, "idle");
+}

@@ -106,3 +106,20 @@ fn any_failed_write_or_flush_loses_nothing() {
     }
     assert!(stopped > 20 && went_on > 20, "{stopped} stopped, {went_on} went on");
 }
+
+#[test]
+fn a_device_that_refuses_discards_is_told_no_more() {
+    let image = empty_image("");
+    let refused = DeviceFault::new(Operation::Trim, DeviceFaultWhen::Always, nandkit_block::ErrorKind::Io);
+    let mut volume = mount(&image, vec![refused]);
+    let root = volume.root();
+    let ino = volume.create(root, b"file", &NewNode::FILE).unwrap();
+    for round in 0..3 {
+        volume.write(NodeId(ino.0 as u32), 0, Payload::Bytes(&vec![round; 1 << 20])).unwrap();
+        volume.sync().unwrap();
+        volume.truncate(NodeId(ino.0 as u32), 0).unwrap();
+        volume.checkpoint(Reason::Sync).unwrap();
+    }
+    assert_eq!(volume.notes().iter().filter(|note| note.detail.contains("discard")).count(), 1);
+    assert_eq!(findings(unmount(volume).into_inner()), Vec::<String>::new());
+}

@@ -13,7 +13,8 @@ use nandkit_f2fs::encode::inode::set_times;
 use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
-use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber, Timestamp};
+use nandkit_units::{Payload, ReadInto};
+use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
 use writing::{mount, must_be_sound, open_to_write, unmount};
 
 fn listing(path: &Path) -> Listing {
@@ -124,4 +125,34 @@ fn what_is_not_written_is_refused_with_the_reason() {
     let device = nandkit_block::FileDevice::open(&path, 512, nandkit_block::Access::ReadWrite).unwrap();
     let error = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap_err();
     assert!(error.kind == ErrorKind::NotSupported && error.detail.contains("sectors of 512"), "{error}");
+}
+
+#[test]
+fn volumes_on_several_devices_are_changed() {
+    let _alone = alone();
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    let names = ["first", "second", "third"];
+    for name in names {
+        std::fs::File::create(path(name)).unwrap().set_len(64 << 20).unwrap();
+    }
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    common::run("mkfs.f2fs", &["-f", "-q", "-c", &text("second"), "-c", &text("third"), &text("first")]);
+    let devices = || names.iter().map(|name| open_to_write(&path(name))).collect::<Vec<_>>();
+    let mut volume = Volume::mount(devices(), clock(), WriteOptions::default()).unwrap();
+    let root = volume.root();
+    let content: Vec<u8> = (0..3 << 20).map(|at: u32| (at / 4096 * 7 + at) as u8).collect();
+    for number in 0..25 {
+        let ino = volume.create(root, format!("{number}").as_bytes(), &NewNode::FILE).unwrap();
+        Changes::write(&mut volume, ino, 0, Payload::Bytes(&content)).unwrap();
+    }
+    volume.unmount().map_err(|(_, error)| error).unwrap();
+    assert_eq!(made::complaints(&path("first")), Vec::<String>::new());
+    let volume = Volume::mount(devices(), clock(), WriteOptions::default()).unwrap();
+    let mut found = vec![0; content.len()];
+    for number in 0..25 {
+        let ino = volume.lookup(root, format!("{number}").as_bytes()).unwrap();
+        volume.read(ino, 0, ReadInto::Bytes(&mut found)).unwrap();
+        assert!(found == content, "{number}");
+    }
 }

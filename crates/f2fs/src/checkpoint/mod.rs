@@ -2,6 +2,8 @@
 
 mod sit;
 
+use std::ops::Range;
+
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Payload};
 use nandkit_vfs::Result;
@@ -10,7 +12,8 @@ use crate::blocks::Blocks;
 use crate::checkpoint_state::{CheckpointState, SummaryBlock};
 use crate::clean::balance::is_short;
 use crate::device::Submission;
-use crate::ids::{BlockAddress, Log, NodeId};
+use crate::findings::{Finding, FindingKind};
+use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead};
 use crate::open::Copy;
@@ -99,7 +102,8 @@ impl<D: BlockDevice> Volume<D> {
         metadata.tables.iter_mut().zip(tables).for_each(|(all, now)| *all += now);
         metadata.packs += pack.blocks.len() as u64 + 1;
         self.counters.checkpoint(reason);
-        self.completed()
+        self.completed();
+        Ok(())
     }
 
     /// Neighbours go in one request.
@@ -153,8 +157,9 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// The checkpoint is durable: what it freed is free, and the device may be told.
-    fn completed(&mut self) -> Result<()> {
+    fn completed(&mut self) {
         self.counted_blocks = self.written_blocks;
+        self.idle.checkpoint = self.device.now();
         self.nat.checkpointed();
         self.xattr_directories.clear();
         self.renamed_in.clear();
@@ -163,21 +168,30 @@ impl<D: BlockDevice> Volume<D> {
         self.segments.summaries_written();
         let freed = self.segments.checkpointed();
         self.published.show_checkpoint(&self.counters, &self.segments);
+        self.discard_freed(freed, mapped);
+    }
+
+    /// Tells the device what is without use. A device that refuses once is not told again in this mount: nothing depends on it.
+    fn discard_freed(&mut self, freed: Vec<Range<u32>>, mapped: Vec<BlockAddress>) {
         if !self.options.discard || !self.device.takes_discards() {
-            return Ok(());
+            return;
         }
         let remapped = mapped.into_iter().map(|at| at.0..at.0.saturating_add(1));
         let long = freed.into_iter().filter(|range| range.end - range.start >= DISCARD_LEAST);
         for range in long.chain(remapped) {
+            if let Err(error) = self.device.discard(Cause::Checkpoint, range.clone()) {
+                let detail = format!("a discard failed, and no more are made: {error}");
+                self.notes.push(Finding::new(FindingKind::Note, detail).at(BlockAddress(range.start)));
+                self.options.discard = false;
+                return;
+            }
             let main = self.device.geometry().main_address().0;
-            self.device.discard(Cause::Checkpoint, range.clone())?;
             for block in range {
                 let offset = block.wrapping_sub(main);
-                let segment = crate::ids::SegmentIndex(offset / BLOCKS_PER_SEGMENT);
+                let segment = SegmentIndex(offset / BLOCKS_PER_SEGMENT);
                 self.segments.sit_mut().discarded(segment, (offset % BLOCKS_PER_SEGMENT) as u16);
             }
         }
-        Ok(())
     }
 
     /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`, `Device`, `ReadOnly`.

@@ -94,6 +94,8 @@ impl VictimSearch for LinuxSearch {
             segments.set_greedy_cursor(cursor);
             return found;
         }
+        // Each block that comes or goes moves the end of the range (segment.c, `update_segment_mtime`).
+        self.newest.set(self.newest.get().max(segments.sit().newest()));
         let most = all.min(segments.options.max_search);
         let search = Search { candidates: segments.dirty().units(), unit, start: None, most, limit: COST_END };
         let mut cursor = self.cost_benefit;

@@ -77,6 +77,7 @@ impl<D: BlockDevice> Volume<D> {
         if self.recovering {
             return Ok(());
         }
+        self.idle.operation = self.device.now();
         self.write_back_over_limit()?;
         self.tell_pages();
         if self.wants_checkpoint() {

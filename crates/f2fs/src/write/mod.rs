@@ -10,6 +10,7 @@ mod balance;
 mod collected;
 mod data;
 mod fsync;
+mod idle;
 mod inodes;
 mod mount;
 mod names;
@@ -48,6 +49,7 @@ use crate::pages::{Page, Pages};
 use crate::recover::Recovered;
 use crate::segments::Segments;
 use crate::volume::DirectorySource;
+use idle::Idle;
 
 pub use balance::Cleaners;
 pub use mount::obstacle;
@@ -88,6 +90,7 @@ pub struct Volume<D> {
     pub(crate) renamed_in: BTreeSet<NodeId>,
     pub(crate) names: NameState,
     pub(crate) cleaners: Cleaners,
+    pub(crate) idle: Idle,
     pub(crate) counters: Counters,
     pub(crate) published: Published,
     /// Blocks that were moved by remapping: the device is told after the next checkpoint that they are without use.

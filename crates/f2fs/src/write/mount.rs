@@ -7,6 +7,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
+use super::idle::Idle;
 use super::{Cleaners, Volume, WriteOptions};
 use crate::blocks::Blocks;
 use crate::checkpoint::SitTable;
@@ -110,6 +111,7 @@ impl<D: BlockDevice> Volume<D> {
             published: Published::default(),
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
             mapped: Vec::new(),
+            idle: Idle::new(device.now()),
             segments,
             clusters: Clusters::default(),
             mounted_at: device.now(),

@@ -1,0 +1,96 @@
+//! Work for idle times: write-back of what is old, a checkpoint now and then, background collection (f2fs-writing.md, "Checkpoint", "Collection"; gc.c, `gc_thread_func`).
+//!
+//! Nothing runs by itself: whoever has the volume asks when something is due, and has it done.
+
+use nandkit_block::BlockDevice;
+use nandkit_units::Nanos;
+use nandkit_vfs::Result;
+
+use super::Volume;
+use crate::checkpoint::Reason;
+use crate::clean::Collection;
+use crate::clean::balance::Background;
+
+/// Dirty data are written back after so long (Linux' dirty_expire_centisecs).
+const OLD: Nanos = Nanos::from_secs(30);
+/// Idle for so long (f2fs.h, DEF_IDLE_INTERVAL).
+const IDLE: Nanos = Nanos::from_secs(5);
+/// Between two checkpoints without need (f2fs.h, DEF_CP_INTERVAL).
+const CHECKPOINT: Nanos = Nanos::from_secs(60);
+
+/// What idle work remembers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Idle {
+    /// When an operation last changed something.
+    pub operation: Nanos,
+    /// When the last checkpoint was completed.
+    pub checkpoint: Nanos,
+    background: Background,
+    collection_due: Nanos,
+}
+
+impl Idle {
+    /// As after a mount.
+    pub fn new(now: Nanos) -> Self {
+        let background = Background::new();
+        let collection_due = later(now, Nanos(background.sleep_ms().saturating_mul(1_000_000)));
+        Self { operation: now, checkpoint: now, background, collection_due }
+    }
+
+    fn sleep(&mut self, now: Nanos) {
+        self.collection_due = later(now, Nanos(self.background.sleep_ms().saturating_mul(1_000_000)));
+    }
+}
+
+fn later(instant: Nanos, span: Nanos) -> Nanos {
+    Nanos(instant.0.saturating_add(span.0))
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// When there is something to do next ([`Volume::work_when_idle`]), if nothing else happens until then. Cost: a look at counters.
+    pub fn next_due(&mut self) -> Nanos {
+        let idle = later(self.idle.operation, IDLE);
+        let mut due = self.idle.collection_due;
+        if self.pages().counts().1 > 0 {
+            due = due.min(later(self.idle.operation, OLD));
+        }
+        if self.is_changed() {
+            due = due.min(later(self.idle.checkpoint, CHECKPOINT).max(idle));
+        }
+        due
+    }
+
+    /// Does what is due by now. Whether anything was. Errors: `NoSpace`, `Device`, `Corrupt`, `ReadOnly`. Cost: write-backs, a checkpoint, the collection of one section.
+    pub fn work_when_idle(&mut self) -> Result<bool> {
+        self.expect_running()?;
+        let now = self.device.now();
+        let is_idle = now >= later(self.idle.operation, IDLE);
+        let mut did = false;
+        if self.pages().counts().1 > 0 && now >= later(self.idle.operation, OLD) {
+            self.write_back_all()?;
+            did = true;
+        }
+        if is_idle && now >= later(self.idle.checkpoint, CHECKPOINT) && self.is_changed() {
+            self.checkpoint(Reason::Sync)?;
+            did = true;
+        }
+        if now >= self.idle.collection_due {
+            did |= self.collect_when_idle(is_idle)?;
+            self.idle.sleep(now);
+        }
+        Ok(did)
+    }
+
+    fn collect_when_idle(&mut self, is_idle: bool) -> Result<bool> {
+        if !is_idle {
+            self.idle.background.was_busy();
+            return Ok(false);
+        }
+        self.idle.background.will_work(&self.segments);
+        if self.collect_one(Collection::Background)?.is_none() {
+            self.idle.background.found_nothing();
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
