@@ -1,6 +1,7 @@
 //! Changes an F2FS image at random through the file-system contract: entries of all kinds made, moved, exchanged, linked and removed, content and attributes changed, over several mounts.
 //!
-//! `f2fs-change IMAGE SEED OPERATIONS` prints how many operations were done and how many were refused, which some are: a directory into itself, a full inode.
+//! `f2fs-change IMAGE SEED OPERATIONS [everywhere]` prints how many operations were done and how many were refused, which some are: a directory into itself, a full inode. They are in a directory of their own, or
+//! everywhere, where some content is refused too (compressed files).
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -41,19 +42,21 @@ struct Changer {
     random: Random,
     /// Directories below the place, itself first.
     directories: Vec<InodeNumber>,
+    everywhere: bool,
 }
 
 impl Changer {
-    fn mount(image: &Path, clock: &Clock, random: Random, making: Making) -> Anything<Self> {
+    fn mount(image: &Path, clock: &Clock, random: Random, making: Making, everywhere: bool) -> Anything<Self> {
         let device = FileDevice::open(image, 4096, Access::ReadWrite)?;
         let options = WriteOptions { making, ..WriteOptions::default() };
         let mut volume = Volume::mount(vec![device], clock.clone(), options)?;
         let root = volume.root();
         let place = match volume.lookup(root, PLACE) {
+            _ if everywhere => root,
             Err(error) if error.kind == ErrorKind::NotFound => volume.create(root, PLACE, &NewNode::DIRECTORY)?,
             found => found?,
         };
-        let mut changer = Self { volume, random, directories: vec![place] };
+        let mut changer = Self { volume, random, directories: vec![place], everywhere };
         changer.find_directories()?;
         Ok(changer)
     }
@@ -170,10 +173,12 @@ impl Changer {
             (_, Some((_, inode))) => self.attribute(inode),
         };
         self.find_directories()?;
-        use ErrorKind::{Corrupt, Device, NotSupported};
         match done {
             Ok(()) => Ok(true),
-            Err(error) if [Corrupt, Device, NotSupported].contains(&error.kind) => Err(error.into()),
+            Err(error) if error.kind == ErrorKind::NotSupported && self.everywhere => Ok(false),
+            Err(error) if [ErrorKind::Corrupt, ErrorKind::Device, ErrorKind::NotSupported].contains(&error.kind) => {
+                Err(error.into())
+            }
             Err(_) => Ok(false),
         }
     }
@@ -181,8 +186,9 @@ impl Changer {
 
 fn main() -> Anything<()> {
     let mut words = std::env::args().skip(1);
-    let mut word = || words.next().ok_or("f2fs-change IMAGE SEED OPERATIONS");
+    let mut word = || words.next().ok_or("f2fs-change IMAGE SEED OPERATIONS [everywhere]");
     let (image, seed, operations) = (word()?, word()?.parse::<u64>()?, word()?.parse::<u64>()?);
+    let everywhere = words.next().is_some_and(|word| word == "everywhere");
     let clock = Clock::starting_at(EPOCH_UNIX_NS);
     let (mut done, mut refused) = (0, 0);
     for mount in 0..MOUNTS {
@@ -193,7 +199,7 @@ fn main() -> Anything<()> {
             ..Making::default()
         };
         let random = Random::new(seed * MOUNTS + mount, "f2fs-change");
-        let mut changer = Changer::mount(Path::new(&image), &clock, random, making)?;
+        let mut changer = Changer::mount(Path::new(&image), &clock, random, making, everywhere)?;
         for _ in 0..operations / MOUNTS {
             let counter = if changer.step()? { &mut done } else { &mut refused };
             *counter += 1;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::build::{self, Kernel};
+use super::f2fs_made::must_be_sound;
 use super::guest::Guest;
 use super::manifest::Manifest;
 use crate::options::Options;
@@ -186,6 +187,7 @@ impl Trial {
             let checked = check(&checker, &self.image(volume.name))?;
             println!("{}: {} entries, the same to Linux and to nandkit; checked: {checked}", volume.name, linux.len());
         }
+        self.changed(&lister, &checker)?;
         // Copied while it was mounted, after an fsync: the checkpoint's tree, and a note of what is behind it.
         let (ours, told) = list(&lister, &self.image("unclean"), &[])?;
         let checkpoint = Manifest::of_file(&self.work.join("unclean.linux"))?;
@@ -193,6 +195,37 @@ impl Trial {
         ensure!(told.contains("note\tNotReplayed"), "unclean: no note of fsynced data:\n{told}");
         check(&checker, &self.image("unclean"))?;
         println!("unclean: the last checkpoint's tree, and a note of what was fsynced since; checked");
+        Ok(())
+    }
+
+    /// nandkit changes what Linux wrote, everywhere in it, and Linux must see the tree that nandkit does. Volumes with quota files are not written.
+    fn changed(&self, lister: &Path, checker: &Path) -> Result<()> {
+        let changer = build_example("f2fs-change")?;
+        let (mut script, mut letters) = (String::new(), 'a'..='z');
+        let mut guest = Guest::new(&self.kernel, "f2fs-changed").share(&self.work).timeout(TIMEOUT).module("f2fs");
+        let volumes = || VOLUMES.iter().filter(|volume| !volume.mkfs.contains(",quota"));
+        for Volume { name, mount, .. } in volumes() {
+            let image = self.image(name);
+            let mut words = Command::new(&changer);
+            words.arg(&image).args([self.seed.to_string().as_str(), "4000", "everywhere"]);
+            let told = process::output(&mut words)?;
+            must_be_sound(&image).with_context(|| format!("{name}, changed by nandkit"))?;
+            println!("{name}: {}; checked: {}", told.trim(), check(checker, &image)?);
+            guest = guest.disk(image.to_str().context("a path that is no text")?);
+            let letter = letters.next().context("more disks than letters")?;
+            script += &format!(
+                "mount -t f2fs -o {mount} /dev/vd{letter} /mnt\nhelper manifest /mnt >/share/{name}.changed\numount /mnt\n"
+            );
+        }
+        // Before Linux mounts them: a mount may write.
+        let ours: Vec<_> =
+            volumes().map(|volume| list(lister, &self.image(volume.name), &[])).collect::<Result<_>>()?;
+        guest.run(&script)?.success()?;
+        for (Volume { name, .. }, (ours, _)) in volumes().zip(ours) {
+            let linux = Manifest::of_file(&self.work.join(format!("{name}.changed")))?;
+            linux.must_equal(&ours, &format!("{name}, changed by nandkit: as Linux lists it / as nandkit does"))?;
+            println!("{name}: {} entries after nandkit changed it, the same to Linux and to nandkit", linux.len());
+        }
         Ok(())
     }
 

@@ -217,7 +217,7 @@ fn edit_area<S: InodeStore + ?Sized>(
     })
 }
 
-/// Moves entries from the inode into pages (inline.c, `f2fs_convert_inline_dir`). Errors: `NoSpace`, and all is as before; `Corrupt`, `Device`.
+/// Moves entries from the inode into pages (inline.c, `f2fs_convert_inline_dir`). With one bucket at first each keeps its slot, and a listing that is under way its place; with several (`dir_level`) they are hashed anew, as in Linux, and such a listing may show an entry twice or not at all. Errors: `NoSpace`, and all is as before; `Corrupt`, `Device`.
 fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Result<()> {
     let ino = directory.nid;
     let size = store.geometry().block_size();
