@@ -1,6 +1,6 @@
 //! The overwrites that were counted in Linux: 576 files of 256 KiB on a volume of 256 MiB, filled in order, then 131,072 records of 4 KiB overwritten with a sync after every 256.
 //!
-//! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [hcf|rnd|seq] [lfs|ssr|default]`
+//! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci] [lfs|ssr|default]`
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::encode::inode::InodeRest;
@@ -35,7 +35,11 @@ fn record(pattern: &str, k: u64, x: &mut u64) -> u64 {
         _ => {
             let group = u64::from(next(x) % 100 >= 60);
             let j = next(x) % (n / 8);
-            (8 * (j / 64) + group) * 64 + j % 64
+            match pattern {
+                "hcc" => group * (n / 8) + j,
+                "hci" => j * 8 + group,
+                _ => (8 * (j / 64) + group) * 64 + j % 64,
+            }
         }
     }
 }
@@ -108,7 +112,7 @@ fn main() {
         taken(|u, log| u.used_segments_taken(log))
     );
     println!("WA {:.3}", all as f64 / OPERATIONS as f64);
-    println!("checkpoints {}", volume.checkpoint_state().0.head.version.get() - 0x6B8B_4567);
+    println!("{:?}", volume.counters());
     println!("{:?}", volume.segments().states());
 }
 

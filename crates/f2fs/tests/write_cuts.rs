@@ -74,11 +74,19 @@ fn judge(device: RamDevice, model: &Model, shape: &Shape, context: &str) -> RamD
     volume.abandon().remove(0)
 }
 
+/// The shapes, and with `NANDKIT_F2FS_CUT_SEEDS=30` so many more of each, by other seeds.
+fn all_shapes() -> Vec<Shape> {
+    let more: u64 = std::env::var("NANDKIT_F2FS_CUT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let seeded = (1..=more)
+        .flat_map(|round| shapes().into_iter().map(move |shape| Shape { seed: shape.seed + round * 100, ..shape }));
+    shapes().into_iter().chain(seeded).collect()
+}
+
 #[test]
 fn what_was_fsynced_survives_cuts_at_every_request() {
     let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
-    for shape in shapes() {
+    for shape in all_shapes() {
         let image = empty_image(shape.features);
         for &survival in shape.survivals {
             let mut request = 1;
@@ -99,7 +107,7 @@ fn what_was_fsynced_survives_cuts_at_every_request() {
                 request += 1;
             }
             println!("seed {}, {survival:?}: {request} requests", shape.seed);
-            assert!(request > 100, "{request} requests only");
+            assert!(request > 100, "seed {}: {request} requests only", shape.seed);
         }
     }
 }
@@ -107,7 +115,7 @@ fn what_was_fsynced_survives_cuts_at_every_request() {
 #[test]
 fn cuts_within_the_recovery_lose_nothing() {
     let _alone = alone();
-    for shape in shapes() {
+    for shape in all_shapes() {
         let image = empty_image(shape.features);
         let mut request = 5;
         while let Some((device, model)) =
@@ -137,7 +145,7 @@ fn cuts_within_the_recovery_lose_nothing() {
             }
             request += 11;
         }
-        assert!(request > 100, "{request} requests only");
+        assert!(request > 100, "seed {}: {request} requests only", shape.seed);
     }
 }
 

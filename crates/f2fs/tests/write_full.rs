@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 
 use made::alone;
 use nandkit_block::FileDevice;
+use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::names::new_inode::Making;
 use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_units::Payload;
 use nandkit_units::random::Random;
 use nandkit_vfs::{
     Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, RenameFlags, XattrChanges, Xattrs,
@@ -106,4 +108,77 @@ fn what_finds_no_room_changes_nothing() {
         }
         assert!(refused > 100 && done > 100, "{refused} refused, {done} done");
     }
+}
+
+/// Names come, go and move on a volume where every few megabytes a section has to be collected; directories are among what is moved.
+#[test]
+fn names_while_sections_are_collected() {
+    let _alone = alone();
+    let image = Image::new(64 * MIB, "extra_attr,inode_checksum");
+    // Without it gaps are filled, and files overwritten where they stand.
+    let options = WriteOptions { lfs: true, ..WriteOptions::default() };
+    let mut volume = mount(image.path(), options);
+    let root = volume.root();
+    let ballast = volume.create(root, b"ballast", &NewNode::FILE).unwrap();
+    let (piece, mut at) = (vec![7; 1 << 16], 0);
+    while volume.segments().space.free_blocks() > 1700 {
+        at += Changes::write(&mut volume, ballast, at, Payload::Bytes(&piece)).unwrap() as u64;
+    }
+    let mut random = Random::new(5, "collected");
+    let folders: Vec<InodeNumber> = (0..4)
+        .map(|number| volume.create(root, format!("d{number}").as_bytes(), &NewNode::DIRECTORY).unwrap())
+        .collect();
+    let mut model: BTreeMap<(usize, Vec<u8>), InodeNumber> = BTreeMap::new();
+    let mut collected = 0;
+    for round in 0..12 {
+        for step in 0..1200 {
+            if step % 100 == 0 {
+                // In the midst of what is dirty; the section is free behind the next checkpoint.
+                collected += u32::from(volume.collect_one(Collection::Foreground).unwrap().is_some());
+            }
+            let place = |random: &mut Random| {
+                let number = random.below(120);
+                (random.below(4) as usize, format!("{number}{}", "c".repeat(number as usize % 120)).into_bytes())
+            };
+            let (one, other) = (place(&mut random), place(&mut random));
+            match (model.get(&one).copied(), random.below(4)) {
+                (None, _) => {
+                    let inode = volume.create(folders[one.0], &one.1, &NewNode::FILE).unwrap();
+                    let content = vec![round; random.below(6000) as usize];
+                    Changes::write(&mut volume, inode, 0, Payload::Bytes(&content)).unwrap();
+                    model.insert(one, inode);
+                }
+                (Some(inode), 0) if one != other => {
+                    volume
+                        .rename((folders[one.0], &one.1), (folders[other.0], &other.1), RenameFlags::Replace)
+                        .unwrap();
+                    model.remove(&one);
+                    model.insert(other, inode);
+                }
+                (Some(_), _) => {
+                    volume.remove(folders[one.0], &one.1).unwrap();
+                    model.remove(&one);
+                }
+            }
+        }
+        // Overwrites of what fills the volume: live blocks and dead ones in each segment.
+        for _ in 0..60 {
+            let page = random.below(at / 4096);
+            Changes::write(&mut volume, ballast, page * 4096, Payload::Bytes(&piece[..4096])).unwrap();
+        }
+        Volume::sync(&mut volume).unwrap();
+        if round % 4 == 3 {
+            drop(image.remount(volume, "collected"));
+            volume = mount(image.path(), options);
+        }
+        for (number, folder) in folders.iter().enumerate() {
+            let expected: BTreeMap<Vec<u8>, InodeNumber> = model
+                .iter()
+                .filter(|((directory, _), _)| *directory == number)
+                .map(|((_, name), inode)| (name.clone(), *inode))
+                .collect();
+            assert_eq!(names(&volume, *folder), expected);
+        }
+    }
+    assert!(collected > 20, "{collected} sections were collected");
 }

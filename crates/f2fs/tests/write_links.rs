@@ -8,6 +8,7 @@ use nandkit_block::FileDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::layout::inode::{advise, flag, inline};
 use nandkit_f2fs::layout::{DentryArea, InodeHead, dentry};
+use nandkit_f2fs::names::area;
 use nandkit_f2fs::names::new_inode::Making;
 use nandkit_f2fs::{F2fs, MountOptions, Volume, WriteOptions};
 use nandkit_units::{Payload, ReadInto};
@@ -275,4 +276,65 @@ fn names_without_case() {
     assert_eq!(volume.lookup(below, b"moved").unwrap(), one);
     assert_eq!(names(&volume, folded).len(), 501);
     volume.lookup(folded, b"NUMBER 499").unwrap();
+}
+
+/// Lets an entry of an inline directory lead elsewhere, or nowhere with `None`.
+fn plant(volume: &mut Volume<FileDevice>, directory: InodeNumber, name: &[u8], to: Option<InodeNumber>) {
+    let inode = volume.inode_at(nid(directory)).unwrap();
+    let place = inode.shape.inline.clone();
+    let entries = inode.inline_entries().unwrap();
+    let mut slots = DentryArea::new(entries).slots_from(0);
+    let found = slots.find_map(|slot| match slot {
+        dentry::Slot::Entry(entry) if entry.name == name => Some((entry.slot, entry.dentry.file_type)),
+        _ => None,
+    });
+    let (slot, file_type) = found.unwrap();
+    let changed = volume.with_inode_block(nid(directory), |block| match to {
+        Some(to) => area::retarget(&mut block[place], slot, nid(to), dentry::kind_of(file_type).unwrap()),
+        None => area::remove(&mut block[place], slot),
+    });
+    assert!(changed.unwrap());
+}
+
+#[test]
+fn directories_that_contradict_themselves_are_told() {
+    let _alone = alone();
+    let image = Image::new(64 * MIB, "");
+    let mut volume = image.mount();
+    let root = volume.root();
+    let (a, moved) = (folder(&mut volume, root, b"a"), folder(&mut volume, root, b"moved"));
+    let b = folder(&mut volume, a, b"b");
+    let one = file(&mut volume, a, b"file");
+    let move_to = |volume: &mut Volume<FileDevice>, place, name: &[u8]| {
+        kind(volume.rename((root, b"moved"), (place, name), RenameFlags::Replace))
+    };
+    // Up from b is a, up from a is b.
+    plant(&mut volume, a, b"..", Some(b));
+    assert_eq!(move_to(&mut volume, b, b"x"), ErrorKind::Corrupt);
+    // Up from a is a file, then nothing.
+    plant(&mut volume, a, b"..", Some(one));
+    assert_eq!(move_to(&mut volume, b, b"x"), ErrorKind::Corrupt);
+    plant(&mut volume, a, b"..", None);
+    assert_eq!(move_to(&mut volume, b, b"x"), ErrorKind::Corrupt);
+    // An entry of an inode that there is not, and of a node that is none.
+    plant(&mut volume, a, b"file", Some(InodeNumber(90_000)));
+    for refused in [
+        volume.lookup(a, b"file").map(drop),
+        volume.remove(a, b"file"),
+        volume.rename((a, b"file"), (root, b"x"), RenameFlags::Replace),
+        volume.rename((root, b"moved"), (a, b"file"), RenameFlags::Exchange),
+    ] {
+        assert_eq!(kind(refused), ErrorKind::Corrupt);
+    }
+    // The directory is below itself.
+    plant(&mut volume, a, b"b", Some(a));
+    assert_ne!(kind(volume.rename((root, b"a"), (b, b"x"), RenameFlags::Replace)), ErrorKind::Device);
+    assert_eq!(kind(volume.remove(a, b"b")), ErrorKind::NotEmpty);
+    // Counts at both ends.
+    let two = file(&mut volume, moved, b"two");
+    volume.with_inode(nid(two), |head| head.links = u32::MAX.into()).unwrap();
+    assert_eq!(kind(volume.link(two, root, b"x")), ErrorKind::TooManyLinks);
+    volume.with_inode(nid(moved), |head| head.links = 0.into()).unwrap();
+    assert_eq!(kind(volume.create(moved, b"x", &NewNode::FILE)), ErrorKind::NotFound);
+    assert_eq!(names(&volume, moved).len(), 1);
 }

@@ -1,21 +1,274 @@
 //! What fsync and roll-forward carry over: all of a file, over long chains, with and without content in the inode, attributes, names that were another file's; orphans; and reading without writing.
 
-mod common;
 mod made;
 mod writing;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use made::{alone, clock, complaints};
 use nandkit_block::RamDevice;
-use nandkit_block::wrap::OverlayDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::recover::recovered;
 use nandkit_f2fs::{F2fs, Log, MountOptions, NodeId, Volume, WriteOptions};
-use nandkit_units::Payload;
 use nandkit_units::random::Random;
+use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
-    AttributeChange, Attributes, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles, ReadWhole,
+    AttributeChange, Changes, FileKind, FileSystem, InodeNumber, Links, NewNode, OpenFiles, Timestamp, XattrChanges,
 };
 use writing::oracle::{BLOCK, SECTORS, device_of, empty_image, image_of};
 use writing::{findings, unmount};
+
+fn mount(device: RamDevice) -> Volume<RamDevice> {
+    let options = WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() };
+    Volume::mount(vec![device], clock(), options).unwrap()
+}
+
+/// All that there is to know of each entry of the root.
+fn listing(volume: &dyn FileSystem) -> BTreeMap<Vec<u8>, String> {
+    let (mut listing, mut entries) = (BTreeMap::new(), Vec::new());
+    let all = volume.read_dir(volume.root(), 0, &mut |entry| {
+        entries.push((entry.name.to_vec(), entry.inode));
+        ControlFlow::Continue(())
+    });
+    all.unwrap();
+    for (name, inode) in entries {
+        let stat = volume.stat(inode).unwrap();
+        let mut bytes = vec![0; if stat.kind == FileKind::Regular { stat.size as usize } else { 0 }];
+        if !bytes.is_empty() {
+            volume.read(inode, 0, ReadInto::Bytes(&mut bytes)).unwrap();
+        }
+        let mut pairs: Vec<_> = volume.xattrs().unwrap().all_xattrs(inode).unwrap();
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        let sum = nandkit_f2fs::layout::checksum;
+        let xattrs: Vec<_> =
+            pairs.into_iter().map(|(name, value)| (name.len(), sum(&name), sum(&value.unwrap()))).collect();
+        let sum = sum(&bytes);
+        listing.insert(name, format!("{stat:?} {sum:08x} {xattrs:?}"));
+    }
+    listing
+}
+
+/// Mounts behind a cut and judges: as `expected`, without a complaint of fsck.f2fs or check. Returns the volume mounted once more.
+fn recover(device: RamDevice, expected: &BTreeMap<Vec<u8>, String>, context: &str) -> Volume<RamDevice> {
+    let volume = mount(device);
+    assert!(volume.recovered().files > 0, "{context}: {:?}", volume.recovered());
+    compare(&listing(&volume), expected, context);
+    let device = unmount(volume);
+    must_be_sound(&device, context);
+    let volume = mount(device);
+    compare(&listing(&volume), expected, context);
+    volume
+}
+
+fn compare(found: &BTreeMap<Vec<u8>, String>, expected: &BTreeMap<Vec<u8>, String>, context: &str) {
+    for name in found.keys().chain(expected.keys()) {
+        let shown = String::from_utf8_lossy(name);
+        assert_eq!(found.get(name), expected.get(name), "{context}: {shown}");
+    }
+}
+
+fn must_be_sound(device: &RamDevice, context: &str) {
+    let image = image_of(device);
+    assert_eq!(findings(device_of(&image)), Vec::<String>::new(), "{context}: check");
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    let mut bytes = vec![0; SECTORS as usize * BLOCK];
+    for (sector, content) in image {
+        bytes[sector as usize * BLOCK..][..BLOCK].copy_from_slice(&content);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");
+}
+
+fn cut(volume: Volume<RamDevice>) -> RamDevice {
+    volume.abandon().remove(0)
+}
+
+fn nid(inode: InodeNumber) -> NodeId {
+    NodeId(inode.0 as u32)
+}
+
+const FEATURES: [&str; 2] = ["", "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr"];
+
+/// Each file is fsynced after each change of it, so that a cut at any time leaves all as it is.
+#[test]
+fn everything_of_a_file_is_carried_over() {
+    let _alone = alone();
+    for features in FEATURES {
+        let mut volume = mount(device_of(&empty_image(features)));
+        let root = volume.root();
+        let mut random = Random::new(41, "changes of files");
+        let mut files = Vec::new();
+        for round in 0..6 {
+            for number in 0..4 {
+                let ino = volume.create(root, format!("{round}-{number}").as_bytes(), &NewNode::FILE).unwrap();
+                files.push(ino);
+            }
+            if round % 2 == 1 {
+                volume.sync().unwrap();
+            }
+            for step in 0..60_u64 {
+                let ino = files[random.below(files.len() as u64) as usize];
+                let bytes = vec![step as u8 + 1; [10, 900, 3000, 5000, 40_000][random.below(5) as usize]];
+                match random.below(9) {
+                    0..3 => drop(
+                        volume.write(nid(ino), random.below(3) * random.below(9000), Payload::Bytes(&bytes)).unwrap(),
+                    ),
+                    3 => drop(
+                        volume.write(nid(ino), 4_000_000 + random.below(9_000_000), Payload::Bytes(&bytes)).unwrap(),
+                    ),
+                    4 => volume.truncate(nid(ino), [0, 100, 3000, 50_000][random.below(4) as usize]).unwrap(),
+                    5 => {
+                        let name = [&b"user.a"[..], b"user.b", b"trusted.c"][random.below(3) as usize];
+                        volume.set_xattr(ino, name, &bytes[..bytes.len().min(1200)]).unwrap();
+                    }
+                    6 => drop(volume.remove_xattr(ino, b"user.b")),
+                    7 => {
+                        let time = Some(Timestamp(random.below(1 << 60) as i64));
+                        let change = AttributeChange {
+                            mode: Some(random.below(0o777) as u16),
+                            uid: Some(random.below(70_000) as u32),
+                            modified: time,
+                            ..AttributeChange::default()
+                        };
+                        volume.set_attributes(ino, &change).unwrap();
+                    }
+                    _ => volume.punch(nid(ino), random.below(30_000), 9000).unwrap(),
+                }
+                volume.fsync(nid(ino), false).unwrap();
+            }
+            files.iter().for_each(|&ino| volume.fsync(nid(ino), false).unwrap());
+            let expected = listing(&volume);
+            volume = recover(cut(volume), &expected, &format!("{features:?}, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn chains_of_several_segments_are_followed() {
+    let _alone = alone();
+    let mut volume = mount(device_of(&empty_image("")));
+    let root = volume.root();
+    let ino = volume.create(root, b"log", &NewNode::FILE).unwrap();
+    volume.sync().unwrap();
+    let first = volume.segments().log_state(Log::WarmNode).segment;
+    let version = volume.checkpoint_state().0.head.version.get();
+    for number in 0..1300_u64 {
+        volume.write(nid(ino), number % 700 * 4096, Payload::Bytes(&vec![number as u8; 4096])).unwrap();
+        volume.fsync(nid(ino), false).unwrap();
+    }
+    assert_eq!(volume.checkpoint_state().0.head.version.get(), version, "a checkpoint came between");
+    assert_ne!(volume.segments().log_state(Log::WarmNode).segment, first);
+    let expected = listing(&volume);
+    let volume = recover(cut(volume), &expected, "1300 fsyncs");
+    assert_eq!(volume.recovered().files, 0);
+}
+
+#[test]
+fn a_name_that_was_another_files_is_the_new_ones() {
+    let _alone = alone();
+    let mut volume = mount(device_of(&empty_image("")));
+    let root = volume.root();
+    for name in [&b"kept"[..], b"replaced"] {
+        let old = volume.create(root, name, &NewNode::FILE).unwrap();
+        volume.write(nid(old), 0, Payload::Bytes(&[1; 9000])).unwrap();
+    }
+    volume.sync().unwrap();
+    volume.remove(root, b"replaced").unwrap();
+    let new = volume.create(root, b"replaced", &NewNode::FILE).unwrap();
+    volume.write(nid(new), 0, Payload::Bytes(&[2; 5000])).unwrap();
+    volume.fsync(nid(new), false).unwrap();
+    let mut expected = listing(&volume);
+    // Removed after the fsync, and not made durable: it is there again.
+    let gone = volume.create(root, b"gone", &NewNode::FILE).unwrap();
+    volume.write(nid(gone), 0, Payload::Bytes(&[3; 100])).unwrap();
+    volume.fsync(nid(gone), false).unwrap();
+    expected.extend(listing(&volume).remove_entry(&b"gone"[..]));
+    volume.remove(root, b"gone").unwrap();
+    recover(cut(volume), &expected, "a name twice");
+}
+
+/// Where roll-forward would not do, an fsync is a checkpoint.
+#[test]
+fn some_fsyncs_are_checkpoints() {
+    let _alone = alone();
+    let mut volume = mount(device_of(&empty_image("")));
+    let root = volume.root();
+    let version = |volume: &Volume<RamDevice>| volume.checkpoint_state().0.head.version.get();
+    let file = volume.create(root, b"file", &NewNode::FILE).unwrap();
+    let before = version(&volume);
+    volume.fsync(nid(file), false).unwrap();
+    assert_eq!(version(&volume), before, "a new file in a directory that the checkpoint has");
+    volume.link(file, root, b"second name").unwrap();
+    volume.fsync(nid(file), false).unwrap();
+    assert_eq!(version(&volume), before + 1, "two names");
+    let directory = volume.create(root, b"directory", &NewNode::DIRECTORY).unwrap();
+    let inside = volume.create(directory, b"inside", &NewNode::FILE).unwrap();
+    volume.fsync(nid(inside), false).unwrap();
+    assert_eq!(version(&volume), before + 2, "in a new directory");
+    volume.fsync(nid(inside), false).unwrap();
+    assert_eq!(version(&volume), before + 2, "nothing changed");
+    volume.rename((root, b"second name"), (directory, b"moved"), nandkit_vfs::RenameFlags::default()).unwrap();
+    volume.fsync(nid(directory), false).unwrap();
+    assert_eq!(version(&volume), before + 3, "a directory");
+    let expected = listing(&volume);
+    let volume = mount(cut(volume));
+    compare(&listing(&volume), &expected, "checkpoints alone");
+}
+
+#[test]
+fn files_without_a_name_are_freed_behind_a_cut() {
+    let _alone = alone();
+    let mut volume = mount(device_of(&empty_image("")));
+    let root = volume.root();
+    volume.sync().unwrap();
+    let before = volume.segments().space;
+    let mut open = Vec::new();
+    for number in 0..30_u64 {
+        let ino = volume.create(root, format!("{number}").as_bytes(), &NewNode::FILE).unwrap();
+        volume.write(nid(ino), number * 100_000, Payload::Bytes(&vec![1; 9000])).unwrap();
+        volume.set_xattr(ino, b"user.large", &[5; 2000]).unwrap();
+        volume.retain(ino).unwrap();
+        open.push(ino);
+    }
+    volume.sync().unwrap();
+    for number in 0..30 {
+        volume.remove(root, format!("{number}").as_bytes()).unwrap();
+    }
+    volume.checkpoint(Reason::Sync).unwrap();
+    assert_eq!(volume.checkpoint_state().0.orphans.len(), 30);
+    let volume = mount(cut(volume));
+    assert_eq!((volume.recovered().orphans, volume.recovered().files), (30, 0));
+    let after = volume.segments().space;
+    assert_eq!(
+        (after.valid_blocks, after.valid_nodes, after.valid_inodes),
+        (before.valid_blocks, before.valid_nodes, before.valid_inodes)
+    );
+    assert!(volume.checkpoint_state().0.orphans.is_empty());
+    must_be_sound(&unmount(volume), "orphans");
+}
+
+#[test]
+fn an_unclean_volume_is_read_recovered_and_stays_as_it_is() {
+    let _alone = alone();
+    let mut volume = mount(device_of(&empty_image("")));
+    let root = volume.root();
+    let ino = volume.create(root, b"fsynced", &NewNode::FILE).unwrap();
+    volume.write(nid(ino), 0, Payload::Bytes(&[9; 20_000])).unwrap();
+    volume.fsync(nid(ino), false).unwrap();
+    let expected = listing(&volume);
+    let device = cut(volume);
+    let before = image_of(&device);
+    let overlay = recovered(device, clock()).unwrap();
+    let reader = F2fs::mount(overlay, clock(), MountOptions::default()).unwrap();
+    compare(&listing(&reader), &expected, "read");
+    let device = reader.into_devices().remove(0).into_inner();
+    assert!(image_of(&device) == before);
+    // One that ended cleanly is not touched at all.
+    let device = unmount(mount(device));
+    let clean = image_of(&device);
+    let overlay = recovered(device, clock()).unwrap();
+    assert_eq!(overlay.changed().count(), 0);
+    assert!(image_of(&overlay.into_inner()) == clean);
+}

@@ -264,6 +264,7 @@ fn check(checker: &Path, image: &Path) -> Result<String> {
     last.with_context(|| format!("{}: {text}", image.display()))
 }
 
+/// A program of the examples.
 pub(super) fn build_example(name: &str) -> Result<PathBuf> {
     let arguments = ["build", "--quiet", "--locked", "--package", "nandkit-f2fs", "--example", name];
     let (profile, flags): (_, &[&str]) =

@@ -253,7 +253,7 @@ fn plant(image: &Path) -> Result<()> {
 }
 
 /// fsck.f2fs exits with 0 on some faults, which its output tells (docs/formats/f2fs-mkfs.md, "fsck.f2fs").
-fn must_be_sound(image: &Path) -> Result<()> {
+pub(super) fn must_be_sound(image: &Path) -> Result<()> {
     let output = Command::new("fsck.f2fs").arg("--dry-run").arg(image).output().context("fsck.f2fs")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let bad = ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| text.contains(mark));

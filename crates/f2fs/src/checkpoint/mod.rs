@@ -158,6 +158,7 @@ impl<D: BlockDevice> Volume<D> {
         self.nat.checkpointed();
         self.xattr_directories.clear();
         self.renamed_in.clear();
+        self.pruned.clear();
         let mapped = std::mem::take(&mut self.mapped);
         self.segments.summaries_written();
         let freed = self.segments.checkpointed();

@@ -171,6 +171,7 @@ pub fn remove<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, position: &Pos
         area::remove(area, slot);
         unused = area::is_unused(area);
     })?;
+    store.lost_name(ino);
     if unused && store.inode_at(ino)?.inline_entries().is_none() {
         store.drop_page(ino, position.page)?;
     }

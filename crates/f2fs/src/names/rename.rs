@@ -155,7 +155,7 @@ fn exchange<S: InodeStore + ?Sized>(
     Ok(())
 }
 
-/// What changes in the inode that moved: `..` of a directory; of anything else that its name is not to be relied on.
+/// What changes in its new directory, and in the inode that moved: `..` of a directory; of anything else that its name is not to be relied on.
 fn arrive<S: InodeStore + ?Sized>(
     store: &mut S,
     moved: &Inode,
@@ -164,6 +164,7 @@ fn arrive<S: InodeStore + ?Sized>(
     more: &mut dyn FnMut(&mut InodeHead),
 ) -> Result<()> {
     let now = store.now();
+    store.lost_name(to);
     if moved.kind == FileKind::Directory && from != to {
         let parent = find_parent(store, &store.inode_at(moved.nid)?)?;
         let times = store.inode_at(moved.nid)?.head;

@@ -62,6 +62,9 @@ pub trait InodeStore {
     /// An inode without a name lives on, as the checkpoint says; or no longer. Errors: `NoSpace` (a checkpoint has no room for one more).
     fn set_orphan(&mut self, ino: NodeId, orphan: bool) -> Result<()>;
 
+    /// A directory lost a name, or the inode of one changed: roll-forward could not tell an older state of it from the present one (f2fs-writing.md, "fsync", `fsync_mode=strict`).
+    fn lost_name(&mut self, directory: NodeId);
+
     /// Gives up an inode with all its nodes and pages. Errors: `Corrupt`, `Device`.
     fn free_inode(&mut self, ino: NodeId) -> Result<()>;
 }

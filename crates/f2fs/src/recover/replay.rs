@@ -8,7 +8,7 @@ use crate::blocks::{Blocks, Nodes};
 use crate::findings::{Finding, FindingKind};
 use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
-use crate::layout::inode::advise;
+use crate::layout::inode::{advise, inline};
 use crate::layout::{NodeOffset, word};
 use crate::node::cache::is_indirect;
 use crate::node::checked::decode_inode;
@@ -41,12 +41,23 @@ impl<D: BlockDevice> Volume<D> {
                 self.enter_name(&from)?;
             }
             self.take_inline_xattrs(&from)?;
+            self.cut_behind_the_end(&from)?;
             if !self.take_inline_data(ino, Some(&from))? {
                 let shape = from.shape.addresses.clone();
                 self.take_addresses(ino, &from.block, (shape.start, from.shape.count), 0)?;
             }
         }
         Ok(made)
+    }
+
+    /// A file that had become shorter: what the checkpoint or nodes before have behind its end is gone. Linux leaves it.
+    fn cut_behind_the_end(&mut self, from: &Inode) -> Result<()> {
+        let here = self.inode_at(from.nid)?;
+        if from.head.has_advise(advise::KEEP_SIZE) || here.head.has_inline(inline::DATA) {
+            return Ok(());
+        }
+        let pages = from.head.size.get().div_ceil(self.geometry().block_size() as u64);
+        self.free_pages_from(from.nid, pages)
     }
 
     /// Only regular files are fsynced by marked nodes.

@@ -41,7 +41,8 @@ impl<D: BlockDevice> Volume<D> {
         self.renamed_in.insert(directory);
     }
 
-    /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`).
+    /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`). Also where its tree lost nodes, which Linux does not ask: its recovery leaves their blocks behind the
+    /// end of the file, and they are content again when that grows.
     fn needs_checkpoint(&self, inode: &Inode) -> bool {
         let head = &inode.head;
         let parent = NodeId(head.parent.get());
@@ -52,6 +53,7 @@ impl<D: BlockDevice> Volume<D> {
             || !self.segments.space.has_room_for_roll_forward()
             || !self.nat.is_checkpointed(parent)
             || self.options.logs == ActiveLogs::Two
+            || self.pruned.contains(&inode.nid)
             || self.xattr_directories.contains(&parent)
             || self.options.strict_fsync && self.nat.needs_dentry_mark(inode.nid) && self.renamed_in.contains(&parent)
     }

@@ -82,6 +82,8 @@ pub struct Volume<D> {
     pub(crate) counted_blocks: u64,
     /// Directories whose attributes changed since the last checkpoint: an fsync of what is in them must be one.
     pub(crate) xattr_directories: BTreeSet<NodeId>,
+    /// Files whose trees lost nodes since the last checkpoint that are on the device: roll-forward would not hear of it, and an fsync must be one.
+    pub(crate) pruned: BTreeSet<NodeId>,
     /// Directories that lost a name since, by rename or removal: with `fsync_mode=strict` likewise.
     pub(crate) renamed_in: BTreeSet<NodeId>,
     pub(crate) names: NameState,

@@ -104,6 +104,7 @@ impl<D: BlockDevice> Volume<D> {
             orphans: BTreeSet::new(),
             xattr_directories: BTreeSet::new(),
             renamed_in: BTreeSet::new(),
+            pruned: BTreeSet::new(),
             names,
             counters: Counters::default(),
             published: Published::default(),

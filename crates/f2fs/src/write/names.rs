@@ -105,6 +105,10 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
         Ok(())
     }
 
+    fn lost_name(&mut self, directory: NodeId) {
+        self.note_lost_name(directory);
+    }
+
     fn free_inode(&mut self, ino: NodeId) -> Result<()> {
         self.give_up_inode(ino)
     }

@@ -228,6 +228,7 @@ impl<D: BlockDevice> Volume<D> {
         self.drop_node(ino)?;
         self.segments.space.valid_inodes = self.segments.space.valid_inodes.saturating_sub(1);
         self.orphans.remove(&ino);
+        self.pruned.remove(&ino);
         Ok(())
     }
 
@@ -295,6 +296,9 @@ impl<D: BlockDevice> Volume<D> {
         }
         if from > 0 {
             return Ok(false);
+        }
+        if matches!(self.entry(nid)?.address(), DataAddress::At(_)) {
+            self.pruned.insert(ino);
         }
         self.drop_node(nid)?;
         self.count_blocks(ino, -1)?;

@@ -14,7 +14,9 @@ use crate::made::clock;
 
 pub const BLOCK: usize = 4096;
 pub const SECTORS: u64 = 64 << 8;
-pub const FILES: u64 = 7;
+pub const FILES: u64 = 9;
+/// Files from here on are small.
+const SMALL_FILES: u64 = 7;
 
 /// Sectors of a volume that are not zero.
 pub type Image = Vec<(u64, Vec<u8>)>;
@@ -128,6 +130,17 @@ pub fn run<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, random: &m
         let ino = volume.lookup(root, &name(id))?;
         let nid = NodeId(ino.0 as u32);
         match what {
+            0..45 if id >= SMALL_FILES => {
+                // Written anew, around what an inode holds.
+                let length = [100, 2000, 3400, 3600, 4000][random.below(5) as usize];
+                model.version += 1;
+                file.resize(0);
+                file.set(0, 0);
+                file.set(0, model.version);
+                file.resize(length);
+                volume.truncate(nid, 0)?;
+                volume.write(nid, 0, Payload::Bytes(&page(id, 0, model.version)[..length as usize]))?;
+            }
             0..45 => {
                 let start = if random.below(12) == 0 { 900 + random.below(60) } else { random.below(20) };
                 let count = 1 + random.below(4);
@@ -148,7 +161,7 @@ pub fn run<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, random: &m
                 volume.fsync(nid, random.below(3) == 0)?;
                 file.durable();
             }
-            75..83 => {
+            75..83 if id < SMALL_FILES => {
                 let size = random.below(file.size / BLOCK as u64 + 2) * BLOCK as u64;
                 file.resize(size);
                 volume.truncate(nid, size)?;
@@ -160,7 +173,7 @@ pub fn run<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, random: &m
                 file.resize(0);
             }
             88..92 => volume.checkpoint(Reason::Sync)?,
-            92..95 => {
+            92..95 if id < SMALL_FILES => {
                 let number = random.below(20);
                 if file.size > number * BLOCK as u64 {
                     file.set(number, 0);
@@ -189,11 +202,13 @@ pub fn must_be_possible<D: BlockDevice>(volume: &Volume<D>, model: &Model, conte
         assert!(known, "{context}: file {id} has {} bytes; expected one of {:?}", stat.size, file.sizes);
         let inode = volume.inode(InodeNumber(ino.0)).unwrap();
         let mut bytes = vec![0; BLOCK];
-        for number in 0..stat.size / BLOCK as u64 {
-            volume.read_at(&inode, number * BLOCK as u64, &mut bytes).unwrap();
+        for number in 0..stat.size.div_ceil(BLOCK as u64) {
+            let length = (stat.size - number * BLOCK as u64).min(BLOCK as u64) as usize;
+            let bytes = &mut bytes[..length];
+            volume.read_at(&inode, number * BLOCK as u64, bytes).unwrap();
             let versions = file.pages.get(&number).cloned().unwrap_or_else(|| vec![0]);
             let new = file.exists.contains(&false);
-            let possible = versions.iter().any(|&version| bytes == page(id, number, version))
+            let possible = versions.iter().any(|&version| *bytes == page(id, number, version)[..length])
                 || new && bytes.iter().all(|&byte| byte == 0);
             assert!(
                 possible,
