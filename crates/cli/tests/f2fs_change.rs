@@ -103,6 +103,25 @@ fn a_mounted_volume_is_changed_in_place_and_in_an_overlay() {
 }
 
 #[test]
+fn a_command_runs_in_a_volume_on_an_emulated_chip() {
+    let directory = with_image(FEATURES);
+    let path = directory.path();
+    let before = fs::read(path.join("i")).expect("an image");
+    let tree = path.join("tree");
+    let command = format!(
+        "diff -r {} . && rm -r a/b && seq 50000 > new && sync new && ls > {}/told",
+        tree.display(),
+        path.display()
+    );
+    let outcome = nandkit(path, &["exec", "--image", "i", "--json", "--", "sh", "-c", &command]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    assert_eq!(fs::read_to_string(path.join("told")).expect("a list"), "a\nnew\n");
+    let record: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert_eq!(record["spec"]["stack"]["fs"]["kind"], "f2fs", "{record}");
+    assert!(fs::read(path.join("i")).expect("an image") == before, "the image stays as it is");
+}
+
+#[test]
 fn what_a_killed_process_had_synced_is_there() {
     let directory = with_image(FEATURES);
     let path = directory.path();

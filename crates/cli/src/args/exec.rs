@@ -61,7 +61,7 @@ pub struct ExecArguments {
     /// The device: a preset (see `nandkit devices`), a chip's spec in a .toml file, or ram; without it P4's, or for an image of JFFS2 a chip of its shape.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Bring this image of JFFS2 or FAT onto the chip, and run the command in its volume. The image stays as it is.
+    /// Bring this image of JFFS2, FAT or F2FS onto the chip, and run the command in its volume. The image stays as it is.
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
     /// A region of the image, by name or number; `nandkit info` lists them.

@@ -58,10 +58,6 @@ impl EmulatedImage {
         let (image, mut notes) = read(path, options)?;
         let chosen = choose(path, &image, options)?;
         notes.extend(chosen.notes);
-        if chosen.found.format == Format::F2fs {
-            let detail = "this is f2fs, which is not brought onto a chip yet; expected an image of JFFS2 or FAT";
-            return Err(wrong(path, detail));
-        }
         let device = dump(path, image, &chosen.found)?;
         Ok(Self { found: chosen.found, device, notes })
     }
@@ -74,7 +70,7 @@ impl EmulatedImage {
     /// The chip for it: the one that was asked for, or for an image of flash a preset of its shape, with as many blocks as the image has. Errors: a shape that does not fit.
     pub fn device(&mut self, asked: Option<DeviceSpec>) -> Result<DeviceSpec, StackError> {
         let misfit = |detail: String| StackError::new("stack.device", detail);
-        if self.found.format == Format::Fat {
+        if self.found.format != Format::Jffs2 {
             return asked.map_or_else(|| DeviceSpec::preset(crate::DEFAULT_DEVICE).map_err(misfit), Ok);
         }
         let Some(device) = asked else { return self.like_a_preset() };
