@@ -11,7 +11,7 @@ use nandkit_f2fs::segments::Way;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 use nandkit_f2fs::{Log, NodeId};
 use nandkit_units::{Clock, Nanos, Payload};
-use nandkit_vfs::Timestamp;
+use nandkit_vfs::{Changes, InodeNumber, Timestamp};
 use zerocopy::FromZeros;
 
 const FILES: u64 = 576;
@@ -84,10 +84,12 @@ fn main() {
     }
     volume.sync().expect("a sync");
     let before = usage(&volume);
+    let filled = volume.counters().checkpoints_asked;
     let mut x = 88_172_645_463_325_252;
     for k in 0..OPERATIONS {
         let i = record(&pattern, k, &mut x);
-        volume.write(files[(i / RECORDS) as usize], i % RECORDS * 4096, Payload::Bytes(&block)).expect("an overwrite");
+        let file = InodeNumber(u64::from(files[(i / RECORDS) as usize].0));
+        Changes::write(&mut volume, file, i % RECORDS * 4096, Payload::Bytes(&block)).expect("an overwrite");
         clock.advance_by(Nanos(STEP_NS));
         if (k + 1) % 256 == 0 {
             volume.sync().expect("a sync");
@@ -114,6 +116,16 @@ fn main() {
     println!("WA {:.3}", all as f64 / OPERATIONS as f64);
     println!("{:?}", volume.counters());
     println!("{:?}", volume.segments().states());
+    // For `cargo xtask kernel f2fs-overwrite`: write amplification, blocks moved and nodes among them, segments taken for their gaps, checkpoints.
+    let counters = volume.counters();
+    let moved = counters.foreground.data + counters.foreground.nodes;
+    let gaps: u64 = taken(|u, log| u.used_segments_taken(log)).iter().sum();
+    let checkpoints = counters.checkpoints_asked - filled + counters.checkpoints_forced;
+    println!(
+        "figures {:.6} {moved} {} {gaps} {checkpoints}",
+        all as f64 / OPERATIONS as f64,
+        counters.foreground.nodes
+    );
 }
 
 fn usage(volume: &Volume<RamDevice>) -> Vec<[u64; Way::COUNT]> {

@@ -138,10 +138,14 @@ impl<D: BlockDevice> Changes for Volume<D> {
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
-        let ino = self.changeable_file(inode)?;
-        let written = Volume::write(self, ino, offset, data)?;
-        if written > 0 {
-            self.touch(ino)?;
+        let file = self.regular(inode)?;
+        links::expect_mutable(&file)?;
+        let written = Volume::write(self, file.nid, offset, data)?;
+        if offset.saturating_add(written as u64) > file.head.size.get() {
+            self.touch(file.nid)?;
+        } else if written > 0 {
+            let now = self.now();
+            self.lazy_times.put(file.nid, now);
         }
         Ok(written)
     }

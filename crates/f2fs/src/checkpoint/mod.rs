@@ -10,10 +10,9 @@ use nandkit_vfs::Result;
 
 use crate::blocks::Blocks;
 use crate::checkpoint_state::{CheckpointState, SummaryBlock};
-use crate::clean::balance::is_short;
 use crate::device::Submission;
 use crate::findings::{Finding, FindingKind};
-use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
+use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead};
 use crate::open::Copy;
@@ -191,51 +190,6 @@ impl<D: BlockDevice> Volume<D> {
                 let segment = SegmentIndex(offset / BLOCKS_PER_SEGMENT);
                 self.segments.sit_mut().discarded(segment, (offset % BLOCKS_PER_SEGMENT) as u16);
             }
-        }
-    }
-
-    /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`, `Device`, `ReadOnly`.
-    pub fn sync(&mut self) -> Result<()> {
-        self.expect_running()?;
-        let files: Vec<NodeId> = self.pages().dirty_inodes().collect();
-        self.write_back_all()?;
-        if self.options.nodes_before_checkpoint {
-            self.write_nodes_of(&files)?;
-        }
-        self.checkpoint(Reason::Sync)?;
-        // Data that were overwritten where they stood changed nothing that a checkpoint says.
-        self.device.flush(Cause::UserData)
-    }
-
-    /// What Linux does in a sync before the checkpoint: write-back comes to the node inode too, and to inodes once more behind it, which makes them dirty for the checkpoint
-    /// (f2fs-writing.md, "Sync"). Passed over where there is no room for it.
-    fn write_nodes_of(&mut self, files: &[NodeId]) -> Result<()> {
-        self.balance()?;
-        if is_short(&self.segments, 0) {
-            return Ok(());
-        }
-        let again: Vec<NodeId> = files.iter().copied().filter(|&ino| self.nodes.is_dirty(ino)).collect();
-        self.write_all_nodes(Cause::Metadata)?;
-        for ino in again {
-            self.edit_node(ino, |_| ())?;
-        }
-        Ok(())
-    }
-
-    /// Writes everything, with a checkpoint that says that nothing is to be recovered. Inodes without a name are freed, whoever retains them. What is changed afterwards begins a new mount as it were.
-    /// Errors: `NoSpace`, `Device`, `ReadOnly`.
-    pub fn finish(&mut self) -> Result<()> {
-        self.free_orphans()?;
-        self.write_back_all()?;
-        self.checkpoint(Reason::Unmount)?;
-        self.device.flush(Cause::UserData)
-    }
-
-    /// Ends the mount as [`Volume::finish`] does, and gives the devices back. On an error the volume comes back with it.
-    pub fn unmount(mut self) -> std::result::Result<Vec<D>, (Box<Self>, nandkit_vfs::FsError)> {
-        match self.finish() {
-            Ok(()) => Ok(self.abandon()),
-            Err(error) => Err((Box::new(self), error)),
         }
     }
 }

@@ -45,6 +45,11 @@ pub fn is_short(segments: &Segments, freed: u32) -> bool {
     free <= demand.low + reserve || !fits_in_logs(segments, &demand)
 }
 
+/// Free sections above which there are always enough: what is dirty at the most, and the reserve.
+pub fn most_needed(segments: &Segments) -> u64 {
+    demand(segments).high + u64::from(segments.options.reserved_sections)
+}
+
 /// Whether the rests fit into the sections where the logs stand.
 fn fits_in_logs(segments: &Segments, demand: &Demand) -> bool {
     let room = |log| u64::from(segments.room_of_log(log));

@@ -58,8 +58,14 @@ impl<D: BlockDevice> Volume<D> {
         let mut done = Ok(());
         for &ino in inodes {
             done = self.queue_pages(ino, why, &mut runs);
-            if done.is_ok() && why.makes_room && self.is_short() {
-                done = self.settle_all(why.cause, &mut runs, Ok(())).and_then(|()| self.collect_in_foreground());
+            if let Some(moved) = &mut self.moved_files {
+                moved.remove(&ino);
+            }
+            if done.is_ok() && why.makes_room && self.may_be_short() {
+                done = self.settle_all(why.cause, &mut runs, Ok(()));
+                if done.is_ok() && self.is_short() {
+                    done = self.collect_in_foreground();
+                }
             }
             if done.is_err() {
                 break;

@@ -11,7 +11,7 @@ use super::Volume;
 use super::back::Why;
 use crate::blocks::Blocks;
 use crate::checkpoint::Reason;
-use crate::clean::balance::{Foreground, Need, is_short};
+use crate::clean::balance::{Foreground, Need, is_short, most_needed};
 use crate::clean::collect::{Outcome, collect};
 use crate::clean::linux::LinuxSearch;
 use crate::clean::mover::{BlockMover, CopyMover};
@@ -150,6 +150,13 @@ impl<D: BlockDevice> Volume<D> {
     pub(super) fn is_short(&mut self) -> bool {
         self.tell_pages();
         is_short(&self.segments, 0)
+    }
+
+    /// Whether they could be, while pages are on their way that still count as dirty, and whose nodes do not yet.
+    pub(super) fn may_be_short(&mut self) -> bool {
+        self.tell_pages();
+        let free = u64::from(self.segments.free_map().sections());
+        free <= most_needed(&self.segments) + 1
     }
 
     pub(super) fn collect_in_foreground(&mut self) -> Result<()> {

@@ -123,7 +123,12 @@ impl<D: BlockDevice> Collected for Volume<D> {
     fn moved(&mut self, block: &LiveBlock, to: BlockAddress) -> Result<()> {
         self.written_blocks += 1;
         match self.owner_of(block.from, block.owner)? {
-            Some((inode, _, slot)) => self.set_address(inode.nid, &slot, DataAddress::At(to)),
+            Some((inode, _, slot)) => {
+                if let Some(files) = &mut self.moved_files {
+                    files.insert(inode.nid);
+                }
+                self.set_address(inode.nid, &slot, DataAddress::At(to))
+            }
             None => Ok(()),
         }
     }

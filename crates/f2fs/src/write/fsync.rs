@@ -25,6 +25,9 @@ impl<D: BlockDevice> Volume<D> {
         if inode.kind != FileKind::Directory {
             self.write_back(&[ino], Why { fsync: Some(data_only), ..Why::BACKGROUND })?;
         }
+        if !data_only {
+            self.settle_times(ino)?;
+        }
         let changed = !self.nodes.of_owner(ino).is_empty() || self.nat.needs_inode(ino);
         if changed || inode.kind == FileKind::Directory {
             if self.needs_checkpoint(&inode) {
@@ -85,6 +88,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Whether an fsync of a file would write anything.
     pub fn has_unsynced(&self, ino: NodeId) -> bool {
-        !self.nodes.of_owner(ino).is_empty() || self.locked_pages().dirty_of(ino) > 0 || self.nat.needs_inode(ino)
+        let nodes = !self.nodes.of_owner(ino).is_empty() || self.nat.needs_inode(ino);
+        nodes || self.locked_pages().dirty_of(ino) > 0 || self.lazy_times.waits(ino)
     }
 }

@@ -54,7 +54,7 @@ impl<D: BlockDevice> Volume<D> {
         if self.pages().counts().1 > 0 {
             due = due.min(later(self.idle.operation, OLD));
         }
-        if self.is_changed() {
+        if self.is_changed() || !self.lazy_times.is_empty() {
             due = due.min(later(self.idle.checkpoint, CHECKPOINT).max(idle));
         }
         due
@@ -70,7 +70,9 @@ impl<D: BlockDevice> Volume<D> {
             self.write_back_all()?;
             did = true;
         }
-        if is_idle && now >= later(self.idle.checkpoint, CHECKPOINT) && self.is_changed() {
+        let asks = self.is_changed() || !self.lazy_times.is_empty();
+        if asks && is_idle && now >= later(self.idle.checkpoint, CHECKPOINT) {
+            self.settle_all_times()?;
             self.checkpoint(Reason::Sync)?;
             did = true;
         }

@@ -30,6 +30,7 @@ impl<D: BlockDevice> Volume<D> {
             return Err(no_inode(ino));
         }
         drop(block);
+        self.settle_times(ino)?;
         self.edit_node(ino, change)
     }
 

@@ -12,11 +12,13 @@ mod data;
 mod fsync;
 mod idle;
 mod inodes;
+mod lazy_times;
 mod mount;
 mod names;
 mod nodes;
 mod options;
 mod runs;
+mod sync;
 mod tree;
 mod truncate;
 mod xattrs;
@@ -50,6 +52,7 @@ use crate::recover::Recovered;
 use crate::segments::Segments;
 use crate::volume::DirectorySource;
 use idle::Idle;
+use lazy_times::LazyTimes;
 
 pub use balance::Cleaners;
 pub use mount::obstacle;
@@ -88,6 +91,10 @@ pub struct Volume<D> {
     pub(crate) pruned: BTreeSet<NodeId>,
     /// Directories that lost a name since, by rename or removal: with `fsync_mode=strict` likewise.
     pub(crate) renamed_in: BTreeSet<NodeId>,
+    /// Times that no node has yet.
+    pub(crate) lazy_times: LazyTimes,
+    /// During a sync, files of which pages were moved by the collector after their write-back.
+    pub(crate) moved_files: Option<BTreeSet<NodeId>>,
     pub(crate) names: NameState,
     pub(crate) cleaners: Cleaners,
     pub(crate) idle: Idle,
@@ -156,7 +163,9 @@ impl<D: BlockDevice> Volume<D> {
 
     /// An inode that something on the volume names, as it is now. Errors: `Corrupt`, `Device`.
     pub fn inode_at(&self, ino: NodeId) -> Result<Inode> {
-        decode_inode(self.geometry(), ino, self.node(ino)?)
+        let mut inode = decode_inode(self.geometry(), ino, self.node(ino)?)?;
+        self.lazy_times.show(&mut inode);
+        Ok(inode)
     }
 
     /// The devices as they are: nothing more is written, as if the power had gone.

@@ -110,6 +110,8 @@ impl<D: BlockDevice> Volume<D> {
             counters: Counters::default(),
             published: Published::default(),
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),
+            lazy_times: Default::default(),
+            moved_files: None,
             mapped: Vec::new(),
             idle: Idle::new(device.now()),
             segments,

@@ -42,7 +42,7 @@ pub struct WriteOptions {
     pub strict_fsync: bool,
     /// An fsync flushes the data before it writes the nodes that name them. Linux does not: a power cut before the end of an fsync may leave blocks of a file with whatever stood there before.
     pub ordered_fsync: bool,
-    /// Whether a sync writes nodes twice, before the checkpoint and with it, as Linux's does. Fewer writes without; recovery is the same.
+    /// Whether a sync writes nodes before it writes the times of inodes, as Linux's does, so that nodes of files that were overwritten are written again with the checkpoint (f2fs-writing.md, "Sync"). Fewer writes without; recovery is the same.
     pub nodes_before_checkpoint: bool,
     /// Pages kept in memory.
     pub pages: PageLimits,

@@ -228,6 +228,7 @@ impl<D: BlockDevice> Volume<D> {
         self.drop_node(ino)?;
         self.segments.space.valid_inodes = self.segments.space.valid_inodes.saturating_sub(1);
         self.orphans.remove(&ino);
+        self.lazy_times.take(ino);
         self.pruned.remove(&ino);
         Ok(())
     }
