@@ -171,7 +171,7 @@ fn shapes() -> [Shape; 3] {
     [
         Shape { features: "", options, survival: Survival::Subset, seed: 1 },
         Shape {
-            features: "extra_attr,inode_checksum,flexible_inline_xattr",
+            features: "extra_attr,inode_checksum,flexible_inline_xattr,quota,project_quota",
             options: WriteOptions { strict_fsync: true, ..options },
             survival: Survival::None,
             seed: 2,

@@ -64,11 +64,13 @@ impl<D: BlockDevice> Volume<D> {
             || self.nat.waiting() > 0
             || self.segments.sit().dirty().count() > 0
             || !self.orphans.iter().eq(self.state.orphans.iter())
+            || self.has_quotas_to_write()
     }
 
-    /// Pages of directories, then all nodes (checkpoint.c, `block_operations`).
+    /// Pages of directories, quota files, then all nodes (checkpoint.c, `block_operations`).
     fn flush_operations(&mut self) -> Result<()> {
         self.write_back_directories(Cause::Checkpoint)?;
+        self.flush_quotas()?;
         self.write_all_nodes(Cause::Checkpoint)?;
         self.segments.settle_logs(&self.device)
     }
@@ -125,6 +127,10 @@ impl<D: BlockDevice> Volume<D> {
         let mut flags = last.flags.get();
         flags &= !(flag::UNMOUNTED | flag::FASTBOOT | flag::TRIMMED | flag::NAT_BITS | flag::NO_CRC_RECOVERY);
         flags |= flag::CRC_RECOVERY | if unmount { flag::UNMOUNTED } else { 0 };
+        if self.quotas.exist() {
+            let untrusted = self.quotas.untrusted().is_some();
+            flags = flags & !flag::QUOTA_NEEDS_FSCK | if untrusted { flag::QUOTA_NEEDS_FSCK } else { 0 };
+        }
         let head = CheckpointHead {
             version: last.version.get().wrapping_add(1).into(),
             valid_blocks: space.valid_blocks.into(),
@@ -197,7 +203,8 @@ impl<D: BlockDevice> Volume<D> {
     /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`, `Device`, `ReadOnly`.
     pub fn sync(&mut self) -> Result<()> {
         self.expect_running()?;
-        let files: Vec<NodeId> = self.pages().dirty_inodes().collect();
+        let mut files: Vec<NodeId> = self.pages().dirty_inodes().collect();
+        files.retain(|&ino| !self.quotas.is_file(ino));
         self.write_back_all()?;
         if self.options.nodes_before_checkpoint {
             self.write_nodes_of(&files)?;

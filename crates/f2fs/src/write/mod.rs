@@ -16,6 +16,7 @@ mod mount;
 mod names;
 mod nodes;
 mod options;
+mod quota;
 mod runs;
 mod tree;
 mod truncate;
@@ -46,6 +47,7 @@ use crate::node::cache::NodeCache;
 use crate::node::checked::{address_of, check_node, decode_inode};
 use crate::open::Copy;
 use crate::pages::{Page, Pages};
+use crate::quota::usage::Quotas;
 use crate::recover::Recovered;
 use crate::segments::Segments;
 use crate::volume::DirectorySource;
@@ -89,6 +91,7 @@ pub struct Volume<D> {
     /// Directories that lost a name since, by rename or removal: with `fsync_mode=strict` likewise.
     pub(crate) renamed_in: BTreeSet<NodeId>,
     pub(crate) names: NameState,
+    pub(crate) quotas: Quotas,
     pub(crate) cleaners: Cleaners,
     pub(crate) idle: Idle,
     pub(crate) counters: Counters,
