@@ -26,6 +26,15 @@ pub(super) struct QuotaPages {
     pub pages: Vec<(u32, BlockAddress)>,
 }
 
+impl QuotaPages {
+    /// Whose file it is by the superblock.
+    pub fn kind(&self, superblock: &Superblock) -> QuotaKind {
+        let is_it =
+            |kind: &QuotaKind| superblock.quota_inodes.get(kind.index()).is_some_and(|field| field.get() == self.nid.0);
+        QuotaKind::ALL.into_iter().find(is_it).unwrap_or(QuotaKind::User)
+    }
+}
+
 /// What is gathered for the quotas, where the volume has any.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
@@ -33,6 +42,8 @@ pub(super) struct Quotas {
     pub usages: [Usages; 3],
     pub files: Vec<QuotaPages>,
     pub wanted: bool,
+    /// Whether a file says something else, or nothing can be said.
+    pub differ: bool,
 }
 
 impl Check<'_> {
@@ -51,16 +62,16 @@ impl Check<'_> {
 
     /// Holds each quota file against what was counted.
     pub fn check_quotas(&mut self, superblock: &Superblock) {
+        let files = superblock.quota_inodes.iter().filter(|field| field.get() != 0).count();
+        self.quotas.differ = !self.whole || self.quotas.files.len() != files;
         for pages in std::mem::take(&mut self.quotas.files) {
-            let is_it = |kind: &QuotaKind| {
-                superblock.quota_inodes.get(kind.index()).is_some_and(|field| field.get() == pages.nid.0)
-            };
-            let kind = QuotaKind::ALL.into_iter().find(is_it).unwrap_or(QuotaKind::User);
+            let kind = pages.kind(superblock);
             let records = self.quota_bytes(&pages);
             let records = records.and_then(|bytes| file::records(kind, bytes).map_err(|error| error.detail));
             let said = match records {
                 Ok(records) => tree::usages(&records),
                 Err(detail) => {
+                    self.quotas.differ = true;
                     self.report.fault(FindingKind::Quota, of(pages.nid), || {
                         format!("the quotas of {}s: {detail}", kind.name())
                     });
@@ -77,6 +88,7 @@ impl Check<'_> {
                 if have == want {
                     continue;
                 }
+                self.quotas.differ = true;
                 let detail = || {
                     let (have_bytes, want_bytes) = (have.bytes, want.bytes);
                     format!(
@@ -94,7 +106,7 @@ impl Check<'_> {
         }
     }
 
-    fn quota_bytes(&mut self, file: &QuotaPages) -> Result<Vec<u8>, String> {
+    pub(super) fn quota_bytes(&mut self, file: &QuotaPages) -> Result<Vec<u8>, String> {
         let size = self.geometry.block_size();
         if file.size > FILE_MAX {
             return Err(format!("{} bytes; up to {FILE_MAX} are looked at", file.size));
