@@ -152,6 +152,9 @@ impl<D: BlockDevice> Changes for Volume<D> {
 
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
         if *change != AttributeChange::default() {
+            // Who may not have the file, may not cut it either.
+            let known = self.inode(inode)?;
+            attributes::admit(self, &known, change)?;
             if let Some(size) = change.size {
                 let ino = self.changeable_file(inode)?;
                 self.truncate(ino, size)?;

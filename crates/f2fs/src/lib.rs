@@ -28,6 +28,7 @@ pub mod nids;
 pub mod node;
 pub mod open;
 pub mod pages;
+pub mod quota;
 pub mod read;
 pub mod recover;
 pub mod segment_map;

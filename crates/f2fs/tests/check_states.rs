@@ -235,6 +235,45 @@ fn quotas_that_count_wrongly_are_told() {
     assert_eq!(kinds(&checked(&planted), false), [Quota, Quota]);
 }
 
+#[test]
+fn quotas_that_count_wrongly_are_put_right() {
+    let base = made_with("extra_attr,quota,project_quota,inode_checksum");
+    let start = |magic: u32| base.bytes.windows(4).position(|bytes| bytes == magic.to_le_bytes()).unwrap();
+    let (users, groups) = (start(0xD9C0_1F11), start(0xD9C0_1927));
+    let cases: [(&str, &dyn Fn(&mut Planted)); 5] = [
+        ("a record", &|p| p.bytes[users + 5 * 1024 + 16 + 24] ^= 2),
+        ("an owner without a record, whose way has to grow", &|p| {
+            let nid = p.nid("kinds/film.mp4");
+            p.head(nid, |head| (head.uid, head.gid) = (0x7777_7777.into(), 0x6666_6666.into()));
+        }),
+        ("an owner that is none any more", &|p| {
+            for name in ["kinds/film.mp4", "sizes/of-1"] {
+                let nid = p.nid(name);
+                p.head(nid, |head| head.gid = 5.into());
+            }
+        }),
+        ("magic", &|p| p.bytes[groups] ^= 1),
+        ("marked", &|p| {
+            p.bytes[users + 5 * 1024 + 16 + 48] ^= 0x10;
+            p.checkpoint(|head| head.flags = (head.flags.get() | flag::QUOTA_NEEDS_FSCK).into());
+        }),
+    ];
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    for (what, plant) in cases {
+        let mut planted = base.clone();
+        plant(&mut planted);
+        assert_ne!(checked(&planted).findings, [], "{what}");
+        let repair = nandkit_f2fs::repair(vec![planted.device()], clock()).unwrap();
+        for (at, bytes) in &repair.blocks {
+            planted.block(*at).copy_from_slice(bytes);
+        }
+        assert_eq!((&repair.after.findings[..], &checked(&planted).findings[..]), (&[][..], &[][..]), "{what}");
+        planted.write(&path);
+        assert_eq!(complaints(&path), Vec::<String>::new(), "{what}");
+    }
+}
+
 /// A file whose first cluster of four pages is compressed into one block; its address, its inode.
 fn compressed() -> (Planted, NodeId, BlockAddress) {
     let mut planted = made_with("extra_attr,compression,inode_checksum");

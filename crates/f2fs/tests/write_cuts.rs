@@ -58,10 +58,11 @@ impl Shape {
 fn shapes() -> Vec<Shape> {
     let ordered = WriteOptions { ordered_fsync: true, ..WriteOptions::default() };
     let newer = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr";
+    let with_quotas = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,quota,project_quota";
     vec![
         Shape { features: "", gaps: false, options: ordered, survivals: &[Survival::Subset, Survival::None], seed: 1 },
         Shape {
-            features: newer,
+            features: with_quotas,
             gaps: false,
             options: WriteOptions { ipu_policy: Some(0), ..ordered },
             survivals: &[Survival::Subset, Survival::All],

@@ -100,7 +100,7 @@ fn makers() -> Vec<Maker> {
     vec![
         Maker::new("", Making::default()),
         Maker::new(all_extra, Making::default()),
-        Maker::new("extra_attr,inode_checksum", plain),
+        Maker::new("extra_attr,inode_checksum,quota,project_quota", plain),
         Maker::new("extra_attr,inode_crtime", leveled),
     ]
 }

@@ -119,7 +119,11 @@ impl<D: BlockDevice> Run<'_, D> {
         let (new, some, choice) = (self.place(), self.some(), self.random.below(12));
         let root = self.volume.root();
         match (choice, some) {
-            (0..4, _) => self.volume.create(new.0, &new.1, &NewNode::FILE).map(drop),
+            // Owners that come and go: where there are quotas, check holds them against what is there.
+            (0..4, _) => {
+                let node = NewNode { uid: new.1.len() as u32 * 1_000_003, ..NewNode::FILE };
+                self.volume.create(new.0, &new.1, &node).map(drop)
+            }
             (4, _) => self.volume.create(new.0, &new.1, &NewNode::DIRECTORY).map(drop),
             (5 | 6, Some((old, _))) => self.volume.rename((old.0, &old.1), (new.0, &new.1), RenameFlags::Replace),
             (7, Some((_, inode))) => self.volume.link(inode, new.0, &new.1),
@@ -171,7 +175,7 @@ fn shapes() -> [Shape; 3] {
     [
         Shape { features: "", options, survival: Survival::Subset, seed: 1 },
         Shape {
-            features: "extra_attr,inode_checksum,flexible_inline_xattr",
+            features: "extra_attr,inode_checksum,flexible_inline_xattr,quota,project_quota",
             options: WriteOptions { strict_fsync: true, ..options },
             survival: Survival::None,
             seed: 2,

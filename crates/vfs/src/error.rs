@@ -15,6 +15,10 @@ pub enum ErrorKind {
     IsADirectory,
     NotEmpty,
     NoSpace,
+    /// A limit of a quota.
+    QuotaExceeded,
+    /// A name cannot lead from one project, or device, into another.
+    CrossDevice,
     FileTooBig,
     NameTooLong,
     InvalidName,
@@ -38,6 +42,7 @@ impl ErrorKind {
             Self::NotFound => 2,
             Self::Device => 5,
             Self::Exists => 17,
+            Self::CrossDevice => 18,
             Self::NotADirectory => 20,
             Self::IsADirectory => 21,
             Self::InvalidArgument | Self::InvalidName => 22,
@@ -51,6 +56,7 @@ impl ErrorKind {
             Self::NoAttribute => 61,
             Self::NotSupported => 95,
             Self::Corrupt => 117,
+            Self::QuotaExceeded => 122,
         }
     }
 }
@@ -65,6 +71,8 @@ impl fmt::Display for ErrorKind {
             Self::IsADirectory => "is a directory",
             Self::NotEmpty => "directory not empty",
             Self::NoSpace => "no space left",
+            Self::QuotaExceeded => "quota exceeded",
+            Self::CrossDevice => "not within one project",
             Self::FileTooBig => "file too large",
             Self::NameTooLong => "name too long",
             Self::InvalidName => "invalid name",

@@ -122,7 +122,7 @@ impl Check<'_> {
     }
 
     /// A block that nobody has, in a segment of which nobody has any.
-    fn free_block(&mut self) -> Option<BlockAddress> {
+    pub(super) fn free_block(&mut self) -> Option<BlockAddress> {
         let mender = self.mender.as_mut()?;
         let next = match mender.next_free {
             Some(next) if !(next.0 - self.geometry.main_address().0).is_multiple_of(512) => next,

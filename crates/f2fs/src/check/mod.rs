@@ -16,6 +16,7 @@ mod mend;
 mod nat;
 mod packs;
 mod quota;
+mod quota_mend;
 mod rebuild;
 mod repair;
 mod report;

@@ -42,7 +42,7 @@ pub struct Repair {
 /// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one, what is wrong of nodes and directories is put right or taken away, and
 /// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Inodes that were deleted and still open are freed, as the next mount would.
 ///
-/// Not repaired: the content of compressed clusters. Quota files are marked as in need of fsck where they count otherwise than what is there.
+/// Not repaired: the content of compressed clusters. A quota file that cannot be put right (its inode is lost, or has no room) is marked as in need of fsck.
 /// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which a repair would drop: to be mounted by Linux first; summaries in
 /// packed form), `NoSpace` (no free segment for a log).
 pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Repair> {
@@ -86,6 +86,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Repair> {
         check.kept = Some(Kept::default());
         check.walk_from_roots(&superblock);
         tell_left_out(&check, &mut dropped);
+        check.check_quotas(&superblock);
         let kept = check.kept.take().unwrap_or_default();
         check.rebuild(&kept)?
     };
@@ -109,6 +110,10 @@ fn pass_over(
     check.check_links();
     if check.mender.as_ref().is_some_and(Mender::is_idle) {
         attached.extend(check.attach_lost());
+    }
+    // What is counted is right once nothing else is to be mended.
+    if check.mender.as_ref().is_some_and(Mender::is_idle) {
+        check.mend_quotas(superblock);
     }
     check.mender.take().unwrap_or_default()
 }

@@ -63,11 +63,13 @@ impl<D: BlockDevice> Volume<D> {
             || self.nat.waiting() > 0
             || self.segments.sit().dirty().count() > 0
             || !self.orphans.iter().eq(self.state.orphans.iter())
+            || self.has_quotas_to_write()
     }
 
-    /// Pages of directories, then all nodes (checkpoint.c, `block_operations`).
+    /// Pages of directories, quota files, then all nodes (checkpoint.c, `block_operations`).
     fn flush_operations(&mut self) -> Result<()> {
         self.write_back_directories(Cause::Checkpoint)?;
+        self.flush_quotas()?;
         self.write_all_nodes(Cause::Checkpoint)?;
         self.segments.settle_logs(&self.device)
     }
@@ -124,6 +126,10 @@ impl<D: BlockDevice> Volume<D> {
         let mut flags = last.flags.get();
         flags &= !(flag::UNMOUNTED | flag::FASTBOOT | flag::TRIMMED | flag::NAT_BITS | flag::NO_CRC_RECOVERY);
         flags |= flag::CRC_RECOVERY | if unmount { flag::UNMOUNTED } else { 0 };
+        if self.quotas.exist() {
+            let untrusted = self.quotas.untrusted().is_some();
+            flags = flags & !flag::QUOTA_NEEDS_FSCK | if untrusted { flag::QUOTA_NEEDS_FSCK } else { 0 };
+        }
         let head = CheckpointHead {
             version: last.version.get().wrapping_add(1).into(),
             valid_blocks: space.valid_blocks.into(),

@@ -12,7 +12,6 @@ mod names;
 mod options;
 mod output;
 mod plan;
-pub(crate) mod quota;
 mod runs;
 mod superblock;
 

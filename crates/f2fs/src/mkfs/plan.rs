@@ -8,7 +8,6 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 use super::MkfsOptions;
 use super::logs::{LogBlocks, shared};
 use super::names::{NamePlaces, Place};
-use super::quota::{self, Usage, Usages};
 use super::runs::{NodeCount, count};
 use super::superblock::quota_inodes;
 use crate::directory::hash;
@@ -19,6 +18,7 @@ use crate::layout::dentry::slots_of;
 use crate::layout::inode::{DEFAULT_XATTR_WORDS, advise, inline};
 use crate::layout::{DentryRoom, Features, NAME_MAX};
 use crate::names::temperature;
+use crate::quota::{QuotaKind, Usage, Usages, file};
 
 /// Bytes of a block of the volumes that are made.
 pub const BLOCK_SIZE: usize = 4096;
@@ -197,7 +197,7 @@ impl<'a> Plan<'a> {
                 continue;
             }
             // The volume's own inodes follow the root.
-            for (kind, inode) in quota_inodes(features).into_iter().enumerate() {
+            for (kind, inode) in QuotaKind::ALL.into_iter().zip(quota_inodes(features)) {
                 if inode != NodeId::NONE {
                     let planned = self.quota(kind);
                     self.add(planned);
@@ -386,15 +386,15 @@ impl<'a> Plan<'a> {
         usages
     }
 
-    fn quota(&mut self, kind: usize) -> PlannedInode {
+    fn quota(&mut self, kind: QuotaKind) -> PlannedInode {
         let usages = self.quota_ids();
-        let bytes = usages.get(kind).map_or(0, |usages| quota::file(kind, usages).len());
+        let bytes = usages.get(kind.index()).map_or(0, |usages| file::of_usages(kind, usages).len());
         let pages = bytes.div_ceil(BLOCK_SIZE) as u32;
         self.runs.push(0..pages);
         let runs = self.runs.len() - 1..self.runs.len();
         let words = address_words(BLOCK_SIZE, self.options.features, 0, 0);
         PlannedInode {
-            origin: Origin::Quota(kind),
+            origin: Origin::Quota(kind.index()),
             links: 1,
             depth: 0,
             count: count(std::slice::from_ref(&(0..pages)), words.into(), PER_NODE),
@@ -418,8 +418,8 @@ impl<'a> Plan<'a> {
                     Usage { inodes: usage.inodes + 1, bytes: usage.bytes + (inode.blocks() - 1) * BLOCK_SIZE as u64 };
             }
         }
-        for (kind, file) in self.quota_files.iter_mut().enumerate() {
-            *file = usages.get(kind).map(|usages| quota::file(kind, usages)).unwrap_or_default();
+        for ((kind, file), usages) in QuotaKind::ALL.into_iter().zip(&mut self.quota_files).zip(&usages) {
+            *file = file::of_usages(kind, usages);
         }
     }
 

@@ -13,10 +13,12 @@ use crate::inode::Inode;
 /// The low bits of a mode, which are permissions.
 const PERMISSIONS: u16 = 0o7777;
 
-/// Changes all but the size. Errors: `ReadOnly` (the inode is immutable), `Corrupt`, `Device`.
+/// Changes all but the size. Errors: `ReadOnly` (the inode is immutable), `QuotaExceeded`, `NoSpace` (no room for a new owner in a quota file), `Corrupt`, `Device`.
 pub fn change<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, change: &AttributeChange) -> Result<()> {
     store.prepare()?;
-    expect_mutable(&store.inode_at(ino)?)?;
+    let inode = store.inode_at(ino)?;
+    expect_mutable(&inode)?;
+    admit(store, &inode, change)?;
     let now = store.now();
     edit_head(store, ino, &mut |head| {
         if let Some(mode) = change.mode {
@@ -34,6 +36,16 @@ pub fn change<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, change: &Attri
         }
         set_changed(head, now);
     })
+}
+
+/// Asks whether an inode may have the owners that a change gives it. Errors: `QuotaExceeded`, `NoSpace`, `Corrupt`, `Device`; nothing has changed then.
+pub fn admit<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, change: &AttributeChange) -> Result<()> {
+    if change.uid.is_none() && change.gid.is_none() {
+        return Ok(());
+    }
+    let project = inode.extra.and_then(|extra| extra.project_id(store.geometry().features)).unwrap_or(0);
+    let (uid, gid) = (inode.head.uid.get(), inode.head.gid.get());
+    store.admit(Some(inode.nid), [change.uid.unwrap_or(uid), change.gid.unwrap_or(gid), project])
 }
 
 /// Sets an extended attribute. Errors: `NameTooLong`, `NotSupported`, `InvalidArgument`, `NoSpace`, `ReadOnly` (the inode is immutable), `Corrupt`, `Device`.

@@ -4,13 +4,14 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, NewNode, Result};
 
 use super::area::NewEntry;
 use super::entries::{check_name, give_back, hash_of_new, insert, make_room, remove};
-use super::new_inode::{NewBlocks, NewInode, blocks};
+use super::new_inode::{NewBlocks, NewInode, blocks, project};
 use super::store::{InodeStore, edit_head, set_changed};
 use crate::directory::Position;
 use crate::encode::inode::set_name;
 use crate::encode::put;
 use crate::ids::NodeId;
 use crate::inode::Inode;
+use crate::layout::Features;
 use crate::layout::inode::{advise, flag};
 
 /// A directory that takes and gives names. Errors: `NotADirectory`, `NotFound` (it was removed), `ReadOnly` (it is immutable).
@@ -34,6 +35,21 @@ pub fn expect_mutable(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
+/// Where a directory hands its project on, only inodes of that project get names in it (namei.c, `f2fs_link`, `f2fs_rename`). Errors: `CrossDevice`, behind which mv(1) copies.
+pub(super) fn expect_project<S: InodeStore + ?Sized>(store: &S, directory: &Inode, inode: &Inode) -> Result<()> {
+    let features = store.geometry().features;
+    let of = |inode: &Inode| inode.extra.and_then(|extra| extra.project_id(features)).unwrap_or(0);
+    let (here, there) = (of(directory), of(inode));
+    if !directory.head.has_flag(flag::PROJECT_INHERIT) || here == there || !features.has(Features::PROJECT_QUOTA) {
+        return Ok(());
+    }
+    let detail = format!(
+        "inode {} of project {there} does not get a name in directory {}, where all is of project {here}; a copy of it does",
+        inode.nid.0, directory.nid.0
+    );
+    Err(FsError::new(ErrorKind::CrossDevice, detail))
+}
+
 pub(super) fn fails(kind: ErrorKind, name: &[u8], directory: &Inode) -> FsError {
     FsError::new(kind, format!("{} in directory {}", String::from_utf8_lossy(name), directory.nid.0))
 }
@@ -47,7 +63,7 @@ pub fn find<S: InodeStore + ?Sized>(store: &S, directory: &Inode, name: &[u8]) -
 
 /// Makes an inode and its first name.
 ///
-/// Errors: `NotADirectory`, `NotFound` (a directory that was removed), `Exists`, `InvalidName`, `NameTooLong`, `InvalidArgument`, `NotSupported` (an encrypted directory), `NoSpace`, `Corrupt`, `Device`.
+/// Errors: `NotADirectory`, `NotFound` (a directory that was removed), `Exists`, `InvalidName`, `NameTooLong`, `InvalidArgument`, `NotSupported` (an encrypted directory), `NoSpace`, `QuotaExceeded`, `Corrupt`, `Device`.
 pub fn create<S: InodeStore + ?Sized>(
     store: &mut S,
     directory: NodeId,
@@ -84,6 +100,7 @@ fn make<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8], n
     // Making room may have moved the parent's entries.
     let parent = store.inode_at(directory)?;
     let (size, features, now) = (store.geometry().block_size(), store.geometry().features, store.now());
+    store.admit(None, [node.uid, node.gid, project(&parent, features)])?;
     let state = store.state();
     let (making, generation) = (state.making, state.generation());
     let (cold, hot) = state.extensions.clone();
@@ -118,7 +135,7 @@ pub(super) fn add_links<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, chan
 
 /// Gives an inode one more name. Roll-forward may not rely on the one that it holds then (dir.c, `f2fs_init_inode_metadata`).
 ///
-/// Errors: as [`create`]; `IsADirectory`, `TooManyLinks`, `NotFound` (the inode has no name any more).
+/// Errors: as [`create`]; `IsADirectory`, `TooManyLinks`, `CrossDevice` (the directory hands on another project), `NotFound` (the inode has no name any more).
 pub fn link<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, directory: NodeId, name: &[u8]) -> Result<()> {
     store.prepare()?;
     let inode = store.inode_at(ino)?;
@@ -135,6 +152,7 @@ pub fn link<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, directory: NodeI
     if store.find_entry(&parent, name)?.is_some() {
         return Err(fails(ErrorKind::Exists, name, &parent));
     }
+    expect_project(store, &parent, &inode)?;
     let hash = hash_of_new(&parent, name)?;
     let room = make_room(store, directory, hash, name)?;
     insert(store, directory, room, &NewEntry { hash, name, ino, kind: inode.kind })?;

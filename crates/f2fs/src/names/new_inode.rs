@@ -162,7 +162,7 @@ fn inherited(kind: FileKind, parent: u32, features: Features) -> u32 {
 }
 
 /// The project: the directory's, where it hands it on, else none.
-fn project(parent: &Inode, features: Features) -> u32 {
+pub fn project(parent: &Inode, features: Features) -> u32 {
     match parent.extra.and_then(|extra| extra.project_id(features)) {
         Some(project) if parent.head.has_flag(flag::PROJECT_INHERIT) => project,
         _ => 0,

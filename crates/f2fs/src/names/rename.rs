@@ -6,7 +6,9 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, RenameFlags, Result};
 
 use super::area::NewEntry;
 use super::entries::{check_name, expect_plain, find_parent, hash_of_new, insert, make_room, remove, retarget};
-use super::links::{add_links, expect_mutable, expect_removable, fails, find, leave, open_directory, prepare_to_leave};
+use super::links::{
+    add_links, expect_mutable, expect_project, expect_removable, fails, find, leave, open_directory, prepare_to_leave,
+};
 use super::store::{InodeStore, edit_head, set_changed};
 use crate::encode::inode::set_name;
 use crate::findings::{Finding, FindingKind};
@@ -20,7 +22,7 @@ pub type Place<'a> = (NodeId, &'a [u8]);
 
 /// Gives an inode another name or directory, as POSIX and renameat2(2) say.
 ///
-/// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `InvalidName`, `NameTooLong`, `NotSupported` (an encrypted directory), `NoSpace`, `Corrupt`, `Device`.
+/// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `InvalidName`, `NameTooLong`, `NotSupported` (an encrypted directory), `CrossDevice` (the directory hands on another project), `NoSpace`, `Corrupt`, `Device`.
 pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<'_>, flags: RenameFlags) -> Result<()> {
     store.prepare()?;
     let (source, target) = (open_directory(store, from.0)?, open_directory(store, to.0)?);
@@ -33,6 +35,7 @@ pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<
     let other = store.find_entry(&target, to.1)?;
     let same = from.0 == to.0 && other.is_some_and(|other| find(store, &source, from.1).is_ok_and(|f| f == other));
     expect_no_circle(store, &moved, from.0, to.0)?;
+    expect_project(store, &target, &moved)?;
     let Some(other) = other else {
         return match flags {
             RenameFlags::Exchange => Err(fails(ErrorKind::NotFound, to.1, &target)),
@@ -50,6 +53,7 @@ pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<
         RenameFlags::Exchange => {
             expect_mutable(&other)?;
             expect_no_circle(store, &other, to.0, from.0)?;
+            expect_project(store, &source, &other)?;
             exchange(store, (&moved, from), (&other, to))
         }
         _ => over(store, &moved, &other, from, to),

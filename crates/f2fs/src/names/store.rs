@@ -12,6 +12,7 @@ use crate::encode::inode::seconds;
 use crate::ids::{Block, NodeId};
 use crate::inode::Inode;
 use crate::layout::{Geometry, InodeHead};
+use crate::quota::Owners;
 
 /// Inodes, pages of directories and attributes, as they are now and to be changed. What a change says is seen at once and durable with the next checkpoint.
 ///
@@ -58,6 +59,9 @@ pub trait InodeStore {
 
     /// Gives an inode the attributes of this area, whose node comes and goes as it is needed. Errors: `NoSpace`, `Corrupt`, `Device`.
     fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()>;
+
+    /// An inode is about to have other owners (user, group, project), or a new one (`None`) to have these. Errors: `QuotaExceeded`, `NoSpace`; nothing has changed then.
+    fn admit(&mut self, ino: Option<NodeId>, owners: Owners) -> Result<()>;
 
     /// An inode without a name lives on, as the checkpoint says; or no longer. Errors: `NoSpace` (a checkpoint has no room for one more).
     fn set_orphan(&mut self, ino: NodeId, orphan: bool) -> Result<()>;

@@ -87,9 +87,10 @@ impl<D: BlockDevice> Volume<D> {
         done
     }
 
-    /// Writes back all dirty pages, the inode dirtied first first. Errors: as [`Volume::write_back`].
+    /// Writes back all dirty pages, the inode dirtied first first; those of quota files wait for the checkpoint, which changes them once more. Errors: as [`Volume::write_back`].
     pub(crate) fn write_back_all(&mut self) -> Result<()> {
-        let inodes: Vec<NodeId> = self.pages().dirty_inodes().collect();
+        let mut inodes: Vec<NodeId> = self.pages().dirty_inodes().collect();
+        inodes.retain(|&ino| !self.quotas.is_file(ino));
         self.write_back(&inodes, Why { makes_room: true, ..Why::BACKGROUND })
     }
 
@@ -174,7 +175,9 @@ impl<D: BlockDevice> Volume<D> {
         let (segment, block) = self.geometry().main(at)?;
         let kind = self.segments.sit().kind(segment);
         let head = &source.inode.head;
-        if kind.is_node() || !self.segments.sit().is_valid(segment, block) || source.inode.kind != FileKind::Regular {
+        // A checkpoint's quota files stay as they are until the next one is whole.
+        let stays = source.inode.kind != FileKind::Regular || self.quotas.is_file(source.inode.nid);
+        if kind.is_node() || !self.segments.sit().is_valid(segment, block) || stays {
             return None;
         }
         if head.has_inline(inline::PINNED) {

@@ -89,10 +89,12 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn tell_pages(&mut self) {
-        let nodes = self.nodes.waiting() as u64;
+        let (nodes, quotas) = (self.nodes.waiting() as u64, self.quota_pages());
         let pages = self.pages.get_mut().unwrap_or_else(PoisonError::into_inner);
         pages.tell(&mut self.segments.pages);
         self.segments.pages.nodes = nodes;
+        // Written at the same time, each in a page at most.
+        self.segments.pages.dentries += quotas;
     }
 
     /// Pages beyond the limit go back, the inodes dirtied first first.

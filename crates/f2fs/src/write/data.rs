@@ -7,6 +7,7 @@ use nandkit_units::{Payload, Pieces};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::Volume;
+use super::tree::is_want_of_room;
 use crate::blocks::Blocks;
 use crate::ids::{Block, DataAddress, NodeId};
 use crate::inode::Inode;
@@ -20,7 +21,7 @@ const PAGES_AT_ONCE: u64 = 512;
 
 impl<D: BlockDevice> Volume<D> {
     /// Writes at `offset`; returns how many bytes were taken: all, or fewer where space ran out after some. The file grows as needed; times are the caller's to set. The data wait in memory, their blocks are counted.
-    /// Errors: `NoSpace` (none taken), `FileTooBig`, `NotSupported` (compressed, encrypted, verity), `InvalidArgument` (no file), `ReadOnly`, `Corrupt`, `Device`. Cost: the pages touched; one written in part is read first.
+    /// Errors: `NoSpace`, `QuotaExceeded` (none taken), `FileTooBig`, `NotSupported` (compressed, encrypted, verity), `InvalidArgument` (no file), `ReadOnly`, `Corrupt`, `Device`. Cost: the pages touched; one written in part is read first.
     pub fn write(&mut self, ino: NodeId, offset: u64, data: Payload<'_>) -> Result<usize> {
         self.expect_running()?;
         let inode = self.inode_at(ino)?;
@@ -50,7 +51,7 @@ impl<D: BlockDevice> Volume<D> {
                         break;
                     }
                 }
-                Err(error) if done > 0 && error.kind == ErrorKind::NoSpace => break,
+                Err(error) if done > 0 && is_want_of_room(&error) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -204,6 +205,9 @@ impl<D: BlockDevice> Volume<D> {
         if inode.head.has_advise(advise::VERITY) {
             return refused("under verity");
         }
+        if self.quotas.is_file(inode.nid) {
+            return refused("a quota file");
+        }
         if inode.head.has_flag(flag::DEVICE_ALIAS) {
             return refused("a whole device");
         }
@@ -241,7 +245,7 @@ impl<D: BlockDevice> Volume<D> {
         })
     }
 
-    /// Content leaves the inode for a page of its own (inline.c, `f2fs_convert_inline_inode`). Errors: `NoSpace`, before anything has changed.
+    /// Content leaves the inode for a page of its own (inline.c, `f2fs_convert_inline_inode`). Errors: `NoSpace`, `QuotaExceeded`, before anything has changed.
     pub(crate) fn convert_inline(&mut self, ino: NodeId) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -250,6 +254,7 @@ impl<D: BlockDevice> Volume<D> {
         let has_content = inode.head.has_inline(inline::DATA_EXISTS) && !data.is_empty();
         if has_content {
             // The page's block first: without room, the content stays where it is.
+            self.admit_blocks(ino, 1, false)?;
             let charge = self.segments.space.charge(0, 1)?;
             self.segments.space.refund(charge);
         }

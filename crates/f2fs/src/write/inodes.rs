@@ -38,6 +38,7 @@ impl<D: BlockDevice> Volume<D> {
     /// Errors: `NoSpace` (a block, or a number of a node), before anything has changed; `Device`.
     pub fn new_inode(&mut self, head: &InodeHead, rest: &InodeRest<'_>) -> Result<NodeId> {
         let (size, features) = (self.geometry().block_size(), self.geometry().features);
+        self.admit_owners(None, [head.uid.get(), head.gid.get(), rest.project_id])?;
         self.make_inode_block(&mut |_| Ok(inode_block(size, features, &InodeHead { blocks: 1.into(), ..*head }, rest)))
     }
 

@@ -17,6 +17,7 @@ mod mount;
 mod names;
 mod nodes;
 mod options;
+mod quota;
 mod runs;
 mod sync;
 mod tree;
@@ -48,6 +49,7 @@ use crate::node::cache::NodeCache;
 use crate::node::checked::{address_of, check_node, decode_inode};
 use crate::open::Copy;
 use crate::pages::{Page, Pages};
+use crate::quota::usage::Quotas;
 use crate::recover::Recovered;
 use crate::segments::Segments;
 use crate::volume::DirectorySource;
@@ -96,6 +98,7 @@ pub struct Volume<D> {
     /// During a sync, files of which pages were moved by the collector after their write-back.
     pub(crate) moved_files: Option<BTreeSet<NodeId>>,
     pub(crate) names: NameState,
+    pub(crate) quotas: Quotas,
     pub(crate) cleaners: Cleaners,
     pub(crate) idle: Idle,
     pub(crate) counters: Counters,

@@ -18,19 +18,20 @@ use crate::device::WritableBlocks;
 use crate::findings::FindingKind;
 use crate::ids::NodeId;
 use crate::layout::checkpoint::flag;
-use crate::layout::{Features, Geometry, Superblock, inode};
+use crate::layout::{Features, Geometry, inode};
 use crate::meta::MetaBlocks;
 use crate::nat::Nat;
 use crate::nids::Nids;
 use crate::node::cache::NodeCache;
 use crate::open::{self, Opened};
 use crate::pages::Pages;
+use crate::quota::usage::Quotas;
 use crate::recover::Recovered;
 use crate::segments::Segments;
 use crate::sit::Sit;
 
 /// Why a volume cannot be written by this program, although it can be read; `None` where it can. Linux checks no unknown features: who writes must refuse them himself.
-pub fn obstacle(superblock: &Superblock, geometry: &Geometry, state: &CheckpointState) -> Option<String> {
+pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> {
     let features = geometry.features;
     for (feature, why) in [
         (Features::READ_ONLY, "it was made to be read only: it has no summaries and no spare blocks"),
@@ -48,9 +49,6 @@ pub fn obstacle(superblock: &Superblock, geometry: &Geometry, state: &Checkpoint
     if geometry.block_size() != 4096 {
         return Some(format!("its blocks have {} bytes; only those of 4096 are written", geometry.block_size()));
     }
-    if superblock.quota_inodes.iter().any(|field| field.get() != 0) {
-        return Some("it has quota files, which would no longer be right (feature quota)".into());
-    }
     for (bit, why) in [
         (flag::ERROR, "an error stopped its checkpoints; fsck.f2fs or a repair comes first"),
         (flag::DISABLED, "its checkpoints are disabled"),
@@ -67,17 +65,19 @@ impl<D: BlockDevice> Volume<D> {
     /// Mounts a volume for writing. Behind an unclean end it is recovered first, which ends in a checkpoint; else nothing is written yet.
     ///
     /// Errors: `NotSupported` where the volume can be read and not written, with the reason ([`obstacle`]), or the device's sectors are too small; `Corrupt`, `InvalidArgument`, `Device`.
-    /// Cost: superblocks, packs, the SIT, and where the last mount did not end cleanly the segments of the node logs.
+    /// Cost: superblocks, packs, the SIT, and where the last mount did not end cleanly the segments of the node logs. Where the checkpoint says that quota files are not to be trusted, every inode.
     pub fn mount(devices: Vec<D>, clock: Clock, options: WriteOptions) -> Result<Self> {
         let mut notes = Vec::new();
         let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
         let refused = |why: String| FsError::new(ErrorKind::NotSupported, format!("the volume is not written: {why}"));
-        if let Some(why) = obstacle(&opened.superblock, &opened.blocks.geometry, &opened.state) {
+        if let Some(why) = obstacle(&opened.blocks.geometry, &opened.state) {
             return Err(refused(why));
         }
         notes.retain(|finding| finding.kind != FindingKind::NotReplayed);
         let mut volume = Self::assemble(opened, options, notes)?;
+        volume.open_quotas();
         volume.recovered = volume.recover()?;
+        volume.renew_quotas();
         Ok(volume)
     }
 
@@ -91,6 +91,7 @@ impl<D: BlockDevice> Volume<D> {
         segments.options.lfs = options.lfs;
         expect_counts(&segments)?;
         let names = super::names::state_of(&superblock, &state, options.making);
+        let quotas = Quotas::new(superblock.quota_inodes.map(|field| NodeId(field.get())));
         let volume = Self {
             checksum_seed: inode::checksum_seed(&superblock.uuid),
             superblock,
@@ -107,6 +108,7 @@ impl<D: BlockDevice> Volume<D> {
             renamed_in: BTreeSet::new(),
             pruned: BTreeSet::new(),
             names,
+            quotas,
             counters: Counters::default(),
             published: Published::default(),
             cleaners: Cleaners::linux(&segments, state.head.elapsed_seconds.get()),

@@ -15,6 +15,7 @@ use crate::layout::{Geometry, Superblock};
 use crate::names::new_inode::Making;
 use crate::names::store::{InodeStore, NameState};
 use crate::pages::Page;
+use crate::quota::Owners;
 
 /// The state of names at a mount. Generations depend on the volume and its last checkpoint.
 pub(super) fn state_of(superblock: &Superblock, state: &CheckpointState, making: Making) -> NameState {
@@ -95,6 +96,10 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
 
     fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {
         Volume::set_xattr_area(self, ino, area)
+    }
+
+    fn admit(&mut self, ino: Option<NodeId>, owners: Owners) -> Result<()> {
+        self.admit_owners(ino, owners)
     }
 
     fn set_orphan(&mut self, ino: NodeId, orphan: bool) -> Result<()> {

@@ -17,6 +17,7 @@ use crate::layout::node::mark;
 use crate::layout::{ExtraAttributes, Footer, NodeOffset};
 use crate::node::cache::is_indirect;
 use crate::pages::Page;
+use crate::quota::Share;
 use crate::segments::classes::NodeFacts;
 use crate::segments::{Charge, Summary};
 
@@ -24,14 +25,24 @@ use crate::segments::{Charge, Summary};
 const CHECKSUM_OFFSET: usize = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, checksum);
 
 impl<D: BlockDevice> Volume<D> {
-    /// Changes a node, which waits for the next write of nodes from now on. Errors: `Corrupt`, `Device`.
+    /// Changes a node, which waits for the next write of nodes from now on. What an inode counts for its owners is accounted. Errors: `Corrupt`, `Device`.
     pub(crate) fn edit_node<R>(&mut self, nid: NodeId, change: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         if !self.nodes.is_dirty(nid) {
             let block = self.node(nid)?;
             self.nodes.soil(nid, block);
         }
+        let (counts, features) = (self.quotas.counts(nid), self.device.geometry().features);
+        let share = |block: &[u8]| {
+            let is_inode = || Footer::of_block(block).is_some_and(|footer| footer.ino() == nid);
+            if counts && is_inode() { Share::of_block(block, features) } else { None }
+        };
         match self.nodes.edit(nid) {
-            Some(bytes) => Ok(change(bytes)),
+            Some(bytes) => {
+                let before = share(bytes);
+                let result = change(bytes);
+                self.quotas.account(before, share(bytes));
+                Ok(result)
+            }
             None => Err(FsError::new(ErrorKind::Corrupt, format!("{nid} cannot be changed"))),
         }
     }
@@ -56,6 +67,10 @@ impl<D: BlockDevice> Volume<D> {
     pub(crate) fn drop_node(&mut self, nid: NodeId) -> Result<()> {
         let old = self.entry(nid)?;
         let now = self.elapsed_seconds();
+        if old.ino() == nid && self.quotas.counts(nid) {
+            let share = Share::of_block(&self.node(nid)?, self.geometry().features);
+            self.quotas.account(share, None);
+        }
         if let DataAddress::At(at) = old.address() {
             self.segments.free(at, now);
         }

@@ -52,6 +52,8 @@ pub struct WriteOptions {
     pub making: Making,
     /// Requests under way at most.
     pub depth: usize,
+    /// Whether limits of quota files are kept: what would go beyond one is refused.
+    pub limits: bool,
     /// Whether devices with sectors that a power cut may leave half a block are refused.
     pub atomicity: Atomicity,
 }
@@ -72,6 +74,7 @@ impl Default for WriteOptions {
             cached_blocks: 8192,
             making: Making::default(),
             depth: 32,
+            limits: true,
             atomicity: Atomicity::Required,
         }
     }

@@ -11,6 +11,11 @@ use crate::layout::inode::{Extent, nids_offset};
 use crate::layout::{Footer, NodeOffset, set_word, word};
 use crate::node::tree::NodePath;
 
+/// Whether something was refused because there is no room, or no more is allowed to its owner.
+pub(super) fn is_want_of_room(error: &FsError) -> bool {
+    matches!(error.kind, ErrorKind::NoSpace | ErrorKind::QuotaExceeded)
+}
+
 /// Where the address of a page stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
@@ -90,7 +95,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Makes sure that pages have an address, reserved where they have none, so that what is written has room; returns for how many, from the first on, at least one.
-    /// Errors: `NoSpace` (not for one; nothing has changed then), `FileTooBig`, `Corrupt`, `Device`.
+    /// Errors: `NoSpace`, `QuotaExceeded` (not for one; nothing has changed then), `FileTooBig`, `Corrupt`, `Device`.
     pub(crate) fn reserve(&mut self, ino: NodeId, first: u64, count: u64) -> Result<u64> {
         let mut done = 0;
         while done < count {
@@ -101,7 +106,7 @@ impl<D: BlockDevice> Volume<D> {
                         break;
                     }
                 }
-                Err(error) if done > 0 && error.kind == ErrorKind::NoSpace => break,
+                Err(error) if done > 0 && is_want_of_room(&error) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -123,8 +128,13 @@ impl<D: BlockDevice> Volume<D> {
         let block = self.node(slot.nid)?;
         let is_hole = |number: u64| DataAddress::of(word(&block, slot.byte + number as usize * 4).unwrap_or(0));
         let holes: Vec<u64> = (0..wanted).filter(|&number| is_hole(number) == DataAddress::Hole).collect();
+        // What grew counts for its owners with this page.
+        let pending = u64::from(nodes) + charged;
+        self.count_blocks(ino, pending as i64)?;
         if holes.len() as u64 > charged {
-            match self.segments.space.charge_part((holes.len() as u64 - charged) as u32) {
+            let wanted = holes.len() as u64 - charged;
+            let part = self.admit_blocks(ino, wanted, true);
+            match part.and_then(|part| self.segments.space.charge_part(part as u32)) {
                 Ok(part) => charged += u64::from(part.blocks),
                 Err(error) if holes.first() == Some(&0) && charged == 0 => return Err(error),
                 Err(_) => {}
@@ -140,7 +150,7 @@ impl<D: BlockDevice> Volume<D> {
                 }
             })?;
         }
-        self.count_blocks(ino, i64::from(nodes) + granted.len() as i64)?;
+        self.count_blocks(ino, i64::from(nodes) + granted.len() as i64 - pending as i64)?;
         Ok((pages, pages == wanted))
     }
 
@@ -148,7 +158,9 @@ impl<D: BlockDevice> Volume<D> {
     fn grow(&mut self, inode: &Inode, path: &NodePath, level: usize, above: NodeId) -> Result<Slot> {
         let cold = inode.kind != nandkit_vfs::FileKind::Directory;
         let start = nids_offset(self.geometry().block_size());
-        let nids = self.take_nids(path.depth + 1 - level)?;
+        let missing = path.depth + 1 - level;
+        self.admit_blocks(inode.nid, missing as u64 + 1, false)?;
+        let nids = self.take_nids(missing)?;
         if let Err(error) = self.segments.space.charge(nids.len() as u32, 1) {
             nids.into_iter().for_each(|nid| self.nids.give_back(nid));
             return Err(error);

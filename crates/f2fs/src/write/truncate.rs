@@ -163,6 +163,7 @@ impl<D: BlockDevice> Volume<D> {
         if needed > free {
             return Err(FsError::new(ErrorKind::NoSpace, format!("{needed} blocks are needed and {free} are free")));
         }
+        self.admit_blocks(ino, needed, false)?;
         self.convert_inline(ino)?;
         let had = self.reserve(ino, first, behind - first)?;
         let grown = if had == behind - first { end } else { (first + had) * block };

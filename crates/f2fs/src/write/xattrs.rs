@@ -37,6 +37,7 @@ impl<D: BlockDevice> Volume<D> {
                 self.count_blocks(ino, -1)?;
             }
             (None, false) => {
+                self.admit_blocks(ino, 1, false)?;
                 let nid = self.take_nid()?;
                 if let Err(error) = self.segments.space.charge(1, 0) {
                     self.nids.give_back(nid);

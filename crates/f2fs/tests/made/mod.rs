@@ -32,7 +32,9 @@ pub fn run(tool: &str, words: &[&str]) -> (i32, String) {
 /// What fsck.f2fs complains of (f2fs-mkfs.md, "fsck.f2fs"): nothing in a sound volume. It exits with 0 on some faults, which its output tells.
 pub fn complaints(image: &Path) -> Vec<String> {
     let (status, text) = run("fsck.f2fs", &["--dry-run", &image.to_string_lossy()]);
-    let bad = |line: &&str| ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| line.contains(mark));
+    let bad = |line: &&str| {
+        ["[ASSERT]", "[FIX]", "[Fail]", "[QUOTA WARNING]", "[ERROR]"].iter().any(|mark| line.contains(mark))
+    };
     let mut complaints: Vec<String> = text.lines().filter(bad).map(str::to_owned).collect();
     if status != 0 {
         complaints.push(format!("status {status}"));

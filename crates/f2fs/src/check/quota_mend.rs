@@ -1,0 +1,86 @@
+//! Quota files that a repair puts right: usage as it was counted, limits as they were.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nandkit_units::Cause;
+
+use super::Check;
+use super::batch;
+use super::quota::QuotaPages;
+use crate::encode::put;
+use crate::ids::BlockAddress;
+use crate::inode::Inode;
+use crate::layout::Superblock;
+use crate::quota::file::{self, QuotaBytes};
+use crate::quota::tree::QuotaTree;
+use crate::quota::{QuotaKind, Record, Usages};
+
+impl Check<'_> {
+    /// Has each quota file say what was counted; one that contradicts itself is made anew, without limits. Only where everything could be counted.
+    pub fn mend_quotas(&mut self, superblock: &Superblock) {
+        if !self.whole {
+            return;
+        }
+        for pages in std::mem::take(&mut self.quotas.files) {
+            let kind = pages.kind(superblock);
+            let counted = self.quotas.usages.get_mut(kind.index()).map(std::mem::take).unwrap_or_default();
+            let Ok(bytes) = self.quota_bytes(&pages) else { continue };
+            let mut changed = QuotaBytes(bytes.clone());
+            if put_right(&mut changed, kind, &counted).is_err() {
+                self.drop_of(pages.nid, || format!("the limits of {}s: nothing can be made of the file", kind.name()));
+                changed = QuotaBytes(file::of_usages(kind, &counted));
+            }
+            if changed.0 != bytes {
+                self.mend_quota_file(&pages, &bytes, &changed.0);
+            }
+        }
+    }
+
+    /// Puts the pages that differ where they are; those behind the last one get a block.
+    fn mend_quota_file(&mut self, pages: &QuotaPages, old: &[u8], new: &[u8]) {
+        let Some(entry) = self.nat.entry(pages.nid) else { return };
+        let at = BlockAddress(entry.address.get());
+        let block = batch::one(self.blocks, Cause::Metadata, at);
+        let inode = block.ok().and_then(|block| Inode::decode(self.geometry, pages.nid, block, &mut |_| {}));
+        let Some(inode) = inode else { return };
+        let size = self.geometry.block_size();
+        let places: BTreeMap<u32, BlockAddress> = pages.pages.iter().copied().collect();
+        for (page, content) in (0_u32..).zip(new.chunks(size)) {
+            let before = old.get(page as usize * size..).unwrap_or_default();
+            if before.get(..content.len()) == Some(content) && places.contains_key(&page) {
+                continue;
+            }
+            let place = match places.get(&page) {
+                Some(place) => *place,
+                None => {
+                    let Some(new) = self.free_block().filter(|_| page < u32::from(inode.shape.count)) else { return };
+                    self.mend_word(at, inode.shape.addresses.start + page as usize * 4, true, new.0);
+                    new
+                }
+            };
+            self.mend(place, |block| {
+                block.fill(0);
+                put(block, 0, content);
+            });
+        }
+        self.mend_head(at, |head| head.size = (new.len() as u64).into());
+    }
+}
+
+fn put_right(bytes: &mut QuotaBytes, kind: QuotaKind, counted: &Usages) -> nandkit_vfs::Result<()> {
+    let mut tree = QuotaTree::open(bytes, kind)?;
+    let said = tree.records()?;
+    let owners: BTreeSet<u32> = said.keys().chain(counted.keys()).copied().collect();
+    for id in owners {
+        let usage = counted.get(&id).copied().unwrap_or_default();
+        let old = said.get(&id).copied();
+        let record = Record { usage, ..old.unwrap_or(Record { id, ..Record::default() }) };
+        match tree.find(id)? {
+            Some(_) if old == Some(record) => {}
+            Some(_) if record.is_needless() => tree.remove(id)?,
+            Some((at, _)) => tree.update(at, &record)?,
+            None => drop(tree.insert(&record)?),
+        }
+    }
+    Ok(())
+}

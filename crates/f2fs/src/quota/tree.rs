@@ -1,0 +1,366 @@
+//! The tree of a quota file: four levels of references by the bytes of an id, and blocks of records below (f2fs.md, "Quota files"; fs/quota/quota_tree.c).
+//!
+//! Blocks without use are a list, and blocks with room for records a second one, in both directions. Every number that comes from the file is checked before it is followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nandkit_vfs::{ErrorKind, FsError, Result};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::layout::{BLOCK, DEPTH, Header, MAGICS, RECORDS, ROOT, Record, RecordsHead, VERSION, record_at};
+use super::{QuotaKind, Usage};
+use crate::encode::put;
+use crate::layout::{set_word, word};
+
+/// A block of the file.
+pub type QuotaBlock = [u8; BLOCK];
+
+/// Levels whose missing blocks an insertion makes, and a block of records.
+const MOST_NEW: usize = DEPTH;
+
+/// The blocks of a quota file, wherever they are.
+pub trait QuotaBlocks {
+    /// Bytes of the file.
+    fn size(&mut self) -> Result<u64>;
+
+    /// A block of it.
+    fn read_block(&mut self, number: u32) -> Result<QuotaBlock>;
+
+    /// Changes a block, or appends one.
+    fn write_block(&mut self, number: u32, block: &QuotaBlock) -> Result<()>;
+
+    /// Makes sure that blocks behind the last one can be written. Errors: `NoSpace`; nothing has changed then.
+    fn make_room(&mut self, first: u32, count: u32) -> Result<()>;
+}
+
+/// Where a record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// The block.
+    block: u32,
+    /// Which of its records.
+    place: usize,
+}
+
+/// A quota file's tree. Errors of all its functions: `Corrupt` (the file contradicts itself; what was changed before stays), and those of its blocks.
+#[derive(Debug)]
+pub struct QuotaTree<'a, B: ?Sized> {
+    blocks: &'a mut B,
+    header: Header,
+}
+
+/// The blocks that lead to an id.
+struct Way {
+    /// Blocks of references, from the root on.
+    above: [u32; DEPTH],
+    /// How many of them there are.
+    levels: usize,
+    /// The block of the record, where all are there and the last names one.
+    records: Option<u32>,
+}
+
+fn corrupt<T>(detail: String) -> Result<T> {
+    Err(FsError::new(ErrorKind::Corrupt, detail))
+}
+
+/// Byte of the reference of an id in a block of a level.
+fn reference_at(id: u32, level: usize) -> usize {
+    id.to_be_bytes().get(level).map_or(0, |&byte| usize::from(byte) * 4)
+}
+
+fn head_of(block: &QuotaBlock) -> RecordsHead {
+    RecordsHead::read_from_prefix(block).map(|(head, _)| head).unwrap_or_default()
+}
+
+fn set_head(block: &mut QuotaBlock, head: &RecordsHead) {
+    put(block, 0, head.as_bytes());
+}
+
+impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
+    /// Opens a file by its first block. Errors: `Corrupt` where it is no quota file of this kind, or numbers in it lead beyond its end.
+    pub fn open(blocks: &'a mut B, kind: QuotaKind) -> Result<Self> {
+        let (size, first) = (blocks.size()?, blocks.read_block(0)?);
+        let Ok((header, _)) = Header::read_from_prefix(&first) else { return corrupt("no header".into()) };
+        let (magic, version) = (header.magic.get(), header.version.get());
+        if Some(&magic) != MAGICS.get(kind.index()) || version != VERSION {
+            return corrupt(format!("magic {magic:#010x}, version {version}"));
+        }
+        let count = header.blocks.get();
+        if count <= ROOT || u64::from(count) * BLOCK as u64 > size {
+            return corrupt(format!("{count} blocks of {BLOCK} bytes in a file of {size} bytes"));
+        }
+        for (what, first) in [("without use", header.free_block), ("with room", header.free_entry)] {
+            if first.get() >= count || first.get() == ROOT {
+                return corrupt(format!("the list of blocks {what} begins with block {first} of {count}"));
+            }
+        }
+        Ok(Self { blocks, header })
+    }
+
+    /// What the file's first block says.
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// A reference that was read, as long as it leads to a block that can be one.
+    fn expect_block(&self, number: u32) -> Result<u32> {
+        let count = self.header.blocks.get();
+        if number <= ROOT || number >= count {
+            return corrupt(format!("a reference to block {number} of {count}"));
+        }
+        Ok(number)
+    }
+
+    fn way(&mut self, id: u32) -> Result<Way> {
+        let mut way = Way { above: [ROOT, 0, 0, 0], levels: 1, records: None };
+        let mut at = ROOT;
+        for level in 0..DEPTH {
+            let block = self.blocks.read_block(at)?;
+            let below = word(&block, reference_at(id, level)).unwrap_or(0);
+            if below == 0 {
+                break;
+            }
+            at = self.expect_block(below)?;
+            match way.above.get_mut(level + 1) {
+                Some(place) => (*place, way.levels) = (at, level + 2),
+                None => way.records = Some(at),
+            }
+        }
+        Ok(way)
+    }
+
+    /// The record of an id, where the file has one. Cost: five blocks.
+    pub fn find(&mut self, id: u32) -> Result<Option<(RecordPlace, Record)>> {
+        let Some(block) = self.way(id)?.records else { return Ok(None) };
+        let bytes = self.blocks.read_block(block)?;
+        match record_in(&bytes, id) {
+            Some((place, record)) => Ok(Some((RecordPlace { block, place }, record))),
+            None => corrupt(format!("no record of owner {id} in block {block}")),
+        }
+    }
+
+    /// Changes a record where it stands.
+    pub fn update(&mut self, at: RecordPlace, record: &Record) -> Result<()> {
+        let mut bytes = self.blocks.read_block(at.block)?;
+        put(&mut bytes, record_at(at.place), &record.encode());
+        self.blocks.write_block(at.block, &bytes)
+    }
+
+    /// Enters a record that the file does not have. Errors: also `NoSpace`, and nothing has changed then. Cost: at most eleven blocks written.
+    pub fn insert(&mut self, record: &Record) -> Result<RecordPlace> {
+        let way = self.way(record.id)?;
+        if way.records.is_some() {
+            return corrupt(format!("owner {} has a record already", record.id));
+        }
+        self.make_room_for(DEPTH - way.levels + usize::from(self.header.free_entry.get() == 0))?;
+        let at = self.take_place(record)?;
+        let mut below = at.block;
+        for level in (way.levels..DEPTH).rev() {
+            let number = self.take_block(&way)?;
+            let mut block = [0; BLOCK];
+            set_word(&mut block, reference_at(record.id, level), below);
+            self.blocks.write_block(number, &block)?;
+            below = number;
+        }
+        let last = way.levels - 1;
+        let above = way.above.get(last).copied().unwrap_or(ROOT);
+        let mut block = self.blocks.read_block(above)?;
+        set_word(&mut block, reference_at(record.id, last), below);
+        self.blocks.write_block(above, &block)?;
+        self.write_header()?;
+        Ok(at)
+    }
+
+    /// Takes the record of an id away, where there is one. Cost: as [`QuotaTree::insert`].
+    pub fn remove(&mut self, id: u32) -> Result<()> {
+        let way = self.way(id)?;
+        let Some(number) = way.records else { return Ok(()) };
+        let mut bytes = self.blocks.read_block(number)?;
+        let Some((place, _)) = record_in(&bytes, id) else {
+            return corrupt(format!("no record of owner {id} in block {number}"));
+        };
+        put(&mut bytes, record_at(place), &[0; super::layout::RECORD]);
+        let head = head_of(&bytes);
+        let left = head.records.get().saturating_sub(1);
+        set_head(&mut bytes, &RecordsHead { records: left.into(), ..head });
+        if left == 0 {
+            self.leave_room_list(number, &mut bytes)?;
+            self.give_block(number)?;
+        } else if usize::from(left) + 1 == RECORDS {
+            self.enter_room_list(number, &mut bytes)?;
+        } else {
+            self.blocks.write_block(number, &bytes)?;
+        }
+        for level in (0..DEPTH).rev() {
+            let above = way.above.get(level).copied().unwrap_or(ROOT);
+            let mut block = self.blocks.read_block(above)?;
+            set_word(&mut block, reference_at(id, level), 0);
+            if above != ROOT && block.iter().all(|&byte| byte == 0) {
+                self.give_block(above)?;
+                continue;
+            }
+            self.blocks.write_block(above, &block)?;
+            break;
+        }
+        self.write_header()
+    }
+
+    /// All records, by the tree that leads to them. Cost: each block of references is read once, those of records once for each of their records.
+    pub fn records(&mut self) -> Result<BTreeMap<u32, Record>> {
+        let mut seen = BTreeSet::from([ROOT]);
+        let mut stack = vec![(ROOT, 0_u32, 0_usize)];
+        let mut found = BTreeMap::new();
+        while let Some((number, prefix, level)) = stack.pop() {
+            let block = self.blocks.read_block(number)?;
+            for index in 0..BLOCK as u32 / 4 {
+                let below = word(&block, index as usize * 4).unwrap_or(0);
+                if below == 0 {
+                    continue;
+                }
+                let (id, below) = (prefix << 8 | index, self.expect_block(below)?);
+                if level + 1 < DEPTH {
+                    if !seen.insert(below) {
+                        return corrupt(format!("block {below} is referred to twice"));
+                    }
+                    stack.push((below, id, level + 1));
+                    continue;
+                }
+                let Some((_, record)) = record_in(&self.blocks.read_block(below)?, id) else {
+                    return corrupt(format!("no record of owner {id} in block {below}"));
+                };
+                found.insert(id, record);
+            }
+        }
+        Ok(found)
+    }
+
+    /// So many blocks that nothing uses, from the list or behind the last. Errors: `NoSpace`.
+    fn make_room_for(&mut self, wanted: usize) -> Result<()> {
+        let (mut free, mut had) = (self.header.free_block.get(), 0);
+        while free != 0 && had < wanted.min(MOST_NEW) {
+            free = self.expect_block(free)?;
+            had += 1;
+            free = head_of(&self.blocks.read_block(free)?).next_free.get();
+        }
+        let (first, count) = (self.header.blocks.get(), (wanted - had) as u32);
+        if count == 0 {
+            return Ok(());
+        }
+        if first.checked_add(count).is_none() {
+            return Err(FsError::new(ErrorKind::NoSpace, "a quota file of 2^32 blocks"));
+        }
+        self.blocks.make_room(first, count)
+    }
+
+    /// A block that nothing uses; what it holds is the caller's to write.
+    fn take_block(&mut self, way: &Way) -> Result<u32> {
+        let number = self.header.free_block.get();
+        if number == 0 {
+            let number = self.header.blocks.get();
+            self.header.blocks = number.saturating_add(1).into();
+            return Ok(number);
+        }
+        let number = self.expect_block(number)?;
+        if way.above.contains(&number) {
+            return corrupt(format!("block {number} has references, and is in the list of blocks without use"));
+        }
+        self.header.free_block = head_of(&self.blocks.read_block(number)?).next_free;
+        Ok(number)
+    }
+
+    /// A block has no use any more.
+    fn give_block(&mut self, number: u32) -> Result<()> {
+        let mut block = [0; BLOCK];
+        set_head(&mut block, &RecordsHead { next_free: self.header.free_block, ..RecordsHead::default() });
+        self.header.free_block = number.into();
+        self.blocks.write_block(number, &block)
+    }
+
+    /// Puts a record where there is room for one.
+    fn take_place(&mut self, record: &Record) -> Result<RecordPlace> {
+        let (number, mut bytes) = match self.header.free_entry.get() {
+            0 => {
+                let number = self.take_block(&Way { above: [ROOT, 0, 0, 0], levels: 1, records: None })?;
+                self.header.free_entry = number.into();
+                (number, [0; BLOCK])
+            }
+            number => {
+                let number = self.expect_block(number)?;
+                (number, self.blocks.read_block(number)?)
+            }
+        };
+        let head = head_of(&bytes);
+        let place = (0..RECORDS).find(|&place| record_of(&bytes, place).is_none());
+        let Some(place) = place.filter(|_| usize::from(head.records.get()) < RECORDS) else {
+            return corrupt(format!("block {number} is full, and in the list of blocks with room"));
+        };
+        let records = head.records.get() + 1;
+        set_head(&mut bytes, &RecordsHead { records: records.into(), ..head });
+        put(&mut bytes, record_at(place), &record.encode());
+        match usize::from(records) {
+            RECORDS => self.leave_room_list(number, &mut bytes)?,
+            _ => self.blocks.write_block(number, &bytes)?,
+        }
+        Ok(RecordPlace { block: number, place })
+    }
+
+    /// Writes a block of records that leaves the list of those with room.
+    fn leave_room_list(&mut self, number: u32, bytes: &mut QuotaBlock) -> Result<()> {
+        let head = head_of(bytes);
+        let (next, previous) = (head.next_free.get(), head.previous_free.get());
+        if next != 0 {
+            self.change_head(next, |other| other.previous_free = previous.into())?;
+        }
+        match previous {
+            0 if self.header.free_entry.get() == number => self.header.free_entry = next.into(),
+            // A full block whose only record goes is in no list.
+            0 => {}
+            _ => self.change_head(previous, |other| other.next_free = next.into())?,
+        }
+        set_head(bytes, &RecordsHead { next_free: 0.into(), previous_free: 0.into(), ..head });
+        self.blocks.write_block(number, bytes)
+    }
+
+    /// Writes a block of records that enters the list of those with room, as its first.
+    fn enter_room_list(&mut self, number: u32, bytes: &mut QuotaBlock) -> Result<()> {
+        let first = self.header.free_entry;
+        set_head(bytes, &RecordsHead { next_free: first, previous_free: 0.into(), ..head_of(bytes) });
+        self.blocks.write_block(number, bytes)?;
+        if first.get() != 0 {
+            self.change_head(first.get(), |other| other.previous_free = number.into())?;
+        }
+        self.header.free_entry = number.into();
+        Ok(())
+    }
+
+    fn change_head(&mut self, number: u32, change: impl FnOnce(&mut RecordsHead)) -> Result<()> {
+        let number = self.expect_block(number)?;
+        let mut bytes = self.blocks.read_block(number)?;
+        let mut head = head_of(&bytes);
+        change(&mut head);
+        set_head(&mut bytes, &head);
+        self.blocks.write_block(number, &bytes)
+    }
+
+    fn write_header(&mut self) -> Result<()> {
+        let mut block = self.blocks.read_block(0)?;
+        put(&mut block, 0, self.header.as_bytes());
+        self.blocks.write_block(0, &block)
+    }
+}
+
+fn record_of(block: &QuotaBlock, place: usize) -> Option<Record> {
+    block.get(record_at(place)..).and_then(Record::decode)
+}
+
+fn record_in(block: &QuotaBlock, id: u32) -> Option<(usize, Record)> {
+    (0..RECORDS).find_map(|place| Some((place, record_of(block, place).filter(|record| record.id == id)?)))
+}
+
+/// The usage of all ids.
+pub fn usages(records: &BTreeMap<u32, Record>) -> BTreeMap<u32, Usage> {
+    records.iter().map(|(&id, record)| (id, record.usage)).collect()
+}
+
+#[cfg(test)]
+mod tests;
