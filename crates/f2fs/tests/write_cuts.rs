@@ -12,7 +12,7 @@ use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
 use writing::findings;
-use writing::oracle::{BLOCK, Image, Model, SECTORS, device_of, empty_image, image_of, must_be_possible, run};
+use writing::oracle::{Image, Model, device_of, empty_image, image_of, must_be_possible, run, write_image};
 
 struct Shape {
     features: &'static str,
@@ -149,11 +149,7 @@ fn what_was_fsynced_survives_cuts_at_every_request() {
                 let device = judge(device, &model, &shape, &context);
                 if request % 23 == 0 {
                     let path = scratch.path().join("image");
-                    let mut bytes = vec![0; SECTORS as usize * BLOCK];
-                    for (sector, content) in image_of(&device) {
-                        bytes[sector as usize * BLOCK..][..BLOCK].copy_from_slice(&content);
-                    }
-                    std::fs::write(&path, bytes).unwrap();
+                    write_image(&path, &image_of(&device));
                     assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");
                 }
                 request += 1;

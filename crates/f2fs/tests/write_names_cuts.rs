@@ -3,164 +3,17 @@
 mod made;
 mod writing;
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
 use made::{alone, clock, complaints};
+use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::names::new_inode::Making;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::random::Random;
-use nandkit_vfs::{Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, RenameFlags, Result};
 use writing::findings;
-use writing::oracle::{BLOCK, Image, SECTORS, device_of, empty_image, image_of};
+use writing::oracle::{Image, Oracle, device_of, empty_image, image_of, write_image};
+use writing::trees::{Known, tree};
 
 const STEPS: u32 = 220;
-
-/// Inodes by directory and name.
-type Tree = BTreeMap<(InodeNumber, Vec<u8>), InodeNumber>;
-
-fn tree<D: BlockDevice>(volume: &Volume<D>) -> Tree {
-    let (mut tree, mut queue) = (Tree::new(), vec![volume.root()]);
-    while let Some(directory) = queue.pop() {
-        let mut sink = |entry: nandkit_vfs::DirectoryEntry<'_>| {
-            tree.insert((directory, entry.name.to_vec()), entry.inode);
-            if entry.kind == FileKind::Directory {
-                queue.push(entry.inode);
-            }
-            ControlFlow::Continue(())
-        };
-        volume.read_dir(directory, 0, &mut sink).unwrap();
-    }
-    tree
-}
-
-/// An fsync that was no checkpoint: the file and where its name was then.
-#[derive(Clone)]
-struct Synced {
-    inode: InodeNumber,
-    place: (InodeNumber, Vec<u8>),
-}
-
-/// What may be on the device.
-#[derive(Default)]
-struct Known {
-    now: Tree,
-    /// That of the last checkpoint, and its version.
-    durable: Tree,
-    version: u64,
-    synced: Vec<Synced>,
-    /// The fsync that was under way.
-    syncing: Option<Synced>,
-    checkpoints: u32,
-}
-
-impl Known {
-    /// The trees that a cut now may leave.
-    fn possible(&self) -> Vec<Tree> {
-        let mut all = vec![recovered(&self.durable, &self.synced), self.now.clone()];
-        if let Some(syncing) = &self.syncing {
-            all.push(recovered(&self.durable, &[&self.synced[..], std::slice::from_ref(syncing)].concat()));
-        }
-        all
-    }
-
-    fn saw<D: BlockDevice>(&mut self, volume: &Volume<D>) {
-        let version = volume.checkpoint_state().0.head.version.get();
-        if version != self.version {
-            // Checkpoints come before an operation changes anything, or behind everything.
-            (self.version, self.durable) = (version, self.now.clone());
-            self.synced.clear();
-            self.checkpoints += 1;
-        }
-    }
-}
-
-/// The tree of a checkpoint with what was fsynced since.
-fn recovered(durable: &Tree, synced: &[Synced]) -> Tree {
-    let mut tree = durable.clone();
-    for Synced { inode, place } in synced {
-        if !durable.values().any(|known| known == inode) {
-            tree.insert(place.clone(), *inode);
-        }
-    }
-    tree
-}
-
-struct Run<'a, D: BlockDevice> {
-    volume: &'a mut Volume<D>,
-    known: &'a mut Known,
-    random: Random,
-}
-
-impl<D: BlockDevice> Run<'_, D> {
-    fn place(&mut self) -> (InodeNumber, Vec<u8>) {
-        let directories: Vec<InodeNumber> = std::iter::once(self.volume.root())
-            .chain(
-                self.known
-                    .now
-                    .values()
-                    .copied()
-                    .filter(|&inode| self.volume.stat(inode).is_ok_and(|stat| stat.kind == FileKind::Directory)),
-            )
-            .collect();
-        let directory = directories[self.random.below(directories.len() as u64) as usize];
-        let number = self.random.below(20);
-        (directory, format!("{number}{}", "-long".repeat((number * 3) as usize)).into_bytes())
-    }
-
-    fn some(&mut self) -> Option<((InodeNumber, Vec<u8>), InodeNumber)> {
-        let at = self.random.below(self.known.now.len().max(1) as u64) as usize;
-        self.known.now.iter().nth(at).map(|(place, inode)| (place.clone(), *inode))
-    }
-
-    fn step(&mut self) -> Result<()> {
-        let (new, some, choice) = (self.place(), self.some(), self.random.below(12));
-        let root = self.volume.root();
-        match (choice, some) {
-            // Owners that come and go: where there are quotas, check holds them against what is there.
-            (0..4, _) => {
-                let node = NewNode { uid: new.1.len() as u32 * 1_000_003, ..NewNode::FILE };
-                self.volume.create(new.0, &new.1, &node).map(drop)
-            }
-            (4, _) => self.volume.create(new.0, &new.1, &NewNode::DIRECTORY).map(drop),
-            (5 | 6, Some((old, _))) => self.volume.rename((old.0, &old.1), (new.0, &new.1), RenameFlags::Replace),
-            (7, Some((_, inode))) => self.volume.link(inode, new.0, &new.1),
-            (8, Some((old, _))) => self.volume.remove(old.0, &old.1),
-            (9 | 10, Some((place, inode))) => {
-                let stat = self.volume.stat(inode)?;
-                if stat.kind == FileKind::Regular {
-                    self.known.syncing = Some(Synced { inode, place });
-                }
-                Changes::sync(self.volume, Some(inode))
-            }
-            (11, _) if self.random.below(4) == 0 => Changes::sync(self.volume, None),
-            _ => self.volume.lookup(root, b"absent").map(drop),
-        }
-    }
-
-    /// Until the power goes.
-    fn go(&mut self) -> Result<()> {
-        for _ in 0..STEPS {
-            let done = self.step();
-            // A refused operation may have made a checkpoint first, too.
-            self.known.saw(self.volume);
-            match done {
-                Ok(()) => {}
-                Err(error) if [ErrorKind::Device, ErrorKind::ReadOnly].contains(&error.kind) => return Err(error),
-                Err(_) => {}
-            }
-            if let Some(synced) = self.known.syncing.take()
-                && !self.known.durable.values().any(|known| *known == synced.inode)
-            {
-                self.known.synced.push(synced);
-            }
-            self.known.now = tree(self.volume);
-        }
-        Ok(())
-    }
-}
 
 struct Shape {
     features: &'static str,
@@ -188,9 +41,8 @@ fn shapes() -> [Shape; 3] {
 fn cut_run(image: &Image, shape: &Shape, plan: DeviceCutPlan) -> Option<(RamDevice, Known)> {
     let device = CutDevice::new(device_of(image), plan);
     let mut volume = Volume::mount(vec![device], clock(), shape.options).unwrap();
-    let mut known = Known { version: volume.checkpoint_state().0.head.version.get(), ..Known::default() };
-    let random = Random::new(shape.seed, "cuts of names");
-    let ended = Run { volume: &mut volume, known: &mut known, random }.go();
+    let (mut known, mut random) = (Known::of(&volume), Random::new(shape.seed, "cuts of names"));
+    let ended = (0..STEPS).try_for_each(|_| known.step(&mut volume, &mut random, &mut |_| ()));
     let device = volume.abandon().remove(0);
     if !device.is_off() {
         ended.unwrap();
@@ -214,19 +66,14 @@ fn trees_are_whole_behind_cuts_at_every_request() {
             let context = format!("seed {}, {plan}", shape.seed);
             let volume = Volume::mount(vec![device], clock(), shape.options);
             let volume = volume.unwrap_or_else(|error| panic!("{context}: {error}"));
-            let (found, possible) = (tree(&volume), known.possible());
-            with_more += u32::from(found != known.durable);
-            assert!(possible.contains(&found), "{context}: {found:?}\nis none of {possible:?}");
+            known.judge(&volume, &context);
+            with_more += u32::from(tree(&volume) != known.durable);
             let device = writing::unmount(volume);
             let image = image_of(&device);
             assert_eq!(findings(device_of(&image)), Vec::<String>::new(), "{context}: check");
             if request % 17 == 0 {
                 let path = scratch.path().join("image");
-                let mut bytes = vec![0; SECTORS as usize * BLOCK];
-                for (sector, content) in &image {
-                    bytes[*sector as usize * BLOCK..][..BLOCK].copy_from_slice(content);
-                }
-                std::fs::write(&path, bytes).unwrap();
+                write_image(&path, &image);
                 assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");
             }
             request += 1;

@@ -16,7 +16,7 @@ use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
     AttributeChange, Changes, FileKind, FileSystem, InodeNumber, Links, NewNode, OpenFiles, Timestamp, XattrChanges,
 };
-use writing::oracle::{BLOCK, SECTORS, device_of, empty_image, image_of};
+use writing::oracle::{device_of, empty_image, image_of, write_image};
 use writing::{findings, unmount};
 
 fn mount(device: RamDevice) -> Volume<RamDevice> {
@@ -73,11 +73,7 @@ fn must_be_sound(device: &RamDevice, context: &str) {
     assert_eq!(findings(device_of(&image)), Vec::<String>::new(), "{context}: check");
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
-    let mut bytes = vec![0; SECTORS as usize * BLOCK];
-    for (sector, content) in image {
-        bytes[sector as usize * BLOCK..][..BLOCK].copy_from_slice(&content);
-    }
-    std::fs::write(&path, bytes).unwrap();
+    write_image(&path, &image);
     assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");
 }
 

@@ -9,5 +9,6 @@ pub mod model_compare;
 pub mod planted_block;
 pub mod planted_flash;
 pub mod planted_fs;
+pub mod soak;
 pub mod timeline;
 pub mod violation;

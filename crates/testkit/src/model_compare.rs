@@ -46,6 +46,10 @@ pub struct Plan {
     pub file_bytes_max: u64,
     /// `NoSpace` is believed where fewer bytes than this, besides those to be written, are free.
     pub space_slack: u64,
+    /// Most new names are drawn from so many more, for directories with many entries; 0 for the usual few alone.
+    pub many_names: u64,
+    /// No name has bytes above 0x7F.
+    pub ascii_names: bool,
 }
 
 impl Plan {
@@ -60,6 +64,8 @@ impl Plan {
             volume: Volume::Roomy,
             file_bytes_max: 150_000,
             space_slack: 128 << 10,
+            many_names: 0,
+            ascii_names: false,
         }
     }
 
@@ -84,7 +90,7 @@ impl Plan {
     }
 
     fn has_any_byte_names(&self) -> bool {
-        self.options.name_rule == NameRule::Bytes
+        self.options.name_rule == NameRule::Bytes && !self.ascii_names
     }
 }
 

@@ -7,6 +7,7 @@ mod f2fs;
 mod f2fs_made;
 mod f2fs_overwrite;
 mod f2fs_recover;
+mod f2fs_turns;
 mod guest;
 mod jffs2;
 mod manifest;
@@ -25,8 +26,7 @@ use build::Kernel;
 use guest::Guest;
 pub use ours::Nandkit;
 
-const COMMANDS: &str =
-    "build, boot, run, test, cuts, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, wear, compare-wear";
 
 /// The task.
 pub fn run(arguments: &[String]) -> Result<bool> {
@@ -51,7 +51,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "f2fs" => f2fs::run(rest),
         "f2fs-made" => f2fs_made::run(rest),
         "f2fs-recover" => f2fs_recover::run(rest),
-        "f2fs-overwrite" => f2fs_overwrite::run(rest),
+        "f2fs-turns" => f2fs_turns::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),

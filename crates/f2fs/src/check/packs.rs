@@ -59,7 +59,7 @@ pub(super) fn check(blocks: &dyn Blocks, report: &mut Collector) -> Option<(Pack
     Some((used, state))
 }
 
-/// A pack that is not whole is what a cut leaves behind, unless its last block, which is written last, is there.
+/// A pack that is not whole is what a cut leaves behind, unless its last block, which is written last, is there: that of the pack which stood here before is older than the new first block.
 fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Finding>, report: &mut Collector) {
     let block = |at: Option<BlockAddress>| at.and_then(|at| batch::one(blocks, Cause::Metadata, at).ok());
     let first = block(Some(start));
@@ -67,7 +67,12 @@ fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Finding>, report
     let last = head.and_then(|head| block(start.checked_add(head.pack_blocks.get().clamp(1, BLOCKS_PER_SEGMENT) - 1)));
     let version = |block: Option<&[u8]>| block.and_then(CheckpointHead::of_block).map(|head| head.version.get());
     let same = version(first.as_deref()).is_some() && version(first.as_deref()) == version(last.as_deref());
-    let ended = last.as_deref().is_some_and(|last| whole_block(last).is_ok());
+    let whole =
+        |block: Option<&[u8]>| block.and_then(|block| whole_block(block).ok()).map(|(head, _)| head.version.get());
+    let ended = match (whole(first.as_deref()), whole(last.as_deref())) {
+        (Some(first), Some(last)) => first.wrapping_sub(last).cast_signed() < 0,
+        (_, last) => last.is_some(),
+    };
     let why = why.into_iter().next().map_or_else(String::new, |finding| finding.detail);
     if same || ended {
         report.fault(FindingKind::Checkpoint, at(start), || format!("one of two checkpoint packs is damaged: {why}"));

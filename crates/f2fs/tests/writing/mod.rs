@@ -4,6 +4,7 @@
 
 pub mod image;
 pub mod oracle;
+pub mod trees;
 
 use std::path::Path;
 

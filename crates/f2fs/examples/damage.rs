@@ -1,0 +1,199 @@
+//! The truth about damage: one bit or one byte is changed in copies of a volume, by the class of what it hits, and counted by who tells of it.
+//!
+//! `cargo run --release -p nandkit-f2fs --example damage -- [--copies N] [--seed S]` changes N copies for each class, in a volume with every checksum that the format has and in one with none.
+//!
+//! Columns: the check tells of a fault, and of these how many name an inode or an address; it tells of something harmless; nobody tells, and the tree is the same; **silent**: nobody tells, and the tree is
+//! another. And, whether the check tells or not: a reader gets the same tree, an error, or another tree.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+#[path = "../tests/made/mod.rs"]
+mod made;
+#[path = "../tests/planted/mod.rs"]
+mod planted;
+#[path = "../tests/witness/mod.rs"]
+mod witness;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use common::Draw;
+use made::clock;
+use nandkit_block::wrap::OverlayDevice;
+use nandkit_block::{BlockDevice, RamDevice};
+use nandkit_f2fs::{F2fs, MountOptions, check};
+use nandkit_testkit::soak::{self, Arguments};
+use nandkit_units::{Context, Lba, Payload, ReadInto};
+use nandkit_vfs::source::{MemoryTree, SourceNode};
+use nandkit_vfs::{Attributes, FileKind, FileSystem, InodeNumber};
+use planted::{BLOCK, Planted};
+use witness::{FEATURES, classes_of, made_with};
+
+/// All that there is to know of an entry.
+#[derive(PartialEq)]
+struct Entry {
+    stat: Attributes,
+    /// Or a link's target.
+    content: Vec<u8>,
+    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+type Tree = BTreeMap<Vec<u8>, Entry>;
+
+/// Files with each kind of node, directories in the inode and in blocks of several levels, links, attributes in the inode and in a node.
+fn source() -> MemoryTree {
+    let (mut builder, mut draw) = (MemoryTree::builder(), Draw(77));
+    let mut put = |path: &str, node: SourceNode, content: Option<Vec<u8>>| {
+        builder.put(path.as_bytes(), node, content).unwrap();
+    };
+    for size in [0, 100, 3400, 4096, 100_000, 5_000_000, 13_000_000] {
+        let content = (0..size / 8 + 1).flat_map(|_| draw.next().to_le_bytes()).take(size).collect();
+        put(&format!("sizes/{size}"), SourceNode::new(FileKind::Regular, 0o644), Some(content));
+    }
+    for number in 0..600 {
+        let node = SourceNode::new(FileKind::Regular, 0o600).owned_by(number as u32 % 5, 1);
+        put(&format!("many/{number}-{}", "n".repeat(number % 50)), node, Some(vec![1; number]));
+    }
+    let xattrs = vec![(b"user.a".to_vec(), vec![7; 50]), (b"user.large".to_vec(), vec![7; 1000])];
+    put("deep/er/file", SourceNode { xattrs, ..SourceNode::new(FileKind::Regular, 0o644) }, Some(vec![3; 9000]));
+    for length in [20, 4000] {
+        put(&format!("link-{length}"), SourceNode::symlink(&vec![b't'; length]), None);
+    }
+    MemoryTree::from_builder(builder)
+}
+
+fn entry<D: BlockDevice>(volume: &F2fs<D>, inode: InodeNumber) -> nandkit_vfs::Result<Entry> {
+    let stat = volume.stat(inode)?;
+    let content = match stat.kind {
+        FileKind::Regular => {
+            let mut bytes = vec![0; stat.size.min(20_000_000) as usize];
+            if !bytes.is_empty() {
+                FileSystem::read(volume, inode, 0, ReadInto::Bytes(&mut bytes))?;
+            }
+            bytes
+        }
+        FileKind::Symlink => volume.symlinks().unwrap().read_link(inode)?,
+        _ => Vec::new(),
+    };
+    let mut xattrs = Vec::new();
+    for (name, value) in volume.xattrs().unwrap().all_xattrs(inode)? {
+        xattrs.push((name, value?));
+    }
+    xattrs.sort();
+    Ok(Entry { stat, content, xattrs })
+}
+
+/// The whole tree, or `None` where it is endless.
+fn tree<D: BlockDevice>(volume: &F2fs<D>) -> nandkit_vfs::Result<Option<Tree>> {
+    let (mut tree, mut queue) = (Tree::new(), vec![(Vec::new(), volume.root())]);
+    while let Some((path, directory)) = queue.pop() {
+        let mut entries = Vec::new();
+        volume.read_dir(directory, 0, &mut |entry| {
+            entries.push((entry.name.to_vec(), entry.inode, entry.kind));
+            ControlFlow::Continue(())
+        })?;
+        for (name, inode, kind) in entries {
+            let below = [&path[..], b"/", &name].concat();
+            // What is listed is looked up as well: a name that a flipped hash hides is lost to who asks for it.
+            volume.lookup(directory, &name)?;
+            tree.insert(below.clone(), entry(volume, inode)?);
+            if kind == FileKind::Directory {
+                queue.push((below, inode));
+            }
+            if tree.len() > 3000 {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(tree))
+}
+
+#[derive(Clone, Copy, Default)]
+struct Outcome {
+    told: u64,
+    with_inode: u64,
+    with_address: u64,
+    harmless: u64,
+    same: u64,
+    silent: u64,
+    /// To a reader: the same, an error, another tree.
+    read: [u64; 3],
+}
+
+impl Outcome {
+    fn add(&mut self, mut device: OverlayDevice<&mut RamDevice>, sound: &Tree) {
+        let volume = F2fs::mount(&mut device, clock(), MountOptions::default());
+        let read = match volume.and_then(|volume| tree(&volume)) {
+            Err(_) => 1,
+            Ok(Some(found)) if found == *sound => 0,
+            Ok(_) => 2,
+        };
+        self.read[read] += 1;
+        let report = check(vec![&mut device], clock());
+        let findings = report.as_ref().map_or(&[][..], |report| &report.findings);
+        let faults = || findings.iter().filter(|found| !found.harmless);
+        if report.is_err() || faults().next().is_some() {
+            self.told += 1;
+            self.with_inode += u64::from(faults().any(|found| found.finding.inode.is_some()));
+            self.with_address += u64::from(faults().any(|found| found.finding.at.is_some()));
+        } else if !findings.is_empty() {
+            self.harmless += 1;
+        } else if read == 0 {
+            self.same += 1;
+        } else {
+            self.silent += 1;
+        }
+    }
+}
+
+/// One bit, or in every other copy a byte.
+fn damaged<'a>(
+    base: &'a mut RamDevice,
+    planted: &Planted,
+    (at, byte): (u32, usize),
+    draw: &mut Draw,
+) -> OverlayDevice<&'a mut RamDevice> {
+    let mut block = planted.bytes[at as usize * BLOCK..][..BLOCK].to_vec();
+    block[byte] ^= if draw.below(2) == 0 { 1 << draw.below(8) } else { 1 + draw.below(255) as u8 };
+    let mut device = OverlayDevice::new(base).unwrap();
+    device.write(&Context::default(), Lba(u64::from(at)), Payload::Bytes(&block)).unwrap();
+    device
+}
+
+fn run() -> Result<(), String> {
+    let arguments = Arguments::of_process(&["--copies"])?;
+    let copies = arguments.number("--copies")?.unwrap_or(200);
+    for features in FEATURES {
+        let planted = made_with(features, &source());
+        let mut base = planted.device();
+        let sound = tree(planted.volume()).map_err(|error| error.to_string())?.ok_or("too large a tree")?;
+        let mut draw = Draw(0x9E37_79B9_7F4A_7C15 ^ arguments.seed << 20);
+        let shown = if features.is_empty() { "no checksums" } else { features };
+        println!(
+            "| {shown} | told | with inode | with address | harmless | nobody, same | silent | read: same | error | other |"
+        );
+        println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+        let mut all = 0;
+        for (class, places) in classes_of(&planted) {
+            let mut outcome = Outcome::default();
+            for _ in 0..copies {
+                let (at, bytes) = &places[draw.below(places.len())];
+                let byte = bytes.start + draw.below(bytes.len());
+                outcome.add(damaged(&mut base, &planted, (*at, byte), &mut draw), &sound);
+            }
+            let Outcome { told, with_inode, with_address, harmless, same, silent, read: [equal, error, other] } =
+                outcome;
+            println!(
+                "| {class} | {told} | {with_inode} | {with_address} | {harmless} | {same} | {silent} | {equal} | {error} | {other} |"
+            );
+            all += copies;
+        }
+        println!("\n{all} copies\n");
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    soak::close(run())
+}

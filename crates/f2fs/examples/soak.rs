@@ -1,0 +1,71 @@
+//! Power cuts by the thousand in F2FS.
+//!
+//! `cargo run --release -p nandkit-f2fs --example soak -- [--cuts N] [--seed S] [--replay seed:S] [--recovery SEEDS]`
+//!
+//! A seed is a shape of volume (logs, modes, what inodes hold, how full it is) and random operations on files or names in it. Each request to the device is cut, before, inside or after, and keeps none,
+//! all, the first ones, or any subset of the writes since the last flush; so is each request of the recoveries behind every sixth cut. Each volume is recovered, held against what was known, checked, and
+//! mounted again; fsck.f2fs sees every 64th. `--recovery 14` takes short runs of 14 seeds instead: every cut of each in every way, and every cut of the recovery behind it. Ends with a table of cuts by cause.
+//! At the first failure it says what `--replay` takes, and exits with 1; also where a cause got fewer than one cut in 35: then the soak no longer reaches what it is for.
+
+#[path = "../tests/made/mod.rs"]
+mod made;
+#[path = "../tests/soaking/mod.rs"]
+mod soaking;
+#[path = "../tests/writing/mod.rs"]
+mod writing;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use nandkit_testkit::soak::{self, Arguments, Table};
+use soaking::{CAUSES, Course, MOMENTS, SURVIVALS, Tally};
+
+/// Two tables: by when the power went, and by what was kept.
+fn show(tally: &Tally) -> Table {
+    let mut moments = Table::new(&CAUSES, MOMENTS.map(|moment| format!("{moment:?}").to_lowercase()));
+    let mut survivals = Table::new(&CAUSES, SURVIVALS.map(|kept| format!("kept {kept:?}").to_lowercase()));
+    for &(cause, moment, survival) in &tally.cuts {
+        moments.count(cause, MOMENTS.iter().position(|known| *known == moment).unwrap_or(usize::MAX), 1);
+        survivals.count(cause, SURVIVALS.iter().position(|known| *known == survival).unwrap_or(usize::MAX), 1);
+    }
+    print!("{moments}\n{survivals}");
+    println!(
+        "{} cuts, {} with something to recover, {} volumes shown to fsck.f2fs; what was made durable is there, what was renamed is old or new, every volume whole",
+        tally.cuts.len(),
+        tally.recovered,
+        tally.seen_by_fsck
+    );
+    moments
+}
+
+fn one(seed: u64, course: Course, tally: &mut Tally) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(|| soaking::soak(seed, course, tally)))
+        .map_err(|_| format!("replay with: --replay seed:{seed}"))
+}
+
+fn run() -> Result<(), String> {
+    let arguments = Arguments::of_process(&["--recovery"])?;
+    let mut tally = Tally::default();
+    if let Some(seeds) = arguments.number("--recovery")? {
+        (arguments.seed..arguments.seed + seeds).try_for_each(|seed| one(seed, Course::EXHAUSTIVE, &mut tally))?;
+        show(&tally);
+        return Ok(());
+    }
+    if let Some(seed) = arguments.replayed_seed()? {
+        println!("{:?}", soaking::shapes::shape_of(seed));
+        one(seed, Course::USUAL, &mut tally)?;
+        show(&tally);
+        return Ok(());
+    }
+    let mut seed = arguments.seed;
+    while (tally.cuts.len() as u64) < arguments.cuts {
+        one(seed, Course::USUAL, &mut tally)?;
+        seed += 1;
+    }
+    println!("seeds {} to {}", arguments.seed, seed - 1);
+    show(&tally).reaches_all()
+}
+
+fn main() -> ExitCode {
+    soak::close(run())
+}

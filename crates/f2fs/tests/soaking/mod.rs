@@ -1,0 +1,233 @@
+//! Power cuts by the thousand: each request of a run, and of the recoveries behind some of its cuts, is cut once, and what is left is mounted and judged.
+//!
+//! A seed is a shape of volume and some lives. A life is a mount, random operations, a cut at each of its requests, and one of these cuts with which the next life begins.
+
+#![allow(dead_code, reason = "each user takes its part")]
+
+pub mod medium;
+pub mod shapes;
+
+use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
+use nandkit_f2fs::recover::Recovered;
+use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_units::random::Random;
+use nandkit_units::{Area, Cause};
+
+use crate::made::{clock, complaints};
+use crate::writing::oracle::{Model, Oracle, write_image};
+use crate::writing::trees::Known;
+use crate::writing::{findings, unmount};
+use medium::{Event, Medium, Replay, What};
+use shapes::{Shape, Work, shape_of};
+
+/// What the requests of a volume are for; the rows of the soak's table.
+pub const CAUSES: [&str; 8] = [
+    "user data",
+    "nodes of an fsync",
+    "cleaning",
+    "checkpoint, nodes",
+    "checkpoint, tables",
+    "flushes",
+    "discards",
+    "recovery",
+];
+pub const MOMENTS: [DeviceCutMoment; 3] = [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After];
+pub const SURVIVALS: [Survival; 4] = [Survival::None, Survival::Prefix, Survival::Subset, Survival::All];
+const RECOVERY: usize = 7;
+/// The check sees what every cut of this number has left, before anybody mounts it: the last checkpoint, whole.
+const RAW_EVERY: usize = 4;
+
+fn cause_of(event: &Event) -> usize {
+    match (&event.what, event.context.cause, event.context.area) {
+        (What::Flush, ..) => 5,
+        (What::Trim { .. }, ..) => 6,
+        (_, Cause::UserData, _) => 0,
+        (_, Cause::Cleaning, _) => 2,
+        (_, Cause::Checkpoint, Area::Main) => 3,
+        (_, Cause::Checkpoint, Area::Metadata) => 4,
+        _ => 1,
+    }
+}
+
+/// A cut: its cause by its number in [`CAUSES`], when it came, and what survived it.
+pub type Cut = (usize, DeviceCutMoment, Survival);
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    pub lives: u32,
+    pub steps: u32,
+    /// The recovery behind each cut of this number is cut at each of its requests as well.
+    pub recovery_every: usize,
+    /// Every cut of this number is shown to fsck.f2fs once it is recovered, counted over all.
+    pub fsck_every: u64,
+    /// Every moment and survival of each request, not one that is drawn.
+    pub all: bool,
+}
+
+impl Course {
+    pub const USUAL: Self = Self { lives: 3, steps: 90, recovery_every: 6, fsck_every: 64, all: false };
+    /// Few operations, and everything that can be cut.
+    pub const EXHAUSTIVE: Self = Self { lives: 1, steps: 12, recovery_every: 1, fsck_every: 500, all: true };
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub cuts: Vec<Cut>,
+    /// Cuts with anything to recover behind them.
+    pub recovered: u64,
+    /// Volumes that fsck.f2fs saw.
+    pub seen_by_fsck: u64,
+    scratch: Option<std::rc::Rc<tempfile::TempDir>>,
+}
+
+/// Cuts of a seed. Panics where one loses something, with a text that names it.
+pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
+    let shape = shape_of(seed);
+    let (medium, filler) = shape.base();
+    let soak = Soak { shape, seed, course };
+    match shape.work {
+        Work::Files if filler > 0 => soak.lives(medium, Model::with_filler(filler), tally),
+        Work::Files => soak.lives(medium, Model::default(), tally),
+        Work::Names => {
+            let volume = Volume::mount(vec![medium.clone()], clock(), shape.options).unwrap();
+            soak.lives(medium, Known::of(&volume), tally);
+        }
+    }
+}
+
+/// What is known from a number of requests on.
+type Snapshots<O> = Vec<(usize, O)>;
+
+/// What may be behind a cut at a request: behind it, what was acknowledged before anything else was begun; else what was under way.
+fn known_at<O>(snapshots: &Snapshots<O>, request: usize, moment: DeviceCutMoment) -> &O {
+    let acknowledged = snapshots.iter().find(|(count, _)| *count == request + 1);
+    let under_way = snapshots.iter().rev().find(|(count, _)| *count <= request);
+    match (moment, acknowledged, under_way) {
+        (DeviceCutMoment::After, Some((_, known)), _) | (_, _, Some((_, known))) => known,
+        _ => unreachable!("something is known from the beginning on"),
+    }
+}
+
+struct Soak {
+    shape: Shape,
+    seed: u64,
+    course: Course,
+}
+
+impl Soak {
+    fn options(&self) -> WriteOptions {
+        self.shape.options
+    }
+
+    fn lives<O: Oracle>(&self, mut medium: Medium, mut oracle: O, tally: &mut Tally) {
+        for life in 0..self.course.lives {
+            let mut random = Random::new(self.seed * 1000 + u64::from(life), "soak");
+            let (events, snapshots) = self.live(&medium, oracle.clone(), &mut random);
+            assert!(!events.is_empty(), "seed {}: nothing was written", self.seed);
+            let chosen = random.below(events.len() as u64) as usize;
+            let mut next = None;
+            let mut replay = Replay::of(&medium, events);
+            while let Some((number, event)) = replay.peek() {
+                let cause = cause_of(event);
+                for plan in self.plans(number, cause, &mut random) {
+                    let context = format!("seed {}, {}, life {life}, {plan}", self.seed, self.shape.name);
+                    let known = known_at(&snapshots, number, plan.moment);
+                    let left = replay.cut(plan);
+                    self.judge(left.clone(), known, &context, tally);
+                    tally.cuts.push((cause, plan.moment, plan.survival));
+                    if tally.cuts.len().is_multiple_of(self.course.recovery_every) {
+                        self.cut_recovery(&left, known, &context, &mut random, tally);
+                    }
+                    if number == chosen {
+                        next = Some((left, known.clone()));
+                    }
+                }
+                replay.advance();
+            }
+            let (left, mut known) = next.unwrap();
+            let volume = Volume::mount(vec![left], clock(), self.options()).unwrap();
+            known.settle(&volume);
+            (medium, oracle) = (unmount(volume).settled(), known);
+        }
+    }
+
+    /// Operations until their number is reached; what they asked of the device, and what was known meanwhile.
+    fn live<O: Oracle>(&self, medium: &Medium, mut oracle: O, random: &mut Random) -> (Vec<Event>, Snapshots<O>) {
+        let (device, log) = medium.recorded();
+        let mut volume = Volume::mount(vec![device], clock(), self.options()).unwrap();
+        volume.segments_mut().options.urgent = self.shape.urgent;
+        volume.segments_mut().sit_mut().keep_truth();
+        let mut snapshots = vec![(0, oracle.clone())];
+        for step in 0..self.course.steps {
+            let mut before = |known: &O| snapshots.push((log.len(), known.clone()));
+            let done = oracle.step(&mut volume, random, &mut before);
+            done.unwrap_or_else(|error| panic!("seed {}, {}, step {step}: {error}", self.seed, self.shape.name));
+            snapshots.push((log.len(), oracle.clone()));
+        }
+        drop(volume.abandon());
+        (log.take(), snapshots)
+    }
+
+    /// How a request is cut: in every way, or once, and twice for a cause that is rare.
+    fn plans(&self, number: usize, cause: usize, random: &mut Random) -> Vec<DeviceCutPlan> {
+        let at = number as u64 + 1;
+        let survivals = self.shape.survivals;
+        if self.course.all {
+            let mut distinct = survivals.to_vec();
+            distinct.dedup();
+            let ways = MOMENTS.into_iter().flat_map(|moment| distinct.iter().map(move |&survival| (moment, survival)));
+            return ways.map(|(moment, survival)| DeviceCutPlan::at(at, moment, survival, self.seed)).collect();
+        }
+        let count = if [1, 2, 6].contains(&cause) { 2 } else { 1 };
+        let mut draw = |count: usize| random.below(count as u64) as usize;
+        let plan = |_| {
+            let (moment, survival) = (MOMENTS[draw(MOMENTS.len())], survivals[draw(survivals.len())]);
+            DeviceCutPlan::at(at, moment, survival, draw(1 << 30) as u64)
+        };
+        (0..count).map(plan).collect()
+    }
+
+    /// Cuts at each request of the recovery of what a cut has left.
+    fn cut_recovery<O: Oracle>(&self, left: &Medium, known: &O, context: &str, random: &mut Random, tally: &mut Tally) {
+        let (device, log) = left.recorded();
+        drop(Volume::mount(vec![device], clock(), self.options()).unwrap().abandon());
+        let mut replay = Replay::of(left, log.take());
+        while let Some((number, _)) = replay.peek() {
+            for plan in self.plans(number, RECOVERY, random) {
+                let context = format!("{context}, in its recovery {plan}");
+                self.judge(replay.cut(plan), known, &context, tally);
+                tally.cuts.push((RECOVERY, plan.moment, plan.survival));
+            }
+            replay.advance();
+        }
+    }
+
+    /// Mounts behind a cut, holds the volume against what is known, checks it, and mounts it once more: nothing is left to recover then.
+    fn judge<O: Oracle>(&self, left: Medium, known: &O, context: &str, tally: &mut Tally) {
+        if tally.cuts.len().is_multiple_of(RAW_EVERY) {
+            assert_eq!(findings(left.clone()), Vec::<String>::new(), "{context}: check, before any mount");
+        }
+        let mounted = Volume::mount(vec![left], clock(), self.options());
+        let volume = mounted.unwrap_or_else(|error| panic!("{context}: {error}"));
+        tally.recovered += u64::from(volume.recovered() != Recovered::default());
+        known.judge(&volume, context);
+        let medium = unmount(volume);
+        assert_eq!(findings(medium.clone()), Vec::<String>::new(), "{context}: check");
+        let volume = Volume::mount(vec![medium], clock(), self.options()).unwrap();
+        assert_eq!(volume.recovered(), Recovered::default(), "{context}");
+        known.judge(&volume, context);
+        if (tally.cuts.len() as u64).is_multiple_of(self.course.fsck_every) {
+            self.show_fsck(&volume.abandon().remove(0), context, tally);
+        }
+    }
+
+    fn show_fsck(&self, medium: &Medium, context: &str, tally: &mut Tally) {
+        let scratch = tally.scratch.get_or_insert_with(|| tempfile::tempdir().unwrap().into());
+        let path = scratch.path().join("image");
+        write_image(&path, &medium.image());
+        assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");
+        tally.seen_by_fsck += 1;
+    }
+}

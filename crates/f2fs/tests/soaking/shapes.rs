@@ -1,0 +1,126 @@
+//! The volumes of the soak: features, logs, modes, what inodes hold, how full they are.
+
+use std::sync::OnceLock;
+
+use nandkit_block::wrap::Survival;
+use nandkit_f2fs::names::new_inode::Making;
+use nandkit_f2fs::pages::PageLimits;
+use nandkit_f2fs::segments::classes::ActiveLogs;
+use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_units::Payload;
+use nandkit_units::random::Random;
+use nandkit_vfs::{Changes, FileSystem, NewNode};
+
+use super::medium::Medium;
+use crate::made::clock;
+use crate::writing::oracle::{BLOCK, FILLER, empty_image, name, page};
+use crate::writing::unmount;
+
+/// What is done on a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Files,
+    Names,
+}
+
+/// A kind of volume, how it is mounted, and which cuts are fair to it: without flushes of data before nodes (`ordered_fsync`), an fsync promises something only where writes reach the medium in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub name: &'static str,
+    pub work: Work,
+    features: &'static str,
+    pub options: WriteOptions,
+    /// A file takes nearly all, and has gaps everywhere.
+    full: bool,
+    /// Gaps are filled whatever is free.
+    pub urgent: bool,
+    pub survivals: &'static [Survival],
+}
+
+const ANY: &[Survival] = &[Survival::Subset, Survival::Subset, Survival::Prefix, Survival::None, Survival::All];
+const IN_ORDER: &[Survival] = &[Survival::Prefix, Survival::None, Survival::All];
+const NEWER: &str = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr";
+
+/// All of them.
+pub fn shapes() -> Vec<Shape> {
+    let ordered = WriteOptions {
+        ordered_fsync: true,
+        pages: PageLimits { dirty: 60, ..PageLimits::default() },
+        ..WriteOptions::default()
+    };
+    let outside = Making { inline_data: false, inline_entries: false, xattr_words: 0, ..Making::default() };
+    let lfs = WriteOptions { lfs: true, ..ordered };
+    let shape = |name, options| Shape {
+        name,
+        work: Work::Files,
+        features: "",
+        options,
+        full: false,
+        urgent: false,
+        survivals: ANY,
+    };
+    let logs = |logs| WriteOptions { logs, ..ordered };
+    let names = |name, options| Shape { work: Work::Names, ..shape(name, options) };
+    let full = |name, options| Shape { full: true, ..shape(name, options) };
+    vec![
+        shape("adaptive", ordered),
+        full("adaptive, full", ordered),
+        Shape { features: NEWER, ..shape("lfs, newer", lfs) },
+        full("lfs, full", lfs),
+        names("names", ordered),
+        Shape { survivals: IN_ORDER, ..shape("as Linux orders", WriteOptions { ordered_fsync: false, ..ordered }) },
+        full("four logs, full", logs(ActiveLogs::Four)),
+        shape("two logs", logs(ActiveLogs::Two)),
+        Shape { features: NEWER, ..shape("nothing inline", WriteOptions { making: outside, ..ordered }) },
+        Shape { urgent: true, ..full("gaps first", WriteOptions { ipu_policy: Some(0), ..ordered }) },
+        names("names, nothing inline", WriteOptions { making: outside, strict_fsync: true, ..lfs }),
+        Shape { features: NEWER, ..full("four logs, lfs, full", WriteOptions { lfs: true, ..logs(ActiveLogs::Four) }) },
+        Shape { features: NEWER, ..names("names, newer, two logs", logs(ActiveLogs::Two)) },
+        full("two logs, full", logs(ActiveLogs::Two)),
+    ]
+}
+
+/// Blocks that a full volume has free at first.
+const LEFT: u64 = 500;
+
+impl Shape {
+    /// The volume as its runs begin, made once, and how many pages its filler has.
+    pub fn base(&self) -> (Medium, u64) {
+        static BASES: OnceLock<Vec<OnceLock<(Medium, u64)>>> = OnceLock::new();
+        let count = shapes().len();
+        let bases = BASES.get_or_init(|| (0..count).map(|_| OnceLock::new()).collect());
+        let number = shapes().iter().position(|shape| shape.name == self.name).unwrap();
+        bases[number].get_or_init(|| self.make()).clone()
+    }
+
+    fn make(&self) -> (Medium, u64) {
+        let empty = Medium::of(&empty_image(self.features));
+        if !self.full {
+            return (empty, 0);
+        }
+        let mut volume = Volume::mount(vec![empty], clock(), self.options).unwrap();
+        let root = volume.root();
+        let ino = NodeId(volume.create(root, &name(FILLER), &NewNode::FILE).unwrap().0 as u32);
+        let pages = volume.segments().space.free_blocks().saturating_sub(LEFT) / 64 * 64;
+        let write = |volume: &mut Volume<Medium>, start: u64, count: u64| {
+            let bytes: Vec<u8> = (start..start + count).flat_map(|number| page(FILLER, number, 1)).collect();
+            assert_eq!(volume.write(ino, start * BLOCK as u64, Payload::Bytes(&bytes)).unwrap(), bytes.len());
+        };
+        (0..pages / 64).for_each(|piece| write(&mut volume, piece * 64, 64));
+        volume.sync().unwrap();
+        let mut random = Random::new(1, "gaps");
+        for round in 0..2000 {
+            write(&mut volume, random.below(pages), 1);
+            if round % 50 == 0 {
+                volume.sync().unwrap();
+            }
+        }
+        (unmount(volume).settled(), pages)
+    }
+}
+
+/// A shape's number in turn.
+pub fn shape_of(seed: u64) -> Shape {
+    let shapes = shapes();
+    shapes[(seed % shapes.len() as u64) as usize]
+}

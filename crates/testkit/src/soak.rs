@@ -1,0 +1,167 @@
+//! What the soaks have in common: their command line, and the table of cuts that they end with.
+//!
+//! A soak makes cuts until it has enough, counts each by its cause and by how it was left, and fails where a cause got fewer than one in [`CUTS_PER_CAUSE`]: then it no longer reaches what it is for.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Each cause has at least one cut in so many: 1,000 of 35,000.
+pub const CUTS_PER_CAUSE: u64 = 35;
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arguments {
+    /// How many cuts at least.
+    pub cuts: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// Do again what this string says, as a failure has told it.
+    pub replay: Option<String>,
+    /// Values of the soak's own options, in the order in which they were given.
+    pub more: Vec<(String, String)>,
+}
+
+impl Arguments {
+    /// Those of this process. `own` are the options that the soak has besides `--cuts`, `--seed` and `--replay`; each takes a value. Errors: what is wrong, in words.
+    pub fn of_process(own: &[&str]) -> Result<Self, String> {
+        Self::parse(std::env::args().skip(1), own)
+    }
+
+    /// The same from any words.
+    pub fn parse(words: impl IntoIterator<Item = String>, own: &[&str]) -> Result<Self, String> {
+        let mut arguments = Self { cuts: 35_000, seed: 1, replay: None, more: Vec::new() };
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(format!("{word}: expected a value after it"))?;
+            match word.as_str() {
+                "--cuts" => arguments.cuts = number(&word, &value)?,
+                "--seed" => arguments.seed = number(&word, &value)?,
+                "--replay" => arguments.replay = Some(value),
+                _ if own.contains(&word.as_str()) => arguments.more.push((word, value)),
+                _ => {
+                    let known: Vec<&str> = ["--cuts", "--seed", "--replay"].iter().chain(own).copied().collect();
+                    return Err(format!("unknown option {word}: expected one of {}", known.join(", ")));
+                }
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// The last value of one of the soak's own options.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.more.iter().rev().find(|(word, _)| word == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The same as a number. Errors: it is none.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        self.text(name).map(|value| number(name, value)).transpose()
+    }
+
+    /// The seed of a replay string `seed:NUMBER`; `None` where nothing is to be done again. Errors: it is no number.
+    pub fn replayed_seed(&self) -> Result<Option<u64>, String> {
+        let seed = |text: &String| number("--replay", text.trim_start_matches("seed:"));
+        self.replay.as_ref().map(seed).transpose()
+    }
+}
+
+fn number(word: &str, text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{word} \"{text}\": expected a number"))
+}
+
+/// Cuts by cause, which are the rows, and by how the cut left things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    rows: Vec<&'static str>,
+    columns: Vec<String>,
+    counts: Vec<Vec<u64>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(rows: &[&'static str], columns: impl IntoIterator<Item = impl ToString>) -> Self {
+        let columns: Vec<String> = columns.into_iter().map(|column| column.to_string()).collect();
+        Self { rows: rows.to_vec(), counts: vec![vec![0; columns.len()]; rows.len()], columns }
+    }
+
+    /// Counts cuts; what is no row or column counts nothing.
+    pub fn count(&mut self, row: usize, column: usize, cuts: u64) {
+        if let Some(cell) = self.counts.get_mut(row).and_then(|row| row.get_mut(column)) {
+            *cell += cuts;
+        }
+    }
+
+    /// All cuts.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().flatten().sum()
+    }
+
+    /// Errors: the causes that got fewer cuts than one in [`CUTS_PER_CAUSE`].
+    pub fn reaches_all(&self) -> Result<(), String> {
+        let bar = self.total() / CUTS_PER_CAUSE;
+        let sums = self.rows.iter().zip(&self.counts).map(|(row, counts)| (row, counts.iter().sum::<u64>()));
+        let few: Vec<String> = sums
+            .filter(|(_, sum)| *sum < bar)
+            .map(|(row, sum)| format!("{row}: {sum} cuts, expected at least {bar}"))
+            .collect();
+        if few.is_empty() { Ok(()) } else { Err(few.join("\n")) }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wide = self.rows.iter().map(|row| row.len() + 2).max().unwrap_or(0).max(18);
+        write!(f, "{:<wide$}", "cause")?;
+        self.columns.iter().try_for_each(|column| write!(f, "{column:>17}"))?;
+        writeln!(f, "{:>10}", "all")?;
+        for (row, counts) in self.rows.iter().zip(&self.counts) {
+            write!(f, "{row:<wide$}")?;
+            counts.iter().try_for_each(|count| write!(f, "{count:>17}"))?;
+            writeln!(f, "{:>10}", counts.iter().sum::<u64>())?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends a soak: says what was wrong.
+pub fn close(done: Result<(), String>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("{what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Arguments, String> {
+        Arguments::parse(line.split_whitespace().map(str::to_owned), &["--depth"])
+    }
+
+    #[test]
+    fn arguments_are_the_common_ones_and_the_soaks_own() {
+        let arguments = parsed("--cuts 70 --replay seed:9 --depth 3").unwrap();
+        assert_eq!((arguments.cuts, arguments.seed), (70, 1));
+        assert_eq!((arguments.replayed_seed(), arguments.number("--depth")), (Ok(Some(9)), Ok(Some(3))));
+        assert_eq!(parsed("").unwrap().replayed_seed(), Ok(None));
+        for wrong in ["--cuts", "--cuts many", "--width 3"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_cause_without_its_share_fails_the_soak() {
+        let mut table = Table::new(&["data", "metadata"], ["before", "after"]);
+        table.count(0, 0, 60);
+        table.count(1, 1, 9);
+        table.count(2, 0, 500);
+        table.count(0, 2, 500);
+        assert_eq!((table.total(), table.reaches_all()), (69, Ok(())));
+        assert!(table.to_string().contains("metadata"));
+        table.count(0, 1, 400);
+        assert_eq!(table.reaches_all(), Err("metadata: 9 cuts, expected at least 13".to_owned()));
+    }
+}
