@@ -11,7 +11,7 @@ use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
-use nandkit_vfs::{AttributeChange, Changes, FileSystem, InodeNumber, NewNode, OpenFiles, XattrChanges};
+use nandkit_vfs::{AtomicWrites, AttributeChange, Changes, FileSystem, InodeNumber, NewNode, OpenFiles, XattrChanges};
 
 type Anything<T> = Result<T, Box<dyn Error>>;
 
@@ -79,7 +79,15 @@ fn change(volume: &mut Volume<FileDevice>, files: &[InodeNumber], random: &mut R
     let nid = NodeId(file.0 as u32);
     let mut bytes = vec![0; [10, 900, 3000, 5000, 40_000][random.below(5) as usize]];
     random.fill(&mut bytes);
-    match random.below(8) {
+    match random.below(9) {
+        8 => {
+            // Several places at once, or none: a commit is durable by itself.
+            let draft = volume.begin_atomic(file)?;
+            for _ in 0..3 {
+                Changes::write(volume, draft, random.below(4) * random.below(9000), Payload::Bytes(&bytes))?;
+            }
+            return Ok(volume.commit_atomic(draft)?);
+        }
         0..4 => drop(Changes::write(volume, file, random.below(3) * random.below(9000), Payload::Bytes(&bytes))?),
         4 => drop(Changes::write(volume, file, 3_600_000 + random.below(900_000), Payload::Bytes(&bytes))?),
         5 => {

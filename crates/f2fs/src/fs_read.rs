@@ -5,8 +5,8 @@ use std::ops::{ControlFlow, Range};
 use nandkit_block::BlockDevice;
 use nandkit_units::ReadInto;
 use nandkit_vfs::{
-    Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileKind, FileSystem, FsError, InodeNumber, Result,
-    Symlinks, VolumeStatus, XattrPair, Xattrs,
+    Attributes, Changes, DirectoryEntry, ErrorKind, Extents, Features, FileKind, FileSystem, FsError, InodeNumber,
+    Result, Symlinks, VolumeStatus, XattrPair, Xattrs,
 };
 
 use crate::blocks::{Blocks, Nodes};
@@ -256,6 +256,10 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
     }
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {
+        Some(self)
+    }
+
+    fn extents(&self) -> Option<&dyn Extents> {
         Some(self)
     }
 }

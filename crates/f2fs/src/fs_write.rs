@@ -5,8 +5,9 @@ use std::ops::{ControlFlow, Range};
 use nandkit_block::BlockDevice;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
-    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, FileSystem, Holes, InodeNumber, Links, NewNode,
-    OpenFiles, RenameFlags, Result, Symlinks, VolumeStatus, XattrChanges, XattrPair, Xattrs,
+    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, DirectoryEntry, Extents, FileSystem, Holes,
+    InodeNumber, Links, NewNode, OpenFiles, Place, RenameFlags, Result, Symlinks, VolumeStatus, XattrChanges,
+    XattrPair, Xattrs,
 };
 
 use crate::blocks::Blocks;
@@ -49,9 +50,17 @@ impl<D: BlockDevice> Volume<D> {
 
     /// The number of a regular file that may be changed. Errors: `IsADirectory`, `InvalidArgument`, `ReadOnly`, and as [`Volume::living`].
     fn changeable_file(&self, inode: InodeNumber) -> Result<NodeId> {
+        let ino = self.writable_file(inode)?.nid;
+        self.expect_no_draft(ino)?;
+        Ok(ino)
+    }
+
+    /// The same where it may also be a draft of a file.
+    fn writable_file(&self, inode: InodeNumber) -> Result<Inode> {
         let inode = self.regular(inode)?;
         links::expect_mutable(&inode)?;
-        Ok(inode.nid)
+        self.expect_no_draft_of(inode.nid)?;
+        Ok(inode)
     }
 
     /// The times of a file whose content changed.
@@ -108,6 +117,10 @@ impl<D: BlockDevice> FileSystem for Volume<D> {
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         Some(self)
     }
+
+    fn extents(&self) -> Option<&dyn Extents> {
+        Some(self)
+    }
 }
 
 impl<D: BlockDevice> Symlinks for Volume<D> {
@@ -138,14 +151,16 @@ impl<D: BlockDevice> Changes for Volume<D> {
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
-        let file = self.regular(inode)?;
-        links::expect_mutable(&file)?;
-        let written = Volume::write(self, file.nid, offset, data)?;
-        if offset.saturating_add(written as u64) > file.head.size.get() {
-            self.touch(file.nid)?;
+        let file = self.writable_file(inode)?;
+        let (ino, size) = (file.nid, file.head.size.get());
+        // Its block would be copied where it changes.
+        drop(file);
+        let written = Volume::write(self, ino, offset, data)?;
+        if offset.saturating_add(written as u64) > size {
+            self.touch(ino)?;
         } else if written > 0 {
             let now = self.now();
-            self.lazy_times.put(file.nid, now);
+            self.lazy_times.put(ino, now);
         }
         Ok(written)
     }
@@ -205,6 +220,14 @@ impl<D: BlockDevice> Changes for Volume<D> {
     fn holes(&mut self) -> Option<&mut dyn Holes> {
         Some(self)
     }
+
+    fn adopt(&mut self) -> Option<&mut dyn Adopt> {
+        if self.can_adopt() { Some(self) } else { None }
+    }
+
+    fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
+        Some(self)
+    }
 }
 
 impl<D: BlockDevice> OpenFiles for Volume<D> {
@@ -251,5 +274,35 @@ impl<D: BlockDevice> Holes for Volume<D> {
         let ino = self.changeable_file(inode)?;
         self.punch(ino, offset, length)?;
         self.touch(ino)
+    }
+}
+
+impl<D: BlockDevice> Adopt for Volume<D> {
+    fn unit(&mut self) -> u32 {
+        Blocks::geometry(self).block_size() as u32
+    }
+
+    fn adopt(&mut self, target: InodeNumber, places: &[Place]) -> Result<()> {
+        let target = self.changeable_file(target)?;
+        self.adopt_places(target, places)?;
+        if places.is_empty() { Ok(()) } else { self.touch(target) }
+    }
+}
+
+impl<D: BlockDevice> AtomicWrites for Volume<D> {
+    fn begin_atomic(&mut self, inode: InodeNumber) -> Result<InodeNumber> {
+        let inode = self.regular(inode)?;
+        links::expect_mutable(&inode)?;
+        self.begin_draft(inode.nid).map(|draft| InodeNumber(u64::from(draft.0)))
+    }
+
+    fn commit_atomic(&mut self, draft: InodeNumber) -> Result<()> {
+        let draft = self.living(draft)?;
+        self.commit_draft(draft)
+    }
+
+    fn abort_atomic(&mut self, draft: InodeNumber) -> Result<()> {
+        let draft = self.living(draft)?;
+        self.abort_draft(draft)
     }
 }

@@ -14,6 +14,7 @@ pub mod counters;
 pub mod device;
 pub mod directory;
 pub mod encode;
+mod extents;
 pub mod findings;
 mod fs_read;
 mod fs_write;

@@ -154,21 +154,16 @@ pub fn data_after(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) ->
             Leaf::Addresses(addresses) => addresses,
         };
         let count = u64::from(addresses.count).min(pages - page);
-        // In compressed files, clusters are whole: one holds data if any of its addresses does.
-        let holds = |group: u64| {
-            let mut numbers = group * cluster..((group + 1) * cluster).min(count);
-            numbers.any(|number| matches!(addresses.get(number), DataAddress::At(_) | DataAddress::Compressed))
+        // A compressed cluster is data as a whole; what stands in it plainly, page by page.
+        let holds = |number: u64| match addresses.get(number / cluster * cluster) {
+            DataAddress::Compressed => true,
+            _ => matches!(addresses.get(number), DataAddress::At(_)),
         };
-        let groups = count.div_ceil(cluster);
-        if let Some(first) = (0..groups).find(|&group| holds(group)) {
-            let behind = (first + 1..groups).find(|&group| !holds(group)).unwrap_or(groups);
-            let start = (page + first * cluster).saturating_mul(size).max(offset);
-            let stop = (page + (behind * cluster).min(count)).saturating_mul(size).min(end);
-            if start < stop {
-                return Ok(Some(start..stop));
-            }
-            page += behind * cluster;
-            continue;
+        let wanted = (offset / size).saturating_sub(page).min(count);
+        if let Some(first) = (wanted..count).find(|&number| holds(number)) {
+            let behind = (first + 1..count).find(|&number| !holds(number)).unwrap_or(count);
+            let start = (page + first).saturating_mul(size).max(offset);
+            return Ok(Some(start..(page + behind).saturating_mul(size).min(end)));
         }
         page += count;
     }

@@ -8,6 +8,7 @@ mod planted;
 use faults::{Case, DIRECTORIES, Expected, Fsck, INODES, NODES, TABLES, VOLUME};
 use made::{clock, complaints, everything, new_image};
 use nandkit_f2fs::FindingKind::Segment;
+use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{check, repair};
 use planted::Planted;
@@ -24,7 +25,7 @@ fn base() -> Planted {
 
 /// A repaired copy is sound to us and to fsck.f2fs, and has all files but those that cannot be had.
 fn repaired(name: &str, planted: &Planted, before: u64, path: &std::path::Path, wrong: &mut Vec<String>) {
-    let repair = match repair(vec![planted.device()], clock()) {
+    let repair = match repair(vec![planted.device()], clock(), Waiting::Refused) {
         Ok(repair) => repair,
         Err(error) => {
             wrong.push(format!("{name}: no repair: {error}"));

@@ -10,7 +10,8 @@ use damaged::{Edits, damage};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::clean::Collection;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::recover::recovered_several;
+use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode, RenameFlags};
@@ -102,6 +103,13 @@ fn damaged_chains_are_recovered_or_refused() {
                 _ => random.below(364),
             } as usize;
             bytes[place] = random.below(256) as u8;
+        }
+        // Who only reads: what memory holds is bounded by the chain, and what comes out can be listed.
+        if let Ok(read) = recovered_several(vec![device_of(&damaged)], Clock::default()) {
+            let changed: u64 = read.devices.iter().flat_map(|device| device.changed()).map(|(_, count)| count).sum();
+            assert!(changed < 512, "{changed} blocks in memory for a chain of {} nodes", chain.len());
+            let reader = F2fs::mount_several(read.devices, Clock::default(), MountOptions::default()).unwrap();
+            reader.read_dir(reader.root(), 0, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
         }
         match Volume::mount(vec![device_of(&damaged)], Clock::default(), WriteOptions::default()) {
             Ok(volume) => {

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nandkit_block::BlockDevice;
 use nandkit_units::{Clock, Payload, ReadInto};
 use nandkit_vfs::{
-    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Features, FileSystem, InodeNumber,
-    NewNode, OpenFiles, RenameFlags, Result, VolumeStatus,
+    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Extents, Features, FileExtent,
+    FileSystem, InodeNumber, NewNode, OpenFiles, RenameFlags, Result, VolumeStatus,
 };
 
 use crate::bpb::Geometry;
@@ -170,6 +170,16 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
 
     fn changes(&mut self) -> Option<&mut dyn Changes> {
         if self.volume_mut().options.read_only { None } else { Some(self) }
+    }
+
+    fn extents(&self) -> Option<&dyn Extents> {
+        Some(self)
+    }
+}
+
+impl<D: BlockDevice> Extents for Fat<D> {
+    fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>> {
+        self.volume().extent_after(inode.0, offset)
     }
 }
 

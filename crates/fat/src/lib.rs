@@ -9,6 +9,7 @@ mod chain;
 mod change;
 mod check;
 mod directory;
+mod extents;
 mod file_system;
 mod format;
 mod inode;

@@ -363,6 +363,11 @@ impl<D: BlockDevice> Sectors<D> {
         }
     }
 
+    /// The first of `count` sectors from `lba` on that waits in the cache.
+    pub fn waits_after(&self, lba: u64, count: u64) -> Option<u64> {
+        self.data.range(lba..lba.saturating_add(count)).next().map(|(&at, _)| at)
+    }
+
     /// Reads data sectors; the caller keeps within one [`Sectors::data_run`].
     pub fn read_data(&mut self, lba: u64, into: ReadInto<'_>) -> Result<()> {
         match (self.data.get(&lba), into) {

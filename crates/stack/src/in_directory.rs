@@ -4,8 +4,9 @@ use std::ops::{ControlFlow, Range};
 
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
-    Allocation, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, Holes, InodeNumber, Links,
-    NewNode, OpenFiles, RenameFlags, Result, Symlinks, VolumeStatus, XattrChanges, Xattrs,
+    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Extents,
+    FileSystem, Holes, InodeNumber, Links, NewNode, OpenFiles, RenameFlags, Result, Symlinks, VolumeStatus,
+    XattrChanges, Xattrs,
 };
 
 use crate::build::MountedFileSystem;
@@ -89,6 +90,10 @@ impl<F: Changes> FileSystem for InDirectory<F> {
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         self.fs.xattrs()
     }
+
+    fn extents(&self) -> Option<&dyn Extents> {
+        self.fs.extents()
+    }
 }
 
 impl<F: Changes> Changes for InDirectory<F> {
@@ -134,5 +139,13 @@ impl<F: Changes> Changes for InDirectory<F> {
 
     fn holes(&mut self) -> Option<&mut dyn Holes> {
         self.fs.holes()
+    }
+
+    fn adopt(&mut self) -> Option<&mut dyn Adopt> {
+        self.fs.adopt()
+    }
+
+    fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
+        self.fs.atomic_writes()
     }
 }

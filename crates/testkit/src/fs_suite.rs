@@ -9,9 +9,11 @@
 //! fs_suite::run(&ModelMaker(ModelOptions::FAT)).unwrap();
 //! ```
 
+mod atomic;
 mod attributes;
 mod bench;
 mod content;
+pub mod extents;
 mod listing;
 mod names;
 mod removal;
@@ -82,8 +84,9 @@ type Check = fn(&mut Bench<'_>) -> Result<(), String>;
 
 /// All checks: name, volume, function.
 fn checks() -> impl Iterator<Item = (&'static str, Volume, Check)> {
-    let roomy = [names::CHECKS, content::CHECKS, renames::CHECKS, removal::CHECKS, listing::CHECKS, attributes::CHECKS];
-    let roomy = roomy.into_iter().flatten().map(|(name, check)| (*name, Volume::Roomy, *check));
+    let names = [names::CHECKS, renames::CHECKS, removal::CHECKS, listing::CHECKS];
+    let files = [content::CHECKS, attributes::CHECKS, atomic::CHECKS];
+    let roomy = names.into_iter().chain(files).flatten().map(|(name, check)| (*name, Volume::Roomy, *check));
     roomy.chain(space::CHECKS.iter().map(|(name, check)| (*name, Volume::Small, *check)))
 }
 

@@ -1,5 +1,6 @@
 //! File systems with one planted fault each: what the conformance suite and the comparison with the model must find.
 
+mod atomic;
 mod changes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,6 +128,16 @@ pub enum FsFault {
     DataTakenForHole,
     /// A name that finds no space is refused as an invalid argument.
     FullIsInvalid,
+    /// A file shows what was written to its draft.
+    DraftShowsInFile,
+    /// A commit leaves the file as long as it was.
+    CommitLosesGrowth,
+    /// An abort is a commit.
+    AbortCommits,
+    /// A second draft is the first one.
+    SecondDraftBegins,
+    /// A sync commits all drafts.
+    SyncCommitsDrafts,
     PanicsOnStale,
 }
 
@@ -191,6 +202,11 @@ impl FsFault {
         (Self::SetUserForgotten, "modes_and_owners"),
         (Self::DataTakenForHole, "data_ranges"),
         (Self::FullIsInvalid, "full_of_names"),
+        (Self::DraftShowsInFile, "drafts_apart"),
+        (Self::CommitLosesGrowth, "drafts_committed"),
+        (Self::AbortCommits, "drafts_aborted"),
+        (Self::SecondDraftBegins, "drafts_refused"),
+        (Self::SyncCommitsDrafts, "drafts_mounted_again"),
         (Self::PanicsOnStale, crate::violation::NO_PANIC),
     ];
 }
@@ -204,6 +220,9 @@ pub struct PlantedFs {
     cut: BTreeMap<InodeNumber, (u64, Vec<u8>)>,
     /// Removed inodes that leak.
     leaked: BTreeSet<InodeNumber>,
+    /// The draft that was begun last, with its file; all that were begun.
+    drafted: Option<(InodeNumber, InodeNumber)>,
+    drafts: Vec<InodeNumber>,
 }
 
 /// Makes planted file systems.
@@ -220,7 +239,8 @@ impl FsMaker for PlantedMaker {
 
     fn make(&self, volume: Volume) -> PlantedFs {
         let model = ModelMaker(self.0).make(volume);
-        PlantedFs { model, fault: self.1, cut: BTreeMap::new(), leaked: BTreeSet::new() }
+        let (cut, leaked) = (BTreeMap::new(), BTreeSet::new());
+        PlantedFs { model, fault: self.1, cut, leaked, drafted: None, drafts: Vec::new() }
     }
 
     fn remount(&self, mut fs: PlantedFs) -> PlantedFs {
@@ -317,7 +337,7 @@ impl FileSystem for PlantedFs {
 
     fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
         let wanted = into.len();
-        let count = self.model.read(inode, offset, into)?;
+        let count = self.model.read(self.read_instead(inode), offset, into)?;
         Ok(if self.fault == FsFault::ReadPastEnd { wanted } else { count })
     }
 
@@ -423,6 +443,7 @@ mod tests {
             without(|o| o.features.accessed_times = false),
             without(|o| o.allocation = false),
             without(|o| o.open_files = false),
+            without(|o| o.atomic_writes = false),
             without(|o| o.name_max = 254),
         ] {
             fs_suite::run(&ModelMaker(options)).unwrap_or_else(|found| panic!("{options:?}: {found}"));

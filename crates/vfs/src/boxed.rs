@@ -4,7 +4,9 @@ use std::ops::{ControlFlow, Range};
 
 use nandkit_units::ReadInto;
 
-use crate::{Attributes, Changes, DirectoryEntry, FileSystem, InodeNumber, Result, Symlinks, VolumeStatus, Xattrs};
+use crate::{
+    Attributes, Changes, DirectoryEntry, Extents, FileSystem, InodeNumber, Result, Symlinks, VolumeStatus, Xattrs,
+};
 
 impl<F: FileSystem + ?Sized> FileSystem for Box<F> {
     fn root(&self) -> InodeNumber {
@@ -50,5 +52,9 @@ impl<F: FileSystem + ?Sized> FileSystem for Box<F> {
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         (**self).xattrs()
+    }
+
+    fn extents(&self) -> Option<&dyn Extents> {
+        (**self).extents()
     }
 }

@@ -3,19 +3,25 @@
 //! [`FileSystem`] is the reading side, which may be shared between threads; a file system that can be changed hands out [`Changes`].
 
 pub mod acl;
+mod adopt;
+mod atomic;
 mod attributes;
 mod boxed;
 mod error;
+mod extents;
 pub mod model;
 pub mod path;
 pub mod source;
 pub mod wrap;
 
+pub use adopt::{Adopt, Place};
+pub use atomic::AtomicWrites;
 pub use attributes::{
     AttributeChange, Attributes, DirectoryEntry, Features, FileKind, InodeNumber, NewNode, RenameFlags, Timestamp,
     VolumeStatus,
 };
 pub use error::{ErrorKind, FsError, Result};
+pub use extents::{ExtentKind, Extents, FileExtent, all_extents};
 
 use std::ops::{ControlFlow, Range};
 
@@ -88,6 +94,11 @@ pub trait FileSystem: Send + Sync {
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         None
     }
+
+    /// Where files lie on the device, where the implementer knows.
+    fn extents(&self) -> Option<&dyn Extents> {
+        None
+    }
 }
 
 /// The writing side of a file system.
@@ -143,6 +154,16 @@ pub trait Changes: FileSystem {
 
     /// Punching holes, where the format can.
     fn holes(&mut self) -> Option<&mut dyn Holes> {
+        None
+    }
+
+    /// Giving a file what other files hold without writing it, where the device can.
+    fn adopt(&mut self) -> Option<&mut dyn Adopt> {
+        None
+    }
+
+    /// Writes that happen all or not at all, where the format can.
+    fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
         None
     }
 }

@@ -3,6 +3,7 @@
 //! It is simple and complete rather than fast: every rule stands in one place and is written as the contract says it. [`ModelOptions`] takes away
 //! what a format cannot hold, so that the same model judges FAT, JFFS2 or F2FS. A clone is a snapshot: later changes of one do not show in the other.
 
+mod atomic;
 mod capabilities;
 mod changes;
 mod content;
@@ -32,6 +33,8 @@ pub struct ModelFileSystem {
     nodes: BTreeMap<u64, Node>,
     next_inode: u64,
     used_blocks: u64,
+    /// Drafts of files, each with its file.
+    drafts: BTreeMap<u64, u64>,
 }
 
 const ROOT: u64 = 1;
@@ -39,7 +42,8 @@ const ROOT: u64 = 1;
 impl ModelFileSystem {
     /// An empty file system whose time stamps come from `clock`.
     pub fn new(options: ModelOptions, clock: Clock) -> Self {
-        let mut model = Self { options, clock, nodes: BTreeMap::new(), next_inode: ROOT + 1, used_blocks: 0 };
+        let (nodes, drafts) = (BTreeMap::new(), BTreeMap::new());
+        let mut model = Self { options, clock, nodes, next_inode: ROOT + 1, used_blocks: 0, drafts };
         let root = Node::new(Shape::directory(None), 0o755, 0, 0, model.now());
         model.nodes.insert(ROOT, root);
         model.charge(ROOT);
@@ -111,6 +115,8 @@ impl ModelFileSystem {
     }
 
     fn drop_node(&mut self, number: u64) {
+        self.drop_draft_of(number);
+        self.drafts.remove(&number);
         if let Some(node) = self.nodes.remove(&number) {
             self.used_blocks -= node.charged_blocks;
         }

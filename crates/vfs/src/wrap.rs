@@ -20,8 +20,8 @@ use std::sync::Arc;
 use nandkit_units::{Payload, ReadInto};
 
 use crate::{
-    AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, FileSystem, FsError, InodeNumber, NewNode,
-    RenameFlags, Result, Symlinks, VolumeStatus, Xattrs,
+    AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Extents, FileExtent, FileSystem, FsError,
+    InodeNumber, NewNode, Place, RenameFlags, Result, Symlinks, VolumeStatus, Xattrs,
 };
 
 /// Which method was called.
@@ -51,11 +51,16 @@ pub enum Method {
     RemoveXattr,
     Allocate,
     PunchHole,
+    ExtentAfter,
+    Adopt,
+    BeginAtomic,
+    CommitAtomic,
+    AbortAtomic,
 }
 
 impl Method {
     /// How many methods there are.
-    pub const COUNT: usize = 22;
+    pub const COUNT: usize = 27;
 
     /// Whether it changes the volume.
     pub const fn changes(self) -> bool {
@@ -70,6 +75,7 @@ impl Method {
                 | Self::ReadLink
                 | Self::Xattr
                 | Self::XattrNames
+                | Self::ExtentAfter
         )
     }
 }
@@ -113,6 +119,7 @@ pub enum Arguments<'a> {
     Allocate {
         keep_size: bool,
     },
+    Adopt(&'a [Place]),
 }
 
 /// What a call came to that did not fail.
@@ -294,6 +301,17 @@ impl<F: FileSystem, H: Hook> FileSystem for Wrapped<F, H> {
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         self.inner.xattrs().is_some().then_some(self as &dyn Xattrs)
+    }
+
+    fn extents(&self) -> Option<&dyn Extents> {
+        self.inner.extents().is_some().then_some(self as &dyn Extents)
+    }
+}
+
+impl<F: FileSystem, H: Hook> Extents for Wrapped<F, H> {
+    fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>> {
+        let call = Call { offset, ..Call::of(Method::ExtentAfter, inode) };
+        around(&self.hook, call, nothing, || self.inner.extents().ok_or_else(gone)?.extent_after(inode, offset))
     }
 }
 

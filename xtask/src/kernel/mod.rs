@@ -52,6 +52,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "f2fs-made" => f2fs_made::run(rest),
         "f2fs-recover" => f2fs_recover::run(rest),
         "f2fs-turns" => f2fs_turns::run(rest),
+        "f2fs-overwrite" => f2fs_overwrite::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),

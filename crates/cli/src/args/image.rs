@@ -84,6 +84,9 @@ pub struct ImageArguments {
     /// The files of all devices but the first of an F2FS volume that lies on several, in the order in which it names them.
     #[arg(long, value_name = "FILE,...", value_delimiter = ',', help_heading = WHERE)]
     pub devices: Vec<PathBuf>,
+    /// Show an F2FS volume that was not unmounted as its last checkpoint has it, without what was fsynced after it.
+    #[arg(long, help_heading = WHERE)]
+    pub no_recovery: bool,
     /// Lay the changes of this file over the image, as `mount --overlay` keeps them.
     #[arg(long, value_name = "FILE", help_heading = WHERE)]
     pub overlay: Option<PathBuf>,
@@ -103,6 +106,7 @@ impl ImageArguments {
             no_summaries: self.no_summary,
             devices: self.devices.clone(),
             overlay: self.overlay.clone(),
+            no_recovery: self.no_recovery,
             resident_max: None,
         }
     }
@@ -114,7 +118,8 @@ impl ImageArguments {
   nandkit info dump.bin
   nandkit info dump.bin --region 2 --json
   nandkit info card.nand
-  nandkit info userdata.img --segments")]
+  nandkit info userdata.img --segments
+  nandkit info userdata.img --extents /app/base.apk")]
 pub struct InfoArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -122,6 +127,9 @@ pub struct InfoArguments {
     /// Show each segment of an F2FS volume as a character: how full it is, or of which type.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "fill")]
     pub segments: Option<SegmentsName>,
+    /// Show where a file lies: its runs of bytes, their places in the volume and, of F2FS, their segments.
+    #[arg(long, value_name = "PATH")]
+    pub extents: Option<String>,
     /// Columns of what --segments shows; without it those of the terminal.
     #[arg(long, value_name = "N", requires = "segments")]
     pub width: Option<u16>,

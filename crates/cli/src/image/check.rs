@@ -17,7 +17,14 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         return repair(arguments, target);
     }
     let checked = image::check(&arguments.image.image, &arguments.image.options()).map_err(input)?;
+    tell_notes(arguments, &checked);
     report(arguments, &checked, None)
+}
+
+fn tell_notes(arguments: &CheckArguments, checked: &Checked) {
+    for note in &checked.notes {
+        output::message(&format!("{}: {note}", arguments.image.image.display()));
+    }
 }
 
 /// Writes an image without what is provably bad. Exit status 1 where something was: the file may have lost what it held.
@@ -28,6 +35,7 @@ fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
     let written = repaired.image.write_to(file.file());
     written.map_err(|error| Failure::Input(format!("{}: cannot write: {error}", target.display())))?;
     file.keep(false)?;
+    tell_notes(arguments, &repaired.checked);
     report(arguments, &repaired.checked, Some(&repaired))
 }
 

@@ -7,7 +7,7 @@ use nandkit_stack::image::{
 use nandkit_units::{Nanos, format_bytes};
 use serde_json::{Value, json};
 
-use super::{info_f2fs, input, segments, shown};
+use super::{extents, info_f2fs, input, segments, shown};
 use crate::args::{InfoArguments, SegmentsName};
 use crate::failure::Failure;
 use crate::output;
@@ -17,6 +17,7 @@ pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     let found = image::inspect(&arguments.image.image, &arguments.image.options()).map_err(input)?;
     let segments = arguments.segments.map(|_| image::segments(&arguments.image.image, &arguments.image.options()));
     let segments = segments.transpose().map_err(input)?;
+    let extents = arguments.extents.as_deref().map(|path| extents::of(&arguments.image, path)).transpose()?;
     if arguments.json {
         let mut value = match &found {
             Image::Chip(chip) => chip_json(chip),
@@ -24,6 +25,9 @@ pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
         };
         if let (Some(map), Some(segments)) = (value.as_object_mut(), &segments) {
             map.insert("segment_map".to_owned(), segments::json(segments));
+        }
+        if let (Some(map), Some(extents)) = (value.as_object_mut(), &extents) {
+            map.insert("file".to_owned(), extents::json(extents));
         }
         return output::json(&value);
     }
@@ -38,6 +42,9 @@ pub fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     if let Some((map, name)) = segments.zip(arguments.segments) {
         let shown = if name == SegmentsName::Fill { SegmentsShown::Fill } else { SegmentsShown::Kind };
         text += &segments::text(&map, shown, arguments.width.map_or_else(segments::columns, usize::from));
+    }
+    if let Some(extents) = &extents {
+        text += &extents::text(extents);
     }
     output::text(&text)
 }

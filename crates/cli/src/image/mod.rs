@@ -5,6 +5,7 @@ mod change;
 mod check;
 mod deleted;
 mod export;
+mod extents;
 mod extract;
 mod get;
 mod info;

@@ -43,7 +43,7 @@ use mend::Mender;
 use nat::NatTable;
 use quota::Quotas;
 use rebuild::Kept;
-pub use repair::{Repair, repair};
+pub use repair::{Repair, Waiting, repair};
 pub use report::{CheckFinding, CheckReport, KEPT_MAX};
 use report::{Collector, NOWHERE, of};
 use segments::Segments;

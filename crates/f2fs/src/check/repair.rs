@@ -24,6 +24,15 @@ use crate::open::{choose_superblock, roll_forward};
 /// Passes at most. Each mends all that it meets; what one makes visible, the next one meets.
 const PASSES: usize = 24;
 
+/// What becomes of data that were fsynced after the last checkpoint: a repair has the volume as the checkpoint has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Their volume is refused.
+    Refused,
+    /// They are lost.
+    Dropped,
+}
+
 /// What a repair comes to. Nothing is written: the blocks are to be put over a copy of the volume.
 #[derive(Clone, Debug)]
 pub struct Repair {
@@ -43,9 +52,9 @@ pub struct Repair {
 /// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Inodes that were deleted and still open are freed, as the next mount would.
 ///
 /// Not repaired: the content of compressed clusters. A quota file that cannot be put right (its inode is lost, or has no room) is marked as in need of fsck.
-/// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which a repair would drop: to be mounted by Linux first; summaries in
+/// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which is to come first: [`crate::recover::recovered_several`]; summaries in
 /// packed form), `NoSpace` (no free segment for a log).
-pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Repair> {
+pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiting) -> Result<Repair> {
     let mut devices = Devices::new(devices, clock)?;
     let (superblock, geometry, _) = choose_superblock(&devices, &mut |_| {})?;
     devices.arrange(&geometry, &mut |_| {})?;
@@ -60,8 +69,8 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Repair> {
     };
     let mut waiting = false;
     roll_forward::look(&blocks, &pack, &state, &mut |finding| waiting |= finding.kind == FindingKind::NotReplayed);
-    if waiting {
-        let detail = "data that were fsynced after the last checkpoint would be dropped; expected a volume that Linux mounted since";
+    if waiting && waiting_data == Waiting::Refused {
+        let detail = "data that were fsynced after the last checkpoint would be dropped";
         return Err(FsError::new(ErrorKind::NotSupported, detail));
     }
     let before = finished_check(&blocks, &superblock, report);

@@ -1,4 +1,4 @@
-//! Whether fsynced data lie behind the checkpoint (f2fs-writing.md, "Roll-forward"). They are not replayed yet: a reader is told.
+//! Whether fsynced data lie behind the checkpoint (f2fs-writing.md, "Roll-forward"): a reader is told, and may ask for them ([`crate::recover::recovered_several`]).
 
 use nandkit_units::Cause;
 use nandkit_vfs::ErrorKind;
@@ -43,13 +43,15 @@ pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointStat
             Ok(()) => {}
         }
         let Some(footer) = Footer::of_block(&block) else { return };
-        if !belongs(pack, &footer) || footer.next() == here {
+        if !belongs(pack, &footer) {
             return;
         }
         if footer.has(mark::FSYNC) {
-            let detail =
-                "data that were fsynced after the last checkpoint are not shown: roll-forward is not done for reading";
+            let detail = "data that were fsynced after the last checkpoint are not shown";
             findings(Finding::new(FindingKind::NotReplayed, detail).of(footer.ino()).at(here));
+            return;
+        }
+        if footer.next() == here {
             return;
         }
         at = Some(footer.next());

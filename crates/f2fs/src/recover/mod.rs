@@ -6,20 +6,20 @@
 mod chain;
 mod inodes;
 mod names;
+mod reading;
 mod replay;
 
 use nandkit_block::BlockDevice;
-use nandkit_block::wrap::OverlayDevice;
-use nandkit_units::Clock;
-use nandkit_vfs::{ErrorKind, FsError, Result};
+use nandkit_vfs::{ErrorKind, Result};
 
 use crate::blocks::Nodes;
 use crate::checkpoint::Reason;
 use crate::findings::{Finding, FindingKind};
 use crate::ids::{Log, NodeId};
-use crate::open;
-use crate::write::{Volume, WriteOptions};
+use crate::write::Volume;
 use chain::Chain;
+
+pub use reading::{ForReading, recovered, recovered_several};
 
 /// What a recovery did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,25 +95,4 @@ impl<D: BlockDevice> Volume<D> {
             _ => Ok(()),
         }
     }
-}
-
-/// Lets a volume that did not end cleanly be read as a mount for writing would leave it: what that writes stays in memory. A volume without anything to recover comes back as it is.
-/// Errors: those of [`Volume::mount`]. Cost: what is recovered, and a checkpoint.
-pub fn recovered<D: BlockDevice>(device: D, clock: Clock) -> Result<OverlayDevice<D>> {
-    let overlay =
-        OverlayDevice::new(device).map_err(|error| FsError::device("laying memory over the device", error))?;
-    let mut notes = Vec::new();
-    let opened = open::open(vec![overlay], clock.clone(), &mut |finding| notes.push(finding))?;
-    let unclean = !opened.state.orphans.is_empty() || notes.iter().any(|note| note.kind == FindingKind::NotReplayed);
-    let devices = opened.blocks.devices.into_inner();
-    let only = |devices: Vec<_>| {
-        let none = || FsError::new(ErrorKind::InvalidArgument, "no device; a volume has at least one");
-        devices.into_iter().next().ok_or_else(none)
-    };
-    if !unclean {
-        return only(devices);
-    }
-    let options = WriteOptions { atomicity: crate::device::Atomicity::Told, ..WriteOptions::default() };
-    let volume = Volume::mount(devices, clock, options)?;
-    only(volume.unmount().map_err(|(_, error)| error)?)
 }

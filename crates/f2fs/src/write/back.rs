@@ -124,13 +124,7 @@ impl<D: BlockDevice> Volume<D> {
                 }
             };
             leaf = Some((first, slot, version));
-            let ahead = (at - first) as u16;
-            let slot = Slot {
-                index: slot.index + ahead,
-                byte: slot.byte + usize::from(ahead) * 4,
-                count: slot.count - ahead,
-                ..slot
-            };
+            let slot = slot.ahead((at - first) as u16);
             if let Some(batch) = self.queue_page(&source, why, (number, page, dirt), slot, version, runs)? {
                 self.settle(why.cause, batch)?;
             }
@@ -160,7 +154,7 @@ impl<D: BlockDevice> Volume<D> {
             directory: source.inode.kind == FileKind::Directory,
             moved: dirt == Dirt::Moved,
             cold: head.has_advise(advise::COLD) || source.inode.is_compressed(),
-            hot: head.has_advise(advise::HOT) || source.hot,
+            hot: head.has_advise(advise::HOT) || source.hot || self.drafts.contains_key(&ino),
             ..DataFacts::default()
         });
         let owner = Summary { nid: slot.nid, version, offset: slot.index };

@@ -103,6 +103,11 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(bytes);
         }
         let inode = self.inode_at(ino)?;
+        if let Some(file) = self.drafted(ino)
+            && !self.has_page(&inode, page)?
+        {
+            return self.page_bytes(file, page);
+        }
         let size = bytes.len() as u64;
         read::read(self, &self.clusters, &inode, page * size, &mut bytes)?;
         Ok(bytes)
@@ -110,6 +115,14 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Reads bytes of a file or link from `offset` on, as they are now; what is behind its pages is zero, and its size does not matter. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
     pub fn read_at(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+        match self.drafted(inode.nid) {
+            Some(file) => self.read_draft(inode, file, offset, into),
+            None => self.read_plain(inode, offset, into),
+        }
+    }
+
+    /// The same of an inode's own pages.
+    pub(crate) fn read_plain(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
         if inode.inline_data().is_some() || inode.is_compressed() {
             return read::read(self, &self.clusters, inode, offset, into);
         }
@@ -152,6 +165,10 @@ impl<D: BlockDevice> Volume<D> {
 
     /// The next range of bytes at or behind `offset` that has data, in memory or on the device, within the size. Errors: `Corrupt`, `Device`.
     pub fn data_after(&self, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
+        if self.drafted(inode.nid).is_some() {
+            let end = inode.head.size.get();
+            return Ok((offset < end).then_some(offset..end));
+        }
         let on_device = read::data_after(self, inode, offset)?;
         if inode.inline_data().is_some() || inode.is_compressed() {
             return Ok(on_device);
@@ -274,8 +291,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Whether a page of a file holds anything but zeroes that nobody wrote.
-    pub(crate) fn holds(&mut self, inode: &Inode, page: u64) -> Result<bool> {
-        if self.pages().get(inode.nid, u32::try_from(page).unwrap_or(u32::MAX)).is_some() {
+    pub(crate) fn has_page(&self, inode: &Inode, page: u64) -> Result<bool> {
+        if self.locked_pages().peek(inode.nid, u32::try_from(page).unwrap_or(u32::MAX)).is_some() {
             return Ok(true);
         }
         let Some(slot) = self.slot(inode, page)? else { return Ok(false) };

@@ -46,7 +46,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`). Also where its tree lost nodes, which Linux does not ask: its recovery leaves their blocks behind the
     /// end of the file, and they are content again when that grows.
-    fn needs_checkpoint(&self, inode: &Inode) -> bool {
+    pub(super) fn needs_checkpoint(&self, inode: &Inode) -> bool {
         let head = &inode.head;
         let parent = NodeId(head.parent.get());
         inode.kind != FileKind::Regular
@@ -67,17 +67,23 @@ impl<D: BlockDevice> Volume<D> {
         if self.options.ordered_fsync {
             self.device.flush(Cause::UserData)?;
         }
-        let mut nids = self.nodes.of_owner(ino);
-        nids.retain(|&nid| {
-            let footer = self.nodes.waiting_block(nid).and_then(|block| Footer::of_block(block));
-            footer.is_some_and(|footer| !is_indirect(self.device.geometry(), footer.offset()))
-        });
+        let nids = self.direct_nodes_waiting(ino);
         self.write_with_marks(ino, &nids)?;
         if self.nat.needs_inode(ino) {
             self.edit_node(ino, |_| ())?;
             self.write_with_marks(ino, &[ino])?;
         }
         Ok(())
+    }
+
+    /// A file's nodes that wait, but for indirect ones.
+    pub(super) fn direct_nodes_waiting(&self, ino: NodeId) -> Vec<NodeId> {
+        let mut nids = self.nodes.of_owner(ino);
+        nids.retain(|&nid| {
+            let footer = self.nodes.waiting_block(nid).and_then(|block| Footer::of_block(block));
+            footer.is_some_and(|footer| !is_indirect(self.device.geometry(), footer.offset()))
+        });
+        nids
     }
 
     fn write_with_marks(&mut self, ino: NodeId, nids: &[NodeId]) -> Result<()> {

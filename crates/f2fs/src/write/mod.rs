@@ -5,6 +5,8 @@
 //!
 //! Names, kinds and times are nobody's business here: who changes a directory takes its pages ([`Volume::change_directory_page`]), who makes a file an inode ([`Volume::new_inode`]).
 
+mod adopt;
+mod atomic;
 mod back;
 mod balance;
 mod collected;
@@ -24,7 +26,7 @@ mod tree;
 mod truncate;
 mod xattrs;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nandkit_block::BlockDevice;
@@ -89,7 +91,7 @@ pub struct Volume<D> {
     pub(crate) counted_blocks: u64,
     /// Directories whose attributes changed since the last checkpoint: an fsync of what is in them must be one.
     pub(crate) xattr_directories: BTreeSet<NodeId>,
-    /// Files whose trees lost nodes since the last checkpoint that are on the device: roll-forward would not hear of it, and an fsync must be one.
+    /// Files whose trees lost nodes since the last checkpoint that are on the device, or got blocks that the device shares: roll-forward would not hear of it, and an fsync must be one.
     pub(crate) pruned: BTreeSet<NodeId>,
     /// Directories that lost a name since, by rename or removal: with `fsync_mode=strict` likewise.
     pub(crate) renamed_in: BTreeSet<NodeId>,
@@ -97,6 +99,8 @@ pub struct Volume<D> {
     pub(crate) lazy_times: LazyTimes,
     /// During a sync, files of which pages were moved by the collector after their write-back.
     pub(crate) moved_files: Option<BTreeSet<NodeId>>,
+    /// Second inodes of atomic writes, each with its file.
+    pub(crate) drafts: BTreeMap<NodeId, NodeId>,
     pub(crate) names: NameState,
     pub(crate) quotas: Quotas,
     pub(crate) cleaners: Cleaners,

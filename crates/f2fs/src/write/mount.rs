@@ -1,6 +1,6 @@
 //! Mounting for writing, and what forbids it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use nandkit_block::BlockDevice;
@@ -69,6 +69,15 @@ impl<D: BlockDevice> Volume<D> {
     pub fn mount(devices: Vec<D>, clock: Clock, options: WriteOptions) -> Result<Self> {
         let mut notes = Vec::new();
         let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
+        Self::from_opened(opened, options, notes)
+    }
+
+    /// The same behind the opening, whose findings are `notes`.
+    pub(crate) fn from_opened(
+        opened: Opened<D>,
+        options: WriteOptions,
+        mut notes: Vec<crate::Finding>,
+    ) -> Result<Self> {
         let refused = |why: String| FsError::new(ErrorKind::NotSupported, format!("the volume is not written: {why}"));
         if let Some(why) = obstacle(&opened.blocks.geometry, &opened.state) {
             return Err(refused(why));
@@ -107,6 +116,7 @@ impl<D: BlockDevice> Volume<D> {
             xattr_directories: BTreeSet::new(),
             renamed_in: BTreeSet::new(),
             pruned: BTreeSet::new(),
+            drafts: BTreeMap::new(),
             names,
             quotas,
             counters: Counters::default(),

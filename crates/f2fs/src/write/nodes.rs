@@ -110,7 +110,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Gives a waiting node its address and footer. The block is on its way in `runs`.
-    fn place_node(&mut self, nid: NodeId, marks: u32, runs: &mut Runs<()>) -> Result<Option<Batch<()>>> {
+    pub(super) fn place_node(&mut self, nid: NodeId, marks: u32, runs: &mut Runs<()>) -> Result<Option<Batch<()>>> {
         let Some(block) = self.nodes.waiting_block(nid) else { return Ok(None) };
         let Some(footer) = Footer::of_block(block) else { return Ok(None) };
         let mut bytes = block.to_vec();

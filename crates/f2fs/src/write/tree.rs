@@ -29,6 +29,18 @@ pub(crate) struct Slot {
     pub count: u16,
 }
 
+impl Slot {
+    /// The address so many pages on, in the same node.
+    pub const fn ahead(self, pages: u16) -> Self {
+        Self {
+            index: self.index + pages,
+            byte: self.byte + pages as usize * 4,
+            count: self.count.saturating_sub(pages),
+            ..self
+        }
+    }
+}
+
 /// The way of a page through existing nodes.
 enum Way {
     /// To its address.

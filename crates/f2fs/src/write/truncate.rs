@@ -80,7 +80,7 @@ impl<D: BlockDevice> Volume<D> {
     /// A part of a page reads as zeroes from now on; a page that holds nothing stays as it is.
     fn zero_part(&mut self, ino: NodeId, page: u64, range: std::ops::Range<usize>) -> Result<()> {
         let inode = self.inode_at(ino)?;
-        if !self.holds(&inode, page)? {
+        if !self.has_page(&inode, page)? {
             return Ok(());
         }
         let mut bytes = self.page_bytes(ino, page)?;
@@ -182,7 +182,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// At least as many blocks as pages of a range without an address and the nodes for them take.
-    fn blocks_needed(&self, inode: &Inode, first: u64, behind: u64) -> Result<u64> {
+    pub(super) fn blocks_needed(&self, inode: &Inode, first: u64, behind: u64) -> Result<u64> {
         if inode.inline_data().is_some() {
             let leaves = (behind - first).div_ceil(u64::from(self.geometry().addresses_per_node())) + 1;
             return Ok(behind - first + 1 + if behind > u64::from(inode.shape.count) { leaves + 2 } else { 0 });
@@ -213,6 +213,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// The same within an operation.
     pub(crate) fn give_up_inode(&mut self, ino: NodeId) -> Result<()> {
+        self.drop_draft_of(ino)?;
         let inode = self.inode_at(ino)?;
         self.pages().truncate(ino, 0);
         let has_tree = match inode.kind {
@@ -231,6 +232,7 @@ impl<D: BlockDevice> Volume<D> {
         self.orphans.remove(&ino);
         self.lazy_times.take(ino);
         self.pruned.remove(&ino);
+        self.drafts.remove(&ino);
         Ok(())
     }
 

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
 use nandkit_f2fs::layout::{Geometry, MAGIC, Superblock};
-use nandkit_f2fs::{F2fs, Finding as F2fsFinding, FindingKind, MountOptions};
+use nandkit_f2fs::{Finding as F2fsFinding, FindingKind};
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
 
+use super::f2fs_recovery::{Mounted, SharedDump, failed, replay, waits};
 use super::sectors::DumpSectors;
-use super::{Finding, OpenOptions, clock_at, sparse, wrong};
+use super::{Finding, OpenOptions, sparse, wrong};
 use crate::StackError;
 
 /// Bytes of a superblock's block; that of 16 KiB holds it as far from its beginning.
@@ -76,12 +77,31 @@ pub(super) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<Dum
     Ok(devices)
 }
 
-/// Mounts a volume for reading.
-pub(super) fn mount(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<F2fs<DumpSectors>, StackError> {
+/// Mounts a volume for reading, as [`OpenOptions::no_recovery`] says.
+pub(super) fn mount(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Mounted, StackError> {
     let named = device_names(&first);
-    let devices = devices(first, options)?;
-    F2fs::mount_several(devices, clock_at(0), MountOptions::default())
-        .map_err(|error| wrong(path, told(&error, &named)))
+    let devices: Vec<SharedDump> = devices(first, options)?.into_iter().map(SharedDump::new).collect();
+    Mounted::new(&devices, !options.no_recovery).map_err(|error| wrong(path, told(&error, &named)))
+}
+
+/// A volume as its checkpoint has it, and what is to be told: also what of the image the commands that read show besides.
+pub(super) fn inspect(
+    path: &Path,
+    first: DumpFlash,
+    options: &OpenOptions,
+) -> Result<(Mounted, Vec<String>), StackError> {
+    let named = device_names(&first);
+    let devices: Vec<SharedDump> = devices(first, options)?.into_iter().map(SharedDump::new).collect();
+    let mut mounted = Mounted::new(&devices, false).map_err(|error| wrong(path, told(&error, &named)))?;
+    if !options.no_recovery && waits(&mounted.findings) {
+        mounted.findings.retain(|finding| finding.kind != FindingKind::NotReplayed);
+        match replay(&devices) {
+            Ok(replayed) => mounted.note = replayed.note(),
+            Err(error) => mounted.findings.push(failed(&error)),
+        }
+    }
+    let notes = notes(&mounted);
+    Ok((mounted, notes))
 }
 
 /// An error with what can be done about it.
@@ -123,14 +143,15 @@ const fn is_note(kind: FindingKind) -> bool {
 }
 
 /// What mounting found that is worth knowing.
-pub(super) fn notes(volume: &F2fs<DumpSectors>) -> Vec<String> {
-    volume.notes().iter().filter(|found| is_note(found.kind)).map(ToString::to_string).collect()
+pub(super) fn notes(mounted: &Mounted) -> Vec<String> {
+    let found = mounted.findings.iter().filter(|found| is_note(found.kind)).map(ToString::to_string);
+    mounted.note.iter().cloned().chain(found).collect()
 }
 
 /// What mounting found damaged.
-pub(super) fn damage(volume: &F2fs<DumpSectors>) -> Vec<(Option<InodeNumber>, Finding)> {
+pub(super) fn damage(mounted: &Mounted) -> Vec<(Option<InodeNumber>, Finding)> {
     use nandkit_f2fs::blocks::Blocks;
-    let block_size = volume.geometry().block_size() as u64;
+    let block_size = mounted.volume.geometry().block_size() as u64;
     let finding = |found: &F2fsFinding| Finding {
         kind: found.kind.name().to_owned(),
         offset: found.at.map(|at| u64::from(at.0) * block_size),
@@ -138,7 +159,7 @@ pub(super) fn damage(volume: &F2fs<DumpSectors>) -> Vec<(Option<InodeNumber>, Fi
         detail: found.detail.clone(),
         harmless: false,
     };
-    let damaged = volume.notes().iter().filter(|found| !is_note(found.kind));
+    let damaged = mounted.findings.iter().filter(|found| !is_note(found.kind));
     damaged.map(|found| (found.inode.map(|inode| InodeNumber(u64::from(inode.0))), finding(found))).collect()
 }
 

@@ -1,23 +1,67 @@
 //! F2FS in images: what a check finds, and a repair.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use nandkit_f2fs::{CheckFinding, CheckReport};
+use nandkit_f2fs::check::Waiting;
+use nandkit_f2fs::{CheckFinding, CheckReport, FindingKind};
 use nandkit_flash_image::{DumpFlash, Image};
+use nandkit_vfs::{ErrorKind, FsError};
 
 use super::detect::Found;
 use super::f2fs::{device_names, devices, told};
+use super::f2fs_recovery::{self, Mounted, SharedDump, failed, replay};
 use super::sectors::DumpSectors;
 use super::{Checked, Finding, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at, wrong};
 use crate::StackError;
 
-/// Checks a volume.
+/// Checks a volume; one that did not end cleanly as the next mount would leave it, and as it is.
 pub(super) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Checked, StackError> {
     let named = device_names(&first);
-    let report = nandkit_f2fs::check(devices(first, options)?, clock_at(0));
-    report.map(|report| checked(&report)).map_err(|error| wrong(path, told(&error, &named)))
+    let devices: Vec<SharedDump> = devices(first, options)?.into_iter().map(SharedDump::new).collect();
+    let wrong = |error| wrong(path, told(&error, &named));
+    let before = nandkit_f2fs::check(devices.clone(), clock_at(0)).map_err(wrong)?;
+    if options.no_recovery || !waits(&before) {
+        return Ok(checked(&before));
+    }
+    let recovered = replay(&devices).and_then(|replayed| {
+        let note = replayed.note();
+        Ok((nandkit_f2fs::check(replayed.devices, clock_at(0))?, note))
+    });
+    Ok(match recovered {
+        Ok((after, note)) => Checked { notes: note.into_iter().collect(), ..joined(&before, &after) },
+        Err(error) => {
+            let checked = checked(&before);
+            let failed =
+                CheckFinding { harmless: error.kind == ErrorKind::NotSupported, path: None, finding: failed(&error) };
+            let mut findings: Vec<Finding> = without_waiting(&before, checked.findings);
+            findings.insert(0, finding(&failed, before.block_size));
+            Checked { findings, ..checked }
+        }
+    })
+}
+
+/// Whether fsynced data wait behind the checkpoint.
+fn waits(report: &CheckReport) -> bool {
+    report.findings.iter().any(|found| found.finding.kind == FindingKind::NotReplayed)
+}
+
+/// Findings of a report but that data wait.
+fn without_waiting(report: &CheckReport, findings: Vec<Finding>) -> Vec<Finding> {
+    let all = report.findings.iter().zip(findings);
+    all.filter(|(found, _)| found.finding.kind != FindingKind::NotReplayed).map(|(_, finding)| finding).collect()
+}
+
+/// What is there behind a recovery, and all that is wrong before or behind it: the recovery may have written over damage.
+fn joined(before: &CheckReport, after: &CheckReport) -> Checked {
+    let mut all = checked(after);
+    let first = without_waiting(before, checked(before).findings);
+    // Only faults: what is merely worth knowing of the state before is no longer so.
+    all.findings.extend(first.into_iter().filter(|finding| !finding.harmless));
+    let mut known = BTreeSet::new();
+    all.findings.retain(|finding| known.insert((finding.kind.clone(), finding.detail.clone())));
+    all
 }
 
 /// What a check finds on one device.
@@ -32,7 +76,18 @@ pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
     }
     let part = image.view(found.layout.clone()).map_err(|error| wrong(path, error))?;
     let named = device_names(&part);
-    let repair = nandkit_f2fs::repair(devices(part, options)?, clock_at(0));
+    let devices: Vec<SharedDump> = devices(part, options)?.into_iter().map(SharedDump::new).collect();
+    let waiting = Mounted::new(&devices, false).is_ok_and(|mounted| f2fs_recovery::waits(&mounted.findings));
+    let (repair, replayed) = match (waiting, options.no_recovery) {
+        (true, false) => {
+            let replayed = replay(&devices).map_err(|error| cannot_replay(path, &error))?;
+            let patches = replayed.patches().map_err(|error| wrong(path, error))?;
+            let note = replayed.note();
+            (nandkit_f2fs::repair(replayed.devices, clock_at(0), Waiting::Refused), Some((patches, note)))
+        }
+        (_, true) => (nandkit_f2fs::repair(devices, clock_at(0), Waiting::Dropped), None),
+        (false, false) => (nandkit_f2fs::repair(devices, clock_at(0), Waiting::Refused), None),
+    };
     let repair = repair.map_err(|error| wrong(path, told(&error, &named)))?;
     let (checked, after) = (checked(&repair.before), checked(&repair.after));
     let block_size = repair.before.block_size;
@@ -50,8 +105,13 @@ pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
         .iter()
         .map(|dropped| finding(&CheckFinding { finding: dropped.clone(), harmless: false, path: None }, block_size));
     let place = |at: u32| found.layout.offset + u64::from(at) * u64::from(block_size);
-    let patches: BTreeMap<u64, Arc<[u8]>> =
-        repair.blocks.iter().map(|(at, block)| (place(at.0), Arc::clone(block))).collect();
+    let mut patches: Vec<(u64, Arc<[u8]>)> = Vec::new();
+    let mut checked = checked;
+    if let Some((replayed, note)) = replayed {
+        patches.extend(replayed.into_iter().map(|(at, bytes)| (found.layout.offset + at, bytes)));
+        checked.notes.extend(note);
+    }
+    patches.extend(repair.blocks.iter().map(|(at, block)| (place(at.0), Arc::clone(block))));
     Ok(Repaired {
         kept: repair.after.nodes,
         mended,
@@ -60,6 +120,14 @@ pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
         image: RepairedImage::patched(image, patches),
         checked,
     })
+}
+
+/// Why a repair cannot go on: it would drop what was fsynced.
+fn cannot_replay(path: &Path, failed: &FsError) -> StackError {
+    let detail = format!(
+        "--repair: the F2FS volume: data that were fsynced after the last checkpoint cannot be recovered: {failed}; expected --no-recovery as well, which drops them"
+    );
+    wrong(path, detail)
 }
 
 fn checked(report: &CheckReport) -> Checked {
@@ -71,7 +139,7 @@ fn checked(report: &CheckReport) -> Checked {
         ("blocks_used", report.blocks),
     ];
     let findings = report.findings.iter().map(|found| finding(found, report.block_size)).collect();
-    Checked { format: "f2fs", findings, counts }
+    Checked { format: "f2fs", findings, counts, notes: Vec::new() }
 }
 
 fn finding(found: &CheckFinding, block_size: u32) -> Finding {

@@ -21,6 +21,9 @@ pub(super) fn mount(
     if !options.devices.is_empty() {
         return Err("--devices: volumes on several devices are only read; expected one on one device".to_owned());
     }
+    if options.no_recovery {
+        return Err("--no-recovery: a change takes over what was fsynced first; expected no such option".to_owned());
+    }
     // A sync brings all to the file or nothing: no power cut leaves half a block.
     let write = WriteOptions { discard: false, atomicity: Atomicity::Told, ..WriteOptions::default() };
     let volume = Volume::mount(vec![device], clock, write).map_err(|error| format!("the F2FS volume: {error}"))?;

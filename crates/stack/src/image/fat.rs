@@ -73,5 +73,6 @@ pub(super) fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Che
             ("clusters_free", report.clusters_free.into()),
             ("clusters_bad", report.clusters_bad.into()),
         ],
+        notes: Vec::new(),
     })
 }

@@ -243,7 +243,7 @@ fn checked<F: Flash>(volume: &Jffs2<F>, report: &CheckReport) -> Checked {
         ("blank_bytes", bytes.blank),
         ("damaged_bytes", bytes.damaged),
     ];
-    Checked { format: "jffs2", findings, counts }
+    Checked { format: "jffs2", findings, counts, notes: Vec::new() }
 }
 
 /// The kind of a finding: a node that is whole, and that a repair has no place for.

@@ -9,9 +9,11 @@ mod detect;
 mod emulated;
 mod erase_size;
 mod export;
+mod extents;
 mod f2fs;
 mod f2fs_check;
 mod f2fs_info;
+mod f2fs_recovery;
 mod f2fs_write;
 mod fat;
 mod fat_repairs;
@@ -39,6 +41,7 @@ pub use chip::{ChipInfo, Layer, Volume};
 pub use detect::{Detection, RegionInfo};
 pub use emulated::EmulatedImage;
 pub use export::{ExportForm, Exported, Exporting};
+pub use extents::PlacedExtent;
 pub use f2fs_info::{CheckpointInfo, F2fsInfo, LogInfo};
 pub use fat::FatInfo;
 pub use history::{DeletedName, FileVersion, OldContent};
@@ -123,6 +126,8 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// What there is, by name.
     pub counts: Vec<(&'static str, u64)>,
+    /// What people should know besides: a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Checked {

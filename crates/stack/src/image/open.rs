@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use nandkit_f2fs::F2fs;
 use nandkit_f2fs::segment_map::SegmentMap;
 use nandkit_flash_image::regions::{Region, select};
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, text};
@@ -11,11 +10,13 @@ use nandkit_vfs::{FileSystem, InodeNumber};
 
 use super::detect::{self, Detection, Format, Found, RegionInfo, Within, base_layout, look, region_list};
 use super::erase_size::Fit;
+use super::extents::PlacedExtent;
+use super::f2fs_recovery::Mounted;
 use super::history::{DeletedName, FileVersion, OldContent};
 use super::sectors::DumpSectors;
 use super::{
-    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, RepairedImage, bad_blocks, chip, clock_at, f2fs,
-    f2fs_check, f2fs_info, fat, is_chip, jffs2, sparse, wrong,
+    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, RepairedImage, bad_blocks, chip, clock_at,
+    extents, f2fs, f2fs_check, f2fs_info, fat, is_chip, jffs2, sparse, wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
 
@@ -40,7 +41,7 @@ pub struct OpenImage {
 /// A mounted file system, and what only some can.
 enum Volume {
     Plain(Box<dyn MountedFileSystem>),
-    F2fs(Box<F2fs<DumpSectors>>),
+    F2fs(Box<Mounted>),
     Jffs2(Box<Jffs2<DumpFlash>>),
 }
 
@@ -49,7 +50,7 @@ impl OpenImage {
     pub fn fs(&self) -> &dyn FileSystem {
         match &self.volume {
             Volume::Plain(fs) => &**fs,
-            Volume::F2fs(volume) => &**volume,
+            Volume::F2fs(mounted) => &mounted.volume,
             Volume::Jffs2(volume) => &**volume,
         }
     }
@@ -58,8 +59,17 @@ impl OpenImage {
     pub fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
         match &self.volume {
             Volume::Plain(_) => Vec::new(),
-            Volume::F2fs(volume) => f2fs::damage(volume),
+            Volume::F2fs(mounted) => f2fs::damage(mounted),
             Volume::Jffs2(volume) => jffs2::damage(volume),
+        }
+    }
+
+    /// Where a file lies; `None` where the format does not say. Errors: those of [`nandkit_vfs::Extents::extent_after`].
+    pub fn extents(&self, inode: InodeNumber) -> Option<nandkit_vfs::Result<Vec<PlacedExtent>>> {
+        match &self.volume {
+            Volume::Plain(fs) => extents::of(&**fs, inode),
+            Volume::F2fs(mounted) => extents::of_f2fs(mounted, inode),
+            Volume::Jffs2(_) => None,
         }
     }
 
@@ -102,9 +112,9 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<OpenImage, StackError>
     let device = dump(path, image, &found)?;
     let volume = match found.format {
         Format::F2fs => {
-            let volume = f2fs::mount(path, device, options)?;
-            notes.extend(f2fs::notes(&volume));
-            Volume::F2fs(Box::new(volume))
+            let mounted = f2fs::mount(path, device, options)?;
+            notes.extend(f2fs::notes(&mounted));
+            Volume::F2fs(Box::new(mounted))
         }
         Format::Fat => {
             let fat = fat::mount(DumpSectors::new(device), &clock_at(0)).map_err(|error| wrong(path, error))?;
@@ -126,7 +136,9 @@ pub(super) fn segments(path: &Path, options: &OpenOptions) -> Result<SegmentMap,
         let detail = format!("--segments: this is {}, which has none; expected an image of F2FS", found.format.name());
         return Err(wrong(path, detail));
     }
-    let volume = f2fs::mount(path, dump(path, image, &found)?, options)?;
+    // The table of segments as the checkpoint has it, which is what tools compare.
+    let options = OpenOptions { no_recovery: true, ..options.clone() };
+    let volume = f2fs::mount(path, dump(path, image, &found)?, &options)?.volume;
     SegmentMap::read(&volume, volume.checkpoint().0).map_err(|error| wrong(path, format!("--segments: {error}")))
 }
 
@@ -226,10 +238,10 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
     match found.first() {
         Some(best) if best.format == Format::F2fs => {
             let part = image.view(best.layout.clone()).map_err(|error| wrong(path, error))?;
-            let volume = f2fs::mount(path, part, options)?;
-            notes.extend(f2fs::notes(&volume));
-            notes.extend(f2fs::damage(&volume).into_iter().map(|(_, finding)| finding.detail));
-            summary.f2fs = Some(Box::new(f2fs_info::info(&volume).map_err(|error| wrong(path, error))?));
+            let (mounted, told) = f2fs::inspect(path, part, options)?;
+            notes.extend(told);
+            notes.extend(f2fs::damage(&mounted).into_iter().map(|(_, finding)| finding.detail));
+            summary.f2fs = Some(Box::new(f2fs_info::info(&mounted.volume).map_err(|error| wrong(path, error))?));
         }
         Some(best) if best.format == Format::Fat => {
             let sectors = DumpSectors::new(image.view(best.layout.clone()).map_err(|error| wrong(path, error))?);

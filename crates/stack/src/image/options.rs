@@ -27,6 +27,8 @@ pub struct OpenOptions {
     pub devices: Vec<PathBuf>,
     /// A file with changes that are laid over the image.
     pub overlay: Option<PathBuf>,
+    /// Show an F2FS volume as its last checkpoint has it, without what was fsynced behind it.
+    pub no_recovery: bool,
     /// So many bytes of the image's file stay in this process's memory at the most: for who has an image open for long. Without it, as many as were read.
     pub resident_max: Option<u64>,
 }

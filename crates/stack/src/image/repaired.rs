@@ -1,6 +1,5 @@
 //! A repaired image, as it is to be written.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -19,8 +18,8 @@ pub struct RepairedImage(Content);
 enum Content {
     /// All bytes.
     Bytes(Vec<u8>),
-    /// The image as it was, and what is put over it, by byte.
-    Patched(Box<Image>, BTreeMap<u64, Arc<[u8]>>),
+    /// The image as it was, and what is put over it, by byte; later ones over earlier ones.
+    Patched(Box<Image>, Vec<(u64, Arc<[u8]>)>),
 }
 
 impl RepairedImage {
@@ -29,8 +28,8 @@ impl RepairedImage {
         Self(Content::Bytes(bytes))
     }
 
-    /// An image with something put over it, by byte.
-    pub(super) fn patched(image: Image, patches: BTreeMap<u64, Arc<[u8]>>) -> Self {
+    /// An image with something put over it, by byte; later ones over earlier ones.
+    pub(super) fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>) -> Self {
         Self(Content::Patched(Box::new(image), patches))
     }
 
@@ -63,7 +62,8 @@ mod tests {
         bytes[PIECE..PIECE + 9].fill(7);
         let image = Image::from_bytes(bytes.clone(), None).expect("an image");
         let end = bytes.len() as u64;
-        let patches = BTreeMap::from([(3, Arc::from([1, 2])), (PIECE as u64, Arc::from([9])), (end, Arc::from([4]))]);
+        let patches =
+            vec![(3, Arc::from([8, 2])), (3, Arc::from([1])), (PIECE as u64, Arc::from([9])), (end, Arc::from([4]))];
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         RepairedImage::patched(image, patches).write_to(file.as_file_mut()).expect("it is written");
         bytes[3..5].copy_from_slice(&[1, 2]);

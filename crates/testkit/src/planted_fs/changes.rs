@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::path::remove_tree;
 use nandkit_vfs::{
-    Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, Holes, InodeNumber,
-    Links, NewNode, OpenFiles, RenameFlags, Result, XattrChanges,
+    Allocation, AtomicWrites, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FileSystem, FsError, Holes,
+    InodeNumber, Links, NewNode, OpenFiles, RenameFlags, Result, XattrChanges,
 };
 
 use super::{FsFault, PlantedFs};
@@ -248,6 +248,9 @@ impl Changes for PlantedFs {
     }
 
     fn sync(&mut self, inode: Option<InodeNumber>) -> Result<()> {
+        if self.fault == FsFault::SyncCommitsDrafts {
+            self.commit_all()?;
+        }
         self.model.sync(inode)
     }
 
@@ -272,6 +275,10 @@ impl Changes for PlantedFs {
 
     fn holes(&mut self) -> Option<&mut dyn Holes> {
         self.model.holes()
+    }
+
+    fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
+        if self.model.atomic_writes().is_some() { Some(self) } else { None }
     }
 }
 

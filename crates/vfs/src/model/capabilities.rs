@@ -131,6 +131,7 @@ impl XattrChanges for ModelFileSystem {
 
 impl Allocation for ModelFileSystem {
     fn allocate(&mut self, inode: InodeNumber, offset: u64, length: u64, keep_size: bool) -> Result<()> {
+        self.expect_no_draft(inode)?;
         let content = self.content(inode)?;
         let end = check_range(offset, length, self.options.file_size_max)?;
         // Without holes, what lies before the range has to be allocated too.
@@ -149,6 +150,7 @@ impl Allocation for ModelFileSystem {
 impl Holes for ModelFileSystem {
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
         self.content(inode)?;
+        self.expect_no_draft(inode)?;
         check_range(offset, length, u64::MAX)?;
         self.change_content(inode, |content, block_size| content.punch(offset, length, block_size))
     }

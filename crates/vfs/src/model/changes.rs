@@ -6,8 +6,8 @@ use super::content::{blocks_of, payload_bytes};
 use super::node::{Node, Shape};
 use super::{ModelFileSystem, ROOT};
 use crate::{
-    Allocation, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FsError, Holes, InodeNumber, Links, NewNode,
-    OpenFiles, RenameFlags, Result, XattrChanges,
+    Allocation, AtomicWrites, AttributeChange, Attributes, Changes, ErrorKind, FileKind, FsError, Holes, InodeNumber,
+    Links, NewNode, OpenFiles, RenameFlags, Result, XattrChanges,
 };
 
 impl ModelFileSystem {
@@ -211,6 +211,7 @@ impl Changes for ModelFileSystem {
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
         let length = data.len() as u64;
         let size = self.content(inode)?.size;
+        self.expect_no_draft_of(inode)?;
         if length == 0 {
             return Ok(0);
         }
@@ -242,6 +243,7 @@ impl Changes for ModelFileSystem {
             return Err(FsError::new(ErrorKind::NotSupported, "this volume holds neither owners nor permissions"));
         }
         if let Some(size) = change.size {
+            self.expect_no_draft(inode)?;
             self.check_resize(inode, size)?;
             self.change_content(inode, |content, block_size| {
                 content.resize(size, block_size);
@@ -302,6 +304,10 @@ impl Changes for ModelFileSystem {
 
     fn allocation(&mut self) -> Option<&mut dyn Allocation> {
         if self.options.allocation { Some(self) } else { None }
+    }
+
+    fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
+        if self.options.atomic_writes { Some(self) } else { None }
     }
 
     fn holes(&mut self) -> Option<&mut dyn Holes> {

@@ -40,6 +40,8 @@ pub struct ModelOptions {
     pub allocation: bool,
     /// Whether inodes can be retained after their last name went.
     pub open_files: bool,
+    /// Whether writes can be gathered in a draft.
+    pub atomic_writes: bool,
 }
 
 impl ModelOptions {
@@ -72,6 +74,7 @@ impl ModelOptions {
         target_max: 4095,
         allocation: true,
         open_files: true,
+        atomic_writes: true,
     };
 
     /// What FAT holds: names without case, times in steps of two seconds, files under 4 GiB, no holes; of the capabilities space that is allocated ahead, and open files.
@@ -96,6 +99,7 @@ impl ModelOptions {
         name_max: 765,
         file_size_max: u32::MAX as u64,
         links_max: 1,
+        atomic_writes: false,
         ..Self::POSIX
     };
 

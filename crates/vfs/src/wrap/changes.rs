@@ -4,8 +4,8 @@ use nandkit_units::Payload;
 
 use super::{Arguments, Call, Hook, Method, Outcome, Wrapped, around, gone, nothing};
 use crate::{
-    Allocation, AttributeChange, Attributes, Changes, FileSystem, Holes, InodeNumber, Links, NewNode, OpenFiles,
-    RenameFlags, Result, Symlinks, XattrChanges, Xattrs,
+    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, FileSystem, Holes, InodeNumber, Links,
+    NewNode, OpenFiles, Place, RenameFlags, Result, Symlinks, XattrChanges, Xattrs,
 };
 
 impl<F: FileSystem, H: Hook> Wrapped<F, H> {
@@ -75,6 +75,14 @@ impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
     fn holes(&mut self) -> Option<&mut dyn Holes> {
         if self.inner.changes()?.holes().is_some() { Some(self) } else { None }
     }
+
+    fn adopt(&mut self) -> Option<&mut dyn Adopt> {
+        if self.inner.changes()?.adopt().is_some() { Some(self) } else { None }
+    }
+
+    fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
+        if self.inner.changes()?.atomic_writes().is_some() { Some(self) } else { None }
+    }
 }
 
 impl<F: FileSystem, H: Hook> Symlinks for Wrapped<F, H> {
@@ -141,5 +149,33 @@ impl<F: FileSystem, H: Hook> Holes for Wrapped<F, H> {
     fn punch_hole(&mut self, inode: InodeNumber, offset: u64, length: u64) -> Result<()> {
         let call = Call { offset, length, ..Call::of(Method::PunchHole, inode) };
         self.change(call, nothing, |changes| changes.holes().ok_or_else(gone)?.punch_hole(inode, offset, length))
+    }
+}
+
+impl<F: FileSystem, H: Hook> Adopt for Wrapped<F, H> {
+    fn unit(&mut self) -> u32 {
+        self.inner.changes().and_then(Changes::adopt).map_or(0, |adopt| adopt.unit())
+    }
+
+    fn adopt(&mut self, target: InodeNumber, places: &[Place]) -> Result<()> {
+        let call = Call { arguments: Arguments::Adopt(places), ..Call::of(Method::Adopt, target) };
+        self.change(call, nothing, |changes| changes.adopt().ok_or_else(gone)?.adopt(target, places))
+    }
+}
+
+impl<F: FileSystem, H: Hook> AtomicWrites for Wrapped<F, H> {
+    fn begin_atomic(&mut self, inode: InodeNumber) -> Result<InodeNumber> {
+        let call = Call::of(Method::BeginAtomic, inode);
+        self.change(call, Outcome::found, |changes| changes.atomic_writes().ok_or_else(gone)?.begin_atomic(inode))
+    }
+
+    fn commit_atomic(&mut self, draft: InodeNumber) -> Result<()> {
+        let call = Call::of(Method::CommitAtomic, draft);
+        self.change(call, nothing, |changes| changes.atomic_writes().ok_or_else(gone)?.commit_atomic(draft))
+    }
+
+    fn abort_atomic(&mut self, draft: InodeNumber) -> Result<()> {
+        let call = Call::of(Method::AbortAtomic, draft);
+        self.change(call, nothing, |changes| changes.atomic_writes().ok_or_else(gone)?.abort_atomic(draft))
     }
 }

@@ -4,7 +4,9 @@ use std::ops::{ControlFlow, Range};
 
 use nandkit_units::ReadInto;
 
-use crate::{Attributes, Changes, DirectoryEntry, FileSystem, InodeNumber, Result, Symlinks, VolumeStatus, Xattrs};
+use crate::{
+    Attributes, Changes, DirectoryEntry, Extents, FileSystem, InodeNumber, Result, Symlinks, VolumeStatus, Xattrs,
+};
 
 /// A file system without its writing side.
 #[derive(Clone, Debug)]
@@ -57,5 +59,9 @@ impl<F: FileSystem> FileSystem for ReadOnly<F> {
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         self.0.xattrs()
+    }
+
+    fn extents(&self) -> Option<&dyn Extents> {
+        self.0.extents()
     }
 }

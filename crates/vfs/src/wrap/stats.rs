@@ -31,6 +31,11 @@ const NAMES: [&str; Method::COUNT] = [
     "fs_remove_xattr_calls",
     "fs_allocate_calls",
     "fs_punch_hole_calls",
+    "fs_extent_after_calls",
+    "fs_adopt_calls",
+    "fs_begin_atomic_calls",
+    "fs_commit_atomic_calls",
+    "fs_abort_atomic_calls",
 ];
 
 /// Counts calls by method, errors, and bytes read and written.

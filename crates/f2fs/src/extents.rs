@@ -1,0 +1,147 @@
+//! Where files lie: runs of addresses, content in inodes, compressed clusters.
+
+use nandkit_block::BlockDevice;
+use nandkit_vfs::{ErrorKind, ExtentKind, Extents, FileExtent, FsError, InodeNumber, Result};
+
+use crate::blocks::{Blocks, Nodes};
+use crate::fs_read::Reading;
+use crate::ids::{BlockAddress, DataAddress};
+use crate::inode::Inode;
+use crate::layout::inode::flag;
+use crate::node::tree::{Addresses, Leaf, leaf};
+use crate::pages::Dirt;
+use crate::read::run_at;
+use crate::volume::F2fs;
+use crate::write::Volume;
+
+/// The next extent as nodes and device have it. Errors: `NotSupported` (a file that stands for a device), `Corrupt`, `Device`.
+fn on_device(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
+    if inode.head.has_flag(flag::DEVICE_ALIAS) {
+        let detail = format!("inode {} stands for a whole device: it has no map of its own", inode.nid.0);
+        return Err(FsError::new(ErrorKind::NotSupported, detail));
+    }
+    if inode.inline_data().is_some() {
+        return inline(volume, inode, offset);
+    }
+    let size = volume.geometry().block_size() as u64;
+    let pages = inode.tree_shape(volume.geometry()).pages();
+    let cluster = u64::from(inode.cluster);
+    let mut page = offset / size / cluster * cluster;
+    // Within a cluster that is not compressed, its pages stand alone.
+    let mut wanted = offset / size;
+    while page < pages {
+        let addresses = match leaf(volume, inode, page)? {
+            Leaf::Hole { pages } => {
+                page = page.saturating_add(pages);
+                continue;
+            }
+            Leaf::Addresses(addresses) => addresses,
+        };
+        if inode.is_compressed() {
+            if addresses.get(0) == DataAddress::Compressed {
+                return encoded(volume, inode, page, &addresses).map(Some);
+            }
+            let first = wanted.max(page);
+            let found = (first..page + cluster).find(|&at| addresses.get(at - page) != DataAddress::Hole);
+            if let Some(found) = found {
+                return plain(volume, inode, found, page + cluster - found).map(Some);
+            }
+            page += cluster;
+            wanted = page;
+            continue;
+        }
+        let count = u64::from(addresses.count).max(1);
+        match (0..count).find(|&number| addresses.get(number) != DataAddress::Hole) {
+            Some(number) => return plain(volume, inode, page + number, count - number).map(Some),
+            None => page += count,
+        }
+    }
+    Ok(None)
+}
+
+/// Content that stands in the inode.
+fn inline(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
+    let length = inode.head.size.get();
+    if offset >= length {
+        return Ok(None);
+    }
+    let address = match volume.entry(inode.nid)?.address() {
+        // What a size says that the area does not hold reads as zeroes, and stands nowhere.
+        DataAddress::At(at) if length <= inode.shape.inline.len() as u64 => {
+            Some(byte_of(volume, at).saturating_add(inode.shape.inline.start as u64))
+        }
+        _ => None,
+    };
+    Ok(Some(FileExtent { offset: 0, length, address, kind: ExtentKind::Inline }))
+}
+
+/// The run from a page on that is no hole.
+fn plain(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64, most: u64) -> Result<FileExtent> {
+    let run = run_at(volume, inode, page, most)?;
+    let size = volume.geometry().block_size() as u64;
+    let kind = match run.at {
+        None => ExtentKind::Unwritten,
+        Some(_) if inode.is_encrypted() => ExtentKind::Encoded,
+        Some(_) => ExtentKind::Written,
+    };
+    let address = run.at.map(|at| byte_of(volume, at));
+    Ok(FileExtent { offset: page * size, length: run.pages * size, address, kind })
+}
+
+/// A compressed cluster.
+fn encoded(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses) -> Result<FileExtent> {
+    let address = match addresses.get(1) {
+        DataAddress::At(at) if volume.geometry().main(at).is_some() => Some(byte_of(volume, at)),
+        DataAddress::Hole | DataAddress::Reserved => None,
+        other => {
+            let detail = format!("page {page} begins a cluster at {:#x}, outside the main area", other.field());
+            return Err(crate::Finding::new(crate::FindingKind::Address, detail).of(inode.nid).into_error());
+        }
+    };
+    let size = volume.geometry().block_size() as u64;
+    let length = u64::from(inode.cluster) * size;
+    Ok(FileExtent { offset: page * size, length, address, kind: ExtentKind::Encoded })
+}
+
+fn byte_of(volume: &impl Blocks, at: BlockAddress) -> u64 {
+    u64::from(at.0) << volume.geometry().log_block_size()
+}
+
+impl<D: BlockDevice> Extents for F2fs<D> {
+    fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>> {
+        on_device(self, &self.regular(inode)?, offset)
+    }
+}
+
+impl<D: BlockDevice> Extents for Volume<D> {
+    fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>> {
+        let inode = self.regular(inode)?;
+        if self.drafted(inode.nid).is_some() {
+            let detail = format!("inode {} is a draft: a part of its content is another file's", inode.nid.0);
+            return Err(FsError::new(ErrorKind::NotSupported, detail));
+        }
+        let found = on_device(self, &inode, offset)?;
+        if inode.inline_data().is_some() {
+            let waits = self.nodes.is_dirty(inode.nid);
+            return Ok(found.map(|found| FileExtent { address: found.address.filter(|_| !waits), ..found }));
+        }
+        if inode.is_compressed() {
+            return Ok(found);
+        }
+        let size = Blocks::geometry(self).block_size() as u64;
+        let first = u32::try_from(offset / size).unwrap_or(u32::MAX);
+        let pages = self.locked_pages();
+        let mut changed = pages.dirty_pages(inode.nid, first).filter(|(_, _, dirt)| *dirt == Dirt::Changed);
+        let Some(start) = changed.next().map(|(page, ..)| u64::from(page)) else { return Ok(found) };
+        match found {
+            Some(found) if found.offset < start * size => {
+                Ok(Some(FileExtent { length: found.length.min(start * size - found.offset), ..found }))
+            }
+            _ => {
+                let more = changed.zip(start + 1..).take_while(|((page, ..), next)| u64::from(*page) == *next).count();
+                let length = (1 + more as u64) * size;
+                Ok(Some(FileExtent { offset: start * size, length, address: None, kind: ExtentKind::Delayed }))
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! F2FS volumes that did not end cleanly, for reading: what was fsynced after the last checkpoint is recovered into memory, and the image stays as it is.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use nandkit_block::wrap::OverlayDevice;
+use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind as BlockErrorKind, Extent, Operation};
+use nandkit_f2fs::recover::{Recovered, recovered_several};
+use nandkit_f2fs::{F2fs, Finding as F2fsFinding, FindingKind, MountOptions};
+use nandkit_units::{Content, Context, Done, Lba, Payload, ReadInto};
+use nandkit_vfs::{ErrorKind, FsError};
+
+use super::clock_at;
+use super::sectors::DumpSectors;
+
+/// A device of a volume that is read.
+pub(super) type Reader = Box<dyn BlockDevice>;
+
+/// A dump that several read: nobody writes it.
+#[derive(Clone)]
+pub(super) struct SharedDump(Arc<DumpSectors>);
+
+impl SharedDump {
+    /// Shares a dump.
+    pub fn new(dump: DumpSectors) -> Self {
+        Self(Arc::new(dump))
+    }
+}
+
+impl BlockDevice for SharedDump {
+    fn geometry(&self) -> &BlockGeometry {
+        self.0.geometry()
+    }
+
+    fn read(&self, context: &Context, at: Lba, into: ReadInto<'_>) -> nandkit_block::Result<Done> {
+        self.0.read(context, at, into)
+    }
+
+    fn read_parts(&self, context: &Context, at: Lba, unit: u32, into: &mut [Content]) -> nandkit_block::Result<Done> {
+        self.0.read_parts(context, at, unit, into)
+    }
+
+    fn write(&mut self, _context: &Context, at: Lba, _data: Payload<'_>) -> nandkit_block::Result<Done> {
+        Err(BlockError::new(BlockErrorKind::ReadOnly, Operation::Write, at, "the image is only read"))
+    }
+
+    fn flush(&mut self, context: &Context) -> nandkit_block::Result<Done> {
+        Ok(Done::immediately(context))
+    }
+
+    fn extent(&self, at: Lba, most: u64) -> Extent {
+        self.0.extent(at, most)
+    }
+}
+
+/// Whether a reader who was told this has not been shown all.
+pub(super) fn waits(notes: &[F2fsFinding]) -> bool {
+    notes.iter().any(|note| note.kind == FindingKind::NotReplayed)
+}
+
+/// Devices with what a recovery changed laid over them.
+pub(super) struct Replayed {
+    /// The devices.
+    pub devices: Vec<OverlayDevice<SharedDump>>,
+    /// What was recovered.
+    pub recovered: Recovered,
+}
+
+impl Replayed {
+    /// For people; `None` where nothing of what was written behind the checkpoint makes a file.
+    pub fn note(&self) -> Option<String> {
+        let what = match self.recovered.files {
+            0 => return None,
+            1 => "1 file that was fsynced after the last checkpoint is shown as it was then".to_owned(),
+            files => format!("{files} files that were fsynced after the last checkpoint are shown as they were then"),
+        };
+        Some(format!(
+            "the volume was not unmounted: {what}; the image stays as it is (--no-recovery shows it as the checkpoint has it)"
+        ))
+    }
+
+    /// Bytes of the volume that are otherwise than in the image, of the first device.
+    pub fn changed(&self) -> Vec<Range<u64>> {
+        let Some(first) = self.devices.first() else { return Vec::new() };
+        let size = u64::from(first.geometry().sector_size);
+        first.changed().map(|(at, count)| at.0 * size..(at.0 + count) * size).collect()
+    }
+
+    /// The changed bytes of the first device, by place. Errors: they cannot be read.
+    pub fn patches(&self) -> Result<BTreeMap<u64, Arc<[u8]>>, String> {
+        let mut patches = BTreeMap::new();
+        let Some(first) = self.devices.first() else { return Ok(patches) };
+        for range in self.changed() {
+            let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
+            let at = Lba(range.start / u64::from(first.geometry().sector_size));
+            first.read(&Context::default(), at, ReadInto::Bytes(&mut bytes)).map_err(|error| error.to_string())?;
+            patches.insert(range.start, bytes.into());
+        }
+        Ok(patches)
+    }
+}
+
+/// Recovers. Errors: why it cannot be done.
+pub(super) fn replay(devices: &[SharedDump]) -> Result<Replayed, FsError> {
+    let done = recovered_several(devices.to_vec(), clock_at(0))?;
+    Ok(Replayed { devices: done.devices, recovered: done.recovered })
+}
+
+/// That a recovery was not possible, as a finding: a fault, unless it is only that this program does not write such volumes.
+pub(super) fn failed(error: &FsError) -> F2fsFinding {
+    let kind = if error.kind == ErrorKind::NotSupported { FindingKind::NotReplayed } else { FindingKind::State };
+    let detail = format!(
+        "data that were fsynced after the last checkpoint are not shown, the volume is as the checkpoint has it: recovering them failed: {error}"
+    );
+    F2fsFinding::new(kind, detail)
+}
+
+/// A volume that is read.
+pub(super) struct Mounted {
+    /// The volume.
+    pub volume: F2fs<Reader>,
+    /// What mounting found, of the image as it was before a recovery too.
+    pub findings: Vec<F2fsFinding>,
+    /// What a recovery did, for people.
+    pub note: Option<String>,
+    /// Bytes of the volume that only memory has so.
+    pub changed: Vec<Range<u64>>,
+}
+
+impl Mounted {
+    /// Mounts a volume; what was fsynced after its last checkpoint is in it where `recovers`, and where that can be had. Errors: the volume cannot be mounted even as the checkpoint has it.
+    pub fn new(devices: &[SharedDump], recovers: bool) -> Result<Self, FsError> {
+        let mount = |devices| F2fs::mount_several(devices, clock_at(0), MountOptions::default());
+        let volume = mount(devices.iter().map(|device| Box::new(device.clone()) as Reader).collect())?;
+        let mut findings = volume.notes().to_vec();
+        if !recovers || !waits(&findings) {
+            return Ok(Self { volume, findings, note: None, changed: Vec::new() });
+        }
+        findings.retain(|finding| finding.kind != FindingKind::NotReplayed);
+        let recovered = replay(devices).and_then(|replayed| {
+            let (note, changed) = (replayed.note(), replayed.changed());
+            let devices = replayed.devices.into_iter().map(|device| Box::new(device) as Reader).collect();
+            Ok((mount(devices)?, note, changed))
+        });
+        match recovered {
+            Ok((volume, note, changed)) => {
+                let more = volume.notes().iter().filter(|note| !findings.contains(note));
+                findings.extend(more.cloned().collect::<Vec<_>>());
+                Ok(Self { volume, findings, note, changed })
+            }
+            Err(error) => {
+                findings.push(failed(&error));
+                Ok(Self { volume, findings, note: None, changed: Vec::new() })
+            }
+        }
+    }
+
+    /// Whether the image itself holds these bytes of the volume as they were read.
+    pub fn is_in_image(&self, range: &Range<u64>) -> bool {
+        let next = self.changed.partition_point(|changed| changed.end <= range.start);
+        self.changed.get(next).is_none_or(|changed| changed.start >= range.end)
+    }
+}
