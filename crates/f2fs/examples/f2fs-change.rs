@@ -93,7 +93,10 @@ impl Changer {
 
     fn name(&mut self) -> Vec<u8> {
         let number = self.random.below(3000);
-        format!("{number}{}", "-name".repeat((number * 7 % 50) as usize)).into_bytes()
+        // Where names are compared without case, Linux has to find these by its own folding.
+        let letters = ["", "-Größe", "-ΣΊΣΥΦΟΣ", "-e\u{301}Ǆ\u{AD}", "-ﬃ한글漢字", "-İıẞ\u{10400}", "-\u{1F6D6}A"];
+        let letters = letters.get(self.below(14)).copied().unwrap_or_default();
+        format!("{number}{letters}{}", "-name".repeat((number * 7 % 40) as usize)).into_bytes()
     }
 
     fn some_entry(&mut self, directory: InodeNumber) -> Anything<Option<(Vec<u8>, InodeNumber)>> {

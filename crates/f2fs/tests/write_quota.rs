@@ -1,6 +1,7 @@
 //! Volumes with quota files that are written: behind every mount the files say what fsck.f2fs and our check count; limits are kept before anything changes.
 
 mod made;
+mod planted;
 mod writing;
 
 use made::{alone, clock, open_image};
@@ -18,6 +19,7 @@ use nandkit_vfs::{
     AttributeChange, Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, OpenFiles, RenameFlags,
     XattrChanges,
 };
+use planted::Planted;
 use writing::image::{Image, MIB, file, folder, kind, nid};
 use writing::{findings, must_be_sound, open_to_write, unmount};
 
@@ -353,6 +355,25 @@ fn limits_outlive_a_count_anew() {
     let mut volume = image.remount(volume, "counted anew");
     let record = volume.quota(QuotaKind::User, 1000).unwrap().unwrap();
     assert_eq!((record.bytes.hard, record.usage.inodes), (80, 1));
+}
+
+/// Marked, although they count right: the mark goes with the next unmount.
+#[test]
+fn marks_that_are_not_true_go() {
+    let _alone = alone();
+    let image = Image::new(96 * MIB, FEATURES);
+    let mut planted = Planted::new(std::fs::read(image.path()).unwrap());
+    planted.checkpoint(|head| head.flags = (head.flags.get() | checkpoint_flag::QUOTA_NEEDS_FSCK).into());
+    planted.write(image.path());
+    must_be_marked(&image, true);
+    unmount(image.mount());
+    must_be_marked(&image, false);
+    must_be_sound(image.path(), "unmarked");
+}
+
+fn must_be_marked(image: &Image, marked: bool) {
+    let volume = F2fs::mount(open_image(image.path()), clock(), MountOptions::default()).unwrap();
+    assert_eq!(volume.checkpoint().0.head.has(checkpoint_flag::QUOTA_NEEDS_FSCK), marked);
 }
 
 /// Where an owner's entry has no room, the file is not made.

@@ -5,6 +5,7 @@ pub mod hash;
 pub mod levels;
 pub mod no_key;
 mod reader;
+mod unicode;
 
 pub use hash::hash;
 pub(crate) use reader::Directory;

@@ -40,9 +40,14 @@ pub struct Geometry {
     pub main_segments: u32,
     /// What the volume may hold.
     pub features: Features,
+    /// Directories without case hold no names that cannot be folded.
+    pub strict_names: bool,
     /// Segments of each device; empty for one device.
     pub devices: Vec<u32>,
 }
+
+/// Of the encoding's flags.
+const STRICT: u16 = 1;
 
 impl Geometry {
     /// Checks a superblock as Linux does (super.c, `sanity_check_raw_super`, `sanity_check_area_boundary`) and takes the shape from it.
@@ -87,6 +92,7 @@ impl Geometry {
             ssa_segments: superblock.segment_count_ssa.get(),
             main_segments: superblock.segment_count_main.get(),
             features,
+            strict_names: superblock.encoding_flags.get() & STRICT != 0,
             devices: device_segments(superblock),
         })
     }
@@ -218,6 +224,7 @@ impl Geometry {
             ssa_segments: 1,
             main_segments: 100,
             features: Features(0),
+            strict_names: false,
             devices: Vec::new(),
         }
     }

@@ -15,7 +15,7 @@ use crate::ids::{Block, NodeId};
 use crate::inode::Inode;
 use crate::layout::dentry::{Slot, kind_of, slots_of};
 use crate::layout::inode::inline;
-use crate::layout::{DentryArea, NAME_MAX};
+use crate::layout::{DentryArea, Geometry, NAME_MAX};
 
 /// The pages of one directory of a store.
 struct Pages<'a, S: ?Sized> {
@@ -56,20 +56,31 @@ pub fn check_name(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The hash under which a directory enters a new name. Errors: `NotSupported` (an encrypted directory, or a name in a casefolded one whose folding differs between versions of Unicode).
-pub fn hash_of_new(directory: &Inode, name: &[u8]) -> Result<u32> {
+/// The hash under which a directory enters a new name. Errors: `NotSupported` (an encrypted directory; in one without case a name that Linux and fsck.f2fs hash differently), `InvalidName` (in one without case, where the volume takes only names that can be folded).
+pub fn hash_of_new(geometry: &Geometry, directory: &Inode, name: &[u8]) -> Result<u32> {
     expect_plain(directory)?;
     if !directory.is_casefolded() {
         return Ok(hash(name));
     }
-    if !name.is_ascii() {
-        let detail = format!(
-            "directory {} compares names without case: only names of ASCII are made there, whose folding all versions of Unicode agree on",
-            directory.nid.0
-        );
-        return Err(FsError::new(ErrorKind::NotSupported, detail));
+    match casefold::fold(name) {
+        Some(folded) => Ok(hash(&folded)),
+        None if geometry.strict_names => {
+            let detail = format!(
+                "directory {} compares names without case, and the volume's encoding is strict: names are UTF-8 of Unicode 12.1, at most 254 bytes when folded",
+                directory.nid.0
+            );
+            Err(FsError::new(ErrorKind::InvalidName, detail))
+        }
+        // Linux takes such a name by its bytes, fsck.f2fs folds it nevertheless and calls Linux's hash wrong.
+        None if std::str::from_utf8(name).is_ok() => {
+            let detail = format!(
+                "a name that Linux does not fold (a character later than Unicode 12.1, or over 254 bytes when folded) in directory {}, which compares names without case",
+                directory.nid.0
+            );
+            Err(FsError::new(ErrorKind::NotSupported, detail))
+        }
+        None => Ok(hash(name)),
     }
-    Ok(hash(&casefold::key(name)))
 }
 
 /// Names of an encrypted directory cannot be made without its key. Errors: `NotSupported`.

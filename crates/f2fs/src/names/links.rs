@@ -76,7 +76,7 @@ pub fn create<S: InodeStore + ?Sized>(
     if store.find_entry(&parent, name)?.is_some() {
         return Err(fails(ErrorKind::Exists, name, &parent));
     }
-    let hash = hash_of_new(&parent, name)?;
+    let hash = hash_of_new(store.geometry(), &parent, name)?;
     if node.kind == FileKind::Directory {
         expect_link_room(&parent)?;
     }
@@ -153,7 +153,7 @@ pub fn link<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, directory: NodeI
         return Err(fails(ErrorKind::Exists, name, &parent));
     }
     expect_project(store, &parent, &inode)?;
-    let hash = hash_of_new(&parent, name)?;
+    let hash = hash_of_new(store.geometry(), &parent, name)?;
     let room = make_room(store, directory, hash, name)?;
     insert(store, directory, room, &NewEntry { hash, name, ino, kind: inode.kind })?;
     let now = store.now();

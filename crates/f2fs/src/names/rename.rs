@@ -82,7 +82,7 @@ fn expect_no_circle<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: Node
 
 /// To a name that nobody has.
 fn to_new_name<S: InodeStore + ?Sized>(store: &mut S, moved: &Inode, from: Place<'_>, to: Place<'_>) -> Result<()> {
-    let hash = hash_of_new(&store.inode_at(to.0)?, to.1)?;
+    let hash = hash_of_new(store.geometry(), &store.inode_at(to.0)?, to.1)?;
     let room = make_room(store, to.0, hash, to.1)?;
     insert(store, to.0, room, &NewEntry { hash, name: to.1, ino: moved.nid, kind: moved.kind })?;
     // Making room may have moved the old entry.

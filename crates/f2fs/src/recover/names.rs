@@ -34,7 +34,7 @@ impl<D: BlockDevice> Volume<D> {
             Some(_) => links::unlink(self, parent, &name)?,
             None => {}
         }
-        let hash = entries::hash_of_new(&directory, &name)?;
+        let hash = entries::hash_of_new(Blocks::geometry(self), &directory, &name)?;
         let room = entries::make_room(self, parent, hash, &name)?;
         entries::insert(self, parent, room, &NewEntry { hash, name: &name, ino: from.nid, kind: from.kind })
     }

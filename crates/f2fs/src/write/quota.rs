@@ -360,10 +360,11 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Whether quota files have anything to write.
+    /// Whether quota files have anything to write, or the checkpoint says of them what is no longer so.
     pub(crate) fn has_quotas_to_write(&self) -> bool {
         let pages = self.locked_pages();
-        self.quotas.pending() > 0 || self.quotas.files().any(|(_, ino)| pages.dirty_of(ino) > 0)
+        let marked = self.quotas.are_kept() && self.state.head.has(flag::QUOTA_NEEDS_FSCK);
+        marked || self.quotas.pending() > 0 || self.quotas.files().any(|(_, ino)| pages.dirty_of(ino) > 0)
     }
 
     /// Pages that quota files have to write at most.

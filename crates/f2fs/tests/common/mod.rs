@@ -128,17 +128,17 @@ pub fn listing_of_volume<D: BlockDevice>(volume: &F2fs<D>) -> Listing {
     let mut next = vec![(volume.root(), String::new())];
     while let Some((directory, inside)) = next.pop() {
         assert!(inside.len() < 10_000, "a tree without end");
-        let mut entries: Vec<(String, InodeNumber, FileKind)> = Vec::new();
+        let mut entries: Vec<(Vec<u8>, InodeNumber, FileKind)> = Vec::new();
         let shown = volume.read_dir(directory, 0, &mut |entry| {
-            entries.push((String::from_utf8_lossy(entry.name).into_owned(), entry.inode, entry.kind));
+            entries.push((entry.name.to_vec(), entry.inode, entry.kind));
             ControlFlow::Continue(())
         });
         if let Err(error) = shown {
             listing.insert(format!("{inside}/"), error.to_string());
         }
         for (name, inode, kind) in entries {
-            let path = format!("{inside}/{name}");
-            assert_eq!(volume.lookup(directory, name.as_bytes()).ok(), Some(inode), "{path}");
+            let path = format!("{inside}/{}", String::from_utf8_lossy(&name));
+            assert_eq!(volume.lookup(directory, &name).ok(), Some(inode), "{path}");
             let text = describe(volume, inode, kind).unwrap_or_else(|error| error.to_string());
             if kind == FileKind::Directory {
                 next.push((inode, path.clone()));
