@@ -9,10 +9,11 @@ use std::process::Command;
 
 use common::nandkit;
 
-const STACKS: [&[&str]; 3] = [
+const STACKS: [&[&str]; 4] = [
     &["--fs", "jffs2", "--device", "nandsim-32m-16k"],
     &["--fs", "fat", "--device", "nandsim-32m-16k"],
     &["--fs", "fat", "--device", "nandsim-32m-128k", "--ftl", "fast"],
+    &["--fs", "f2fs", "--device", "p3-ssd"],
 ];
 
 /// Transactions of several pages, each acknowledged outside the volume once it is committed. `synchronous=extra` syncs the directory as well after the journal of

@@ -3,15 +3,20 @@
 mod made;
 mod writing;
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
 use made::clock;
-use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
+use nandkit_block::wrap::{DeviceAction, DeviceEvent, DeviceFault, DeviceFaultWhen, FaultDevice, TraceDevice};
 use nandkit_block::{Operation, RamDevice};
 use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::pages::PageLimits;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
-use nandkit_units::Payload;
 use nandkit_units::random::Random;
+use nandkit_units::{Area, Cause, Payload};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, NewNode};
-use writing::oracle::{Image, Model, device_of, empty_image, must_be_possible, page, run};
+use writing::oracle::{Image, Model, Oracle, device_of, empty_image, must_be_possible, page, run};
+use writing::trees::Known;
 use writing::{findings, unmount};
 
 type Failing = FaultDevice<RamDevice>;
@@ -92,6 +97,7 @@ fn any_failed_write_or_flush_loses_nothing() {
                     must_be_possible(&volume, &model, &context);
                 } else {
                     went_on += 1;
+                    model.observe(&volume);
                     // A failed flush says nothing of what was written before; nothing was lost here.
                     run(&mut volume, &mut model, &mut random, 40).unwrap();
                     volume.sync().unwrap();
@@ -105,6 +111,95 @@ fn any_failed_write_or_flush_loses_nothing() {
         }
     }
     assert!(stopped > 20 && went_on > 20, "{stopped} stopped, {went_on} went on");
+}
+
+/// Every event of a device, for who has no device any more.
+type Events = Arc<Mutex<Vec<DeviceEvent>>>;
+
+/// What one failed request did.
+struct Failed {
+    /// Of which kind it was.
+    event: DeviceEvent,
+    /// Whether anybody was told before the end.
+    told: bool,
+    stopped: bool,
+}
+
+/// Operations until one request has failed, what came of them held against the oracle at once, behind more operations, and behind a mount. `None` where so many requests never came.
+fn fail_once<O: Oracle>(
+    image: &Image,
+    seed: u64,
+    faulty: DeviceFault,
+    oracle: impl Fn(&Traced) -> O,
+) -> Option<Failed> {
+    let events = Events::default();
+    let noted = events.clone();
+    let sink: Sink = Box::new(move |event| noted.lock().unwrap().push(event));
+    let device = TraceDevice::new(FaultDevice::new(device_of(image), vec![faulty]), sink);
+    let options = WriteOptions { pages: PageLimits { dirty: 40, clean: 200 }, ..WriteOptions::default() };
+    let mut volume = Volume::mount(vec![device], clock(), options).unwrap();
+    let (mut oracle, mut random) = (oracle(&volume), Random::new(seed, "classes of faults"));
+    let context = format!("seed {seed}, {faulty:?}");
+    let told = (0..70).try_for_each(|_| oracle.step(&mut volume, &mut random, &mut |_| ())).is_err();
+    let event = *events.lock().unwrap().iter().find(|event| event.result.is_err())?;
+    let stopped = volume.stopped().is_some();
+    if stopped {
+        let error = volume.create(volume.root(), b"refused", &NewNode::FILE).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ReadOnly, "{context}: {error}");
+    } else {
+        oracle.judge(&volume, &context);
+        // Not all oracles go on behind an operation that was refused in its middle; the volume does.
+        volume.create(volume.root(), b"goes on", &NewNode::FILE).unwrap();
+        volume.remove(volume.root(), b"goes on").unwrap();
+        volume.sync().unwrap();
+    }
+    let device = volume.abandon().remove(0).into_parts().0.into_inner();
+    let volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    oracle.judge(&volume, &context);
+    assert_eq!(findings(unmount(volume)), Vec::<String>::new(), "{context}");
+    Some(Failed { event, told, stopped })
+}
+
+type Sink = Box<dyn FnMut(DeviceEvent) + Send>;
+type Traced = Volume<TraceDevice<Failing, Sink>>;
+
+/// Each request of a run fails once, and stops the volume or not by what it was for.
+#[test]
+fn what_a_failed_request_was_for_says_whether_the_volume_stops() {
+    let image = empty_image("");
+    let mut counts: BTreeMap<(&str, bool, bool), u32> = BTreeMap::new();
+    for operation in [Operation::Write, Operation::Flush] {
+        for seed in [51, 52] {
+            let every = |nth| match seed {
+                51 => fail_once(&image, seed, fault(operation, nth), |_| Model::default()),
+                _ => fail_once(&image, seed, fault(operation, nth), |volume| Known::of(volume)),
+            };
+            for Failed { event, told, stopped } in (1..).map_while(every) {
+                let class = match (event.action, event.context.cause, event.context.area) {
+                    (DeviceAction::Flush, Cause::UserData, _) => "flush of an fsync",
+                    (DeviceAction::Flush, ..) => "flush of a checkpoint",
+                    (_, Cause::UserData, Area::Main) => "data",
+                    (_, Cause::Cleaning, _) => "moved blocks",
+                    (_, _, Area::Main) => "nodes and directories",
+                    (_, _, Area::Metadata) => "tables and packs",
+                };
+                *counts.entry((class, told, stopped)).or_default() += 1;
+            }
+        }
+    }
+    println!("(class, told, stopped): {counts:?}");
+    for (class, told, stops) in [
+        ("data", true, false),
+        ("flush of an fsync", true, false),
+        ("flush of a checkpoint", true, true),
+        ("nodes and directories", true, true),
+        ("tables and packs", true, true),
+    ] {
+        let of =
+            |wanted| counts.iter().filter(|((found, ..), _)| *found == class).any(|((_, t, s), _)| (*t, *s) == wanted);
+        assert!(of((told, stops)), "{class}: {counts:?}");
+        assert!(!of((told, !stops)) && !of((!told, stops)) && !of((!told, !stops)), "{class}: {counts:?}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub struct Known {
     pub stressors: &'static [&'static str],
 }
 
-pub const STACKS: [Stack; 3] = [
+pub const STACKS: [Stack; 5] = [
     Stack {
         name: "jffs2",
         options: &["--fs", "jffs2", "--device", "slc-256m"],
@@ -35,6 +35,16 @@ pub const STACKS: [Stack; 3] = [
         name: "fat-fast",
         options: &["--fs", "fat", "--device", "slc-256m", "--ftl", "fast"],
         known: Known { pjdfstest: 262, stressors: &["access", "copy-file", "iomix", "utime"] },
+    },
+    Stack {
+        name: "f2fs-ssd",
+        options: &["--fs", "f2fs", "--device", "p3-ssd"],
+        known: Known { pjdfstest: 0, stressors: &[] },
+    },
+    Stack {
+        name: "f2fs-card",
+        options: &["--fs", "f2fs", "--device", "sd-sandisk-4"],
+        known: Known { pjdfstest: 0, stressors: &[] },
     },
 ];
 
@@ -241,7 +251,7 @@ mod tests {
     #[test]
     fn a_stressor_that_fails_is_wrong_unless_the_format_explains_it() {
         let judge = |stack: &Stack, lines: &str| stressors(stack, lines);
-        let [jffs2, fat, _] = &STACKS;
+        let [jffs2, fat, ..] = &STACKS;
         let fine = "stress-ng: info:  [817] successful run completed in 51.83s";
         assert!(matches!(judge(jffs2, fine), Verdict::Fine(_)));
         let failed = "stress-ng: fail:  [84] utime: modified time is 3 s off\nstress-ng: info:  [817] unsuccessful run completed in 9s";

@@ -222,6 +222,11 @@ impl Model {
         model
     }
 
+    /// What is there now may be there later: behind an operation that failed on a volume that goes on.
+    pub fn observe<D: BlockDevice>(&mut self, volume: &Volume<D>) {
+        self.files.iter_mut().for_each(|(&id, file)| file.observe(volume, id));
+    }
+
     fn versions(&mut self, id: u64, pages: std::ops::Range<u64>) -> Vec<u8> {
         pages
             .flat_map(|number| {

@@ -1,0 +1,55 @@
+//! The short form of `cargo xtask soak f2fs`: cuts at each request, and within recoveries, on every shape of volume.
+
+mod made;
+mod soaking;
+mod writing;
+
+use made::{alone, clock};
+use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
+use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_vfs::{Changes, FileSystem, NewNode};
+use soaking::medium::{Medium, Replay};
+use soaking::shapes::shapes;
+use soaking::{CAUSES, Course, Tally, soak};
+use writing::oracle::empty_image;
+use writing::{findings, unmount};
+
+#[test]
+fn cuts_on_every_shape_lose_nothing() {
+    let _alone = alone();
+    let course = Course { lives: 2, steps: 60, recovery_every: 8, fsck_every: 150, ..Course::USUAL };
+    let mut tally = Tally::default();
+    (0..shapes().len() as u64).for_each(|seed| soak(1000 * shapes().len() as u64 + seed, course, &mut tally));
+    let of = |cause: usize| tally.cuts.iter().filter(|cut| cut.0 == cause).count();
+    let counts: Vec<_> = CAUSES.iter().enumerate().map(|(cause, name)| (*name, of(cause))).collect();
+    println!("{} cuts, {} volumes shown to fsck.f2fs: {counts:?}", tally.cuts.len(), tally.seen_by_fsck);
+    assert!(tally.cuts.len() > 4000 && tally.seen_by_fsck > 20, "{} cuts", tally.cuts.len());
+    assert!(counts.iter().all(|(_, count)| *count > 20), "{counts:?}");
+}
+
+/// The new first block of a pack stands before the old last one: that is no damage, although both are whole.
+#[test]
+fn a_pack_that_a_cut_left_between_its_ends_is_no_fault() {
+    let mut medium = Medium::of(&empty_image(""));
+    // Both packs are written, and the last one says that the volume ended cleanly.
+    for name in [b"one", b"two"] {
+        let mut volume = Volume::mount(vec![medium], clock(), WriteOptions::default()).unwrap();
+        volume.create(volume.root(), name, &NewNode::FILE).unwrap();
+        medium = unmount(volume);
+    }
+    let (device, log) = medium.recorded();
+    let mut volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    volume.create(volume.root(), b"three", &NewNode::FILE).unwrap();
+    volume.checkpoint(Reason::Sync).unwrap();
+    drop(volume.abandon());
+    let (mut replay, mut left) = (Replay::of(&medium, log.take()), 0);
+    while let Some((number, _)) = replay.peek() {
+        let plan = DeviceCutPlan::at(number as u64 + 1, DeviceCutMoment::Before, Survival::All, 1);
+        let report = nandkit_f2fs::check(vec![replay.cut(plan)], clock()).unwrap();
+        left += u32::from(report.findings.iter().any(|found| found.finding.detail.contains("as a cut leaves it")));
+        assert_eq!(findings(replay.cut(plan)), Vec::<String>::new(), "{plan}");
+        replay.advance();
+    }
+    assert!(left > 0, "no cut came between the two ends");
+}
