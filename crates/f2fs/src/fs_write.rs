@@ -138,8 +138,10 @@ impl<D: BlockDevice> Changes for Volume<D> {
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
-        let ino = self.changeable_file(inode)?;
-        let written = Volume::write(self, ino, offset, data)?;
+        let inode = self.regular(inode)?;
+        links::expect_mutable(&inode)?;
+        let ino = inode.nid;
+        let written = self.write_to(inode, offset, data)?;
         if written > 0 {
             self.touch(ino)?;
         }
