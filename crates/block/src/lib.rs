@@ -11,6 +11,7 @@ mod journalled;
 mod medium;
 mod parts;
 mod ram;
+mod ram_slot;
 pub mod wrap;
 
 pub use error::{BlockError, ErrorKind, Operation, Result};

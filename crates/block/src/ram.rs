@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nandkit_units::{Content, Context, Described, Description, Done, Generator, Lba, Nanos, Payload, Pieces, ReadInto};
 
 use crate::check::{check_geometry, check_range, check_unit, sectors_of};
+use crate::ram_slot::{Held, Slot, SlotShape};
 use crate::{BlockDevice, BlockGeometry, Extent, Operation, Result, Trim};
 
-/// Sectors of a leaf: allocated together at the first write.
+/// Slots of a leaf: allocated together at the first write.
 const LEAF: usize = 64;
 /// Leaves of a branch.
 const BRANCH: usize = 512;
@@ -21,23 +22,15 @@ pub struct ServiceTime {
     pub per_byte_ps: u64,
 }
 
-/// What a sector holds.
-#[derive(Clone, Debug, Default)]
-enum Sector {
-    #[default]
-    Zero,
-    Described(Description),
-    Bytes(Box<[u8]>),
-}
-
-type Leaf = Box<[Sector]>;
+type Leaf = Box<[Slot]>;
 type Branch = Box<[Option<Leaf>]>;
 
-/// A block device in memory. Sectors never written cost nothing; described sectors cost their description.
+/// A block device in memory. Sectors never written cost nothing; described ones cost their description, of which small sectors that lie one behind the other share one for each 4 KiB.
 #[derive(Debug)]
 pub struct RamDevice {
     geometry: BlockGeometry,
     service: ServiceTime,
+    shape: SlotShape,
     branches: Vec<Option<Branch>>,
     busy_until: AtomicU64,
 }
@@ -47,6 +40,7 @@ impl Clone for RamDevice {
         Self {
             geometry: self.geometry,
             service: self.service,
+            shape: self.shape,
             branches: self.branches.clone(),
             busy_until: AtomicU64::new(self.busy_until.load(Ordering::Acquire)),
         }
@@ -57,9 +51,10 @@ impl RamDevice {
     /// An empty device whose requests take no time. Errors: an impossible geometry, as `OutOfRange`.
     pub fn new(geometry: BlockGeometry) -> Result<Self> {
         check_geometry(&geometry)?;
-        let branches = geometry.sectors.div_ceil((LEAF * BRANCH) as u64);
+        let shape = SlotShape::of(geometry.sector_size);
+        let branches = geometry.sectors.div_ceil(shape.sectors()).div_ceil((LEAF * BRANCH) as u64);
         let branches = (0..branches).map(|_| None).collect();
-        Ok(Self { geometry, service: ServiceTime::default(), branches, busy_until: AtomicU64::new(0) })
+        Ok(Self { geometry, service: ServiceTime::default(), shape, branches, busy_until: AtomicU64::new(0) })
     }
 
     /// A device of `sectors` sectors of `sector_size` bytes, with a preferred size of 4 KiB or a sector.
@@ -75,47 +70,38 @@ impl RamDevice {
 
     /// How many sectors hold bytes, and how many a description.
     pub fn held_sectors(&self) -> (u64, u64) {
-        let (mut bytes, mut described) = (0, 0);
-        for sector in
-            self.branches.iter().flatten().flat_map(|branch| branch.iter().flatten()).flat_map(|leaf| leaf.iter())
-        {
-            match sector {
-                Sector::Zero => {}
-                Sector::Described(_) => described += 1,
-                Sector::Bytes(_) => bytes += 1,
-            }
-        }
-        (bytes, described)
+        let slots = self.branches.iter().flatten().flat_map(|branch| branch.iter().flatten()).flatten();
+        slots.fold((0, 0), |(bytes, described), slot| {
+            let (more_bytes, more_described) = slot.held(self.shape);
+            (bytes + more_bytes, described + more_described)
+        })
     }
 
-    fn sector(&self, number: u64) -> &Sector {
-        let (branch, leaf, index) = place(number);
-        self.branches
-            .get(branch)
-            .and_then(Option::as_ref)
-            .and_then(|branch| branch.get(leaf))
-            .and_then(Option::as_ref)
-            .and_then(|leaf| leaf.get(index))
-            .unwrap_or(&Sector::Zero)
+    fn sector(&self, number: u64) -> Held<'_> {
+        let (branch, leaf, index) = place(number / self.shape.sectors());
+        let branch = self.branches.get(branch).and_then(Option::as_ref);
+        let slot = branch.and_then(|branch| branch.get(leaf)).and_then(Option::as_ref).and_then(|leaf| leaf.get(index));
+        slot.map_or(Held::Zero, |slot| slot.sector(self.shape, number % self.shape.sectors()))
     }
 
     /// Whether a sector holds anything, and the next one that has to be asked: behind the leaf or branch that was never made.
     fn alike(&self, number: u64) -> (bool, u64) {
-        let (branch, leaf, index) = place(number);
+        let per_slot = self.shape.sectors();
+        let (branch, leaf, _) = place(number / per_slot);
         let behind = |sectors: u64| (number / sectors + 1) * sectors;
         let Some(branch) = self.branches.get(branch).and_then(Option::as_ref) else {
-            return (false, behind((LEAF * BRANCH) as u64));
+            return (false, behind((LEAF * BRANCH) as u64 * per_slot));
         };
         match branch.get(leaf).and_then(Option::as_ref) {
-            None => (false, behind(LEAF as u64)),
-            Some(leaf) => (!matches!(leaf.get(index), Some(Sector::Zero) | None), number + 1),
+            None => (false, behind(LEAF as u64 * per_slot)),
+            Some(_) => (!matches!(self.sector(number), Held::Zero), number + 1),
         }
     }
 
-    fn sector_mut(&mut self, number: u64) -> Option<&mut Sector> {
+    fn slot_mut(&mut self, number: u64) -> Option<&mut Slot> {
         let (branch, leaf, index) = place(number);
         let branch = self.branches.get_mut(branch)?.get_or_insert_with(|| (0..BRANCH).map(|_| None).collect());
-        let leaf = branch.get_mut(leaf)?.get_or_insert_with(|| (0..LEAF).map(|_| Sector::Zero).collect());
+        let leaf = branch.get_mut(leaf)?.get_or_insert_with(|| (0..LEAF).map(|_| Slot::Zero).collect());
         leaf.get_mut(index)
     }
 
@@ -137,15 +123,15 @@ impl RamDevice {
     /// The one description that the sectors make together, if they do.
     fn joined(&self, at: Lba, sectors: u64) -> Option<Description> {
         let first = match self.sector(at.0) {
-            Sector::Zero => Description::default(),
-            Sector::Described(description) => *description,
-            Sector::Bytes(_) => return None,
+            Held::Zero => Description::default(),
+            Held::Described(description) => description,
+            Held::Bytes(_) => return None,
         };
         for index in 1..sectors {
             let expected = first.advanced(u32::try_from(index).ok()?.checked_mul(self.geometry.sector_size)?)?;
             match self.sector(at.0 + index) {
-                Sector::Zero if first.generator == Generator::Zero => {}
-                Sector::Described(description) if *description == expected => {}
+                Held::Zero if first.generator == Generator::Zero => {}
+                Held::Described(description) if description == expected => {}
                 _ => return None,
             }
         }
@@ -155,9 +141,9 @@ impl RamDevice {
     fn copy_to(&self, at: Lba, into: &mut [u8]) {
         for (number, into) in (at.0..).zip(into.chunks_mut(self.geometry.sector_size as usize)) {
             match self.sector(number) {
-                Sector::Zero => into.fill(0),
-                Sector::Described(description) => description.generate(into),
-                Sector::Bytes(bytes) => into.copy_from_slice(bytes),
+                Held::Zero => into.fill(0),
+                Held::Described(description) => description.generate(into),
+                Held::Bytes(bytes) => into.copy_from_slice(bytes),
             }
         }
     }
@@ -208,18 +194,20 @@ impl BlockDevice for RamDevice {
     fn write_parts(&mut self, context: &Context, at: Lba, parts: &[Payload<'_>]) -> Result<Done> {
         let total = Pieces::total(parts);
         check_range(&self.geometry, Operation::Write, at, total)?;
-        let size = self.geometry.sector_size as usize;
-        let (mut pieces, mut buffer) = (Pieces::new(parts), Vec::new());
-        for number in 0..total / size {
-            let Some(piece) = pieces.next(size, &mut buffer) else { break };
-            let Some(sector) = self.sector_mut(at.0 + number as u64) else { break };
-            match piece {
-                Payload::Bytes(bytes) => match sector {
-                    Sector::Bytes(held) => held.copy_from_slice(bytes),
-                    held => *held = Sector::Bytes(bytes.into()),
-                },
-                Payload::Described(described) => *sector = Sector::Described(described.description),
+        let (shape, mut pieces, mut buffer) = (self.shape, Pieces::new(parts), Vec::new());
+        let (size, per_slot) = (self.geometry.sector_size as usize, shape.sectors());
+        let (mut number, end) = (at.0, at.0 + (total / size) as u64);
+        while number < end {
+            let Some(slot) = self.slot_mut(number / per_slot) else { break };
+            let whole = number.is_multiple_of(per_slot) && end - number >= per_slot;
+            if whole && let Some(piece) = pieces.whole(per_slot as usize * size) {
+                slot.put(piece);
+                number += per_slot;
+                continue;
             }
+            let Some(piece) = pieces.next(size, &mut buffer) else { break };
+            slot.put_sector(shape, number % per_slot, piece);
+            number += 1;
         }
         Ok(self.serve(context, total as u64))
     }
@@ -249,9 +237,28 @@ impl BlockDevice for RamDevice {
 impl Trim for RamDevice {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         sectors_of(&self.geometry, Operation::Trim, at, sectors)?;
+        let (per_slot, shape) = (self.shape.sectors(), self.shape);
         let end = at.0 + sectors;
+        // Sectors of slots that are given up in part, then whole slots.
+        let (first, last) = (at.0.div_ceil(per_slot), end / per_slot);
+        let ragged = (at.0..end.min(first * per_slot)).chain((last * per_slot).max(at.0).max(first * per_slot)..end);
+        for number in ragged {
+            if !matches!(self.sector(number), Held::Zero)
+                && let Some(slot) = self.slot_mut(number / per_slot)
+            {
+                slot.clear_sector(shape, number % per_slot);
+            }
+        }
+        self.clear_slots(first, last);
+        Ok(self.serve(context, 0))
+    }
+}
+
+impl RamDevice {
+    /// Slots hold nothing from now on.
+    fn clear_slots(&mut self, first: u64, end: u64) {
         let whole_branch = (LEAF * BRANCH) as u64;
-        let mut number = at.0;
+        let mut number = first;
         while number < end {
             let (branch, leaf, index) = place(number);
             let branch_end = (number / whole_branch + 1) * whole_branch;
@@ -265,13 +272,12 @@ impl Trim for RamDevice {
             if let Some(leaf) = slot.as_mut().and_then(|branch| branch.get_mut(leaf)) {
                 if index == 0 && last == LEAF {
                     *leaf = None;
-                } else if let Some(sectors) = leaf.as_mut().and_then(|leaf| leaf.get_mut(index..last)) {
-                    sectors.fill(Sector::Zero);
+                } else if let Some(slots) = leaf.as_mut().and_then(|leaf| leaf.get_mut(index..last)) {
+                    slots.fill(Slot::Zero);
                 }
             }
             number += (last - index) as u64;
         }
-        Ok(self.serve(context, 0))
     }
 }
 
@@ -295,6 +301,66 @@ mod tests {
         assert_eq!(content.described(), Some(described));
         Trim::trim(&mut device, &context, Lba(0), 1 << 31).unwrap();
         assert_eq!(device.held_sectors(), (0, 0));
+    }
+
+    /// Writes and trims of every alignment against a plain array.
+    #[test]
+    fn small_sectors_that_share_a_slot_read_as_they_were_written() {
+        use nandkit_units::random::Random;
+        let mut random = Random::new(5, "slots");
+        for sector_size in [512_u32, 1024, 4096, 8192] {
+            let mut device = RamDevice::with_sectors(sector_size, 61).unwrap();
+            let mut plain = vec![0; 61 * sector_size as usize];
+            let context = Context::default();
+            for step in 0..2000 {
+                let at = random.below(61);
+                let count = 1 + random.below((61 - at).min(20));
+                let (start, length) = ((at * u64::from(sector_size)) as usize, count as usize * sector_size as usize);
+                let place = &mut plain[start..start + length];
+                match random.below(5) {
+                    0 => {
+                        place.fill(0);
+                        Trim::trim(&mut device, &context, Lba(at), count).unwrap();
+                    }
+                    1 | 2 => {
+                        place.fill(step as u8);
+                        device.write(&context, Lba(at), Payload::Bytes(place)).unwrap();
+                    }
+                    _ => {
+                        // Two records whose border falls anywhere.
+                        let cut = random.below(count + 1) as usize * sector_size as usize;
+                        let part = |record: u64, length: usize| Described {
+                            description: Description { record, version: step, offset: 0, generator: Generator::Record },
+                            length: length as u32,
+                        };
+                        let parts = [part(at, cut), part(at + 1, length - cut)];
+                        parts[0].description.generate(&mut place[..cut]);
+                        parts[1].description.generate(&mut place[cut..]);
+                        let payloads: Vec<_> =
+                            parts.into_iter().filter(|part| part.length > 0).map(Payload::Described).collect();
+                        device.write_parts(&context, Lba(at), &payloads).unwrap();
+                    }
+                }
+                let mut read = vec![9; plain.len()];
+                device.read(&context, Lba(0), ReadInto::Bytes(&mut read)).unwrap();
+                assert!(read == plain, "sectors of {sector_size}, step {step}");
+                let holds = |number: u64| !matches!(device.sector(number), Held::Zero);
+                let counted = (0..61).filter(|&number| holds(number)).count() as u64;
+                let (bytes, described) = device.held_sectors();
+                assert_eq!(bytes + described, counted, "step {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn four_kib_of_small_sectors_take_one_description() {
+        let mut device = RamDevice::with_sectors(512, 1 << 16).unwrap();
+        let description = Description { record: 1, version: 0, offset: 0, generator: Generator::Record };
+        let described = Described { description, length: 1 << 20 };
+        device.write(&Context::default(), Lba(0), Payload::Described(described)).unwrap();
+        let slots = device.branches.iter().flatten().flat_map(|branch| branch.iter().flatten()).flatten();
+        assert_eq!(slots.filter(|slot| matches!(slot, Slot::Described(_))).count(), 256);
+        assert!(size_of::<Slot>() <= 24);
     }
 
     #[test]

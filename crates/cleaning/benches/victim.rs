@@ -26,7 +26,7 @@ fn blocks(count: u32) -> Vec<BlockView> {
             queue: Queue::of(131_072 - invalid, invalid, 0),
             place,
             dirtied: place,
-            region: 0,
+            ..BlockView::default()
         }
     };
     (0..count).map(block).collect()

@@ -81,6 +81,8 @@ pub struct BlockView {
     pub written: Nanos,
     /// When the block was first written since its last erase.
     pub first_written: Nanos,
+    /// The mean time of what came and went, where the owner keeps one, as F2FS does: what the rules of F2FS take for `written`.
+    pub mean_written: Option<Nanos>,
     /// The list that holds it.
     pub queue: Queue,
     /// The order within `queue`; the least is the head.
@@ -93,6 +95,11 @@ pub struct BlockView {
 }
 
 impl BlockView {
+    /// The time from which F2FS counts ages.
+    fn modified(&self) -> Nanos {
+        self.mean_written.unwrap_or(self.written)
+    }
+
     /// The whole block.
     pub const fn capacity(&self) -> u64 {
         self.valid.saturating_add(self.invalid).saturating_add(self.free)

@@ -186,9 +186,9 @@ const COMPARE_EXAMPLES: &str = "Examples:
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArguments {
     /// Compare these records instead of running anything: files of `exec --json` and of `run --out`, a record on each line; - for standard input.
-    #[arg(value_name = "RECORDS", conflicts_with_all = ["fs", "ftl", "policy", "log_blocks", "device", "device_file", "workloads", "precondition", "seeds", "no_verify", "jobs", "out"])]
+    #[arg(value_name = "RECORDS", conflicts_with_all = ["fs", "ftl", "policy", "log_blocks", "device", "device_file", "host", "workloads", "precondition", "seeds", "no_verify", "jobs", "out"])]
     pub records: Vec<PathBuf>,
-    /// File systems: fat, jffs2, model, or none for workloads on blocks.
+    /// File systems: f2fs, fat, jffs2, model, or none for workloads on blocks. Without --device and translation layers each of the first three stands where it belongs: see the guide on comparing.
     #[arg(long, value_name = "FS,...", value_delimiter = ',')]
     pub fs: Vec<String>,
     /// Translation layers: block-map, fast, page-map, or none on a device in memory or a card; without it block-map and fast on chips, a drive's own on drives.
@@ -206,6 +206,9 @@ pub struct CompareArguments {
     /// Keep the chip in FILE, from run to run: made if there is none, else it must be the chip asked for (without --device any). Takes one run at a time.
     #[arg(long, value_name = "FILE")]
     pub device_file: Option<String>,
+    /// The host's memory, alike for every file system: none (each has what its own options say), default, or cache=4M,dirty=1M,sync_ms=5000. Without it: default where different file systems are compared, else none.
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
     /// A workload, NAME or NAME:key=value,...; see `nandkit workloads`. May be given several times.
     #[arg(long = "workload", value_name = "WORKLOAD")]
     pub workloads: Vec<String>,

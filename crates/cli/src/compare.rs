@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 
 use nandkit_lab::{Experiment, Precondition, RunSpec};
-use nandkit_record::{RunRecord, csv, legend, read_lines};
+use nandkit_record::{RunRecord, csv, layer_legend, legend, read_lines};
 use nandkit_report::{comparison, verdicts, words};
 use nandkit_stack::FsSpec;
 use nandkit_workload::{SpecError, Value, WorkloadSpec};
@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::args::{CompareArguments, Format};
 use crate::failure::Failure;
 use crate::run::to_json;
+use crate::stacks::Compared;
 use crate::{output, session, stacks};
 
 /// The workloads of a comparison in which none is named: P4's two settings of postmark and its three embedded workloads, short enough for all
@@ -24,8 +25,9 @@ const DEFAULT_SEEDS: u64 = 2;
 
 /// Compares stacks on workloads, or records that are there.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
-    let records = if arguments.records.is_empty() { measure(arguments)? } else { read(&arguments.records)? };
-    show(&records, &arguments.format)
+    let (records, notes) =
+        if arguments.records.is_empty() { measure(arguments)? } else { (read(&arguments.records)?, Vec::new()) };
+    show(&records, &notes, &arguments.format)
 }
 
 /// The records of these files.
@@ -47,8 +49,9 @@ fn read(files: &[PathBuf]) -> Result<Vec<RunRecord>, Failure> {
     Ok(records)
 }
 
-fn measure(arguments: &CompareArguments) -> Result<Vec<RunRecord>, Failure> {
-    let stacks = stacks::stacks(arguments)?;
+/// The records of the runs, and what is to be said of their stacks.
+fn measure(arguments: &CompareArguments) -> Result<(Vec<RunRecord>, Vec<String>), Failure> {
+    let Compared { stacks, notes } = stacks::stacks(arguments)?;
     let names: Vec<&str> = match arguments.workloads.as_slice() {
         [] => DEFAULT_WORKLOADS.to_vec(),
         names => names.iter().map(String::as_str).collect(),
@@ -68,15 +71,19 @@ fn measure(arguments: &CompareArguments) -> Result<Vec<RunRecord>, Failure> {
     let precondition = precondition.map_err(|error| Failure::Input(format!("--precondition: {error}")))?;
     let runs: Vec<RunSpec> = runs.runs().iter().map(|run| RunSpec { verify, precondition, ..run.clone() }).collect();
     runs.iter().try_for_each(RunSpec::check)?;
-    session::run(&Experiment::new("", runs)?, &arguments.running)
+    Ok((session::run(&Experiment::new("", runs)?, &arguments.running)?, notes))
 }
 
-fn show(records: &[RunRecord], format: &Format) -> Result<(), Failure> {
+fn show(records: &[RunRecord], notes: &[String], format: &Format) -> Result<(), Failure> {
     if format.csv {
         return output::text(&csv(records));
     }
     if !format.json {
-        return output::text(&comparison(records, output::style()));
+        let mut text = comparison(records, output::style());
+        if !notes.is_empty() {
+            text += &format!("\n{}\n", notes.join("\n"));
+        }
+        return output::text(&text);
     }
     let verdicts = verdicts(records);
     let list: Vec<_> = verdicts
@@ -95,9 +102,20 @@ fn show(records: &[RunRecord], format: &Format) -> Result<(), Failure> {
     output::json(&json!({
         "verdicts": list,
         "words": words(&verdicts),
+        "notes": notes,
         "records": to_json(records)?,
-        "metrics": legend(),
+        "metrics": metrics(records),
     }))
+}
+
+/// The definitions: those of every record, and of the layers that these records have.
+fn metrics(records: &[RunRecord]) -> Vec<serde_json::Value> {
+    let is_f2fs = |record: &RunRecord| record.spec["stack"]["fs"]["kind"] == "f2fs";
+    let mut all = legend().as_array().cloned().unwrap_or_default();
+    if records.iter().any(is_f2fs) {
+        all.extend(layer_legend("f2fs"));
+    }
+    all
 }
 
 /// A directory that is copied to FAT gets names that FAT can hold, on all stacks of the comparison alike, unless the user says how names are to be.

@@ -57,7 +57,11 @@ pub fn policies(arguments: &PoliciesArguments) -> Result<(), Failure> {
     let mut text = String::new();
     for (kind, title, where_) in [
         (RECYCLING, "policy", "what it does with a full log block (block-map: --policy, or policy in [stack.ftl])"),
-        (VICTIM, "victim", "which block is cleaned next (page-map: victim in [stack.ftl]; JFFS2: in [stack.fs])"),
+        (
+            VICTIM,
+            "victim",
+            "which block is cleaned next (page-map: victim in [stack.ftl]; JFFS2: collector in [stack.fs]; F2FS, which section: collector and background_collector in [stack.fs])",
+        ),
         (SEPARATION, "separation", "what is written apart (page-map: separation in [stack.ftl]; JFFS2: in [stack.fs])"),
     ] {
         let mut table = Table::new([(title, Align::Left), (where_, Align::Left), ("options", Align::Left)]);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, PolicyName, StackSpec, suggest};
+use nandkit_stack::{DEFAULT_DEVICE, DeviceSpec, FsSpec, FtlSpec, HostSpec, PolicyName, StackSpec, suggest};
 use toml::{Table, Value};
 
 use crate::args::CompareArguments;
@@ -14,7 +14,11 @@ fn input(option: &str) -> impl Fn(String) -> Failure + '_ {
 }
 
 /// What is compared where nothing is named.
-const DEFAULT_FILE_SYSTEMS: [&str; 2] = ["fat", "jffs2"];
+const DEFAULT_FILE_SYSTEMS: [&str; 3] = ["f2fs", "fat", "jffs2"];
+/// What is compared on a bare chip that is named.
+const ON_A_CHIP: [&str; 2] = ["fat", "jffs2"];
+/// The card on which file systems for block devices meet where no device is named: of class 10, and of those of P5's table the one in the middle.
+const DEFAULT_CARD: &str = "sd-pny-10";
 
 /// The device, in a file where one is named.
 fn device(arguments: &CompareArguments) -> Result<DeviceSpec, Failure> {
@@ -107,14 +111,103 @@ fn layers(arguments: &CompareArguments, device: &DeviceSpec) -> Result<Vec<FtlSp
     Ok(layers)
 }
 
-/// Every combination of the file systems and translation layers asked for, on the device.
-pub fn stacks(arguments: &CompareArguments) -> Result<Vec<StackSpec>, Failure> {
-    let device = device(arguments)?;
+/// The stacks of a comparison, and what is to be said of them.
+pub struct Compared {
+    pub stacks: Vec<StackSpec>,
+    /// Sentences for people.
+    pub notes: Vec<String>,
+}
+
+/// Every combination of the file systems and translation layers asked for, on the device, or on those that suit each file system. Where different file systems meet, all have the same host.
+pub fn stacks(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let names_layers = !arguments.ftl.is_empty() || !arguments.policy.is_empty() || arguments.log_blocks.is_some();
+    let names_device = arguments.device.is_some() || arguments.device_file.is_some();
+    let mut compared = Compared { stacks: Vec::new(), notes: Vec::new() };
+    if names_layers || names_device || arguments.fs.iter().any(|name| !DEFAULT_FILE_SYSTEMS.contains(&name.as_str())) {
+        compared.stacks = on_the_device(arguments, names_layers)?;
+    } else {
+        compared.stacks = where_each_belongs(&arguments.fs)?;
+        compared.notes = place_notes(&compared.stacks);
+    }
+    put_host(arguments, &mut compared)?;
+    Ok(compared)
+}
+
+/// Each file system where it belongs: those for block devices on a card and on a chip with the page-mapped layer, those for flash on the same chip bare.
+fn where_each_belongs(names: &[String]) -> Result<Vec<StackSpec>, Failure> {
+    let (chip, card) = (named_device(DEFAULT_DEVICE)?, named_device(DEFAULT_CARD)?);
+    let page_map = Table::from_iter([("kind".to_string(), Value::String("page-map".to_string()))]);
+    let page_map = chip.layer(page_map).map_err(input("--ftl"))?;
+    let mut stacks = Vec::new();
+    let is_named = |name: &str| names.is_empty() || names.iter().any(|other| other == name);
+    for name in DEFAULT_FILE_SYSTEMS.into_iter().filter(|name| is_named(name)) {
+        let fs = FsSpec::kind(name).map_err(input("--fs"))?;
+        let places = match fs.is_on_flash() {
+            true => vec![(chip.clone(), FtlSpec::None)],
+            false => vec![(chip.clone(), page_map.clone()), (card.clone(), FtlSpec::None)],
+        };
+        for (device, ftl) in places {
+            let stack = StackSpec { device, ftl, fs: fs.clone(), host: None };
+            stack.check().map_err(|error| Failure::Input(error.to_string()))?;
+            stacks.push(stack);
+        }
+    }
+    Ok(stacks)
+}
+
+/// Which file system stands where, and why.
+fn place_notes(stacks: &[StackSpec]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let kinds = |on_flash: bool| {
+        let mut kinds: Vec<String> = stacks
+            .iter()
+            .filter(|stack| stack.fs.is_on_flash() == on_flash)
+            .map(|stack| stack.fs.name().to_string())
+            .collect();
+        kinds.dedup();
+        kinds.join(" and ")
+    };
+    let (on_blocks, on_flash) = (kinds(false), kinds(true));
+    if !on_blocks.is_empty() {
+        notes.push(format!(
+            "{on_blocks}: for block devices, so on the chip {DEFAULT_DEVICE} under the page-mapped layer, as an SSD has it, and on the memory card {DEFAULT_CARD}, whose flash nobody sees (no WAF, no erases)."
+        ));
+    }
+    if !on_flash.is_empty() {
+        notes.push(format!("{on_flash}: for flash itself, so on the same chip without a layer."));
+    }
+    notes
+}
+
+/// The host of all stacks: the one asked for, else where different file systems meet the default one, as each would else have the memory that suits it.
+fn put_host(arguments: &CompareArguments, compared: &mut Compared) -> Result<(), Failure> {
+    let kinds: Vec<&str> = compared.stacks.iter().map(|stack| stack.fs.name()).collect();
+    let differ = kinds.iter().any(|kind| Some(kind) != kinds.first());
+    let host = match arguments.host.as_deref() {
+        Some("none") => None,
+        Some(text) => Some(HostSpec::parse(text).map_err(input("--host"))?),
+        None => differ.then(HostSpec::default),
+    };
+    for stack in compared.stacks.iter_mut().filter(|stack| stack.fs != FsSpec::None && stack.fs != FsSpec::Model) {
+        stack.host = host;
+    }
+    match host {
+        Some(host) => compared.notes.push(host.told()),
+        None if differ => {
+            compared.notes.push("No host: each file system has the memory that its own options say.".to_string())
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+/// Every combination of the file systems and translation layers asked for, on the one device.
+fn on_the_device(arguments: &CompareArguments, names_layers: bool) -> Result<Vec<StackSpec>, Failure> {
+    let device = device(arguments)?;
     let file_systems: Vec<FsSpec> = match arguments.fs.as_slice() {
         // Who names layers asks for a file system that has one; a chip in a file holds one volume.
         [] if !device.shows_flash() || names_layers || arguments.device_file.is_some() => vec![FsSpec::default()],
-        [] => DEFAULT_FILE_SYSTEMS.map(FsSpec::kind).into_iter().collect::<Result<_, _>>().map_err(input("--fs"))?,
+        [] => ON_A_CHIP.map(FsSpec::kind).into_iter().collect::<Result<_, _>>().map_err(input("--fs"))?,
         names => names.iter().map(|name| FsSpec::kind(name)).collect::<Result<_, _>>().map_err(input("--fs"))?,
     };
     if names_layers && file_systems.iter().all(FsSpec::is_on_flash) {
@@ -126,7 +219,7 @@ pub fn stacks(arguments: &CompareArguments) -> Result<Vec<StackSpec>, Failure> {
     for fs in &file_systems {
         let layers = if fs.is_on_flash() { &[FtlSpec::None][..] } else { &above_layers[..] };
         for ftl in layers {
-            let stack = StackSpec { device: device.clone(), ftl: ftl.clone(), fs: fs.clone() };
+            let stack = StackSpec { device: device.clone(), ftl: ftl.clone(), fs: fs.clone(), host: None };
             stack.check().map_err(|error| Failure::Input(error.to_string()))?;
             stacks.push(stack);
             // The model file system stands on nothing: once is enough.

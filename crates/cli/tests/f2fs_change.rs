@@ -149,7 +149,8 @@ fn what_cannot_be_changed_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     run(path, "mkdir mnt && truncate -s 100M i && mkfs.f2fs -q -O extra_attr,ro i >/dev/null");
-    for words in [&["mkdir", "i", "/new"][..], &["mount", "i", "mnt", "--rw"], &["exec", "--image", "i", "--", "true"]] {
+    for words in [&["mkdir", "i", "/new"][..], &["mount", "i", "mnt", "--rw"], &["exec", "--image", "i", "--", "true"]]
+    {
         let outcome = nandkit(path, words);
         assert_eq!(outcome.status, Some(2), "{words:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains("it was made to be read only"), "{words:?}: {}", outcome.stderr);

@@ -1,10 +1,10 @@
 //! A bounded cache of blocks that are shared with their readers.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
 use crate::ids::{Block, BlockAddress, NodeId};
+use crate::number_map::NumberMap;
 
 /// Parts with a lock of their own, so that readers do not wait for each other.
 const SHARDS: usize = 16;
@@ -36,14 +36,14 @@ pub(crate) struct BlockCache<K = BlockAddress> {
 
 #[derive(Debug)]
 struct Shard<K> {
-    young: HashMap<K, Block>,
-    old: HashMap<K, Block>,
+    young: NumberMap<K, Block>,
+    old: NumberMap<K, Block>,
 }
 
 impl<K: Key> BlockCache<K> {
     /// A cache of about `blocks` blocks.
     pub fn new(blocks: usize) -> Self {
-        let shard = || Mutex::new(Shard { young: HashMap::new(), old: HashMap::new() });
+        let shard = || Mutex::new(Shard { young: NumberMap::default(), old: NumberMap::default() });
         Self { shards: (0..SHARDS).map(|_| shard()).collect(), half: (blocks / SHARDS / 2).max(1) }
     }
 

@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nandkit_block::BlockDevice;
-use nandkit_units::{StatisticValue, Statistics};
+use nandkit_units::{Nanos, StatisticValue, Statistics};
 
 use crate::checkpoint::Reason;
 use crate::clean::Collection;
 use crate::clean::collect::Outcome;
 use crate::clean::reuse::Reuse;
 use crate::ids::Log;
-use crate::segments::{SegmentStates, Segments, Usage, Way};
+use crate::over_time::{OverTime, Sample};
+use crate::segments::{Segments, Usage, Way};
 use crate::write::Volume;
 
 /// Classes of valid blocks in a segment.
@@ -83,21 +84,11 @@ impl Counters {
     }
 }
 
-/// Segments at each checkpoint, one value each in its order.
-#[derive(Clone, Debug, Default)]
-struct OverTime {
-    free: Vec<f64>,
-    dirty: Vec<f64>,
-    full: Vec<f64>,
-    valid: Vec<f64>,
-}
-
 #[derive(Debug, Default)]
 struct Shown {
     counters: Counters,
     usage: Usage,
-    states: SegmentStates,
-    valid_blocks: u64,
+    present: Sample,
     histogram: Vec<u32>,
     over_time: OverTime,
 }
@@ -107,23 +98,20 @@ struct Shown {
 pub(crate) struct Published(Arc<Mutex<Shown>>);
 
 impl Published {
-    /// Cost: a lock and a copy of some hundred bytes.
-    pub fn show(&self, counters: &Counters, segments: &Segments) {
+    /// The state at an instant. Cost: a lock and a copy of some hundred bytes.
+    pub fn show(&self, now: Nanos, counters: &Counters, segments: &Segments) {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (shown.counters, shown.usage) = (*counters, *segments.usage());
-        (shown.states, shown.valid_blocks) = (segments.states(), segments.space.valid_blocks);
+        shown.present = Sample { at: now, states: segments.states(), valid_blocks: segments.space.valid_blocks };
     }
 
-    /// The same behind a checkpoint, which is a point of the values over time. Cost: also a pass over the segments.
-    pub fn show_checkpoint(&self, counters: &Counters, segments: &Segments) {
-        self.show(counters, segments);
+    /// The same behind a checkpoint, from which the values over time are taken. Cost: also a pass over the segments.
+    pub fn show_checkpoint(&self, now: Nanos, counters: &Counters, segments: &Segments) {
+        self.show(now, counters, segments);
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (states, valid) = (shown.states, shown.valid_blocks);
         shown.histogram = segments.histogram(CLASSES);
-        shown.over_time.free.push(f64::from(states.free + states.prefree));
-        shown.over_time.dirty.push(f64::from(states.dirty.iter().sum::<u32>()));
-        shown.over_time.full.push(f64::from(states.full));
-        shown.over_time.valid.push(valid as f64);
+        let present = shown.present;
+        shown.over_time.add(present);
     }
 }
 
@@ -135,7 +123,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// The counters, for those who watch the volume while it is in use: those after the last write-back, checkpoint or collection.
     pub fn statistics(&self) -> Arc<dyn Statistics> {
-        self.published.show(&self.counters, &self.segments);
+        self.published.show(self.device.now(), &self.counters, &self.segments);
         Arc::new(self.published.clone())
     }
 }
@@ -174,6 +162,8 @@ impl Statistics for Published {
             ("nat_blocks", all.metadata.tables[1]),
             ("ssa_blocks", all.metadata.tables[2]),
             ("pack_blocks", all.metadata.packs),
+            ("metadata_area_blocks", all.metadata.tables.iter().sum::<u64>() + all.metadata.packs),
+            ("main_area_blocks", written_blocks(&shown.usage)),
             ("empty_segments_taken", taken(Usage::free_segments_taken)),
             ("used_segments_taken", taken(Usage::used_segments_taken)),
         ];
@@ -189,30 +179,40 @@ impl Statistics for Published {
     }
 }
 
+/// Blocks of the main area that were handed to the device.
+fn written_blocks(usage: &Usage) -> u64 {
+    Log::ALL.iter().flat_map(|&log| Way::ALL.map(|way| usage.blocks(log, way))).sum()
+}
+
+/// Values over time, each with what it is of a sample.
+const OVER_TIME: [(&str, fn(&Sample) -> f64); 6] = [
+    ("over_time_ns", |sample| sample.at.0 as f64),
+    ("free_segments_over_time", |sample| f64::from(sample.states.free)),
+    ("prefree_segments_over_time", |sample| f64::from(sample.states.prefree)),
+    ("dirty_segments_over_time", |sample| f64::from(sample.states.dirty.iter().sum::<u32>())),
+    ("full_segments_over_time", |sample| f64::from(sample.states.full)),
+    ("valid_blocks_over_time", |sample| sample.valid_blocks as f64),
+];
+
 fn collect_levels(shown: &Shown, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
-    let states = &shown.states;
+    let states = &shown.present.states;
     let levels = [
         ("free_segments", states.free),
         ("prefree_segments", states.prefree),
         ("dirty_segments", states.dirty.iter().sum()),
         ("full_segments", states.full),
+        ("log_segments", states.current),
         ("prepared_segments", states.prepared),
     ];
     for (name, level) in levels {
         sink(name, StatisticValue::Level(f64::from(level)));
     }
-    sink("valid_blocks", StatisticValue::Level(shown.valid_blocks as f64));
+    sink("valid_blocks", StatisticValue::Level(shown.present.valid_blocks as f64));
     for (class, name) in HISTOGRAM.iter().enumerate() {
         sink(name, StatisticValue::Level(f64::from(shown.histogram.get(class).copied().unwrap_or(0))));
     }
-    let over_time = &shown.over_time;
-    for (name, values) in [
-        ("free_segments_at_checkpoints", &over_time.free),
-        ("dirty_segments_at_checkpoints", &over_time.dirty),
-        ("full_segments_at_checkpoints", &over_time.full),
-        ("valid_blocks_at_checkpoints", &over_time.valid),
-    ] {
-        sink(name, StatisticValue::Events(values.clone()));
+    for (name, of) in OVER_TIME {
+        sink(name, StatisticValue::Events(shown.over_time.values(shown.present, of)));
     }
 }
 

@@ -153,9 +153,7 @@ impl<D: BlockDevice> Changes for Volume<D> {
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {
         let file = self.writable_file(inode)?;
         let (ino, size) = (file.nid, file.head.size.get());
-        // Its block would be copied where it changes.
-        drop(file);
-        let written = Volume::write(self, ino, offset, data)?;
+        let written = self.write_to(file, offset, data)?;
         if offset.saturating_add(written as u64) > size {
             self.touch(ino)?;
         } else if written > 0 {

@@ -4,6 +4,7 @@
 //! goes to hot data (f2fs-writing.md, "Logs and classes"). A page is bytes or a description; neither is made into the other here.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use nandkit_units::{Described, Payload};
 
@@ -63,7 +64,7 @@ struct File {
 pub struct PageLimits {
     /// Dirty pages from which on some must be written back.
     pub dirty: usize,
-    /// Clean pages at most.
+    /// Clean pages at most; behind a write-back up to as many more as were dirty, which go as new ones come.
     pub clean: usize,
 }
 
@@ -86,7 +87,12 @@ pub struct Pages {
     /// Clean pages in the order in which they go, with the time at which they were put there.
     queue: VecDeque<(NodeId, u32, u64)>,
     time: u64,
+    /// Memory of pages that went, for new ones: the allocator has no short way to pieces of this size.
+    spare: Vec<Block>,
 }
+
+/// Pages whose memory is kept for new ones.
+const SPARE: usize = 64;
 
 impl Pages {
     /// No page.
@@ -108,6 +114,35 @@ impl Pages {
         Some((&entry.page, entry.dirt))
     }
 
+    /// A page with these bytes, in memory of one that went where there is some.
+    fn filled(&mut self, bytes: &[u8]) -> Page {
+        while let Some(mut block) = self.spare.pop() {
+            if let Some(place) = Arc::get_mut(&mut block)
+                && place.len() == bytes.len()
+            {
+                place.copy_from_slice(bytes);
+                return Page::Bytes(block);
+            }
+        }
+        Page::Bytes(Block::from(bytes))
+    }
+
+    /// A page is no longer held here; who else holds it keeps it.
+    fn let_go(spare: &mut Vec<Block>, page: Page) {
+        if let Page::Bytes(mut block) = page
+            && spare.len() < SPARE
+            && Arc::get_mut(&mut block).is_some()
+        {
+            spare.push(block);
+        }
+    }
+
+    /// A page of a file has these bytes now, all of them.
+    pub fn overwrite(&mut self, inode: NodeId, page: u32, bytes: &[u8]) {
+        let content = self.filled(bytes);
+        self.soil(inode, page, Some(content), Dirt::Changed, false);
+    }
+
     /// Keeps a page as the device has it, unless a dirty one is here.
     pub fn keep(&mut self, inode: NodeId, page: u32, content: Page) {
         let file = self.files.entry(inode).or_default();
@@ -120,7 +155,7 @@ impl Pages {
             self.clean += 1;
             self.queue.push_back((inode, page, self.time));
         }
-        self.shrink();
+        self.make_room();
     }
 
     /// A page has new content. `directory`: its inode is one.
@@ -146,7 +181,7 @@ impl Pages {
             (Some(entry), content) => {
                 let was = entry.dirt.replace(dirt);
                 if let Some(content) = content {
-                    entry.page = content;
+                    Self::let_go(&mut self.spare, std::mem::replace(&mut entry.page, content));
                 }
                 if was.is_none() {
                     self.clean -= 1;
@@ -168,6 +203,7 @@ impl Pages {
             file.place = Some(self.time);
             self.order.insert(self.time, inode);
         }
+        self.make_room();
     }
 
     /// A dirty page was written as it is here: it is clean.
@@ -179,7 +215,7 @@ impl Pages {
         self.clean += 1;
         self.queue.push_back((inode, page, self.time));
         self.washed(inode, 1);
-        self.shrink();
+        self.shrink(self.limits.clean.saturating_add(self.limits.dirty));
     }
 
     /// So many pages of an inode are no longer dirty.
@@ -226,9 +262,14 @@ impl Pages {
         self.washed(inode, dirty);
     }
 
-    /// Clean pages go, the longest not asked for first, until they are as few as they may be.
-    fn shrink(&mut self) {
-        while self.clean > self.limits.clean {
+    /// A page came. A clean one goes for it where there are too many: its memory is at hand for the next, and a write-back does not end in giving up all that it made clean.
+    fn make_room(&mut self) {
+        self.shrink(self.limits.clean.max(self.clean.saturating_sub(1)));
+    }
+
+    /// Clean pages go, the longest not asked for first, until there are no more than `most`.
+    fn shrink(&mut self, most: usize) {
+        while self.clean > most {
             let Some((inode, page, put)) = self.queue.pop_front() else { return };
             let Some(file) = self.files.get_mut(&inode) else { continue };
             let Some(entry) = file.pages.get(&page).filter(|entry| entry.dirt.is_none()) else { continue };
@@ -236,7 +277,9 @@ impl Pages {
                 self.queue.push_back((inode, page, entry.asked));
                 continue;
             }
-            file.pages.remove(&page);
+            if let Some(gone) = file.pages.remove(&page) {
+                Self::let_go(&mut self.spare, gone.page);
+            }
             self.clean -= 1;
             if file.pages.is_empty() {
                 self.files.remove(&inode);
@@ -387,7 +430,7 @@ mod tests {
                 .flat_map(|inode| pages.dirty_pages(NodeId(inode), 0).map(move |(n, p, _)| ((inode, n), p.clone())));
             assert!(all.eq(dirty.iter().map(|(&at, &byte)| (at, page(byte)))), "step {step}");
             assert_eq!(pages.counts().1, dirty.len());
-            assert!(pages.counts().0 <= 20);
+            assert!(pages.counts().0 <= 70);
             let clean = pages.files.values().flat_map(|file| file.pages.values()).filter(|entry| entry.dirt.is_none());
             assert_eq!(clean.count(), pages.counts().0);
         }

@@ -75,6 +75,10 @@ const WORDS: usize = VALID_MAP_BYTES / 8;
 #[derive(Clone, Copy, Debug)]
 struct Info {
     modified: u64,
+    /// When the first block came to it since it was empty, and the last one.
+    written: [u64; 2],
+    /// How often it was filled anew since the mount.
+    refilled: u32,
     valid: u16,
     kind: Log,
 }
@@ -114,7 +118,7 @@ impl Sit {
         let count = segments as usize;
         Self {
             segments,
-            info: vec![Info { modified: 0, valid: 0, kind: Log::HotData }; count],
+            info: vec![Info { modified: 0, written: [0; 2], refilled: 0, valid: 0, kind: Log::HotData }; count],
             valid_at_checkpoint: vec![0; count],
             maps: vec![[Bits { stale: if trimmed { 0 } else { u64::MAX }, ..Bits::default() }; WORDS]; count],
             section_valid: vec![0; segments.div_ceil(per_section) as usize],
@@ -177,7 +181,8 @@ impl Sit {
         });
         let map = decoded(&entry.valid_map);
         let count = entry.counted_blocks() as u16;
-        self.info[index] = Info { modified: entry.modified_seconds.get(), valid: count, kind };
+        let modified = entry.modified_seconds.get();
+        self.info[index] = Info { modified, written: [modified; 2], refilled: 0, valid: count, kind };
         self.valid_at_checkpoint[index] = count;
         for (bits, word) in self.maps[index].iter_mut().zip(map) {
             (bits.now, bits.kept) = (word, word);
@@ -280,11 +285,26 @@ impl Sit {
         self.newest
     }
 
+    fn infos(&self, section: u32) -> &[Info] {
+        let start = section as usize * self.per_section as usize;
+        self.info.get(start..start + self.per_section as usize).unwrap_or_default()
+    }
+
+    /// When the first and the last block came to what a section holds, in seconds. The device has neither: until a block comes it is the mean time of each segment.
+    pub fn section_written(&self, section: u32) -> (u64, u64) {
+        let used = || self.infos(section).iter().filter(|info| info.valid > 0);
+        let first = used().map(|info| info.written[0]).min().unwrap_or(0);
+        (first, used().map(|info| info.written[1]).max().unwrap_or(0))
+    }
+
+    /// How often a section was filled anew since the mount, where it has several segments that which was most often.
+    pub fn section_refilled(&self, section: u32) -> u32 {
+        self.infos(section).iter().map(|info| info.refilled).max().unwrap_or(0)
+    }
+
     /// The mean of a section's segments' times.
     pub fn section_modified(&self, section: u32) -> u64 {
-        let start = section as usize * self.per_section as usize;
-        let segments = self.info.get(start..start + self.per_section as usize).unwrap_or_default();
-        let sum = segments.iter().fold(0u64, |sum, info| sum.saturating_add(info.modified));
+        let sum = self.infos(section).iter().fold(0u64, |sum, info| sum.saturating_add(info.modified));
         sum / u64::from(self.per_section)
     }
 
@@ -363,6 +383,11 @@ impl Sit {
         Self::touch(info, now);
         info.valid += 1;
         self.newest = self.newest.max(now);
+        if self.valid_at_checkpoint[index] == 0 {
+            info.written[0] = now;
+            info.refilled = info.refilled.saturating_add(1);
+        }
+        info.written[1] = now;
         self.valid_at_checkpoint[index] += u16::from(!was_kept);
         self.section_valid[index / self.per_section as usize] += 1;
         self.written += 1;
@@ -483,6 +508,27 @@ mod tests {
         assert!(sit.is_usable(segment, 5) && has(&sit.discardable(segment), 5));
         sit.take(segment, 5, 30);
         assert_eq!(sit.discardable(segment), BlockMap::default());
+    }
+
+    #[test]
+    fn the_youngest_block_and_the_first_one_are_known_and_how_often_a_segment_was_filled_anew() {
+        let geometry = Geometry::for_tests(4096);
+        let mut sit = Sit::empty(&geometry, true);
+        let segment = SegmentIndex(4);
+        let section = segment.0 / sit.per_section();
+        for (block, now) in [(0, 100), (1, 200)] {
+            sit.take(segment, block, now);
+        }
+        sit.release(segment, 0, 900);
+        assert_eq!((sit.section_written(section), sit.section_refilled(section)), ((100, 200), 1));
+        // Empty, and not before the next checkpoint to be filled anew.
+        sit.release(segment, 1, 900);
+        sit.take(segment, 2, 950);
+        assert_eq!((sit.section_written(section), sit.section_refilled(section)), ((100, 950), 1));
+        sit.release(segment, 2, 960);
+        sit.checkpointed(|_, _, _| {});
+        sit.take(segment, 0, 1000);
+        assert_eq!((sit.section_written(section), sit.section_refilled(section)), ((1000, 1000), 2));
     }
 
     #[test]

@@ -96,7 +96,8 @@ fn on_files(
         return on_calls(calls, fs, watch, inside);
     }
     let mut workload = files_workload(spec, fs, inside.inputs)?;
-    let mut driver = FileDriver::new(watch.clock.clone(), spec.verify);
+    let sync_after = spec.stack.host.and_then(|host| host.sync_after());
+    let mut driver = FileDriver::new(watch.clock.clone(), spec.verify).syncing_after(sync_after);
     let mut progress = |progress: Progress| (inside.progress)(share_of(&progress));
     let mut phases = Vec::with_capacity(Phase::ALL.len());
     for phase in Phase::ALL {
@@ -106,6 +107,7 @@ fn on_files(
             // What a cache still holds belongs to the phase that wrote it.
             let synced = fs.changes().map_or(Ok(()), |changes| changes.sync(None));
             synced.map_err(|error| unsynced(phase, &error))?;
+            driver.settled();
         }
         phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
     }

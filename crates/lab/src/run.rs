@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_record::{Figures, RunRecord, SCHEMA, run_key};
+use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA, run_key};
 use nandkit_stack::{DeviceSpec, Stack, StackSpec};
 use nandkit_workload::{Inputs, Outside, Phase, WorkloadSpec};
 use serde_json::{Value as Json, json};
@@ -144,7 +144,12 @@ impl Job for RunSpec {
         if let Some(settling) = &driven.settling {
             counted.insert("steady".to_string(), settling.values());
         }
-        counted.insert("workload".to_string(), verification(&driven.report));
+        let mut of_workload = verification(&driven.report);
+        if self.stack.host.is_some() {
+            let syncs = driven.report.phase(Phase::Measure).map_or(0, |phase| phase.host_syncs);
+            of_workload.insert("host_syncs".to_string(), LayerValue::Count(syncs));
+        }
+        counted.insert("workload".to_string(), of_workload);
         Ok(RunRecord {
             schema: SCHEMA,
             nandkit: VERSION.to_string(),

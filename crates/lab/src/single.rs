@@ -23,7 +23,7 @@ pub fn single_stack(
         None if fs.is_on_flash() => FtlSpec::None,
         None => device.default_layer(),
     };
-    let plain = Table::try_from(&StackSpec { device, ftl, fs });
+    let plain = Table::try_from(&StackSpec { device, ftl, fs, host: None });
     let plain = plain.map_err(|error| StackError::new("stack", error.to_string()))?;
     let mut whole = Table::from_iter([("stack".to_string(), Value::Table(plain))]);
     for text in settings {

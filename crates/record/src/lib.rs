@@ -3,12 +3,15 @@
 //! A record is a plain value: it holds the whole resolved spec, so that a run can be made again from its record alone, and everything that
 //! was counted. The same spec and seed give the same record byte for byte, except for the two fields whose names begin with `host_`.
 
+mod f2fs;
 mod figures;
+mod layers;
 mod metrics;
 mod read;
 pub mod spread;
 
 pub use figures::{ByCause, ErasesPerBlock, Figures, Latency, LayerValue, Layers};
+pub use layers::{LayerMetric, layer_legend, layer_metrics};
 pub use metrics::{Better, METRICS, Metric, Reading, csv, csv_field, has_path, legend, metric, read_path};
 pub use read::{ReadError, read_lines};
 

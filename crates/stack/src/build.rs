@@ -20,7 +20,7 @@ use crate::mount_fat::mount_fat;
 use crate::mount_jffs2::mount_jffs2;
 use crate::on_chip::block_stack;
 use crate::shared::{Shared, lock};
-use crate::{FsSpec, StackError, StackSpec};
+use crate::{FsSpec, HostSpec, StackError, StackSpec};
 
 /// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need one.
 pub(crate) const EPOCH_UNIX_NS: u64 = 1_577_836_800 * 1_000_000_000;
@@ -193,6 +193,8 @@ pub(crate) struct Frame {
     pub started: Nanos,
     pub watched: Watched,
     pub keep: Keep,
+    /// The host's memory.
+    pub host: Option<HostSpec>,
     /// A chip that is there already; it outlives the stack.
     pub given: Option<Box<dyn FileChip>>,
     /// What is expected on that chip; its volume is seen from its root, and not from a directory of this run's own.
@@ -248,6 +250,7 @@ impl Stack {
             started: Nanos::ZERO,
             watched: Watched::default(),
             keep,
+            host: spec.host,
             expected: given.as_ref().map(|(_, expected)| *expected),
             given: given.map(|(chip, _)| chip),
             keeping: None,

@@ -24,8 +24,10 @@ pub struct F2fsSpec {
     pub active_logs: u32,
     /// When blocks are overwritten where they stand: the sum of Linux's bits, -1 for what Linux chooses by the volume's size.
     pub ipu_policy: i32,
-    /// Which section is collected next: `linux` (greedy where somebody waits, cost-benefit in idle times), or a victim policy by name with its options: `cat`, `d-choices:choices=5`.
+    /// Which section is collected next: `linux` (greedy where somebody waits, cost-benefit in idle times), or a victim policy by name with its options: `cat`, `d-choices:d=5`.
     pub collector: String,
+    /// The same for collection in idle times alone; empty for what `collector` says.
+    pub background_collector: String,
     /// Spare in per cent; 0 for what leaves the most room to users, as mkfs.f2fs chooses.
     pub overprovision: f64,
     /// Segments of a section.
@@ -49,6 +51,7 @@ impl Default for F2fsSpec {
             active_logs: 6,
             ipu_policy: -1,
             collector: "linux".to_string(),
+            background_collector: String::new(),
             overprovision: 0.0,
             segments_per_section: 1,
             features: String::new(),
@@ -61,16 +64,21 @@ impl Default for F2fsSpec {
 }
 
 impl F2fsSpec {
-    /// The policy of the collector; `None` for Linux's own search.
-    pub fn policy(&self) -> Result<Option<VictimPolicy>, String> {
-        if self.collector == "linux" {
-            return Ok(None);
+    /// The policies of collection where an operation waits, and in idle times; `None` for Linux's own search.
+    pub fn policies(&self) -> Result<[Option<VictimPolicy>; 2], String> {
+        let named = |key: &str, name: &str| match name {
+            "linux" => Ok(None),
+            name => name.parse().map(Some).map_err(|error| format!("{key}: {error}; or linux")),
+        };
+        let foreground = named("collector", &self.collector)?;
+        match self.background_collector.as_str() {
+            "" => Ok([foreground; 2]),
+            name => Ok([foreground, named("background_collector", name)?]),
         }
-        self.collector.parse().map(Some).map_err(|error| format!("collector: {error}"))
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.policy()?;
+        self.policies()?;
         if nandkit_f2fs::segments::classes::ActiveLogs::of(self.active_logs).is_none() {
             return Err(format!("active_logs is {}; expected 2, 4 or 6", self.active_logs));
         }
@@ -96,6 +104,9 @@ impl F2fsSpec {
     pub(crate) fn title(&self) -> String {
         let standard = Self::default();
         let mut title = format!("f2fs | {}", self.collector);
+        if !self.background_collector.is_empty() && self.background_collector != self.collector {
+            title += &format!(", {} when idle", self.background_collector);
+        }
         if self.mode == F2fsModeName::Lfs {
             title += " | mode=lfs";
         }

@@ -217,6 +217,17 @@ impl FsSpec {
         }
     }
 
+    /// The name of its kind.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Model => "model",
+            Self::F2fs(_) => "f2fs",
+            Self::Fat(_) => "fat",
+            Self::Jffs2(_) => "jffs2",
+        }
+    }
+
     /// Whether it works on flash itself, without a translation layer.
     pub const fn is_on_flash(&self) -> bool {
         matches!(self, Self::Jffs2(_))

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::StatsDevice;
-use nandkit_f2fs::clean::policy::PolicySearch;
+use nandkit_cleaning::victim::VictimPolicy;
+use nandkit_f2fs::clean::VictimSearch;
+use nandkit_f2fs::clean::linux::LinuxSearch;
+use nandkit_f2fs::clean::policy::{PolicySearch, SearchByKind};
 use nandkit_f2fs::device::Atomicity;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::pages::PageLimits;
@@ -15,7 +18,10 @@ use nandkit_vfs::FsError;
 
 use crate::build::{Frame, MountedFileSystem};
 use crate::in_directory::for_next_run;
-use crate::{F2fsModeName, F2fsSpec, StackError};
+use crate::{F2fsModeName, F2fsSpec, HostSpec, StackError};
+
+/// Bytes of a block, and of a page in memory.
+const BLOCK_BYTES: u32 = 4096;
 
 fn wrong(error: FsError) -> StackError {
     StackError::new("stack.fs", error.to_string())
@@ -41,13 +47,23 @@ pub(crate) fn mount_f2fs(
         let mkfs = Mkfs::new(&tree, options).map_err(wrong)?;
         mkfs.write(&mut device, &frame.clock, &|_| {}).map_err(wrong)?;
     }
-    let mut mounted = Volume::mount(vec![device], frame.clock.clone(), write_options(spec)).map_err(wrong)?;
-    let policy = spec.policy().map_err(|detail| StackError::new("stack.fs", detail))?;
-    if let Some(policy) = policy {
-        mounted.set_search(Box::new(PolicySearch::new(policy, seed)));
+    let mut mounted =
+        Volume::mount(vec![device], frame.clock.clone(), write_options(spec, frame.host.as_ref())).map_err(wrong)?;
+    let policies = spec.policies().map_err(|detail| StackError::new("stack.fs", detail))?;
+    if policies != [None; 2] {
+        let [foreground, background] = policies.map(|policy| search(&mounted, policy, seed));
+        mounted.set_search(Box::new(SearchByKind { foreground, background }));
     }
     frame.watched.layers.push(("fs".to_string(), mounted.statistics()));
     if is_there && !at_root { for_next_run(mounted).map_err(wrong) } else { Ok(Box::new(mounted)) }
+}
+
+/// The search by a policy; without one Linux's.
+fn search<D: BlockDevice>(mounted: &Volume<D>, policy: Option<VictimPolicy>, seed: u64) -> Box<dyn VictimSearch> {
+    match policy {
+        None => Box::new(LinuxSearch::new(mounted.segments(), mounted.elapsed_seconds())),
+        Some(policy) => Box::new(PolicySearch::new(policy, seed)),
+    }
 }
 
 /// Whether the first blocks, where superblocks are, were never written.
@@ -70,14 +86,21 @@ fn mkfs_options(spec: &F2fsSpec) -> Result<MkfsOptions, StackError> {
     })
 }
 
-fn write_options(spec: &F2fsSpec) -> WriteOptions {
+fn write_options(spec: &F2fsSpec, host: Option<&HostSpec>) -> WriteOptions {
+    let pages = match host {
+        None => PageLimits { dirty: spec.dirty_pages as usize, clean: spec.clean_pages as usize },
+        Some(host) => PageLimits {
+            dirty: HostSpec::units(host.dirty, BLOCK_BYTES),
+            clean: HostSpec::units(host.cache, BLOCK_BYTES),
+        },
+    };
     WriteOptions {
         lfs: spec.mode == F2fsModeName::Lfs,
         logs: ActiveLogs::of(spec.active_logs).unwrap_or_default(),
         ipu_policy: u32::try_from(spec.ipu_policy).ok(),
         discard: spec.discard,
         strict_fsync: spec.strict_fsync,
-        pages: PageLimits { dirty: spec.dirty_pages as usize, clean: spec.clean_pages as usize },
+        pages,
         // Sectors may be smaller than blocks, on small pages: a note says so.
         atomicity: Atomicity::Told,
         ..WriteOptions::default()

@@ -10,7 +10,7 @@ use nandkit_vfs::FsError;
 
 use crate::build::{Frame, MountedFileSystem};
 use crate::in_directory::for_next_run;
-use crate::{AlignmentName, FatSpec, FatTypeName, StackError, WriteBackName};
+use crate::{AlignmentName, FatSpec, FatTypeName, HostSpec, StackError, WriteBackName};
 
 fn wrong(error: FsError) -> StackError {
     StackError::new("stack.fs", error.to_string())
@@ -32,7 +32,11 @@ pub(crate) fn mount_fat(
     if !is_there {
         fat::format(&mut device, clock, &format_options(spec)).map_err(wrong)?;
     }
-    let options = MountOptions { cache: fat_cache(spec), barriers: spec.barriers, read_only: false };
+    let cache = match &frame.host {
+        None => fat_cache(spec),
+        Some(host) => host_cache(host, device.geometry().sector_size),
+    };
+    let options = MountOptions { cache, barriers: spec.barriers, read_only: false };
     let mounted = Fat::mount(device, clock.clone(), options).map_err(wrong)?;
     if !is_there {
         return Ok(Box::new(mounted));
@@ -90,6 +94,16 @@ fn format_options(spec: &FatSpec) -> FormatOptions {
             AlignmentName::EraseBlock => Alignment::RecyclingUnit,
         },
         ..FormatOptions::default()
+    }
+}
+
+/// The host's memory in sectors. Its rule of time is the driver's.
+fn host_cache(host: &HostSpec, sector_size: u32) -> Cache {
+    let dirty_limit = HostSpec::units(host.dirty, sector_size);
+    Cache::Sectors {
+        sectors: HostSpec::units(host.cache, sector_size),
+        write_back: WriteBack::Back { dirty_limit, age_limit: Nanos(u64::MAX) },
+        data: true,
     }
 }
 

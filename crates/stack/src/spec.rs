@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
 use crate::named::table_or_name;
-use crate::{DeviceSpec, FsSpec, FtlSpec, StoreKind};
+use crate::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StoreKind};
 
 /// A stack: a device, a translation layer on it, a file system on that. Everything may be left out and has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub struct StackSpec {
     pub ftl: FtlSpec,
     /// The file system.
     pub fs: FsSpec,
+    /// The host's memory, alike for every file system; without it each has what its own options say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostSpec>,
 }
 
 /// A stack as it is written: what is left out depends on the rest.
@@ -27,6 +30,7 @@ struct Written {
     ftl: Option<WrittenLayer>,
     #[serde(default)]
     fs: FsSpec,
+    host: Option<HostSpec>,
 }
 
 /// A layer as it is written: what it leaves out depends on the device.
@@ -41,13 +45,14 @@ impl<'de> Deserialize<'de> for WrittenLayer {
 impl TryFrom<Written> for StackSpec {
     type Error = String;
 
-    fn try_from(Written { device, ftl, fs }: Written) -> Result<Self, String> {
+    fn try_from(Written { device, ftl, fs, host }: Written) -> Result<Self, String> {
         let ftl = match ftl {
             Some(WrittenLayer(table)) => device.layer(table)?,
             None if fs.is_on_flash() => FtlSpec::None,
             None => device.default_layer(),
         };
-        Ok(Self { device, ftl, fs })
+        host.map_or(Ok(()), |host| host.check()).map_err(|error| format!("in host: {error}"))?;
+        Ok(Self { device, ftl, fs, host })
     }
 }
 
@@ -61,7 +66,7 @@ fn default_device() -> DeviceSpec {
 
 impl Default for StackSpec {
     fn default() -> Self {
-        Self { device: default_device(), ftl: FtlSpec::default(), fs: FsSpec::default() }
+        Self { device: default_device(), ftl: FtlSpec::default(), fs: FsSpec::default(), host: None }
     }
 }
 
@@ -181,11 +186,12 @@ impl StackSpec {
         if self.fs == FsSpec::Model {
             return self.fs.title();
         }
-        let parts = match self.fs {
+        let mut parts = match self.fs {
             FsSpec::None => vec![self.ftl.title(), self.device.title()],
             _ if self.fs.is_on_flash() => vec![self.fs.title(), self.device.title()],
             _ => vec![self.fs.title(), self.ftl.title(), self.device.title()],
         };
+        parts.extend(self.host.map(|host| host.title()));
         parts.join(" | ")
     }
 }

@@ -213,6 +213,23 @@ impl<'a> Pieces<'a> {
         self.generated(length, buffer)
     }
 
+    /// The next `length` bytes, if one part has them and a description can name each of them; else nothing is cut off.
+    #[inline]
+    pub fn whole(&mut self, length: usize) -> Option<Payload<'a>> {
+        while let Some((first, rest)) = self.parts.split_first()
+            && self.start >= first.len()
+        {
+            (self.parts, self.start) = (rest, 0);
+        }
+        let part = self.parts.first()?.part(self.start, length)?;
+        // The offset of the last byte is in range too: who keeps the piece can take it apart.
+        if let Payload::Described(described) = part {
+            described.description.advanced(described.length)?;
+        }
+        self.start += length;
+        Some(part)
+    }
+
     /// The next `length` bytes as parts of their own, each a part of one of these; `None` where fewer are left or no description can name one. What was cut off until then is gone.
     pub fn split(&mut self, length: usize) -> Option<Vec<Payload<'a>>> {
         let (mut pieces, mut left) = (Vec::new(), length);

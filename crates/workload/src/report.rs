@@ -51,6 +51,8 @@ pub struct PhaseReport {
     pub user_bytes_written: u64,
     /// Bytes that the user read.
     pub user_bytes_read: u64,
+    /// Syncs of the host's own, by its rule of time.
+    pub host_syncs: u64,
     /// Latencies by [`OperationKind::index`]; their counts are the counts of operations.
     latencies: Vec<LatencyHistogram>,
 }
@@ -58,7 +60,7 @@ pub struct PhaseReport {
 impl PhaseReport {
     pub(crate) fn new(phase: Phase, started: Nanos) -> Self {
         let latencies = vec![LatencyHistogram::default(); OperationKind::COUNT];
-        Self { phase, started, ended: started, user_bytes_written: 0, user_bytes_read: 0, latencies }
+        Self { phase, started, ended: started, user_bytes_written: 0, user_bytes_read: 0, host_syncs: 0, latencies }
     }
 
     #[inline]

@@ -294,10 +294,10 @@ fn head(blocks: impl Iterator<Item = BlockView>, open_clean: bool) -> Option<Cho
 }
 
 fn f2fs(blocks: impl Iterator<Item = BlockView> + Clone) -> Option<Choice> {
-    let (oldest, newest) = range(blocks.clone().map(|view| view.written.get()))?;
+    let (oldest, newest) = range(blocks.clone().map(|view| view.modified().get()))?;
     best(blocks, |view| {
         let u = percent(view.valid, view.capacity());
-        let age = if newest == oldest { 0 } else { 100 - percent(view.written.get() - oldest, newest - oldest) };
+        let age = if newest == oldest { 0 } else { 100 - percent(view.modified().get() - oldest, newest - oldest) };
         std::cmp::Reverse(100 * (100 - u) * age / (100 + u))
     })
 }
@@ -358,8 +358,8 @@ fn age_threshold(
     least: u32,
     weight: u32,
 ) -> Option<Choice> {
-    let (first, newest) = range(blocks.clone().map(|view| view.written.get()))?;
-    let old_enough = |view: &BlockView| newest - view.written.get() >= threshold.get();
+    let (first, newest) = range(blocks.clone().map(|view| view.modified().get()))?;
+    let old_enough = |view: &BlockView| newest - view.modified().get() >= threshold.get();
     let total = blocks.clone().count();
     let passed = blocks.clone().filter(old_enough).count();
     let everyone = passed == 0;
@@ -368,11 +368,11 @@ fn age_threshold(
     let oldest = oldest(
         blocks.filter(|view| everyone || old_enough(view)),
         usize::try_from(window).unwrap_or(usize::MAX),
-        |view| (view.written, view.block),
+        |view| (view.modified(), view.block),
     );
     let span = (newest - first) as f64 + 1.0;
     let choice = self::least(oldest.into_iter(), |view| {
-        let age = ((newest - view.written.get()) as f64 + 1.0) / span;
+        let age = ((newest - view.modified().get()) as f64 + 1.0) / span;
         let gain = (view.capacity() - view.valid) as f64 / view.capacity().max(1) as f64;
         -(f64::from(weight) * age + f64::from(100 - weight) * gain)
     })?;

@@ -172,7 +172,7 @@ impl<D: BlockDevice> Volume<D> {
         let mapped = std::mem::take(&mut self.mapped);
         self.segments.summaries_written();
         let freed = self.segments.checkpointed();
-        self.published.show_checkpoint(&self.counters, &self.segments);
+        self.published.show_checkpoint(self.device.now(), &self.counters, &self.segments);
         self.discard_freed(freed, mapped);
     }
 

@@ -20,14 +20,45 @@ impl PolicySearch {
         Self { policy, random: Random::new(seed, "victims of F2FS") }
     }
 
-    /// A section as policies see blocks: bytes, and the mean time of its blocks, since F2FS keeps no other. What was never erased by the file system counts no erases.
+    /// A section as policies see blocks, in bytes. Ages by P1 and by the log-structured file system count from the youngest block, Linux's own from the mean time. A section that is filled anew counts as
+    /// erased, and lists of blocks are in the order in which they were filled: F2FS keeps no other.
     fn view(segments: &Segments, section: u32) -> BlockView {
         let block = segments.geometry().block_size() as u64;
         let valid = u64::from(segments.sit().section_valid(section)) * block;
         let invalid = u64::from(segments.section_blocks()) * block - valid;
-        let written = Nanos::from_secs(segments.sit().section_modified(section));
-        let queue = Queue::of(valid, invalid, 0);
-        BlockView { block: section, valid, invalid, written, first_written: written, queue, ..BlockView::default() }
+        let sit = segments.sit();
+        let (first, last) = sit.section_written(section);
+        let place = i64::try_from(first).unwrap_or(i64::MAX);
+        BlockView {
+            block: section,
+            valid,
+            invalid,
+            erases: sit.section_refilled(section),
+            written: Nanos::from_secs(last),
+            first_written: Nanos::from_secs(first),
+            mean_written: Some(Nanos::from_secs(sit.section_modified(section))),
+            queue: Queue::of(valid, invalid, 0),
+            place,
+            dirtied: place,
+            ..BlockView::default()
+        }
+    }
+}
+
+/// One search for each kind of collection.
+pub struct SearchByKind {
+    /// Where an operation waits.
+    pub foreground: Box<dyn VictimSearch>,
+    /// In idle times.
+    pub background: Box<dyn VictimSearch>,
+}
+
+impl VictimSearch for SearchByKind {
+    fn choose(&mut self, segments: &mut Segments, why: Collection, now: Nanos) -> Option<u32> {
+        match why {
+            Collection::Foreground => self.foreground.choose(segments, why, now),
+            Collection::Background => self.background.choose(segments, why, now),
+        }
     }
 }
 

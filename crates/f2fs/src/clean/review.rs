@@ -51,7 +51,12 @@ pub enum ReusePlan {
 
 /// Looks at a segment before SSR fills its holes.
 pub trait ReuseReview: Send {
-    /// What is to be done; it is asked once a segment, and answers from the facts alone.
+    /// Whether it wants to be asked at all: looking for the segment costs a search.
+    fn wants(&self) -> bool {
+        true
+    }
+
+    /// What is to be done with a segment, from the facts alone. It is asked for each segment that a log writes in about the one that comes next, and again behind each checkpoint.
     fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts) -> ReusePlan;
 }
 
@@ -60,6 +65,10 @@ pub trait ReuseReview: Send {
 pub struct NoReview;
 
 impl ReuseReview for NoReview {
+    fn wants(&self) -> bool {
+        false
+    }
+
     fn review(&mut self, _holes: &[HoleRun], _facts: &ReuseFacts) -> ReusePlan {
         ReusePlan::AsIs
     }

@@ -10,7 +10,7 @@ use super::balance::{Background, Foreground, Need, is_short};
 use super::collect::{Collected, Liveness, collect};
 use super::linux::LinuxSearch;
 use super::mover::{BlockMover, CopyMover, LiveBlock, Mover, RemapMover, Sources};
-use super::policy::PolicySearch;
+use super::policy::{PolicySearch, SearchByKind};
 use super::review::{HoleRun, ReusePlan, Treatment, checked, facts, holes};
 use super::{Collection, VictimSearch};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
@@ -271,6 +271,16 @@ fn policies_of_cleaning_choose_sections() {
     assert_eq!(choose(Rule::Greedy, segments), Some(7));
     assert_eq!(choose(Rule::Fifo, segments), Some(1));
     assert_eq!(choose(Rule::F2fs, segments), Some(1));
+}
+
+#[test]
+fn each_kind_of_collection_has_its_own_policy() {
+    let mut small = filled(&[(300, 100), (200, 900), (100, 1000), (400, 200)]);
+    let segments = &mut small.bench.segments;
+    let search = |rule| Box::new(PolicySearch::new(VictimPolicy::from(rule), 1));
+    let mut both = SearchByKind { foreground: search(Rule::Greedy), background: search(Rule::Fifo) };
+    let mut choose = |why| both.choose(segments, why, Nanos::from_secs(1000));
+    assert_eq!((choose(Collection::Foreground), choose(Collection::Background)), (Some(7), Some(1)));
 }
 
 #[test]

@@ -181,6 +181,11 @@ impl InodeHead {
         Self::read_from_prefix(block).ok().map(|(head, _)| head)
     }
 
+    /// Where it stands in an inode's block; `None` where that is too short.
+    pub fn in_block(block: &[u8]) -> Option<&Self> {
+        Self::ref_from_prefix(block).ok().map(|(head, _)| head)
+    }
+
     /// Whether a bit of [`inline`] is set.
     pub fn has_inline(&self, bit: u8) -> bool {
         self.inline & bit != 0
@@ -226,7 +231,7 @@ impl InodeHead {
 impl ExtraAttributes {
     /// Those of an inode's block that fit into what it says; the rest zero. `None` where the inode has none, or the block is too short.
     pub fn of_block(block: &[u8]) -> Option<Self> {
-        if !InodeHead::of_block(block)?.has_inline(inline::EXTRA) {
+        if !InodeHead::in_block(block)?.has_inline(inline::EXTRA) {
             return None;
         }
         let bytes = block.get(WORDS_OFFSET..)?.get(..size_of::<Self>())?;
@@ -292,7 +297,7 @@ pub const fn nids_offset(block_size: usize) -> usize {
 pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Result<InodeShape, Finding> {
     let wrong = |detail: String| Finding::new(FindingKind::Inode, detail);
     let end = words_end(geometry.block_size());
-    let head = InodeHead::of_block(inode).filter(|_| inode.len() >= geometry.block_size());
+    let head = InodeHead::in_block(inode).filter(|_| inode.len() >= geometry.block_size());
     let head = head.ok_or_else(|| wrong(format!("an inode of {} bytes; expected a block", inode.len())))?;
     let extra = ExtraAttributes::of_block(inode);
     let extra_bytes = extra.map_or(0, |extra| extra.bytes.get());

@@ -1,12 +1,13 @@
 //! Nodes in memory: changed ones until they are written, others as far as there is room.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::block_cache::BlockCache;
 use crate::ids::{Block, NodeId};
 use crate::layout::node::mark;
 use crate::layout::{Footer, Geometry, NodeOffset};
+use crate::number_map::NumberMap;
 
 /// What a node holds, by its place in its file's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +33,7 @@ pub fn is_indirect(geometry: &Geometry, offset: NodeOffset) -> bool {
 /// Nodes by nid.
 #[derive(Debug)]
 pub struct NodeCache {
-    dirty: BTreeMap<NodeId, Block>,
+    dirty: NumberMap<NodeId, Block>,
     /// Dirty nodes by owner.
     owned: BTreeSet<(NodeId, NodeId)>,
     clean: BlockCache<NodeId>,
@@ -41,7 +42,7 @@ pub struct NodeCache {
 impl NodeCache {
     /// Room for about so many clean nodes.
     pub fn new(clean: usize) -> Self {
-        Self { dirty: BTreeMap::new(), owned: BTreeSet::new(), clean: BlockCache::new(clean) }
+        Self { dirty: NumberMap::default(), owned: BTreeSet::new(), clean: BlockCache::new(clean) }
     }
 
     /// A node, if it is here.

@@ -72,7 +72,7 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         done = self.settle_all(why.cause, &mut runs, done);
-        self.published.show(&self.counters, &self.segments);
+        self.published.show(self.device.now(), &self.counters, &self.segments);
         done
     }
 

@@ -17,7 +17,7 @@ use crate::clean::linux::LinuxSearch;
 use crate::clean::mover::{BlockMover, CopyMover};
 use crate::clean::review::{NoReview, ReuseReview};
 use crate::clean::{Collection, VictimSearch, reuse};
-use crate::ids::{Log, NodeId};
+use crate::ids::{Log, NodeId, SegmentIndex};
 use crate::segments::Segments;
 
 /// Waiting nodes, or pages of directories, from which on a checkpoint is made: eight segments of them (segment.c, `f2fs_balance_fs_bg`; node.h).
@@ -31,7 +31,12 @@ pub struct Cleaners {
     search: Mutex<Box<dyn VictimSearch>>,
     mover: Mutex<Box<dyn BlockMover>>,
     review: Mutex<Box<dyn ReuseReview>>,
+    /// For which segment of each data log, and behind which checkpoint, the review was asked last.
+    asked: [Option<(SegmentIndex, u64)>; 3],
 }
+
+/// The logs of data, whose segments are reviewed.
+const REVIEWED: [Log; 3] = [Log::HotData, Log::WarmData, Log::ColdData];
 
 impl Cleaners {
     /// Those of Linux.
@@ -40,6 +45,7 @@ impl Cleaners {
             search: Mutex::new(Box::new(LinuxSearch::new(segments, now))),
             mover: Mutex::new(Box::new(CopyMover)),
             review: Mutex::new(Box::new(NoReview)),
+            asked: [None; 3],
         }
     }
 }
@@ -68,6 +74,7 @@ impl<D: BlockDevice> Volume<D> {
     /// Another look at segments before their gaps are filled.
     pub fn set_review(&mut self, review: Box<dyn ReuseReview>) {
         *own(&mut self.cleaners.review) = review;
+        self.cleaners.asked = [None; 3];
     }
 
     /// Makes room for the next operation. Whatever changes content here does it by itself; who changes inodes or pages of directories alone calls it first, never in the middle of what must be one.
@@ -125,13 +132,17 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Segments whose gaps data logs would fill next are looked at.
     fn prepare_gaps(&mut self) -> Result<()> {
-        if !self.segments.needs_ssr() {
+        if !own(&mut self.cleaners.review).wants() || !self.segments.needs_ssr() {
             return Ok(());
         }
         let mut review = std::mem::replace(own(&mut self.cleaners.review), Box::new(NoReview));
         let mut mover = std::mem::replace(own(&mut self.cleaners.mover), Box::new(CopyMover));
         let mut done = Ok(());
-        for log in [Log::HotData, Log::WarmData, Log::ColdData] {
+        for (number, log) in REVIEWED.into_iter().enumerate() {
+            let asked = (self.segments.current(log), self.state.head.version.get());
+            if self.cleaners.asked.get_mut(number).is_some_and(|last| last.replace(asked) == Some(asked)) {
+                continue;
+            }
             match reuse::prepare(self, log, review.as_mut(), mover.as_mut()) {
                 Ok(reuse) => {
                     self.counters.treated(&reuse);

@@ -8,11 +8,11 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::Volume;
 use super::tree::is_want_of_room;
-use crate::blocks::Blocks;
-use crate::ids::{Block, DataAddress, NodeId};
+use crate::blocks::{Blocks, Nodes};
+use crate::ids::{DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::inode::{InodeShape, advise, flag, inline};
-use crate::layout::word;
+use crate::layout::{InodeHead, word};
 use crate::pages::{Dirt, Page};
 use crate::read;
 
@@ -23,8 +23,14 @@ impl<D: BlockDevice> Volume<D> {
     /// Writes at `offset`; returns how many bytes were taken: all, or fewer where space ran out after some. The file grows as needed; times are the caller's to set. The data wait in memory, their blocks are counted.
     /// Errors: `NoSpace`, `QuotaExceeded` (none taken), `FileTooBig`, `NotSupported` (compressed, encrypted, verity), `InvalidArgument` (no file), `ReadOnly`, `Corrupt`, `Device`. Cost: the pages touched; one written in part is read first.
     pub fn write(&mut self, ino: NodeId, offset: u64, data: Payload<'_>) -> Result<usize> {
-        self.expect_running()?;
         let inode = self.inode_at(ino)?;
+        self.write_to(inode, offset, data)
+    }
+
+    /// The same with the inode as it is now.
+    pub(crate) fn write_to(&mut self, inode: Inode, offset: u64, data: Payload<'_>) -> Result<usize> {
+        self.expect_running()?;
+        let ino = inode.nid;
         self.expect_writable(&inode)?;
         let end = offset.saturating_add(data.len() as u64);
         self.expect_size(&inode, end)?;
@@ -38,6 +44,8 @@ impl<D: BlockDevice> Volume<D> {
             }
             self.convert_inline(ino)?;
         }
+        // Who edits the inode's block has it alone then, and need not copy it.
+        drop(inode);
         let step = PAGES_AT_ONCE << self.geometry().log_block_size();
         let mut done = 0;
         while done < data.len() {
@@ -73,22 +81,26 @@ impl<D: BlockDevice> Volume<D> {
             let (page, skip) = (at / size as u64, (at % size as u64) as usize);
             let count = (size - skip).min(length - done);
             let Some(piece) = pieces.next(count, &mut buffer) else { break };
-            let content = match piece {
-                Payload::Described(described) if count == size => Page::Described(described),
-                Payload::Bytes(bytes) if count == size => Page::Bytes(Block::from(bytes)),
+            match piece {
+                Payload::Described(described) if count == size => {
+                    self.pages().change(ino, page as u32, Page::Described(described), false);
+                }
+                Payload::Bytes(bytes) if count == size => self.pages().overwrite(ino, page as u32, bytes),
                 piece => {
                     let mut bytes = self.page_bytes(ino, page)?;
                     if let Some(place) = bytes.get_mut(skip..skip + count) {
                         piece.copy_to(place);
                     }
-                    Page::Bytes(bytes.into())
+                    self.pages().overwrite(ino, page as u32, &bytes);
                 }
-            };
-            self.pages().change(ino, page as u32, content, false);
+            }
             done += count;
         }
         let end = offset + length as u64;
-        if self.inode_at(ino)?.head.size.get() < end {
+        let block = self.node(ino)?;
+        let is_longer = InodeHead::in_block(&block).is_some_and(|head| head.size.get() < end);
+        drop(block);
+        if is_longer {
             self.edit_head(ino, |head| head.size = end.into())?;
         }
         Ok(length)
@@ -296,7 +308,7 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(true);
         }
         let Some(slot) = self.slot(inode, page)? else { return Ok(false) };
-        let block = crate::blocks::Nodes::node(self, slot.nid)?;
+        let block = self.node(slot.nid)?;
         Ok(matches!(DataAddress::of(word(&block, slot.byte).unwrap_or(0)), DataAddress::At(_)))
     }
 }

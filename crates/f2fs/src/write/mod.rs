@@ -162,7 +162,8 @@ impl<D: BlockDevice> Volume<D> {
     pub fn inode(&self, number: InodeNumber) -> Result<Inode> {
         let absent = || FsError::new(ErrorKind::NotFound, format!("no inode {}", number.0));
         let nid = u32::try_from(number.0).map(NodeId).map_err(|_| absent())?;
-        if self.geometry().nat_block(nid).is_none() || nid < NodeId::ROOT || self.entry(nid)?.is_free() {
+        let is_known = self.nodes.is_dirty(nid);
+        if !is_known && (self.geometry().nat_block(nid).is_none() || nid < NodeId::ROOT || self.entry(nid)?.is_free()) {
             return Err(absent());
         }
         self.inode_at(nid)

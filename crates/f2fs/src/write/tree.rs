@@ -139,6 +139,9 @@ impl<D: BlockDevice> Volume<D> {
         let wanted = most.min(u64::from(slot.count));
         let block = self.node(slot.nid)?;
         let is_hole = |number: u64| DataAddress::of(word(&block, slot.byte + number as usize * 4).unwrap_or(0));
+        if charged == 0 && (0..wanted).all(|number| is_hole(number) != DataAddress::Hole) {
+            return Ok((wanted, true));
+        }
         let holes: Vec<u64> = (0..wanted).filter(|&number| is_hole(number) == DataAddress::Hole).collect();
         // What grew counts for its owners with this page.
         let pending = u64::from(nodes) + charged;
@@ -231,7 +234,7 @@ impl<D: BlockDevice> Volume<D> {
 
     pub(crate) fn drop_extent(&mut self, ino: NodeId) -> Result<()> {
         let block = self.node(ino)?;
-        let has_one = crate::layout::InodeHead::of_block(&block).is_some_and(|head| head.extent.length.get() != 0);
+        let has_one = crate::layout::InodeHead::in_block(&block).is_some_and(|head| head.extent.length.get() != 0);
         drop(block);
         if has_one { self.edit_head(ino, |head| head.extent = Extent::default()) } else { Ok(()) }
     }

@@ -27,6 +27,7 @@ fn view(number: BlockIndex, block: &Block, queue: List) -> BlockView {
         place: block.place,
         dirtied: block.dirtied,
         region: block.region,
+        ..BlockView::default()
     }
 }
 

@@ -7,6 +7,7 @@ use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, FsError, Inod
 
 use super::PIECE_BYTES_MAX;
 use super::expected::ExpectedContent;
+use super::flusher::Flusher;
 use crate::error::{Result, WorkloadError};
 use crate::operation::{FileData, FileOperation, FileSlot, FileWorkload, OperationKind, Phase};
 use crate::report::{DriverReport, PhaseReport, Progress, ProgressSink};
@@ -42,6 +43,7 @@ pub struct FileDriver {
     pub(super) report: DriverReport,
     pub(super) buffer: Vec<u8>,
     pub(super) wanted: Vec<u8>,
+    flusher: Flusher,
     operations: u64,
 }
 
@@ -61,8 +63,17 @@ impl FileDriver {
             report: DriverReport::default(),
             buffer: Vec::new(),
             wanted: Vec::new(),
+            flusher: Flusher::default(),
             operations: 0,
         }
+    }
+
+    /// Has everything made durable so long after a change, by a sync of all, as a host does that wants to lose no more than that. What it takes is part of the phase, and of the latency of the operation behind which
+    /// it falls, but no operation of the workload's.
+    #[must_use]
+    pub const fn syncing_after(mut self, after: Option<Nanos>) -> Self {
+        self.flusher.after = after;
+        self
     }
 
     /// The counts so far.
@@ -87,6 +98,7 @@ impl FileDriver {
         while let Some(operation) = workload.next_operation()? {
             let Some(kind) = operation.kind() else {
                 if let FileOperation::Arrive { at } = operation {
+                    self.flush(start + at, fs, &mut report)?;
                     self.clock.advance_to(start + at);
                     arrival = Some(start + at);
                 }
@@ -94,6 +106,8 @@ impl FileDriver {
             };
             let issued = arrival.take().unwrap_or_else(|| self.clock.now());
             self.apply(&operation, workload, fs, &mut report)?;
+            self.flusher.saw(&operation, self.clock.now());
+            self.flush(self.clock.now(), fs, &mut report)?;
             report.record(kind, self.clock.now().since(issued));
             self.operations += 1;
             done += 1;
@@ -110,6 +124,17 @@ impl FileDriver {
             self.report.phases.push(report);
         }
         Ok(())
+    }
+
+    fn flush(&mut self, until: Nanos, fs: &mut dyn FileSystem, report: &mut PhaseReport) -> Result<()> {
+        let synced = self.flusher.flush(until, &self.clock, fs);
+        report.host_syncs += u64::from(synced.map_err(|source| self.failed("the host's sync", source))?);
+        Ok(())
+    }
+
+    /// Somebody made everything durable.
+    pub const fn settled(&mut self) {
+        self.flusher.settle();
     }
 
     /// Notes the root directory and what stood in it before.

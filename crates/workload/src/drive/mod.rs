@@ -5,6 +5,7 @@ mod block;
 mod expected;
 mod file;
 mod file_check;
+mod flusher;
 mod ledger;
 mod queue;
 

@@ -127,13 +127,13 @@ fn device() -> Result<DeviceSpec, LabError> {
 fn jffs2(collector: &str, separation: &str) -> Result<StackSpec, LabError> {
     let spec =
         Jffs2Spec { collector: collector.to_string(), separation: separation.to_string(), ..Jffs2Spec::default() };
-    Ok(StackSpec { device: device()?, ftl: FtlSpec::None, fs: FsSpec::Jffs2(spec) })
+    Ok(StackSpec { device: device()?, ftl: FtlSpec::None, fs: FsSpec::Jffs2(spec), host: None })
 }
 
 fn fat(ftl: FtlSpec, cache_sectors: u32) -> Result<StackSpec, LabError> {
     let write_back = if cache_sectors > 0 { WriteBackName::Back } else { WriteBackName::Through };
     let fs = FsSpec::Fat(FatSpec { cluster_size: 4096, cache_sectors, write_back, ..FatSpec::default() });
-    Ok(StackSpec { device: device()?, ftl, fs })
+    Ok(StackSpec { device: device()?, ftl, fs, host: None })
 }
 
 /// Every pattern: with and without CAT by number of regions, and Linux's collector. All seeds at the primary fill level, few at the others.

@@ -126,7 +126,7 @@ fn stack(setting: &Setting, mut ftl: FtlSpec) -> Result<StackSpec, LabError> {
         write_back: if setting.cache_sectors > 0 { WriteBackName::Back } else { WriteBackName::Through },
         ..FatSpec::default()
     });
-    Ok(StackSpec { device, ftl, fs })
+    Ok(StackSpec { device, ftl, fs, host: None })
 }
 
 fn block_map(policy: PolicyName) -> BlockMapSpec {

@@ -1,0 +1,108 @@
+//! What F2FS counts is in records, defined, bounded, and the same every time; every policy of `cleaning` is really asked.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::record_of;
+use nandkit_cleaning::victim;
+use nandkit_record::{LayerValue, RunRecord, layer_metrics};
+
+/// Files that fill most of a card of 96 MiB, hot and cold, overwritten with a sync now and then.
+fn run(fs: &str, workload: &str) -> RunRecord {
+    let text = format!(
+        "workload = 'overwrite:pattern=hcf,files=248,file_size=256K,operations=16000,sync_every=256{workload}'\n\
+         [stack]\nfs = {{ kind = 'f2fs', {fs} }}\n\
+         device = {{ preset = 'sd-pny-10', geometry = {{ capacity = 100663296 }} }}\n"
+    );
+    record_of(&text).unwrap_or_else(|error| panic!("{fs}: {error}"))
+}
+
+fn value(record: &RunRecord, name: &str) -> f64 {
+    record.layers["fs"][name].as_f64().unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn series(record: &RunRecord, name: &str) -> Vec<f64> {
+    match &record.layers["fs"][name] {
+        LayerValue::Series(values) => values.clone(),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_value_of_f2fs_has_a_definition_and_every_definition_a_value() {
+    let record = run("mode = 'lfs'", "");
+    let counted: BTreeSet<&String> = record.layers["fs"].keys().collect();
+    let definitions = layer_metrics("f2fs");
+    let defined: BTreeSet<&String> = definitions.iter().map(|metric| &metric.name).collect();
+    assert_eq!(counted, defined);
+    assert_eq!(run("mode = 'lfs'", "").to_line(), record.to_line(), "determinism");
+}
+
+#[test]
+fn segments_and_blocks_over_time_add_up_at_every_instant() {
+    let record = run("mode = 'lfs'", "");
+    let times = series(&record, "over_time_ns");
+    assert!((16..=257).contains(&times.len()), "{}", times.len());
+    assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{times:?}");
+    let states =
+        ["free", "prefree", "dirty", "full"].map(|state| series(&record, &format!("{state}_segments_over_time")));
+    let sums: BTreeSet<u64> = (0..times.len()).map(|at| states.iter().map(|values| values[at] as u64).sum()).collect();
+    assert_eq!(sums.len(), 1, "free, prefree, dirty and full ones are always all that no log has: {sums:?}");
+    let valid = series(&record, "valid_blocks_over_time");
+    assert_eq!(valid.len(), times.len());
+    // The fill: 248 files of 64 blocks each, an inode and no other node. The root is one more inode.
+    assert!(*valid.last().unwrap() >= 248.0 * 65.0 && valid[0] < valid[valid.len() - 1], "{valid:?}");
+    assert_eq!(*valid.last().unwrap(), value(&record, "valid_blocks"));
+}
+
+#[test]
+fn blocks_by_log_and_way_are_what_the_device_got_in_each_area() {
+    for (fs, ways) in [("mode = 'lfs'", ["lfs"].as_slice()), ("ipu_policy = 0", &["lfs", "ssr"]), ("", &["in_place"])] {
+        let record = run(fs, "");
+        let of_way = |way: &str| -> f64 {
+            let names = ["hot_data", "warm_data", "cold_data", "hot_node", "warm_node", "cold_node"];
+            names.iter().map(|log| value(&record, &format!("{log}_{way}_blocks"))).sum()
+        };
+        for way in ["lfs", "ssr", "in_place"] {
+            assert!(of_way(way) > 0.0 || !ways.contains(&way), "{fs}: nothing by {way}");
+        }
+        assert_eq!(of_way("ssr") > 0.0, ways.contains(&"ssr"), "{fs}");
+        let main = value(&record, "main_area_blocks");
+        assert_eq!(main, ["lfs", "ssr", "in_place", "claimed"].map(of_way).iter().sum::<f64>());
+        let metadata = value(&record, "metadata_area_blocks");
+        let tables = ["sit", "nat", "ssa", "pack"].map(|of| value(&record, &format!("{of}_blocks")));
+        assert_eq!(metadata, tables.iter().sum::<f64>());
+        // The card counts by itself what it was handed.
+        let is_written = |name: &str| name.starts_with("device_written_") && name.ends_with("_bytes");
+        let written = record.layers["block"].iter().filter(|(name, _)| is_written(name));
+        let bytes: f64 = written.filter_map(|(_, value)| value.as_f64()).sum();
+        assert_eq!(bytes, (main + metadata) * 4096.0, "{fs}");
+    }
+}
+
+/// Victims of the whole run, by policy: moved blocks of data and nodes.
+fn moved(fs: &str) -> (RunRecord, f64) {
+    let record = run(fs, "");
+    assert_eq!(record.layers["workload"]["verified_at_end"].as_f64(), Some(248.0), "{fs}");
+    assert!(value(&record, "foreground_sections") > 50.0, "{fs}: {}", value(&record, "foreground_sections"));
+    let moved = value(&record, "foreground_moved_data_blocks") + value(&record, "foreground_moved_node_blocks");
+    (record, moved)
+}
+
+#[test]
+fn every_victim_policy_of_cleaning_collects_and_chooses_its_own_way() {
+    let mut by_policy: BTreeMap<&str, f64> = BTreeMap::new();
+    for name in victim::names() {
+        by_policy.insert(name, moved(&format!("mode = 'lfs', collector = '{name}'")).1);
+    }
+    println!("{by_policy:?}");
+    let different: BTreeSet<u64> = by_policy.values().map(|moved| *moved as u64).collect();
+    assert!(different.len() + 3 >= by_policy.len(), "policies that choose alike: {by_policy:?}");
+    // Fewest valid blocks first moves less than a draw, than first come, and than the least worn.
+    for other in ["random", "fifo", "p2-baseline"] {
+        assert!(by_policy["greedy"] < by_policy[other], "{other}: {by_policy:?}");
+    }
+    // Ten draws come near to greedy, one is the draw.
+    assert!(by_policy["d-choices"] < by_policy["random"], "{by_policy:?}");
+}

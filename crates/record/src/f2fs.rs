@@ -1,0 +1,103 @@
+//! What F2FS counts in `layers.fs` of a record.
+
+use crate::Better;
+use crate::layers::LayerMetric;
+
+/// Names and words of the logs, in the order of the segment types.
+const LOGS: [(&str, &str); 6] = [
+    ("hot_data", "hot data"),
+    ("warm_data", "warm data"),
+    ("cold_data", "cold data"),
+    ("hot_node", "hot nodes"),
+    ("warm_node", "warm nodes"),
+    ("cold_node", "cold nodes"),
+];
+
+/// Names and words of the ways in which a block comes to its address.
+const WAYS: [(&str, &str); 4] = [
+    ("lfs", "behind the last one of a segment that was empty"),
+    ("ssr", "in a gap of a used segment"),
+    ("claimed", "at an address that was asked for, as by a recovery"),
+    ("in_place", "where their old version stood"),
+];
+
+/// Name, unit, direction, text of everything that has no name made of parts.
+const SINGLE: &[(&str, &str, Better, &str)] = &[
+    ("checkpoints_asked", "", Better::Lower, "checkpoints for a sync, an fsync, or too much that waits in memory"),
+    ("checkpoints_forced", "", Better::Lower, "checkpoints for free segments, or at the end of a recovery"),
+    ("foreground_sections", "", Better::Lower, "sections collected while an operation waited"),
+    ("foreground_emptied_sections", "", Better::Neither, "of these, those with nothing valid left"),
+    ("foreground_moved_data_blocks", "blocks", Better::Lower, "blocks of data that they held and that moved"),
+    ("foreground_moved_node_blocks", "blocks", Better::Lower, "nodes that they held and that moved"),
+    ("background_sections", "", Better::Neither, "sections collected in idle times"),
+    ("background_emptied_sections", "", Better::Neither, "of these, those with nothing valid left"),
+    ("background_moved_data_blocks", "blocks", Better::Lower, "blocks of data that they held and that moved"),
+    ("background_moved_node_blocks", "blocks", Better::Lower, "nodes that they held and that moved"),
+    ("treated_segments", "", Better::Neither, "segments that were treated before their gaps were filled"),
+    ("treated_blocks_to_cold_log", "blocks", Better::Lower, "blocks that the treatment moved to the log of cold data"),
+    ("treated_blocks_within_segment", "blocks", Better::Lower, "blocks that the treatment moved within their segment"),
+    ("sit_blocks", "blocks", Better::Lower, "blocks of the segment information table written"),
+    ("nat_blocks", "blocks", Better::Lower, "blocks of the node address table written"),
+    ("ssa_blocks", "blocks", Better::Lower, "blocks of the segment summary area written"),
+    ("pack_blocks", "blocks", Better::Lower, "blocks of checkpoint packs written"),
+    ("metadata_area_blocks", "blocks", Better::Lower, "blocks written outside the main area: tables and packs"),
+    ("main_area_blocks", "blocks", Better::Lower, "blocks written in the main area: data and nodes, moved ones too"),
+    ("empty_segments_taken", "", Better::Neither, "empty segments that logs took"),
+    ("used_segments_taken", "", Better::Neither, "used segments that logs took for their gaps"),
+    ("free_segments", "", Better::Higher, "segments with nothing in them, at the end of the phase"),
+    ("prefree_segments", "", Better::Neither, "segments that the next checkpoint makes free, at the end of the phase"),
+    ("dirty_segments", "", Better::Neither, "segments with valid and invalid blocks, at the end of the phase"),
+    ("full_segments", "", Better::Neither, "segments of valid blocks alone, at the end of the phase"),
+    ("log_segments", "", Better::Neither, "segments in which logs write, at the end of the phase"),
+    ("prepared_segments", "", Better::Neither, "segments kept for a log, at the end of the phase"),
+    ("valid_blocks", "blocks", Better::Neither, "blocks in use, reserved addresses too, at the end of the phase"),
+    (
+        "over_time_ns",
+        "ns",
+        Better::Neither,
+        "simulated instants of the series over time: at most 256 checkpoints since the stack was started, and the end of the phase",
+    ),
+    ("free_segments_over_time", "", Better::Neither, "free segments at these instants"),
+    ("prefree_segments_over_time", "", Better::Neither, "prefree segments at these instants"),
+    ("dirty_segments_over_time", "", Better::Neither, "dirty segments at these instants"),
+    ("full_segments_over_time", "", Better::Neither, "full segments at these instants"),
+    ("valid_blocks_over_time", "blocks", Better::Neither, "blocks in use at these instants"),
+];
+
+/// The definitions: single ones, blocks by log and way, segments by valid blocks.
+pub(crate) fn metrics() -> Vec<LayerMetric> {
+    let mut all: Vec<LayerMetric> = SINGLE
+        .iter()
+        .map(|&(name, unit, better, text)| LayerMetric {
+            layer: "fs",
+            of: "f2fs",
+            name: name.to_string(),
+            unit,
+            better,
+            text: text.to_string(),
+        })
+        .collect();
+    let more = |name: String, unit, text: String| LayerMetric {
+        layer: "fs",
+        of: "f2fs",
+        name,
+        unit,
+        better: Better::Neither,
+        text,
+    };
+    for (log, what) in LOGS {
+        for (way, how) in WAYS {
+            all.push(more(
+                format!("{log}_{way}_blocks"),
+                "blocks",
+                format!("blocks of the log of {what} written {how}"),
+            ));
+        }
+    }
+    for class in 0..16 {
+        let (first, last) = ((class * 32).max(1), if class == 15 { 512 } else { class * 32 + 31 });
+        let text = format!("segments of {first} to {last} valid blocks at the last checkpoint");
+        all.push(more(format!("segments_of_{first}_to_{last}_blocks"), "", text));
+    }
+    all
+}
