@@ -265,7 +265,7 @@ fn quotas_that_count_wrongly_are_put_right() {
         plant(&mut planted);
         assert_ne!(checked(&planted).findings, [], "{what}");
         let repair =
-            nandkit_f2fs::repair(vec![planted.device()], clock(), nandkit_f2fs::check::Waiting::Refused).unwrap();
+            nandkit_f2fs::repair(vec![planted.device()], clock(), check::Waiting::Refused).unwrap();
         for (at, bytes) in &repair.blocks {
             planted.block(*at).copy_from_slice(bytes);
         }
