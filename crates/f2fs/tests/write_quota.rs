@@ -1,5 +1,6 @@
 //! Volumes with quota files that are written: behind every mount the files say what fsck.f2fs and our check count; limits are kept before anything changes.
 
+mod common;
 mod made;
 mod planted;
 mod writing;
