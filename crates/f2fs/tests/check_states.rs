@@ -235,12 +235,15 @@ fn quotas_that_count_wrongly_are_told() {
     assert_eq!(kinds(&checked(&planted), false), [Quota, Quota]);
 }
 
+/// What is wrong, and how it becomes so.
+type PlantedCase<'a> = (&'a str, &'a dyn Fn(&mut Planted));
+
 #[test]
 fn quotas_that_count_wrongly_are_put_right() {
     let base = made_with("extra_attr,quota,project_quota,inode_checksum");
     let start = |magic: u32| base.bytes.windows(4).position(|bytes| bytes == magic.to_le_bytes()).unwrap();
     let (users, groups) = (start(0xD9C0_1F11), start(0xD9C0_1927));
-    let cases: [(&str, &dyn Fn(&mut Planted)); 5] = [
+    let cases: [PlantedCase<'_>; 5] = [
         ("a record", &|p| p.bytes[users + 5 * 1024 + 16 + 24] ^= 2),
         ("an owner without a record, whose way has to grow", &|p| {
             let nid = p.nid("kinds/film.mp4");
