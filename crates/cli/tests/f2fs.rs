@@ -288,9 +288,12 @@ fn what_waits_behind_the_checkpoint_is_told() {
     footer.extend((at as u32 + 1).to_le_bytes());
     let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
     file.write_all_at(&footer, at * 4096 + 4072).expect("bytes");
-    let outcome = nandkit(path, &["ls", "i"]);
+    let outcome = nandkit(path, &["ls", "i", "--no-recovery"]);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("fsynced after the last checkpoint are not shown"), "{}", outcome.stderr);
+    // It makes no file: its inode is nowhere, and the node does not name one.
+    let outcome = nandkit(path, &["ls", "i"]);
+    assert!(outcome.status == Some(0) && !outcome.stderr.contains("fsynced"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn unclean(features: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     let commands = "mkdir -p before/a && seq 60000 > before/a/numbers && seq 30 > before/a/few && cp -r before after &&
-        (seq 9 | tr -d '\\n'; tail -c +10 before/a/numbers) > after/a/numbers && seq 20000 | head -c 90000 > after/new && seq 5 > after/a/small";
+        seq 9 >> after/a/numbers && seq 20000 | head -c 90000 > after/new && seq 5 > after/a/small";
     run(path, commands);
     run(
         path,
@@ -69,7 +69,9 @@ fn change(path: &Path) {
         changes.write(inode, 0, Payload::Bytes(&content(path))).expect("content");
         changes.sync(Some(inode)).expect("an fsync");
     }
-    changes.write(numbers, 0, Payload::Bytes(&content("a/numbers")[..9])).expect("content");
+    // Behind its end: what is overwritten where it stands would be so for the checkpoint, too.
+    let (old, new) = (fs::read(path.join("before/a/numbers")).expect("a file").len(), content("a/numbers"));
+    changes.write(numbers, old as u64, Payload::Bytes(&new[old..])).expect("content");
     changes.sync(Some(numbers)).expect("an fsync");
     drop(image);
     quotas.iter().zip(kept).for_each(|((at, _), bytes)| file.write_all_at(&bytes, *at).expect("bytes"));

@@ -11,7 +11,7 @@ use crate::findings::{Finding, FindingKind, Findings};
 use crate::ids::BlockAddress;
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
 
-pub use write::{Atomicity, Submission, WritableBlocks};
+pub use write::{Atomicity, REMAP_PAIRS, Submission, WritableBlocks};
 
 /// One device, and where the volume's bytes begin that it holds.
 #[derive(Debug)]

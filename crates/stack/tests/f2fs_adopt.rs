@@ -18,8 +18,6 @@ use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, 
 type Layer = PageMapFtl<ContentChip>;
 
 const PAGE: u64 = 4096;
-/// Sectors of the volume.
-const SECTORS: u64 = 64 << 8;
 
 fn clock() -> Clock {
     Clock::starting_at(0)
@@ -36,7 +34,7 @@ fn layer(aliases: u32) -> Layer {
         PageMapOptions { journal, ..PageMapOptions::default() },
     );
     let layer = layer.unwrap();
-    assert!(layer.geometry().sectors >= SECTORS && layer.geometry().sector_size == 4096, "{:?}", layer.geometry());
+    assert_eq!(layer.geometry().sector_size, 4096);
     layer
 }
 
@@ -87,7 +85,7 @@ fn all_of<D: BlockDevice>(volume: &Volume<D>, sources: &[InodeNumber]) -> (Vec<P
 }
 
 fn block_image(device: &impl BlockDevice) -> Vec<u8> {
-    let mut image = vec![0; (SECTORS * PAGE) as usize];
+    let mut image = vec![0; device.geometry().capacity() as usize];
     for (sector, bytes) in image.chunks_exact_mut(PAGE as usize).enumerate() {
         device.read(&Context::default(), Lba(sector as u64), ReadInto::Bytes(bytes)).unwrap();
     }
@@ -97,7 +95,7 @@ fn block_image(device: &impl BlockDevice) -> Vec<u8> {
 /// Neither our check nor, where asked, fsck.f2fs has anything to say of an unmounted volume.
 fn must_be_sound(device: &impl BlockDevice, with_fsck: bool, context: &str) {
     let image = block_image(device);
-    let mut copy = RamDevice::with_sectors(4096, SECTORS).unwrap();
+    let mut copy = RamDevice::with_sectors(4096, device.geometry().sectors).unwrap();
     copy.write(&Context::default(), Lba(0), Payload::Bytes(&image)).unwrap();
     let report = check(vec![copy], clock()).unwrap();
     let wrong: Vec<_> = report.findings.iter().filter(|found| !found.harmless).collect();
@@ -129,7 +127,7 @@ fn counted(stats: &Arc<nandkit_block::wrap::DeviceCounters>, kind: RequestKind, 
 
 #[test]
 fn a_file_gets_the_content_of_others_and_no_page_is_programmed() {
-    let mut volume = mount(made(StatsDevice::new(layer(0))));
+    let mut volume = mount(made(StatsDevice::new(layer(2000))));
     let sizes = [5000, 4096, 40_000, 3_000_000, 70_001];
     let mut sources: Vec<InodeNumber> = sizes
         .iter()
@@ -247,9 +245,10 @@ fn a_device_whose_memory_for_remaps_is_full_leaves_the_target_as_it_was() {
 fn unmount_and_keep(volume: &mut Volume<Layer>) -> RamDevice {
     use nandkit_f2fs::blocks::Blocks;
     volume.finish().unwrap();
-    let mut copy = RamDevice::with_sectors(4096, SECTORS).unwrap();
+    let sectors = u64::from(Blocks::geometry(volume).main_end().0);
+    let mut copy = RamDevice::with_sectors(4096, sectors).unwrap();
     let mut bytes = vec![0; PAGE as usize];
-    for block in 0..SECTORS {
+    for block in 0..sectors {
         Blocks::read(volume, Cause::UserData, nandkit_f2fs::BlockAddress(block as u32), &mut bytes).unwrap();
         copy.write(&Context::default(), Lba(block), Payload::Bytes(&bytes)).unwrap();
     }

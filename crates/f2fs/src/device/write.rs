@@ -17,6 +17,8 @@ use crate::layout::Geometry;
 
 /// Requests under way at most, unless told otherwise.
 const DEPTH: usize = 32;
+/// Pairs of one remap command. A page-mapped layer takes as many as a page of its journal holds lines for, which its contract has no question for: 32 with pages of 4 KiB, fewer with smaller ones.
+pub const REMAP_PAIRS: usize = 16;
 /// The smallest sector under which a block of 4 KiB is whole after a power cut.
 const BLOCK_SECTOR: u32 = 4096;
 
@@ -348,23 +350,26 @@ impl<D: BlockDevice> WritableBlocks<D> {
     }
 
     /// Makes each second block read what the first holds, without writing; both are first blocks of units as [`WritableBlocks::remap_blocks`] says. What was written before is waited for first.
-    /// Errors: `Device` (the log of the device is full, a source holds nothing), `NotSupported`.
+    /// More than [`REMAP_PAIRS`] are several commands. Errors: `Device` (the log of the device is full, a source holds nothing; the commands before have happened), `NotSupported`.
     pub fn share(&mut self, cause: Cause, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()> {
         if self.remap_blocks().is_none() {
             return Err(FsError::new(ErrorKind::NotSupported, "the volume's device cannot remap its blocks"));
         }
         self.drain();
-        let mut sectors = Vec::with_capacity(pairs.len());
-        for &(from, to) in pairs {
-            sectors.push((self.place(from, 1)?.1, self.place(to, 1)?.1));
-        }
-        self.set_unflushed(0);
         let what = Submission { cause, log: None, priority: Priority::Normal };
-        let request = |device: &mut D, context: &Context| match device.remap() {
-            Some(remap) => remap.share(context, &sectors),
-            None => Ok(Done::immediately(context)),
-        };
-        self.submit(0, |issued| what.context(issued, Area::Main), request).map(drop)
+        for pairs in pairs.chunks(REMAP_PAIRS) {
+            let mut sectors = Vec::with_capacity(pairs.len());
+            for &(from, to) in pairs {
+                sectors.push((self.place(from, 1)?.1, self.place(to, 1)?.1));
+            }
+            self.set_unflushed(0);
+            let request = |device: &mut D, context: &Context| match device.remap() {
+                Some(remap) => remap.share(context, &sectors),
+                None => Ok(Done::immediately(context)),
+            };
+            self.submit(0, |issued| what.context(issued, Area::Main), request)?;
+        }
+        Ok(())
     }
 }
 

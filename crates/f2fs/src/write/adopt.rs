@@ -14,6 +14,7 @@ use super::Volume;
 use super::back::Why;
 use super::tree::Slot;
 use crate::blocks::{Blocks, Nodes};
+use crate::device::REMAP_PAIRS;
 use crate::fs_read::Reading;
 use crate::ids::{BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
@@ -22,9 +23,6 @@ use crate::layout::word;
 use crate::read;
 use crate::segments::Summary;
 use crate::segments::classes::DataFacts;
-
-/// Pairs of one remap command: what devices take who journal their commands in groups of lines.
-const COMMAND_PAIRS: usize = 64;
 
 /// Pages of the target that follow one another, and the blocks that hold the source's, one behind the other; `None` for a hole.
 #[derive(Clone, Copy, Debug)]
@@ -283,10 +281,10 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Has the device share all pairs. Errors: `Device`; the blocks are free again then, and the device is told.
     fn share(&mut self, pairs: &[Pair]) -> Result<()> {
-        for (number, command) in pairs.chunks(COMMAND_PAIRS).enumerate() {
+        for (number, command) in pairs.chunks(REMAP_PAIRS).enumerate() {
             let addresses: Vec<_> = command.iter().map(|pair| (pair.from, pair.to)).collect();
             if let Err(error) = self.device.share(Cause::UserData, &addresses) {
-                self.give_back(pairs, number * COMMAND_PAIRS);
+                self.give_back(pairs, number * REMAP_PAIRS);
                 return Err(error);
             }
         }

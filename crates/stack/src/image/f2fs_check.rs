@@ -83,7 +83,8 @@ pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
             let replayed = replay(&devices).map_err(|error| cannot_replay(path, &error))?;
             let patches = replayed.patches().map_err(|error| wrong(path, error))?;
             let note = replayed.note();
-            (nandkit_f2fs::repair(replayed.devices, clock_at(0), Waiting::Refused), Some((patches, note)))
+            // What still waits behind a recovery makes no file.
+            (nandkit_f2fs::repair(replayed.devices, clock_at(0), Waiting::Dropped), Some((patches, note)))
         }
         (_, true) => (nandkit_f2fs::repair(devices, clock_at(0), Waiting::Dropped), None),
         (false, false) => (nandkit_f2fs::repair(devices, clock_at(0), Waiting::Refused), None),

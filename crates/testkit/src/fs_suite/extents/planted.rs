@@ -110,7 +110,7 @@ impl Extents for Planted {
         use ExtentFault as Fault;
         let is_directory =
             |error: &FsError| self.fault == Some(Fault::DirectoriesEmpty) && error.kind == ErrorKind::IsADirectory;
-        let data = match self.model.data_after(inode, offset) {
+        let data = match self.model.data_after(inode, offset / BLOCK * BLOCK) {
             Err(error) if is_directory(&error) => return Ok(None),
             data => data?,
         };
@@ -129,7 +129,7 @@ impl Extents for Planted {
         let end = data.end.next_multiple_of(BLOCK);
         let whole = of(start..end, start, ExtentKind::Written);
         Ok(Some(match self.fault {
-            Some(Fault::MiddleMissed) if data.start > start => of(end..end + BLOCK, end, ExtentKind::Unwritten),
+            Some(Fault::MiddleMissed) if offset > start => of(end..end + BLOCK, end, ExtentKind::Unwritten),
             Some(Fault::LastMissed) if data.end == size && size > 60 => return Ok(None),
             Some(Fault::HoleCovered) => of(offset / BLOCK * BLOCK..end, offset / BLOCK * BLOCK, ExtentKind::Written),
             Some(Fault::AddressOff) => of(start..end, start + BLOCK, ExtentKind::Written),
