@@ -267,8 +267,7 @@ fn quotas_that_count_wrongly_are_put_right() {
         let mut planted = base.clone();
         plant(&mut planted);
         assert_ne!(checked(&planted).findings, [], "{what}");
-        let repair =
-            nandkit_f2fs::repair(vec![planted.device()], clock(), check::Waiting::Refused).unwrap();
+        let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), check::Waiting::Refused).unwrap();
         for (at, bytes) in &repair.blocks {
             planted.block(*at).copy_from_slice(bytes);
         }

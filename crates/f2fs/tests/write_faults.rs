@@ -172,7 +172,7 @@ fn what_a_failed_request_was_for_says_whether_the_volume_stops() {
         for seed in [51, 52] {
             let every = |nth| match seed {
                 51 => fail_once(&image, seed, fault(operation, nth), |_| Model::default()),
-                _ => fail_once(&image, seed, fault(operation, nth), |volume| Known::of(volume)),
+                _ => fail_once(&image, seed, fault(operation, nth), Known::of),
             };
             for Failed { event, told, stopped } in (1..).map_while(every) {
                 let class = match (event.action, event.context.cause, event.context.area) {

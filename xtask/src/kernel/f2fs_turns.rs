@@ -74,9 +74,9 @@ struct Trial {
 impl Trial {
     fn run(&self, nandkit: &Nandkit) -> Result<()> {
         let tree = self.work.join("source");
+        fs::create_dir_all(tree.join("churned"))?;
         let mut helper = Command::new(self.kernel.helper());
         process::output(helper.arg("tree").arg(&tree).args([&self.seed.to_string(), "12"]))?;
-        fs::create_dir_all(tree.join("churned"))?;
         let (collector, lister) = (build_example("f2fs-collect")?, build_lister()?);
         let made = Manifest::of_directory(&self.kernel, &tree)?;
         for (name, _, words) in VOLUMES {

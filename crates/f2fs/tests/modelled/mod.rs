@@ -27,7 +27,7 @@ const EPOCH_UNIX_NS: u64 = 1_000_000_000_000_000_000;
 /// Blocks of a small volume that users can have: 3 MiB.
 const SMALL_BLOCKS: u64 = 768;
 /// Blocks that a full volume has for everything but its ballast.
-const LEFT: u64 = 900;
+const LEFT: u64 = 450;
 const BALLAST: &[u8] = b"ballast";
 
 /// What the format holds.
@@ -148,7 +148,7 @@ impl Maker {
         let features = features_named(self.configuration.features).unwrap();
         let encoding = features.has(Features::CASEFOLD).then_some(false);
         let options = MkfsOptions { features, encoding, ..MkfsOptions::default() };
-        let size = if self.configuration.full { 48 << 20 } else { 128 << 20 };
+        let size = if self.configuration.full { 64 << 20 } else { 128 << 20 };
         let mut device = new_image(&image.1, size);
         Mkfs::new(&EmptyTree::new(&options), options).unwrap().write(&mut device, &image.2, &|_| {}).unwrap();
         (image.1.clone(), image.2.clone())

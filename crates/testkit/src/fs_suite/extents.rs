@@ -27,11 +27,14 @@ pub trait DeviceMaker: FsMaker {
     fn read_device(&self, fs: &Self::Fs, address: u64, into: &mut [u8]) -> Result<(), String>;
 }
 
+/// A look at the device: the bytes from an address on. Errors: what is wrong.
+pub type ReadDevice<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), String>;
+
 /// Holds all extents of a file against its content. `read` looks at the device. Errors: what is wrong.
 pub fn judge(
     fs: &dyn FileSystem,
     inode: InodeNumber,
-    read: &dyn Fn(u64, &mut [u8]) -> Result<(), String>,
+    read: ReadDevice<'_>,
 ) -> Result<Vec<FileExtent>, String> {
     let extents = fs.extents().ok_or("the file system has no extents any more")?;
     let size = ok(fs.stat(inode), "stat")?.size;
@@ -100,7 +103,7 @@ fn judge_content(
     inode: InodeNumber,
     size: u64,
     extent: &FileExtent,
-    read: &dyn Fn(u64, &mut [u8]) -> Result<(), String>,
+    read: ReadDevice<'_>,
 ) -> Outcome {
     let length = extent.end().min(size).saturating_sub(extent.offset) as usize;
     let (mut content, mut device) = (vec![0xEE; length], vec![0xDD; length]);
