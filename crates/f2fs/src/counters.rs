@@ -184,8 +184,11 @@ fn written_blocks(usage: &Usage) -> u64 {
     Log::ALL.iter().flat_map(|&log| Way::ALL.map(|way| usage.blocks(log, way))).sum()
 }
 
+/// A value of a sample.
+type OfSample = fn(&Sample) -> f64;
+
 /// Values over time, each with what it is of a sample.
-const OVER_TIME: [(&str, fn(&Sample) -> f64); 6] = [
+const OVER_TIME: [(&str, OfSample); 6] = [
     ("over_time_ns", |sample| sample.at.0 as f64),
     ("free_segments_over_time", |sample| f64::from(sample.states.free)),
     ("prefree_segments_over_time", |sample| f64::from(sample.states.prefree)),

@@ -31,11 +31,7 @@ pub trait DeviceMaker: FsMaker {
 pub type ReadDevice<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), String>;
 
 /// Holds all extents of a file against its content. `read` looks at the device. Errors: what is wrong.
-pub fn judge(
-    fs: &dyn FileSystem,
-    inode: InodeNumber,
-    read: ReadDevice<'_>,
-) -> Result<Vec<FileExtent>, String> {
+pub fn judge(fs: &dyn FileSystem, inode: InodeNumber, read: ReadDevice<'_>) -> Result<Vec<FileExtent>, String> {
     let extents = fs.extents().ok_or("the file system has no extents any more")?;
     let size = ok(fs.stat(inode), "stat")?.size;
     let all = walk(extents, inode)?;
