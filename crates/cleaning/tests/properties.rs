@@ -19,7 +19,20 @@ fn view() -> impl Strategy<Value = BlockView> {
         let (block, valid, invalid, free, erases, written, first_written) = numbers;
         let (written, first_written) = (Nanos(written), Nanos(first_written));
         let erases = erases.min(u64::from(u32::MAX)) as u32;
-        BlockView { block, valid, invalid, free, erases, written, first_written, queue, place, dirtied, region: 0 }
+        BlockView {
+            block,
+            valid,
+            invalid,
+            free,
+            erases,
+            written,
+            first_written,
+            queue,
+            place,
+            dirtied,
+            mean_written: None,
+            region: 0,
+        }
     })
 }
 
