@@ -28,7 +28,7 @@ const SOAKS: [Program; 6] = [
     program("page-map", "nandkit-ftl", "soak_page_map", ""),
     program("fat", "nandkit-stack", "soak_fat", ""),
     program("jffs2", "nandkit-jffs2", "soak", ""),
-    program("f2fs", "nandkit-f2fs", "soak", ""),
+    program("f2fs", "nandkit-f2fs", "soak_f2fs", ""),
 ];
 
 /// The number of cuts that the project's bar asks for.

@@ -283,7 +283,7 @@ fn what_waits_behind_the_checkpoint_is_told() {
     assert_eq!(log["name"], "warm node");
     let at = number(main) + number(&log["segment"]) * 512 + number(&log["next_block"]);
     // A node with an fsync mark where the log goes on: nid, ino, flags, version of the checkpoint, next block.
-    let mut footer = [9_u32.to_le_bytes(), 9_u32.to_le_bytes(), 3_u32.to_le_bytes()].concat();
+    let mut footer = [4000_u32.to_le_bytes(), 4000_u32.to_le_bytes(), 3_u32.to_le_bytes()].concat();
     footer.extend(number(&info["volume"]["checkpoint"]["version"]).to_le_bytes());
     footer.extend((at as u32 + 1).to_le_bytes());
     let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");
@@ -291,7 +291,7 @@ fn what_waits_behind_the_checkpoint_is_told() {
     let outcome = nandkit(path, &["ls", "i", "--no-recovery"]);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("fsynced after the last checkpoint are not shown"), "{}", outcome.stderr);
-    // It makes no file: its inode is nowhere, and the node does not name one.
+    // It makes no file: nobody has its inode, and the node brings no name.
     let outcome = nandkit(path, &["ls", "i"]);
     assert!(outcome.status == Some(0) && !outcome.stderr.contains("fsynced"), "{}", outcome.stderr);
 }

@@ -87,6 +87,25 @@ fn usage_follows_every_change() {
 }
 
 #[test]
+fn an_unclean_volume_that_is_read_counts_what_was_fsynced() {
+    let _alone = alone();
+    let image = Image::new(96 * MIB, FEATURES);
+    let mut volume = image.mount();
+    let root = volume.root();
+    volume.create(root, b"synced", &NewNode { uid: 5, ..NewNode::FILE }).unwrap();
+    volume.sync().unwrap();
+    let made = volume.create(root, b"behind", &NewNode { uid: 1000, gid: 2000, ..NewNode::FILE }).unwrap();
+    Changes::write(&mut volume, made, 0, Payload::Bytes(&[3; 9000])).unwrap();
+    volume.fsync(nid(made), false).unwrap();
+    drop(volume.abandon());
+    let recovered = nandkit_f2fs::recover::recovered_several(vec![open_image(image.path())], clock()).unwrap();
+    assert_eq!(recovered.recovered.created, 1);
+    let report = nandkit_f2fs::check(recovered.devices, clock()).unwrap();
+    assert_eq!(report.findings, []);
+    assert!(report.is_sound());
+}
+
+#[test]
 fn projects_are_handed_on_and_not_left() {
     let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);

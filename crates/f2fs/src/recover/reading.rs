@@ -7,7 +7,6 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::Recovered;
 use crate::findings::FindingKind;
-use crate::layout::checkpoint::flag;
 use crate::open;
 use crate::write::{Volume, WriteOptions};
 
@@ -22,25 +21,21 @@ pub struct ForReading<D> {
 
 /// Lets a volume that did not end cleanly be read as a mount for writing would leave it. A volume without anything to recover comes back as it is.
 ///
-/// Quotas, which only writers heed, forbid no recovery here: their files stay as they are, and the checkpoint says that they need fsck.
+/// Limits of quotas, which only writers heed, forbid no recovery; usage is kept as by any mount.
 /// Errors: those of [`Volume::mount`], of which `NotSupported` says that this program cannot recover such a volume; else the chain of fsynced nodes contradicts itself, or the rest of the volume.
 /// Cost: what is recovered, and a checkpoint. Memory: that of a mount, and the blocks that recovery changes: nodes of the chain, and tables.
 pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<ForReading<D>> {
     let overlays = devices.into_iter().map(OverlayDevice::new).collect::<nandkit_block::Result<Vec<_>>>();
     let overlays = overlays.map_err(|error| FsError::device("laying memory over the device", error))?;
     let mut notes = Vec::new();
-    let mut opened = open::open(overlays, clock, &mut |finding| notes.push(finding))?;
+    let opened = open::open(overlays, clock, &mut |finding| notes.push(finding))?;
     let unclean = !opened.state.orphans.is_empty() || notes.iter().any(|note| note.kind == FindingKind::NotReplayed);
     if !unclean {
         let devices = opened.blocks.devices.into_inner();
         return Ok(ForReading { devices, recovered: Recovered::default() });
     }
-    if opened.superblock.quota_inodes.iter().any(|field| field.get() != 0) {
-        opened.superblock.quota_inodes = Default::default();
-        opened.state.head.flags = (opened.state.head.flags.get() | flag::QUOTA_NEEDS_FSCK).into();
-    }
     // A discard would be one more thing that memory has to hold.
-    let options = WriteOptions { atomicity: crate::device::Atomicity::Told, discard: false, ..WriteOptions::default() };
+    let options = WriteOptions { atomicity: crate::device::Atomicity::Told, discard: false, limits: false, ..WriteOptions::default() };
     let volume = Volume::from_opened(opened, options, notes)?;
     let recovered = volume.recovered();
     let devices = volume.unmount().map_err(|(_, error)| error)?;

@@ -1,6 +1,6 @@
 //! Power cuts by the thousand in F2FS.
 //!
-//! `cargo run --release -p nandkit-f2fs --example soak -- [--cuts N] [--seed S] [--replay seed:S] [--recovery SEEDS]`
+//! `cargo run --release -p nandkit-f2fs --example soak_f2fs -- [--cuts N] [--seed S] [--replay seed:S] [--recovery SEEDS]`
 //!
 //! A seed is a shape of volume (logs, modes, what inodes hold, how full it is) and random operations on files or names in it. Each request to the device is cut, before, inside or after, and keeps none,
 //! all, the first ones, or any subset of the writes since the last flush; so is each request of the recoveries behind every sixth cut. Each volume is recovered, held against what was known, checked, and
