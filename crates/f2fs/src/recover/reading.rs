@@ -35,7 +35,12 @@ pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Resul
         return Ok(ForReading { devices, recovered: Recovered::default() });
     }
     // A discard would be one more thing that memory has to hold.
-    let options = WriteOptions { atomicity: crate::device::Atomicity::Told, discard: false, limits: false, ..WriteOptions::default() };
+    let options = WriteOptions {
+        atomicity: crate::device::Atomicity::Told,
+        discard: false,
+        limits: false,
+        ..WriteOptions::default()
+    };
     let volume = Volume::from_opened(opened, options, notes)?;
     let recovered = volume.recovered();
     let devices = volume.unmount().map_err(|(_, error)| error)?;
