@@ -48,8 +48,8 @@ pub struct Plan {
     pub space_slack: u64,
     /// Most new names are drawn from so many more, for directories with many entries; 0 for the usual few alone.
     pub many_names: u64,
-    /// No name has bytes above 0x7F.
-    pub ascii_names: bool,
+    /// For directories without case: no name has bytes above 0x7F, or more than the 254 that Linux folds.
+    pub foldable_names: bool,
 }
 
 impl Plan {
@@ -65,7 +65,7 @@ impl Plan {
             file_bytes_max: 150_000,
             space_slack: 128 << 10,
             many_names: 0,
-            ascii_names: false,
+            foldable_names: false,
         }
     }
 
@@ -90,7 +90,7 @@ impl Plan {
     }
 
     fn has_any_byte_names(&self) -> bool {
-        self.options.name_rule == NameRule::Bytes && !self.ascii_names
+        self.options.name_rule == NameRule::Bytes && !self.foldable_names
     }
 }
 

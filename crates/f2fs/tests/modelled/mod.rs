@@ -212,7 +212,7 @@ pub fn agree(maker: &Maker, seed: u64, operations: u32) -> Result<Summary, Box<D
     let mut plan = Plan::new(seed, operations, options);
     plan.compare_every *= (operations / 10_000).max(1);
     plan.many_names = names;
-    plan.ascii_names = folded;
+    plan.foldable_names = folded;
     if full {
         // Files that the volume has no room for.
         plan.file_bytes_max = 600_000;

@@ -220,13 +220,14 @@ impl Generator<'_> {
             return format!("entry number {}", self.random.below(self.plan.many_names)).into_bytes();
         }
         match self.random.below(40) {
+            0 if self.plan.foldable_names => vec![b'L'; 254],
             0 => vec![b'L'; self.plan.options.name_max.min(255) as usize],
             1 => vec![b'l'; self.random.between(1, 200) as usize],
             2 if self.plan.has_any_byte_names() => b"\xFFraw\x80".to_vec(),
             3 => b"in/valid".to_vec(),
             4 => vec![b'l'; self.plan.options.name_max as usize + 1],
             _ => match NAMES[self.random.below(NAMES.len() as u64) as usize] {
-                name if self.plan.ascii_names && !name.is_ascii() => NAMES[0].to_vec(),
+                name if self.plan.foldable_names && !name.is_ascii() => NAMES[0].to_vec(),
                 name => name.to_vec(),
             },
         }
