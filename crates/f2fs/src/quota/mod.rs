@@ -1,6 +1,6 @@
 //! Quota files: who uses how much, by user, group and project (f2fs.md, "Quota files").
 //!
-//! The format ([`layout`]), the tree of blocks that leads to an id's record ([`tree`]), whole files ([`file`]), and what a mount that writes keeps in memory ([`usage`]).
+//! The format ([`layout`]), the tree of blocks that leads to an id's record ([`tree`]), whole files ([`mod@file`]), and what a mount that writes keeps in memory ([`usage`]).
 
 pub mod file;
 pub mod layout;

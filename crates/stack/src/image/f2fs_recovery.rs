@@ -145,7 +145,9 @@ impl Mounted {
         });
         match recovered {
             Ok((volume, note, changed)) => {
-                let more = volume.notes().iter().filter(|note| !findings.contains(note));
+                // What a recovery leaves behind the checkpoint makes no file.
+                let notes = volume.notes().iter().filter(|note| note.kind != FindingKind::NotReplayed);
+                let more = notes.filter(|note| !findings.contains(note));
                 findings.extend(more.cloned().collect::<Vec<_>>());
                 Ok(Self { volume, findings, note, changed })
             }
