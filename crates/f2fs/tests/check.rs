@@ -1,12 +1,9 @@
 //! Sound volumes have no finding, whoever made them.
 
-mod common;
-mod made;
-
 use std::path::Path;
 
-use common::{mkfs, plant, sload};
-use made::{alone, clock, everything, new_image, open_image};
+use crate::common::{mkfs, plant, sload};
+use crate::made::{alone, clock, everything, new_image, open_image};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{CheckReport, check};
 

@@ -1,17 +1,12 @@
 //! One fault planted in a sound volume, checksums mended: exactly that fault is found, with its inode and its block. What fsck.f2fs says of the same volume stands beside it.
 
-mod common;
-mod faults;
-mod made;
-mod planted;
-
-use faults::{Case, DIRECTORIES, Expected, Fsck, INODES, NODES, TABLES, VOLUME};
-use made::{clock, complaints, everything, new_image};
+use crate::faults::{Case, DIRECTORIES, Expected, Fsck, INODES, NODES, TABLES, VOLUME};
+use crate::made::{clock, complaints, everything, new_image};
+use crate::planted::Planted;
 use nandkit_f2fs::FindingKind::Segment;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{check, repair};
-use planted::Planted;
 
 fn base() -> Planted {
     let scratch = tempfile::tempdir().unwrap();

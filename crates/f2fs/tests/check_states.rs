@@ -1,11 +1,10 @@
 //! What is no fault, and damage that is more than one wrong field: unclean volumes, lost sectors, circles, quotas, compressed clusters, names without case.
 
-mod common;
-mod made;
-mod planted;
+use crate::common;
 
-use common::{mkfs, plant, sload};
-use made::{alone, clock, complaints, everything, new_image};
+use crate::common::{mkfs, plant, sload};
+use crate::made::{alone, clock, complaints, everything, new_image};
+use crate::planted::{BLOCK, PACK, Planted};
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{BlockDevice, ErrorKind as BlockErrorKind, Operation, RamDevice};
 use nandkit_codec::compression::{Compression as Method, Compressor, Level};
@@ -17,7 +16,6 @@ use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{BlockAddress, CheckReport, FindingKind, Log, NodeId, check};
 use nandkit_units::Lba;
 use nandkit_vfs::ErrorKind;
-use planted::{BLOCK, PACK, Planted};
 
 fn made_with(features: &str) -> Planted {
     let scratch = tempfile::tempdir().unwrap();

@@ -1,19 +1,14 @@
 //! What witnesses a flipped bit in each structure: the table of f2fs.md, "What witnesses damage".
 
-mod common;
-mod made;
-mod planted;
-mod witness;
-
 use std::collections::BTreeMap;
 
-use common::Draw;
-use made::{clock, everything};
+use crate::common::Draw;
+use crate::made::{clock, everything};
+use crate::planted::{BLOCK, Planted};
+use crate::witness::{Classes, FEATURES, classes_of, made_with};
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::check;
 use nandkit_units::{Context, Lba, Payload};
-use planted::{BLOCK, Planted};
-use witness::{Classes, FEATURES, classes_of, made_with};
 
 #[derive(Clone, Copy, Default)]
 struct Outcome {

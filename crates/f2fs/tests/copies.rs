@@ -1,12 +1,12 @@
 //! Two superblocks, two checkpoint packs, several devices, and volumes that are cut short.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use common::{
+use crate::common::{
     assert_same, listing_of_directory, listing_of_volume, mkfs, mount_file, plant, ram_of_bytes, run, run_any, sload,
 };
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};

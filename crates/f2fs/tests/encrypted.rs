@@ -1,13 +1,11 @@
 //! Encrypted inodes: names are listed as Linux lists them without the key, contents are refused, and what is not encrypted is read. fscrypt needs a kernel to write; here the
 //! marks are put into an image of sload.f2fs, so that names and contents stand for ciphertext.
 
-mod common;
-
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 
-use common::{mkfs, ram_of_bytes, sload};
+use crate::common::{mkfs, ram_of_bytes, sload};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::layout::inode::advise;
 use nandkit_f2fs::layout::{Footer, InodeHead};

@@ -1,11 +1,9 @@
 //! Where files lie, as volumes that are written and volumes that are only read tell it.
 
-mod made;
-mod writing;
-
 use std::ops::ControlFlow;
 
-use made::{clock, everything};
+use crate::made::{clock, everything};
+use crate::writing::unmount;
 use nandkit_block::RamDevice;
 use nandkit_f2fs::blocks::Blocks;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
@@ -14,7 +12,6 @@ use nandkit_testkit::fs_suite::extents::{self, DeviceMaker};
 use nandkit_testkit::fs_suite::{FsMaker, Volume as Wanted};
 use nandkit_units::{Cause, Clock};
 use nandkit_vfs::{ExtentKind, FileKind, FileSystem, InodeNumber};
-use writing::unmount;
 
 struct Maker {
     features: &'static str,

@@ -1,12 +1,9 @@
 //! Damaged images: errors, never a panic, an endless loop or memory without bounds.
 
-mod common;
-mod damaged;
-
 use std::ops::ControlFlow;
 
-use common::Draw;
-use damaged::{BLOCK, Edits, base, damage};
+use crate::common::Draw;
+use crate::damaged::{BLOCK, Edits, base, damage};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::{Clock, ReadInto};

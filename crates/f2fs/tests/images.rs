@@ -1,8 +1,6 @@
 //! Images of mkfs.f2fs and sload.f2fs (Debian package f2fs-tools), read whole.
 
-mod common;
-
-use common::{Listing, assert_same, listing_of_directory, listing_of_volume, mkfs, mount_file, plant, sload};
+use crate::common::{Listing, assert_same, listing_of_directory, listing_of_volume, mkfs, mount_file, plant, sload};
 use nandkit_vfs::FileSystem;
 
 /// MiB and options of mkfs.f2fs. Debian's sload.f2fs is built without compression: compressed files are read from images of Linux (`cargo xtask kernel f2fs`).

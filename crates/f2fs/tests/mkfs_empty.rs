@@ -1,10 +1,8 @@
 //! Empty volumes: block for block those of mkfs.f2fs.
 
-mod made;
-
 use std::path::Path;
 
-use made::{alone, block, clock, complaints, differing, new_image, open_image, run};
+use crate::made::{alone, block, clock, complaints, differing, new_image, open_image, run};
 use nandkit_f2fs::layout::Superblock;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 

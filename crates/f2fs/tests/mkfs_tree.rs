@@ -1,12 +1,12 @@
 //! Volumes from trees: fsck.f2fs finds nothing to say, and all that was put in is read back.
 
-mod made;
+use crate::made;
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
-use made::{alone, clock, complaints, everything, new_image, open_image};
+use crate::made::{alone, clock, complaints, everything, new_image, open_image};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, MkfsReport, features_named};
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::ReadInto;

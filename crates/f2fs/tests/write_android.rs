@@ -1,13 +1,13 @@
 //! Volumes as Android makes them, changed without an option: names without case, verity, encrypted and compressed inodes, projects, quotas. What is not changed stays as it was, and fsck.f2fs has nothing to say behind any mount.
 
-mod common;
-mod made;
-mod writing;
+use crate::writing;
 
 use std::path::Path;
 
-use common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
-use made::{alone, clock, everything, new_image};
+use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
+use crate::made::{alone, clock, everything, new_image};
+use crate::writing::image::{file, folder, kind, nid};
+use crate::writing::{must_be_sound, unmount};
 use nandkit_block::FileDevice;
 use nandkit_f2fs::encode::xattr;
 use nandkit_f2fs::layout::inode::{WORDS_OFFSET, advise, flag};
@@ -18,8 +18,6 @@ use nandkit_f2fs::quota::QuotaKind;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, RenameFlags, XattrChanges};
-use writing::image::{file, folder, kind, nid};
-use writing::{must_be_sound, unmount};
 
 const FEATURES: &str = "encrypt,quota,verity,extra_attr,project_quota,casefold,compression";
 

@@ -1,9 +1,8 @@
 //! Atomic writes: a commit is all or nothing at every cut, and what fsck.f2fs and our check say.
 
-mod made;
-mod writing;
-
-use made::{alone, clock, complaints};
+use crate::made::{alone, clock, complaints};
+use crate::writing::oracle::{BLOCK, SECTORS, device_of, empty_image, image_of};
+use crate::writing::{findings, unmount};
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::checkpoint::Reason;
@@ -11,8 +10,6 @@ use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::random::hash;
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, NewNode};
-use writing::oracle::{BLOCK, SECTORS, device_of, empty_image, image_of};
-use writing::{findings, unmount};
 
 const FEATURES: [&str; 2] = ["", "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr"];
 

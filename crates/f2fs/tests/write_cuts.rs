@@ -1,9 +1,10 @@
 //! Power cuts at every request to the device, and within the recoveries behind them: what was fsynced is there, nothing that was never written is, and the volume is sound.
 
-mod made;
-mod writing;
+use crate::writing;
 
-use made::{alone, clock, complaints};
+use crate::made::{alone, clock, complaints};
+use crate::writing::findings;
+use crate::writing::oracle::{Image, Model, device_of, empty_image, image_of, must_be_possible, run, write_image};
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::recover::Recovered;
@@ -11,8 +12,6 @@ use nandkit_f2fs::{Log, NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
-use writing::findings;
-use writing::oracle::{Image, Model, device_of, empty_image, image_of, must_be_possible, run, write_image};
 
 struct Shape {
     features: &'static str,

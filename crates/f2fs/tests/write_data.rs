@@ -1,12 +1,12 @@
 //! Content of files against a model: random writes, truncations, holes and reservations, over many mounts. After each, fsck.f2fs and our check find nothing.
 
-mod made;
-mod writing;
+use crate::writing;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use made::{alone, clock, new_image};
+use crate::made::{alone, clock, new_image};
+use crate::writing::{mount, must_be_sound, unmount};
 use nandkit_block::BlockDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::encode::inode::InodeRest;
@@ -19,7 +19,6 @@ use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Described, Description, Generator, Payload};
 use nandkit_vfs::{ErrorKind, Timestamp};
-use writing::{mount, must_be_sound, unmount};
 use zerocopy::FromZeros;
 
 /// A volume with `files` empty files in its root, made by name as mkfs makes them.

@@ -1,18 +1,15 @@
 //! Directories of a volume that is written: many names, names of one bucket and of one hash, and what fsck.f2fs and our check say of them.
 
-mod made;
-mod writing;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use made::alone;
+use crate::made::alone;
+use crate::writing::image::{Image, MIB, file, folder, kind, links, names, nid};
+use crate::writing::mount;
 use nandkit_f2fs::WriteOptions;
 use nandkit_f2fs::directory::hash;
 use nandkit_f2fs::names::new_inode::Making;
 use nandkit_units::random::Random;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, RenameFlags};
-use writing::image::{Image, MIB, file, folder, kind, links, names, nid};
-use writing::mount;
 
 /// Directories of thousands of names of all lengths grow, are changed at random, and become empty again.
 #[test]

@@ -1,12 +1,12 @@
 //! Devices that fail: a failed write of data is its writer's, and can be tried again; a failed write of metadata stops the volume, and what the device has is the last checkpoint.
 
-mod made;
-mod writing;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use made::clock;
+use crate::made::clock;
+use crate::writing::oracle::{Image, Model, Oracle, device_of, empty_image, must_be_possible, page, run};
+use crate::writing::trees::Known;
+use crate::writing::{findings, unmount};
 use nandkit_block::wrap::{DeviceAction, DeviceEvent, DeviceFault, DeviceFaultWhen, FaultDevice, TraceDevice};
 use nandkit_block::{Operation, RamDevice};
 use nandkit_f2fs::checkpoint::Reason;
@@ -15,9 +15,6 @@ use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Area, Cause, Payload};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, NewNode};
-use writing::oracle::{Image, Model, Oracle, device_of, empty_image, must_be_possible, page, run};
-use writing::trees::Known;
-use writing::{findings, unmount};
 
 type Failing = FaultDevice<RamDevice>;
 

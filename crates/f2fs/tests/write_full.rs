@@ -1,11 +1,10 @@
 //! Names on volumes that are full: an operation that finds no room leaves all as it was, and nothing is lost on the way.
 
-mod made;
-mod writing;
-
 use std::collections::BTreeMap;
 
-use made::alone;
+use crate::made::alone;
+use crate::writing::image::{Image, MIB, names};
+use crate::writing::mount;
 use nandkit_block::FileDevice;
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::names::new_inode::Making;
@@ -15,8 +14,6 @@ use nandkit_units::random::Random;
 use nandkit_vfs::{
     Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, RenameFlags, XattrChanges, Xattrs,
 };
-use writing::image::{Image, MIB, names};
-use writing::mount;
 
 /// Leaves so many blocks free.
 fn leave(volume: &mut Volume<FileDevice>, blocks: u64) {

@@ -1,12 +1,8 @@
 //! Damaged images mounted for writing, and changed: errors, never a panic or an endless loop.
 
-mod common;
-mod damaged;
-mod made;
-mod writing;
-
-use common::Draw;
-use damaged::{Edits, damage};
+use crate::common::Draw;
+use crate::damaged::{Edits, damage};
+use crate::writing::oracle::{Model, device_of, empty_image, image_of, run};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::clean::Collection;
@@ -15,7 +11,6 @@ use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode, RenameFlags};
-use writing::oracle::{Model, device_of, empty_image, image_of, run};
 
 /// Changes all sorts of things; errors are fine. Returns how many changes were made.
 fn change(mut volume: Volume<RamDevice>, draw: &mut Draw) -> usize {

@@ -1,9 +1,10 @@
 //! What becomes of inodes as their names come, go and move: links, the way up, the marks for roll-forward, files open without a name, and directories that are not changed.
 
-mod made;
-mod writing;
+use crate::writing;
 
-use made::{alone, clock};
+use crate::made::{alone, clock};
+use crate::writing::image::{Image, MIB, file, folder, kind, links, names, nid};
+use crate::writing::{mount, open_to_write};
 use nandkit_block::FileDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::layout::inode::{advise, flag, inline};
@@ -17,8 +18,6 @@ use nandkit_vfs::{
     AttributeChange, Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, OpenFiles, RenameFlags,
     Symlinks, XattrChanges, Xattrs,
 };
-use writing::image::{Image, MIB, file, folder, kind, links, names, nid};
-use writing::{mount, open_to_write};
 
 fn head(volume: &Volume<FileDevice>, inode: InodeNumber) -> InodeHead {
     volume.inode_at(nid(inode)).unwrap().head

@@ -1,13 +1,13 @@
 //! Mounting for writing: an inode changed, checkpoints, unmounts. fsck.f2fs and our check find nothing, and nothing else changed.
 
-mod common;
-mod made;
-mod writing;
+use crate::common;
+use crate::made;
 
 use std::path::Path;
 
-use common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
-use made::{alone, clock, everything, new_image};
+use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
+use crate::made::{alone, clock, everything, new_image};
+use crate::writing::{mount, must_be_sound, open_to_write, unmount};
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::encode::inode::set_times;
 use nandkit_f2fs::layout::checkpoint::flag;
@@ -15,7 +15,6 @@ use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
-use writing::{mount, must_be_sound, open_to_write, unmount};
 
 fn listing(path: &Path) -> Listing {
     listing_of_volume(&mount_file(path).unwrap())

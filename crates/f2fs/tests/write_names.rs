@@ -1,11 +1,7 @@
 //! Names of a volume that is written: the conformance suite of file systems, and random operations against the model, with fsck.f2fs and our own check after each remount.
 
-mod made;
-mod modelled;
-mod writing;
-
-use made::alone;
-use modelled::{CONFIGURATIONS, Maker, agree};
+use crate::made::alone;
+use crate::modelled::{CONFIGURATIONS, Maker, agree};
 use nandkit_testkit::fs_suite;
 
 fn conforms(number: usize) {

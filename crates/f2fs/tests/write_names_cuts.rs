@@ -1,17 +1,16 @@
 //! Power cuts at every request while names come, go and move: behind each the tree is that of the last checkpoint, with the names of what was fsynced since, and nothing in between.
 
-mod made;
-mod writing;
+use crate::writing;
 
-use made::{alone, clock, complaints};
+use crate::made::{alone, clock, complaints};
+use crate::writing::findings;
+use crate::writing::oracle::{Image, Oracle, device_of, empty_image, image_of, write_image};
+use crate::writing::trees::{Known, tree};
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::names::new_inode::Making;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::random::Random;
-use writing::findings;
-use writing::oracle::{Image, Oracle, device_of, empty_image, image_of, write_image};
-use writing::trees::{Known, tree};
 
 const STEPS: u32 = 220;
 

@@ -1,11 +1,11 @@
 //! Volumes with quota files that are written: behind every mount the files say what fsck.f2fs and our check count; limits are kept before anything changes.
 
-mod common;
-mod made;
-mod planted;
-mod writing;
+use crate::writing;
 
-use made::{alone, clock, open_image};
+use crate::made::{alone, clock, open_image};
+use crate::planted::Planted;
+use crate::writing::image::{Image, MIB, file, folder, kind, nid};
+use crate::writing::{findings, must_be_sound, open_to_write, unmount};
 use nandkit_block::FileDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::layout::checkpoint::flag as checkpoint_flag;
@@ -20,9 +20,6 @@ use nandkit_vfs::{
     AttributeChange, Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, OpenFiles, RenameFlags,
     XattrChanges,
 };
-use planted::Planted;
-use writing::image::{Image, MIB, file, folder, kind, nid};
-use writing::{findings, must_be_sound, open_to_write, unmount};
 
 const FEATURES: &str = "extra_attr,quota,project_quota,inode_checksum";
 

@@ -1,12 +1,11 @@
 //! What fsync and roll-forward carry over: all of a file, over long chains, with and without content in the inode, attributes, names that were another file's; orphans; and reading without writing.
 
-mod made;
-mod writing;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use made::{alone, clock, complaints};
+use crate::made::{alone, clock, complaints};
+use crate::writing::oracle::{device_of, empty_image, image_of, write_image};
+use crate::writing::{findings, unmount};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::recover::recovered;
@@ -16,8 +15,6 @@ use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
     AttributeChange, Changes, FileKind, FileSystem, InodeNumber, Links, NewNode, OpenFiles, Timestamp, XattrChanges,
 };
-use writing::oracle::{device_of, empty_image, image_of, write_image};
-use writing::{findings, unmount};
 
 fn mount(device: RamDevice) -> Volume<RamDevice> {
     let options = WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() };

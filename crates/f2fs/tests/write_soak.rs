@@ -1,19 +1,15 @@
 //! The short form of `cargo xtask soak f2fs`: cuts at each request, and within recoveries, on every shape of volume.
 
-mod made;
-mod soaking;
-mod writing;
-
-use made::{alone, clock};
+use crate::made::{alone, clock};
+use crate::soaking::medium::{Medium, Replay};
+use crate::soaking::shapes::shapes;
+use crate::soaking::{CAUSES, Course, Tally, soak};
+use crate::writing::oracle::empty_image;
+use crate::writing::{findings, unmount};
 use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
-use soaking::medium::{Medium, Replay};
-use soaking::shapes::shapes;
-use soaking::{CAUSES, Course, Tally, soak};
-use writing::oracle::empty_image;
-use writing::{findings, unmount};
 
 #[test]
 fn cuts_on_every_shape_lose_nothing() {

@@ -1,17 +1,14 @@
 //! Times of overwrites wait in memory (lazytime) until a sync, an fsync, or a change of the inode takes them along.
 
-mod made;
-mod writing;
-
-use made::clock;
+use crate::made::clock;
+use crate::writing::image::nid;
+use crate::writing::oracle::{device_of, empty_image, page};
+use crate::writing::{findings, unmount};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::{Clock, Nanos, Payload};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, InodeNumber, NewNode, Timestamp};
-use writing::image::nid;
-use writing::oracle::{device_of, empty_image, page};
-use writing::{findings, unmount};
 
 /// A volume with a file of one page of its own, synced; the clock stands a second later.
 fn volume_with_file() -> (Volume<RamDevice>, Clock, InodeNumber) {

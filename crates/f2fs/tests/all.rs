@@ -1,0 +1,40 @@
+//! All tests of the crate in one program: what they share is compiled once, and they run beside each other. `cargo test -p nandkit-f2fs --test all write_cuts` runs those of one file.
+
+mod common;
+mod damaged;
+mod faults;
+mod made;
+mod modelled;
+mod planted;
+mod soaking;
+mod witness;
+mod writing;
+
+mod check;
+mod check_damage;
+mod check_states;
+mod check_witness;
+mod copies;
+mod described;
+mod encrypted;
+mod extents;
+mod hostile;
+mod images;
+mod mkfs_empty;
+mod mkfs_tree;
+mod write_android;
+mod write_atomic;
+mod write_cuts;
+mod write_data;
+mod write_directories;
+mod write_faults;
+mod write_full;
+mod write_hostile;
+mod write_links;
+mod write_mount;
+mod write_names;
+mod write_names_cuts;
+mod write_quota;
+mod write_recovery;
+mod write_soak;
+mod write_times;
