@@ -49,15 +49,6 @@ fn unclean(features: &str) -> tempfile::TempDir {
 
 /// Changes the image as the tree `after` has it, one fsync after another, and leaves it.
 fn change(path: &Path) {
-    // A volume with quota files is not written: its superblocks forget them for the time.
-    let file = OpenOptions::new().read(true).write(true).open(path.join("i")).expect("an image");
-    let quotas = [1024, 5120].map(|start| (start + 2745, [0; 12]));
-    let kept = quotas.map(|(at, _)| {
-        let mut bytes = [0; 12];
-        file.read_exact_at(&mut bytes, at).expect("bytes");
-        bytes
-    });
-    quotas.iter().for_each(|(at, zeroes)| file.write_all_at(zeroes, *at).expect("bytes"));
     let how = ChangeOptions { now: Timestamp(1_700_000_000_000_000_000), for_good: true, ..ChangeOptions::default() };
     let mut image = ImageInPlace::open(&path.join("i"), &Options::default(), &how).expect("an image");
     let content = |name: &str| fs::read(path.join("after").join(name)).expect("a file");
@@ -74,7 +65,6 @@ fn change(path: &Path) {
     changes.write(numbers, old as u64, Payload::Bytes(&new[old..])).expect("content");
     changes.sync(Some(numbers)).expect("an fsync");
     drop(image);
-    quotas.iter().zip(kept).for_each(|((at, _), bytes)| file.write_all_at(&bytes, *at).expect("bytes"));
     run(path, "chmod -R u+rwX before after");
 }
 

@@ -179,7 +179,7 @@ impl Statistics for Published {
     }
 }
 
-/// Blocks of the main area that were handed to the device.
+/// Blocks of the main area that got content: written, or shared by the device. The blocks of a draft count once more when its commit moves them.
 fn written_blocks(usage: &Usage) -> u64 {
     Log::ALL.iter().flat_map(|&log| Way::ALL.map(|way| usage.blocks(log, way))).sum()
 }

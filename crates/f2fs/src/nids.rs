@@ -56,7 +56,11 @@ impl Nids {
         while looked < BLOCKS_AT_ONCE {
             let block = nat.block(meta, device, number)?;
             for index in first..entries as usize {
-                let nid = NodeId(number * entries + index as u32);
+                // A NAT may have room for more than nids have bits.
+                let Some(nid) = number.checked_mul(entries).and_then(|first| first.checked_add(index as u32)) else {
+                    break;
+                };
+                let nid = NodeId(nid);
                 let free = match nat.above(nid) {
                     Some(above) => above.is_free() && !nat.is_changed(nid),
                     None => NatEntry::in_block(&block, index).is_some_and(|entry| entry.is_free()),
@@ -71,7 +75,7 @@ impl Nids {
                 break;
             }
         }
-        self.next = NodeId(number * entries);
+        self.next = NodeId(number.saturating_mul(entries));
         Ok(looked)
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::{mkfs, plant, sload};
-use crate::made::{alone, clock, everything, new_image, open_image};
+use crate::made::{clock, everything, new_image, open_image};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{CheckReport, check};
 
@@ -56,7 +56,6 @@ fn volumes_of_f2fs_tools_are_sound() {
 
 #[test]
 fn volumes_of_ours_are_sound() {
-    let _alone = alone();
     let tree = everything();
     let feature = |names: &str| MkfsOptions { features: features_named(names).unwrap(), ..MkfsOptions::default() };
     for (name, options, bytes) in [

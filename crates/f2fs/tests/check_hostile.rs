@@ -2,6 +2,7 @@
 
 mod common;
 mod damaged;
+mod made;
 
 use common::Draw;
 use damaged::{BLOCK, Edits, base, damage};

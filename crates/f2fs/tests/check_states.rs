@@ -3,7 +3,7 @@
 use crate::common;
 
 use crate::common::{mkfs, plant, sload};
-use crate::made::{alone, clock, complaints, everything, new_image};
+use crate::made::{clock, complaints, everything, new_image};
 use crate::planted::{BLOCK, PACK, Planted};
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{BlockDevice, ErrorKind as BlockErrorKind, Operation, RamDevice};
@@ -304,7 +304,6 @@ fn compressed() -> (Planted, NodeId, BlockAddress) {
 
 #[test]
 fn compressed_clusters_are_looked_into() {
-    let _alone = alone();
     let (planted, nid, block) = compressed();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");

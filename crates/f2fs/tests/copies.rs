@@ -9,6 +9,7 @@ use std::path::Path;
 use crate::common::{
     assert_same, listing_of_directory, listing_of_volume, mkfs, mount_file, plant, ram_of_bytes, run, run_any, sload,
 };
+use crate::made::patiently;
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{Access, ErrorKind as BlockErrorKind, FileDevice, Operation, RamDevice};
 use nandkit_f2fs::open::Copy;
@@ -146,7 +147,7 @@ fn several_devices_are_one_volume() {
     let (status, told) = run_any("sload.f2fs", &["-P", "-f", source.to_str().unwrap(), &first]);
     assert!([0, 1].contains(&status), "{told}");
     let open = |names: &[&str]| {
-        let device = |name: &&str| FileDevice::open(&path(name), 512, Access::ReadOnly).unwrap();
+        let device = |name: &&str| patiently(|| FileDevice::open(&path(name), 512, Access::ReadOnly));
         F2fs::mount_several(names.iter().map(device).collect(), Clock::default(), MountOptions::default())
     };
     let volume = open(&["first", "second", "third"]).unwrap();

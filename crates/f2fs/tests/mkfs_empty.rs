@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::made::{alone, block, clock, complaints, differing, new_image, open_image, run};
+use crate::made::{block, clock, complaints, differing, new_image, open_image, run};
 use nandkit_f2fs::layout::Superblock;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 
@@ -40,7 +40,6 @@ fn ours(path: &Path, bytes: u64, options: &MkfsOptions, like: Option<&Path>) -> 
 
 /// Compares one volume; both may refuse it.
 fn compare(bytes: u64, words: &[&str], options: &MkfsOptions) -> bool {
-    let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let (a, b) = (directory.path().join("theirs"), directory.path().join("ours"));
     let case = format!("{bytes} bytes, {words:?}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
-use crate::made::{alone, clock, complaints, everything, new_image, open_image};
+use crate::made::{clock, complaints, everything, new_image, open_image};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, MkfsReport, features_named};
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::ReadInto;
@@ -91,7 +91,6 @@ fn image(directory: &tempfile::TempDir) -> PathBuf {
 
 #[test]
 fn trees_with_everything_are_sound_and_whole() {
-    let _alone = alone();
     let tree = everything();
     let feature = |names: &str| MkfsOptions { features: features_named(names).unwrap(), ..MkfsOptions::default() };
     for (name, options, bytes) in [
@@ -169,7 +168,6 @@ const fn at(number: u64, pages: u64) -> Range<u64> {
 
 #[test]
 fn holes_take_nothing_up_to_the_largest_file() {
-    let _alone = alone();
     let n = 1018_u64;
     let page = 4096;
     let own = 873;
@@ -249,7 +247,6 @@ fn change(path: &Path, at: u64, change: impl Fn(u8) -> u8) {
 
 #[test]
 fn judges_see_what_is_planted() {
-    let _alone = alone();
     let tree = everything();
     let directory = tempfile::tempdir().unwrap();
     let path = image(&directory);
@@ -274,7 +271,6 @@ fn judges_see_what_is_planted() {
 
 #[test]
 fn either_pack_opens_a_volume_with_a_tree() {
-    let _alone = alone();
     let tree = everything();
     let directory = tempfile::tempdir().unwrap();
     let path = image(&directory);
@@ -289,7 +285,6 @@ fn either_pack_opens_a_volume_with_a_tree() {
 
 #[test]
 fn quotas_of_many_owners_are_those_that_fsck_counts() {
-    let _alone = alone();
     let mut builder = MemoryTree::builder();
     for number in 0..700_u32 {
         let owner = number * number * 37;

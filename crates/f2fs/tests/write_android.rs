@@ -5,7 +5,7 @@ use crate::writing;
 use std::path::Path;
 
 use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
-use crate::made::{alone, clock, everything, new_image};
+use crate::made::{clock, everything, new_image};
 use crate::writing::image::{file, folder, kind, nid};
 use crate::writing::{must_be_sound, unmount};
 use nandkit_block::FileDevice;
@@ -212,7 +212,6 @@ fn change(path: &Path, strict: bool, context: &str) {
 
 #[test]
 fn volumes_of_f2fs_tools_are_changed_and_nothing_else() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let (source, path) = (scratch.path().join("source"), scratch.path().join("image"));
     plant(&source, 300);
@@ -225,7 +224,6 @@ fn volumes_of_f2fs_tools_are_changed_and_nothing_else() {
 
 #[test]
 fn volumes_of_our_mkfs_are_changed_and_nothing_else() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let options =

@@ -1,6 +1,6 @@
 //! Atomic writes: a commit is all or nothing at every cut, and what fsck.f2fs and our check say.
 
-use crate::made::{alone, clock, complaints};
+use crate::made::{clock, complaints};
 use crate::writing::oracle::{BLOCK, SECTORS, device_of, empty_image, image_of};
 use crate::writing::{findings, unmount};
 use nandkit_block::BlockDevice;
@@ -71,7 +71,6 @@ fn commit<D: BlockDevice>(volume: &mut Volume<D>, between: Between, new_file: bo
 
 #[test]
 fn a_cut_at_any_request_leaves_the_file_old_or_new() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let old = pattern(5_000_000, 1);
     let new = changed(&old);
@@ -149,7 +148,6 @@ fn prepare_new<D: BlockDevice>(volume: &mut Volume<D>, old: &[u8]) -> nandkit_vf
 /// What is committed in one go needs no checkpoint, and leaves the device one marked node.
 #[test]
 fn a_commit_is_no_checkpoint() {
-    let _alone = alone();
     let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock(), WriteOptions::default()).unwrap();
     let inode = volume.create(volume.root(), b"file", &NewNode::FILE).unwrap();
     Changes::write(&mut volume, inode, 0, Payload::Bytes(&pattern(5_000_000, 1))).unwrap();
@@ -166,4 +164,26 @@ fn a_commit_is_no_checkpoint() {
     let expected = content(&volume, inode);
     let volume = Volume::mount(vec![volume.abandon().remove(0)], clock(), WriteOptions::default()).unwrap();
     assert!(content(&volume, inode) == expected);
+}
+
+/// Times of an overwrite that wait for the next sync do not come back over those of a commit.
+#[test]
+fn a_commit_has_the_last_word_on_times() {
+    let clock = clock();
+    let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock.clone(), WriteOptions::default()).unwrap();
+    let root = volume.root();
+    let inode = volume.create(root, b"file", &NewNode::FILE).unwrap();
+    Changes::write(&mut volume, inode, 0, Payload::Bytes(&pattern(20_000, 1))).unwrap();
+    volume.sync().unwrap();
+    clock.advance_by(nandkit_units::Nanos::from_secs(10));
+    Changes::write(&mut volume, inode, 0, Payload::Bytes(&pattern(10, 2))).unwrap();
+    let draft = volume.begin_atomic(inode).unwrap();
+    clock.advance_by(nandkit_units::Nanos::from_secs(10));
+    Changes::write(&mut volume, draft, 4096, Payload::Bytes(&pattern(10, 3))).unwrap();
+    volume.commit_atomic(draft).unwrap();
+    let now = volume.stat(inode).unwrap().modified;
+    volume.sync().unwrap();
+    assert_eq!(volume.stat(inode).unwrap().modified, now);
+    let made = volume.create(root, b"now", &NewNode::FILE).unwrap();
+    assert_eq!(volume.stat(made).unwrap().modified, now);
 }

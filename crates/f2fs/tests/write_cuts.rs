@@ -2,7 +2,7 @@
 
 use crate::writing;
 
-use crate::made::{alone, clock, complaints};
+use crate::made::{clock, complaints};
 use crate::writing::findings;
 use crate::writing::oracle::{Image, Model, device_of, empty_image, image_of, must_be_possible, run, write_image};
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
@@ -135,7 +135,6 @@ fn all_shapes() -> Vec<Shape> {
 
 #[test]
 fn what_was_fsynced_survives_cuts_at_every_request() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     for shape in all_shapes() {
         let image = shape.image();
@@ -161,7 +160,6 @@ fn what_was_fsynced_survives_cuts_at_every_request() {
 
 #[test]
 fn cuts_within_the_recovery_lose_nothing() {
-    let _alone = alone();
     for shape in all_shapes() {
         let image = shape.image();
         let mut request = 5;

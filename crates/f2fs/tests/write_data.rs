@@ -5,7 +5,7 @@ use crate::writing;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::made::{alone, clock, new_image};
+use crate::made::{clock, new_image};
 use crate::writing::{mount, must_be_sound, unmount};
 use nandkit_block::BlockDevice;
 use nandkit_f2fs::checkpoint::Reason;
@@ -187,7 +187,6 @@ fn random_run(path: &Path, files: &[NodeId], options: WriteOptions, rounds: u32,
 
 #[test]
 fn files_hold_what_was_written() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let small = PageLimits { dirty: 200, clean: 100 };
@@ -217,7 +216,6 @@ fn files_hold_what_was_written() {
 
 #[test]
 fn a_nearly_full_volume_says_so_and_loses_nothing() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let pages = PageLimits { dirty: 300, clean: 100 };
@@ -250,7 +248,6 @@ fn a_nearly_full_volume_says_so_and_loses_nothing() {
 
 #[test]
 fn large_files_reach_indirect_nodes_and_are_freed() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let files = make(&path, 128 << 20, 2, "");
@@ -286,7 +283,6 @@ fn large_files_reach_indirect_nodes_and_are_freed() {
 
 #[test]
 fn inodes_are_made_and_freed() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let options = MkfsOptions::default();
@@ -337,7 +333,6 @@ fn inodes_are_made_and_freed() {
 /// Overwrites of single pages on a volume that is nearly full, far more than its free space: collected, or filled gap by gap, and nothing is lost.
 #[test]
 fn overwrites_of_a_nearly_full_volume_are_collected() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let pages = PageLimits { dirty: 500, clean: 100 };
@@ -400,7 +395,6 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
 /// Write-back, checkpoints and background collection when nothing else happens, by the volume's own clock.
 #[test]
 fn idle_times_are_used() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let files = make(&path, 96 << 20, 3, "");

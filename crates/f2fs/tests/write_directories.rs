@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::made::alone;
 use crate::writing::image::{Image, MIB, file, folder, kind, links, names, nid};
 use crate::writing::mount;
 use nandkit_f2fs::WriteOptions;
@@ -14,7 +13,6 @@ use nandkit_vfs::{Changes, ErrorKind, FileSystem, RenameFlags};
 /// Directories of thousands of names of all lengths grow, are changed at random, and become empty again.
 #[test]
 fn directories_of_thousands_of_names() {
-    let _alone = alone();
     for (level, features) in [(0, ""), (1, "extra_attr,inode_checksum")] {
         let image = Image::new(128 * MIB, features);
         let making = Making { directory_level: level, ..Making::default() };
@@ -71,7 +69,6 @@ fn directories_of_thousands_of_names() {
 /// Names whose hashes are the same fill the buckets of their hash, level after level.
 #[test]
 fn names_of_one_bucket() {
-    let _alone = alone();
     let image = Image::new(64 * MIB, "");
     let mut volume = image.mount();
     let root = volume.root();
@@ -109,7 +106,6 @@ fn names_of_one_bucket() {
 /// Two names with the very same hash: the second does not hide the first.
 #[test]
 fn names_of_one_hash() {
-    let _alone = alone();
     let mut seen = BTreeMap::new();
     let pair = (0..u32::MAX).find_map(|number| {
         let name = format!("{number:x}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::made::clock;
-use crate::writing::oracle::{Image, Model, Oracle, device_of, empty_image, must_be_possible, page, run};
+use crate::writing::oracle::{Image, Model, Oracle, device_of, empty_image, image_of, must_be_possible, page, run};
 use crate::writing::trees::Known;
 use crate::writing::{findings, unmount};
 use nandkit_block::wrap::{DeviceAction, DeviceEvent, DeviceFault, DeviceFaultWhen, FaultDevice, TraceDevice};
@@ -13,7 +13,7 @@ use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::pages::PageLimits;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
-use nandkit_units::{Area, Cause, Payload};
+use nandkit_units::{Area, Cause, Lba, Payload};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, NewNode};
 
 type Failing = FaultDevice<RamDevice>;
@@ -27,10 +27,24 @@ fn fault(operation: Operation, nth: u64) -> DeviceFault {
     DeviceFault::new(operation, DeviceFaultWhen::Nth(nth), nandkit_block::ErrorKind::Io)
 }
 
+/// Writes and flushes of the checkpoint before the first change of a mount.
+const FIRST_WRITES: u64 = 2;
+const FIRST_FLUSHES: u64 = 2;
+
+#[test]
+fn the_checkpoint_before_the_first_change_stops_the_volume_where_it_fails() {
+    for faulty in [fault(Operation::Write, 1), fault(Operation::Write, FIRST_WRITES), fault(Operation::Flush, 1)] {
+        let mut volume = mount(&empty_image(""), vec![faulty]);
+        let error = volume.create(volume.root(), b"file", &NewNode::FILE).unwrap_err();
+        assert_eq!((error.kind, volume.stopped().is_some()), (ErrorKind::Device, true), "{faulty:?}: {error}");
+        assert!(volume.lookup(volume.root(), b"file").is_err());
+    }
+}
+
 #[test]
 fn a_failed_write_of_data_is_its_writers_and_may_be_tried_again() {
     let image = empty_image("");
-    let mut volume = mount(&image, vec![fault(Operation::Write, 1)]);
+    let mut volume = mount(&image, vec![fault(Operation::Write, 1 + FIRST_WRITES)]);
     let root = volume.root();
     let ino = volume.create(root, b"file", &NewNode::FILE).unwrap();
     let nid = NodeId(ino.0 as u32);
@@ -51,9 +65,8 @@ fn a_failed_write_of_data_is_its_writers_and_may_be_tried_again() {
 fn a_failed_checkpoint_stops_the_volume() {
     let image = empty_image("");
     // Writes: node and directory page, or one of the checkpoint's blocks; the flush before its last block.
-    for faulty in
-        [fault(Operation::Write, 1), fault(Operation::Write, 2), fault(Operation::Write, 4), fault(Operation::Flush, 1)]
-    {
+    let writes = [1, 2, 4].map(|nth| fault(Operation::Write, nth + FIRST_WRITES));
+    for faulty in writes.into_iter().chain([fault(Operation::Flush, 1 + FIRST_FLUSHES)]) {
         let mut volume = mount(&image, vec![faulty]);
         let root = volume.root();
         volume.create(root, b"file", &NewNode::FILE).unwrap();
@@ -214,4 +227,39 @@ fn a_device_that_refuses_discards_is_told_no_more() {
     }
     assert_eq!(volume.notes().iter().filter(|note| note.detail.contains("discard")).count(), 1);
     assert_eq!(findings(unmount(volume).into_inner()), Vec::<String>::new());
+}
+
+/// Where a block of data lies that is told by its content.
+fn sector_of(image: &Image, content: &[u8]) -> Lba {
+    Lba(image.iter().find(|(_, bytes)| bytes == content).expect("the block").0)
+}
+
+/// A block that the device never takes is no obstacle: not for its own file, whose page goes elsewhere, nor for others.
+#[test]
+fn a_block_that_is_never_written_keeps_nothing_else_from_being_durable() {
+    let mut volume = mount(&empty_image(""), Vec::new());
+    let root = volume.root();
+    let ino = volume.create(root, b"file", &NewNode::FILE).unwrap();
+    let nid = NodeId(ino.0 as u32);
+    volume.write(nid, 0, Payload::Bytes(&page(1, 0, 1))).unwrap();
+    volume.sync().unwrap();
+    let image = image_of(&unmount(volume).into_inner());
+    let bad = DeviceFaultWhen::Sector(sector_of(&image, &page(1, 0, 1)));
+    let mut volume = mount(&image, vec![DeviceFault::new(Operation::Write, bad, nandkit_block::ErrorKind::Io)]);
+    volume.write(nid, 0, Payload::Bytes(&page(1, 0, 2))).unwrap();
+    let other = volume.create(root, b"other", &NewNode::FILE).unwrap();
+    volume.write(NodeId(other.0 as u32), 0, Payload::Bytes(&page(2, 0, 1))).unwrap();
+    let error = volume.sync().unwrap_err();
+    assert_eq!((error.kind, volume.stopped()), (ErrorKind::Device, None), "{error}");
+    // Tried again the page goes elsewhere; that is no checkpoint, and the other file is durable without it.
+    volume.fsync(nid, false).unwrap();
+    let device = volume.abandon().remove(0).into_inner();
+    let left = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+    let mut bytes = vec![0; 4096];
+    for (inode, expected) in [(other, page(2, 0, 1)), (ino, page(1, 0, 2))] {
+        left.read_at(&left.inode(inode).unwrap(), 0, &mut bytes).unwrap();
+        assert!(bytes == expected);
+    }
+    assert_eq!((left.recovered().files, left.recovered().created), (1, 0));
+    assert_eq!(findings(unmount(left)), Vec::<String>::new());
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::made::alone;
 use crate::writing::image::{Image, MIB, names};
 use crate::writing::mount;
 use nandkit_block::FileDevice;
@@ -68,7 +67,6 @@ fn step(volume: &mut Volume<FileDevice>, random: &mut Random, number: u64) -> na
 
 #[test]
 fn what_finds_no_room_changes_nothing() {
-    let _alone = alone();
     for (seed, making) in [
         (1, Making::default()),
         (2, Making { directory_level: 1, ..Making::default() }),
@@ -110,7 +108,6 @@ fn what_finds_no_room_changes_nothing() {
 /// Names come, go and move on a volume where every few megabytes a section has to be collected; directories are among what is moved.
 #[test]
 fn names_while_sections_are_collected() {
-    let _alone = alone();
     let image = Image::new(64 * MIB, "extra_attr,inode_checksum");
     // Without it gaps are filled, and files overwritten where they stand.
     let options = WriteOptions { lfs: true, ..WriteOptions::default() };

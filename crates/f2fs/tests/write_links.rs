@@ -2,7 +2,7 @@
 
 use crate::writing;
 
-use crate::made::{alone, clock};
+use crate::made::clock;
 use crate::writing::image::{Image, MIB, file, folder, kind, links, names, nid};
 use crate::writing::{mount, open_to_write};
 use nandkit_block::FileDevice;
@@ -38,7 +38,6 @@ fn above(volume: &Volume<FileDevice>, directory: InodeNumber) -> u64 {
 
 #[test]
 fn directories_count_the_ways_up() {
-    let _alone = alone();
     // Both with entries in inodes and in blocks.
     for inline_entries in [true, false] {
         let image = Image::new(64 * MIB, "");
@@ -78,7 +77,6 @@ fn directories_count_the_ways_up() {
 
 #[test]
 fn moved_files_are_marked_for_roll_forward() {
-    let _alone = alone();
     let image = Image::new(64 * MIB, "");
     let mut volume = image.mount();
     let root = volume.root();
@@ -107,7 +105,6 @@ fn moved_files_are_marked_for_roll_forward() {
 
 #[test]
 fn files_open_without_a_name_are_orphans_of_the_checkpoint() {
-    let _alone = alone();
     let image = Image::new(64 * MIB, "");
     let mut volume = image.mount();
     let root = volume.root();
@@ -149,7 +146,6 @@ fn files_open_without_a_name_are_orphans_of_the_checkpoint() {
 
 #[test]
 fn links_of_all_lengths_survive_a_cut_behind_a_checkpoint() {
-    let _alone = alone();
     for inline_data in [true, false] {
         let image = Image::new(64 * MIB, "extra_attr,flexible_inline_xattr");
         let making = Making { inline_data, ..Making::default() };
@@ -176,7 +172,6 @@ fn links_of_all_lengths_survive_a_cut_behind_a_checkpoint() {
 
 #[test]
 fn attributes_fill_inode_and_node() {
-    let _alone = alone();
     for (features, words) in [("", 50), ("extra_attr,flexible_inline_xattr", 50), ("", 0)] {
         let image = Image::new(64 * MIB, features);
         let making = Making { xattr_words: words, ..Making::default() };
@@ -221,7 +216,6 @@ fn attributes_fill_inode_and_node() {
 
 #[test]
 fn what_is_immutable_or_encrypted_is_not_changed() {
-    let _alone = alone();
     let image = Image::new(64 * MIB, "encrypt");
     let mut volume = image.mount();
     let root = volume.root();
@@ -252,7 +246,6 @@ fn what_is_immutable_or_encrypted_is_not_changed() {
 
 #[test]
 fn names_without_case() {
-    let _alone = alone();
     let image = Image::new(64 * MIB, "casefold");
     let mut volume = image.mount();
     let root = volume.root();
@@ -301,7 +294,6 @@ fn plant(volume: &mut Volume<FileDevice>, directory: InodeNumber, name: &[u8], t
 
 #[test]
 fn directories_that_contradict_themselves_are_told() {
-    let _alone = alone();
     let image = Image::new(64 * MIB, "");
     let mut volume = image.mount();
     let root = volume.root();

@@ -6,7 +6,7 @@ use crate::made;
 use std::path::Path;
 
 use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
-use crate::made::{alone, clock, everything, new_image};
+use crate::made::{clock, everything, new_image, patiently};
 use crate::writing::{mount, must_be_sound, open_to_write, unmount};
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::encode::inode::set_times;
@@ -78,7 +78,6 @@ fn change_times(path: &Path, context: &str) {
 
 #[test]
 fn volumes_of_our_mkfs_are_changed() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     for (features, per_section) in
@@ -96,7 +95,6 @@ fn volumes_of_our_mkfs_are_changed() {
 
 #[test]
 fn volumes_of_f2fs_tools_are_changed() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let (source, path) = (scratch.path().join("source"), scratch.path().join("image"));
     plant(&source, 300);
@@ -113,21 +111,19 @@ fn volumes_of_f2fs_tools_are_changed() {
 
 #[test]
 fn what_is_not_written_is_refused_with_the_reason() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     mkfs(&path, 160, "-O extra_attr,ro,sb_checksum");
     let error = Volume::mount(vec![open_to_write(&path)], clock(), WriteOptions::default()).unwrap_err();
     assert!(error.kind == ErrorKind::NotSupported && error.detail.contains("made to be read only"), "{error}");
     mkfs(&path, 160, "");
-    let device = nandkit_block::FileDevice::open(&path, 512, nandkit_block::Access::ReadWrite).unwrap();
+    let device = patiently(|| nandkit_block::FileDevice::open(&path, 512, nandkit_block::Access::ReadWrite));
     let error = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap_err();
     assert!(error.kind == ErrorKind::NotSupported && error.detail.contains("sectors of 512"), "{error}");
 }
 
 #[test]
 fn volumes_on_several_devices_are_changed() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let path = |name: &str| scratch.path().join(name);
     let names = ["first", "second", "third"];

@@ -1,11 +1,9 @@
 //! Names of a volume that is written: the conformance suite of file systems, and random operations against the model, with fsck.f2fs and our own check after each remount.
 
-use crate::made::alone;
 use crate::modelled::{CONFIGURATIONS, Maker, agree};
 use nandkit_testkit::fs_suite;
 
 fn conforms(number: usize) {
-    let _alone = alone();
     let maker = Maker::new(CONFIGURATIONS[number], 1);
     if let Err(violations) = fs_suite::run(&maker) {
         panic!("{}:\n{violations}", maker.configuration.name);
@@ -36,7 +34,6 @@ fn conforms_with_several_buckets_at_first() {
 /// Few operations for each; 200,000 by `cargo run --release -p nandkit-f2fs --example model`.
 #[test]
 fn agrees_with_the_model() {
-    let _alone = alone();
     for (seed, configuration) in (1..).zip(CONFIGURATIONS) {
         let maker = Maker::new(configuration, 1);
         match agree(&maker, seed, 700) {

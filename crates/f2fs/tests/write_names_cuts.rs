@@ -2,7 +2,7 @@
 
 use crate::writing;
 
-use crate::made::{alone, clock, complaints};
+use crate::made::{clock, complaints};
 use crate::writing::findings;
 use crate::writing::oracle::{Image, Oracle, device_of, empty_image, image_of, write_image};
 use crate::writing::trees::{Known, tree};
@@ -53,7 +53,6 @@ fn cut_run(image: &Image, shape: &Shape, plan: DeviceCutPlan) -> Option<(RamDevi
 
 #[test]
 fn trees_are_whole_behind_cuts_at_every_request() {
-    let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     for shape in shapes() {
         let image = empty_image(shape.features);

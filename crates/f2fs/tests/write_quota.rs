@@ -1,11 +1,9 @@
 //! Volumes with quota files that are written: behind every mount the files say what fsck.f2fs and our check count; limits are kept before anything changes.
 
-use crate::writing;
-
-use crate::made::{alone, clock, open_image};
+use crate::made::{clock, open_image};
 use crate::planted::Planted;
 use crate::writing::image::{Image, MIB, file, folder, kind, nid};
-use crate::writing::{findings, must_be_sound, open_to_write, unmount};
+use crate::writing::{self, findings, must_be_sound, open_to_write, unmount};
 use nandkit_block::FileDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::layout::checkpoint::flag as checkpoint_flag;
@@ -13,7 +11,7 @@ use nandkit_f2fs::layout::inode::{WORDS_OFFSET, flag};
 use nandkit_f2fs::layout::{ExtraAttributes, set_word};
 use nandkit_f2fs::quota::layout::Limit;
 use nandkit_f2fs::quota::{QuotaKind, Record, Usage};
-use nandkit_f2fs::{F2fs, MountOptions, Volume, WriteOptions};
+use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{
@@ -42,7 +40,6 @@ fn set_project(volume: &mut Volume<FileDevice>, directory: InodeNumber, project:
 #[test]
 fn usage_follows_every_change() {
     use QuotaKind::{Group, Project, User};
-    let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);
     let mut volume = image.mount();
     let root = volume.root();
@@ -85,7 +82,6 @@ fn usage_follows_every_change() {
 
 #[test]
 fn an_unclean_volume_that_is_read_counts_what_was_fsynced() {
-    let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);
     let mut volume = image.mount();
     let root = volume.root();
@@ -104,7 +100,6 @@ fn an_unclean_volume_that_is_read_counts_what_was_fsynced() {
 
 #[test]
 fn projects_are_handed_on_and_not_left() {
-    let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);
     let mut volume = image.mount();
     let root = volume.root();
@@ -136,7 +131,6 @@ fn projects_are_handed_on_and_not_left() {
 /// Random work of many owners, whose ids need more than one block of references and of records, with remounts and what roll-forward finds.
 #[test]
 fn many_owners_come_and_go() {
-    let _alone = alone();
     let image = Image::new(96 * MIB, "quota");
     let mut volume = image.mount();
     let (root, mut random) = (volume.root(), Random::new(3, "owners"));
@@ -204,7 +198,6 @@ const NONE: Limit = Limit { hard: 0, soft: 0, until: 0 };
 
 #[test]
 fn hard_limits_are_kept_before_anything_changes() {
-    let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);
     let mut volume = image.mount();
     let root = volume.root();
@@ -261,7 +254,6 @@ fn hard_limits_are_kept_before_anything_changes() {
 
 #[test]
 fn soft_limits_have_a_grace_time() {
-    let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);
     let time = Clock::starting_at(1_000_000_000_000_000_000);
     let mut volume = Volume::mount(vec![open_to_write(image.path())], time.clone(), WriteOptions::default()).unwrap();
@@ -317,7 +309,6 @@ fn edit(image: &Image, block: u64, change: impl FnOnce(&mut [u8])) {
 
 #[test]
 fn damaged_quota_files_do_not_stop_a_volume_and_are_counted_anew() {
-    let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);
     let mut volume = image.mount();
     let root = volume.root();
@@ -359,9 +350,29 @@ fn damaged_quota_files_do_not_stop_a_volume_and_are_counted_anew() {
     }
 }
 
+/// Not even an inode that cannot be read stops a volume: nothing of the file is written.
+#[test]
+fn a_quota_file_without_an_inode_does_not_stop_a_volume() {
+    let image = Image::new(96 * MIB, FEATURES);
+    unmount(image.mount());
+    // What its footer says is another node's.
+    let planted = Planted::new(std::fs::read(image.path()).unwrap());
+    let ino = planted.volume().superblock().0.quota_inodes[0].get();
+    edit(&image, planted.at(NodeId(ino)).0.into(), |bytes| bytes[4076..4080].fill(0xEE));
+    let mut volume = image.mount();
+    assert!(volume.untrusted_quotas().is_some(), "{:?}", volume.notes());
+    let root = volume.root();
+    for round in 0..3 {
+        volume.create(root, &[b'0' + round], &NewNode { uid: 5, ..NewNode::FILE }).unwrap();
+        volume.checkpoint(Reason::Sync).unwrap();
+    }
+    assert_eq!(volume.stopped(), None);
+    volume.unmount().map(drop).map_err(|(_, error)| error).unwrap();
+    assert!(!findings(open_image(image.path())).is_empty());
+}
+
 #[test]
 fn limits_outlive_a_count_anew() {
-    let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);
     let mut volume = image.mount();
     let root = volume.root();
@@ -377,7 +388,6 @@ fn limits_outlive_a_count_anew() {
 /// Marked, although they count right: the mark goes with the next unmount.
 #[test]
 fn marks_that_are_not_true_go() {
-    let _alone = alone();
     let image = Image::new(96 * MIB, FEATURES);
     let mut planted = Planted::new(std::fs::read(image.path()).unwrap());
     planted.checkpoint(|head| head.flags = (head.flags.get() | checkpoint_flag::QUOTA_NEEDS_FSCK).into());
@@ -396,7 +406,6 @@ fn must_be_marked(image: &Image, marked: bool) {
 /// Where an owner's entry has no room, the file is not made.
 #[test]
 fn a_full_volume_takes_no_new_owner() {
-    let _alone = alone();
     let image = Image::new(64 * MIB, FEATURES);
     let mut volume = image.mount();
     let root = volume.root();

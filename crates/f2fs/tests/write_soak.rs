@@ -1,6 +1,6 @@
 //! The short form of `cargo xtask soak f2fs`: cuts at each request, and within recoveries, on every shape of volume.
 
-use crate::made::{alone, clock};
+use crate::made::clock;
 use crate::soaking::medium::{Medium, Replay};
 use crate::soaking::shapes::shapes;
 use crate::soaking::{CAUSES, Course, Tally, soak};
@@ -13,7 +13,6 @@ use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 #[test]
 fn cuts_on_every_shape_lose_nothing() {
-    let _alone = alone();
     let course = Course { lives: 2, steps: 60, recovery_every: 8, fsck_every: 150, ..Course::USUAL };
     let mut tally = Tally::default();
     (0..shapes().len() as u64).for_each(|seed| soak(1000 * shapes().len() as u64 + seed, course, &mut tally));

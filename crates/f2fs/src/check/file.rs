@@ -278,7 +278,7 @@ impl Check<'_> {
             });
             self.mend_head(file.expected.at, |head| head.size = file.end_page.saturating_mul(block).into());
         }
-        let behind = file.end_page.saturating_mul(block) > size.next_multiple_of(block);
+        let behind = file.end_page > size.div_ceil(block);
         match file.inode.kind {
             FileKind::Directory if !size.is_multiple_of(block) || size == 0 => {
                 self.report.fault(FindingKind::Directory, place, || {

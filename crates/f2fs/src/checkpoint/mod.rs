@@ -99,6 +99,7 @@ impl<D: BlockDevice> Volume<D> {
         self.checksum = head.and_then(|head| head.stored_checksum(block)).unwrap_or(0);
         self.state = CheckpointState { head: head.unwrap_or(state.head), ..state };
         self.pack = other;
+        self.has_checkpoint = true;
         let metadata = &mut self.counters.metadata;
         metadata.tables.iter_mut().zip(tables).for_each(|(all, now)| *all += now);
         metadata.packs += pack.blocks.len() as u64 + 1;

@@ -76,6 +76,7 @@ impl<D: BlockDevice> Volume<D> {
         if from.head.xattr_nid.get() == 0
             && let Some(nid) = node.some()
         {
+            self.expect_xattr_node(from.nid, nid)?;
             self.drop_node(nid)?;
             self.edit_head(from.nid, |head| head.xattr_nid = 0.into())?;
             self.count_blocks(from.nid, -1)?;
@@ -87,7 +88,10 @@ impl<D: BlockDevice> Volume<D> {
     pub(super) fn take_xattr_node(&mut self, ino: NodeId, content: &[u8]) -> Result<()> {
         let here = self.inode_at(ino)?;
         let nid = match NodeId(here.head.xattr_nid.get()).some() {
-            Some(nid) => nid,
+            Some(nid) => {
+                self.expect_xattr_node(ino, nid)?;
+                nid
+            }
             None => {
                 let nid = self.take_nid()?;
                 if let Err(error) = self.segments.space.charge(1, 0) {

@@ -82,11 +82,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(freed)
     }
 
-    /// A cut from here on must find the chain whole, and all that it names.
+    /// A cut from here on must find the chain whole, and all that it names. Where there is none, later blocks of one may stand behind the log, which the checkpoint's own nodes must not lead into.
     fn keep_from_writing(&mut self, chain: &Chain) -> Result<()> {
-        if chain.nodes.is_empty() {
-            return Ok(());
-        }
         self.segments.pin(&chain.named);
         self.segments.pin(&chain.nodes.iter().map(|node| node.at).collect::<Vec<_>>());
         // Where no segment is free the log goes on behind the chain.

@@ -60,10 +60,11 @@ impl<D: BlockDevice> Volume<D> {
         self.balance()?;
         let sources = self.expect_places(target, places)?;
         self.write_back(&sources, Why::BACKGROUND)?;
+        self.convert_inline(target)?;
+        // The last thing that may collect, discard or make a checkpoint: addresses hold from here on.
         self.balance()?;
         let (runs, end) = self.runs_of(places)?;
         self.expect_room(target, &runs)?;
-        self.convert_inline(target)?;
         let reserved = self.reserve_for(target, &runs)?;
         let pairs = match self.pair_up(target, &runs) {
             Ok(pairs) => pairs,
@@ -105,6 +106,7 @@ impl<D: BlockDevice> Volume<D> {
                 let detail = format!("the content of inode {number} stands in the inode: it has no page; read it");
                 return Err(refused(ErrorKind::NotSupported, detail));
             }
+            self.expect_no_draft(source.nid)?;
             self.expect_writable(&source)?;
             let (end, source_end) =
                 (place.offset.checked_add(place.length), place.source_offset.checked_add(place.length));
@@ -119,12 +121,12 @@ impl<D: BlockDevice> Volume<D> {
                     place.length, place.source_offset, place.offset
                 ));
             }
-            if source_end > source.head.size.get().next_multiple_of(unit) {
+            if source_end.div_ceil(unit) > source.head.size.get().div_ceil(unit) {
                 let size = source.head.size;
                 return wrong(format!("up to byte {source_end} of inode {number}, which has {size}"));
             }
             sources.insert(source.nid);
-            taken.push(place.offset..end.next_multiple_of(unit));
+            taken.push(place.offset..end.div_ceil(unit).saturating_mul(unit));
         }
         taken.sort_unstable_by_key(|range| range.start);
         if taken.windows(2).any(|pair| matches!(pair, [one, other] if one.end > other.start)) {
@@ -170,9 +172,16 @@ impl<D: BlockDevice> Volume<D> {
     /// All blocks at once, and nodes for them, with nothing collected meanwhile. Errors: `NoSpace`, before anything has changed.
     fn expect_room(&mut self, target: NodeId, runs: &[Run]) -> Result<()> {
         let inode = self.inode_at(target)?;
-        let mut charged = 0;
+        let mut pages: Vec<Range<u64>> = Vec::new();
         for run in runs.iter().filter(|run| run.from.is_some()) {
-            charged += self.blocks_needed(&inode, run.page, run.page + run.pages)?;
+            match pages.last_mut() {
+                Some(last) if last.end == run.page => last.end += run.pages,
+                _ => pages.push(run.page..run.page + run.pages),
+            }
+        }
+        let mut charged = 0;
+        for pages in pages {
+            charged += self.blocks_needed(&inode, pages.start, pages.end)?;
         }
         let free = self.segments.space.free_blocks();
         if charged > free {
@@ -224,7 +233,7 @@ impl<D: BlockDevice> Volume<D> {
         Ok(holes)
     }
 
-    fn unreserve(&mut self, target: NodeId, pages: &[Range<u64>]) -> Result<()> {
+    pub(super) fn unreserve(&mut self, target: NodeId, pages: &[Range<u64>]) -> Result<()> {
         pages.iter().try_for_each(|pages| self.free_pages(target, pages.start, pages.end))
     }
 

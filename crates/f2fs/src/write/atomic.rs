@@ -63,6 +63,7 @@ impl<D: BlockDevice> Volume<D> {
         self.expect_writable(&self.inode_at(ino)?)?;
         self.convert_inline(ino)?;
         self.write_back(&[ino], Why::BACKGROUND)?;
+        self.settle_times(ino)?;
         let file = self.inode_at(ino)?;
         let head = InodeHead {
             inline: file.head.inline & (inline::XATTR | inline::EXTRA),
@@ -121,7 +122,12 @@ impl<D: BlockDevice> Volume<D> {
         if needed > free {
             return Err(FsError::new(ErrorKind::NoSpace, format!("{needed} blocks are needed and {free} are free")));
         }
-        self.reserve_for(file, &runs)?;
+        let reserved = self.reserve_for(file, &runs)?;
+        if self.segments.free_map().sections() < 2 {
+            // The file's nodes could find no place once the draft is gone.
+            self.unreserve(file, &reserved)?;
+            return Err(FsError::new(ErrorKind::NoSpace, "too few sections are free for the nodes of the file"));
+        }
         // From here on nothing is half done: what fails stops the volume, and the device has the file as it was.
         let moved = self.take_draft(draft, file, &runs);
         self.or_stop(moved)?;
@@ -163,6 +169,8 @@ impl<D: BlockDevice> Volume<D> {
         let moved: u64 = runs.iter().map(|run| run.pages).sum();
         self.segments.space.refund(Charge { nodes: 0, blocks: moved as u32 });
         self.count_blocks(draft, -(moved as i64))?;
+        // Those of a write before the draft would come back over these.
+        let _ = self.lazy_times.take(file);
         let (now, size) = (crate::names::store::InodeStore::now(self), source.head.size.get());
         self.edit_head(file, |head| {
             head.size = head.size.get().max(size).into();

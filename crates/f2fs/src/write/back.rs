@@ -4,7 +4,7 @@
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
-use nandkit_vfs::{FileKind, Result};
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::runs::{Batch, Runs};
 use super::tree::Slot;
@@ -31,6 +31,14 @@ pub(crate) struct Why {
 
 impl Why {
     pub const BACKGROUND: Self = Self { cause: Cause::UserData, fsync: None, makes_room: false };
+
+    /// The same for pages of directories, or for others.
+    fn of(self, directories: bool) -> Self {
+        match self.cause {
+            Cause::UserData if directories => Self { cause: Cause::Metadata, ..self },
+            _ => self,
+        }
+    }
 }
 
 /// A page on its way.
@@ -52,39 +60,82 @@ struct Source {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Device`, `Corrupt`; what was not written is dirty still.
+    /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Corrupt`, and `Device`, which keeps nothing else from being written but stops the volume where pages of a directory fail; what was not written is dirty still.
     pub(crate) fn write_back(&mut self, inodes: &[NodeId], why: Why) -> Result<()> {
         let mut runs = Runs::new();
         let mut done = Ok(());
+        // Whose pages are in the open batches.
+        let mut of_directories = false;
         for &ino in inodes {
-            done = self.queue_pages(ino, why, &mut runs);
+            let step = self.write_back_one(ino, why, &mut runs, &mut of_directories);
             if let Some(moved) = &mut self.moved_files {
                 moved.remove(&ino);
             }
-            if done.is_ok() && why.makes_room && self.may_be_short() {
-                done = self.settle_all(why.cause, &mut runs, Ok(()));
-                if done.is_ok() && self.is_short() {
-                    done = self.collect_in_foreground();
-                }
-            }
-            if done.is_err() {
+            done = done.and(step);
+            if done.as_ref().is_err_and(|error| !self.goes_on_behind(error)) {
                 break;
             }
         }
-        done = self.settle_all(why.cause, &mut runs, done);
+        done = self.settle_all(why, &mut runs, of_directories, done);
         self.published.show(self.device.now(), &self.counters, &self.segments);
         done
     }
 
-    /// Hands the batches that are open to the device; behind an error they are given up.
-    fn settle_all(&mut self, cause: Cause, runs: &mut Runs<OnItsWay>, mut done: Result<()>) -> Result<()> {
-        for batch in runs.finish() {
-            match done {
-                Ok(()) => done = self.settle(cause, batch),
-                Err(_) => self.give_up(batch),
+    fn write_back_one(
+        &mut self,
+        ino: NodeId,
+        why: Why,
+        runs: &mut Runs<OnItsWay>,
+        of_directories: &mut bool,
+    ) -> Result<()> {
+        let inode = self.inode_at(ino)?;
+        let is_directory = inode.kind == FileKind::Directory;
+        let mut done = Ok(());
+        if is_directory != *of_directories {
+            done = self.settle_all(why, runs, *of_directories, done);
+            *of_directories = is_directory;
+        }
+        let queued = self.queue_pages(inode, why.of(is_directory), runs);
+        done = done.and(if is_directory { self.or_stop(queued) } else { queued });
+        if done.is_ok() && why.makes_room && self.may_be_short() {
+            done = self.settle_all(why, runs, is_directory, done);
+            if done.is_ok() && self.is_short() {
+                done = self.collect_in_foreground();
             }
         }
         done
+    }
+
+    /// Whether the rest is written although something failed: a device may refuse one block and take the others.
+    pub(super) fn goes_on_behind(&self, error: &FsError) -> bool {
+        error.kind == ErrorKind::Device && self.stopped.is_none()
+    }
+
+    /// Hands the batches that are open to the device; behind an error that ends the whole they are given up.
+    fn settle_all(
+        &mut self,
+        why: Why,
+        runs: &mut Runs<OnItsWay>,
+        of_directories: bool,
+        mut done: Result<()>,
+    ) -> Result<()> {
+        for batch in runs.finish() {
+            if done.as_ref().is_err_and(|error| !self.goes_on_behind(error)) {
+                self.give_up(batch);
+                continue;
+            }
+            let settled = self.settle(why.of(of_directories).cause, batch);
+            done = done.and(if of_directories { self.or_stop(settled) } else { settled });
+        }
+        done
+    }
+
+    /// Writes back all that the device takes. Errors: those that end the whole; what it refused comes back, for whoever is to hear of it.
+    pub(super) fn write_back_what_goes(&mut self) -> Result<Option<FsError>> {
+        match self.write_back_all() {
+            Err(error) if self.goes_on_behind(&error) => Ok(Some(error)),
+            done => done.map(|()| None),
+        }
     }
 
     /// Writes back all dirty pages, the inode dirtied first first; those of quota files wait for the checkpoint, which changes them once more. Errors: as [`Volume::write_back`].
@@ -107,8 +158,8 @@ impl<D: BlockDevice> Volume<D> {
         self.or_stop(written)
     }
 
-    fn queue_pages(&mut self, ino: NodeId, why: Why, runs: &mut Runs<OnItsWay>) -> Result<()> {
-        let inode = self.inode_at(ino)?;
+    fn queue_pages(&mut self, inode: Inode, why: Why, runs: &mut Runs<OnItsWay>) -> Result<()> {
+        let ino = inode.nid;
         let pages: Vec<(u32, Page, Dirt)> =
             self.pages().dirty_pages(ino, 0).map(|(number, page, dirt)| (number, page.clone(), dirt)).collect();
         let source = Source { inode, hot: self.pages().is_hot(ino), dirty: pages.len() };
@@ -171,6 +222,9 @@ impl<D: BlockDevice> Volume<D> {
         let head = &source.inode.head;
         // A checkpoint's quota files stay as they are until the next one is whole.
         let stays = source.inode.kind != FileKind::Regular || self.quotas.is_file(source.inode.nid);
+        if self.failed_places.contains(&at) {
+            return None;
+        }
         if kind.is_node() || !self.segments.sit().is_valid(segment, block) || stays {
             return None;
         }
@@ -206,6 +260,11 @@ impl<D: BlockDevice> Volume<D> {
     fn settle(&mut self, cause: Cause, batch: Batch<OnItsWay>) -> Result<()> {
         let written = self.write_pages(cause, batch.log, batch.start, batch.items.iter().map(|(_, page)| page));
         if let Err(error) = written {
+            let overwritten = batch.items.iter().filter_map(|(item, _)| match (item.new, item.old) {
+                (None, DataAddress::At(at)) => Some(at),
+                _ => None,
+            });
+            self.failed_places.extend(overwritten);
             self.give_up(batch);
             return Err(error);
         }

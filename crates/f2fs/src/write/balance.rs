@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Nanos;
-use nandkit_vfs::Result;
+use nandkit_vfs::{ErrorKind, Result};
 
 use super::Volume;
 use super::back::Why;
@@ -84,6 +84,7 @@ impl<D: BlockDevice> Volume<D> {
         if self.recovering {
             return Ok(());
         }
+        self.begin_anew()?;
         self.idle.operation = self.device.now();
         self.write_back_over_limit()?;
         self.tell_pages();
@@ -95,6 +96,12 @@ impl<D: BlockDevice> Volume<D> {
         self.collect_in_foreground()
     }
 
+    /// The first change of a mount comes behind a checkpoint of its own, which writes no node. What an earlier mount left behind the log of warm nodes, out of a chain whose beginning a power cut
+    /// did not keep, has the last checkpoint's version: a new chain would lead into it.
+    pub(super) fn begin_anew(&mut self) -> Result<()> {
+        if self.has_checkpoint { Ok(()) } else { self.checkpoint(Reason::Forced) }
+    }
+
     fn tell_pages(&mut self) {
         let (nodes, quotas) = (self.nodes.waiting() as u64, self.quota_pages());
         let pages = self.pages.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -104,20 +111,30 @@ impl<D: BlockDevice> Volume<D> {
         self.segments.pages.dentries += quotas;
     }
 
-    /// Pages beyond the limit go back, the inodes dirtied first first.
+    /// Pages beyond the limit go back, the inodes dirtied first first. Pages that the device does not take are no error of others: who wrote them hears of it from their fsync, and everybody at twice the limit.
     fn write_back_over_limit(&mut self) -> Result<()> {
         if !self.pages().is_over_limit() {
             return Ok(());
         }
         let most = self.options.pages.dirty / 2;
-        while self.pages().counts().1 > most {
-            let inodes: Vec<NodeId> = self.pages().dirty_inodes().take(64).collect();
-            if inodes.is_empty() {
-                break;
+        loop {
+            let before = self.pages().counts().1;
+            if before <= most {
+                return Ok(());
             }
-            self.write_back(&inodes, Why::BACKGROUND)?;
+            let inodes: Vec<NodeId> = self.pages().dirty_inodes().take(64).collect();
+            match self.write_back(&inodes, Why::BACKGROUND) {
+                Ok(()) if self.pages().counts().1 == before => return Ok(()),
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Device && self.stopped.is_none() => {
+                    let left = self.pages().counts().1;
+                    if left >= before {
+                        return if left > 2 * self.options.pages.dirty { Err(error) } else { Ok(()) };
+                    }
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
     }
 
     fn wants_checkpoint(&self) -> bool {

@@ -67,8 +67,9 @@ impl<D: BlockDevice> Volume<D> {
         let is_idle = now >= later(self.idle.operation, IDLE);
         let mut did = false;
         if self.pages().counts().1 > 0 && now >= later(self.idle.operation, OLD) {
-            self.write_back_all()?;
-            did = true;
+            // Who wrote what the device refuses hears of it from an fsync.
+            let refused = self.write_back_what_goes()?;
+            did = refused.is_none();
         }
         let asks = self.is_changed() || !self.lazy_times.is_empty();
         if asks && is_idle && now >= later(self.idle.checkpoint, CHECKPOINT) {

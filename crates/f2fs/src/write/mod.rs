@@ -111,6 +111,10 @@ pub struct Volume<D> {
     pub(crate) mapped: Vec<BlockAddress>,
     /// Nothing is to be allocated or written yet.
     pub(crate) recovering: bool,
+    /// A checkpoint was made since the mount ([`Volume::begin_anew`]).
+    pub(crate) has_checkpoint: bool,
+    /// Blocks of data that the device did not take when they were overwritten where they stand: their pages go elsewhere.
+    pub(crate) failed_places: BTreeSet<BlockAddress>,
     /// Why nothing is written any more.
     pub(crate) stopped: Option<String>,
     pub(crate) notes: Vec<Finding>,

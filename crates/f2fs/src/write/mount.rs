@@ -86,6 +86,9 @@ impl<D: BlockDevice> Volume<D> {
         let mut volume = Self::assemble(opened, options, notes)?;
         volume.open_quotas();
         volume.recovered = volume.recover()?;
+        if volume.untrusted_quotas().is_some() {
+            volume.begin_anew()?;
+        }
         volume.renew_quotas();
         Ok(volume)
     }
@@ -136,6 +139,8 @@ impl<D: BlockDevice> Volume<D> {
             written_blocks: 0,
             counted_blocks: 0,
             recovering: false,
+            has_checkpoint: false,
+            failed_places: BTreeSet::new(),
             stopped: None,
             notes,
             recovered: Recovered::default(),

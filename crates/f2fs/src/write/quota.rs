@@ -322,7 +322,10 @@ impl<D: BlockDevice> Volume<D> {
                 ledger.shrink();
             }
         }
+        // What has no dirty page is left alone: its inode may be one that cannot be read.
         let files: Vec<NodeId> = self.quotas.files().map(|(_, ino)| ino).collect();
+        let files: Vec<NodeId> =
+            files.into_iter().filter(|&ino| self.pages().dirty_pages(ino, 0).next().is_some()).collect();
         if files.is_empty() {
             return Ok(());
         }

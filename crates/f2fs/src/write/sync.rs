@@ -11,13 +11,13 @@ use crate::checkpoint::Reason;
 use crate::ids::NodeId;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`, `Device`, `ReadOnly`.
+    /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`, `Device` (data that the device refuses: all else is durable, and they are dirty still), `ReadOnly`.
     pub fn sync(&mut self) -> Result<()> {
         self.expect_running()?;
         self.moved_files = Some(BTreeSet::new());
-        let written = self.write_back_all();
+        let written = self.write_back_what_goes();
         let moved = self.moved_files.take().unwrap_or_default();
-        written?;
+        let refused = written?;
         if self.options.nodes_before_checkpoint {
             self.write_nodes_of_sync(&moved)?;
         }
@@ -25,7 +25,8 @@ impl<D: BlockDevice> Volume<D> {
         self.settle_times_of(&files)?;
         self.checkpoint(Reason::Sync)?;
         // Data that were overwritten where they stood changed nothing that a checkpoint says.
-        self.device.flush(Cause::UserData)
+        self.device.flush(Cause::UserData)?;
+        refused.map_or(Ok(()), Err)
     }
 
     /// The second pass of Linux' write-back, which waits and comes to inodes whose times alone are dirty: first to those of which the collector moved pages during the first pass, as they became dirty before
@@ -43,13 +44,14 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// Writes everything, with a checkpoint that says that nothing is to be recovered. Inodes without a name are freed, whoever retains them. What is changed afterwards begins a new mount as it were.
-    /// Errors: `NoSpace`, `Device`, `ReadOnly`.
+    /// Errors: as [`Volume::sync`].
     pub fn finish(&mut self) -> Result<()> {
         self.free_orphans()?;
-        self.write_back_all()?;
+        let refused = self.write_back_what_goes()?;
         self.settle_all_times()?;
         self.checkpoint(Reason::Unmount)?;
-        self.device.flush(Cause::UserData)
+        self.device.flush(Cause::UserData)?;
+        refused.map_or(Ok(()), Err)
     }
 
     /// Ends the mount as [`Volume::finish`] does, and gives the devices back. On an error the volume comes back with it.

@@ -97,6 +97,11 @@ impl<D: BlockDevice> Volume<D> {
         Err(crate::Finding::new(crate::FindingKind::Tree, detail).of(ino).into_error())
     }
 
+    /// Refuses what an inode calls its node of attributes and is another's. Errors: `Corrupt`, `Device`.
+    pub(crate) fn expect_xattr_node(&self, ino: NodeId, nid: NodeId) -> Result<()> {
+        self.expect_place(&self.node(nid)?, ino, nid, Some(NodeOffset::XATTR))
+    }
+
     /// Where a page's address stands; `None` where a node on the way is missing. Errors: `FileTooBig`, `Corrupt`, `Device`.
     pub(crate) fn slot(&self, inode: &Inode, page: u64) -> Result<Option<Slot>> {
         let path = self.path(inode, page)?;

@@ -187,12 +187,20 @@ impl<D: BlockDevice> Volume<D> {
             let leaves = (behind - first).div_ceil(u64::from(self.geometry().addresses_per_node())) + 1;
             return Ok(behind - first + 1 + if behind > u64::from(inode.shape.count) { leaves + 2 } else { 0 });
         }
+        // Pages of the inode and of the two nodes below it need no node above theirs.
+        let n = u64::from(self.geometry().addresses_per_node());
+        let shape = inode.tree_shape(self.geometry());
+        let without_above = shape.inode_addresses + 2 * shape.direct_addresses;
         let (mut page, mut needed) = (first, 0);
         while page < behind {
             match crate::node::tree::leaf(self, inode, page)? {
                 crate::node::tree::Leaf::Hole { pages } => {
                     let pages = pages.min(behind - page);
-                    needed += pages + pages.div_ceil(u64::from(self.geometry().addresses_per_node())) + 2;
+                    let (start, end) = (page.saturating_sub(shape.inode_addresses), page + pages);
+                    let leaves = end.saturating_sub(shape.inode_addresses).div_ceil(shape.direct_addresses.max(1))
+                        - start / shape.direct_addresses.max(1);
+                    let above = if end > without_above { 3 + leaves / n } else { 0 };
+                    needed += pages + leaves + above;
                     page += pages;
                 }
                 crate::node::tree::Leaf::Addresses(found) => {
@@ -225,6 +233,7 @@ impl<D: BlockDevice> Volume<D> {
             self.free_pages_from(ino, 0)?;
         }
         if let Some(nid) = NodeId(inode.head.xattr_nid.get()).some() {
+            self.expect_xattr_node(ino, nid)?;
             self.drop_node(nid)?;
         }
         self.drop_node(ino)?;

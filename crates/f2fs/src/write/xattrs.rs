@@ -32,6 +32,7 @@ impl<D: BlockDevice> Volume<D> {
         match (old.some(), behind.is_empty()) {
             (None, true) => {}
             (Some(nid), true) => {
+                self.expect_xattr_node(ino, nid)?;
                 self.drop_node(nid)?;
                 self.edit_head(ino, |head| head.xattr_nid = 0.into())?;
                 self.count_blocks(ino, -1)?;
@@ -48,7 +49,10 @@ impl<D: BlockDevice> Volume<D> {
                 self.count_blocks(ino, 1)?;
                 self.fill(nid, 0..node_room, behind)?;
             }
-            (Some(nid), false) => self.fill(nid, 0..node_room, behind)?,
+            (Some(nid), false) => {
+                self.expect_xattr_node(ino, nid)?;
+                self.fill(nid, 0..node_room, behind)?;
+            }
         }
         if inode.kind == FileKind::Directory {
             self.xattr_directories.insert(ino);

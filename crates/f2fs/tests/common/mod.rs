@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use crate::made::patiently;
 use nandkit_block::{Access, BlockDevice, FileDevice, RamDevice};
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
@@ -204,7 +205,7 @@ pub fn assert_same(left: &Listing, right: &Listing, context: &str) {
 
 /// Mounts an image file.
 pub fn mount_file(image: &Path) -> nandkit_vfs::Result<F2fs<FileDevice>> {
-    let device = FileDevice::open(image, 512, Access::ReadOnly).unwrap();
+    let device = patiently(|| FileDevice::open(image, 512, Access::ReadOnly));
     F2fs::mount(device, Clock::default(), MountOptions::default())
 }
 

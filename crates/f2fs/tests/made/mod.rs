@@ -4,7 +4,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice};
 use nandkit_units::random::Random;
@@ -12,11 +11,15 @@ use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 use nandkit_vfs::{FileKind, Timestamp};
 
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// One test at a time: a tool that another thread starts would hold this one's locks on images for a moment.
-pub fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Opens an image that nobody has for long: a tool that another thread just starts holds this one's locks on images until it runs.
+pub fn patiently<T>(open: impl Fn() -> nandkit_block::Result<T>) -> T {
+    for _ in 0..2000 {
+        if let Ok(opened) = open() {
+            return opened;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    open().unwrap()
 }
 
 /// Runs a tool of f2fs-tools; its exit status and all that it printed. Without the tool the test fails.
@@ -53,12 +56,12 @@ pub fn clock() -> Clock {
 /// A new image of zeroes.
 pub fn new_image(path: &Path, bytes: u64) -> FileDevice {
     let geometry = BlockGeometry { sector_size: 512, sectors: bytes / 512, preferred_size: 4096, recycling_size: 0 };
-    FileDevice::create(path, geometry).unwrap()
+    patiently(|| FileDevice::create(path, geometry))
 }
 
 /// An image to read.
 pub fn open_image(path: &Path) -> FileDevice {
-    FileDevice::open(path, 512, Access::ReadOnly).unwrap()
+    patiently(|| FileDevice::open(path, 512, Access::ReadOnly))
 }
 
 /// One block of an image.

@@ -12,11 +12,11 @@ use nandkit_block::{Access, BlockDevice, FileDevice};
 use nandkit_f2fs::{Volume, WriteOptions, check};
 use nandkit_units::Clock;
 
-use crate::made::{clock, complaints, open_image};
+use crate::made::{clock, complaints, open_image, patiently};
 
 /// An image to write, in sectors as large as blocks.
 pub fn open_to_write(path: &Path) -> FileDevice {
-    FileDevice::open(path, 4096, Access::ReadWrite).unwrap()
+    patiently(|| FileDevice::open(path, 4096, Access::ReadWrite))
 }
 
 /// Mounts an image file for writing.
