@@ -45,7 +45,7 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Compare stacks on workloads; without arguments FAT on P4's recycling policies beside JFFS2, on P4's device.
+    /// Compare stacks on workloads; without arguments F2FS and FAT on a drive and on a memory card, and JFFS2 on the bare chip.
     Compare(CompareArguments),
     /// Run an experiment, or a grid of them, from a spec in TOML.
     Run(RunArguments),

@@ -66,7 +66,7 @@ fn asked_for(arguments: &ExecArguments) -> Result<(StackSpec, Option<CrashChip>)
     let name = arguments.fs.as_deref().unwrap_or(found);
     let fs = FsSpec::kind(name).map_err(|error| Failure::Input(format!("--fs: {error}")))?;
     if fs == FsSpec::None {
-        return Err(Failure::Input("--fs: none cannot be mounted; expected fat, jffs2 or model".to_owned()));
+        return Err(Failure::Input("--fs: none cannot be mounted; expected f2fs, fat, jffs2 or model".to_owned()));
     }
     if image.is_some() && name != found {
         return Err(Failure::Input(format!("--fs: the image holds {found}; expected this, or no --fs")));

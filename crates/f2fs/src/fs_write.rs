@@ -3,11 +3,11 @@
 use std::ops::{ControlFlow, Range};
 
 use nandkit_block::BlockDevice;
-use nandkit_units::{Payload, ReadInto};
+use nandkit_units::{Nanos, Payload, ReadInto};
 use nandkit_vfs::{
     Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, DirectoryEntry, Extents, FileSystem, Holes,
-    InodeNumber, Links, NewNode, OpenFiles, Place, RenameFlags, Result, Symlinks, VolumeStatus, XattrChanges,
-    XattrPair, Xattrs,
+    Housekeeping, InodeNumber, Links, NewNode, OpenFiles, Place, RenameFlags, Result, Symlinks, VolumeStatus,
+    XattrChanges, XattrPair, Xattrs,
 };
 
 use crate::blocks::Blocks;
@@ -226,6 +226,10 @@ impl<D: BlockDevice> Changes for Volume<D> {
     fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
         Some(self)
     }
+
+    fn housekeeping(&mut self) -> Option<&mut dyn Housekeeping> {
+        if self.stopped().is_none() { Some(self) } else { None }
+    }
 }
 
 impl<D: BlockDevice> OpenFiles for Volume<D> {
@@ -284,6 +288,16 @@ impl<D: BlockDevice> Adopt for Volume<D> {
         let target = self.changeable_file(target)?;
         self.adopt_places(target, places)?;
         if places.is_empty() { Ok(()) } else { self.touch(target) }
+    }
+}
+
+impl<D: BlockDevice> Housekeeping for Volume<D> {
+    fn next_due(&mut self) -> Nanos {
+        Self::next_due(self)
+    }
+
+    fn work(&mut self) -> Result<bool> {
+        self.work_when_idle()
     }
 }
 

@@ -12,7 +12,7 @@ use nandkit_f2fs::FindingKind::*;
 use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::layout::dentry::Slot;
 use nandkit_f2fs::layout::{DentryArea, DentryRoom};
-use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
+use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{BlockAddress, CheckReport, FindingKind, Log, NodeId, check};
 use nandkit_units::Lba;
 use nandkit_vfs::ErrorKind;
@@ -391,4 +391,28 @@ fn volumes_on_several_devices_are_checked() {
     assert!(report.files > 100);
     assert_eq!(check(devices(&["first"]), clock()).unwrap_err().kind, ErrorKind::InvalidArgument);
     assert!(devices(&["first"])[0].geometry().capacity() > 0);
+}
+
+/// Of a segment in the journal the SIT's own entry counts for nobody but whoever loads it: Linux and fsck.f2fs refuse a volume for it.
+#[test]
+fn an_entry_below_the_journal_is_judged_too() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    let options = MkfsOptions::default();
+    let mut device = new_image(&path, 80 << 20);
+    Mkfs::new(&EmptyTree::new(&options), options.clone()).unwrap().write(&mut device, &clock(), &|_| {}).unwrap();
+    drop(device);
+    let mut planted = Planted::new(std::fs::read(&path).unwrap());
+    let (segment, _) = planted.state.sit_journal[0];
+    let (block, index) = planted.geometry.sit_block(segment);
+    let second = nandkit_f2fs::bits::msb_first::get(&planted.state.sit_map, block as usize);
+    let at = planted.geometry.sit_place(block, second);
+    planted.block(at)[index * 74 + 10..][..4].fill(0xFF);
+    let report = check(vec![planted.device()], clock()).unwrap();
+    assert!(
+        report.findings.iter().any(|found| found.finding.detail.contains("the journal has another entry")),
+        "{report:?}"
+    );
+    planted.write(&path);
+    assert!(!complaints(&path).is_empty());
 }

@@ -5,6 +5,7 @@
 //! header, 28 bytes: magic 0xED26FF3A (4), version 1.0 (2, 2), bytes of the header and of a chunk's header (2, 2), bytes of a block, a multiple of 4 (4), blocks (4), chunks (4), checksum (4, mostly 0).
 //! chunk, 12 bytes: type (2), 0 (2), blocks (4), bytes with its header (4); behind it the blocks, or the word (types 0xCAC1, 0xCAC2), or nothing (0xCAC3), or the CRC-32 of all before (0xCAC4).
 
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::error::{ImageError, ImageErrorKind, Result};
@@ -214,7 +215,30 @@ enum Gathered {
 /// Packs an image of whole blocks of 4 KiB. Zero blocks are written as such, since they may matter to what is in the image. `to` is empty; its header is written last.
 ///
 /// Errors: `Layout` for a length that is no whole blocks or has 2^32 of them or more, `Io`. Cost: one pass, 1 MiB of memory.
-pub fn pack(from: &mut dyn Read, bytes: u64, to: &mut (impl Write + Seek)) -> Result<SparseReport> {
+pub fn pack(from: &mut impl Read, bytes: u64, to: &mut (impl Write + Seek)) -> Result<SparseReport> {
+    pack_but(from, bytes, to, &mut |_, at| Ok(at))
+}
+
+/// The same of a file, whose holes are not read. Errors: as [`pack`]. Cost: one pass over its data.
+pub fn pack_file(from: &mut File, bytes: u64, to: &mut (impl Write + Seek)) -> Result<SparseReport> {
+    pack_but(from, bytes, to, &mut |file, at| {
+        let data = match rustix::fs::seek(&*file, rustix::fs::SeekFrom::Data(at)) {
+            Ok(data) => data.min(bytes) / BLOCK as u64 * BLOCK as u64,
+            Err(rustix::io::Errno::NXIO) => bytes,
+            // A file system that knows no holes.
+            Err(_) => at,
+        };
+        file.seek(SeekFrom::Start(data)).map(|_| data)
+    })
+}
+
+/// Behind a zero block `jump` says where the next one is that may be another, and has `from` go there.
+fn pack_but<R: Read>(
+    from: &mut R,
+    bytes: u64,
+    to: &mut (impl Write + Seek),
+    jump: &mut dyn FnMut(&mut R, u64) -> io::Result<u64>,
+) -> Result<SparseReport> {
     let blocks = u32::try_from(bytes / BLOCK as u64).ok().filter(|_| bytes.is_multiple_of(BLOCK as u64));
     let Some(blocks) = blocks else {
         return Err(ImageError::layout(format!(
@@ -223,22 +247,33 @@ pub fn pack(from: &mut dyn Read, bytes: u64, to: &mut (impl Write + Seek)) -> Re
     };
     let mut packed = Packed { to, report: SparseReport { bytes, ..SparseReport::default() } };
     packed.put(&[0; HEADER])?;
-    let (mut gathered, mut block) = (Gathered::Nothing, vec![0; BLOCK]);
-    for number in 0..blocks {
-        from.read_exact(&mut block).map_err(|error| failed(&format!("block {number}"), error))?;
+    let (mut gathered, mut block, mut number) = (Gathered::Nothing, vec![0; BLOCK], 0);
+    while number < blocks {
+        let failed_here = |error| failed(&format!("block {number}"), error);
+        from.read_exact(&mut block).map_err(failed_here)?;
         let (words, _) = block.as_chunks::<4>();
         let same = words.first().copied().filter(|first| words.iter().all(|word| word == first));
+        let behind = u64::from(number) + 1;
+        let next = match same {
+            Some([0, 0, 0, 0]) if behind < u64::from(blocks) => {
+                jump(from, behind * BLOCK as u64).map_err(failed_here)? / BLOCK as u64
+            }
+            _ => behind,
+        };
+        let next = u32::try_from(next).unwrap_or(blocks).clamp(number + 1, blocks);
+        let count = next - number;
         gathered = match (gathered, same) {
-            (Gathered::Fill(value, count), Some(word)) if value == word => Gathered::Fill(value, count + 1),
+            (Gathered::Fill(value, before), Some(word)) if value == word => Gathered::Fill(value, before + count),
             (Gathered::Raw(mut bytes), None) if bytes.len() < RAW_MAX * BLOCK => {
                 bytes.extend_from_slice(&block);
                 Gathered::Raw(bytes)
             }
             (before, same) => {
                 packed.chunk(&before)?;
-                same.map_or_else(|| Gathered::Raw(block.clone()), |word| Gathered::Fill(word, 1))
+                same.map_or_else(|| Gathered::Raw(block.clone()), |word| Gathered::Fill(word, count))
             }
         };
+        number = next;
     }
     packed.chunk(&gathered)?;
     packed.to.seek(SeekFrom::Start(0)).map_err(|error| failed("the header", error))?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nandkit_flash_image::ImageErrorKind;
-use nandkit_flash_image::android_sparse::{is_sparse, pack, unpack};
+use nandkit_flash_image::android_sparse::{is_sparse, pack, pack_file, unpack};
 use nandkit_units::random::Random;
 
 fn run(tool: &str, words: &[&Path]) {
@@ -35,7 +35,7 @@ fn image(blocks: usize) -> Vec<u8> {
     bytes
 }
 
-fn packed(bytes: &[u8]) -> Vec<u8> {
+fn packed_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut to = Cursor::new(Vec::new());
     pack(&mut &bytes[..], bytes.len() as u64, &mut to).unwrap();
     to.into_inner()
@@ -54,7 +54,7 @@ fn simg2img_unpacks_what_we_pack() {
     let directory = tempfile::tempdir().unwrap();
     let (sparse, whole) = (directory.path().join("sparse"), directory.path().join("whole"));
     let bytes = image(5000);
-    let ours = packed(&bytes);
+    let ours = packed_bytes(&bytes);
     assert!(is_sparse(&ours) && ours.len() < bytes.len());
     fs::write(&sparse, &ours).unwrap();
     run("simg2img", &[&sparse, &whole]);
@@ -74,7 +74,7 @@ fn we_unpack_what_img2simg_packs() {
 
 #[test]
 fn checksums_cover_holes_and_are_checked() {
-    let mut sparse = packed(&image(1000));
+    let mut sparse = packed_bytes(&image(1000));
     let whole = unpacked(&sparse).unwrap();
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&whole);
@@ -89,7 +89,7 @@ fn checksums_cover_holes_and_are_checked() {
 
 #[test]
 fn what_is_damaged_is_refused() {
-    let good = packed(&image(300));
+    let good = packed_bytes(&image(300));
     for cut in [0, 3, 27, 28, 35, good.len() - 1] {
         assert_eq!(unpacked(&good[..cut]).unwrap_err().kind, ImageErrorKind::Corrupt, "{cut}");
     }
@@ -108,4 +108,39 @@ fn what_is_damaged_is_refused() {
     let mut huge = good.clone();
     huge[16..20].fill(0xFF);
     assert!(unpacked(&huge).unwrap_err().detail.contains("at most"));
+}
+
+/// Holes are not read: a file of 512 GiB with some blocks of data takes no time, and one without large holes is packed as if it were bytes.
+#[test]
+fn holes_of_a_file_are_not_read() {
+    let mut file = tempfile::tempfile().unwrap();
+    let blocks = 1_u64 << 27;
+    file.set_len(blocks * 4096).unwrap();
+    for at in [0, 1, 100_000, blocks - 5] {
+        std::os::unix::fs::FileExt::write_all_at(&file, &[at as u8 | 1; 4096], at * 4096).unwrap();
+    }
+    let mut to = Cursor::new(Vec::new());
+    let report = pack_file(&mut file, blocks * 4096, &mut to).unwrap();
+    let packed = to.into_inner();
+    assert_eq!(report.bytes, blocks * 4096);
+    assert!(report.chunks <= 8 && packed.len() < 8 * 4096, "{report:?}");
+    let covered: u64 = chunks(&packed).iter().map(|(_, blocks)| u64::from(*blocks)).sum();
+    assert_eq!(covered, blocks);
+    let bytes = image(3000);
+    let mut small = tempfile::tempfile().unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&small, &bytes, 0).unwrap();
+    let mut to = Cursor::new(Vec::new());
+    pack_file(&mut small, bytes.len() as u64, &mut to).unwrap();
+    assert!(to.into_inner() == packed_bytes(&bytes));
+}
+
+/// Type and blocks of each chunk.
+fn chunks(packed: &[u8]) -> Vec<(u16, u32)> {
+    let (mut at, mut found) = (28, Vec::new());
+    while at < packed.len() {
+        let word = |byte: usize| u32::from_le_bytes(packed[at + byte..][..4].try_into().unwrap());
+        found.push((word(0) as u16, word(4)));
+        at += word(8) as usize;
+    }
+    found
 }

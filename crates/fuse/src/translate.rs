@@ -65,11 +65,16 @@ pub(crate) fn time_outside(time: Timestamp) -> SystemTime {
     shown.unwrap_or(UNIX_EPOCH)
 }
 
-/// Times outside the 292 years around 1970 become the first or the last of them.
+/// Times outside the 292 years around 1970 become the first or the last of them. The kernel's seconds before 1970 are negative and its nanoseconds count upwards; fuser 0.18 (time.rs, `system_time_from_time`)
+/// takes both off, which is undone here.
 pub(crate) fn time_inside(time: SystemTime) -> Timestamp {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timestamp(i64::try_from(after.as_nanos()).unwrap_or(i64::MAX)),
-        Err(before) => Timestamp(i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns)),
+        Err(before) => {
+            let span = before.duration();
+            let whole = i64::try_from(span.as_secs()).ok().and_then(|seconds| seconds.checked_mul(-1_000_000_000));
+            Timestamp(whole.map_or(i64::MIN, |whole| whole.saturating_add(i64::from(span.subsec_nanos()))))
+        }
     }
 }
 
@@ -125,9 +130,15 @@ mod tests {
     }
 
     #[test]
-    fn times_go_there_and_back() {
+    fn times_are_the_kernels() {
         for ns in [0, 1, -1, 1_600_000_000_123_456_789, -1_600_000_000_123_456_789] {
-            assert_eq!(time_inside(time_outside(Timestamp(ns))), Timestamp(ns));
+            // As fuser takes what the kernel says, which is what time_outside told it.
+            let (seconds, rest) = (i64::div_euclid(ns, 1_000_000_000), i64::rem_euclid(ns, 1_000_000_000));
+            let whole = Duration::new(seconds.unsigned_abs(), rest as u32);
+            let by_fuser = if seconds < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
+            assert_eq!(time_inside(by_fuser), Timestamp(ns));
+            let away = Duration::from_nanos(ns.unsigned_abs());
+            assert_eq!(time_outside(Timestamp(ns)), if ns < 0 { UNIX_EPOCH - away } else { UNIX_EPOCH + away });
         }
     }
 

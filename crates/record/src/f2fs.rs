@@ -41,7 +41,12 @@ const SINGLE: &[(&str, &str, Better, &str)] = &[
     ("ssa_blocks", "blocks", Better::Lower, "blocks of the segment summary area written"),
     ("pack_blocks", "blocks", Better::Lower, "blocks of checkpoint packs written"),
     ("metadata_area_blocks", "blocks", Better::Lower, "blocks written outside the main area: tables and packs"),
-    ("main_area_blocks", "blocks", Better::Lower, "blocks of the main area that got content: data and nodes, moved ones and remapped ones too"),
+    (
+        "main_area_blocks",
+        "blocks",
+        Better::Lower,
+        "blocks of the main area that got content: data and nodes, moved ones and remapped ones too",
+    ),
     ("empty_segments_taken", "", Better::Neither, "empty segments that logs took"),
     ("used_segments_taken", "", Better::Neither, "used segments that logs took for their gaps"),
     ("free_segments", "", Better::Higher, "segments with nothing in them, at the end of the phase"),

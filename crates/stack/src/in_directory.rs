@@ -5,8 +5,8 @@ use std::ops::{ControlFlow, Range};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{
     Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, DirectoryEntry, ErrorKind, Extents,
-    FileSystem, Holes, InodeNumber, Links, NewNode, OpenFiles, RenameFlags, Result, Symlinks, VolumeStatus,
-    XattrChanges, Xattrs,
+    FileSystem, Holes, Housekeeping, InodeNumber, Links, NewNode, OpenFiles, RenameFlags, Result, Symlinks,
+    VolumeStatus, XattrChanges, Xattrs,
 };
 
 use crate::build::MountedFileSystem;
@@ -147,5 +147,9 @@ impl<F: Changes> Changes for InDirectory<F> {
 
     fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
         self.fs.atomic_writes()
+    }
+
+    fn housekeeping(&mut self) -> Option<&mut dyn Housekeeping> {
+        self.fs.housekeeping()
     }
 }

@@ -9,6 +9,7 @@ mod attributes;
 mod boxed;
 mod error;
 mod extents;
+mod housekeeping;
 pub mod model;
 pub mod path;
 pub mod source;
@@ -22,6 +23,7 @@ pub use attributes::{
 };
 pub use error::{ErrorKind, FsError, Result};
 pub use extents::{ExtentKind, Extents, FileExtent, all_extents};
+pub use housekeeping::Housekeeping;
 
 use std::ops::{ControlFlow, Range};
 
@@ -164,6 +166,11 @@ pub trait Changes: FileSystem {
 
     /// Writes that happen all or not at all, where the format can.
     fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
+        None
+    }
+
+    /// Work for idle times, where the implementer has any.
+    fn housekeeping(&mut self) -> Option<&mut dyn Housekeeping> {
         None
     }
 }

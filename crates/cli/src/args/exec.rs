@@ -55,7 +55,7 @@ const CUTS_MAX: u32 = 100_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExecArguments {
-    /// The file system: fat, jffs2 or model; without it the image's, or fat.
+    /// The file system: f2fs, fat, jffs2 or model; without it the image's, or fat.
     #[arg(long, value_name = "FS")]
     pub fs: Option<String>,
     /// The device: a preset (see `nandkit devices`), a chip's spec in a .toml file, or ram; without it P4's, or for an image of JFFS2 a chip of its shape.
@@ -70,7 +70,7 @@ pub struct ExecArguments {
     /// Bytes of the image's erase blocks, OOB not counted, where it does not show them.
     #[arg(long, value_name = "BYTES", value_parser = super::image::bytes32, requires = "image")]
     pub erase_size: Option<u32>,
-    /// The translation layer below FAT: block-map, fast or page-map.
+    /// The translation layer below F2FS or FAT: block-map, fast or page-map.
     #[arg(long, value_name = "FTL")]
     pub ftl: Option<String>,
     /// Lays a value over the stack's spec, as stack.ftl.log_blocks=16; may be given several times.

@@ -54,13 +54,19 @@ pub fn f2fs(arguments: &F2fsArguments) -> Result<(), Failure> {
     ))
 }
 
+/// The largest image that commands unpack (docs/guide/f2fs.md).
+const SPARSE_BYTES_MAX: u64 = 1 << 40;
+
 /// Sparse images hold whole blocks.
 fn check_sparse(arguments: &F2fsArguments) -> Result<(), Failure> {
-    match arguments.size.filter(|size| arguments.sparse && !size.is_multiple_of(SPARSE_BLOCK)) {
-        Some(size) => {
-            Err(Failure::Input(format!("--size: {size} bytes; expected a multiple of {SPARSE_BLOCK} with --sparse")))
-        }
-        None => Ok(()),
+    let wrong = |expected: &str| {
+        let size = arguments.size.unwrap_or_default();
+        Err(Failure::Input(format!("--size: {size} bytes; expected {expected} with --sparse")))
+    };
+    match arguments.size.filter(|_| arguments.sparse) {
+        Some(size) if !size.is_multiple_of(SPARSE_BLOCK) => wrong(&format!("a multiple of {SPARSE_BLOCK}")),
+        Some(size) if size > SPARSE_BYTES_MAX => wrong("at most 1T, which is what is unpacked again"),
+        _ => Ok(()),
     }
 }
 

@@ -118,6 +118,7 @@ impl Segments {
                 report.fault(FindingKind::Sit, NOWHERE, || format!("the SIT's journal has {segment} twice"));
             }
             seen.push(*segment);
+            table.check_hidden(geometry, state, *segment, report);
             table.take_entry(segment.0, entry);
         }
         table.check_entries(geometry, state, report);
@@ -132,6 +133,25 @@ impl Segments {
             let (valid, modified) = (decoded(&entry.valid_map), entry.modified_seconds.get());
             Box::new(Known { valid, count, kind, modified, ..Known::default() })
         });
+    }
+
+    /// The entry of the block that one of the journal takes the place of: Linux looks at it first, and refuses the volume for it (segment.c, `build_sit_entries`).
+    fn check_hidden(
+        &self,
+        geometry: &Geometry,
+        state: &CheckpointState,
+        segment: SegmentIndex,
+        report: &mut Collector,
+    ) {
+        let Some(hidden) = self.get(segment) else { return };
+        let (has, says) = (count(&hidden.valid), hidden.count);
+        if has != u32::from(says) {
+            let (block, _) = geometry.sit_block(segment);
+            let place = at(geometry.sit_place(block, msb_first::get(&state.sit_map, block as usize)));
+            report.fault(FindingKind::Sit, place, || {
+                format!("{segment} says {says} valid blocks; its map has {has}; the journal has another entry")
+            });
+        }
     }
 
     fn each(&self) -> impl Iterator<Item = (SegmentIndex, &Known)> {

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use nandkit_lab::{Experiment, LabError, Options, Unmeasured};
 use nandkit_record::RunRecord;
-use nandkit_workload::NoInputs;
+use nandkit_workload::HostInputs;
 
 /// The record of an experiment with one run, alone and unmeasured.
 pub fn record_of(spec: &str) -> Result<RunRecord, LabError> {
@@ -13,7 +13,7 @@ pub fn record_of(spec: &str) -> Result<RunRecord, LabError> {
         directory: None,
         program: None,
         notice: &|_| (),
-        inputs: &NoInputs,
+        inputs: &HostInputs,
         host: &Unmeasured,
         progress: &|_| (),
         stop: &AtomicBool::new(false),

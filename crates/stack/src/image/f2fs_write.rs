@@ -5,6 +5,7 @@ use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_flash_image::{Image, ImageLayout};
 use nandkit_units::Clock;
 
+use super::f2fs::device_names;
 use super::f2fs_check::findings;
 use super::sectors::DumpSectors;
 use super::{Finding, OpenOptions};
@@ -40,6 +41,13 @@ pub(super) fn mount(
 /// What is wrong with a volume before it is changed. Cost: a check.
 pub(super) fn damage(image: &Image, layout: &ImageLayout) -> Result<Vec<Finding>, String> {
     let view = image.view(layout.clone()).map_err(|error| error.to_string())?;
+    let names = device_names(&view);
+    if !names.is_empty() {
+        return Err(format!(
+            "the F2FS volume lies on several devices ({}), and such volumes are only read",
+            names.join(", ")
+        ));
+    }
     let mut findings = findings(DumpSectors::new(view)).map_err(|error| format!("the F2FS volume: {error}"))?;
     findings.retain(|finding| !finding.harmless);
     Ok(findings)

@@ -49,7 +49,7 @@ pub fn pack_sparse(image: &Path, into: &mut File) -> Result<u64, StackError> {
     let failed = |error: std::io::Error| wrong(image, format!("cannot be packed: {error}"));
     let mut from = File::open(image).map_err(failed)?;
     let bytes = from.metadata().map_err(failed)?.len();
-    android_sparse::pack(&mut from, bytes, into).map_err(|error| wrong(image, error))?;
+    android_sparse::pack_file(&mut from, bytes, into).map_err(|error| wrong(image, error))?;
     Ok(into.metadata().map_err(failed)?.len())
 }
 

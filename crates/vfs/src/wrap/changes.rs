@@ -4,8 +4,8 @@ use nandkit_units::Payload;
 
 use super::{Arguments, Call, Hook, Method, Outcome, Wrapped, around, gone, nothing};
 use crate::{
-    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, FileSystem, Holes, InodeNumber, Links,
-    NewNode, OpenFiles, Place, RenameFlags, Result, Symlinks, XattrChanges, Xattrs,
+    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, FileSystem, Holes, Housekeeping,
+    InodeNumber, Links, NewNode, OpenFiles, Place, RenameFlags, Result, Symlinks, XattrChanges, Xattrs,
 };
 
 impl<F: FileSystem, H: Hook> Wrapped<F, H> {
@@ -82,6 +82,11 @@ impl<F: FileSystem, H: Hook> Changes for Wrapped<F, H> {
 
     fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
         if self.inner.changes()?.atomic_writes().is_some() { Some(self) } else { None }
+    }
+
+    /// No call of a user's: hooks do not see it.
+    fn housekeeping(&mut self) -> Option<&mut dyn Housekeeping> {
+        self.inner.changes()?.housekeeping()
     }
 }
 

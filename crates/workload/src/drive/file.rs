@@ -98,7 +98,7 @@ impl FileDriver {
         while let Some(operation) = workload.next_operation()? {
             let Some(kind) = operation.kind() else {
                 if let FileOperation::Arrive { at } = operation {
-                    self.flush(start + at, fs, &mut report)?;
+                    self.idle(start + at, fs, &mut report)?;
                     self.clock.advance_to(start + at);
                     arrival = Some(start + at);
                 }
@@ -124,6 +124,30 @@ impl FileDriver {
             self.report.phases.push(report);
         }
         Ok(())
+    }
+
+    /// Nobody asks for anything until then: what the file system does by itself in such times, and the host's sync.
+    fn idle(&mut self, until: Nanos, fs: &mut dyn FileSystem, report: &mut PhaseReport) -> Result<()> {
+        while self.clock.now() < until {
+            let keeping = fs.changes().and_then(|changes| changes.housekeeping());
+            let due = keeping.map(|keeping| keeping.next_due().max(self.clock.now())).filter(|due| *due <= until);
+            let sync = self.flusher.due().filter(|sync| *sync <= until);
+            match (due, sync) {
+                (None, None) => return Ok(()),
+                (Some(due), sync) if sync.is_none_or(|sync| due < sync) => {
+                    self.clock.advance_to(due);
+                    if let Some(keeping) = fs.changes().and_then(|changes| changes.housekeeping()) {
+                        let did = keeping.work().map_err(|source| self.failed("housekeeping", source))?;
+                        if !did && keeping.next_due() <= self.clock.now() {
+                            // What is due cannot be done.
+                            return self.flush(until, fs, report);
+                        }
+                    }
+                }
+                _ => self.flush(until, fs, report)?,
+            }
+        }
+        self.flush(until, fs, report)
     }
 
     fn flush(&mut self, until: Nanos, fs: &mut dyn FileSystem, report: &mut PhaseReport) -> Result<()> {

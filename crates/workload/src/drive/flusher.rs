@@ -34,13 +34,14 @@ impl Flusher {
         self.changed = None;
     }
 
+    /// When the next sync is due, where nothing more is changed; `None` for never.
+    pub fn due(&self) -> Option<Nanos> {
+        Some(Nanos(self.changed?.0.saturating_add(self.after?.0)))
+    }
+
     /// Syncs where that is due by `until`, and says whether it was; the clock goes to the instant at which it was due, if it is not there yet. Errors: those of the sync.
     pub fn flush(&mut self, until: Nanos, clock: &Clock, fs: &mut dyn FileSystem) -> Result<bool> {
-        let (Some(after), Some(changed)) = (self.after, self.changed) else { return Ok(false) };
-        let due = Nanos(changed.0.saturating_add(after.0));
-        if due > until {
-            return Ok(false);
-        }
+        let Some(due) = self.due().filter(|due| *due <= until) else { return Ok(false) };
         clock.advance_to(due);
         self.changed = None;
         fs.changes().map_or(Ok(()), |changes| changes.sync(None)).map(|()| true)
