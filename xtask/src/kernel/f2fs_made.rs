@@ -179,9 +179,12 @@ impl Trial {
             );
         }
         let outcome = guest.run(&script)?.success()?;
-        // Quotas that Linux cannot keep would be told here, too. Of a sound volume Linux says which checkpoint it has, and that nat_bits are right.
-        let usual =
-            |line: &str| line.contains("Mounted with checkpoint") || line.contains("Found nat_bits in checkpoint");
+        // Quotas that Linux cannot keep would be told here, too. Of a sound volume Linux says which checkpoint it has, that nat_bits are right, and how names are folded.
+        let usual = |line: &str| {
+            ["Mounted with checkpoint", "Found nat_bits in checkpoint", "Using encoding defined by superblock"]
+                .iter()
+                .any(|said| line.contains(said))
+        };
         let bad = |line: &&str| line.contains("F2FS-fs") && !usual(line);
         let said: Vec<&str> = outcome.log.lines().filter(bad).collect();
         ensure!(said.is_empty(), "Linux says of the volumes:\n{}", said.join("\n"));
