@@ -42,7 +42,7 @@ fn flips(planted: &Planted, classes: &Classes, count: u32) -> BTreeMap<&'static 
 
 #[test]
 fn flipped_bits_are_witnessed_as_the_table_says() {
-    // The table: `NANDKIT_F2FS_FLIPS=1000 cargo test --release -p nandkit-f2fs --test check_witness -- --nocapture`.
+    // The table: `NANDKIT_F2FS_FLIPS=1000 cargo test --release -p nandkit-f2fs --test all check_witness -- --nocapture`.
     let count = std::env::var("NANDKIT_F2FS_FLIPS").ok().and_then(|text| text.parse().ok()).unwrap_or(16);
     let mut both = Vec::new();
     for features in FEATURES {

@@ -64,7 +64,7 @@ fn look(volume: &F2fs<RamDevice>, inode: InodeNumber) {
 
 #[test]
 fn damaged_images_are_errors() {
-    // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test hostile`.
+    // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all hostile::`.
     let rounds = std::env::var("NANDKIT_F2FS_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(600);
     let whole = roam(&F2fs::mount(base().device.clone(), Clock::default(), MountOptions::default()).unwrap());
     let (mut mounted, mut names) = (0, 0);

@@ -49,7 +49,7 @@ fn change(mut volume: Volume<RamDevice>, draw: &mut Draw) -> usize {
 
 #[test]
 fn damaged_images_are_changed_without_a_panic() {
-    // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=5000 cargo test --release -p nandkit-f2fs --test write_hostile`.
+    // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=5000 cargo test --release -p nandkit-f2fs --test all write_hostile`.
     let rounds = std::env::var("NANDKIT_F2FS_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(250);
     let options = WriteOptions { cached_blocks: 64, ..WriteOptions::default() };
     let whole = Volume::mount(vec![Edits::default().device()], Clock::default(), options).unwrap();
