@@ -106,6 +106,12 @@ impl Changes {
         for (&block, change) in &self.blocks {
             block_pieces(shape, lengths, BlockIndex(block), change, &mut pieces);
         }
+        // A gap in the OOB file before what was put there is erased, not zero.
+        let first = pieces.iter().filter(|piece| piece.file == 1).map(|piece| piece.offset).min();
+        if let Some(first) = first.filter(|&first| first > lengths[1]) {
+            let content = PieceContent::Erased(first - lengths[1]);
+            pieces.insert(0, Piece { file: 1, offset: lengths[1], content });
+        }
         pieces
     }
 }
@@ -184,10 +190,5 @@ fn block_pieces<'a>(
             OobPlacement::Separate => put(1, place.oob, image.oob(), u64::MAX),
             OobPlacement::AfterPage | OobPlacement::AfterBlock => put(0, place.oob, image.oob(), limit),
         }
-    }
-    // A gap in the OOB file before what was put there is erased, not zero.
-    let first = pieces.iter().filter(|piece| piece.file == 1).map(|piece| piece.offset).min();
-    if let Some(gap) = first.filter(|&first| first > lengths[1]).and_then(|first| erased(1, lengths[1], first)) {
-        pieces.insert(0, gap);
     }
 }
