@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Nanos;
-use nandkit_vfs::{ErrorKind, Result};
+use nandkit_vfs::Result;
 
 use super::Volume;
 use super::back::Why;
@@ -126,7 +126,7 @@ impl<D: BlockDevice> Volume<D> {
             match self.write_back(&inodes, Why::BACKGROUND) {
                 Ok(()) if self.pages().counts().1 == before => return Ok(()),
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Device && self.stopped.is_none() => {
+                Err(error) if self.goes_on_behind(&error) => {
                     let left = self.pages().counts().1;
                     if left >= before {
                         return if left > 2 * self.options.pages.dirty { Err(error) } else { Ok(()) };
