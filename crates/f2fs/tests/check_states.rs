@@ -220,6 +220,11 @@ fn quotas_that_count_wrongly_are_told() {
         "{:?}",
         report.findings
     );
+    for (what, at) in [("a record of nobody", 16 + 5 * 72 + 8), ("a count of records", 8)] {
+        let mut stray = planted.clone();
+        stray.bytes[file + 5 * 1024 + at] ^= 0x40;
+        assert_eq!(kinds(&checked(&stray), false), [Quota], "{what}");
+    }
     let mut looped = planted.clone();
     looped.bytes[file + 1024] = 1;
     assert_eq!(kinds(&checked(&looped), false), [Quota]);
@@ -241,8 +246,10 @@ fn quotas_that_count_wrongly_are_put_right() {
     let base = made_with("extra_attr,quota,project_quota,inode_checksum");
     let start = |magic: u32| base.bytes.windows(4).position(|bytes| bytes == magic.to_le_bytes()).unwrap();
     let (users, groups) = (start(0xD9C0_1F11), start(0xD9C0_1927));
-    let cases: [PlantedCase<'_>; 5] = [
+    let cases: [PlantedCase<'_>; 7] = [
         ("a record", &|p| p.bytes[users + 5 * 1024 + 16 + 24] ^= 2),
+        ("a record of nobody", &|p| p.bytes[users + 5 * 1024 + 16 + 5 * 72 + 8] = 0x40),
+        ("a count of records", &|p| p.bytes[groups + 5 * 1024 + 8] = 9),
         ("an owner without a record, whose way has to grow", &|p| {
             let nid = p.nid("kinds/film.mp4");
             p.head(nid, |head| (head.uid, head.gid) = (0x7777_7777.into(), 0x6666_6666.into()));

@@ -16,7 +16,7 @@ use crate::quota::tree::QuotaTree;
 use crate::quota::{QuotaKind, Record, Usages};
 
 impl Check<'_> {
-    /// Has each quota file say what was counted; one that contradicts itself is made anew, without limits. Only where everything could be counted.
+    /// Has each quota file say what was counted; one that contradicts itself is made anew: with the limits that its tree leads to, where that is whole. Only where everything could be counted.
     pub fn mend_quotas(&mut self, superblock: &Superblock) {
         if !self.whole {
             return;
@@ -70,6 +70,10 @@ impl Check<'_> {
 fn put_right(bytes: &mut QuotaBytes, kind: QuotaKind, counted: &Usages) -> nandkit_vfs::Result<()> {
     let mut tree = QuotaTree::open(bytes, kind)?;
     let said = tree.records()?;
+    if tree.stray()?.is_some() {
+        *bytes = QuotaBytes(file::of_records(kind, tree.header().graces(), said.into_values()));
+        return put_right(bytes, kind, counted);
+    }
     let owners: BTreeSet<u32> = said.keys().chain(counted.keys()).copied().collect();
     for id in owners {
         let usage = counted.get(&id).copied().unwrap_or_default();

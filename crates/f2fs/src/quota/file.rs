@@ -113,9 +113,15 @@ impl QuotaBlocks for QuotaBytes {
     }
 }
 
-/// The records of a quota file. Errors: `Corrupt`. Cost: each block of references is looked at once.
+/// The records of a quota file that has nothing else. Errors: `Corrupt`. Cost: each block of references is looked at twice.
 pub fn records(kind: QuotaKind, bytes: Vec<u8>) -> Result<BTreeMap<u32, Record>> {
-    QuotaTree::open(&mut QuotaBytes(bytes), kind)?.records()
+    let mut bytes = QuotaBytes(bytes);
+    let mut tree = QuotaTree::open(&mut bytes, kind)?;
+    let records = tree.records()?;
+    match tree.stray()? {
+        None => Ok(records),
+        Some(detail) => Err(FsError::new(ErrorKind::Corrupt, detail)),
+    }
 }
 
 #[cfg(test)]

@@ -42,6 +42,13 @@ pub struct Header {
     pub free_entry: U32,
 }
 
+impl Header {
+    /// Seconds of grace, of bytes and of inodes.
+    pub const fn graces(&self) -> (u32, u32) {
+        (self.bytes_grace.get(), self.inodes_grace.get())
+    }
+}
+
 /// What a block of records begins with, and a block without use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

@@ -207,9 +207,41 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
 
     /// All records, by the tree that leads to them. Cost: each block of references is read once, those of records once for each of their records.
     pub fn records(&mut self) -> Result<BTreeMap<u32, Record>> {
+        let mut found = BTreeMap::new();
+        for (id, block) in self.references()? {
+            let Some((_, record)) = record_in(&self.blocks.read_block(block)?, id) else {
+                return corrupt(format!("no record of owner {id} in block {block}"));
+            };
+            found.insert(id, record);
+        }
+        Ok(found)
+    }
+
+    /// What the blocks of records have besides the records that the tree leads to: `None` where there is nothing, and each block counts its records rightly. Linux and fsck.f2fs go by the tree in some
+    /// places, and take every place that is not zero for a record in others (quota_tree.c, `find_free_dqentry`; quotaio_tree.c, `report_block`). Cost: as [`QuotaTree::records`], once for each block.
+    pub fn stray(&mut self) -> Result<Option<String>> {
+        let mut led_to = BTreeMap::<u32, usize>::new();
+        for (_, block) in self.references()? {
+            *led_to.entry(block).or_default() += 1;
+        }
+        for (block, led_to) in led_to {
+            let bytes = self.blocks.read_block(block)?;
+            let taken = (0..RECORDS).filter(|&place| record_of(&bytes, place).is_some()).count();
+            let counted = usize::from(head_of(&bytes).records.get());
+            if taken != led_to || counted != led_to {
+                return Ok(Some(format!(
+                    "block {block} has {taken} records and counts {counted}; expected the {led_to} that the tree leads to"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All ids that the tree leads to, with the block of each.
+    fn references(&mut self) -> Result<Vec<(u32, u32)>> {
         let mut seen = BTreeSet::from([ROOT]);
         let mut stack = vec![(ROOT, 0_u32, 0_usize)];
-        let mut found = BTreeMap::new();
+        let mut found = Vec::new();
         while let Some((number, prefix, level)) = stack.pop() {
             let block = self.blocks.read_block(number)?;
             for index in 0..BLOCK as u32 / 4 {
@@ -218,17 +250,14 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
                     continue;
                 }
                 let (id, below) = (prefix << 8 | index, self.expect_block(below)?);
-                if level + 1 < DEPTH {
-                    if !seen.insert(below) {
-                        return corrupt(format!("block {below} is referred to twice"));
-                    }
-                    stack.push((below, id, level + 1));
+                if level + 1 == DEPTH {
+                    found.push((id, below));
                     continue;
                 }
-                let Some((_, record)) = record_in(&self.blocks.read_block(below)?, id) else {
-                    return corrupt(format!("no record of owner {id} in block {below}"));
-                };
-                found.insert(id, record);
+                if !seen.insert(below) {
+                    return corrupt(format!("block {below} is referred to twice"));
+                }
+                stack.push((below, id, level + 1));
             }
         }
         Ok(found)

@@ -26,8 +26,9 @@ use crate::writing::{must_be_sound, open_to_write, unmount};
 const EPOCH_UNIX_NS: u64 = 1_000_000_000_000_000_000;
 /// Blocks of a small volume that users can have: 3 MiB.
 const SMALL_BLOCKS: u64 = 768;
-/// Blocks that a full volume has for everything but its ballast.
-const LEFT: u64 = 450;
+/// Blocks that a full volume has for everything but its ballast, when it is made and at each mount at least.
+const LEFT: u64 = 110;
+const LEFT_AT_A_MOUNT: u64 = 20;
 const BALLAST: &[u8] = b"ballast";
 
 /// What the format holds.
@@ -159,11 +160,20 @@ impl Maker {
 fn fill(volume: &mut Volume<FileDevice>) {
     let root = volume.root();
     let space = volume.segments().space;
-    let ballast = space.user_blocks.saturating_sub(LEFT).min(space.free_blocks().saturating_sub(100));
+    let end = (LEFT + space.free_blocks()).saturating_sub(space.user_blocks).max(LEFT_AT_A_MOUNT);
     let ino = volume.create(root, BALLAST, &NewNode::FILE).unwrap();
     let piece = vec![0xBA; 64 * 4096];
-    for number in 0..ballast / 65 {
-        volume.write(NodeId(ino.0 as u32), number * piece.len() as u64, Payload::Bytes(&piece)).unwrap();
+    let mut offset = 0;
+    loop {
+        let free = volume.segments().space.free_blocks();
+        // A piece may need a node or three.
+        let blocks = free.saturating_sub(end + 3).min(64);
+        if blocks == 0 {
+            break;
+        }
+        let length = blocks as usize * 4096;
+        volume.write(NodeId(ino.0 as u32), offset, Payload::Bytes(&piece[..length])).unwrap();
+        offset += length as u64;
     }
     volume.sync().unwrap();
     volume.retain(ino).unwrap();
@@ -216,7 +226,7 @@ pub fn agree(maker: &Maker, seed: u64, operations: u32) -> Result<Summary, Box<D
     if full {
         // Files that the volume has no room for.
         plan.file_bytes_max = 600_000;
-        plan.space_slack = 256 << 10;
+        plan.space_slack = 128 << 10;
     }
     run(maker, &plan)
 }

@@ -16,6 +16,7 @@ fn new(records: &BTreeMap<u32, Record>) -> QuotaBytes {
 fn assert_whole(file: &mut QuotaBytes, model: &BTreeMap<u32, Record>) {
     let mut tree = QuotaTree::open(file, KIND).unwrap();
     assert_eq!(&tree.records().unwrap(), model);
+    assert_eq!(tree.stray().unwrap(), None);
     let count = tree.header.blocks.get();
     let mut uses: BTreeMap<u32, &str> = BTreeMap::from([(0, "header"), (ROOT, "references")]);
     let mut held: BTreeMap<u32, usize> = BTreeMap::new();
