@@ -88,8 +88,10 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
     let (medium, filler) = shape.base();
     let soak = Soak { shape, seed, course };
     match shape.work {
-        Work::Files if filler > 0 => soak.lives(medium, Model::with_filler(filler), tally),
-        Work::Files => soak.lives(medium, Model::default(), tally),
+        Work::Files => {
+            let model = if filler > 0 { Model::with_filler(filler) } else { Model::default() };
+            soak.lives(medium, if shape.drafts { model.with_drafts() } else { model }, tally);
+        }
         Work::Names => {
             let volume = Volume::mount(vec![medium.clone()], clock(), shape.options).unwrap();
             soak.lives(medium, Known::of(&volume), tally);

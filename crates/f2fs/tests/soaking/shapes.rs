@@ -34,11 +34,14 @@ pub struct Shape {
     full: bool,
     /// Gaps are filled whatever is free.
     pub urgent: bool,
+    /// Some writes go through drafts that are committed.
+    pub drafts: bool,
     pub survivals: &'static [Survival],
 }
 
 const ANY: &[Survival] = &[Survival::Subset, Survival::Subset, Survival::Prefix, Survival::None, Survival::All];
 const IN_ORDER: &[Survival] = &[Survival::Prefix, Survival::None, Survival::All];
+const QUOTAS: &str = "extra_attr,inode_checksum,quota,project_quota";
 const NEWER: &str = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr";
 
 /// All of them.
@@ -57,6 +60,7 @@ pub fn shapes() -> Vec<Shape> {
         options,
         full: false,
         urgent: false,
+        drafts: false,
         survivals: ANY,
     };
     let logs = |logs| WriteOptions { logs, ..ordered };
@@ -77,6 +81,10 @@ pub fn shapes() -> Vec<Shape> {
         Shape { features: NEWER, ..full("four logs, lfs, full", WriteOptions { lfs: true, ..logs(ActiveLogs::Four) }) },
         Shape { features: NEWER, ..names("names, newer, two logs", logs(ActiveLogs::Two)) },
         full("two logs, full", logs(ActiveLogs::Two)),
+        Shape { features: QUOTAS, ..names("names, quotas", ordered) },
+        Shape { drafts: true, ..shape("drafts", ordered) },
+        Shape { features: QUOTAS, drafts: true, ..full("drafts, quotas, full", ordered) },
+        Shape { features: QUOTAS, drafts: true, ..shape("drafts, quotas, lfs", lfs) },
     ]
 }
 

@@ -11,7 +11,7 @@ use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{NodeId, Volume};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
-use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, InodeNumber, NewNode, RenameFlags};
+use nandkit_vfs::{AtomicWrites, Changes, ErrorKind, FileSystem, FsError, InodeNumber, NewNode, RenameFlags};
 
 use crate::made::clock;
 
@@ -104,10 +104,13 @@ pub struct File {
     pages: BTreeMap<u64, Vec<u64>>,
     /// The version of pages that are not in `pages`.
     untouched: u64,
+    /// Pages and versions of a commit under way: all of them are there, or none.
+    together: Vec<(u64, u64)>,
 }
 
 impl File {
     pub fn durable(&mut self) {
+        self.together.clear();
         self.exists = BTreeSet::from([self.there]);
         self.sizes = BTreeSet::from([self.size]);
         for versions in self.pages.values_mut() {
@@ -136,6 +139,7 @@ impl File {
 
     /// What is there now, whatever came of an operation that had no room.
     fn observe<D: BlockDevice>(&mut self, volume: &Volume<D>, id: u64) {
+        self.together.clear();
         let found = volume.lookup(volume.root(), &name(id));
         self.there = found.is_ok();
         let size = found.as_ref().map_or(0, |&ino| volume.stat(ino).unwrap().size);
@@ -180,6 +184,8 @@ enum Action {
     Create,
     /// Pages from this one on.
     Write(u64, Vec<u8>),
+    /// Two runs of pages from these on, in a draft.
+    Commit([(u64, Vec<u8>); 2]),
     /// All of it anew, in place.
     Rewrite(Vec<u8>),
     /// All of it anew: another file that is made durable and renamed over it.
@@ -199,6 +205,8 @@ pub struct Model {
     version: u64,
     /// Of the last checkpoint that was seen.
     checkpoint: u64,
+    /// Some writes go through drafts that are committed.
+    drafts: bool,
 }
 
 pub fn name(file: u64) -> Vec<u8> {
@@ -220,6 +228,11 @@ impl Model {
         model.files.insert(FILLER, filler);
         model.files.values_mut().for_each(File::durable);
         model
+    }
+
+    /// With writes that go through drafts, too.
+    pub fn with_drafts(self) -> Self {
+        Self { drafts: true, ..self }
     }
 
     /// What is there now may be there later: behind an operation that failed on a volume that goes on.
@@ -257,6 +270,11 @@ impl Model {
         // Around what an inode holds.
         let length = [100, 2000, 3400, 3600, 4000][random.below(5) as usize];
         let action = match what {
+            40..45 if self.drafts && !small => {
+                let first = random.below(20);
+                let second = first + 4 + random.below(10);
+                Action::Commit([first, second].map(|at| (at, self.versions(id, at..at + 1 + random.below(4)))))
+            }
             0..45 if small => Action::Rewrite(self.versions(id, 0..1)[..length].to_vec()),
             0..45 => {
                 let start = if random.below(12) == 0 { 900 + random.below(60) } else { random.below(20) };
@@ -307,6 +325,15 @@ impl Model {
                     file.resize(end);
                 }
             }
+            Action::Commit(runs) => {
+                for (start, bytes) in runs {
+                    set_all(file, *start, bytes);
+                    let pages = (*start..).zip(bytes.chunks(BLOCK).map(version_of));
+                    file.together.extend(pages);
+                }
+                let end = runs.iter().map(|(start, bytes)| start * BLOCK as u64 + bytes.len() as u64).max();
+                file.resize(file.size.max(end.unwrap_or(0)));
+            }
             Action::Resize(size) => file.resize(*size),
             Action::Remove => drop(file.exists.insert(false)),
             Action::Punch(number) if file.size > number * BLOCK as u64 => file.set(*number, 0),
@@ -327,7 +354,7 @@ impl Model {
         match (action, self.files.get_mut(&id)) {
             (Action::Sync, _) => self.files.values_mut().for_each(File::durable),
             (Action::Create, Some(file)) => file.there = true,
-            (Action::Fsync(_), Some(file)) => file.durable(),
+            (Action::Fsync(_) | Action::Commit(_), Some(file)) => file.durable(),
             (Action::Remove, Some(file)) => {
                 file.there = false;
                 file.resize(0);
@@ -356,6 +383,7 @@ fn perform<D: BlockDevice>(volume: &mut Volume<D>, id: u64, action: &Action) -> 
             volume.truncate(nid, 0)?;
             write_all(volume, nid, 0, bytes)
         }
+        Action::Commit(runs) => commit(volume, ino, runs),
         Action::Replace(bytes) => {
             let new_name = new_name(id);
             if volume.lookup(root, &new_name).is_ok() {
@@ -371,6 +399,18 @@ fn perform<D: BlockDevice>(volume: &mut Volume<D>, id: u64, action: &Action) -> 
         Action::Punch(number) => volume.punch(nid, number * BLOCK as u64, BLOCK as u64),
         _ => Ok(()),
     }
+}
+
+/// Writes all runs to a draft and commits it.
+fn commit<D: BlockDevice>(volume: &mut Volume<D>, ino: InodeNumber, runs: &[(u64, Vec<u8>)]) -> Result<()> {
+    let draft = volume.begin_atomic(ino)?;
+    let nid = NodeId(draft.0 as u32);
+    let written = runs.iter().try_for_each(|(start, bytes)| write_all(volume, nid, start * BLOCK as u64, bytes));
+    let done = written.and_then(|()| volume.commit_atomic(draft));
+    if done.as_ref().is_err_and(|error| error.kind == ErrorKind::NoSpace) {
+        volume.abort_atomic(draft)?;
+    }
+    done
 }
 
 /// Errors: also `NoSpace` for what was taken in part.
@@ -432,7 +472,7 @@ pub fn must_be_possible<D: BlockDevice>(volume: &Volume<D>, model: &Model, conte
         assert!(known, "{context}: file {id} has {} bytes; expected one of {:?}", stat.size, file.sizes);
         let inode = volume.inode(InodeNumber(ino.0)).unwrap();
         let stripe = context.bytes().fold(0, |sum, byte| (sum * 31 + u64::from(byte)) % STRIPES);
-        let mut bytes = vec![0; BLOCK];
+        let (mut bytes, mut committed) = (vec![0; BLOCK], BTreeMap::new());
         for number in 0..stat.size.div_ceil(BLOCK as u64) {
             if id == FILLER && number % STRIPES != stripe && !file.pages.contains_key(&number) {
                 continue;
@@ -440,6 +480,11 @@ pub fn must_be_possible<D: BlockDevice>(volume: &Volume<D>, model: &Model, conte
             let length = (stat.size - number * BLOCK as u64).min(BLOCK as u64) as usize;
             volume.read_at(&inode, number * BLOCK as u64, &mut bytes[..length]).unwrap();
             file.judge_page((id, number), &bytes[..length], context);
+            if let Some((_, version)) = file.together.iter().find(|(page, _)| *page == number) {
+                committed.insert(number, version_of(&bytes) == *version);
+            }
         }
+        let (new, all) = (committed.values().filter(|new| **new).count(), file.together.len());
+        assert!(new == 0 || new == all, "{context}: file {id} has {new} pages of a commit of {all}: {committed:?}");
     }
 }
