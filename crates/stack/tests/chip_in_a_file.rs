@@ -85,6 +85,30 @@ fn what_a_run_leaves_is_there_for_the_next_one() {
     assert!(later.erases.iter().sum::<u32>() >= info.erases.iter().sum::<u32>());
 }
 
+#[test]
+fn a_chip_with_f2fs_is_opened_on_each_layer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for ftl in ["block-map", "fast", "page-map"] {
+        let path = directory.path().join(format!("{ftl}.nand"));
+        let device = format!("preset = 'slc-256m'\nstore = 'content'\nfile = '{}'", path.display());
+        let stack = spec_with(&device, &format!("ftl = '{ftl}'\n[fs]\nkind = 'f2fs'"));
+        let mut stack = Stack::build(&stack, 5).expect("builds");
+        put(&mut stack, "first.txt", &[7; 50_000]);
+        stack.close().expect("closes");
+        let info = chip(&path);
+        assert_eq!(info.layer, Layer::Known { kind: ftl, clean: true });
+        let Volume::F2fs { label, total_bytes, free_bytes } = &info.volume else { panic!("{:?}", info.volume) };
+        assert!(label.is_empty() && *total_bytes > 100 << 20 && free_bytes < total_bytes, "{info:?}");
+        let opened = image::open(&path, &OpenOptions::default()).expect("opens");
+        let inode = opened.fs().lookup(opened.fs().root(), b"first.txt").expect("the file");
+        let mut found = [0; 60_000];
+        assert_eq!(opened.fs().read(inode, 0, ReadInto::Bytes(&mut found)).expect("reads"), 50_000);
+        assert_eq!((&found[..50_000], opened.format), (&[7; 50_000][..], "f2fs"));
+        let report = image::check(&path, &OpenOptions::default()).expect("checks");
+        assert!(report.is_clean() && (report.format, report.count("files")) == ("f2fs", 1), "{report:?}");
+    }
+}
+
 /// JFFS2 is told from the layers' own chips by the OOB: a file that holds an image of it in a FAT volume changes nothing.
 #[test]
 fn a_chip_with_jffs2_is_opened_for_reading_and_none_of_a_layer_for_one() {

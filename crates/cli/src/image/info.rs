@@ -201,6 +201,11 @@ fn chip_lines(chip: &ChipInfo) -> Vec<Line> {
     match &chip.volume {
         Volume::None => lines.push(("file system", "none".to_string())),
         Volume::Fat(fat) => lines.extend(fat_lines(fat)),
+        Volume::F2fs { label, total_bytes, free_bytes } => {
+            lines.push(("file system", "f2fs".to_string()));
+            lines.push(("label", if label.is_empty() { "none".to_string() } else { label.clone() }));
+            lines.push(("free", format!("{} of {}", format_bytes(*free_bytes), format_bytes(*total_bytes))));
+        }
         Volume::Jffs2 { total_bytes, free_bytes } => {
             lines.push(("file system", "jffs2".to_string()));
             lines.push(("free", format!("{} of {}", format_bytes(*free_bytes), format_bytes(*total_bytes))));
@@ -240,6 +245,9 @@ fn chip_json(chip: &ChipInfo) -> Value {
     let volume = match &chip.volume {
         Volume::None => Value::Null,
         Volume::Fat(fat) => fat_json(fat),
+        Volume::F2fs { label, total_bytes, free_bytes } => {
+            json!({"kind": "f2fs", "label": label, "total_bytes": total_bytes, "free_bytes": free_bytes})
+        }
         Volume::Jffs2 { total_bytes, free_bytes } => {
             json!({"kind": "jffs2", "total_bytes": total_bytes, "free_bytes": free_bytes})
         }

@@ -33,6 +33,7 @@ pub const CAUSES: [&str; 8] = [
 ];
 pub const MOMENTS: [DeviceCutMoment; 3] = [DeviceCutMoment::Before, DeviceCutMoment::Inside, DeviceCutMoment::After];
 pub const SURVIVALS: [Survival; 4] = [Survival::None, Survival::Prefix, Survival::Subset, Survival::All];
+const DISCARDS: usize = 6;
 const RECOVERY: usize = 7;
 /// The check sees what every cut of this number has left, before anybody mounts it: the last checkpoint, whole.
 const RAW_EVERY: usize = 4;
@@ -176,7 +177,7 @@ impl Soak {
         (log.take(), snapshots)
     }
 
-    /// How a request is cut: in every way, or once, and twice for a cause that is rare.
+    /// How a request is cut: in every way, or once, and more often for a cause that is rare.
     fn plans(&self, number: usize, cause: usize, random: &mut Random) -> Vec<DeviceCutPlan> {
         let at = number as u64 + 1;
         let survivals = self.shape.survivals;
@@ -186,7 +187,11 @@ impl Soak {
             let ways = MOMENTS.into_iter().flat_map(|moment| distinct.iter().map(move |&survival| (moment, survival)));
             return ways.map(|(moment, survival)| DeviceCutPlan::at(at, moment, survival, self.seed)).collect();
         }
-        let count = if [1, 2, 6].contains(&cause) { 2 } else { 1 };
+        let count = match cause {
+            1 | 2 => 2,
+            DISCARDS => 3,
+            _ => 1,
+        };
         let mut draw = |count: usize| random.below(count as u64) as usize;
         let plan = |_| {
             let (moment, survival) = (MOMENTS[draw(MOMENTS.len())], survivals[draw(survivals.len())]);

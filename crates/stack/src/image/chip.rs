@@ -1,16 +1,16 @@
-//! A chip that a file holds: the FAT volume on its translation layer, or JFFS2 on the bare flash.
+//! A chip that a file holds: its translation layer with the volume on it (`chip_volume.rs`), or JFFS2 on the bare flash.
 
 use std::path::Path;
 
-use nandkit_block::BlockDevice;
 use nandkit_flash::PageRead;
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity};
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl, PageMapOptions};
 use nandkit_jffs2::Jffs2;
 use nandkit_nand_sim::ChipSpec;
-use nandkit_units::{BlockIndex, Clock, Context, Lba, ReadInto};
+use nandkit_units::{BlockIndex, Clock, Context};
 use nandkit_vfs::FileSystem;
 
-use super::fat::{self, FatInfo};
+use super::chip_volume::{CheckVolume, LookForVolume, MountVolume, OnLayer};
+use super::fat::FatInfo;
 use super::sectors::SECTOR_SIZE;
 use super::{Checked, OpenOptions, clock_at, jffs2, wrong};
 use crate::chip_file::{self, FileChip};
@@ -62,6 +62,15 @@ pub enum Volume {
     None,
     /// FAT.
     Fat(FatInfo),
+    /// F2FS.
+    F2fs {
+        /// Its name.
+        label: String,
+        /// Bytes that files can use, in all.
+        total_bytes: u64,
+        /// Of these, free.
+        free_bytes: u64,
+    },
     /// JFFS2, which has no layer below it.
     Jffs2 {
         /// Bytes that files can use, in all.
@@ -69,14 +78,8 @@ pub enum Volume {
         /// Of these, free.
         free_bytes: u64,
     },
-    /// Something else: why it is no FAT.
+    /// Something else: why it is none of these.
     Unknown(String),
-}
-
-/// Work on the device that a translation layer makes of a chip.
-trait OnLayer {
-    type Output;
-    fn work<D: BlockDevice>(self, device: &mut D, clock: &Clock) -> Self::Output;
 }
 
 /// As little kept back as can be: then all that the host wrote is inside.
@@ -99,53 +102,44 @@ fn fast_options() -> FastOptions {
     }
 }
 
-/// Opens whichever layer is on the chip.
-fn on_layer<W: OnLayer>(chip: &mut Box<dyn FileChip>, clock: &Clock, work: W) -> (Layer, Option<W::Output>) {
+/// Finds out which layer is on the chip. What its recovery changes stays.
+fn layer_on(chip: &mut Box<dyn FileChip>, clock: &Clock) -> Layer {
     let context = Context::at(clock.now());
+    // Its journal is proof; the others go by what each page says of itself.
+    if PageMapFtl::attach_at(&mut *chip, PageMapOptions::default(), &context).is_ok() {
+        // Each of its starts replays the journal, and none has to mend anything.
+        return Layer::Known { kind: "page-map", clean: true };
+    }
     let error = match BlockMapFtl::attach_at(&mut *chip, block_map_options(), &context) {
-        Ok(ftl) if ftl.attach_report().empty => return (Layer::None, None),
-        Ok(mut ftl) => {
-            let layer = Layer::Known { kind: "block-map", clean: ftl.attach_report().clean };
-            return (layer, Some(work.work(&mut ftl, clock)));
-        }
+        Ok(ftl) if ftl.attach_report().empty => return Layer::None,
+        Ok(ftl) => return Layer::Known { kind: "block-map", clean: ftl.attach_report().clean },
         Err(error) => error,
     };
     match FastFtl::attach_at(&mut *chip, fast_options(), &context) {
-        Ok(mut ftl) => {
-            let layer = Layer::Known { kind: "fast", clean: ftl.attach_report().clean };
-            (layer, Some(work.work(&mut ftl, clock)))
-        }
-        Err(_) => (Layer::Unknown(error.detail), None),
+        Ok(ftl) => Layer::Known { kind: "fast", clean: ftl.attach_report().clean },
+        Err(_) => Layer::Unknown(error.detail),
     }
 }
 
-struct LookForVolume;
-
-impl OnLayer for LookForVolume {
-    type Output = Volume;
-
-    fn work<D: BlockDevice>(self, device: &mut D, clock: &Clock) -> Volume {
-        let mut sector = vec![0; SECTOR_SIZE as usize];
-        match device.read(&Context::at(clock.now()), Lba(0), ReadInto::Bytes(&mut sector)) {
-            Err(error) => return Volume::Unknown(error.detail),
-            Ok(_) if sector.iter().all(|byte| *byte == 0) => return Volume::None,
-            Ok(_) => {}
+/// Does work on the device that the chip's layer makes of it. Errors: there is no layer, or none that is known.
+fn on_layer<W: OnLayer>(mut chip: Box<dyn FileChip>, clock: &Clock, work: W) -> (Layer, Result<W::Output, String>) {
+    let context = Context::at(clock.now());
+    let layer = layer_on(&mut chip, clock);
+    let again = |error: nandkit_block::BlockError| error.detail;
+    let done = match &layer {
+        Layer::None => Err(EMPTY.to_owned()),
+        Layer::Unknown(why) => Err(why.clone()),
+        Layer::Known { kind: "page-map", .. } => PageMapFtl::attach_at(chip, PageMapOptions::default(), &context)
+            .map(|ftl| work.work(ftl, clock))
+            .map_err(again),
+        Layer::Known { kind: "block-map", .. } => {
+            BlockMapFtl::attach_at(chip, block_map_options(), &context).map(|ftl| work.work(ftl, clock)).map_err(again)
         }
-        match fat::info(device, clock) {
-            Ok(info) => Volume::Fat(info),
-            Err(error) => Volume::Unknown(error),
+        Layer::Known { .. } => {
+            FastFtl::attach_at(chip, fast_options(), &context).map(|ftl| work.work(ftl, clock)).map_err(again)
         }
-    }
-}
-
-struct CheckVolume;
-
-impl OnLayer for CheckVolume {
-    type Output = Result<Checked, String>;
-
-    fn work<D: BlockDevice>(self, device: &mut D, clock: &Clock) -> Self::Output {
-        fat::check(device, clock)
-    }
+    };
+    (layer, done)
 }
 
 /// The node that says that a block is erased, as it lies in the OOB: 0x1985, 0x2003 and its length in either order of bytes (linux/fs/jffs2/wbuf.c).
@@ -187,7 +181,7 @@ fn jffs2_info(chip: Box<dyn FileChip>, clock: &Clock) -> Result<Volume, String> 
 
 /// Says what a chip's file holds.
 pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
-    let (spec, store, mut chip) = chip_file::look(path)?;
+    let (spec, store, chip) = chip_file::look(path)?;
     let last_instant_ns = chip.last_instant().get();
     let mut info = ChipInfo {
         spec,
@@ -206,27 +200,27 @@ pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
         return Ok(info);
     }
     // Opening a layer may recover, and changes the chip in memory: it comes after the figures.
-    let (layer, volume) = on_layer(&mut chip, &clock, LookForVolume);
+    let (layer, volume) = on_layer(chip, &clock, LookForVolume);
+    info.volume = match (&layer, volume) {
+        (Layer::Known { .. }, Err(why)) => Volume::Unknown(why),
+        (_, volume) => volume.unwrap_or(Volume::None),
+    };
     info.layer = layer;
-    info.volume = volume.unwrap_or(Volume::None);
     Ok(info)
 }
 
 /// Checks the volume on a chip.
 pub(super) fn check(path: &Path) -> Result<Checked, StackError> {
-    let (_, _, mut chip) = chip_file::look(path)?;
+    let (_, _, chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
     if is_jffs2(&*chip, &clock) {
         return jffs2_on(chip, &clock).and_then(|volume| jffs2::check(&volume)).map_err(|error| wrong(path, error));
     }
-    match on_layer(&mut chip, &clock, CheckVolume) {
-        (_, Some(report)) => report.map_err(|error| wrong(path, error)),
-        (Layer::Unknown(error), None) => Err(wrong(path, error)),
-        (_, None) => Err(wrong(path, EMPTY)),
-    }
+    let (_, checked) = on_layer(chip, &clock, CheckVolume);
+    checked.and_then(|checked| checked).map_err(|error| wrong(path, error))
 }
 
-const EMPTY: &str = "the chip is empty; expected one with FAT or JFFS2 on it";
+const EMPTY: &str = "the chip is empty; expected one with FAT, F2FS or JFFS2 on it";
 
 /// A mounted file system, and the name of its format.
 pub(super) type Opened = (Box<dyn MountedFileSystem>, &'static str);
@@ -239,21 +233,6 @@ pub(super) fn mount(path: &Path) -> Result<Opened, StackError> {
         let volume = jffs2_on(chip, &clock).map_err(|error| wrong(path, error))?;
         return Ok((Box::new(volume), "jffs2"));
     }
-    Ok((mount_fat(path, chip, &clock)?, "fat"))
-}
-
-fn mount_fat(path: &Path, chip: Box<dyn FileChip>, clock: &Clock) -> Result<Box<dyn MountedFileSystem>, StackError> {
-    let context = Context::at(clock.now());
-    let mounted = |fat: Result<_, String>| fat.map_err(|error| wrong(path, error));
-    let error = match BlockMapFtl::attach_at(chip, block_map_options(), &context) {
-        Ok(ftl) if ftl.attach_report().empty => return Err(wrong(path, EMPTY)),
-        Ok(ftl) => return mounted(fat::mount(ftl, clock).map(|fat| Box::new(fat) as _)),
-        Err(error) => error,
-    };
-    // The chip went with the layer that does not fit.
-    let (_, _, chip) = chip_file::look(path)?;
-    match FastFtl::attach_at(chip, fast_options(), &context) {
-        Ok(ftl) => mounted(fat::mount(ftl, clock).map(|fat| Box::new(fat) as _)),
-        Err(_) => Err(wrong(path, error.detail)),
-    }
+    let (_, mounted) = on_layer(chip, &clock, MountVolume);
+    mounted.and_then(|mounted| mounted).map_err(|error| wrong(path, error))
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use nandkit_block::BlockDevice;
 use nandkit_f2fs::check::Waiting;
-use nandkit_f2fs::{CheckFinding, CheckReport, FindingKind};
+use nandkit_f2fs::{CheckFinding, CheckReport, FindingKind, Volume};
 use nandkit_flash_image::{DumpFlash, Image};
+use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError};
 
+use super::chip_volume::in_memory;
 use super::detect::Found;
 use super::f2fs::{device_names, devices, told};
 use super::f2fs_recovery::{self, Mounted, SharedDump, failed, replay};
@@ -40,6 +43,19 @@ pub(super) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Res
             Checked { findings, ..checked }
         }
     })
+}
+
+/// The same on a device in memory, of which nothing goes back to where it came from: the recovery is done on it. Errors: there is no volume that can be mounted.
+pub(super) fn check_device<D: BlockDevice>(mut device: D, clock: &Clock) -> Result<Checked, String> {
+    let told = |error: FsError| told(&error, &[]);
+    let before = nandkit_f2fs::check(vec![&mut device], clock.clone()).map_err(told)?;
+    if !waits(&before) {
+        return Ok(checked(&before));
+    }
+    let volume = Volume::mount(vec![&mut device], clock.clone(), in_memory()).map_err(told)?;
+    drop(volume.unmount().map_err(|(_, error)| told(error))?);
+    let after = nandkit_f2fs::check(vec![device], clock.clone()).map_err(told)?;
+    Ok(joined(&before, &after))
 }
 
 /// Whether fsynced data wait behind the checkpoint.

@@ -5,6 +5,7 @@ mod build;
 mod build_f2fs;
 mod change;
 mod chip;
+mod chip_volume;
 mod detect;
 mod emulated;
 mod erase_size;
