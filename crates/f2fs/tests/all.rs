@@ -22,6 +22,7 @@ mod hostile;
 mod images;
 mod mkfs_empty;
 mod mkfs_tree;
+mod repair_hostile;
 mod write_android;
 mod write_atomic;
 mod write_cuts;

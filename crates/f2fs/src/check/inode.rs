@@ -184,6 +184,12 @@ impl Check<'_> {
         ];
         let cleared = without.iter().filter(|(_, clear)| *clear).fold(0, |bits, (bit, _)| bits | bit);
         head.flags = (head.flags.get() & !cleared).into();
+        // On volumes that have such inodes nothing tells which of them are none.
+        let without = [
+            (advise::ENCRYPTED | advise::ENCRYPTED_NAME, !has(Features::ENCRYPT)),
+            (advise::VERITY, !has(Features::VERITY)),
+        ];
+        head.advise &= !without.iter().filter(|(_, clear)| *clear).fold(0, |bits, (bit, _)| bits | bit);
         if head != inode.head {
             self.mend_head(here, |place| *place = head);
         }

@@ -11,7 +11,7 @@ use crate::checkpoint_state::CheckpointState;
 use crate::findings::{Finding, FindingKind};
 use crate::ids::{BlockAddress, NodeId};
 use crate::layout::checkpoint::{LOGS_PER_KIND, NO_SEGMENT, OrphanTail, flag};
-use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, OrphanBlock};
+use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, Geometry, OrphanBlock};
 use crate::open::{Pack, decode_state, read_pack, whole_block};
 
 /// A volume with the feature `ro` has two logs in use.
@@ -98,6 +98,15 @@ fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Collector) {
     }
 }
 
+/// Whether what users get and what they do not get is no more than there is.
+pub(super) fn spare_fits(head: &CheckpointHead, geometry: &Geometry) -> bool {
+    // Segments behind the last whole zone count as the users' (f2fs-mkfs.md, "Geometry").
+    let zone = u64::from(geometry.segments_per_section) * u64::from(geometry.sections_per_zone);
+    let (reserved, spare) = (head.reserved_segments.get(), head.overprovision_segments.get());
+    let all = head.user_blocks.get().div_ceil(u64::from(BLOCKS_PER_SEGMENT)).saturating_add(spare.into());
+    reserved <= spare && all < u64::from(geometry.main_segments).saturating_add(zone)
+}
+
 /// Fields that decoding does not need.
 fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Collector) {
     let (geometry, head) = (blocks.geometry(), &pack.head);
@@ -110,13 +119,9 @@ fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Collector) {
     {
         fault("the first and the last block of the checkpoint pack differ".into());
     }
-    let main = u64::from(geometry.main_segments);
-    // Segments behind the last whole zone count as the users' (f2fs-mkfs.md, "Geometry").
-    let zone = u64::from(geometry.segments_per_section) * u64::from(geometry.sections_per_zone);
-    let (reserved, spare) = (head.reserved_segments.get(), head.overprovision_segments.get());
-    let all = head.user_blocks.get().div_ceil(u64::from(BLOCKS_PER_SEGMENT)).saturating_add(spare.into());
-    if reserved > spare || all >= main.saturating_add(zone) {
-        let user = head.user_blocks.get();
+    if !spare_fits(head, geometry) {
+        let (user, main) = (head.user_blocks.get(), geometry.main_segments);
+        let (reserved, spare) = (head.reserved_segments.get(), head.overprovision_segments.get());
         fault(format!(
             "{user} blocks for users, {spare} spare segments, {reserved} of them kept, in a main area of {main} segments"
         ));

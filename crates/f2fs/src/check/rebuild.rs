@@ -6,6 +6,7 @@ use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::IntoBytes;
 
+use super::packs::spare_fits;
 use super::summaries::Claim;
 use super::{Check, batch};
 use crate::bits::msb_first;
@@ -15,7 +16,8 @@ use crate::ids::{Block, BlockAddress, Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::sit::VALID_MAP_BYTES;
 use crate::layout::summary::SummaryView;
-use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, NatEntry, SitEntry, SummaryEntry};
+use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, Geometry, NatEntry, SitEntry, SummaryEntry};
+use crate::mkfs::geometry::spare;
 
 /// Everything that was claimed.
 #[derive(Debug, Default)]
@@ -213,6 +215,18 @@ impl Check<'_> {
         }
     }
 
+    /// What users get and what they do not get, as mkfs would have it on this main area; where more is in use, only as much spare as there is room for.
+    fn spare_anew(&self, head: &mut CheckpointHead) {
+        let main = u64::from(self.geometry.main_segments);
+        let sections = main / u64::from(self.geometry.segments_per_section.max(1));
+        let used = head.valid_blocks.get().div_ceil(u64::from(BLOCKS_PER_SEGMENT));
+        let (reserved, spare) = spare((main, main, sections), None).unwrap_or_default();
+        let spare = spare.min(main.saturating_sub(used));
+        head.reserved_segments = (reserved.min(spare) as u32).into();
+        head.overprovision_segments = (spare as u32).into();
+        head.user_blocks = (main.saturating_sub(spare) * u64::from(BLOCKS_PER_SEGMENT)).into();
+    }
+
     fn count_anew(&self, kept: &Kept, state: &mut CheckpointState) {
         let head = &mut state.head;
         let blocks: u64 = kept.segments.values().map(|segment| u64::from(segment.count())).sum();
@@ -222,12 +236,8 @@ impl Check<'_> {
         let logs: BTreeSet<u32> = state.logs.iter().map(|log| log.segment.0).collect();
         let used = kept.segments.keys().filter(|segment| !logs.contains(segment)).count() + logs.len();
         head.free_segments = self.geometry.main_segments.saturating_sub(used as u32).into();
-        // Spare that does not fit the main area: users get what is beside it.
-        let (main, spare) = (self.geometry.main_segments, head.overprovision_segments.get());
-        let most = u64::from(main.saturating_sub(spare)) * u64::from(BLOCKS_PER_SEGMENT);
-        let zone = self.geometry.segments_per_section.saturating_mul(self.geometry.sections_per_zone);
-        if head.user_blocks.get() >= most.saturating_add(u64::from(zone) * u64::from(BLOCKS_PER_SEGMENT)) {
-            head.user_blocks = most.into();
+        if !spare_fits(head, self.geometry) {
+            self.spare_anew(head);
         }
         if u64::from(head.next_free_nid.get()) >= self.geometry.nid_end() {
             head.next_free_nid = (NodeId::ROOT.0 + 1).into();

@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use super::mend::{Mender, Overlay};
 use super::rebuild::Kept;
 use super::report::{CheckReport, Collector};
-use super::{Check, batch, finished_check, inodes, packs};
+use super::{Check, batch, finished_check, inodes, packs, superblocks};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
@@ -38,7 +38,7 @@ pub enum Waiting {
 pub struct Repair {
     /// What was wrong.
     pub before: CheckReport,
-    /// What is wrong once the blocks are in place; sound unless content itself is damaged.
+    /// What is wrong once the blocks are in place; sound unless content itself is damaged, an inode of a volume with encryption or verity lacks what its marks promise, the superblock's features contradict each other, or nodes and data share a segment.
     pub after: CheckReport,
     /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the root.
     pub attached: Vec<NodeId>,
@@ -62,7 +62,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
         return Err(FsError::new(ErrorKind::NotSupported, "summaries in packed form are not made"));
     }
     let mut report = Collector::default();
-    super::superblocks::check(&devices, &superblock, &mut report);
+    superblocks::check(&devices, &superblock, &mut report);
     let blocks = DeviceBlocks { devices, geometry };
     let Some((pack, state)) = packs::check(&blocks, &mut Collector::default()) else {
         return Err(FsError::new(ErrorKind::Corrupt, "neither checkpoint pack can be used"));
@@ -100,8 +100,11 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
         check.rebuild(&kept)?
     };
     overlay.blocks.extend(tables);
+    let superblock = superblocks::mended(&superblock);
     put_superblocks(&mut overlay, &superblock);
-    let after = finished_check(&overlay, &superblock, Collector::default());
+    let mut report = Collector::default();
+    superblocks::check_features(&superblock, &mut report);
+    let after = finished_check(&overlay, &superblock, report);
     Ok(Repair { before, after, attached, dropped, blocks: overlay.blocks })
 }
 

@@ -10,6 +10,21 @@ use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Features, Superblock};
 use zerocopy::IntoBytes;
 
+/// The encoding of names in directories without case; Linux knows no other (super.c, `f2fs_sb_encoding_map`).
+const UTF8: u16 = 1;
+
+/// A superblock with what can be put right of its own fields.
+pub(super) fn mended(superblock: &Superblock) -> Superblock {
+    let mut mended = superblock.clone();
+    if superblock.features().has(Features::CASEFOLD) {
+        mended.encoding = UTF8.into();
+    }
+    if superblock.features().has(Features::CHECKSUM) {
+        mended.checksum = mended.computed_checksum().into();
+    }
+    mended
+}
+
 /// The superblock at a byte of the volume, whatever it says.
 fn at<D: BlockDevice>(devices: &Devices<D>, byte: u64) -> Option<Superblock> {
     let mut block = vec![0; SUPERBLOCK_OFFSET + size_of::<Superblock>()];
@@ -44,9 +59,14 @@ pub(super) fn check<D: BlockDevice>(devices: &Devices<D>, used: &Superblock, rep
     {
         report.fault(FindingKind::Superblock, NOWHERE, || format!("the two superblocks differ, first at byte {place}"));
     }
+    check_features(used, report);
+}
+
+/// What a superblock says against itself.
+pub(super) fn check_features(used: &Superblock, report: &mut Collector) {
     let features = used.features();
     let encoding = used.encoding.get();
-    if features.has(Features::CASEFOLD) && encoding != 1 {
+    if features.has(Features::CASEFOLD) && encoding != UTF8 {
         report.fault(FindingKind::Superblock, NOWHERE, || {
             format!("names without case in encoding {encoding}; expected 1, UTF-8 of Unicode 12.1")
         });

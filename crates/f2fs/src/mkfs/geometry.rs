@@ -137,7 +137,8 @@ impl NewGeometry {
             logs: [0; Log::COUNT],
         };
         if !read_only {
-            (geometry.reserved, geometry.overprovision) = spare(&geometry, options.overprovision_percent)?;
+            (geometry.reserved, geometry.overprovision) =
+                spare((geometry.usable, geometry.main, sections), options.overprovision_percent)?;
         }
         let fits = main >= LOGS.min(Self::logs_in_use(options.features)) + geometry.reserved
             && zones > Self::logs_in_use(options.features)
@@ -166,15 +167,16 @@ fn nat_segments(segments: u64, sit: u64, extended: bool) -> Option<(u64, u64)> {
     Some((2 * halves.min(room * 8 / BLOCKS_PER_SEGMENT), payload))
 }
 
-/// Reserved and over-provisioned segments (f2fs_fs.h, `get_best_overprovision`), in binary64 as mkfs.f2fs computes them.
-fn spare(geometry: &NewGeometry, percent: Option<f64>) -> Option<(u64, u64)> {
-    let usable = geometry.usable as f64;
-    let per_section = geometry.usable.div_ceil(geometry.sections) as f64;
+/// Reserved and over-provisioned segments of so many usable ones, those of them in whole zones, and sections (f2fs_fs.h, `get_best_overprovision`), in binary64 as mkfs.f2fs computes them. `None`: there is no room for any.
+pub(crate) fn spare((all, main, sections): (u64, u64, u64), percent: Option<f64>) -> Option<(u64, u64)> {
+    let usable = all as f64;
+    let per_section = all.checked_div(sections)? + u64::from(!all.is_multiple_of(sections));
+    let per_section = per_section as f64;
     let reserved = |percent: f64| (2.0 * (100.0 / percent + 1.0) + LOGS as f64) * per_section;
     let percent = match percent {
         Some(percent) => percent,
         None => {
-            let (first, last, step) = if geometry.main < SMALL_MAIN { (10.0, 95.0, 5.0) } else { (0.01, 10.0, 0.01) };
+            let (first, last, step) = if main < SMALL_MAIN { (10.0, 95.0, 5.0) } else { (0.01, 10.0, 0.01) };
             let (mut best, mut most) = (0.0, 0.0);
             let mut candidate = first;
             // Rounding errors of the sums count, as they do there.
@@ -193,7 +195,7 @@ fn spare(geometry: &NewGeometry, percent: Option<f64>) -> Option<(u64, u64)> {
         return None;
     }
     let reserved = reserved(percent) as u64;
-    let over = geometry.usable.checked_sub(reserved)? as f64 * percent / 100.0;
+    let over = all.checked_sub(reserved)? as f64 * percent / 100.0;
     Some((reserved, over as u64 + reserved))
 }
 

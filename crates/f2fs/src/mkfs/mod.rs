@@ -5,7 +5,7 @@
 
 mod fill;
 mod finish;
-mod geometry;
+pub(crate) mod geometry;
 mod identity;
 mod logs;
 mod names;

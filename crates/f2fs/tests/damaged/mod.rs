@@ -30,7 +30,7 @@ pub fn base() -> &'static Base {
         let scratch = tempfile::tempdir().unwrap();
         let (source, image) = (scratch.path().join("source"), scratch.path().join("image"));
         plant(&source, 600);
-        mkfs(&image, 100, "-O extra_attr,project_quota,inode_crtime,casefold,compression -C utf8");
+        mkfs(&image, 100, "-O extra_attr,quota,project_quota,inode_crtime,casefold,compression -C utf8");
         sload(&image, &source);
         let bytes = fs::read(&image).unwrap();
         let volume = F2fs::mount(ram_of_bytes(&bytes), Clock::default(), MountOptions::default()).unwrap();

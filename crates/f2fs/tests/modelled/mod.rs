@@ -219,6 +219,7 @@ pub fn agree(maker: &Maker, seed: u64, operations: u32) -> Result<Summary, Box<D
     let Configuration { folded, full, names, .. } = maker.configuration;
     let mut options = MODEL;
     options.features.case_sensitive = !folded;
+    options.respells = false;
     let mut plan = Plan::new(seed, operations, options);
     plan.compare_every *= (operations / 10_000).max(1);
     plan.many_names = names;

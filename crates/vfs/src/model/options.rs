@@ -18,6 +18,9 @@ pub enum NameRule {
 pub struct ModelOptions {
     /// What it can hold. Without `case_sensitive`, names that differ in case are the same name, and the case is kept as first written.
     pub features: Features,
+    /// Whether a name that is renamed to itself in another case takes the new spelling; else nothing happens, as Linux has it for F2FS and ext4 (fs/namei.c, `vfs_rename`: both names are one inode's).
+    /// Without meaning where case counts.
+    pub respells: bool,
     /// Which names it holds.
     pub name_rule: NameRule,
     /// Longest name in bytes.
@@ -62,6 +65,7 @@ impl ModelOptions {
             accessed_times: true,
             modified_step_ns: 1,
         },
+        respells: true,
         name_rule: NameRule::Bytes,
         name_max: 255,
         block_size: 4096,

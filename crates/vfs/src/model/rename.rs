@@ -17,7 +17,7 @@ impl ModelFileSystem {
         let moved = self.find(from.0, from.1)?;
         let target = self.find(to.0, to.1).ok();
         match (flags, target) {
-            (RenameFlags::NoReplace, Some(_)) if !self.is_same_name(from, to) || from.1 == to.1 => {
+            (RenameFlags::NoReplace, Some(_)) if !self.is_same_name(from, to) || !self.takes_spelling(from, to) => {
                 let name = String::from_utf8_lossy(to.1);
                 return Err(FsError::new(ErrorKind::Exists, format!("\"{name}\" is in directory {}", to.0.0)));
             }
@@ -46,6 +46,11 @@ impl ModelFileSystem {
         from.0 == to.0 && self.options.folded(from.1) == self.options.folded(to.1)
     }
 
+    /// Whether there is anything to do for a rename to the same name.
+    fn takes_spelling(&self, from: Place<'_>, to: Place<'_>) -> bool {
+        self.options.respells && from.1 != to.1
+    }
+
     /// `InvalidArgument` where `directory` is `moved` itself or lies below it.
     fn check_cycle(&self, moved: InodeNumber, directory: InodeNumber) -> Result<()> {
         let mut at = directory.0;
@@ -65,7 +70,7 @@ impl ModelFileSystem {
 
     /// The same name in another case takes the new spelling.
     fn respell(&mut self, from: Place<'_>, to: Place<'_>, moved: InodeNumber) -> Result<()> {
-        if from.1 == to.1 {
+        if !self.takes_spelling(from, to) {
             return Ok(());
         }
         let folded = self.options.folded(to.1);

@@ -1,0 +1,61 @@
+//! Repairs of damaged volumes: they end, never panic, and leave what our check and fsck.f2fs call sound, but for what a repair leaves.
+
+use std::fs;
+
+use crate::common::Draw;
+use crate::damaged::{BLOCK, base, damage};
+use crate::made::complaints;
+use nandkit_block::BlockDevice;
+use nandkit_f2fs::check::Waiting;
+use nandkit_f2fs::{F2fs, FindingKind, MountOptions};
+use nandkit_units::{Clock, Context, Lba, Payload};
+
+/// Of the volumes that are repaired, fsck.f2fs sees every one of this number.
+const SEEN_EVERY: usize = 25;
+
+#[test]
+fn damaged_images_are_repaired_or_refused() {
+    // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all repair_hostile`.
+    let rounds = std::env::var("NANDKIT_F2FS_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(250);
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("image");
+    let (mut refused, mut doubtful, mut repaired, mut seen) = (0, 0, 0, 0);
+    for round in 0..rounds {
+        let edits = damage(&mut Draw(0x2545_F491_4F6C_DD1D ^ round << 20));
+        let mut device = edits.device();
+        let Ok(repair) = nandkit_f2fs::repair(vec![&mut device], Clock::default(), Waiting::Dropped) else {
+            refused += 1;
+            continue;
+        };
+        assert_eq!(repair.after.is_sound(), repair.after.findings.iter().all(|found| found.harmless), "round {round}");
+        for (at, bytes) in &repair.blocks {
+            device.write(&Context::default(), Lba(at.0.into()), Payload::Bytes(bytes)).unwrap();
+        }
+        let again = nandkit_f2fs::check(vec![&mut device], Clock::default()).unwrap();
+        assert_eq!(again.findings, repair.after.findings, "round {round}");
+        if let Some(left) = again.findings.iter().find(|found| !found.harmless) {
+            // A superblock whose features contradict each other: nothing tells which of them is wrong. And an old copy of a node, which the NAT now names, in a segment of data: it is not moved.
+            let known = [FindingKind::Superblock, FindingKind::Segment].contains(&left.finding.kind);
+            assert!(known, "round {round}: {:?}", again.findings);
+            doubtful += 1;
+            continue;
+        }
+        repaired += 1;
+        F2fs::mount(&mut device, Clock::default(), MountOptions { cached_blocks: 64 }).unwrap();
+        if repaired % SEEN_EVERY == 0 {
+            let mut bytes = base().bytes.clone();
+            let changed = edits.0.iter().map(|(number, block)| (*number, &block[..]));
+            let mended = repair.blocks.iter().map(|(at, block)| (at.0 as usize, &block[..]));
+            for (number, block) in changed.chain(mended) {
+                bytes[number * BLOCK..][..BLOCK].copy_from_slice(block);
+            }
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(complaints(&path), Vec::<String>::new(), "round {round}: fsck.f2fs");
+            seen += 1;
+        }
+    }
+    println!(
+        "{rounds} volumes: {repaired} repaired, {doubtful} with what a repair leaves, {refused} refused, {seen} shown to fsck.f2fs"
+    );
+    assert!(repaired > rounds as usize / 2 && seen > 3, "{repaired} of {rounds} repaired, {seen} seen");
+}
