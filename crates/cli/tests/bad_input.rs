@@ -1,11 +1,9 @@
 //! Every unusable input ends with exit status 2 and a message that says what, where and what would be right; nothing is left behind.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::nandkit;
+use crate::common::nandkit;
 
 struct Case {
     /// Files that stand in the directory before.

@@ -1,13 +1,11 @@
 //! Images that are changed by commands. The same commands on a directory of the machine, and jffs2dump, are the judges.
 
-mod common;
-
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 fn run(directory: &Path, command: &str) -> String {
@@ -171,7 +169,7 @@ fn jffs2dump_knows_every_node_of_our_images() {
     }
     // The judge has eyes.
     let mut image = fs::read(path.join("i")).expect("reads");
-    common::jffs2::flip(&mut image, b"passwd");
+    crate::common::jffs2::flip(&mut image, b"passwd");
     fs::write(path.join("i"), image).expect("writes");
     assert!(std::panic::catch_unwind(|| judge(path, "i", "-b")).is_err());
 }

@@ -1,12 +1,10 @@
 //! FAT volumes that commands change, and changes that go into an overlay. mkfs.vfat makes the volumes; fsck.vfat, mtools and the same commands on a directory of the machine are the judges.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());

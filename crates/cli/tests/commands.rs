@@ -1,13 +1,11 @@
 //! What the commands print.
 
-mod common;
-
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 fn here() -> tempfile::TempDir {

@@ -1,10 +1,8 @@
 //! Where file systems meet: each where it belongs, under one host.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::succeeds;
+use crate::common::succeeds;
 use serde_json::Value;
 
 const SHORT: [&str; 4] = ["--workload", "postmark-small:transactions=20", "--seeds", "1"];
@@ -73,7 +71,7 @@ fn file_systems_that_differ_have_one_host_and_everything_they_were_given_reaches
 fn a_host_that_cannot_be_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     for (host, expected) in [("cash=4M", "cache"), ("dirty=1", "256 KiB"), ("much", "none, default, or cache=")] {
-        let refused = common::nandkit(directory.path(), &["compare", "--fs", "f2fs,fat", "--host", host]);
+        let refused = crate::common::nandkit(directory.path(), &["compare", "--fs", "f2fs,fat", "--host", host]);
         assert!(refused.status == Some(2) && refused.stderr.contains(expected), "{host}: {}", refused.stderr);
     }
 }

@@ -1,7 +1,5 @@
 //! `nandkit compare` of records that are there already.
 
-mod common;
-
 use std::process::Command;
 
 #[test]
@@ -18,10 +16,10 @@ fn records_of_a_command_on_several_stacks_stand_side_by_side() {
         assert!(done.status.success(), "{done:?}");
         std::fs::write(path.join(name), done.stdout).unwrap();
     }
-    let told = common::nandkit(path, &["compare", "jffs2.json", "fat.json"]);
+    let told = crate::common::nandkit(path, &["compare", "jffs2.json", "fat.json"]);
     assert_eq!(told.status, Some(0), "{}", told.stderr);
     assert!(told.stdout.contains("jffs2") && told.stdout.contains("fast"), "{}", told.stdout);
-    let told = common::nandkit(path, &["compare", "--json", "jffs2.json", "fat.json"]);
+    let told = crate::common::nandkit(path, &["compare", "--json", "jffs2.json", "fat.json"]);
     let json: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
     assert_eq!(json["records"].as_array().unwrap().len(), 2);
     assert!(!json["verdicts"].as_array().unwrap().is_empty(), "{json:#}");
@@ -33,7 +31,7 @@ fn records_of_a_command_on_several_stacks_stand_side_by_side() {
         (&["compare", "other"], "line 1"),
         (&["compare", "jffs2.json", "--fs", "fat"], "cannot be used with"),
     ] {
-        let told = common::nandkit(path, arguments);
+        let told = crate::common::nandkit(path, arguments);
         assert!(told.status == Some(2) && told.stderr.contains(expected), "{arguments:?}: {}", told.stderr);
     }
 }

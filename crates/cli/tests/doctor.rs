@@ -1,13 +1,11 @@
 //! `nandkit doctor`, on machines that lack something. Needs root, and util-linux for what they lack.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Outcome, nandkit, succeeds};
+use crate::common::{Outcome, nandkit, succeeds};
 use serde_json::Value;
 
 /// A script of sh in which `$N` is the program.

@@ -1,11 +1,9 @@
 //! Where erase blocks end, and where the OOB is, is found in images of every size; what proves nothing is not changed. Judges: the options by which mkfs.jffs2 and our own mkfs made them.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 fn run(directory: &Path, command: &str) {

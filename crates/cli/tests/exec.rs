@@ -1,10 +1,8 @@
 //! `nandkit exec`: exit statuses, and figures that add up.
 
-mod common;
-
 use std::process::{Command, Stdio};
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 /// Stacks of 32 MiB.

@@ -1,8 +1,6 @@
 //! `nandkit exec --cut-at`: what was synced survives power cuts, and a loss is told.
 
-mod common;
-
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 const STACKS: [&[&str]; 3] = [

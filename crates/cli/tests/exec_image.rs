@@ -1,11 +1,9 @@
 //! `nandkit exec --image`: commands in an image's volume on an emulated chip.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 fn sh(directory: &Path, script: &str) -> String {

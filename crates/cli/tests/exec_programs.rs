@@ -1,13 +1,11 @@
 //! Programs that people have, on emulated stacks: git, tar, rsync, SQLite through power cuts, fio with verification.
 //!
-//! `NANDKIT_CUTS=200 cargo test --release -p nandkit-cli --test exec_programs` makes as many cuts of each database as `docs/design/soaks.md` tells of.
-
-mod common;
+//! `NANDKIT_CUTS=200 cargo test --release -p nandkit-cli --test all exec_programs` makes as many cuts of each database as `docs/design/soaks.md` tells of.
 
 use std::path::Path;
 use std::process::Command;
 
-use common::nandkit;
+use crate::common::nandkit;
 
 const STACKS: [&[&str]; 5] = [
     &["--fs", "jffs2", "--device", "nandsim-32m-16k"],

@@ -1,10 +1,8 @@
 //! `nandkit exec --record`: what a program asked of a volume is asked again, at the same cost.
 
-mod common;
-
 use std::path::Path;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 /// All that formats have in common, with a directory that is listed in several parts.

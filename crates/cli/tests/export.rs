@@ -1,11 +1,9 @@
 //! `nandkit export`: what writing tools take, and what a chip that they wrote holds.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 const PAGE: usize = 2048;

@@ -1,14 +1,12 @@
 //! F2FS images, from the command line: mkfs.f2fs and sload.f2fs make them, diff and GNU tar say whether what comes out is what went in, dump.f2fs what `info` is to tell.
 
-mod common;
-
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use common::mounted::Mount;
-use common::{nandkit, succeeds};
+use crate::common::mounted::Mount;
+use crate::common::{nandkit, succeeds};
 use rustix::fs::XattrFlags;
 use serde_json::Value;
 
@@ -75,7 +73,7 @@ fn images_of_f2fs_tools_are_read_without_a_word_about_them() {
         let directory = with_image(features);
         let path = directory.path();
         comes_out_whole(path, &["i"]);
-        let (status, bytes, told) = common::nandkit_bytes(path, &["cat", "i", "/app/large"]);
+        let (status, bytes, told) = crate::common::nandkit_bytes(path, &["cat", "i", "/app/large"]);
         assert!(status == Some(0) && bytes == noise(6_000_001, 1), "{told}");
     }
 }

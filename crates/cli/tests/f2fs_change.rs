@@ -1,14 +1,12 @@
 //! F2FS images that are changed, without a mount, in place and beside an overlay; fsck.f2fs, diff and tar are the judges.
 
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::mounted::Mount;
-use common::{nandkit, succeeds};
+use crate::common::mounted::Mount;
+use crate::common::{nandkit, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());

@@ -1,13 +1,11 @@
 //! `nandkit check` of F2FS images, and what `--repair` makes of them; fsck.f2fs and diff are the judges.
 
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 fn run(directory: &Path, command: &str) -> String {

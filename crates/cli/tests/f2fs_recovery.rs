@@ -1,14 +1,12 @@
 //! F2FS volumes that were not unmounted: commands that read show what was fsynced behind the last checkpoint, and leave the image as it is; fsck.f2fs and diff are the judges.
 
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::mounted::Mount;
-use common::{nandkit, succeeds};
+use crate::common::mounted::Mount;
+use crate::common::{nandkit, succeeds};
 use nandkit_stack::image::{ChangeOptions, ImageInPlace, OpenOptions as Options};
 use nandkit_units::Payload;
 use nandkit_vfs::path::{Follow, resolve};

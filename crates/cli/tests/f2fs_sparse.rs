@@ -1,12 +1,10 @@
 //! Android sparse images, from the command line: simg2img, img2simg and fsck.f2fs are the judges.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());

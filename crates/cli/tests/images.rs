@@ -1,11 +1,9 @@
 //! Chips in files and FAT images, from the command line.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 const SPEC: &str = "workload = \"fax:faxes=3\"\n[stack.device]\npreset = \"nandsim-32m-128k\"\n";

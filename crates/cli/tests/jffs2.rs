@@ -1,15 +1,13 @@
 //! JFFS2 images from the command line, with mkfs.jffs2, find, ls and diff as judges.
 
-mod common;
-
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use common::jffs2::{self, deletion, flip, inode_node, rename_in_image};
-use common::{nandkit, nandkit_bytes, succeeds};
+use crate::common::jffs2::{self, deletion, flip, inode_node, rename_in_image};
+use crate::common::{nandkit, nandkit_bytes, succeeds};
 use serde_json::Value;
 
 fn run(directory: &Path, command: &str) -> String {

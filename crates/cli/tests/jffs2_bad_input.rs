@@ -1,13 +1,11 @@
 //! Images of JFFS2, options and trees that cannot be: exit status 2, what, where and what would be right, and nothing written.
 
-mod common;
-
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use common::jffs2::{append, inode_node};
-use common::{nandkit, succeeds};
+use crate::common::jffs2::{append, inode_node};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 /// A directory with a tree of 40 files, some 200 KiB.

@@ -1,15 +1,13 @@
 //! What an image has lost is told by every command that reads it, and what a power cut leaves by none; messages of what was.
 
-mod common;
-
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use common::jffs2::{append, bare_node, blocks, deletion, dirent, inode_node, set_mode};
-use common::{nandkit, succeeds};
+use crate::common::jffs2::{append, bare_node, blocks, deletion, dirent, inode_node, set_mode};
+use crate::common::{nandkit, succeeds};
 
 const ERASE_SIZE: usize = 16 << 10;
 

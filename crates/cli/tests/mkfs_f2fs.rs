@@ -1,12 +1,10 @@
 //! `nandkit mkfs f2fs`, with fsck.f2fs and dump.f2fs as judges.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 /// fsck.f2fs without a complaint; it exits with 0 on some faults, which its output tells.

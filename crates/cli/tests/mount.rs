@@ -1,15 +1,13 @@
 //! `nandkit mount`, with tar, rsync, fsck.vfat and the answers of Linux' own drivers as judges.
 
-mod common;
-
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use common::mounted::Mount;
-use common::{nandkit, succeeds};
+use crate::common::mounted::Mount;
+use crate::common::{nandkit, succeeds};
 use rustix::fs::{FallocateFlags, Mode, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 

@@ -1,14 +1,12 @@
 //! How mounts end, and what becomes of an image that somebody moves, removes, or for which there is no room.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::mounted::Mount;
-use common::{nandkit, succeeds};
+use crate::common::mounted::Mount;
+use crate::common::{nandkit, succeeds};
 
 fn with_image() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");

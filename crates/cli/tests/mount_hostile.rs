@@ -1,15 +1,13 @@
 //! Images that somebody made to do harm, as mounts: directories within themselves, names that are none, sizes that no image holds. Programs see names hidden or errors, and come to an end.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::jffs2::{bare_node, blocks, dirent, inode_node};
-use common::mounted::Mount;
-use common::{nandkit, succeeds};
+use crate::common::jffs2::{bare_node, blocks, dirent, inode_node};
+use crate::common::mounted::Mount;
+use crate::common::{nandkit, succeeds};
 
 const ERASE_SIZE: usize = 65_536;
 /// `st_mode >> 12`.

@@ -1,12 +1,10 @@
 //! Mounts by a user who is not root, by way of fusermount3. Needs root to become that user, and to give everybody the kernel's device as udev does.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::succeeds;
+use crate::common::succeeds;
 
 /// Runs a script as user 65534; it finds the program in `$N`.
 fn as_nobody(directory: &Path, script: &str) -> (Option<i32>, String) {

@@ -1,15 +1,13 @@
 //! A mount for changes that many threads read and change at once.
 
-mod common;
-
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::mounted::Mount;
-use common::succeeds;
+use crate::common::mounted::Mount;
+use crate::common::succeeds;
 
 const LENGTH: usize = 300_000;
 const ROUNDS: u8 = 40;

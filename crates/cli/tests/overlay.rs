@@ -1,13 +1,11 @@
 //! Overlays: the image stays as it is, and the changes go into it as a whole or nowhere.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::mounted::Mount;
-use common::{nandkit, succeeds};
+use crate::common::mounted::Mount;
+use crate::common::{nandkit, succeeds};
 
 fn sh(directory: &Path, command: &str) {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());

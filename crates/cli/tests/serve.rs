@@ -1,7 +1,5 @@
 //! `nandkit serve`, with qemu-io, qemu-img, nbdinfo, nbdcopy and fio as judges.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -200,7 +198,7 @@ fn what_cannot_be_served_is_refused() {
         (&["--device", "ram", "--state", "ram.nand", "--socket", "s"], "no state to keep"),
         (&["--state", "odd.img", "--socket", "s"], "NANDKJRN"),
     ] {
-        let outcome = common::nandkit(path, &[&["serve"], arguments].concat());
+        let outcome = crate::common::nandkit(path, &[&["serve"], arguments].concat());
         assert_eq!(outcome.status, Some(2), "{arguments:?}");
         assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
     }
@@ -256,7 +254,7 @@ fn a_killed_server_has_kept_what_was_flushed() {
         let state = [&["--state", "card.nand"], ftl].concat();
         let serving = Serving::start(path, &[&["--device", "nandsim-32m-16k"], &state[..]].concat());
         assert!(path.join("card.nand").exists(), "the file has its name from the start");
-        let second = common::nandkit(path, &[&["serve", "--socket", "other.sock"], &state[..]].concat());
+        let second = crate::common::nandkit(path, &[&["serve", "--socket", "other.sock"], &state[..]].concat());
         assert_eq!(second.status, Some(2), "{}", second.stderr);
         io(&serving, &["write -P 1 0 1M", "write -P 2 4097 70000", "discard 512k 64k", "flush"]);
         serving.kill();
@@ -272,8 +270,10 @@ fn a_killed_server_has_kept_what_was_flushed() {
         let serving = Serving::start(path, &state);
         io(&serving, &[&flushed[..], &["read -P 3 4M 4k", "read -P 4 5M 4k"]].concat());
         assert_eq!(serving.end(), Some(0));
-        let other =
-            common::nandkit(path, &[&["serve", "--socket", "s", "--device", "nandsim-32m-128k"], &state[..]].concat());
+        let other = crate::common::nandkit(
+            path,
+            &[&["serve", "--socket", "s", "--device", "nandsim-32m-128k"], &state[..]].concat(),
+        );
         assert!(other.status == Some(2) && other.stderr.contains("another chip"), "{}", other.stderr);
     }
 }

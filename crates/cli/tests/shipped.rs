@@ -1,11 +1,9 @@
 //! The experiments that ship, and the inputs of one's own that the README names.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{nandkit, succeeds};
+use crate::common::{nandkit, succeeds};
 use nandkit_lab::Experiment;
 use serde_json::Value;
 

@@ -1,9 +1,7 @@
 //! Bad blocks anywhere, and programs and erases that fail at any moment.
 
-mod common;
-
-use common::model::{Mix, Model, Op, Ops};
-use common::{BlockMap, Fast, Layer, chip, spec};
+use crate::common::model::{Mix, Model, Op, Ops};
+use crate::common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_cleaning::recycling::RecyclingPolicy;
 use nandkit_flash::wrap::{Fault, FaultFlash, FaultWhen};
@@ -190,11 +188,11 @@ fn an_unreadable_page_stays_unreadable_until_it_is_written() {
 /// Sectors that cannot be read; all others must be as the model has them.
 fn lost(model: &Model, device: &impl BlockDevice, what: &str) -> Vec<u64> {
     let (mut found, mut expected) = ([0; 512], [0; 512]);
-    let unreadable = |(at, sector): (usize, &common::model::Sector)| {
+    let unreadable = |(at, sector): (usize, &crate::common::model::Sector)| {
         let at = at as u64;
         match device.read(&Context::default(), Lba(at), ReadInto::Bytes(&mut found)) {
             Ok(_) => {
-                common::model::fill(at, sector.now, &mut expected);
+                crate::common::model::fill(at, sector.now, &mut expected);
                 assert!(found == expected, "{what}: sector {at} holds something else");
                 None
             }

@@ -1,8 +1,6 @@
 //! The conformance suite of block devices, for both layers.
 
-mod common;
-
-use common::{BlockMap, Fast, Layer, chip, spec};
+use crate::common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_block::{BlockDevice, BlockGeometry};
 use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};
 use nandkit_nand_sim::ContentChip;

@@ -1,9 +1,7 @@
 //! What a merge hands to the chip as one run of copies is what it would have done page by page: the same pages, tags, counts and times.
 
-mod common;
-
-use common::model::{Mix, Model, Ops};
-use common::{BlockMap, Fast, Layer, chip, spec};
+use crate::common::model::{Mix, Model, Ops};
+use crate::common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_block::BlockDevice;
 use nandkit_cleaning::recycling::RecyclingPolicy;
 use nandkit_flash::wrap::FaultFlash;

@@ -1,8 +1,6 @@
 //! Each recycling takes exactly the time that P4's cost functions say.
 
-mod common;
-
-use common::{chip, p4_spec};
+use crate::common::{chip, p4_spec};
 use nandkit_block::BlockDevice;
 use nandkit_cleaning::recycling::{Costs, RecyclingPolicy};
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, LogicalCapacity, RecyclingKind};
@@ -132,8 +130,8 @@ fn contention_forces_merges_and_counts_them_apart() {
 
 #[test]
 fn shadow_and_content_chips_count_the_same() {
-    use common::model::{Mix, Op, Ops};
-    let spec = common::spec(2048, 64, 16, 16);
+    use crate::common::model::{Mix, Op, Ops};
+    let spec = crate::common::spec(2048, 64, 16, 16);
     let options = BlockMapOptions {
         sector_size: 512,
         policy: RecyclingPolicy::CostBased,

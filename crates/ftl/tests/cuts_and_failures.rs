@@ -2,11 +2,9 @@
 //!
 //! The chip lets the operations fail: the page is garbage, and everything on its block fails from then on, also after the cut.
 
-mod common;
-
-use common::cuts::run;
-use common::model::{Mix, Op, Ops};
-use common::{BlockMap, Fast, Layer, chip, spec};
+use crate::common::cuts::run;
+use crate::common::model::{Mix, Op, Ops};
+use crate::common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_cleaning::recycling::RecyclingPolicy;
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
 use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};

@@ -1,10 +1,8 @@
 //! Rule 2 of docs/design/02-block-map-protocol.md: one change of the flash in flight, also when the host does not wait.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{BlockMap, Fast, Layer};
+use crate::common::{BlockMap, Fast, Layer};
 use nandkit_block::BlockDevice;
 use nandkit_flash::wrap::{FlashAction, FlashEvent, TraceFlash};
 use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};
@@ -14,7 +12,7 @@ use nandkit_units::{Context, Lba, Nanos, Payload, ReadInto};
 
 /// Four dies that can work at once.
 fn chip() -> ContentChip {
-    let mut spec: ChipSpec = common::spec(2048, 64, 16, 160);
+    let mut spec: ChipSpec = crate::common::spec(2048, 64, 16, 160);
     spec.geometry.channels = 2;
     spec.geometry.dies = 4;
     spec.timing.overlap = true;

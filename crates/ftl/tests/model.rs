@@ -1,9 +1,7 @@
 //! Random operations against a model, over an axis of geometries, with the device closed or simply left and opened again now and then.
 
-mod common;
-
-use common::model::{Mix, Model, Ops};
-use common::{BlockMap, Fast, Layer, chip, spec};
+use crate::common::model::{Mix, Model, Ops};
+use crate::common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
 use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};

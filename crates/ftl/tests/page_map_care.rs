@@ -1,9 +1,7 @@
 //! What the page-mapped layer does for its data's own sake: refresh after reads and after time, and static wear levelling.
 
-mod common;
-
-use common::page_model::{Model, Script, check_all};
-use common::page_runs;
+use crate::common::page_model::{Model, Script, check_all};
+use crate::common::page_runs;
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_flash::wrap::StatsFlash;

@@ -1,11 +1,9 @@
 //! The page-mapped layer across power cuts: a model with remap, share and trim says what may be read after each.
 
-mod common;
-
-use common::page_causes::CauseFlash;
-use common::page_model::Script;
-use common::page_recovery::survives_cut_recoveries;
-use common::page_runs::{NONE, Shape, chip, shapes, survives, survives_on};
+use crate::common::page_causes::CauseFlash;
+use crate::common::page_model::Script;
+use crate::common::page_recovery::survives_cut_recoveries;
+use crate::common::page_runs::{NONE, Shape, chip, shapes, survives, survives_on};
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
 use nandkit_nand_sim::FailureScript;
 use nandkit_testkit::cut;

@@ -1,11 +1,9 @@
 //! The page-mapped layer in idle times, and what its host waits for: timelines by hand, and random operations with pauses.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::page_model::{Model, Script, check_all};
-use common::page_runs;
+use crate::common::page_model::{Model, Script, check_all};
+use crate::common::page_runs;
 use nandkit_block::BlockDevice;
 use nandkit_flash::Flash;
 use nandkit_flash::wrap::{CutFlash, CutPlan, FlashEvent, TraceFlash};

@@ -1,8 +1,6 @@
 //! The page-mapped layer on several dies, cut at instants: one operation torn in each die, later ones whole before earlier ones.
 
-mod common;
-
-use common::page_model::bytes_of;
+use crate::common::page_model::bytes_of;
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_cleaning::separation::Separation;
 use nandkit_flash::{Flash, TornErase, TornPage};

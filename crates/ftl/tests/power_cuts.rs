@@ -1,10 +1,8 @@
 //! Power cuts: at every program, copy and erase of small workloads, in every torn state; and during the recovery from them.
 
-mod common;
-
-use common::cuts::run;
-use common::model::{Mix, Op, Ops};
-use common::{BlockMap, Fast, Layer, chip, spec};
+use crate::common::cuts::run;
+use crate::common::model::{Mix, Op, Ops};
+use crate::common::{BlockMap, Fast, Layer, chip, spec};
 use nandkit_cleaning::recycling::RecyclingPolicy;
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
 use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};

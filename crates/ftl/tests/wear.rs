@@ -1,7 +1,5 @@
 //! Static wear levelling: cold data go where wear does the least harm.
 
-mod common;
-
 use nandkit_block::BlockDevice;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, LogicalCapacity};
 use nandkit_nand_sim::ContentChip;
@@ -14,7 +12,7 @@ const THRESHOLD: u32 = 12;
 
 #[test]
 fn cold_data_rest_on_worn_blocks() {
-    let spec = common::spec(512, 16, NP as u32, 24);
+    let spec = crate::common::spec(512, 16, NP as u32, 24);
     let options = BlockMapOptions {
         capacity: LogicalCapacity::SpareBlocks(10),
         log_blocks: 2,

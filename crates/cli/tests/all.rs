@@ -1,0 +1,36 @@
+//! All tests of the crate in one program: what they share is compiled once, and they run beside each other. `cargo test -p nandkit-cli --test all bad_input::` runs those of one file.
+
+mod common;
+
+mod bad_input;
+mod change;
+mod change_fat;
+mod commands;
+mod compare_places;
+mod compare_records;
+mod doctor;
+mod erase_size;
+mod exec;
+mod exec_cuts;
+mod exec_image;
+mod exec_programs;
+mod exec_record;
+mod export;
+mod f2fs;
+mod f2fs_change;
+mod f2fs_check;
+mod f2fs_recovery;
+mod f2fs_sparse;
+mod images;
+mod jffs2;
+mod jffs2_bad_input;
+mod jffs2_lost;
+mod mkfs_f2fs;
+mod mount;
+mod mount_ends;
+mod mount_hostile;
+mod mount_nobody;
+mod mount_parallel;
+mod overlay;
+mod serve;
+mod shipped;
