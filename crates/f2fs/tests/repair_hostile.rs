@@ -33,10 +33,10 @@ fn damaged_images_are_repaired_or_refused() {
         }
         let again = nandkit_f2fs::check(vec![&mut device], Clock::default()).unwrap();
         assert_eq!(again.findings, repair.after.findings, "round {round}");
-        if let Some(left) = again.findings.iter().find(|found| !found.harmless) {
+        if !again.is_sound() {
             // A superblock whose features contradict each other: nothing tells which of them is wrong. And an old copy of a node, which the NAT now names, in a segment of data: it is not moved.
-            let known = [FindingKind::Superblock, FindingKind::Segment].contains(&left.finding.kind);
-            assert!(known, "round {round}: {:?}", again.findings);
+            let known = |kind: &FindingKind| [FindingKind::Superblock, FindingKind::Segment].contains(kind);
+            assert!(again.faults.keys().all(known), "round {round}: {:?}", again.findings);
             doubtful += 1;
             continue;
         }
@@ -58,4 +58,5 @@ fn damaged_images_are_repaired_or_refused() {
         "{rounds} volumes: {repaired} repaired, {doubtful} with what a repair leaves, {refused} refused, {seen} shown to fsck.f2fs"
     );
     assert!(repaired > rounds as usize / 2 && seen > 3, "{repaired} of {rounds} repaired, {seen} seen");
+    assert!(doubtful <= rounds / 20, "{doubtful} of {rounds} repaired in part");
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::StatsDevice;
 use nandkit_cleaning::victim::VictimPolicy;
+use nandkit_f2fs::F2fs;
 use nandkit_f2fs::clean::VictimSearch;
 use nandkit_f2fs::clean::linux::LinuxSearch;
 use nandkit_f2fs::clean::policy::{PolicySearch, SearchByKind};
@@ -111,5 +112,12 @@ impl<D: BlockDevice> MountedFileSystem for Volume<D> {
     /// A roll-forward loses nothing that was synced.
     fn unmount(&mut self) -> nandkit_vfs::Result<()> {
         self.finish()
+    }
+}
+
+impl<D: BlockDevice> MountedFileSystem for F2fs<D> {
+    /// It is only read.
+    fn unmount(&mut self) -> nandkit_vfs::Result<()> {
+        Ok(())
     }
 }

@@ -98,13 +98,17 @@ fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Collector) {
     }
 }
 
-/// Whether what users get and what they do not get is no more than there is.
+/// Whether what users get and what they do not get is no more than there is, and spare that a writer cannot do without is there (super.c, `f2fs_sanity_check_ckpt`).
 pub(super) fn spare_fits(head: &CheckpointHead, geometry: &Geometry) -> bool {
+    let main = u64::from(geometry.main_segments);
     // Segments behind the last whole zone count as the users' (f2fs-mkfs.md, "Geometry").
     let zone = u64::from(geometry.segments_per_section) * u64::from(geometry.sections_per_zone);
-    let (reserved, spare) = (head.reserved_segments.get(), head.overprovision_segments.get());
-    let all = head.user_blocks.get().div_ceil(u64::from(BLOCKS_PER_SEGMENT)).saturating_add(spare.into());
-    reserved <= spare && all < u64::from(geometry.main_segments).saturating_add(zone)
+    let (user, reserved, spare) =
+        (head.user_blocks.get(), head.reserved_segments.get(), head.overprovision_segments.get());
+    let all = user.div_ceil(u64::from(BLOCKS_PER_SEGMENT)).saturating_add(spare.into());
+    let writable = geometry.features.has(Features::READ_ONLY)
+        || reserved > 0 && user < main.saturating_mul(u64::from(BLOCKS_PER_SEGMENT));
+    reserved <= spare && user > 0 && writable && all < main.saturating_add(zone)
 }
 
 /// Fields that decoding does not need.

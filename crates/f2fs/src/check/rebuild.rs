@@ -220,9 +220,15 @@ impl Check<'_> {
         let main = u64::from(self.geometry.main_segments);
         let sections = main / u64::from(self.geometry.segments_per_section.max(1));
         let used = head.valid_blocks.get().div_ceil(u64::from(BLOCKS_PER_SEGMENT));
-        let (reserved, spare) = spare((main, main, sections), None).unwrap_or_default();
-        let spare = spare.min(main.saturating_sub(used));
-        head.reserved_segments = (reserved.min(spare) as u32).into();
+        let (reserved, spare) = match self.geometry.features.has(Features::READ_ONLY) {
+            true => (0, 0),
+            false => {
+                let (reserved, spare) = spare((main, main, sections), None).unwrap_or_default();
+                let spare = spare.min(main.saturating_sub(used)).max(1);
+                (reserved.clamp(1, spare), spare)
+            }
+        };
+        head.reserved_segments = (reserved as u32).into();
         head.overprovision_segments = (spare as u32).into();
         head.user_blocks = (main.saturating_sub(spare) * u64::from(BLOCKS_PER_SEGMENT)).into();
     }
@@ -236,7 +242,7 @@ impl Check<'_> {
         let logs: BTreeSet<u32> = state.logs.iter().map(|log| log.segment.0).collect();
         let used = kept.segments.keys().filter(|segment| !logs.contains(segment)).count() + logs.len();
         head.free_segments = self.geometry.main_segments.saturating_sub(used as u32).into();
-        if !spare_fits(head, self.geometry) {
+        if !spare_fits(head, self.geometry) || head.user_blocks.get() < head.valid_blocks.get() {
             self.spare_anew(head);
         }
         if u64::from(head.next_free_nid.get()) >= self.geometry.nid_end() {

@@ -38,7 +38,7 @@ pub enum Waiting {
 pub struct Repair {
     /// What was wrong.
     pub before: CheckReport,
-    /// What is wrong once the blocks are in place; sound unless content itself is damaged, an inode of a volume with encryption or verity lacks what its marks promise, the superblock's features contradict each other, or nodes and data share a segment.
+    /// What is wrong once the blocks are in place; sound unless content of compressed clusters is damaged, an inode of a volume with encryption or verity lacks what its marks promise, the superblock's features contradict each other, or nodes and data share a segment.
     pub after: CheckReport,
     /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the root.
     pub attached: Vec<NodeId>,
@@ -51,7 +51,7 @@ pub struct Repair {
 /// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one, what is wrong of nodes and directories is put right or taken away, and
 /// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Inodes that were deleted and still open are freed, as the next mount would.
 ///
-/// Not repaired: the content of compressed clusters. A quota file that cannot be put right (its inode is lost, or has no room) is marked as in need of fsck.
+/// Not repaired: what [`Repair::after`] names. A quota file that cannot be put right (its inode is lost, or has no room) is marked as in need of fsck.
 /// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which is to come first: [`crate::recover::recovered_several`]; summaries in
 /// packed form), `NoSpace` (no free segment for a log).
 pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiting) -> Result<Repair> {

@@ -237,11 +237,11 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(None)
     }
 
-    /// All ids that the tree leads to, with the block of each.
+    /// All ids that the tree leads to, with the block of each; no block has more than it has room for.
     fn references(&mut self) -> Result<Vec<(u32, u32)>> {
         let mut seen = BTreeSet::from([ROOT]);
         let mut stack = vec![(ROOT, 0_u32, 0_usize)];
-        let mut found = Vec::new();
+        let (mut found, mut ids) = (Vec::new(), BTreeMap::<u32, usize>::new());
         while let Some((number, prefix, level)) = stack.pop() {
             let block = self.blocks.read_block(number)?;
             for index in 0..BLOCK as u32 / 4 {
@@ -251,6 +251,11 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
                 }
                 let (id, below) = (prefix << 8 | index, self.expect_block(below)?);
                 if level + 1 == DEPTH {
+                    let ids = ids.entry(below).or_default();
+                    *ids += 1;
+                    if *ids > RECORDS {
+                        return corrupt(format!("more than {RECORDS} ids lead to block {below}"));
+                    }
                     found.push((id, below));
                     continue;
                 }

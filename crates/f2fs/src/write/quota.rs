@@ -412,8 +412,16 @@ impl<D: BlockDevice> Volume<D> {
     fn renew(&mut self, kind: QuotaKind, counted: &Usages) -> Result<()> {
         let Some(ino) = self.quotas.ledger(kind).map(|ledger| ledger.ino) else { return Ok(()) };
         expect_quota_file(&self.inode_at(ino)?)?;
-        let records = match self.with_quota_tree(kind, |tree| tree.records()) {
-            Ok(records) => records,
+        let read = self.with_quota_tree(kind, |tree| {
+            let records = tree.records()?;
+            Ok((tree.stray()?.is_some().then(|| tree.header().graces()), records))
+        });
+        let records = match read {
+            Ok((None, records)) => records,
+            Ok((Some(graces), records)) => {
+                self.replace_quota_file(ino, &file::of_records(kind, graces, records.values().copied()))?;
+                records
+            }
             Err(error) if error.kind == ErrorKind::Corrupt => {
                 self.replace_quota_file(ino, &file::of_usages(kind, counted))?;
                 return self.open_quota(kind);

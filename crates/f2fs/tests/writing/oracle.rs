@@ -434,7 +434,10 @@ impl Oracle for Model {
             // It happened in part, or not.
             Err(error) if error.kind == ErrorKind::NoSpace && volume.stopped().is_none() => {
                 if let Some(file) = self.files.get_mut(&id) {
+                    let together = std::mem::take(&mut file.together);
                     file.observe(volume, id);
+                    let is_new = |(number, version): &(u64, u64)| file.pages[number].last() == Some(version);
+                    assert!(!together.iter().any(is_new), "file {id}: a commit without room changed {together:?}");
                 }
             }
             Err(error) => return Err(error),

@@ -48,7 +48,7 @@ pub enum Layer {
     Known {
         /// As in specs.
         kind: &'static str,
-        /// Whether it was closed in good order.
+        /// Whether it was closed in good order; always for page-map, whose starts are all alike.
         clean: bool,
     },
     /// The chip holds something that no layer opens: why.
@@ -106,8 +106,8 @@ fn fast_options() -> FastOptions {
 fn layer_on(chip: &mut Box<dyn FileChip>, clock: &Clock) -> Layer {
     let context = Context::at(clock.now());
     // Its journal is proof; the others go by what each page says of itself.
+    // Each of its starts replays the journal, and none has to mend anything.
     if PageMapFtl::attach_at(&mut *chip, PageMapOptions::default(), &context).is_ok() {
-        // Each of its starts replays the journal, and none has to mend anything.
         return Layer::Known { kind: "page-map", clean: true };
     }
     let error = match BlockMapFtl::attach_at(&mut *chip, block_map_options(), &context) {

@@ -1,14 +1,14 @@
-//! The volume on a chip's translation layer: FAT or F2FS. The device is a copy in memory, and nothing of it goes back to the file; so an F2FS volume is mounted as Linux would, with its recovery.
+//! The volume on a chip's translation layer: FAT or F2FS. The device is a copy in memory, and nothing of it goes back to the file; so what F2FS would recover is recovered on it.
 
 use nandkit_block::BlockDevice;
 use nandkit_f2fs::device::Atomicity;
-use nandkit_f2fs::{Volume as F2fsVolume, WriteOptions};
+use nandkit_f2fs::{F2fs, MountOptions, Volume as F2fsVolume, WriteOptions};
 use nandkit_units::{Clock, Context, Lba, ReadInto};
-use nandkit_vfs::FileSystem;
+use nandkit_vfs::{FileSystem, FsError};
 
 use super::Checked;
 use super::chip::{Opened, Volume};
-use super::sectors::SECTOR_SIZE;
+use super::f2fs_recovery::waits;
 use super::{f2fs, f2fs_check, fat};
 
 /// Bytes in which F2FS has its superblocks: those of two blocks of 16 KiB.
@@ -20,28 +20,55 @@ pub(super) trait OnLayer {
     fn work<D: BlockDevice + 'static>(self, device: D, clock: &Clock) -> Self::Output;
 }
 
-/// The first bytes of a device. Errors: what it says.
-fn beginning<D: BlockDevice>(device: &D, clock: &Clock) -> Result<Vec<u8>, String> {
+/// What a device begins with.
+enum Begins {
+    Nothing,
+    F2fs,
+    /// Superblocks of F2FS that contradict themselves, and no boot sector of FAT: what is wrong with them.
+    BrokenF2fs(String),
+    Other,
+}
+
+/// Looks at the first sectors; behind the first, those that cannot be read are as good as empty. Errors: the first one cannot be read.
+fn beginning<D: BlockDevice>(device: &D, clock: &Clock) -> Result<Begins, String> {
     let geometry = *device.geometry();
-    let sectors = (LOOKED_AT / u64::from(geometry.sector_size.max(1))).clamp(1, geometry.sectors.max(1));
-    let mut bytes = vec![0; (sectors * u64::from(geometry.sector_size)) as usize];
-    device
-        .read(&Context::at(clock.now()), Lba(0), ReadInto::Bytes(&mut bytes))
-        .map(|_| bytes)
-        .map_err(|error| error.detail)
+    let size = u64::from(geometry.sector_size.max(1));
+    let mut bytes = vec![0; LOOKED_AT.max(size) as usize];
+    for (number, sector) in (0..geometry.sectors).zip(bytes.chunks_exact_mut(size as usize)) {
+        let read = device.read(&Context::at(clock.now()), Lba(number), ReadInto::Bytes(sector));
+        if let Err(error) = read
+            && number == 0
+        {
+            return Err(error.detail);
+        }
+    }
+    let first = bytes.get(..size as usize).unwrap_or_default();
+    Ok(match f2fs::look(&bytes) {
+        Some(seen) if seen.sane => Begins::F2fs,
+        Some(seen) if !fat::looks_like_fat(first) => Begins::BrokenF2fs(seen.why),
+        _ if first.iter().all(|byte| *byte == 0) => Begins::Nothing,
+        _ => Begins::Other,
+    })
 }
 
-fn is_f2fs(beginning: &[u8]) -> bool {
-    f2fs::look(beginning).is_some_and(|seen| seen.sane)
+/// Does what a mount for writing does to a volume that did not end cleanly. Errors: those of that mount; then the volume is as its checkpoint has it.
+pub(super) fn recover<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<(), FsError> {
+    // No power cut tears what is in memory.
+    let options = WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() };
+    let volume = F2fsVolume::mount(vec![device], clock.clone(), options)?;
+    volume.unmount().map(drop).map_err(|(_, error)| error)
 }
 
-/// No power cut tears what is in memory.
-pub(super) fn in_memory() -> WriteOptions {
-    WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() }
-}
-
-fn mount_f2fs<D: BlockDevice>(device: D, clock: &Clock) -> Result<F2fsVolume<D>, String> {
-    F2fsVolume::mount(vec![device], clock.clone(), in_memory()).map_err(|error| f2fs::told(&error, &[]))
+/// Mounts F2FS for reading; where a recovery cannot be had, as the checkpoint has it.
+fn mount_f2fs<D: BlockDevice>(mut device: D, clock: &Clock) -> Result<F2fs<D>, String> {
+    let told = |error: FsError| f2fs::told(&error, &[]);
+    let seen = F2fs::mount(&mut device, clock.clone(), MountOptions::default()).map_err(told)?;
+    let waits = waits(seen.notes());
+    drop(seen);
+    if waits {
+        let _ = recover(&mut device, clock);
+    }
+    F2fs::mount(device, clock.clone(), MountOptions::default()).map_err(told)
 }
 
 /// Says what is there.
@@ -51,14 +78,11 @@ impl OnLayer for LookForVolume {
     type Output = Volume;
 
     fn work<D: BlockDevice + 'static>(self, device: D, clock: &Clock) -> Volume {
-        let found = beginning(&device, clock).and_then(|bytes| {
-            if is_f2fs(&bytes) {
-                return f2fs_on(device, clock);
-            }
-            match bytes.iter().take(SECTOR_SIZE as usize).all(|byte| *byte == 0) {
-                true => Ok(Volume::None),
-                false => fat::info(device, clock).map(Volume::Fat),
-            }
+        let found = beginning(&device, clock).and_then(|begins| match begins {
+            Begins::F2fs => f2fs_on(device, clock),
+            Begins::BrokenF2fs(why) => Err(why),
+            Begins::Nothing => Ok(Volume::None),
+            Begins::Other => fat::info(device, clock).map(Volume::Fat),
         });
         found.unwrap_or_else(Volume::Unknown)
     }
@@ -69,7 +93,7 @@ fn f2fs_on<D: BlockDevice>(device: D, clock: &Clock) -> Result<Volume, String> {
     let status = volume.volume().map_err(|error| error.to_string())?;
     let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
     Ok(Volume::F2fs {
-        label: volume.superblock().label(),
+        label: volume.superblock().0.label(),
         total_bytes: bytes(status.blocks),
         free_bytes: bytes(status.blocks_free),
     })
@@ -82,9 +106,9 @@ impl OnLayer for CheckVolume {
     type Output = Result<Checked, String>;
 
     fn work<D: BlockDevice + 'static>(self, mut device: D, clock: &Clock) -> Self::Output {
-        match is_f2fs(&beginning(&device, clock)?) {
-            true => f2fs_check::check_device(device, clock),
-            false => fat::check(&mut device, clock),
+        match beginning(&device, clock)? {
+            Begins::F2fs | Begins::BrokenF2fs(_) => f2fs_check::check_device(device, clock),
+            Begins::Nothing | Begins::Other => fat::check(&mut device, clock),
         }
     }
 }
@@ -96,9 +120,9 @@ impl OnLayer for MountVolume {
     type Output = Result<Opened, String>;
 
     fn work<D: BlockDevice + 'static>(self, device: D, clock: &Clock) -> Self::Output {
-        Ok(match is_f2fs(&beginning(&device, clock)?) {
-            true => (Box::new(mount_f2fs(device, clock)?), "f2fs"),
-            false => (Box::new(fat::mount(device, clock)?), "fat"),
+        Ok(match beginning(&device, clock)? {
+            Begins::F2fs | Begins::BrokenF2fs(_) => (Box::new(mount_f2fs(device, clock)?), "f2fs"),
+            Begins::Nothing | Begins::Other => (Box::new(fat::mount(device, clock)?), "fat"),
         })
     }
 }

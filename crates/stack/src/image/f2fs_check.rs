@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use nandkit_block::BlockDevice;
 use nandkit_f2fs::check::Waiting;
-use nandkit_f2fs::{CheckFinding, CheckReport, FindingKind, Volume};
+use nandkit_f2fs::{CheckFinding, CheckReport, FindingKind};
 use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError};
 
-use super::chip_volume::in_memory;
+use super::chip_volume::recover;
 use super::detect::Found;
 use super::f2fs::{device_names, devices, told};
 use super::f2fs_recovery::{self, Mounted, SharedDump, failed, replay};
@@ -34,14 +34,7 @@ pub(super) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Res
     });
     Ok(match recovered {
         Ok((after, note)) => Checked { notes: note.into_iter().collect(), ..joined(&before, &after) },
-        Err(error) => {
-            let checked = checked(&before);
-            let failed =
-                CheckFinding { harmless: error.kind == ErrorKind::NotSupported, path: None, finding: failed(&error) };
-            let mut findings: Vec<Finding> = without_waiting(&before, checked.findings);
-            findings.insert(0, finding(&failed, before.block_size));
-            Checked { findings, ..checked }
-        }
+        Err(error) => not_recovered(&before, &error),
     })
 }
 
@@ -52,10 +45,19 @@ pub(super) fn check_device<D: BlockDevice>(mut device: D, clock: &Clock) -> Resu
     if !waits(&before) {
         return Ok(checked(&before));
     }
-    let volume = Volume::mount(vec![&mut device], clock.clone(), in_memory()).map_err(told)?;
-    drop(volume.unmount().map_err(|(_, error)| told(error))?);
-    let after = nandkit_f2fs::check(vec![device], clock.clone()).map_err(told)?;
-    Ok(joined(&before, &after))
+    match recover(&mut device, clock).and_then(|()| nandkit_f2fs::check(vec![device], clock.clone())) {
+        Ok(after) => Ok(joined(&before, &after)),
+        Err(error) => Ok(not_recovered(&before, &error)),
+    }
+}
+
+/// What a check found, and that the recovery failed.
+fn not_recovered(before: &CheckReport, error: &FsError) -> Checked {
+    let checked = checked(before);
+    let failed = CheckFinding { harmless: error.kind == ErrorKind::NotSupported, path: None, finding: failed(error) };
+    let mut findings: Vec<Finding> = without_waiting(before, checked.findings);
+    findings.insert(0, finding(&failed, before.block_size));
+    Checked { findings, ..checked }
 }
 
 /// Whether fsynced data wait behind the checkpoint.
