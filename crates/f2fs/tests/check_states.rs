@@ -198,6 +198,18 @@ fn circles_of_directories_are_found() {
     assert_eq!(lost, expected, "{:?}", report.findings);
 }
 
+/// fsck.f2fs: "wrong ext", of a file whose content is in its inode.
+#[test]
+fn an_extent_beside_content_in_the_inode_is_told_and_goes() {
+    let mut planted = made_with("extra_attr");
+    let nid = planted.nid("sizes/of-1");
+    planted.head(nid, |head| head.extent.length = 0xC100.into());
+    let report = checked(&planted);
+    assert_eq!((kinds(&report, false), report.findings[0].finding.inode), (vec![Extent], Some(nid)));
+    let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), check::Waiting::Refused).unwrap();
+    assert!(repair.after.is_sound(), "{:?}", repair.after.findings);
+}
+
 fn slot_of(area: &[u8], name: &[u8]) -> usize {
     let found = DentryArea::new(area).slots_from(0).find_map(|slot| match slot {
         Slot::Entry(entry) if entry.name == name => Some(entry.slot),

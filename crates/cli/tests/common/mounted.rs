@@ -4,6 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// How often a busy volume is unmounted again, and how long is waited between.
+const UNMOUNTS: u32 = 500;
+const BUSY: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// A mount in the foreground of its own process.
 pub struct Mount {
     child: Child,
@@ -37,11 +41,18 @@ impl Mount {
         self.child.id() as i32
     }
 
-    /// Unmounts, and waits for the exit status.
+    /// Unmounts, and waits for the exit status. A process that another test is about to start has this one's open files until it executes its program: the volume is busy for that moment.
     pub fn unmount(self) -> Option<i32> {
-        let status = Command::new("umount").arg(&self.point).status().expect("umount runs");
-        assert!(status.success(), "umount {}", self.point.display());
-        self.wait()
+        for _ in 0..UNMOUNTS {
+            let output = Command::new("umount").arg(&self.point).output().expect("umount runs");
+            if output.status.success() {
+                return self.wait();
+            }
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(told.contains("busy"), "umount {}: {told}", self.point.display());
+            std::thread::sleep(BUSY);
+        }
+        panic!("umount {}: busy", self.point.display());
     }
 
     /// Sends a signal to the process.

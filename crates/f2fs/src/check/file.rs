@@ -11,7 +11,7 @@ use crate::encode::put;
 use crate::findings::FindingKind;
 use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
-use crate::layout::inode::{advise, inline};
+use crate::layout::inode::{advise, flag, inline};
 use crate::layout::{Features, word};
 
 /// Most pages of a cluster.
@@ -231,9 +231,10 @@ impl Check<'_> {
             self.mend_head(file.expected.at, |head| head.blocks = counted.into());
         }
         let extent = head.extent;
-        // On volumes that are never written the extent of a compressed file counts clusters.
+        // On volumes that are never written the extent of a compressed file counts clusters; that of a file that stands for a device is the device. Content in the inode has none.
         let counts_pages = !file.inode.is_compressed() || !self.geometry.features.has(Features::READ_ONLY);
-        if file.has_addresses && counts_pages && file.extent_pages != u64::from(extent.length.get()) {
+        let alias = head.has_flag(flag::DEVICE_ALIAS) && self.geometry.features.has(Features::DEVICE_ALIAS);
+        if counts_pages && !alias && file.extent_pages != u64::from(extent.length.get()) {
             self.report.fault(FindingKind::Extent, place, || {
                 format!(
                     "the largest extent is pages {} up to {} at {:#x}; {} of them lie there",
