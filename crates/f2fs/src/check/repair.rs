@@ -118,6 +118,7 @@ fn pass_over(
     let mut check = Check::new(overlay, superblock, state, Collector::default());
     check.mender = Some(Mender::default());
     check.walk_from_roots(superblock);
+    let whole = check.whole;
     check.find_lost();
     check.check_links();
     if check.mender.as_ref().is_some_and(Mender::is_idle) {
@@ -125,6 +126,8 @@ fn pass_over(
     }
     // What is counted is right once nothing else is to be mended.
     if check.mender.as_ref().is_some_and(Mender::is_idle) {
+        // Nodes that nothing leads to, and of which nothing can be made, go: they count for nobody.
+        check.whole = whole;
         check.mend_quotas(superblock);
     }
     check.mender.take().unwrap_or_default()
