@@ -16,7 +16,7 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 28] = [
+pub const JUDGES: [Judge; 29] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
@@ -41,6 +41,7 @@ pub const JUDGES: [Judge; 28] = [
     Judge { tool: "qemu-io", package: "qemu-utils" },
     Judge { tool: "git", package: "git" },
     Judge { tool: "sqlite3", package: "sqlite3" },
+    Judge { tool: "perl", package: "perl-base" },
     Judge { tool: "xz", package: "xz-utils" },
     Judge { tool: "zstd", package: "zstd" },
     Judge { tool: "simg2img", package: "android-sdk-libsparse-utils" },

@@ -27,6 +27,7 @@ mod jffs2_bad_input;
 mod jffs2_lost;
 mod mkfs_f2fs;
 mod mount;
+mod mount_atomic;
 mod mount_ends;
 mod mount_hostile;
 mod mount_nobody;

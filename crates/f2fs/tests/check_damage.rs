@@ -1,21 +1,15 @@
 //! One fault planted in a sound volume, checksums mended: exactly that fault is found, with its inode and its block. What fsck.f2fs says of the same volume stands beside it.
 
 use crate::faults::{Case, DIRECTORIES, Expected, Fsck, INODES, NODES, TABLES, VOLUME};
-use crate::made::{clock, complaints, everything, new_image};
+use crate::made::{clock, complaints, everything};
 use crate::planted::Planted;
+use crate::witness::made_with;
 use nandkit_f2fs::FindingKind::Segment;
 use nandkit_f2fs::check::Waiting;
-use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{check, repair};
 
 fn base() -> Planted {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("image");
-    let features = features_named("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found").unwrap();
-    let tree = everything();
-    let mkfs = Mkfs::new(&tree, MkfsOptions { features, ..MkfsOptions::default() }).unwrap();
-    mkfs.write(&mut new_image(&path, 128 << 20), &clock(), &|_| {}).unwrap();
-    Planted::new(std::fs::read(&path).unwrap())
+    made_with("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", &everything())
 }
 
 /// A repaired copy is sound to us and to fsck.f2fs, and has all files but those that cannot be had.

@@ -5,6 +5,7 @@ use crate::common;
 use crate::common::{mkfs, plant, sload};
 use crate::made::{clock, complaints, everything, new_image};
 use crate::planted::{BLOCK, PACK, Planted};
+use crate::witness;
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{BlockDevice, ErrorKind as BlockErrorKind, Operation, RamDevice};
 use nandkit_codec::compression::{Compression as Method, Compressor, Level};
@@ -12,19 +13,13 @@ use nandkit_f2fs::FindingKind::*;
 use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::layout::dentry::Slot;
 use nandkit_f2fs::layout::{DentryArea, DentryRoom};
-use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
+use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
 use nandkit_f2fs::{BlockAddress, CheckReport, FindingKind, Log, NodeId, check};
 use nandkit_units::Lba;
 use nandkit_vfs::ErrorKind;
 
 fn made_with(features: &str) -> Planted {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("image");
-    let features = features_named(features).unwrap();
-    let tree = everything();
-    let mkfs = Mkfs::new(&tree, MkfsOptions { features, ..MkfsOptions::default() }).unwrap();
-    mkfs.write(&mut new_image(&path, 128 << 20), &clock(), &|_| {}).unwrap();
-    Planted::new(std::fs::read(&path).unwrap())
+    witness::made_with(features, &everything())
 }
 
 fn checked(planted: &Planted) -> CheckReport {

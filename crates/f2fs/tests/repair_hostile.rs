@@ -16,11 +16,14 @@ const SEEN_EVERY: usize = 25;
 #[test]
 fn damaged_images_are_repaired_or_refused() {
     // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all repair_hostile`.
-    let rounds = std::env::var("NANDKIT_F2FS_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(250);
+    // From one round on, `NANDKIT_F2FS_HOSTILE_FIRST`: a failure's message names its round.
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let rounds = number("NANDKIT_F2FS_HOSTILE_ROUNDS").unwrap_or(250);
+    let first = number("NANDKIT_F2FS_HOSTILE_FIRST").unwrap_or(0);
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let (mut refused, mut doubtful, mut repaired, mut seen) = (0, 0, 0, 0);
-    for round in 0..rounds {
+    for round in first..rounds {
         let edits = damage(&mut Draw(0x2545_F491_4F6C_DD1D ^ round << 20));
         let mut device = edits.device();
         let Ok(repair) = nandkit_f2fs::repair(vec![&mut device], Clock::default(), Waiting::Dropped) else {
@@ -57,6 +60,9 @@ fn damaged_images_are_repaired_or_refused() {
     println!(
         "{rounds} volumes: {repaired} repaired, {doubtful} with what a repair leaves, {refused} refused, {seen} shown to fsck.f2fs"
     );
+    if first > 0 {
+        return;
+    }
     assert!(repaired > rounds as usize / 2 && seen > 3, "{repaired} of {rounds} repaired, {seen} seen");
     assert!(doubtful <= rounds / 20, "{doubtful} of {rounds} repaired in part");
 }

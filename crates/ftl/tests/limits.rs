@@ -1,8 +1,10 @@
-//! What the layers refuse to map: their tables would not fit into memory.
+//! What the layers refuse to map: their tables would not fit into memory, or a journal not its chip.
 
-use nandkit_flash::Flash;
-use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions};
-use nandkit_nand_sim::{ChipSpec, ShadowChip};
+use nandkit_flash::{Flash, PageProgram, PageRead};
+use nandkit_ftl::page_map::{JournalOptions, Spare};
+use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, PageMapFtl, PageMapOptions};
+use nandkit_nand_sim::{ChipSpec, ContentChip, ShadowChip};
+use nandkit_units::{BlockIndex, Context, Payload};
 
 fn chip(blocks: u32) -> ShadowChip {
     let mut spec = ChipSpec::default();
@@ -26,4 +28,34 @@ fn tables_that_no_memory_holds_are_refused_by_name() {
     assert!(logs.contains("20000 log blocks of 32768 pages"), "{logs}");
     let small = BlockMapFtl::attach(chip(1_000), BlockMapOptions::default()).unwrap();
     assert_eq!(small.flash().geometry().blocks, 1_000);
+}
+
+/// A journal that is whole, on a chip that it cannot be of: whoever opens a chip says why, and does not take it for another layer's.
+#[test]
+fn a_journal_that_does_not_fit_its_chip_is_told_from_none() {
+    let mut spec = ChipSpec::default();
+    (spec.geometry.page_size, spec.geometry.write_unit, spec.geometry.oob_size) = (512, 512, 16);
+    (spec.geometry.pages_per_block, spec.geometry.blocks) = (16, 64);
+    let (whole, context) = (ContentChip::new(&spec, 1).unwrap(), Context::default());
+    assert!(!PageMapFtl::has_journal(&whole, &context));
+    let options = PageMapOptions {
+        sector_size: 512,
+        spare: Spare::Ratio(0.3),
+        journal: Some(JournalOptions::default()),
+        ..Default::default()
+    };
+    let whole = PageMapFtl::format(whole, options).unwrap().into_flash();
+    assert!(PageMapFtl::has_journal(&whole, &context));
+    spec.geometry.oob_size = 8;
+    let mut narrow = ContentChip::new(&spec, 1).unwrap();
+    let mut bytes = vec![0; 512];
+    for page in (0..64).flat_map(|block| (0..16).map(move |page| BlockIndex(block).page(page))) {
+        whole.read(&context, page, PageRead::bytes(0, &mut bytes)).unwrap();
+        if bytes.iter().any(|byte| *byte != 0xFF) {
+            narrow.program(&context, page, PageProgram::new(Payload::Bytes(&bytes), &[])).unwrap();
+        }
+    }
+    assert!(PageMapFtl::has_journal(&narrow, &context));
+    let why = refusal(PageMapFtl::attach(narrow, PageMapOptions::default()));
+    assert!(why.contains("do not fit into their OOB"), "{why}");
 }

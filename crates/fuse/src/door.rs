@@ -17,6 +17,7 @@ use nandkit_units::ReadInto;
 use nandkit_vfs::{AttributeChange, FileKind, FileSystem, InodeNumber};
 
 use crate::answer::{Answer, Outcome};
+use crate::atomic::Asked;
 use crate::create::Wanted;
 use crate::listing::is_unreadable;
 use crate::shared::Shared;
@@ -46,12 +47,27 @@ impl<V: Volume> Door<V> {
         Self { shared, entries_for }
     }
 
+    /// Has the kernel forget what it keeps of a file, and answers then. From another thread: it waits for pages that are being read, and it is this one that answers such reads.
+    fn read_again(&self, inode: INodeNo, answer: impl FnOnce() + Send + 'static) {
+        let notifier = self.shared.notifier().get().cloned();
+        std::thread::spawn(move || {
+            // A kernel that has forgotten the file already says so.
+            let _ = notifier.map(|notifier| notifier.inval_inode(inode, 0, 0));
+            answer();
+        });
+    }
+
     fn answer_entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
         match answer {
             Ok(attributes) => reply.entry_with_ttls(&FOREVER, &self.entries_for, &attributes, GENERATION),
             Err(errno) => reply.error(errno),
         }
     }
+}
+
+/// Whether open(2) was asked for a file that may be written (O_ACCMODE).
+const fn may_write(flags: i32) -> bool {
+    flags & 3 != 0
 }
 
 fn answer_empty(reply: ReplyEmpty, answer: Answer<()>) {
@@ -237,8 +253,9 @@ impl<V: Volume> Filesystem for Door<V> {
         self.answer_entry(reply, self.shared.link(inode, new_parent, new_name.as_bytes()));
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
+    fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let handle = self.shared.drafts().handle(may_write(flags.0));
+        reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
     }
 
     fn read(
@@ -257,7 +274,10 @@ impl<V: Volume> Filesystem for Door<V> {
         let answer = self.shared.read_counted(
             Operation::Read,
             |read| *read as u64,
-            |fs| Ok(fs.read(inside, offset, ReadInto::Bytes(&mut buffer))?.min(size as usize)),
+            |fs| {
+                let read = fs.read(self.shared.content(inside), offset, ReadInto::Bytes(&mut buffer))?;
+                Ok(read.min(size as usize))
+            },
         );
         match answer {
             Ok(read) => reply.data(buffer.get(..read).unwrap_or_default()),
@@ -367,31 +387,52 @@ impl<V: Volume> Filesystem for Door<V> {
         name: &OsStr,
         mode: u32,
         umask: u32,
-        _: i32,
+        flags: i32,
         reply: ReplyCreate,
     ) {
         let (operation, kind, name) = (Operation::Create, FileKind::Regular, name.as_bytes());
         let wanted = Wanted { operation, directory, name, kind, mode, umask, device: 0, target: &[] };
+        let handle = self.shared.drafts().handle(may_write(flags));
         let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
         match self.shared.make(request, &wanted) {
             // One time for both here; names that are not to be kept are few.
-            Ok(attributes) => reply.created(&self.entries_for, &attributes, GENERATION, FileHandle(0), flags),
+            Ok(attributes) => reply.created(&self.entries_for, &attributes, GENERATION, handle, flags),
             Err(errno) => reply.error(errno),
         }
     }
 
     fn ioctl(
         &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
+        request: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
         _: IoctlFlags,
-        _: u32,
+        command: u32,
         _: &[u8],
         _: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(Errno::ENOTTY);
+        match self.shared.control(request, inode, handle, command) {
+            Ok(Asked::Done(bytes)) => reply.ioctl(0, &bytes),
+            Ok(Asked::Changed) => self.read_again(inode, || reply.ioctl(0, &[])),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        match self.shared.closed(inode, handle) {
+            true => self.read_again(inode, || reply.ok()),
+            false => reply.ok(),
+        }
     }
 
     fn fallocate(
@@ -410,9 +451,13 @@ impl<V: Volume> Filesystem for Door<V> {
     fn lseek(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
         let inside = self.shared.inside(inode);
         let answer = self.shared.read(Operation::Stat, |fs| {
-            let size = fs.stat(inside)?.size;
+            let content = self.shared.content(inside);
+            let size = fs.stat(content)?.size;
             let from = u64::try_from(offset).ok().filter(|from| *from < size).ok_or(Errno::ENXIO)?;
             let found = match whence {
+                // A draft does not tell which of its pages are the file's.
+                SEEK_DATA if content != inside => from,
+                SEEK_HOLE if content != inside => size,
                 SEEK_DATA => fs.data_after(inside, from)?.ok_or(Errno::ENXIO)?.start.max(from),
                 SEEK_HOLE => end_of_data(fs, inside, from)?.min(size),
                 _ => return Err(Errno::EINVAL.into()),

@@ -5,6 +5,7 @@
 
 mod access;
 mod answer;
+mod atomic;
 mod background;
 mod create;
 mod dead;

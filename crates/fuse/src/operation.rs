@@ -26,6 +26,7 @@ pub enum Operation {
     Rename,
     SetXattr,
     Allocate,
+    Atomic,
     Sync,
 }
 
@@ -53,6 +54,7 @@ impl Operation {
             Self::Rename => "rename",
             Self::SetXattr => "set_xattr",
             Self::Allocate => "allocate",
+            Self::Atomic => "atomic",
             Self::Sync => "sync",
         }
     }

@@ -132,6 +132,7 @@ impl<V: Volume> Session<V> {
             let _ = mount::unmount(point, true);
             mount::refused(point, &error)
         })?;
+        let _ = shared.notifier().set(kernel.notifier());
         // Without it the mount is as good, and its end is told to nobody but its process's parent.
         unmounter.connection = mount::connection_of(&unmounter.source);
         let teller = Teller::listen(&unmounter.source).ok();

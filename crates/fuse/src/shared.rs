@@ -2,14 +2,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, INodeNo};
+use fuser::{Errno, FileAttr, INodeNo, Notifier};
 use nandkit_units::Nanos;
 use nandkit_vfs::{Changes, Features, FileSystem, InodeNumber};
 
 use crate::answer::{Answer, Fault, Outcome};
+use crate::atomic::Drafts;
 use crate::errno::errno;
 use crate::nodes::Nodes;
 use crate::session::{Options, Timing};
@@ -28,6 +29,9 @@ pub trait Volume: Send + Sync + 'static {
 pub(crate) struct Shared<V> {
     volume: RwLock<V>,
     nodes: Mutex<Nodes>,
+    drafts: Mutex<Drafts>,
+    /// What tells the kernel, once it is mounted, that it is to ask for a file again.
+    notifier: OnceLock<Notifier>,
     pub(crate) options: Options,
     pub(crate) features: Features,
     block_size: u32,
@@ -52,6 +56,8 @@ impl<V: Volume> Shared<V> {
         Ok(Self {
             volume: RwLock::new(volume),
             nodes,
+            drafts: Mutex::default(),
+            notifier: OnceLock::new(),
             options,
             features: status.features,
             block_size: status.block_size,
@@ -65,6 +71,16 @@ impl<V: Volume> Shared<V> {
 
     pub(crate) fn nodes(&self) -> MutexGuard<'_, Nodes> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held for a moment, and never while the volume is waited for.
+    pub(crate) fn drafts(&self) -> MutexGuard<'_, Drafts> {
+        self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the kernel is told things that it did not ask for.
+    pub(crate) const fn notifier(&self) -> &OnceLock<Notifier> {
+        &self.notifier
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, V> {
@@ -87,7 +103,11 @@ impl<V: Volume> Shared<V> {
 
     /// An inode's attributes as the kernel is told them.
     pub(crate) fn attributes(&self, fs: &dyn FileSystem, inode: InodeNumber) -> Outcome<FileAttr> {
-        let found = fs.stat(inode)?;
+        let mut found = fs.stat(inode)?;
+        let content = self.content(inode);
+        if content != inode {
+            found.size = fs.stat(content)?.size;
+        }
         translate::attributes(self.outside(inode)?, &found, self.block_size, self.options.owner)
     }
 
@@ -286,8 +306,10 @@ impl<V: Volume> Shared<V> {
     /// The kernel forgets an inode.
     pub(crate) fn forget(&self, inode: INodeNo, times: u64) {
         let inode = self.inside(inode);
-        if self.nodes().forgotten(inode, times) {
+        let released = self.nodes().forgotten(inode, times);
+        if released {
             self.release(&[inode]);
+            self.drafts().forget(inode);
         }
     }
 
@@ -313,6 +335,7 @@ impl<V: Volume> Shared<V> {
 
     /// The end: unlinked files go, and everything is made durable.
     pub(crate) fn finish(&self) {
+        self.abort_all();
         let retained = self.nodes().take_retained();
         if !retained.is_empty() {
             self.release(&retained);

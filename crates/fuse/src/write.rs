@@ -45,7 +45,7 @@ impl<V: Volume> Shared<V> {
             |written| *written as u64,
             |changes| {
                 self.drop_rights(changes, inode, kills)?;
-                Ok(changes.write(inode, offset, Payload::Bytes(data))?)
+                Ok(changes.write(self.content(inode), offset, Payload::Bytes(data))?)
             },
         )
     }

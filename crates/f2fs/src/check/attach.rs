@@ -1,7 +1,7 @@
-//! Inodes that nothing leads to get a name: their number, in `lost+found`, or in the root where there is no such directory.
+//! Inodes that nothing leads to get a name: their number, in `lost+found`, or in the root where there is no such directory. In a new root (`root`) they get the names that they know of themselves.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
@@ -14,8 +14,9 @@ use crate::directory::{DirectoryPages, hash, place};
 use crate::encode::directory::put_entry;
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
-use crate::layout::DentryArea;
 use crate::layout::dentry::{kind_of, slots_of};
+use crate::layout::inode::advise;
+use crate::layout::{DentryArea, InodeHead};
 
 /// The pages of a directory: where they are, and what new ones hold.
 struct Pages<'a> {
@@ -81,9 +82,10 @@ impl Check<'_> {
         let mut pages = Pages { blocks: self.blocks, places, changed: RefCell::default() };
         let mut attached = Vec::new();
         let mut depth = home.head.depth.get();
+        let mut taken = BTreeSet::new();
         for nid in lost {
-            let name = nid.0.to_string();
-            let hash = hash(name.as_bytes());
+            let name = self.name_for(*nid, &mut taken);
+            let hash = hash(&name);
             let Some(kind) = kind_of(self.inodes.get(*nid).inode_type) else { continue };
             let slots = slots_of(name.len()) as u8;
             let Ok(found) = place(&pages, hash, slots, depth, home.head.directory_level) else { continue };
@@ -99,7 +101,7 @@ impl Check<'_> {
                 }
                 Err(_) => continue,
             };
-            put_entry(&mut bytes, found.slot.into(), hash, name.as_bytes(), *nid, kind);
+            put_entry(&mut bytes, found.slot.into(), hash, &name, *nid, kind);
             pages.changed.get_mut().insert(found.page, bytes);
             depth = depth.max(found.depth);
             attached.push(*nid);
@@ -119,6 +121,27 @@ impl Check<'_> {
             head.size = head.size.get().max(end).into();
         });
         attached
+    }
+
+    /// The name that a lost inode gets: its number, and in a new root the name that it knows of itself, if the root had it.
+    fn name_for(&self, nid: NodeId, taken: &mut BTreeSet<Vec<u8>>) -> Vec<u8> {
+        let number = nid.0.to_string().into_bytes();
+        if !self.mender.as_ref().is_some_and(|mender| mender.names) {
+            return number;
+        }
+        let entry = self.nat.entry(nid).unwrap_or_default();
+        let block = batch::one(self.blocks, Cause::Metadata, BlockAddress(entry.address.get())).ok();
+        let head = block.as_deref().and_then(InodeHead::of_block).filter(|head| head.parent.get() == NodeId::ROOT.0);
+        let readable = head.as_ref().filter(|head| !head.has_advise(advise::ENCRYPTED_NAME));
+        let own = readable.and_then(InodeHead::name).filter(|name| {
+            let is_name = !name.is_empty() && !name.iter().any(|byte| [0, b'/'].contains(byte));
+            // A number could be another one's.
+            is_name && ![&b"."[..], b".."].contains(name) && !name.iter().all(u8::is_ascii_digit)
+        });
+        match own {
+            Some(own) if taken.insert(own.to_vec()) => own.to_vec(),
+            _ => number,
+        }
     }
 
     /// A block that nobody has, in a segment of which nobody has any.

@@ -51,6 +51,8 @@ pub(super) struct Mender {
     inodes: BTreeSet<BlockAddress>,
     /// Inodes that nothing leads to.
     pub lost: Vec<NodeId>,
+    /// The root is new: those that it had get their names again.
+    pub names: bool,
     /// The directory `lost+found` of the root, once it was named.
     pub home: Option<NodeId>,
     /// Where new blocks come from.
@@ -69,6 +71,11 @@ pub(super) struct AreaPlace {
 }
 
 impl Mender {
+    /// One that begins; `names` as in the field.
+    pub fn naming(names: bool) -> Self {
+        Self { names, ..Self::default() }
+    }
+
     pub fn is_idle(&self) -> bool {
         self.edits.is_empty()
     }

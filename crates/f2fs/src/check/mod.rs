@@ -20,6 +20,7 @@ mod quota_mend;
 mod rebuild;
 mod repair;
 mod report;
+mod root;
 mod segments;
 mod summaries;
 mod superblocks;

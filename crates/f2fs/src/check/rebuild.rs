@@ -252,10 +252,8 @@ impl Check<'_> {
         let cleared = flag::ORPHANS | flag::ERROR | flag::FSCK | flag::FASTBOOT | flag::NAT_BITS | flag::RESIZING;
         let known = flag::RESIZING * 2 - 1;
         head.flags = (head.flags.get() & known & !cleared | flag::UNMOUNTED).into();
-        if self.quotas.wanted {
-            let differ = if self.quotas.differ { flag::QUOTA_NEEDS_FSCK } else { 0 };
-            head.flags = (head.flags.get() & !flag::QUOTA_NEEDS_FSCK | differ).into();
-        }
+        let differ = if self.quotas.wanted && self.quotas.differ { flag::QUOTA_NEEDS_FSCK } else { 0 };
+        head.flags = (head.flags.get() & !flag::QUOTA_NEEDS_FSCK | differ).into();
         head.allocation_types = [0; 16];
         state.orphans.clear();
         state.nat_journal.clear();

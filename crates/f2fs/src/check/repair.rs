@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use super::mend::{Mender, Overlay};
 use super::rebuild::Kept;
 use super::report::{CheckReport, Collector};
-use super::{Check, batch, finished_check, inodes, packs, superblocks};
+use super::{Check, batch, finished_check, packs, root, superblocks};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
@@ -48,10 +48,10 @@ pub struct Repair {
     pub blocks: BTreeMap<BlockAddress, Block>,
 }
 
-/// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one, what is wrong of nodes and directories is put right or taken away, and
+/// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one (their number; behind the loss of the root the name that they know of themselves), what is wrong of nodes and directories is put right or taken away, and
 /// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Inodes that were deleted and still open are freed, as the next mount would.
 ///
-/// Not repaired: what [`Repair::after`] names. A quota file that cannot be put right (its inode is lost, or has no room) is marked as in need of fsck.
+/// Not repaired: what [`Repair::after`] names. A quota file that cannot be put right (it has no room) is marked as in need of fsck; one whose inode is lost is one that the volume does without.
 /// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which is to come first: [`crate::recover::recovered_several`]; summaries in
 /// packed form), `NoSpace` (no free segment for a log).
 pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiting) -> Result<Repair> {
@@ -75,21 +75,14 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     }
     let before = finished_check(&blocks, &superblock, report);
     let mut overlay = Overlay { inner: &blocks, blocks: BTreeMap::new() };
-    let state = CheckpointState { orphans: Vec::new(), ..state };
-    let (mut attached, mut dropped) = (Vec::new(), Vec::new());
-    for pass in 0..PASSES {
-        let mender = pass_over(&overlay, &superblock, &state, &mut attached);
-        if mender.is_idle() {
-            break;
-        }
-        let seed = crate::layout::inode::checksum_seed(&superblock.uuid);
-        let (geometry, mut told) = (overlay.geometry().clone(), mender.dropped.clone());
-        overlay.blocks.extend(mender.into_blocks(&geometry, seed));
-        dropped.append(&mut told);
-        if pass + 1 == PASSES {
-            return Err(FsError::new(ErrorKind::Corrupt, "mending one thing makes another wrong, again and again"));
-        }
+    let (mut state, mut superblock) = (CheckpointState { orphans: Vec::new(), ..state }, superblock);
+    let mut dropped = Vec::new();
+    let root_is_new = root::provide(&mut overlay, &superblock, &mut state)?;
+    if root_is_new {
+        let detail = "of the root directory nothing was left: it is made anew, and inodes that it had get the names that they know of themselves";
+        dropped.push(Finding::new(FindingKind::Directory, detail.to_owned()).of(NodeId::ROOT));
     }
+    let attached = mend_all(&mut overlay, &mut superblock, &state, &mut dropped, root_is_new)?;
     let tables = {
         let mut check = Check::new(&overlay, &superblock, &state, Collector::default());
         check.kept = Some(Kept::default());
@@ -108,16 +101,49 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     Ok(Repair { before, after, attached, dropped, blocks: overlay.blocks })
 }
 
-/// Looks at everything once, and gathers what is to be changed.
+/// Passes until nothing is left to mend. The inodes that got names. Errors: `Corrupt` (there is no end).
+fn mend_all(
+    overlay: &mut Overlay<'_>,
+    superblock: &mut Superblock,
+    state: &CheckpointState,
+    dropped: &mut Vec<Finding>,
+    root_is_new: bool,
+) -> Result<Vec<NodeId>> {
+    let seed = crate::layout::inode::checksum_seed(&superblock.uuid);
+    let geometry = overlay.inner.geometry();
+    let mut attached = Vec::new();
+    for _ in 0..PASSES {
+        let names = root_is_new && attached.is_empty();
+        let (mender, lost_quotas) = pass_over(overlay, superblock, state, (&mut attached, names));
+        if !lost_quotas.is_empty() {
+            superblocks::forget_quotas(superblock, &lost_quotas);
+            dropped.extend(lost_quotas.into_iter().map(|nid| {
+                let detail = "the quota file and its limits: the inode is lost, and the superblock names none any more";
+                Finding::new(FindingKind::Quota, detail.to_owned()).of(nid)
+            }));
+            continue;
+        }
+        if mender.is_idle() {
+            return Ok(attached);
+        }
+        dropped.extend_from_slice(&mender.dropped);
+        overlay.blocks.extend(mender.into_blocks(geometry, seed));
+    }
+    Err(FsError::new(ErrorKind::Corrupt, "mending one thing makes another wrong, again and again"))
+}
+
+/// Looks at everything once, and gathers what is to be changed; and the quota files' inodes of which nothing can be made.
 fn pass_over(
     overlay: &Overlay<'_>,
     superblock: &Superblock,
     state: &CheckpointState,
-    attached: &mut Vec<NodeId>,
-) -> Mender {
+    (attached, names): (&mut Vec<NodeId>, bool),
+) -> (Mender, Vec<NodeId>) {
     let mut check = Check::new(overlay, superblock, state, Collector::default());
-    check.mender = Some(Mender::default());
+    check.mender = Some(Mender::naming(names));
     check.walk_from_roots(superblock);
+    let quotas = superblock.quota_inodes.iter().filter_map(|field| NodeId(field.get()).some());
+    let lost: Vec<NodeId> = quotas.filter(|nid| check.inodes.get(*nid).inode_type == 0).collect();
     let whole = check.whole;
     check.find_lost();
     check.check_links();
@@ -130,7 +156,7 @@ fn pass_over(
         check.whole = whole;
         check.mend_quotas(superblock);
     }
-    check.mender.take().unwrap_or_default()
+    (check.mender.take().unwrap_or_default(), lost)
 }
 
 /// Nodes to which nothing leads after all passes go.
@@ -139,7 +165,6 @@ fn tell_left_out(check: &Check<'_>, dropped: &mut Vec<Finding>) {
     dropped.extend(left.map(|(nid, entry)| {
         Finding::new(FindingKind::Unreached, format!("{nid} of inode {}, to which nothing leads", entry.ino.get()))
     }));
-    let _ = inodes::state::LOST;
 }
 
 /// Both superblocks as the one in use.

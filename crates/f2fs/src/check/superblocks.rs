@@ -6,6 +6,7 @@ use nandkit_units::{Area, Cause, Context};
 use super::report::{Collector, NOWHERE};
 use crate::device::Devices;
 use crate::findings::FindingKind;
+use crate::ids::NodeId;
 use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Features, Superblock};
 use zerocopy::IntoBytes;
@@ -23,6 +24,15 @@ pub(super) fn mended(superblock: &Superblock) -> Superblock {
         mended.checksum = mended.computed_checksum().into();
     }
     mended
+}
+
+/// Has a superblock name none of these as quota files: a kind without a file is not counted (super.c, `f2fs_enable_quotas`).
+pub(super) fn forget_quotas(superblock: &mut Superblock, inodes: &[NodeId]) {
+    for field in &mut superblock.quota_inodes {
+        if inodes.contains(&NodeId(field.get())) {
+            *field = 0.into();
+        }
+    }
 }
 
 /// The superblock at a byte of the volume, whatever it says.

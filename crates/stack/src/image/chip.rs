@@ -107,8 +107,12 @@ fn layer_on(chip: &mut Box<dyn FileChip>, clock: &Clock) -> Layer {
     let context = Context::at(clock.now());
     // Its journal is proof; the others go by what each page says of itself.
     // Each of its starts replays the journal, and none has to mend anything.
-    if PageMapFtl::attach_at(&mut *chip, PageMapOptions::default(), &context).is_ok() {
-        return Layer::Known { kind: "page-map", clean: true };
+    let error = match PageMapFtl::attach_at(&mut *chip, PageMapOptions::default(), &context) {
+        Ok(_) => return Layer::Known { kind: "page-map", clean: true },
+        Err(error) => error,
+    };
+    if PageMapFtl::has_journal(&*chip, &context) {
+        return Layer::Unknown(error.detail);
     }
     let error = match BlockMapFtl::attach_at(&mut *chip, block_map_options(), &context) {
         Ok(ftl) if ftl.attach_report().empty => return Layer::None,

@@ -62,6 +62,11 @@ impl<F: Flash> PageMapFtl<F> {
         if is_blank { Self::format_at(flash, options, context) } else { Self::attach_at(flash, options, context) }
     }
 
+    /// Whether a chip holds the whole, sealed journal of a page-mapped device, be it one that can be opened or not. Cost: the pages of both halves of the journal, up to the first that does not fit.
+    pub fn has_journal(flash: &F, context: &Context) -> bool {
+        find::journal(flash, context, &mut PageMapRecovery::default()).is_ok()
+    }
+
     /// What the last [`PageMapFtl::attach`] took; nothing for a device that was just made.
     pub const fn recovery(&self) -> &PageMapRecovery {
         &self.recovery

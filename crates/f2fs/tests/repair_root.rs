@@ -1,0 +1,102 @@
+//! Repairs of volumes whose root directory is lost: it is made anew, and what it led to has its names again.
+
+use crate::common::listing_of_volume;
+use crate::made::{clock, complaints, everything};
+use crate::planted::Planted;
+use crate::witness::made_with;
+use nandkit_f2fs::check::Waiting;
+use nandkit_f2fs::write::{Volume, WriteOptions};
+use nandkit_f2fs::{F2fs, MountOptions, NodeId, check, repair};
+use nandkit_units::Clock;
+use nandkit_vfs::NewNode;
+use nandkit_vfs::path::write_file;
+
+fn base(features: &str) -> Planted {
+    made_with(features, &everything())
+}
+
+fn tree(planted: &Planted) -> crate::common::Listing {
+    listing_of_volume(&F2fs::mount(planted.device(), Clock::default(), MountOptions::default()).unwrap())
+}
+
+fn repaired(planted: &Planted) -> Planted {
+    let before = check(vec![planted.device()], clock()).unwrap();
+    assert!(!before.is_sound());
+    let repair = repair(vec![planted.device()], clock(), Waiting::Refused).unwrap();
+    let mut copy = planted.clone();
+    for (at, bytes) in &repair.blocks {
+        copy.block(*at).copy_from_slice(bytes);
+    }
+    let again = check(vec![copy.device()], clock()).unwrap();
+    assert_eq!((again.findings, repair.after.findings), (Vec::new(), Vec::new()));
+    let scratch = tempfile::tempdir().unwrap();
+    copy.write(&scratch.path().join("image"));
+    assert_eq!(complaints(&scratch.path().join("image")), Vec::<String>::new());
+    copy
+}
+
+#[test]
+fn a_root_that_is_lost_is_made_anew_and_its_names_come_back() {
+    type Plant = fn(&mut Planted);
+    let plants: [(&str, Plant); 4] = [
+        ("nothing in the NAT", |planted| {
+            planted.write_state(|state| {
+                state.nat_journal.retain(|(nid, _)| *nid != NodeId::ROOT);
+            });
+            planted.nat(NodeId::ROOT, |entry| *entry = Default::default());
+        }),
+        ("zeroes in its place", |planted| {
+            let at = planted.at(NodeId::ROOT);
+            planted.block(at).fill(0);
+        }),
+        ("another size of the extra attributes", |planted| {
+            planted.inode(NodeId::ROOT, |block| block[360] = 255);
+        }),
+        ("marked as a file", |planted| {
+            planted.head(NodeId::ROOT, |head| head.mode = (head.mode.get() & 0o7777 | 0o100_000).into());
+        }),
+    ];
+    for features in
+        ["extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", "quota,extra_attr,project_quota", ""]
+    {
+        let sound = base(features);
+        for (name, plant) in plants.iter().filter(|(name, _)| !name.contains("extra") || features.contains("extra")) {
+            println!("{features}: {name}");
+            let mut planted = sound.clone();
+            plant(&mut planted);
+            let mended = repaired(&planted);
+            assert_eq!(tree(&mended), tree(&sound), "{features}: {name}");
+        }
+    }
+}
+
+/// `1:12809` of `repair_hostile`: a bitmap of the NAT that names the other copy of its first block, in which nothing is.
+#[test]
+fn a_volume_of_which_nothing_is_left_is_empty_and_sound_behind_a_repair() {
+    let sound = base("quota,extra_attr,project_quota");
+    let mut planted = sound.clone();
+    planted.write_state(|state| nandkit_f2fs::bits::msb_first::set(&mut state.nat_map, 0, true));
+    planted.write_state(|state| state.nat_journal.clear());
+    let mended = repaired(&planted);
+    println!("{:?}", tree(&mended).keys().take(5).collect::<Vec<_>>());
+    assert!(tree(&mended).len() < tree(&sound).len());
+}
+
+#[test]
+fn the_superblock_names_no_quota_file_whose_inode_is_lost() {
+    let sound = base("quota,extra_attr,project_quota");
+    for kind in 0..3 {
+        let mut planted = sound.clone();
+        let nid = NodeId(planted.volume().superblock().0.quota_inodes[kind].get());
+        let at = planted.at(nid);
+        planted.block(at).fill(0);
+        let mended = repaired(&planted);
+        assert_eq!(tree(&mended), tree(&sound));
+        let volume = F2fs::mount(mended.device(), Clock::default(), MountOptions::default()).unwrap();
+        let named = volume.superblock().0.quota_inodes.map(|field| field.get() != 0);
+        assert_eq!(named, [0, 1, 2].map(|other| other != kind));
+        let mut volume = Volume::mount(vec![mended.device()], Clock::default(), WriteOptions::default()).unwrap();
+        write_file(&mut volume, b"new", &NewNode::FILE, &[7; 50_000]).unwrap();
+        volume.sync().unwrap();
+    }
+}
