@@ -2,10 +2,12 @@
 
 use nandkit_codec::compression::Decompressor;
 use nandkit_units::Cause;
+use nandkit_vfs::{FileKind, Result};
 
 use super::Check;
 use super::batch;
 use super::file::FileWalk;
+use super::inodes::state;
 use super::report::of;
 use crate::compressed;
 use crate::findings::FindingKind;
@@ -16,50 +18,55 @@ impl Check<'_> {
     /// A link's target: 1 byte to a block, without NUL.
     pub fn check_link(&mut self, file: &FileWalk) {
         let (inode, size) = (&file.inode, file.inode.head.size.get());
-        let place = of(inode.nid).at(file.expected.at);
         let most = self.geometry.block_size() as u64;
-        if size == 0 || size > most {
-            self.report
-                .fault(FindingKind::Inode, place, || format!("a link's target of {size} bytes; expected 1 to {most}"));
-            return;
-        }
-        if inode.is_encrypted() {
-            return;
-        }
-        let block = match (inode.inline_data(), file.pages.iter().find(|(page, _)| *page == 0)) {
-            (Some(data), _) => {
-                let (whole, data) = (data.len() as u64 == size, data.to_vec());
-                if !whole || data.contains(&0) {
-                    self.report.fault(FindingKind::Inode, place, || {
-                        format!("a link's target of {size} bytes that is not whole, or has NUL in it")
-                    });
-                    self.mend_link(file, &data);
-                }
-                return;
-            }
-            (None, Some((_, here))) => batch::one(self.blocks, Cause::Metadata, *here),
-            (None, None) => {
-                self.report.fault(FindingKind::Inode, place, || "a link without a target".into());
+        let target = match self.target_of(file) {
+            Ok(target) => target,
+            Err(error) => {
+                self.report.fault(FindingKind::Unreadable, of(inode.nid), || error.to_string());
                 return;
             }
         };
-        match block {
-            Ok(block) if block.get(..size as usize).is_some_and(|target| target.contains(&0)) => {
-                self.mend_link(file, &block);
-                self.report
-                    .fault(FindingKind::Inode, place, || format!("a link's target of {size} bytes with NUL in it"));
-            }
-            Ok(_) => {}
-            Err(error) => self.report.fault(FindingKind::Unreadable, of(inode.nid), || error.to_string()),
+        let detail = match &target {
+            _ if size == 0 || size > most => format!("a link's target of {size} bytes; expected 1 to {most}"),
+            _ if inode.is_encrypted() => return,
+            None => "a link without a target".into(),
+            Some(bytes) if bytes.get(..size as usize).is_some_and(|target| !target.contains(&0)) => return,
+            Some(_) => format!("a link's target of {size} bytes that is not whole, or has NUL in it"),
+        };
+        self.report.fault(FindingKind::Inode, of(inode.nid).at(file.expected.at), || detail);
+        match self.length_of(inode, target.as_deref()) {
+            0 => self.mend_nameless(inode.nid),
+            length => self.mend_head(file.expected.at, |head| head.size = length.into()),
         }
     }
 
-    /// A target ends at its first NUL; a link without one has no name any more.
-    fn mend_link(&mut self, file: &FileWalk, target: &[u8]) {
-        match target.iter().position(|&byte| byte == 0).unwrap_or(target.len()) {
-            0 => self.mend_nameless(file.inode.nid),
-            length => self.mend_head(file.expected.at, |head| head.size = (length as u64).into()),
+    /// Whether a link to which nothing leads has no target: a repair makes nothing of it.
+    pub fn is_lost_without_target(&self, file: &FileWalk) -> bool {
+        let inode = &file.inode;
+        let is_lost = self.mender.is_some() && self.inodes.get(inode.nid).has(state::LOST);
+        is_lost
+            && inode.kind == FileKind::Symlink
+            && self.target_of(file).is_ok_and(|target| self.length_of(inode, target.as_deref()) == 0)
+    }
+
+    /// All bytes in which a link's target stands; none where it has no place for one. Errors: the device's.
+    fn target_of(&self, file: &FileWalk) -> Result<Option<Vec<u8>>> {
+        let inode = &file.inode;
+        if inode.inline_data().is_some() {
+            return Ok(inode.block.get(inode.shape.inline.clone()).map(<[u8]>::to_vec));
         }
+        let page = file.pages.iter().find(|(page, _)| *page == 0);
+        page.map(|(_, here)| batch::one(self.blocks, Cause::Metadata, *here).map(|block| block.to_vec())).transpose()
+    }
+
+    /// Bytes of a target: up to the first NUL. Of one that is encrypted nothing is known but what its inode says.
+    fn length_of(&self, inode: &Inode, target: Option<&[u8]>) -> u64 {
+        if inode.is_encrypted() {
+            let size = inode.head.size.get();
+            return if size > self.geometry.block_size() as u64 { 0 } else { size };
+        }
+        let target = target.unwrap_or_default();
+        target.iter().position(|&byte| byte == 0).unwrap_or(target.len()) as u64
     }
 
     /// A compressed cluster can be decompressed, and has the checksum that it says. Nothing else in a volume witnesses content.

@@ -3,6 +3,7 @@
 use nandkit_vfs::FileKind;
 
 use super::Check;
+use super::inodes::state;
 use super::quota::QuotaPages;
 use super::report::of;
 use super::summaries::Claim;
@@ -214,6 +215,10 @@ impl Check<'_> {
 
     /// What an inode says of its blocks, held against them.
     pub fn finish_file(&mut self, file: &mut FileWalk) {
+        if file.whole && self.is_lost_without_target(file) {
+            self.inodes.change(file.inode.nid).flags |= state::DAMAGED;
+            return;
+        }
         self.count_usage(&file.inode);
         if !file.whole {
             return;

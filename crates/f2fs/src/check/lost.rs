@@ -81,10 +81,10 @@ impl Check<'_> {
         self.inodes.change(nid).flags |= state::LOST;
         self.pending.push(Expected { nid, ino: nid, offset: NodeOffset::INODE, at: here, version: entry.version });
         self.walk();
-        if let Some(mender) = &mut self.mender {
+        let known = self.inodes.get(nid);
+        if let Some(mender) = self.mender.as_mut().filter(|_| !known.has(state::DAMAGED)) {
             mender.lost.push(nid);
         }
-        let known = self.inodes.get(nid);
         let what = crate::layout::dentry::kind_of(known.inode_type)
             .map_or_else(|| "inode".into(), |kind: FileKind| kind.to_string());
         self.report.fault(FindingKind::Unreached, of(nid).at(here), || {

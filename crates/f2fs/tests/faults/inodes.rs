@@ -94,6 +94,17 @@ pub const INODES: &[Case] = &[
         p.inode(nid, |block| block[byte + 50] = 0);
         one(Inode, nid, p.at(nid))
     }),
+    ("link of no bytes", Silent, |p| {
+        let nid = p.nid("links/1");
+        p.head(nid, |head| head.size = 0.into());
+        one(Inode, nid, p.at(nid))
+    }),
+    ("link without a target", Silent, |p| {
+        let nid = p.nid("links/1");
+        let byte = p.address_byte(nid, 1);
+        p.inode(nid, |block| block[byte..byte + 100].fill(0));
+        one(Inode, nid, p.at(nid))
+    }),
     ("magic of the attributes", Silent, |p| {
         let nid = p.nid("attributes/small");
         p.inode(nid, |block| block[4052 - 200] ^= 1);
