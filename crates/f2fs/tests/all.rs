@@ -23,6 +23,7 @@ mod images;
 mod mkfs_empty;
 mod mkfs_tree;
 mod repair_hostile;
+mod repair_lost;
 mod repair_root;
 mod write_android;
 mod write_atomic;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::made::{clock, complaints};
-use crate::writing::oracle::{device_of, empty_image, image_of, page, write_image};
+use crate::writing::oracle::{Image, device_of, empty_image, image_of, page, write_image};
 use crate::writing::{findings, unmount};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::checkpoint::Reason;
@@ -306,4 +306,60 @@ fn the_rest_of_a_chain_that_lost_its_beginning_is_never_taken_over() {
         }
     }
     must_be_sound(&unmount(volume), "behind it");
+}
+
+/// The block of a file's inode in the chain, the first of them or the second.
+fn in_chain<'a>(image: &'a mut Image, ino: NodeId, name: &'a [u8], which: usize) -> &'a mut Vec<u8> {
+    let is_it = |block: &[u8]| block[4072..4076] == ino.0.to_le_bytes() && block[92..].starts_with(name);
+    let mut blocks = image.iter_mut().map(|(_, block)| block).filter(|block| is_it(block));
+    blocks.nth(which).expect("a node of the chain")
+}
+
+/// Linux's recovery unlinks the directory, whatever is in it. Ours makes a checkpoint of such an fsync, and gives the directory of a volume that Linux left its number for a name.
+#[test]
+fn a_directory_whose_old_name_a_fsynced_file_has_keeps_what_is_in_it() {
+    let mut volume = mount(device_of(&empty_image("")));
+    let root = volume.root();
+    let directory = volume.create(root, b"d", &NewNode::DIRECTORY).unwrap();
+    volume.create(directory, b"inside", &NewNode::FILE).unwrap();
+    volume.sync().unwrap();
+    let checkpointed = image_of(&cut(volume));
+
+    let mut volume = mount(device_of(&checkpointed));
+    volume.rename((root, b"d"), (root, b"moved"), nandkit_vfs::RenameFlags::default()).unwrap();
+    let file = volume.create(root, b"d", &NewNode::FILE).unwrap();
+    volume.fsync(nid(file), false).unwrap();
+    let expected = listing(&volume);
+    let volume = mount(cut(volume));
+    assert_eq!(volume.recovered().files, 0, "it was a checkpoint");
+    compare(&listing(&volume), &expected, "renamed");
+
+    let mut volume = mount(device_of(&checkpointed));
+    let file = volume.create(root, b"e", &NewNode::FILE).unwrap();
+    volume.write(nid(file), 0, Payload::Bytes(&[7; 9000])).unwrap();
+    volume.fsync(nid(file), false).unwrap();
+    let mut image = image_of(&cut(volume));
+    in_chain(&mut image, nid(file), b"e", 0)[92] = b'd';
+    let volume = mount(device_of(&image));
+    assert_eq!(volume.recovered().files, 1);
+    assert_eq!(volume.lookup(root, b"d").unwrap(), file);
+    let aside = volume.lookup(root, directory.0.to_string().as_bytes()).unwrap();
+    assert_eq!(aside, directory);
+    volume.lookup(aside, b"inside").unwrap();
+    must_be_sound(&unmount(volume), "moved aside");
+}
+
+#[test]
+fn a_chain_in_a_circle_is_refused_at_its_second_turn() {
+    let mut volume = mount(device_of(&empty_image("")));
+    let file = volume.create(volume.root(), b"e", &NewNode::FILE).unwrap();
+    for version in 0..3 {
+        volume.write(nid(file), 0, Payload::Bytes(&[version; 9000])).unwrap();
+        volume.fsync(nid(file), false).unwrap();
+    }
+    let mut image = image_of(&cut(volume));
+    let first = image.iter().find(|(_, block)| block[4072..4076] == file.0.to_le_bytes()[..4]).unwrap().0;
+    in_chain(&mut image, nid(file), b"e", 2)[4092..].copy_from_slice(&(first as u32).to_le_bytes());
+    let error = Volume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("in a circle after 3 nodes"), "{error}");
 }

@@ -10,13 +10,13 @@ use super::Check;
 use super::batch;
 use super::mend::AreaPlace;
 use crate::blocks::Blocks;
-use crate::directory::{DirectoryPages, hash, place};
+use crate::directory::{DirectoryPages, find, find_in, hash, place};
 use crate::encode::directory::put_entry;
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::dentry::{kind_of, slots_of};
 use crate::layout::inode::advise;
-use crate::layout::{DentryArea, InodeHead};
+use crate::layout::{DentryArea, InodeHead, inode_shape};
 
 /// The pages of a directory: where they are, and what new ones hold.
 struct Pages<'a> {
@@ -34,6 +34,12 @@ impl DirectoryPages for Pages<'_> {
     }
 }
 
+/// Names for an inode without one: its number, and where that is taken the number with another one behind it.
+fn numbers(nid: NodeId) -> impl Iterator<Item = Vec<u8>> {
+    let others = (1..100).map(move |other| format!("{}.{other}", nid.0).into_bytes());
+    std::iter::once(nid.0.to_string().into_bytes()).chain(others)
+}
+
 impl Check<'_> {
     /// Gives the lost inodes names, as far as there is room. Those that got one.
     pub fn attach_lost(&mut self) -> Vec<NodeId> {
@@ -42,33 +48,48 @@ impl Check<'_> {
         if lost.is_empty() {
             return Vec::new();
         }
-        let home = mender.home.filter(|home| mender.pages.contains_key(home)).unwrap_or(NodeId::ROOT);
+        let home = mender.home.filter(|home| mender.pages.contains_key(home));
+        let mut attached = home.map_or_else(Vec::new, |home| self.attach_in(home, &lost));
+        // What has no room there, is in the root.
+        let rest: Vec<NodeId> = lost.into_iter().filter(|nid| attached.binary_search(nid).is_err()).collect();
+        if !rest.is_empty() {
+            attached.extend(self.attach_in(NodeId::ROOT, &rest));
+        }
+        attached
+    }
+
+    /// Gives them names in one directory, as far as there is room; those that got one, ascending.
+    fn attach_in(&mut self, home: NodeId, lost: &[NodeId]) -> Vec<NodeId> {
+        let Some(mender) = &self.mender else { return Vec::new() };
         let places = mender.pages.get(&home).cloned().unwrap_or_default().into_iter().collect();
         let Some(entry) = self.nat.entry(home) else { return Vec::new() };
         let at = BlockAddress(entry.address.get());
         let block = batch::one(self.blocks, Cause::Metadata, at);
         let inode = block.ok().and_then(|block| Inode::decode(self.geometry, home, block, &mut |_| {}));
-        match inode {
+        let mut attached = match inode {
             // Names in an encrypted directory need its key; of one in its inode there may be little room.
             Some(inode) if !inode.is_encrypted() && inode.inline_entries().is_some() => {
-                lost.into_iter().filter(|nid| self.attach_inline(at, *nid)).collect()
+                lost.iter().copied().filter(|nid| self.attach_inline(at, *nid)).collect()
             }
-            Some(inode) if !inode.is_encrypted() => self.attach_in_pages(&inode, at, places, &lost),
+            Some(inode) if !inode.is_encrypted() => self.attach_in_pages(&inode, at, places, lost),
             _ => Vec::new(),
-        }
+        };
+        attached.sort_unstable();
+        attached
     }
 
     fn attach_inline(&mut self, at: BlockAddress, nid: NodeId) -> bool {
-        let name = nid.0.to_string();
         let Some(kind) = kind_of(self.inodes.get(nid).inode_type) else { return false };
-        let mut done = false;
-        self.mend_area(AreaPlace { at, inline: true }, |area| {
-            if let Some(slot) = DentryArea::new(area).free_run(slots_of(name.len())) {
-                put_entry(area, slot, hash(name.as_bytes()), name.as_bytes(), nid, kind);
-                done = true;
-            }
-        });
-        done
+        let changed = self.mender.as_ref().and_then(|mender| mender.changed(at)).map(<[u8]>::to_vec);
+        let block = changed.or_else(|| batch::one(self.blocks, Cause::Metadata, at).ok().map(|block| block.to_vec()));
+        let Some(block) = block else { return false };
+        let shape = inode_shape(self.geometry, self.geometry.features, &block).ok();
+        let Some(area) = shape.and_then(|shape| block.get(shape.inline)).map(DentryArea::new) else { return false };
+        let is_free = |name: &[u8]| find_in(area, 0, hash(name), &|found| found == name).is_none();
+        let Some(name) = numbers(nid).find(|name| is_free(name)) else { return false };
+        let Some(slot) = area.free_run(slots_of(name.len())) else { return false };
+        self.mend_area(AreaPlace { at, inline: true }, |area| put_entry(area, slot, hash(&name), &name, nid, kind));
+        true
     }
 
     fn attach_in_pages(
@@ -84,7 +105,12 @@ impl Check<'_> {
         let mut depth = home.head.depth.get();
         let mut taken = BTreeSet::new();
         for nid in lost {
-            let name = self.name_for(*nid, &mut taken);
+            let is_free = |name: &[u8]| {
+                let found = find(&pages, name, depth, home.head.directory_level);
+                found.is_ok_and(|found| found.is_none())
+            };
+            let wanted = self.name_for(*nid, &mut taken).into_iter().chain(numbers(*nid));
+            let Some(name) = { wanted }.find(|name| is_free(name)) else { continue };
             let hash = hash(&name);
             let Some(kind) = kind_of(self.inodes.get(*nid).inode_type) else { continue };
             let slots = slots_of(name.len()) as u8;
@@ -123,11 +149,10 @@ impl Check<'_> {
         attached
     }
 
-    /// The name that a lost inode gets: its number, and in a new root the name that it knows of itself, if the root had it.
-    fn name_for(&self, nid: NodeId, taken: &mut BTreeSet<Vec<u8>>) -> Vec<u8> {
-        let number = nid.0.to_string().into_bytes();
+    /// In a new root the name that a lost inode knows of itself, if the root had it.
+    fn name_for(&self, nid: NodeId, taken: &mut BTreeSet<Vec<u8>>) -> Option<Vec<u8>> {
         if !self.mender.as_ref().is_some_and(|mender| mender.names) {
-            return number;
+            return None;
         }
         let entry = self.nat.entry(nid).unwrap_or_default();
         let block = batch::one(self.blocks, Cause::Metadata, BlockAddress(entry.address.get())).ok();
@@ -138,10 +163,7 @@ impl Check<'_> {
             // A number could be another one's.
             is_name && ![&b"."[..], b".."].contains(name) && !name.iter().all(u8::is_ascii_digit)
         });
-        match own {
-            Some(own) if taken.insert(own.to_vec()) => own.to_vec(),
-            _ => number,
-        }
+        own.filter(|own| taken.insert(own.to_vec())).map(<[u8]>::to_vec)
     }
 
     /// A block that nobody has, in a segment of which nobody has any.

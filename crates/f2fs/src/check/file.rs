@@ -124,6 +124,12 @@ impl Check<'_> {
         file.blocks += 1;
         file.meet_page(page, address);
         let ino = node.ino;
+        if file.is_quota && page >= file.inode.head.size.get().div_ceil(self.geometry.block_size() as u64) {
+            self.report.fault(FindingKind::Quota, of(ino).at(node.at), || {
+                format!("page {page} of a quota file of {} bytes", file.inode.head.size.get())
+            });
+            self.mend_address(file, node, index);
+        }
         match address {
             DataAddress::At(here) if self.geometry.main(here).is_some() => {
                 let claim = Claim { at: here, nid: node.nid, ino, index, version: node.version, is_node: false };

@@ -52,9 +52,10 @@ impl Check<'_> {
         self.lost_nodes();
     }
 
-    /// All lost inodes whose block is theirs, ascending, with what they have as their parent.
+    /// All lost inodes whose block is theirs, ascending, with what they have as their parent. A repair lets those go that were deleted while they were open, as the next mount would.
     fn lost_inodes(&mut self) -> Vec<(NodeId, u32)> {
         let geometry = self.geometry;
+        let deleted = self.mender.as_ref().map(|mender| mender.deleted.as_slice()).unwrap_or_default();
         let mut found = Vec::new();
         let inodes = self.nat.unreached().filter(|(nid, entry)| entry.ino() == *nid);
         let places = inodes.filter_map(|(nid, entry)| match entry.address() {
@@ -67,8 +68,10 @@ impl Check<'_> {
                 let Ok(block) = had.block else { continue };
                 let is_it =
                     Footer::of_block(&block).is_some_and(|footer| footer.nid() == had.tag && footer.ino() == had.tag);
-                if is_it && !self.segments.is_claimed(geometry, had.at) {
-                    found.push((had.tag, InodeHead::of_block(&block).map_or(0, |head| head.parent.get())));
+                let head = InodeHead::of_block(&block);
+                let goes = head.is_some_and(|head| head.links.get() == 0) && deleted.contains(&had.tag);
+                if is_it && !goes && !self.segments.is_claimed(geometry, had.at) {
+                    found.push((had.tag, head.map_or(0, |head| head.parent.get())));
                 }
             }
         }

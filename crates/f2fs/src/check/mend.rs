@@ -33,9 +33,12 @@ impl Blocks for Overlay<'_> {
     }
 
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
-        self.inner.read(cause, at, into)?;
         let size = self.geometry().block_size();
         let end = BlockAddress(at.0.saturating_add((into.len() / size) as u32));
+        // What is changed is not asked for: it may not be there to be read.
+        if self.blocks.range(at..end).count() < into.len() / size {
+            self.inner.read(cause, at, into)?;
+        }
         for (changed, block) in self.blocks.range(at..end) {
             put(into, (changed.0 - at.0) as usize * size, block);
         }
@@ -53,6 +56,8 @@ pub(super) struct Mender {
     pub lost: Vec<NodeId>,
     /// The root is new: those that it had get their names again.
     pub names: bool,
+    /// Inodes that were deleted, and open when the checkpoint was written: those without links go.
+    pub deleted: Vec<NodeId>,
     /// The directory `lost+found` of the root, once it was named.
     pub home: Option<NodeId>,
     /// Where new blocks come from.
@@ -71,9 +76,14 @@ pub(super) struct AreaPlace {
 }
 
 impl Mender {
-    /// One that begins; `names` as in the field.
-    pub fn naming(names: bool) -> Self {
-        Self { names, ..Self::default() }
+    /// One that begins; `names` and `deleted` as in the fields.
+    pub fn new(names: bool, deleted: &[NodeId]) -> Self {
+        Self { names, deleted: deleted.to_vec(), ..Self::default() }
+    }
+
+    /// The block as this pass leaves it, where it changes it.
+    pub fn changed(&self, at: BlockAddress) -> Option<&[u8]> {
+        self.edits.get(&at).map(Vec::as_slice)
     }
 
     pub fn is_idle(&self) -> bool {

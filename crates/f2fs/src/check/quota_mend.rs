@@ -36,7 +36,7 @@ impl Check<'_> {
         }
     }
 
-    /// Puts the pages that differ where they are; those behind the last one get a block.
+    /// Puts the pages that differ where they are; those behind the last one get a block. Without room for all of them the file stays as it is.
     fn mend_quota_file(&mut self, pages: &QuotaPages, old: &[u8], new: &[u8]) {
         let Some(entry) = self.nat.entry(pages.nid) else { return };
         let at = BlockAddress(entry.address.get());
@@ -44,20 +44,22 @@ impl Check<'_> {
         let inode = block.ok().and_then(|block| Inode::decode(self.geometry, pages.nid, block, &mut |_| {}));
         let Some(inode) = inode else { return };
         let size = self.geometry.block_size();
-        let places: BTreeMap<u32, BlockAddress> = pages.pages.iter().copied().collect();
+        let mut places: BTreeMap<u32, BlockAddress> = pages.pages.iter().copied().collect();
+        let mut missing = Vec::new();
+        for page in (0..new.len().div_ceil(size) as u32).filter(|page| !places.contains_key(page)) {
+            let Some(new) = self.free_block().filter(|_| page < u32::from(inode.shape.count)) else { return };
+            missing.push((page, new));
+        }
+        for &(page, new) in &missing {
+            self.mend_word(at, inode.shape.addresses.start + page as usize * 4, true, new.0);
+        }
         for (page, content) in (0_u32..).zip(new.chunks(size)) {
             let before = old.get(page as usize * size..).unwrap_or_default();
             if before.get(..content.len()) == Some(content) && places.contains_key(&page) {
                 continue;
             }
-            let place = match places.get(&page) {
-                Some(place) => *place,
-                None => {
-                    let Some(new) = self.free_block().filter(|_| page < u32::from(inode.shape.count)) else { return };
-                    self.mend_word(at, inode.shape.addresses.start + page as usize * 4, true, new.0);
-                    new
-                }
-            };
+            let new = missing.iter().find(|(missing, _)| *missing == page).map(|(_, new)| *new);
+            let Some(place) = new.or_else(|| places.remove(&page)) else { continue };
             self.mend(place, |block| {
                 block.fill(0);
                 put(block, 0, content);

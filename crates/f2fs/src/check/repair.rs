@@ -75,14 +75,15 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     }
     let before = finished_check(&blocks, &superblock, report);
     let mut overlay = Overlay { inner: &blocks, blocks: BTreeMap::new() };
-    let (mut state, mut superblock) = (CheckpointState { orphans: Vec::new(), ..state }, superblock);
+    let (deleted, mut superblock) = (state.orphans.clone(), superblock);
+    let mut state = CheckpointState { orphans: Vec::new(), ..state };
     let mut dropped = Vec::new();
     let root_is_new = root::provide(&mut overlay, &superblock, &mut state)?;
     if root_is_new {
         let detail = "of the root directory nothing was left: it is made anew, and inodes that it had get the names that they know of themselves";
         dropped.push(Finding::new(FindingKind::Directory, detail.to_owned()).of(NodeId::ROOT));
     }
-    let attached = mend_all(&mut overlay, &mut superblock, &state, &mut dropped, root_is_new)?;
+    let attached = mend_all(&mut overlay, &mut superblock, &state, &mut dropped, (root_is_new, &deleted))?;
     let tables = {
         let mut check = Check::new(&overlay, &superblock, &state, Collector::default());
         check.kept = Some(Kept::default());
@@ -107,14 +108,15 @@ fn mend_all(
     superblock: &mut Superblock,
     state: &CheckpointState,
     dropped: &mut Vec<Finding>,
-    root_is_new: bool,
+    (root_is_new, deleted): (bool, &[NodeId]),
 ) -> Result<Vec<NodeId>> {
     let seed = crate::layout::inode::checksum_seed(&superblock.uuid);
     let geometry = overlay.inner.geometry();
     let mut attached = Vec::new();
     for _ in 0..PASSES {
         let names = root_is_new && attached.is_empty();
-        let (mender, lost_quotas) = pass_over(overlay, superblock, state, (&mut attached, names));
+        let mender = Mender::new(names, deleted);
+        let (mender, lost_quotas) = pass_over(overlay, superblock, state, (&mut attached, mender));
         if !lost_quotas.is_empty() {
             superblocks::forget_quotas(superblock, &lost_quotas);
             dropped.extend(lost_quotas.into_iter().map(|nid| {
@@ -137,10 +139,10 @@ fn pass_over(
     overlay: &Overlay<'_>,
     superblock: &Superblock,
     state: &CheckpointState,
-    (attached, names): (&mut Vec<NodeId>, bool),
+    (attached, mender): (&mut Vec<NodeId>, Mender),
 ) -> (Mender, Vec<NodeId>) {
     let mut check = Check::new(overlay, superblock, state, Collector::default());
-    check.mender = Some(Mender::naming(names));
+    check.mender = Some(mender);
     check.walk_from_roots(superblock);
     let quotas = superblock.quota_inodes.iter().filter_map(|field| NodeId(field.get()).some());
     let lost: Vec<NodeId> = quotas.filter(|nid| check.inodes.get(*nid).inode_type == 0).collect();

@@ -217,14 +217,14 @@ impl Segments {
         self.get(segment).map_or(0, |known| known.modified)
     }
 
-    /// The first block of a segment at or behind an address of which nobody claimed any and that no log has.
+    /// The first block of a segment at or behind an address of which nobody claimed any and that no log has. None is behind the end.
     pub fn free_segment(
         &self,
         geometry: &Geometry,
         state: &CheckpointState,
         from: Option<BlockAddress>,
     ) -> Option<BlockAddress> {
-        let first = from.and_then(|from| geometry.main(from)).map_or(0, |(segment, _)| segment.0);
+        let first = from.map_or(Some(0), |from| geometry.main(from).map(|(segment, _)| segment.0))?;
         let is_free = |segment: &SegmentIndex| {
             let claimed = self.get(*segment).is_some_and(|known| count(&known.claimed) > 0);
             !claimed && state.logs.iter().all(|log| log.segment != *segment)

@@ -13,7 +13,7 @@ use crate::encode::put;
 use crate::findings::{Finding, FindingKind};
 use crate::ids::{Block, NodeId};
 use crate::inode::Inode;
-use crate::layout::dentry::{Slot, kind_of, slots_of};
+use crate::layout::dentry::{Slot, kind_of, slots_of, type_of};
 use crate::layout::inode::inline;
 use crate::layout::{DentryArea, Geometry, NAME_MAX};
 
@@ -182,7 +182,7 @@ pub fn remove<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, position: &Pos
         area::remove(area, slot);
         unused = area::is_unused(area);
     })?;
-    store.lost_name(ino);
+    store.lost_name(ino, position.entry.file_type == type_of(FileKind::Directory));
     if unused && store.inode_at(ino)?.inline_entries().is_none() {
         store.drop_page(ino, position.page)?;
     }

@@ -168,7 +168,7 @@ fn arrive<S: InodeStore + ?Sized>(
     more: &mut dyn FnMut(&mut InodeHead),
 ) -> Result<()> {
     let now = store.now();
-    store.lost_name(to);
+    store.lost_name(to, false);
     if moved.kind == FileKind::Directory && from != to {
         let parent = find_parent(store, &store.inode_at(moved.nid)?)?;
         let times = store.inode_at(moved.nid)?.head;

@@ -66,8 +66,8 @@ pub trait InodeStore {
     /// An inode without a name lives on, as the checkpoint says; or no longer. Errors: `NoSpace` (a checkpoint has no room for one more).
     fn set_orphan(&mut self, ino: NodeId, orphan: bool) -> Result<()>;
 
-    /// A directory lost a name, or the inode of one changed: roll-forward could not tell an older state of it from the present one (f2fs-writing.md, "fsync", `fsync_mode=strict`).
-    fn lost_name(&mut self, directory: NodeId);
+    /// A directory lost a name, or the inode of one changed: roll-forward could not tell an older state of it from the present one (f2fs-writing.md, "fsync", `fsync_mode=strict`). `name_of_directory`: the name was a directory's, which roll-forward could not move out of the way of a file.
+    fn lost_name(&mut self, directory: NodeId, name_of_directory: bool);
 
     /// Gives up an inode with all its nodes and pages. Errors: `Corrupt`, `Device`.
     fn free_inode(&mut self, ino: NodeId) -> Result<()>;

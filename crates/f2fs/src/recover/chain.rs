@@ -1,7 +1,7 @@
 //! The nodes that were written to the log of warm nodes since the last checkpoint, and whose files were fsynced (recovery.c, `find_fsync_dnodes`).
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
@@ -16,6 +16,9 @@ use crate::layout::{Footer, Geometry, NodeOffset, word};
 use crate::node::cache::is_indirect;
 use crate::node::checked::decode_inode;
 use crate::write::Volume;
+
+/// From so many named blocks on it is worth while to look for those that are named twice.
+const COMPACT_FROM: usize = 1 << 16;
 
 /// A node of the chain.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +43,10 @@ pub(super) struct Owner {
 pub(super) struct Chain {
     pub nodes: Vec<ChainNode>,
     pub owners: BTreeMap<NodeId, Owner>,
-    /// Blocks of data that its nodes name.
+    /// Blocks of data that its nodes name; some of them several times.
     pub named: Vec<BlockAddress>,
+    /// From so many on those that are there twice are taken out.
+    compact_at: usize,
 }
 
 impl Chain {
@@ -53,14 +58,13 @@ impl Chain {
             return Ok(chain);
         }
         let geometry = volume.geometry();
-        let most =
-            u64::from(geometry.main_segments) * 512 - volume.segments.sit().total_valid().min(u64::from(u32::MAX));
+        let mut seen = BTreeSet::new();
         let log = state.logs[Log::WarmNode.index()];
         let mut at = geometry.segment_start(log.segment).checked_add(u32::from(log.next));
         while let Some(here) = at.filter(|&at| geometry.main(at).is_some()) {
             let block = volume.chain_block(here)?;
             let Some(footer) = Footer::of_block(&block).filter(|footer| volume.is_recent(footer)) else { break };
-            if footer.next() == here || chain.nodes.len() as u64 >= most {
+            if footer.next() == here || !seen.insert(here.0) {
                 let detail = format!("the chain of fsynced nodes goes in a circle after {} nodes", chain.nodes.len());
                 return Err(Finding::new(FindingKind::State, detail).at(here).into_error());
             }
@@ -80,6 +84,12 @@ impl Chain {
         let index = self.nodes.len();
         self.nodes.push(ChainNode { at, footer });
         self.named.extend(named(volume.geometry(), &footer, block));
+        // A file that is fsynced again and again names the same blocks in each of its nodes.
+        if self.named.len() > self.compact_at {
+            self.named.sort_unstable();
+            self.named.dedup();
+            self.compact_at = (2 * self.named.len()).max(COMPACT_FROM);
+        }
         if !footer.has(mark::FSYNC) {
             return Ok(());
         }

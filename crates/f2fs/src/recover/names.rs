@@ -1,7 +1,7 @@
 //! The name of a file of the chain (recovery.c, `recover_dentry`).
 
 use nandkit_block::BlockDevice;
-use nandkit_vfs::{FileKind, Result};
+use nandkit_vfs::{FileKind, RenameFlags, Result};
 
 use crate::blocks::{Blocks, Nodes};
 use crate::findings::{Finding, FindingKind};
@@ -9,12 +9,13 @@ use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::inode::advise;
 use crate::names::area::NewEntry;
+use crate::names::rename::rename;
 use crate::names::store::InodeStore;
 use crate::names::{entries, links};
 use crate::write::Volume;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Enters the name that an inode of the chain says into its parent. Another file of that name loses it first. Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted one), `NoSpace`, `Device`.
+    /// Enters the name that an inode of the chain says into its parent. Another file of that name loses it first, and a directory that is not empty gets another one (Linux's recovery unlinks it with all that it has). Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted one), `NoSpace`, `Device`.
     pub(super) fn enter_name(&mut self, from: &Inode) -> Result<()> {
         let parent = NodeId(from.head.parent.get());
         let wrong = |detail: String| Err(Finding::new(FindingKind::State, detail).of(from.nid).into_error());
@@ -31,11 +32,35 @@ impl<D: BlockDevice> Volume<D> {
         entries::check_name(&name)?;
         match self.find_entry(&directory, &name)? {
             Some(found) if found.entry.ino.get() == from.nid.0 => return Ok(()),
-            Some(_) => links::unlink(self, parent, &name)?,
+            Some(found) => match self.is_full_directory(NodeId(found.entry.ino.get()))? {
+                true => self.move_aside(parent, &name, NodeId(found.entry.ino.get()))?,
+                false => links::unlink(self, parent, &name)?,
+            },
             None => {}
         }
         let hash = entries::hash_of_new(Blocks::geometry(self), &directory, &name)?;
         let room = entries::make_room(self, parent, hash, &name)?;
         entries::insert(self, parent, room, &NewEntry { hash, name: &name, ino: from.nid, kind: from.kind })
+    }
+
+    fn is_full_directory(&self, ino: NodeId) -> Result<bool> {
+        let inode = Volume::inode_at(self, ino)?;
+        Ok(inode.kind == FileKind::Directory && !self.is_empty_directory(&inode)?)
+    }
+
+    /// A directory that was renamed, and whose old name a file has that was fsynced, keeps what it has under its number: its new name went with the power.
+    fn move_aside(&mut self, parent: NodeId, name: &[u8], ino: NodeId) -> Result<()> {
+        for other in 0..100_u32 {
+            let free = if other == 0 { ino.0.to_string() } else { format!("{}.{other}", ino.0) };
+            let directory = Volume::inode_at(self, parent)?;
+            if self.find_entry(&directory, free.as_bytes())?.is_none() {
+                rename(self, (parent, name), (parent, free.as_bytes()), RenameFlags::default())?;
+                let detail = format!("a file that was fsynced has the name of this directory, which is {free} now");
+                self.notes.push(Finding::new(FindingKind::State, detail).of(ino));
+                return Ok(());
+            }
+        }
+        let detail = "a file that was fsynced has the name of this directory, and all others for it are taken";
+        Err(Finding::new(FindingKind::State, detail).of(ino).into_error())
     }
 }

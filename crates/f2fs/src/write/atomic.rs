@@ -129,9 +129,9 @@ impl<D: BlockDevice> Volume<D> {
             return Err(FsError::new(ErrorKind::NoSpace, "too few sections are free for the nodes of the file"));
         }
         // From here on nothing is half done: what fails stops the volume, and the device has the file as it was.
-        let moved = self.take_draft(draft, file, &runs);
-        self.or_stop(moved)?;
-        self.make_durable(file)
+        let done = self.take_draft(draft, file, &runs).and_then(|()| self.make_durable(file));
+        // Without room for its nodes too: the draft is gone, and the device has the file as it was.
+        done.inspect_err(|error| self.stop(error))
     }
 
     /// The pages that a draft has of its own.

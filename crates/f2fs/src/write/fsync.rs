@@ -39,13 +39,13 @@ impl<D: BlockDevice> Volume<D> {
         self.device.flush(Cause::UserData)
     }
 
-    /// A directory lost a name by rename or removal: with `fsync_mode=strict`, an fsync of a new file in it is a checkpoint until the next one.
-    pub fn note_lost_name(&mut self, directory: NodeId) {
-        self.renamed_in.insert(directory);
+    /// A directory lost a name by rename or removal: with `fsync_mode=strict`, an fsync of a new file in it is a checkpoint until the next one; where the name was a directory's, always.
+    pub fn note_lost_name(&mut self, directory: NodeId, name_of_directory: bool) {
+        *self.renamed_in.entry(directory).or_default() |= name_of_directory;
     }
 
     /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`). Also where its tree lost nodes, which Linux does not ask: its recovery leaves their blocks behind the
-    /// end of the file, and they are content again when that grows.
+    /// end of the file, and they are content again when that grows. And where the file may have the name that a directory has at the last checkpoint: Linux's recovery unlinks that directory, whatever is in it.
     pub(super) fn needs_checkpoint(&self, inode: &Inode) -> bool {
         let head = &inode.head;
         let parent = NodeId(head.parent.get());
@@ -58,7 +58,8 @@ impl<D: BlockDevice> Volume<D> {
             || self.options.logs == ActiveLogs::Two
             || self.pruned.contains(&inode.nid)
             || self.xattr_directories.contains(&parent)
-            || self.options.strict_fsync && self.nat.needs_dentry_mark(inode.nid) && self.renamed_in.contains(&parent)
+            || self.renamed_in.get(&parent).is_some_and(|of_directory| *of_directory || self.options.strict_fsync)
+                && self.nat.needs_dentry_mark(inode.nid)
     }
 
     /// Writes what of the file's nodes waits, but for indirect ones, each with the mark.

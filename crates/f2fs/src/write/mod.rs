@@ -93,8 +93,8 @@ pub struct Volume<D> {
     pub(crate) xattr_directories: BTreeSet<NodeId>,
     /// Files whose trees lost nodes since the last checkpoint that are on the device, or got blocks that the device shares: roll-forward would not hear of it, and an fsync must be one.
     pub(crate) pruned: BTreeSet<NodeId>,
-    /// Directories that lost a name since, by rename or removal: with `fsync_mode=strict` likewise.
-    pub(crate) renamed_in: BTreeSet<NodeId>,
+    /// Directories that lost a name since, by rename or removal, and whether any was a directory's: then, and with `fsync_mode=strict`, likewise.
+    pub(crate) renamed_in: BTreeMap<NodeId, bool>,
     /// Times that no node has yet.
     pub(crate) lazy_times: LazyTimes,
     /// During a sync, files of which pages were moved by the collector after their write-back.

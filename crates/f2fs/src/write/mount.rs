@@ -117,7 +117,7 @@ impl<D: BlockDevice> Volume<D> {
             pages: Mutex::new(Pages::new(options.pages)),
             orphans: BTreeSet::new(),
             xattr_directories: BTreeSet::new(),
-            renamed_in: BTreeSet::new(),
+            renamed_in: BTreeMap::new(),
             pruned: BTreeSet::new(),
             drafts: BTreeMap::new(),
             names,

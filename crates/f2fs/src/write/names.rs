@@ -110,8 +110,8 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
         Ok(())
     }
 
-    fn lost_name(&mut self, directory: NodeId) {
-        self.note_lost_name(directory);
+    fn lost_name(&mut self, directory: NodeId, name_of_directory: bool) {
+        self.note_lost_name(directory, name_of_directory);
     }
 
     fn free_inode(&mut self, ino: NodeId) -> Result<()> {

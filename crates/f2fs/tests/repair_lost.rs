@@ -1,0 +1,109 @@
+//! What a repair makes of inodes to which nothing leads: names that nobody has, in `lost+found` and in the root; and nothing of those that were deleted.
+
+use crate::made::{clock, complaints};
+use crate::writing::oracle::{Image, device_of, empty_image, image_of, write_image};
+use crate::writing::unmount;
+use nandkit_block::{BlockDevice, RamDevice};
+use nandkit_f2fs::blocks::Nodes;
+use nandkit_f2fs::check::Waiting;
+use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions, check, repair};
+use nandkit_units::{Context, Lba, Payload};
+use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, NewNode, OpenFiles};
+
+fn mount(image: &Image) -> Volume<RamDevice> {
+    Volume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap()
+}
+
+/// Has nothing at the place of an inode's block.
+fn destroyed(mut device: RamDevice, inode: InodeNumber) -> RamDevice {
+    let volume = F2fs::mount(&mut device, clock(), MountOptions::default()).unwrap();
+    let at = volume.entry(NodeId(inode.0 as u32)).unwrap().address.get();
+    drop(volume);
+    device.write(&Context::default(), Lba(at.into()), Payload::Bytes(&[0; 4096])).unwrap();
+    device
+}
+
+/// Repaired, sound, without a complaint of fsck.f2fs, and open; how many inodes got names.
+fn repaired(mut device: RamDevice) -> (F2fs<RamDevice>, usize) {
+    let repair = repair(vec![&mut device], clock(), Waiting::Dropped).unwrap();
+    for (at, bytes) in &repair.blocks {
+        device.write(&Context::default(), Lba(at.0.into()), Payload::Bytes(bytes)).unwrap();
+    }
+    let again = check(vec![&mut device], clock()).unwrap();
+    assert_eq!((&again.findings, &repair.after.findings), (&Vec::new(), &Vec::new()));
+    let scratch = tempfile::tempdir().unwrap();
+    write_image(&scratch.path().join("image"), &image_of(&device));
+    assert_eq!(complaints(&scratch.path().join("image")), Vec::<String>::new());
+    (F2fs::mount(device, clock(), MountOptions::default()).unwrap(), repair.attached.len())
+}
+
+#[test]
+fn what_has_no_room_in_an_inline_lost_and_found_is_in_the_root() {
+    for features in ["", "extra_attr,inode_checksum"] {
+        let mut volume = mount(&empty_image(features));
+        let root = volume.root();
+        volume.create(root, b"lost+found", &NewNode::DIRECTORY).unwrap();
+        let many = volume.create(root, b"many", &NewNode::DIRECTORY).unwrap();
+        let files: Vec<_> = (0..300)
+            .map(|number| volume.create(many, format!("{number}").as_bytes(), &NewNode::FILE).unwrap())
+            .collect();
+        let (volume, attached) = repaired(destroyed(unmount(volume), many));
+        let home = volume.lookup(root, b"lost+found").unwrap();
+        let in_home = |file: &InodeNumber| volume.lookup(home, file.0.to_string().as_bytes()).ok() == Some(*file);
+        let in_root = |file: &InodeNumber| volume.lookup(root, file.0.to_string().as_bytes()).ok() == Some(*file);
+        assert!(files.iter().all(|file| in_home(file) != in_root(file)), "each has one name");
+        let here = files.iter().filter(|file| in_home(file)).count();
+        assert!(attached == 300 && (100..200).contains(&here), "{attached} attached, {here} in lost+found");
+    }
+}
+
+#[test]
+fn a_lost_inode_takes_nobodys_name() {
+    for inline in [false, true] {
+        let mut volume = mount(&empty_image(""));
+        let root = volume.root();
+        let home = if inline { volume.create(root, b"lost+found", &NewNode::DIRECTORY).unwrap() } else { root };
+        let directory = volume.create(root, b"directory", &NewNode::DIRECTORY).unwrap();
+        let lost = volume.create(directory, b"lost", &NewNode::FILE).unwrap();
+        // Names of users, of which some come before the first free place, and some behind it.
+        let names: Vec<String> = (0..40).map(|number| format!("user {number}")).chain([lost.0.to_string()]).collect();
+        let users: Vec<_> =
+            names.iter().map(|name| volume.create(home, name.as_bytes(), &NewNode::FILE).unwrap()).collect();
+        for number in 0..20 {
+            volume.remove(home, format!("user {number}").as_bytes()).unwrap();
+        }
+        let (volume, attached) = repaired(destroyed(unmount(volume), directory));
+        assert_eq!(attached, 1);
+        for (name, user) in names.iter().zip(&users).skip(20) {
+            assert_eq!(volume.lookup(home, name.as_bytes()).unwrap(), *user, "{name}");
+        }
+        assert_eq!(volume.lookup(home, format!("{}.1", lost.0).as_bytes()).unwrap(), lost);
+    }
+}
+
+#[test]
+fn deleted_files_and_drafts_do_not_come_back() {
+    for features in ["", "quota,extra_attr"] {
+        let mut volume = mount(&empty_image(features));
+        let root = volume.root();
+        let kept = volume.create(root, b"kept", &NewNode::FILE).unwrap();
+        let open = volume.create(root, b"open", &NewNode::FILE).unwrap();
+        Changes::write(&mut volume, open, 0, Payload::Bytes(&[1; 50_000])).unwrap();
+        volume.retain(open).unwrap();
+        volume.remove(root, b"open").unwrap();
+        let draft = AtomicWrites::begin_atomic(&mut volume, kept).unwrap();
+        Changes::write(&mut volume, draft, 0, Payload::Bytes(&[2; 9000])).unwrap();
+        volume.checkpoint(Reason::Sync).unwrap();
+        assert_eq!(volume.checkpoint_state().0.orphans.len(), 2);
+        let (volume, attached) = repaired(volume.abandon().remove(0));
+        assert_eq!(attached, 0);
+        let mut names = Vec::new();
+        let all = volume.read_dir(root, 0, &mut |entry| {
+            names.push(entry.name.to_vec());
+            std::ops::ControlFlow::Continue(())
+        });
+        all.unwrap();
+        assert_eq!(names, [b"kept"]);
+    }
+}
