@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use fuser::{Errno, FileHandle, INodeNo, Request};
-use nandkit_vfs::{AtomicWrites, Changes, ErrorKind, FsError, InodeNumber};
+use fuser::{Errno, FileHandle, INodeNo};
+use nandkit_vfs::{AtomicWrites, Changes, InodeNumber};
 
 use crate::answer::{Answer, Outcome};
 use crate::shared::Shared;
@@ -24,12 +24,20 @@ const ATOMIC_WRITE: u32 = 4;
 /// The bit of a handle's number that says that it may write.
 const WRITES: u64 = 1;
 
-/// What a request comes to.
+/// Requests about a file's draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    Begin,
+    Commit,
+    Abort,
+}
+
+/// What a request of ioctl(2) is about.
 pub(crate) enum Asked {
-    /// Done; these bytes are the answer.
-    Done(Vec<u8>),
-    /// Done, and the file is no longer as the kernel has it in memory.
-    Changed,
+    /// Which of these there are; the answer.
+    Features([u8; 4]),
+    /// A draft.
+    Draft(About),
 }
 
 /// Drafts by their files.
@@ -75,31 +83,62 @@ impl<V: Volume> Shared<V> {
         self.drafts().content(file)
     }
 
-    /// A request of ioctl(2) about a file. Errors: ENOTTY (an unknown one, or a volume without drafts), EBADF (a file that may not be written), EACCES (somebody else's file), EBUSY (a draft that another open file began).
-    pub(crate) fn control(&self, request: &Request, inode: INodeNo, handle: FileHandle, asked: u32) -> Answer<Asked> {
-        let file = self.inside(inode);
-        if ![START, COMMIT, ABORT, FEATURES].contains(&asked) {
-            return Err(Errno::ENOTTY);
-        }
-        if asked == FEATURES {
-            let has = self.change(Operation::Atomic, |changes| Ok(changes.atomic_writes().is_some()))?;
-            return if has { Ok(Asked::Done(ATOMIC_WRITE.to_le_bytes().into())) } else { Err(Errno::ENOTTY) };
-        }
+    /// What is asked for. Errors: ENOTTY (an unknown request, or a volume without drafts), EBADF (a file that may not be written).
+    pub(crate) fn asked(&self, handle: FileHandle, command: u32) -> Answer<Asked> {
+        let about = match command {
+            START => About::Begin,
+            COMMIT => About::Commit,
+            ABORT => About::Abort,
+            FEATURES => {
+                let has = self.change(Operation::Atomic, |changes| Ok(changes.atomic_writes().is_some()))?;
+                return if has { Ok(Asked::Features(ATOMIC_WRITE.to_le_bytes())) } else { Err(Errno::ENOTTY) };
+            }
+            _ => return Err(Errno::ENOTTY),
+        };
         if handle.0 & WRITES == 0 {
             return Err(Errno::EBADF);
         }
-        match asked {
-            START => self.begin(request, file, handle).map(|()| Asked::Done(Vec::new())),
-            COMMIT => self.commit_draft(file).map(|()| Asked::Done(Vec::new())),
-            _ => self.abort(file, None).map(|was| if was { Asked::Changed } else { Asked::Done(Vec::new()) }),
+        Ok(Asked::Draft(about))
+    }
+
+    /// Does it. `user`: who asks. `read_again`: has the kernel write what it keeps of the file and was written through a mapping, and forget it; with `false` forget its attributes alone. Blocks until reads and
+    /// writes of that kind are answered: not to be called by a thread that answers requests. Errors: EACCES (somebody else's file), EBUSY (a draft that another open file began), the volume's.
+    pub(crate) fn about_draft(
+        &self,
+        about: About,
+        (user, inode, handle): (u32, INodeNo, FileHandle),
+        read_again: impl Fn(bool),
+    ) -> Answer<()> {
+        let file = self.inside(inode);
+        match about {
+            About::Begin => {
+                // What was written through a mapping before is the file's.
+                read_again(true);
+                self.begin(user, file, handle)
+            }
+            About::Commit => {
+                let done = self.commit_draft(file);
+                // Times and blocks were the file's until now. What is in the kernel's pages is the draft's still where the draft is gone.
+                read_again(done.is_err() && self.content(file) == file);
+                done
+            }
+            About::Abort => {
+                // What comes of mappings now is the draft's still, and what is read meanwhile, too.
+                read_again(true);
+                let was = self.abort(file, None)?;
+                if was {
+                    read_again(true);
+                }
+                Ok(())
+            }
         }
     }
 
-    fn begin(&self, request: &Request, file: InodeNumber, handle: FileHandle) -> Answer<()> {
+    fn begin(&self, user: u32, file: InodeNumber, handle: FileHandle) -> Answer<()> {
         self.change(Operation::Atomic, |changes| {
             side(changes)?;
             let owner = changes.stat(file)?.uid;
-            if self.options.owner.is_none() && self.features.owners && ![0, owner].contains(&request.uid()) {
+            if self.options.owner.is_none() && self.features.owners && ![0, owner].contains(&user) {
                 return Err(Errno::EACCES.into());
             }
             let known = self.drafts().of.get(&file).copied();
@@ -120,7 +159,8 @@ impl<V: Volume> Shared<V> {
             side(changes)?;
             let Some(draft) = self.drafts().of.get(&file).copied() else { return Ok(false) };
             let done = side(changes)?.commit_atomic(draft.inode);
-            if done.is_ok() || is_gone(&done) {
+            // Its number may be another inode's, once it is gone.
+            if done.is_ok() || changes.stat(draft.inode).is_err() {
                 self.drafts().of.remove(&file);
             }
             done?;
@@ -138,7 +178,7 @@ impl<V: Volume> Shared<V> {
                 return Ok(false);
             };
             let done = side(changes)?.abort_atomic(draft.inode);
-            if done.is_ok() || is_gone(&done) {
+            if done.is_ok() || changes.stat(draft.inode).is_err() {
                 self.drafts().of.remove(&file);
             }
             done?;
@@ -167,8 +207,4 @@ impl<V: Volume> Shared<V> {
             let _ = self.abort(file, None);
         }
     }
-}
-
-fn is_gone(done: &Result<(), FsError>) -> bool {
-    done.as_ref().is_err_and(|error| error.kind == ErrorKind::NotFound)
 }

@@ -17,7 +17,7 @@ use nandkit_units::ReadInto;
 use nandkit_vfs::{AttributeChange, FileKind, FileSystem, InodeNumber};
 
 use crate::answer::{Answer, Outcome};
-use crate::atomic::Asked;
+use crate::atomic::{About, Asked};
 use crate::create::Wanted;
 use crate::listing::is_unreadable;
 use crate::shared::Shared;
@@ -47,13 +47,17 @@ impl<V: Volume> Door<V> {
         Self { shared, entries_for }
     }
 
-    /// Has the kernel forget what it keeps of a file, and answers then. From another thread: it waits for pages that are being read, and it is this one that answers such reads.
-    fn read_again(&self, inode: INodeNo, answer: impl FnOnce() + Send + 'static) {
-        let notifier = self.shared.notifier().get().cloned();
+    /// A request about a draft, by a thread of its own: it waits for pages that the kernel reads and writes, and it is this one that answers such requests.
+    fn about_draft(&self, about: About, who: (u32, INodeNo, FileHandle), reply: ReplyIoctl) {
+        let shared = Arc::clone(&self.shared);
         std::thread::spawn(move || {
-            // A kernel that has forgotten the file already says so.
-            let _ = notifier.map(|notifier| notifier.inval_inode(inode, 0, 0));
-            answer();
+            let done = shared.about_draft(about, who, |pages| shared.read_again(who.1, pages));
+            // Whoever is answered may unmount at once, and then the volume is this session's alone.
+            drop(shared);
+            match done {
+                Ok(()) => reply.ioctl(0, &[]),
+                Err(errno) => reply.error(errno),
+            }
         });
     }
 
@@ -412,9 +416,9 @@ impl<V: Volume> Filesystem for Door<V> {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        match self.shared.control(request, inode, handle, command) {
-            Ok(Asked::Done(bytes)) => reply.ioctl(0, &bytes),
-            Ok(Asked::Changed) => self.read_again(inode, || reply.ioctl(0, &[])),
+        match self.shared.asked(handle, command) {
+            Ok(Asked::Features(bits)) => reply.ioctl(0, &bits),
+            Ok(Asked::Draft(about)) => self.about_draft(about, (request.uid(), inode, handle), reply),
             Err(errno) => reply.error(errno),
         }
     }
@@ -429,10 +433,13 @@ impl<V: Volume> Filesystem for Door<V> {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        match self.shared.closed(inode, handle) {
-            true => self.read_again(inode, || reply.ok()),
-            false => reply.ok(),
+        if self.shared.closed(inode, handle)
+            && let Some(notifier) = self.shared.notifier().get().cloned()
+        {
+            // From another thread, as above; nobody waits for this answer.
+            std::thread::spawn(move || drop(notifier.inval_inode(inode, 0, 0)));
         }
+        reply.ok();
     }
 
     fn fallocate(

@@ -83,6 +83,13 @@ impl<V: Volume> Shared<V> {
         &self.notifier
     }
 
+    /// Has the kernel forget a file's attributes and, with `pages`, its pages; those that were changed through a mapping are written first. A kernel that has forgotten the file already is done.
+    pub(crate) fn read_again(&self, inode: INodeNo, pages: bool) {
+        if let Some(notifier) = self.notifier.get() {
+            let _ = notifier.inval_inode(inode, if pages { 0 } else { -1 }, 0);
+        }
+    }
+
     fn shared(&self) -> RwLockReadGuard<'_, V> {
         self.volume.read().unwrap_or_else(PoisonError::into_inner)
     }
