@@ -6,7 +6,7 @@ use crate::planted::Planted;
 use crate::witness::made_with;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::write::{Volume, WriteOptions};
-use nandkit_f2fs::{F2fs, MountOptions, NodeId, check, repair};
+use nandkit_f2fs::{BlockAddress, F2fs, Log, MountOptions, NodeId, check, repair};
 use nandkit_units::Clock;
 use nandkit_vfs::NewNode;
 use nandkit_vfs::path::write_file;
@@ -99,4 +99,19 @@ fn the_superblock_names_no_quota_file_whose_inode_is_lost() {
         write_file(&mut volume, b"new", &NewNode::FILE, &[7; 50_000]).unwrap();
         volume.sync().unwrap();
     }
+}
+
+/// An old copy of a node, whose segment holds data by now: the NAT names it again.
+#[test]
+fn a_node_among_data_is_copied_to_a_segment_of_its_own() {
+    let sound = base("extra_attr,inode_checksum");
+    let mut planted = sound.clone();
+    let nid = planted.nid("many/1-n");
+    let block = { planted.block(sound.at(nid)) }.to_vec();
+    let log = planted.state.logs[Log::WarmData.index()];
+    let place = BlockAddress(planted.geometry.segment_start(log.segment).0 + 500);
+    planted.block(place).copy_from_slice(&block);
+    planted.nat(nid, |entry| entry.address = place.0.into());
+    let mended = repaired(&planted);
+    assert_eq!(tree(&mended), tree(&sound));
 }

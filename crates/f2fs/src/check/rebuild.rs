@@ -36,19 +36,12 @@ struct KeptSegment {
 impl Kept {
     pub fn take(&mut self, geometry: &Geometry, claim: &Claim) {
         let Some((segment, block)) = geometry.main(claim.at) else { return };
-        let place = self.segments.entry(segment.0).or_insert_with(|| KeptSegment {
-            entries: SummaryBlock::blank().entries,
-            map: [0; VALID_MAP_BYTES],
-            nodes: 0,
-        });
+        let place = self.segments.entry(segment.0).or_insert_with(KeptSegment::blank);
         let entry = match claim.is_node {
             true => SummaryEntry::of_node(claim.nid),
             false => SummaryEntry::of_data(claim.nid, claim.version, claim.index),
         };
-        if let Some(place) = place.entries.get_mut(usize::from(block)) {
-            *place = entry;
-        }
-        msb_first::set(&mut place.map, block.into(), true);
+        place.put(block, entry, true);
         place.nodes += u32::from(claim.is_node);
         if claim.is_node {
             self.nodes.insert(claim.nid, NatEntry::new(claim.version, claim.ino, claim.at));
@@ -57,6 +50,22 @@ impl Kept {
 }
 
 impl KeptSegment {
+    fn blank() -> Self {
+        Self { entries: SummaryBlock::blank().entries, map: [0; VALID_MAP_BYTES], nodes: 0 }
+    }
+
+    /// Nodes and data: no segment may hold both.
+    fn is_mixed(&self) -> bool {
+        self.nodes > 0 && self.nodes < self.count()
+    }
+
+    fn put(&mut self, block: u16, entry: SummaryEntry, valid: bool) {
+        if let Some(place) = self.entries.get_mut(usize::from(block)) {
+            *place = entry;
+        }
+        msb_first::set(&mut self.map, block.into(), valid);
+    }
+
     fn count(&self) -> u32 {
         crate::bits::count(&self.map)
     }
@@ -69,6 +78,40 @@ impl KeptSegment {
 type Blocks = BTreeMap<BlockAddress, Block>;
 
 impl Check<'_> {
+    /// Copies the nodes of segments that hold data too into free segments, as far as there are any; their new blocks. Only the NAT says where a node is.
+    pub fn part_nodes_from_data(&self, kept: &mut Kept) -> Blocks {
+        let logs: BTreeSet<u32> = self.state.logs.iter().map(|log| log.segment.0).collect();
+        let mut free: Vec<u32> = (0..self.geometry.main_segments).rev().collect();
+        free.retain(|segment| !kept.segments.contains_key(segment) && !logs.contains(segment));
+        let (mut blocks, mut next) = (Blocks::new(), BLOCKS_PER_SEGMENT as u16);
+        let mut target = 0;
+        let Kept { segments, nodes } = kept;
+        for (nid, entry) in nodes {
+            let old = BlockAddress(entry.address.get());
+            let Some((segment, block)) = self.geometry.main(old) else { continue };
+            if !segments.get(&segment.0).is_some_and(KeptSegment::is_mixed) {
+                continue;
+            }
+            let Ok(bytes) = batch::one(self.blocks, Cause::Metadata, old) else { continue };
+            if u32::from(next) == BLOCKS_PER_SEGMENT {
+                let Some(segment) = free.pop() else { break };
+                (target, next) = (segment, 0);
+            }
+            let new = BlockAddress(self.geometry.segment_start(SegmentIndex(target)).0 + u32::from(next));
+            blocks.insert(new, bytes);
+            if let Some(from) = segments.get_mut(&segment.0) {
+                from.put(block, SummaryEntry::default(), false);
+                from.nodes -= 1;
+            }
+            let to = segments.entry(target).or_insert_with(KeptSegment::blank);
+            to.put(next, SummaryEntry::of_node(*nid), true);
+            to.nodes += 1;
+            entry.address = new.0.into();
+            next += 1;
+        }
+        blocks
+    }
+
     /// All blocks of the metadata areas that differ from what they should be, but the superblocks. Errors: `NoSpace` (no segment is left for a log).
     pub fn rebuild(&self, kept: &Kept) -> Result<Blocks> {
         let mut blocks = Blocks::new();

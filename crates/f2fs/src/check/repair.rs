@@ -38,7 +38,7 @@ pub enum Waiting {
 pub struct Repair {
     /// What was wrong.
     pub before: CheckReport,
-    /// What is wrong once the blocks are in place; sound unless content of compressed clusters is damaged, an inode of a volume with encryption or verity lacks what its marks promise, the superblock's features contradict each other, or nodes and data share a segment.
+    /// What is wrong once the blocks are in place; sound unless content of compressed clusters is damaged, an inode of a volume with encryption or verity lacks what its marks promise, or the superblock's features contradict each other (nodes and data share a segment still where no other is free).
     pub after: CheckReport,
     /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the root.
     pub attached: Vec<NodeId>,
@@ -90,8 +90,10 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
         check.walk_from_roots(&superblock);
         tell_left_out(&check, &mut dropped);
         check.check_quotas(&superblock);
-        let kept = check.kept.take().unwrap_or_default();
-        check.rebuild(&kept)?
+        let mut kept = check.kept.take().unwrap_or_default();
+        let mut blocks = check.part_nodes_from_data(&mut kept);
+        blocks.extend(check.rebuild(&kept)?);
+        blocks
     };
     overlay.blocks.extend(tables);
     let superblock = superblocks::mended(&superblock);
