@@ -166,3 +166,37 @@ fn what_cannot_be_changed_is_refused() {
     assert!(outcome.stderr.contains("damaged"), "{}", outcome.stderr);
     assert!(fs::read(path.join("i")).expect("an image") == before);
 }
+
+#[test]
+fn a_change_leaves_holes_and_a_failed_one_no_overlay() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    succeeds(path, &["mkfs", "f2fs", "--size", "512M", "i"]);
+    succeeds(path, &["mkdir", "i", "/new"]);
+    let kib: u64 = run(path, "du -k i | cut -f1").trim().parse().expect("a number");
+    assert!(kib < 10_000, "{kib} KiB of 512 MiB are in use");
+    must_be_sound(path);
+    let failed = nandkit(path, &["rm", "i", "/nothing", "--overlay", "over"]);
+    assert_eq!(failed.status, Some(2), "{}", failed.stderr);
+    assert!(!path.join("over").exists());
+    succeeds(path, &["mkdir", "i", "/newer", "--overlay", "over"]);
+    let failed = nandkit(path, &["rm", "i", "/nothing", "--overlay", "over"]);
+    assert_eq!(failed.status, Some(2), "{}", failed.stderr);
+    assert!(succeeds(path, &["ls", "i", "--overlay", "over"]).contains("newer"));
+    let failed = nandkit(path, &["setfattr", "i", "-n", "user.a", "-v", &"v".repeat(4500), "/new"]);
+    assert!(failed.status == Some(2) && !failed.stderr.contains("--size"), "{}", failed.stderr);
+}
+
+/// The names are in the superblock.
+#[test]
+fn devices_in_another_order_than_the_volumes_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    run(path, "truncate -s 64M d1 d2 d3 && mkfs.f2fs -q -f -c d2 -c d3 d1 >/dev/null");
+    succeeds(path, &["ls", "d1", "--devices", "d2,d3"]);
+    for command in ["ls", "check", "info"] {
+        let refused = nandkit(path, &[command, "d1", "--devices", "d3,d2"]);
+        assert_eq!(refused.status, Some(2), "{command}: {}{}", refused.stdout, refused.stderr);
+        assert!(refused.stderr.contains("expected them in this order: d2, d3"), "{command}: {}", refused.stderr);
+    }
+}

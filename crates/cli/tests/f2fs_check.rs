@@ -108,14 +108,22 @@ fn damage_is_told_by_inode_and_address_and_repaired() {
 fn what_cannot_be_repaired_is_said() {
     let directory = with_image();
     let path = directory.path();
-    // The root itself is gone.
+    // The root itself is gone: it is made anew.
+    let names = succeeds(path, &["ls", "-R", "i"]);
     overwrite_nat(path, 3..4);
     let outcome = nandkit(path, &["check", "i", "--repair", "out.img"]);
     assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
-    assert!(
-        outcome.stdout.contains("still wrong: directory: inode 3: there is no root directory"),
-        "{}",
-        outcome.stdout
+    assert!(outcome.stdout.contains("it is made anew"), "{}", outcome.stdout);
+    assert_eq!(succeeds(path, &["ls", "-R", "out.img"]), names);
+    succeeds(path, &["check", "out.img"]);
+    // A volume that was cut short has its length again.
+    run(path, "cp out.img short && truncate -s 20000000 short");
+    let outcome = nandkit(path, &["check", "short", "--repair", "long"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    succeeds(path, &["check", "long"]);
+    assert_eq!(
+        fs::metadata(path.join("long")).expect("a file").len(),
+        fs::metadata(path.join("i")).expect("a file").len()
     );
     // Neither checkpoint is whole.
     let file = OpenOptions::new().write(true).open(path.join("i")).expect("a file");

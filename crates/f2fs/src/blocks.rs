@@ -15,6 +15,12 @@ pub trait Blocks: Sync {
 
     /// Reads whole blocks from `at` on; the length of `into` is a multiple of the block size. Errors: `Device`, `Corrupt` (the device ends before).
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()>;
+
+    /// Whether the devices reach as far as the block: not those of a volume that was cut short.
+    fn reaches(&self, at: BlockAddress) -> bool {
+        let _ = at;
+        true
+    }
 }
 
 /// Nodes by nid.

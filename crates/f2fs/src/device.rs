@@ -116,6 +116,12 @@ impl<D: BlockDevice> Devices<D> {
         Ok(())
     }
 
+    /// Whether the devices have the byte: one that is shorter than its part of the volume ends before.
+    pub fn reach(&self, at: u64) -> bool {
+        let part = self.parts.iter().find(|part| at >= part.start && at - part.start < part.bytes);
+        part.is_some_and(|part| at - part.start < part.device.geometry().capacity())
+    }
+
     /// Gives the devices back.
     pub fn into_inner(self) -> Vec<D> {
         self.parts.into_iter().map(|part| part.device).collect()
@@ -153,5 +159,10 @@ impl<D: BlockDevice> Blocks for DeviceBlocks<D> {
         let area = if at < self.geometry.main_address() { Area::Metadata } else { Area::Main };
         let context = Context::default().for_cause(cause).in_area(area);
         self.devices.read(context, u64::from(at.0) << self.geometry.log_block_size(), into)
+    }
+
+    fn reaches(&self, at: BlockAddress) -> bool {
+        // Its last byte: devices may end in the middle of a block.
+        self.devices.reach(((u64::from(at.0) + 1) << self.geometry.log_block_size()) - 1)
     }
 }

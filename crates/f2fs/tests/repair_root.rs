@@ -2,7 +2,7 @@
 
 use crate::common::listing_of_volume;
 use crate::made::{clock, complaints, everything};
-use crate::planted::Planted;
+use crate::planted::{BLOCK, Planted};
 use crate::witness::made_with;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::write::{Volume, WriteOptions};
@@ -114,4 +114,41 @@ fn a_node_among_data_is_copied_to_a_segment_of_its_own() {
     planted.nat(nid, |entry| entry.address = place.0.into());
     let mended = repaired(&planted);
     assert_eq!(tree(&mended), tree(&sound));
+}
+
+/// A volume that was cut short has its whole length again; what of files was behind the end is told by inode, and is holes.
+#[test]
+fn a_volume_that_was_cut_short_is_whole_and_sound_behind_a_repair() {
+    let sound = base("extra_attr,inode_checksum,quota");
+    let volume = sound.geometry.main_end().0 as usize * BLOCK;
+    for length in [100 << 20, 40 << 20, 30_000_000, 20_000_000, 16 << 20, 12 << 20, 8_000_000] {
+        let mut cut = sound.clone();
+        cut.bytes.truncate(length);
+        let before = check(vec![cut.device()], clock()).unwrap();
+        let repair = repair(vec![cut.device()], clock(), Waiting::Refused).unwrap();
+        assert_eq!(repair.bytes, volume as u64);
+        cut.bytes.resize(volume, 0);
+        for (at, bytes) in &repair.blocks {
+            cut.block(*at).copy_from_slice(bytes);
+        }
+        let again = check(vec![cut.device()], clock()).unwrap();
+        assert_eq!((again.findings, repair.after.findings), (Vec::new(), Vec::new()), "{length}");
+        let scratch = tempfile::tempdir().unwrap();
+        cut.write(&scratch.path().join("image"));
+        assert_eq!(complaints(&scratch.path().join("image")), Vec::<String>::new(), "{length}");
+        // Whoever lost something is named, or was lost whole.
+        let (found, all) = (tree(&cut), tree(&sound));
+        let named: Vec<String> = before
+            .findings
+            .iter()
+            .filter_map(|found| Some(String::from_utf8_lossy(found.path.as_deref()?).into_owned()))
+            .collect();
+        let differs = |path: &&String| found.get(*path).is_some_and(|now| *now != all[*path]);
+        let silent: Vec<&String> = found.keys().filter(|path| all.contains_key(*path)).filter(differs).collect();
+        println!("{length}: {} of {} entries, {} changed, {} named", found.len(), all.len(), silent.len(), named.len());
+        // One of a file's two names is told.
+        let is_told = |path: &String| named.contains(&path.replace("/sizes/of-9000000", "/kinds/hard link"));
+        // Without the root's page nobody has a path.
+        assert!(length < 30_000_000 || silent.iter().all(|path| is_told(path)), "{length}: {silent:?}, {named:?}");
+    }
 }

@@ -18,10 +18,10 @@ pub fn map(file: &File) -> io::Result<Mmap> {
     unsafe { MmapOptions::new().map(file) }
 }
 
-/// Maps a whole file with changes that stay in this process, page by page. Needs no permission to write. Safety: as [`map`].
+/// Maps a whole file with changes that stay in this process, page by page. Needs no permission to write, and no memory in advance: the file may be longer than there is. Safety: as [`map`].
 pub fn map_private(file: &File) -> io::Result<MmapMut> {
     // SAFETY: see above.
-    unsafe { MmapOptions::new().map_copy(file) }
+    unsafe { MmapOptions::new().no_reserve_swap().map_copy(file) }
 }
 
 /// Gives the pages of a file that is mapped for reading back to the kernel; it may keep them all the same.

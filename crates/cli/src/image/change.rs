@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nandkit_stack::image::{ChangeOptions, ChangedImage, ChangingImage};
+use nandkit_stack::image::{ChangeOptions, ChangedImage, ChangingImage, write_sparse};
 use nandkit_tree::{Edit, Editor, ModeChange, OwnerChange, TreeError, show};
 use nandkit_units::format_bytes;
 use nandkit_vfs::path::read_file;
@@ -43,6 +42,20 @@ pub fn change(
     arguments: &ChangeArguments,
     work: impl FnOnce(&mut Editor<'_>) -> Result<(), TreeError>,
 ) -> Result<(), Failure> {
+    let options = arguments.image.options();
+    let new = options.overlay.filter(|overlay| !arguments.dry_run && !overlay.exists());
+    let done = change_image(arguments, work);
+    if let (Err(_), Some(overlay)) = (&done, new) {
+        // Nothing is in it: it was made by this command. Where it cannot be removed it is as good as none.
+        let _ = std::fs::remove_file(overlay);
+    }
+    done
+}
+
+fn change_image(
+    arguments: &ChangeArguments,
+    work: impl FnOnce(&mut Editor<'_>) -> Result<(), TreeError>,
+) -> Result<(), Failure> {
     let path = &arguments.image.image;
     let options = ChangeOptions { compression: arguments.compress.clone(), now: now()?, for_good: !arguments.dry_run };
     let mut image = ChangingImage::open(path, &arguments.image.options(), &options).map_err(input)?;
@@ -55,12 +68,13 @@ pub fn change(
     let mut editor = Editor::new(image.changes());
     let worked = work(&mut editor);
     let (edits, skipped, asked) = (editor.edits().to_vec(), editor.skipped().to_vec(), editor.bytes());
-    worked.map_err(|error| failed(path, error, asked, before))?;
+    let format = image.format;
+    worked.map_err(|error| failed(path, error, (asked, before), format))?;
     let after = image.free();
     if !arguments.dry_run && !edits.is_empty() {
-        let mut changed = image
-            .finish()
-            .map_err(|error| failed(path, TreeError::Node { path: "/".into(), source: error }, asked, before))?;
+        let mut changed = image.finish().map_err(|error| {
+            failed(path, TreeError::Node { path: "/".into(), source: error }, (asked, before), format)
+        })?;
         if !changed.keep_in_overlay().map_err(input)? {
             replace(&changed)?;
         }
@@ -105,15 +119,21 @@ fn refuse_damaged(arguments: &ChangeArguments, image: &ChangingImage) -> Result<
 }
 
 /// A full volume is told with what was asked for and what there is.
-fn failed(path: &Path, error: TreeError, asked: u64, free: u64) -> Failure {
+fn failed(path: &Path, error: TreeError, (asked, free): (u64, u64), format: &str) -> Failure {
     let full = matches!(&error, TreeError::Node { source, .. } if source.kind == ErrorKind::NoSpace);
     let path = path.display();
     if full {
+        let stored = match (asked, format) {
+            (0, _) => ";".to_owned(),
+            (asked, "jffs2") => {
+                format!("; {} of files were to be stored (before compression), and", format_bytes(asked))
+            }
+            (asked, _) => format!("; {} of files were to be stored, and", format_bytes(asked)),
+        };
+        let or = if format == "jffs2" { ", or --size where the flash is larger than the file" } else { "" };
+        let free = format_bytes(free);
         return Failure::Input(format!(
-            "{path}: {error}; {} of files were to be stored (before compression), and {} are free. Nothing was changed. \
-             Expected less to store, or --size where the flash is larger than the file",
-            format_bytes(asked),
-            format_bytes(free)
+            "{path}: {error}{stored} {free} are free. Nothing was changed. Expected less to store{or}"
         ));
     }
     Failure::Input(format!("{path}: {error}. Nothing was changed"))
@@ -125,7 +145,7 @@ fn replace(changed: &ChangedImage) -> Result<(), Failure> {
     let mut file = NewFile::begin_again(path)?;
     let wrong =
         |doing: &str, error: std::io::Error| Failure::Input(format!("{}: cannot {doing}: {error}", path.display()));
-    file.file().write_all(changed.bytes()).map_err(|error| wrong("write", error))?;
+    write_sparse(file.file(), changed.bytes()).map_err(|error| wrong("write", error))?;
     file.keep(true)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| wrong("make its new name durable", error))

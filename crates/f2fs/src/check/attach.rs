@@ -11,7 +11,7 @@ use super::batch;
 use super::mend::AreaPlace;
 use crate::blocks::Blocks;
 use crate::directory::{DirectoryPages, find, find_in, hash, place};
-use crate::encode::directory::put_entry;
+use crate::encode::directory::{put_dots, put_entry};
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::dentry::{kind_of, slots_of};
@@ -164,6 +164,24 @@ impl Check<'_> {
             is_name && ![&b"."[..], b".."].contains(name) && !name.iter().all(u8::is_ascii_digit)
         });
         own.filter(|own| taken.insert(own.to_vec())).map(<[u8]>::to_vec)
+    }
+
+    /// Gives directories a new first page; those for which there is no room lose their names. Behind a whole walk.
+    pub fn give_first_pages(&mut self) {
+        let pageless = self.mender.as_ref().map(|mender| mender.pageless.clone()).unwrap_or_default();
+        for (nid, at, byte, parent) in pageless {
+            match self.free_block() {
+                Some(page) => {
+                    self.drop_of(nid, || "the first page of the directory".into());
+                    self.mend_word(at, byte, true, page.0);
+                    self.mend(page, |block| {
+                        block.fill(0);
+                        put_dots(block, nid, parent);
+                    });
+                }
+                None => self.mend_nameless(nid),
+            }
+        }
     }
 
     /// A block that nobody has, in a segment of which nobody has any.

@@ -348,8 +348,11 @@ impl Check<'_> {
                 None if inode.inline_entries().is_some() => {
                     self.mend_dots(AreaPlace { at: file.expected.at, inline: true }, inode.nid, parent);
                 }
-                // A directory without its first block: what it had is among what nothing leads to.
-                None => self.mend_nameless(inode.nid),
+                // It gets a new one once it is known which blocks are free; what it had is among what nothing leads to.
+                None => {
+                    let place = (inode.nid, file.expected.at, inode.shape.addresses.start, parent);
+                    self.mender.iter_mut().for_each(|mender| mender.pageless.push(place));
+                }
             }
         }
         if met.levels > head.depth.get().min(LEVELS_MAX) && inode.inline_entries().is_none() {

@@ -35,6 +35,8 @@ pub(super) struct FileWalk {
     saved: u64,
     /// Pages of its largest extent that lie where it says.
     extent_pages: u64,
+    /// Blocks that lie behind the end of the devices.
+    behind_end: u64,
     /// The page behind the last one with an address.
     pub end_page: u64,
     /// All nodes below could be looked at.
@@ -55,6 +57,7 @@ impl FileWalk {
             blocks: 1,
             saved: 0,
             extent_pages: 0,
+            behind_end: 0,
             end_page: 0,
             whole: true,
             is_quota: false,
@@ -131,6 +134,14 @@ impl Check<'_> {
             self.mend_address(file, node, index);
         }
         match address {
+            DataAddress::At(here) if self.geometry.main(here).is_some() && !self.blocks.reaches(here) => {
+                file.behind_end += 1;
+                if file.is_directory() {
+                    (file.whole, self.whole) = (false, false);
+                }
+                self.mend_address(file, node, index);
+                false
+            }
             DataAddress::At(here) if self.geometry.main(here).is_some() => {
                 let claim = Claim { at: here, nid: node.nid, ino, index, version: node.version, is_node: false };
                 let first = self.claim(claim);
@@ -226,6 +237,12 @@ impl Check<'_> {
             return;
         }
         self.count_usage(&file.inode);
+        if file.behind_end > 0 {
+            self.whole = false;
+            self.report.fault(FindingKind::CutShort, of(file.inode.nid).at(file.expected.at), || {
+                format!("{} blocks of it lie behind the end of the device", file.behind_end)
+            });
+        }
         if !file.whole {
             return;
         }

@@ -260,9 +260,16 @@ impl Check<'_> {
         if let Some(block) = node {
             area.extend_from_slice(block.get(..block.len().saturating_sub(FOOTER_BYTES)).unwrap_or_default());
         }
-        let wrong = wrong_attributes(inode, &area, node.is_some());
+        let (wrong, missing) = wrong_attributes(inode, &area, node.is_some());
         if !wrong.is_empty() {
             self.mend_xattrs(inode);
+        } else if !missing.is_empty() {
+            self.mend_marks(inode, &missing);
+        }
+        for index in missing {
+            self.report.fault(FindingKind::Xattr, of(inode.nid), || {
+                format!("an encrypted or verity inode without its attribute of index {index}")
+            });
         }
         for detail in wrong {
             self.report.fault(FindingKind::Xattr, of(inode.nid), || detail);
@@ -270,19 +277,22 @@ impl Check<'_> {
     }
 }
 
-/// What is wrong with an area of attributes.
-fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> Vec<String> {
+/// What is wrong with an area of attributes, and the kinds of those that its inode's marks ask for and that are not there.
+fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> (Vec<String>, Vec<u8>) {
     let mut wrong = Vec::new();
     let mut seen: BTreeSet<(u8, &[u8])> = BTreeSet::new();
     for attribute in attributes(area) {
         let attribute = match attribute {
             Ok(attribute) => attribute,
             Err(XattrFault::Magic(magic)) => {
-                return vec![format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011")];
+                return (
+                    vec![format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011")],
+                    Vec::new(),
+                );
             }
             Err(XattrFault::Overrun(at)) => {
                 wrong.push(format!("the extended attribute at byte {at} of its area reaches out of it"));
-                return wrong;
+                return (wrong, Vec::new());
             }
         };
         wrong.extend(wrong_attribute(&attribute));
@@ -294,10 +304,8 @@ fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> Vec<String> {
         wrong.push("the area of extended attributes begins with zero, and is not empty".to_owned());
     }
     let needed = [(inode.is_encrypted(), index::ENCRYPTION), (inode.head.has_advise(advise::VERITY), index::VERITY)];
-    for (_, what) in needed.iter().filter(|(is, what)| *is && !seen.iter().any(|(index, _)| index == what)) {
-        wrong.push(format!("an encrypted or verity inode without its attribute of index {what}"));
-    }
-    wrong
+    let missing = needed.iter().filter(|(is, what)| *is && !seen.iter().any(|(index, _)| index == what));
+    (wrong, missing.map(|(_, what)| *what).collect())
 }
 
 fn shown(attribute: &Attribute<'_>) -> String {

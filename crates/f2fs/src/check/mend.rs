@@ -18,7 +18,8 @@ use crate::findings::{Finding, FindingKind};
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::dentry::slots_of;
-use crate::layout::inode::{WORDS_OFFSET, computed_checksum};
+use crate::layout::inode::{WORDS_OFFSET, advise, computed_checksum};
+use crate::layout::xattr::index::VERITY;
 use crate::layout::{DentryRoom, ExtraAttributes, Geometry, InodeHead, inode_shape, set_word};
 
 /// A volume with some of its blocks changed.
@@ -32,12 +33,27 @@ impl Blocks for Overlay<'_> {
         self.inner.geometry()
     }
 
+    fn reaches(&self, at: BlockAddress) -> bool {
+        self.blocks.contains_key(&at) || self.inner.reaches(at)
+    }
+
+    /// What the devices do not reach is zeroes: a repaired volume has its whole length again. What is changed is not asked for, as it may not be there to be read.
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
         let size = self.geometry().block_size();
-        let end = BlockAddress(at.0.saturating_add((into.len() / size) as u32));
-        // What is changed is not asked for: it may not be there to be read.
-        if self.blocks.range(at..end).count() < into.len() / size {
-            self.inner.read(cause, at, into)?;
+        let blocks = (into.len() / size) as u32;
+        let end = BlockAddress(at.0.saturating_add(blocks));
+        let last = BlockAddress(end.0.saturating_sub(1).max(at.0));
+        if self.blocks.range(at..end).count() < blocks as usize {
+            if self.inner.reaches(last) && self.inner.reaches(at) {
+                self.inner.read(cause, at, into)?;
+            } else {
+                for (number, block) in (at.0..).zip(into.chunks_exact_mut(size)) {
+                    match self.inner.reaches(BlockAddress(number)) {
+                        true => self.inner.read(cause, BlockAddress(number), block)?,
+                        false => block.fill(0),
+                    }
+                }
+            }
         }
         for (changed, block) in self.blocks.range(at..end) {
             put(into, (changed.0 - at.0) as usize * size, block);
@@ -60,6 +76,8 @@ pub(super) struct Mender {
     pub deleted: Vec<NodeId>,
     /// The directory `lost+found` of the root, once it was named.
     pub home: Option<NodeId>,
+    /// Directories without their first page: the inode's block, the byte at which the page's address stands, and the parent.
+    pub pageless: Vec<(NodeId, BlockAddress, usize, NodeId)>,
     /// Where new blocks come from.
     pub next_free: Option<BlockAddress>,
     /// What is left out.
@@ -200,10 +218,20 @@ impl Check<'_> {
         self.mend_area(place, |area| put_dots(area, nid, parent));
     }
 
+    /// The marks of an inode that is encrypted or sealed only by them: without the attributes that belong to them nobody can read it, and content in the inode neither has.
+    pub fn mend_marks(&mut self, inode: &Inode, without: &[u8]) {
+        let Some(at) = self.nat.entry(inode.nid).map(|entry| BlockAddress(entry.address.get())) else { return };
+        self.drop_of(inode.nid, || "the mark of encryption or verity, without the attribute that belongs to it".into());
+        let bits = without.iter().fold(0, |bits, index| {
+            bits | if *index == VERITY { advise::VERITY } else { advise::ENCRYPTED | advise::ENCRYPTED_NAME }
+        });
+        self.mend_head(at, |head| head.advise &= !bits);
+    }
+
     /// All attributes of an inode away: what is damaged of them cannot be told from what is not. Not those of encrypted and verity inodes, whose content hangs on them.
     pub fn mend_xattrs(&mut self, inode: &Inode) {
         let Some(at) = self.nat.entry(inode.nid).map(|entry| BlockAddress(entry.address.get())) else { return };
-        if inode.is_encrypted() || inode.head.has_advise(crate::layout::inode::advise::VERITY) {
+        if inode.is_encrypted() || inode.head.has_advise(advise::VERITY) {
             return;
         }
         self.drop_of(inode.nid, || "its extended attributes".into());

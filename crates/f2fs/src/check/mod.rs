@@ -147,6 +147,8 @@ struct Check<'a> {
     kept: Option<Kept>,
     /// Inodes that were reached and not yet looked at.
     pending: Vec<Expected>,
+    /// Nodes, and blocks of directories, that lie behind the end of the devices.
+    nodes_behind_end: u64,
     /// Everything that something led to could be looked at: only then counts say anything.
     whole: bool,
 }
@@ -170,6 +172,7 @@ impl<'a> Check<'a> {
             mender: None,
             kept: None,
             pending: Vec::new(),
+            nodes_behind_end: 0,
             whole: true,
         }
     }
@@ -179,6 +182,11 @@ impl<'a> Check<'a> {
         self.segments.check_logs(self.geometry, self.state, &mut self.report);
         self.walk_from_roots(superblock);
         self.find_lost();
+        if self.nodes_behind_end > 0 {
+            let nodes = self.nodes_behind_end;
+            let detail = || format!("{nodes} nodes and blocks of directories lie behind the end of the device");
+            self.report.fault(FindingKind::CutShort, NOWHERE, detail);
+        }
         self.check_links();
         self.check_counts();
         self.check_quotas(superblock);

@@ -46,6 +46,8 @@ pub struct Repair {
     pub dropped: Vec<Finding>,
     /// All changed blocks.
     pub blocks: BTreeMap<BlockAddress, Block>,
+    /// Bytes of the whole volume: a device that was cut short is to be as long as that again.
+    pub bytes: u64,
 }
 
 /// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one (their number; behind the loss of the root the name that they know of themselves), what is wrong of nodes and directories is put right or taken away, and
@@ -101,7 +103,8 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     let mut report = Collector::default();
     superblocks::check_features(&superblock, &mut report);
     let after = finished_check(&overlay, &superblock, report);
-    Ok(Repair { before, after, attached, dropped, blocks: overlay.blocks })
+    let bytes = u64::from(blocks.geometry.main_end().0) << blocks.geometry.log_block_size();
+    Ok(Repair { before, after, attached, dropped, blocks: overlay.blocks, bytes })
 }
 
 /// Passes until nothing is left to mend. The inodes that got names. Errors: `Corrupt` (there is no end).
@@ -110,7 +113,7 @@ fn mend_all(
     superblock: &mut Superblock,
     state: &CheckpointState,
     dropped: &mut Vec<Finding>,
-    (root_is_new, deleted): (bool, &[NodeId]),
+    (mut root_is_new, deleted): (bool, &[NodeId]),
 ) -> Result<Vec<NodeId>> {
     let seed = crate::layout::inode::checksum_seed(&superblock.uuid);
     let geometry = overlay.inner.geometry();
@@ -130,6 +133,7 @@ fn mend_all(
         if mender.is_idle() {
             return Ok(attached);
         }
+        root_is_new |= mender.pageless.iter().any(|(nid, ..)| *nid == NodeId::ROOT);
         dropped.extend_from_slice(&mender.dropped);
         overlay.blocks.extend(mender.into_blocks(geometry, seed));
     }
@@ -151,6 +155,7 @@ fn pass_over(
     let whole = check.whole;
     check.find_lost();
     check.check_links();
+    check.give_first_pages();
     if check.mender.as_ref().is_some_and(Mender::is_idle) {
         attached.extend(check.attach_lost());
     }

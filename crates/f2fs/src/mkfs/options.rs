@@ -182,11 +182,21 @@ impl MkfsOptions {
         }
     }
 
-    /// All extensions, cold and hot ones, in the order of the superblock.
+    /// All extensions, cold and hot ones, in the order of the superblock. One that was there already is not there twice (f2fs_format.c, `cure_extension_list`).
     pub fn extensions(&self) -> (Vec<&str>, Vec<&str>) {
-        let cold = COLD_EXTENSIONS.into_iter().chain(self.cold_extensions.iter().map(String::as_str));
-        let hot = HOT_EXTENSIONS.into_iter().chain(self.hot_extensions.iter().map(String::as_str));
-        (cold.collect(), hot.collect())
+        let mut cold: Vec<&str> = COLD_EXTENSIONS.to_vec();
+        for name in self.cold_extensions.iter().map(String::as_str) {
+            if !cold.contains(&name) {
+                cold.push(name);
+            }
+        }
+        let mut hot: Vec<&str> = HOT_EXTENSIONS.to_vec();
+        for name in self.hot_extensions.iter().map(String::as_str) {
+            if !cold.contains(&name) && !hot.contains(&name) {
+                hot.push(name);
+            }
+        }
+        (cold, hot)
     }
 
     /// Segments of a zone.
@@ -220,7 +230,10 @@ mod tests {
             (MkfsOptions { overprovision_percent: Some(0.0), ..good.clone() }, "spare"),
             (MkfsOptions { overprovision_percent: Some(f64::NAN), ..good.clone() }, "spare"),
             (MkfsOptions { cold_extensions: vec!["12345678".into()], ..good.clone() }, "8 bytes"),
-            (MkfsOptions { hot_extensions: vec!["x".into(); 30], ..good.clone() }, "70 extensions"),
+            (
+                MkfsOptions { hot_extensions: (0..30).map(|number| format!("x{number}")).collect(), ..good.clone() },
+                "70 extensions",
+            ),
         ] {
             assert!(bad.check().unwrap_err().detail.contains(says), "{says}");
         }

@@ -1,6 +1,6 @@
 //! F2FS volumes in images: how they show, and how they are mounted for reading.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
 use nandkit_f2fs::layout::{Geometry, MAGIC, Superblock};
@@ -63,6 +63,7 @@ pub(super) fn look(bytes: &[u8]) -> Option<Seen> {
 
 /// The devices of a volume: the image's part that was chosen, then the further files that were named.
 pub(super) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<DumpSectors>, StackError> {
+    expect_order(&device_names(&first), &options.devices)?;
     let mut devices = vec![DumpSectors::new(first)];
     for path in &options.devices {
         let how = DumpOptions { resident_max: options.resident_max, ..DumpOptions::read_only() };
@@ -75,6 +76,23 @@ pub(super) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<Dum
         devices.push(DumpSectors::new(device.into_read_only()));
     }
     Ok(devices)
+}
+
+/// Refuses further devices of which one has the name that the superblock has for another place: their bytes would be those of other files.
+fn expect_order(named: &[String], devices: &[PathBuf]) -> Result<(), StackError> {
+    for (place, path) in (1..).zip(devices) {
+        let is_it = |name: &String| Path::new(name).file_name().is_some_and(|name| Some(name) == path.file_name());
+        if named.get(place).is_some_and(|own| !is_it(own))
+            && let Some(other) = named.iter().position(is_it)
+        {
+            let order = named.get(1..).unwrap_or_default().join(", ");
+            let detail = format!(
+                "the volume has a device of this name in place {other}, and --devices has it in place {place}; expected them in this order: {order}"
+            );
+            return Err(wrong(path, detail));
+        }
+    }
+    Ok(())
 }
 
 /// Mounts a volume for reading, as [`OpenOptions::no_recovery`] says.

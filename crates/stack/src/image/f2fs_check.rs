@@ -123,6 +123,17 @@ pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
         .dropped
         .iter()
         .map(|dropped| finding(&CheckFinding { finding: dropped.clone(), harmless: false, path: None }, block_size));
+    let end = found.layout.offset + repair.bytes;
+    let length = image.bytes().len() as u64;
+    if let Some(size) = found.layout.size
+        && found.layout.offset + size < end.min(length)
+    {
+        let detail = format!(
+            "--repair: the volume has {} bytes and its part of the image {size}, behind which others begin; expected a part with room for all of it",
+            repair.bytes
+        );
+        return Err(wrong(path, detail));
+    }
     let place = |at: u32| found.layout.offset + u64::from(at) * u64::from(block_size);
     let mut patches: Vec<(u64, Arc<[u8]>)> = Vec::new();
     let mut checked = checked;
@@ -136,7 +147,7 @@ pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
         mended,
         dropped: dropped.collect(),
         remaining: after.findings.into_iter().filter(|finding| !finding.harmless).collect(),
-        image: RepairedImage::patched(image, patches),
+        image: RepairedImage::patched(image, patches, end),
         checked,
     })
 }

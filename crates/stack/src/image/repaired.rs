@@ -18,8 +18,8 @@ pub struct RepairedImage(Content);
 enum Content {
     /// All bytes.
     Bytes(Vec<u8>),
-    /// The image as it was, and what is put over it, by byte; later ones over earlier ones.
-    Patched(Box<Image>, Vec<(u64, Arc<[u8]>)>),
+    /// The image as it was, and what is put over it, by byte; later ones over earlier ones. And how long it is at least.
+    Patched(Box<Image>, Vec<(u64, Arc<[u8]>)>, u64),
 }
 
 impl RepairedImage {
@@ -28,28 +28,36 @@ impl RepairedImage {
         Self(Content::Bytes(bytes))
     }
 
-    /// An image with something put over it, by byte; later ones over earlier ones.
-    pub(super) fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>) -> Self {
-        Self(Content::Patched(Box::new(image), patches))
+    /// An image with something put over it, by byte; later ones over earlier ones. It is so long at least, with zeroes behind what it was.
+    pub(super) fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>, least: u64) -> Self {
+        Self(Content::Patched(Box::new(image), patches, least))
     }
 
     /// Writes it to an empty file. Errors: those of the file.
     pub fn write_to(&self, file: &mut File) -> std::io::Result<()> {
-        let (image, patches) = match &self.0 {
+        let (image, patches, least) = match &self.0 {
             Content::Bytes(bytes) => return file.write_all(bytes),
-            Content::Patched(image, patches) => (image, patches),
+            Content::Patched(image, patches, least) => (image, patches, *least),
         };
         let bytes = image.bytes();
         let end = patches.iter().map(|(at, patch)| at.saturating_add(patch.len() as u64)).max().unwrap_or(0);
-        file.set_len(end.max(bytes.len() as u64))?;
-        for (number, piece) in (0_u64..).zip(bytes.chunks(PIECE)) {
-            if piece.iter().any(|byte| *byte != 0) {
-                file.seek(SeekFrom::Start(number * PIECE as u64))?;
-                file.write_all(piece)?;
-            }
-        }
+        file.set_len(end.max(least))?;
+        write_sparse(file, bytes)?;
         patches.iter().try_for_each(|(at, patch)| file.write_all_at(patch, *at))
     }
+}
+
+/// Writes bytes from the beginning of a new file on; zeroes become holes, and a file that is longer stays so. Errors: those of the file.
+pub fn write_sparse(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
+    let length = file.metadata()?.len();
+    file.set_len(length.max(bytes.len() as u64))?;
+    for (number, piece) in (0_u64..).zip(bytes.chunks(PIECE)) {
+        if piece.iter().any(|byte| *byte != 0) {
+            file.seek(SeekFrom::Start(number * PIECE as u64))?;
+            file.write_all(piece)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -65,7 +73,7 @@ mod tests {
         let patches =
             vec![(3, Arc::from([8, 2])), (3, Arc::from([1])), (PIECE as u64, Arc::from([9])), (end, Arc::from([4]))];
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        RepairedImage::patched(image, patches).write_to(file.as_file_mut()).expect("it is written");
+        RepairedImage::patched(image, patches, 0).write_to(file.as_file_mut()).expect("it is written");
         bytes[3..5].copy_from_slice(&[1, 2]);
         bytes[PIECE] = 9;
         bytes.push(4);
