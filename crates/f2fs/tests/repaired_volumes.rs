@@ -1,4 +1,4 @@
-//! Repairs of volumes whose root directory is lost: it is made anew, and what it led to has its names again.
+//! Repairs of volumes that lost more than a field: the root directory, quota files, their end; marks that make files unreadable; nodes among data.
 
 use crate::common::listing_of_volume;
 use crate::made::{clock, complaints, everything};
@@ -150,5 +150,19 @@ fn a_volume_that_was_cut_short_is_whole_and_sound_behind_a_repair() {
         let is_told = |path: &String| named.contains(&path.replace("/sizes/of-9000000", "/kinds/hard link"));
         // Without the root's page nobody has a path.
         assert!(length < 30_000_000 || silent.iter().all(|path| is_told(path)), "{length}: {silent:?}, {named:?}");
+    }
+}
+
+/// Android's volumes have the features: one bit makes a plain file one that nobody can read.
+#[test]
+fn marks_of_encryption_and_verity_without_their_attributes_go() {
+    let sound = base("encrypt,verity,extra_attr,inode_checksum");
+    for (path, bit) in [("many/1-n", 4), ("many/2-nn", 64), ("kinds/base.db", 4), ("attributes/small", 4), ("names", 4)]
+    {
+        let mut planted = sound.clone();
+        let nid = planted.nid(path);
+        planted.head(nid, |head| head.advise |= bit);
+        let mended = repaired(&planted);
+        assert_eq!(tree(&mended), tree(&sound), "{path}");
     }
 }
