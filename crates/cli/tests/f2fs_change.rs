@@ -183,6 +183,12 @@ fn a_change_leaves_holes_and_a_failed_one_no_overlay() {
     let failed = nandkit(path, &["rm", "i", "/nothing", "--overlay", "over"]);
     assert_eq!(failed.status, Some(2), "{}", failed.stderr);
     assert!(succeeds(path, &["ls", "i", "--overlay", "over"]).contains("newer"));
+    // What was kept stays, although nobody hears of it.
+    run(
+        path,
+        &format!("{} mkdir i /kept --overlay unheard --json >/dev/full 2>&1; true", env!("CARGO_BIN_EXE_nandkit")),
+    );
+    assert!(succeeds(path, &["ls", "i", "--overlay", "unheard"]).contains("kept"));
     let failed = nandkit(path, &["setfattr", "i", "-n", "user.a", "-v", &"v".repeat(4500), "/new"]);
     assert!(failed.status == Some(2) && !failed.stderr.contains("--size"), "{}", failed.stderr);
 }

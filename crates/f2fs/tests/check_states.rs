@@ -10,6 +10,7 @@ use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{BlockDevice, ErrorKind as BlockErrorKind, Operation, RamDevice};
 use nandkit_codec::compression::{Compression as Method, Compressor, Level};
 use nandkit_f2fs::FindingKind::*;
+use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::layout::dentry::Slot;
 use nandkit_f2fs::layout::{DentryArea, DentryRoom};
@@ -202,7 +203,7 @@ fn an_extent_beside_content_in_the_inode_is_told_and_goes() {
     planted.head(nid, |head| head.extent.length = 0xC100.into());
     let report = checked(&planted);
     assert_eq!((kinds(&report, false), report.findings[0].finding.inode), (vec![Extent], Some(nid)));
-    let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), check::Waiting::Refused).unwrap();
+    let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), Waiting::Refused).unwrap();
     assert!(repair.after.is_sound(), "{:?}", repair.after.findings);
 }
 
@@ -280,7 +281,7 @@ fn quotas_that_count_wrongly_are_put_right() {
         let mut planted = base.clone();
         plant(&mut planted);
         assert_ne!(checked(&planted).findings, [], "{what}");
-        let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), check::Waiting::Refused).unwrap();
+        let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), Waiting::Refused).unwrap();
         for (at, bytes) in &repair.blocks {
             planted.block(*at).copy_from_slice(bytes);
         }
@@ -346,6 +347,22 @@ fn compressed_clusters_are_looked_into() {
         planted.write(&path);
         assert_eq!(!complaints(&path).is_empty(), complains, "{name}: {:?}", complaints(&path));
     }
+}
+
+/// What is left of a cluster that lost a block cannot be decompressed: it goes whole.
+#[test]
+fn a_compressed_cluster_without_one_of_its_blocks_is_a_hole_behind_a_repair() {
+    let (mut planted, nid, _) = compressed();
+    planted.set_page(nid, 1, 7);
+    assert!(!checked(&planted).is_sound());
+    let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), Waiting::Refused).unwrap();
+    for (at, bytes) in &repair.blocks {
+        planted.block(*at).copy_from_slice(bytes);
+    }
+    assert_eq!((checked(&planted).findings, repair.after.findings), (vec![], vec![]));
+    let scratch = tempfile::tempdir().unwrap();
+    planted.write(&scratch.path().join("image"));
+    assert_eq!(complaints(&scratch.path().join("image")), Vec::<String>::new());
 }
 
 #[test]

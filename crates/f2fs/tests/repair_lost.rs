@@ -9,7 +9,7 @@ use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions, check, repair};
 use nandkit_units::{Context, Lba, Payload};
-use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, NewNode, OpenFiles};
+use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles};
 
 fn mount(image: &Image) -> Volume<RamDevice> {
     Volume::mount(vec![device_of(image)], clock(), WriteOptions::default()).unwrap()
@@ -106,4 +106,40 @@ fn deleted_files_and_drafts_do_not_come_back() {
         all.unwrap();
         assert_eq!(names, [b"kept"]);
     }
+}
+
+/// All names of an inode of which nothing can be made go at once: a repair has a bound of passes, and files may have any number of names.
+#[test]
+fn an_inode_of_many_names_is_let_go_with_all_of_them() {
+    let mut volume = mount(&empty_image(""));
+    let root = volume.root();
+    let kept = volume.create(root, b"kept", &NewNode::FILE).unwrap();
+    let file = volume.create(root, b"name", &NewNode::FILE).unwrap();
+    for number in 0..60 {
+        volume.link(file, root, format!("name {number}").as_bytes()).unwrap();
+    }
+    let (volume, attached) = repaired(destroyed(unmount(volume), file));
+    assert_eq!((attached, volume.lookup(root, b"kept").unwrap()), (0, kept));
+    let mut names = 0;
+    let all = volume.read_dir(root, 0, &mut |_| {
+        names += 1;
+        std::ops::ControlFlow::Continue(())
+    });
+    all.unwrap();
+    assert_eq!(names, 1);
+}
+
+/// What was renamed over another file has its earlier name in its inode: whoever has that name for certain gets it.
+#[test]
+fn names_that_are_certain_come_before_older_ones() {
+    let mut volume = mount(&empty_image(""));
+    let root = volume.root();
+    let target = volume.create(root, b"config", &NewNode::FILE).unwrap();
+    let saved = volume.create(root, b"config.tmp", &NewNode::FILE).unwrap();
+    volume.rename((root, b"config.tmp"), (root, b"config"), Default::default()).unwrap();
+    let second = volume.create(root, b"config.tmp", &NewNode::FILE).unwrap();
+    assert!(second != saved && target != saved);
+    let (volume, _) = repaired(destroyed(unmount(volume), root));
+    assert_eq!(volume.lookup(root, b"config.tmp").unwrap(), second);
+    assert_eq!(volume.lookup(root, saved.0.to_string().as_bytes()).unwrap(), saved);
 }

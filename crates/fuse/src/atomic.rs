@@ -117,6 +117,8 @@ impl<V: Volume> Shared<V> {
                 self.begin(user, file, handle)
             }
             About::Commit => {
+                // What was written through a mapping is a part of it.
+                read_again(true);
                 let done = self.commit_draft(file);
                 // Times and blocks were the file's until now. What is in the kernel's pages is the draft's still where the draft is gone.
                 read_again(done.is_err() && self.content(file) == file);
@@ -186,18 +188,20 @@ impl<V: Volume> Shared<V> {
         })
     }
 
-    /// An open file ends, and the draft that it began with it; whether there was one.
-    pub(crate) fn closed(&self, inode: INodeNo, handle: FileHandle) -> bool {
+    /// Whether an open file began a draft that is there still.
+    pub(crate) fn began(&self, inode: INodeNo, handle: FileHandle) -> bool {
         let file = self.inside(inode);
-        let is_its = self.drafts().of.get(&file).is_some_and(|draft| draft.handle == handle);
-        is_its
-            && self.abort(file, Some(handle)).unwrap_or_else(|errno| {
-                self.remember(format!(
-                    "an atomic write that was not committed could not be dropped: error {}",
-                    errno.code()
-                ));
-                false
-            })
+        self.drafts().of.get(&file).is_some_and(|draft| draft.handle == handle)
+    }
+
+    /// The open file that began a draft ends, and the draft with it. Blocks as [`Shared::about_draft`].
+    pub(crate) fn closed(&self, inode: INodeNo, handle: FileHandle, read_again: impl Fn(bool)) {
+        read_again(true);
+        if let Err(errno) = self.abort(self.inside(inode), Some(handle)) {
+            let what = "an atomic write that was not committed could not be dropped: error";
+            self.remember(format!("{what} {}", errno.code()));
+        }
+        read_again(true);
     }
 
     /// The end of the mount is that of all drafts.

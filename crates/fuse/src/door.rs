@@ -50,7 +50,7 @@ impl<V: Volume> Door<V> {
     /// A request about a draft, by a thread of its own: it waits for pages that the kernel reads and writes, and it is this one that answers such requests.
     fn about_draft(&self, about: About, who: (u32, INodeNo, FileHandle), reply: ReplyIoctl) {
         let shared = Arc::clone(&self.shared);
-        std::thread::spawn(move || {
+        apart(move || {
             let done = shared.about_draft(about, who, |pages| shared.read_again(who.1, pages));
             // Whoever is answered may unmount at once, and then the volume is this session's alone.
             drop(shared);
@@ -67,6 +67,11 @@ impl<V: Volume> Door<V> {
             Err(errno) => reply.error(errno),
         }
     }
+}
+
+/// Does work on a thread of its own. Without one it is not done: an answer that goes with it is EIO, and a draft ends with the mount.
+fn apart(work: impl FnOnce() + Send + 'static) {
+    let _ = std::thread::Builder::new().name("draft".to_owned()).spawn(work);
 }
 
 /// Whether open(2) was asked for a file that may be written (O_ACCMODE).
@@ -433,11 +438,10 @@ impl<V: Volume> Filesystem for Door<V> {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        if self.shared.closed(inode, handle)
-            && let Some(notifier) = self.shared.notifier().get().cloned()
-        {
-            // From another thread, as above; nobody waits for this answer.
-            std::thread::spawn(move || drop(notifier.inval_inode(inode, 0, 0)));
+        if self.shared.began(inode, handle) {
+            let shared = Arc::clone(&self.shared);
+            // From another thread, as for requests; nobody waits for the answer.
+            apart(move || shared.closed(inode, handle, |pages| shared.read_again(inode, pages)));
         }
         reply.ok();
     }

@@ -176,7 +176,20 @@ impl<V: Volume> Session<V> {
         let _ = unmounter.detach();
         shared.finish();
         let (trouble, broken) = (shared.take_trouble(), shared.is_broken());
-        Ended { volume: Arc::try_unwrap(shared).ok().map(Shared::into_volume), trouble, broken }
+        Ended { volume: alone(shared).map(Shared::into_volume), trouble, broken }
+    }
+}
+
+/// What is shared, once the last thread that works on a draft has let it go; none where one is stuck.
+fn alone<V: Volume>(mut shared: Arc<Shared<V>>) -> Option<Shared<V>> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        shared = match Arc::try_unwrap(shared) {
+            Ok(alone) => return Some(alone),
+            Err(_) if Instant::now() >= end => return None,
+            Err(shared) => shared,
+        };
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -44,17 +44,20 @@ pub fn change(
 ) -> Result<(), Failure> {
     let options = arguments.image.options();
     let new = options.overlay.filter(|overlay| !arguments.dry_run && !overlay.exists());
-    let done = change_image(arguments, work);
-    if let (Err(_), Some(overlay)) = (&done, new) {
+    let mut kept = false;
+    let done = change_image(arguments, work, &mut kept);
+    if let (Err(_), Some(overlay), false) = (&done, new, kept) {
         // Nothing is in it: it was made by this command. Where it cannot be removed it is as good as none.
         let _ = std::fs::remove_file(overlay);
     }
     done
 }
 
+/// `kept`: the changes are durable, whatever fails behind that.
 fn change_image(
     arguments: &ChangeArguments,
     work: impl FnOnce(&mut Editor<'_>) -> Result<(), TreeError>,
+    kept: &mut bool,
 ) -> Result<(), Failure> {
     let path = &arguments.image.image;
     let options = ChangeOptions { compression: arguments.compress.clone(), now: now()?, for_good: !arguments.dry_run };
@@ -78,6 +81,7 @@ fn change_image(
         if !changed.keep_in_overlay().map_err(input)? {
             replace(&changed)?;
         }
+        *kept = true;
     }
     tell(&skipped.iter().map(|note| format!("skipped {note}")).collect::<Vec<_>>());
     if arguments.json {

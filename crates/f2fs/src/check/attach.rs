@@ -61,7 +61,13 @@ impl Check<'_> {
     /// Gives them names in one directory, as far as there is room; those that got one, ascending.
     fn attach_in(&mut self, home: NodeId, lost: &[NodeId]) -> Vec<NodeId> {
         let Some(mender) = &self.mender else { return Vec::new() };
+        let names = mender.names;
         let places = mender.pages.get(&home).cloned().unwrap_or_default().into_iter().collect();
+        let mut lost = lost.to_vec();
+        if names {
+            // Those first whose names are theirs for certain.
+            lost.sort_by_cached_key(|nid| self.knows_an_older_name(*nid));
+        }
         let Some(entry) = self.nat.entry(home) else { return Vec::new() };
         let at = BlockAddress(entry.address.get());
         let block = batch::one(self.blocks, Cause::Metadata, at);
@@ -71,7 +77,7 @@ impl Check<'_> {
             Some(inode) if !inode.is_encrypted() && inode.inline_entries().is_some() => {
                 lost.iter().copied().filter(|nid| self.attach_inline(at, *nid)).collect()
             }
-            Some(inode) if !inode.is_encrypted() => self.attach_in_pages(&inode, at, places, lost),
+            Some(inode) if !inode.is_encrypted() => self.attach_in_pages(&inode, at, places, &lost),
             _ => Vec::new(),
         };
         attached.sort_unstable();
@@ -109,17 +115,23 @@ impl Check<'_> {
                 let found = find(&pages, name, depth, home.head.directory_level);
                 found.is_ok_and(|found| found.is_none())
             };
-            let wanted = self.name_for(*nid, &mut taken).into_iter().chain(numbers(*nid));
-            let Some(name) = { wanted }.find(|name| is_free(name)) else { continue };
-            let hash = hash(&name);
             let Some(kind) = kind_of(self.inodes.get(*nid).inode_type) else { continue };
-            let slots = slots_of(name.len()) as u8;
-            let Ok(found) = place(&pages, hash, slots, depth, home.head.directory_level) else { continue };
+            let room = u32::from(home.shape.count);
+            // By its hash a name may lead behind the addresses of the inode: another one does not.
+            let place_of = |name: &[u8]| {
+                let slots = slots_of(name.len()) as u8;
+                let found = place(&pages, hash(name), slots, depth, home.head.directory_level).ok()?;
+                (found.page < room || pages.places.contains_key(&found.page)).then_some(found)
+            };
+            let wanted = self.name_for(*nid, &mut taken).into_iter().chain(numbers(*nid));
+            let named =
+                { wanted }.find_map(|name| place_of(&name).filter(|_| is_free(&name)).map(|found| (name, found)));
+            let Some((name, found)) = named else { continue };
+            let hash = hash(&name);
             let mut bytes = match pages.page(found.page) {
                 Ok(Some(block)) => block.to_vec(),
                 Ok(None) => {
-                    let room = u32::from(home.shape.count);
-                    let Some(new) = self.free_block().filter(|_| found.page < room) else { continue };
+                    let Some(new) = self.free_block() else { continue };
                     let byte = home.shape.addresses.start + found.page as usize * 4;
                     self.mend_word(at, byte, true, new.0);
                     pages.places.insert(found.page, new);
@@ -131,6 +143,9 @@ impl Check<'_> {
             pages.changed.get_mut().insert(found.page, bytes);
             depth = depth.max(found.depth);
             attached.push(*nid);
+            if taken.contains(&name) && self.knows_an_older_name(*nid) {
+                self.drop_of(*nid, || "its name: this is one that it had, and may be an older one".into());
+            }
         }
         if attached.is_empty() {
             return attached;
@@ -149,14 +164,22 @@ impl Check<'_> {
         attached
     }
 
+    fn head_of(&self, nid: NodeId) -> Option<InodeHead> {
+        let entry = self.nat.entry(nid)?;
+        InodeHead::of_block(&batch::one(self.blocks, Cause::Metadata, BlockAddress(entry.address.get())).ok()?)
+    }
+
+    /// Whether an inode was renamed over another one, exchanged or linked: then its name stays as it was (f2fs.md, "What is easy to get wrong").
+    fn knows_an_older_name(&self, nid: NodeId) -> bool {
+        self.head_of(nid).is_some_and(|head| head.has_advise(advise::LOST_PARENT))
+    }
+
     /// In a new root the name that a lost inode knows of itself, if the root had it.
     fn name_for(&self, nid: NodeId, taken: &mut BTreeSet<Vec<u8>>) -> Option<Vec<u8>> {
         if !self.mender.as_ref().is_some_and(|mender| mender.names) {
             return None;
         }
-        let entry = self.nat.entry(nid).unwrap_or_default();
-        let block = batch::one(self.blocks, Cause::Metadata, BlockAddress(entry.address.get())).ok();
-        let head = block.as_deref().and_then(InodeHead::of_block).filter(|head| head.parent.get() == NodeId::ROOT.0);
+        let head = self.head_of(nid).filter(|head| head.parent.get() == NodeId::ROOT.0);
         let readable = head.as_ref().filter(|head| !head.has_advise(advise::ENCRYPTED_NAME));
         let own = readable.and_then(InodeHead::name).filter(|name| {
             let is_name = !name.is_empty() && !name.iter().any(|byte| [0, b'/'].contains(byte));

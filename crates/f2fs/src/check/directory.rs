@@ -238,6 +238,9 @@ impl Check<'_> {
         let place = of(directory.nid).at(area.at);
         let shown = || String::from_utf8_lossy(entry.name).escape_debug().to_string();
         let is_directory = kind == type_of(FileKind::Directory);
+        if self.mender.as_ref().is_some_and(|mender| mender.hopeless.contains(&ino)) {
+            return self.mend_remove(area.place(), entry.slot, entry.name.len());
+        }
         let known = self.inodes.get(ino);
         if ino == NodeId::ROOT || known.names > 0 {
             let was = if known.inode_type == 0 { known.entry_type } else { known.inode_type };
@@ -276,6 +279,7 @@ impl Check<'_> {
                             format!("{ino} has the address {:#x}, outside the main area", other.field())
                         });
                         self.mend_remove(area.place(), entry.slot, entry.name.len());
+                        self.mender.iter_mut().for_each(|mender| _ = mender.hopeless.insert(ino));
                         None
                     }
                 },

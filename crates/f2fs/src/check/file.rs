@@ -225,7 +225,12 @@ impl Check<'_> {
             for number in 0..addresses.len() {
                 self.mend_address(file, node, first + number as u16);
             }
-        } else if own && !file.inode.is_encrypted() {
+        } else if !own {
+            // What is left of it cannot be decompressed.
+            for number in 0..addresses.len() {
+                self.mend_address(file, node, first + number as u16);
+            }
+        } else if !file.inode.is_encrypted() {
             self.check_cluster(&file.inode, cluster, &blocks);
         }
     }

@@ -69,7 +69,8 @@ impl Check<'_> {
                 let is_it =
                     Footer::of_block(&block).is_some_and(|footer| footer.nid() == had.tag && footer.ino() == had.tag);
                 let head = InodeHead::of_block(&block);
-                let goes = head.is_some_and(|head| head.links.get() == 0) && deleted.contains(&had.tag);
+                let has_no_links = is_it && head.is_some_and(|head| head.links.get() == 0);
+                let goes = has_no_links && deleted.binary_search(&had.tag).is_ok();
                 if is_it && !goes && !self.segments.is_claimed(geometry, had.at) {
                     found.push((had.tag, head.map_or(0, |head| head.parent.get())));
                 }

@@ -72,7 +72,9 @@ pub(super) struct Mender {
     pub lost: Vec<NodeId>,
     /// The root is new: those that it had get their names again.
     pub names: bool,
-    /// Inodes that were deleted, and open when the checkpoint was written: those without links go.
+    /// Inodes of which nothing can be made, those of earlier passes among them: no name leads to them any more.
+    pub hopeless: BTreeSet<NodeId>,
+    /// In ascending order inodes that were deleted, and open when the checkpoint was written: those without links go.
     pub deleted: Vec<NodeId>,
     /// The directory `lost+found` of the root, once it was named.
     pub home: Option<NodeId>,
@@ -94,9 +96,9 @@ pub(super) struct AreaPlace {
 }
 
 impl Mender {
-    /// One that begins; `names` and `deleted` as in the fields.
-    pub fn new(names: bool, deleted: &[NodeId]) -> Self {
-        Self { names, deleted: deleted.to_vec(), ..Self::default() }
+    /// One that begins; `names`, `deleted` and `hopeless` as in the fields.
+    pub fn new(names: bool, deleted: &[NodeId], hopeless: BTreeSet<NodeId>) -> Self {
+        Self { names, deleted: deleted.to_vec(), hopeless, ..Self::default() }
     }
 
     /// The block as this pass leaves it, where it changes it.
@@ -202,6 +204,7 @@ impl Check<'_> {
         if known.names == 0 {
             return;
         }
+        self.mender.iter_mut().for_each(|mender| _ = mender.hopeless.insert(nid));
         self.drop_of(nid, || "the inode, of which nothing can be made".into());
         let place =
             AreaPlace { at: BlockAddress(known.name_block), inline: known.has(super::inodes::state::NAME_INLINE) };

@@ -20,13 +20,13 @@ use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, Geometry, NatE
 use crate::mkfs::geometry::spare;
 
 /// Everything that was claimed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     segments: BTreeMap<u32, KeptSegment>,
     nodes: BTreeMap<NodeId, NatEntry>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KeptSegment {
     entries: Vec<SummaryEntry>,
     map: [u8; VALID_MAP_BYTES],

@@ -1,6 +1,6 @@
 //! A repaired volume: nodes and directories mended in passes until nothing is left to mend, then all tables made anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Clock};
@@ -77,7 +77,9 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     }
     let before = finished_check(&blocks, &superblock, report);
     let mut overlay = Overlay { inner: &blocks, blocks: BTreeMap::new() };
-    let (deleted, mut superblock) = (state.orphans.clone(), superblock);
+    let (mut deleted, mut superblock) = (state.orphans.clone(), superblock);
+    deleted.sort_unstable();
+    deleted.dedup();
     let mut state = CheckpointState { orphans: Vec::new(), ..state };
     let mut dropped = Vec::new();
     let root_is_new = root::provide(&mut overlay, &superblock, &mut state)?;
@@ -86,16 +88,21 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
         dropped.push(Finding::new(FindingKind::Directory, detail.to_owned()).of(NodeId::ROOT));
     }
     let attached = mend_all(&mut overlay, &mut superblock, &state, &mut dropped, (root_is_new, &deleted))?;
-    let tables = {
+    let tables: BTreeMap<BlockAddress, Block> = {
         let mut check = Check::new(&overlay, &superblock, &state, Collector::default());
         check.kept = Some(Kept::default());
         check.walk_from_roots(&superblock);
         tell_left_out(&check, &mut dropped);
         check.check_quotas(&superblock);
-        let mut kept = check.kept.take().unwrap_or_default();
-        let mut blocks = check.part_nodes_from_data(&mut kept);
-        blocks.extend(check.rebuild(&kept)?);
-        blocks
+        let kept = check.kept.take().unwrap_or_default();
+        let mut parted = kept.clone();
+        let moved = check.part_nodes_from_data(&mut parted);
+        match check.rebuild(&parted) {
+            Ok(tables) => moved.into_iter().chain(tables).collect(),
+            // The logs come first: then nodes stay among data.
+            Err(error) if error.kind == ErrorKind::NoSpace && !moved.is_empty() => check.rebuild(&kept)?,
+            Err(error) => return Err(error),
+        }
     };
     overlay.blocks.extend(tables);
     let superblock = superblocks::mended(&superblock);
@@ -117,11 +124,12 @@ fn mend_all(
 ) -> Result<Vec<NodeId>> {
     let seed = crate::layout::inode::checksum_seed(&superblock.uuid);
     let geometry = overlay.inner.geometry();
-    let mut attached = Vec::new();
+    let (mut attached, mut hopeless) = (Vec::new(), BTreeSet::new());
     for _ in 0..PASSES {
         let names = root_is_new && attached.is_empty();
-        let mender = Mender::new(names, deleted);
-        let (mender, lost_quotas) = pass_over(overlay, superblock, state, (&mut attached, mender));
+        let mender = Mender::new(names, deleted, std::mem::take(&mut hopeless));
+        let (mut mender, lost_quotas) = pass_over(overlay, superblock, state, (&mut attached, mender));
+        hopeless = std::mem::take(&mut mender.hopeless);
         if !lost_quotas.is_empty() {
             superblocks::forget_quotas(superblock, &lost_quotas);
             dropped.extend(lost_quotas.into_iter().map(|nid| {
