@@ -131,6 +131,7 @@ mod tests {
             "qemu-utils",
             "git",
             "sqlite3",
+            "perl-base",
             "xz-utils",
             "zstd",
             "android-sdk-libsparse-utils",
