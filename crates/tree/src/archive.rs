@@ -34,7 +34,7 @@ impl Default for ArchiveOptions {
 }
 
 /// A tar archive as a tree. Of several entries with one name the last one counts; directories that no entry names are made, mode 0755 and root's; a leading `/` of a
-/// name is dropped. An entry with `..` in its name, or below something that is no directory, is an error.
+/// name is dropped. An entry with `..` in its name, below something that is no directory, or in place of a directory that holds something, is an error; so is a file or pipe of no bytes, as a writer that failed leaves it.
 #[derive(Debug)]
 pub struct TarArchive {
     file: File,

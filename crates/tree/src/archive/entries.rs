@@ -32,6 +32,9 @@ pub fn read(file: &File) -> Result<BuiltTree<Vec<Extent>>> {
         global: Extended::default(),
         builder: TreeBuilder::new(directory.clone(), directory),
     };
+    if end == 0 {
+        return Err(reader.wrong("expected a tar archive, found no bytes at all; one without entries has 1,024 zeroes"));
+    }
     while reader.entry()? {}
     Ok(reader.builder.finish())
 }

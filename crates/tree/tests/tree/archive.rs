@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use nandkit_tree::compare::{all, compare};
+use nandkit_tree::compare::{TreeDifference, all, compare};
 use nandkit_tree::extract::extract_tree;
 use nandkit_tree::{ArchiveOptions, DirectoryOptions, ExtractOptions, HostDirectory, MountLimits, TarArchive, pack};
 use nandkit_vfs::path::CompareOptions;
@@ -188,4 +188,51 @@ fn what_no_tree_can_be_made_of_is_named() {
     let bomb = zstd::encode_all(&vec![0; 1 << 20][..], 1).unwrap();
     let error = TarArchive::read(bomb.as_slice(), &ArchiveOptions { bytes_max: 1 << 19 }).unwrap_err().to_string();
     assert!(error.contains("at most 524288 bytes"), "{error}");
+}
+
+#[test]
+fn an_entry_in_place_of_a_full_directory_is_refused_as_gnu_tar_refuses_it() {
+    let place = tempfile::tempdir().unwrap();
+    let (first, archive, out) = (place.path().join("1"), place.path().join("archive"), place.path().join("out"));
+    fs::create_dir_all(first.join("d")).unwrap();
+    fs::create_dir(first.join("e")).unwrap();
+    fs::write(first.join("d/precious"), "content").unwrap();
+    for (number, name, refused) in [(2, "d", true), (3, "e", false)] {
+        let other = place.path().join(number.to_string());
+        fs::create_dir(&other).unwrap();
+        std::os::unix::fs::symlink("/tmp", other.join(name)).unwrap();
+        run(tar().arg("cf").arg(&archive).arg("-C").arg(&first).arg("d").arg("e"));
+        run(tar().arg("rf").arg(&archive).arg("-C").arg(&other).arg(name));
+        let _ = fs::remove_dir_all(&out);
+        fs::create_dir(&out).unwrap();
+        let judged = tar().arg("xf").arg(&archive).arg("-C").arg(&out).output().unwrap();
+        assert_eq!(judged.status.success(), !refused, "{}", String::from_utf8_lossy(&judged.stderr));
+        match open(&archive) {
+            Ok(tree) => {
+                assert!(!refused);
+                let taken = HostDirectory::open(&out, &DirectoryOptions::default()).unwrap();
+                let whole = CompareOptions { modified_slack_ns: Some(999_999_999), xattrs: false, ..all() };
+                // The root is the target, whose attributes no archive gave.
+                let below = |difference: &TreeDifference| !matches!(difference, TreeDifference::One(found) if found.path.is_empty());
+                assert!(!compare(&tree, &taken, &whole).iter().any(below));
+            }
+            Err(error) => {
+                assert!(refused, "{error}");
+                assert!(error.to_string().contains("a directory that is not empty"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_bytes_are_no_archive() {
+    let place = tempfile::tempdir().unwrap();
+    let empty = place.path().join("empty");
+    fs::write(&empty, "").unwrap();
+    let piped = TarArchive::read(std::io::empty(), &ArchiveOptions::default());
+    for refused in [open(&empty), piped] {
+        assert!(refused.unwrap_err().to_string().contains("found no bytes at all"));
+    }
+    fs::write(&empty, [0; 1024]).unwrap();
+    assert_eq!(open(&empty).unwrap().nodes().len(), 1);
 }

@@ -52,8 +52,9 @@ impl<C> TreeBuilder<C> {
         Self { entries: vec![entry], inodes: vec![(root, None)], missing }
     }
 
-    /// Puts a node at a path; the node's own name, parent and `hard_link_of` do not count. What was there before is replaced with all below it, but
-    /// a directory that comes again keeps what it holds. Errors: `InvalidName`; `NotADirectory` where the path leads through something else, or where the root would be.
+    /// Puts a node at a path; the node's own name, parent and `hard_link_of` do not count. What was there before is replaced, but
+    /// a directory that comes again keeps what it holds. Errors: `InvalidName`; `NotADirectory` where the path leads through something else, or where the root would be; `NotEmpty` where
+    /// something else would take the place of a directory that holds anything, which would lose it without a word (GNU tar does not extract it either).
     pub fn put(&mut self, path: &[u8], node: SourceNode, content: Option<C>) -> Result<()> {
         let names = components(path)?;
         let Some((name, above)) = names.split_last() else {
@@ -71,6 +72,7 @@ impl<C> TreeBuilder<C> {
             self.set_inode(inode, node, content);
             return Ok(());
         }
+        self.holds_nothing(path, directory, name, node.kind)?;
         let inode = self.inodes.len();
         self.inodes.push((node, content));
         self.attach(directory, name, inode);
@@ -93,6 +95,8 @@ impl<C> TreeBuilder<C> {
             return Err(FsError::new(ErrorKind::NotADirectory, "the root is to be a hard link"));
         };
         let directory = self.make_directories(above)?;
+        let kind = self.inodes.get(inode).map_or(FileKind::Regular, |(node, _)| node.kind);
+        self.holds_nothing(path, directory, name, kind)?;
         self.attach(directory, name, inode);
         Ok(())
     }
@@ -123,6 +127,17 @@ impl<C> TreeBuilder<C> {
             next.extend(children.into_iter().rev().map(|(name, child)| (child, index, name)));
         }
         built
+    }
+
+    /// Refuses to put something in place of a directory that holds anything.
+    fn holds_nothing(&self, path: &[u8], directory: usize, name: &[u8], kind: FileKind) -> Result<()> {
+        let held = self.child(directory, name).and_then(|child| self.entries.get(child));
+        if held.is_none_or(|entry| entry.children.is_empty()) {
+            return Ok(());
+        }
+        let path = String::from_utf8_lossy(path);
+        let detail = format!("a {kind} is to take the place of {path:?}, a directory that is not empty");
+        Err(FsError::new(ErrorKind::NotEmpty, detail))
     }
 
     fn child(&self, directory: usize, name: &[u8]) -> Option<usize> {

@@ -50,7 +50,7 @@ fn a_tree_is_in_depth_first_order_and_keeps_its_promises() {
 #[test]
 fn a_later_node_replaces_an_earlier_one_and_hostile_paths_are_refused() {
     let mut builder = MemoryTree::builder();
-    builder.put(b"d/inner", file(), None).unwrap();
+    builder.put(b"d", SourceNode::new(FileKind::Directory, 0o755), None).unwrap();
     builder.put(b"d", SourceNode::symlink(b"/etc"), None).unwrap();
     let cases: [(&[u8], ErrorKind); 4] = [
         (b"d/passwd", ErrorKind::NotADirectory),
@@ -66,6 +66,18 @@ fn a_later_node_replaces_an_earlier_one_and_hostile_paths_are_refused() {
     assert_eq!(builder.link(b"l", b"nowhere").unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(builder.link(b"l", b"/").unwrap_err().kind, ErrorKind::IsADirectory);
     assert_eq!(paths(&builder.finish().nodes), ["", "d"]);
+}
+
+#[test]
+fn nothing_takes_the_place_of_a_directory_that_holds_anything() {
+    let mut builder = MemoryTree::builder();
+    builder.put(b"d/inner", file(), None).unwrap();
+    builder.put(b"f", file(), None).unwrap();
+    for refused in [builder.put(b"d", SourceNode::symlink(b"/etc"), None), builder.link(b"./d", b"f")] {
+        assert_eq!(refused.unwrap_err().kind, ErrorKind::NotEmpty);
+    }
+    builder.put(b"f/", SourceNode::new(FileKind::Directory, 0o755), None).unwrap();
+    assert_eq!(paths(&builder.finish().nodes), ["", "d", "d/inner", "f"]);
 }
 
 #[test]
