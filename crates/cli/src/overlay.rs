@@ -8,6 +8,7 @@ use nandkit_stack::image::{apply_overlay, discard_overlay};
 use nandkit_units::format_bytes;
 use nandkit_vfs::path::{CompareOptions, Difference, DifferenceKind, compare_trees};
 use nandkit_vfs::{FileSystem, FsError};
+use serde_json::{Map, Value};
 
 use crate::args::{OverlayAction, OverlayArguments};
 use crate::failure::Failure;
@@ -26,12 +27,12 @@ pub fn overlay(arguments: &OverlayArguments) -> Result<(), Failure> {
             Ok(())
         }
         OverlayAction::Discard { overlay } => discard_overlay(overlay).map_err(failed),
-        OverlayAction::Diff { image, file } => {
+        OverlayAction::Diff { image, file, json } => {
             let before = images::open(image)?;
             let mut over = image.clone();
             over.overlay = Some(file.clone());
             let after = images::open(&over)?;
-            diff(&image.image, before.fs(), after.fs())
+            diff(&image.image, before.fs(), after.fs(), *json)
         }
     }
 }
@@ -40,7 +41,7 @@ fn failed(error: StackError) -> Failure {
     Failure::Input(error.detail)
 }
 
-fn diff(image: &Path, before: &dyn FileSystem, after: &dyn FileSystem) -> Result<(), Failure> {
+fn diff(image: &Path, before: &dyn FileSystem, after: &dyn FileSystem, as_json: bool) -> Result<(), Failure> {
     let damaged = |error: FsError| Failure::Check(format!("{}: {error}", image.display()));
     let features = after.volume().map_err(damaged)?.features;
     let options = CompareOptions {
@@ -60,10 +61,21 @@ fn diff(image: &Path, before: &dyn FileSystem, after: &dyn FileSystem) -> Result
         };
         letters.insert(path, letter);
     }
-    let lines: String = letters.iter().map(|(path, letter)| format!("{letter} {}\n", path.escape_ascii())).collect();
-    output::text(&lines)?;
+    if as_json {
+        output::json(&letters.iter().map(|(path, letter)| change_json(path, *letter)).collect::<Vec<_>>().into())?;
+    } else {
+        let lines = letters.iter().map(|(path, letter)| format!("{letter} {}\n", path.escape_ascii()));
+        output::text(&lines.collect::<String>())?;
+    }
     if found.len() >= DIFFERENCES_MAX {
         output::message(&format!("there may be more: the comparison ends after {DIFFERENCES_MAX} differences"));
     }
     if letters.is_empty() { Ok(()) } else { Err(Failure::Told(1)) }
+}
+
+fn change_json(path: &[u8], letter: char) -> Value {
+    let mut row = Map::new();
+    images::path_json(path, &mut row);
+    row.insert("change".to_owned(), letter.to_string().into());
+    Value::Object(row)
 }

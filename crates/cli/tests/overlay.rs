@@ -49,6 +49,9 @@ fn changes_stay_beside_the_image_until_they_are_applied() {
         assert_eq!(succeeds(path, &["cat", "i", "d/changed", "--overlay", "o"]), "new\n");
         let told = nandkit(path, &["overlay", "diff", "i", "o"]);
         assert_eq!((told.stdout.as_str(), told.status), ("M d/changed\nA e\nD gone\n", Some(1)), "{}", told.stderr);
+        let told = nandkit(path, &["overlay", "diff", "i", "o", "--json"]);
+        let changes: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
+        assert_eq!((&changes[2]["path"], &changes[2]["change"], told.status), (&"/gone".into(), &"D".into(), Some(1)));
         let room = fs::metadata(path.join("o")).expect("there");
         assert!(std::os::unix::fs::MetadataExt::blocks(&room) * 512 < 2_000_000, "the overlay is not sparse");
         // Another mount goes on with it.

@@ -43,10 +43,11 @@ impl CrashChip {
         match &spec.resolved()?.device {
             DeviceSpec::Chip { chip, file: None, .. } => Self::of(chip, seed),
             DeviceSpec::Chip { file: Some(_), .. } | DeviceSpec::Kept { .. } => {
-                Err(StackError::new("stack.device", "power cuts leave a chip's file alone; expected a chip in memory"))
+                let detail = "an image and power cuts leave a chip's file alone; expected a chip in memory";
+                Err(StackError::new("stack.device", detail))
             }
             DeviceSpec::Ram { .. } | DeviceSpec::Card { .. } => {
-                let detail = "memory, and a card in memory, have no programs and erases to cut; expected a chip";
+                let detail = "memory, and a card in memory, take no image and have no programs and erases to cut; expected a chip";
                 Err(StackError::new("stack.device", detail))
             }
         }

@@ -24,10 +24,10 @@ pub const FILE_BYTES_MAX: u64 = 1 << 36;
 /// Bytes that are read or written at once.
 const CHUNK: usize = 1 << 17;
 
-/// A path for messages, on one line.
+/// A path for messages, on one line and with one slash before it.
 fn show(path: &[u8]) -> String {
     let mut shown = String::from("/");
-    for character in String::from_utf8_lossy(path).chars() {
+    for character in String::from_utf8_lossy(path).trim_start_matches('/').chars() {
         match character.is_control() {
             true => shown.extend(character.escape_default()),
             false => shown.push(character),

@@ -28,7 +28,9 @@ fn pages(text: &str) -> Result<(u32, u32), String> {
 pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
     let wrong = || format!("\"{text}\" is no owner; expected UID:GID in numbers, as 0:0");
     let (uid, gid) = text.split_once(':').ok_or_else(wrong)?;
-    Ok((uid.parse().map_err(|_| wrong())?, gid.parse().map_err(|_| wrong())?))
+    // chown(2) takes the last number for "as it was": it is nobody's.
+    let number = |text: &str| text.parse().ok().filter(|number| *number != u32::MAX).ok_or_else(wrong);
+    Ok((number(uid)?, number(gid)?))
 }
 
 /// The order of bytes in numbers.

@@ -42,7 +42,9 @@ pub enum OverlayAction {
         overlay: PathBuf,
     },
     /// List the files that the changes concern: A added, D deleted, M changed, T of another type; exit status 1 where there are any.
-    #[command(after_help = "Example:\n  nandkit overlay diff dump.bin changes --region rootfs")]
+    #[command(
+        after_help = "Example:\n  nandkit overlay diff dump.bin changes --region rootfs\n  nandkit overlay diff dump.bin changes --json"
+    )]
     Diff {
         /// The image for which the overlay was made, and where in it.
         #[command(flatten)]
@@ -50,5 +52,8 @@ pub enum OverlayAction {
         /// The overlay.
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// Print the changes as JSON, a path and a letter for each, and nothing else, on standard output.
+        #[arg(long)]
+        json: bool,
     },
 }

@@ -260,9 +260,10 @@ fn owner(fs: &dyn FileSystem, text: &str) -> Result<OwnerChange, String> {
 /// The number of a name and, for users, of the group: as the image's own file says, or this machine's where the image has none (passwd(5), group(5)).
 fn find(fs: &dyn FileSystem, file: &str, name: &str) -> Result<(u32, Option<u32>), String> {
     if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
-        let number =
-            name.parse().map_err(|_| format!("\"{name}\" is no number of an owner; expected at most {}", u32::MAX))?;
-        return Ok((number, None));
+        // chown(2) takes the last number of 32 bits for "as it was": it is nobody's.
+        let number = name.parse().ok().filter(|number| *number != u32::MAX);
+        let wrong = || format!("\"{name}\" is no number of an owner; expected at most {}", u32::MAX - 1);
+        return Ok((number.ok_or_else(wrong)?, None));
     }
     let content = match read_file(fs, file.as_bytes()) {
         Ok(content) => content,

@@ -74,7 +74,7 @@ fn shown(path: &[u8]) -> String {
 }
 
 /// A path for JSON: text, and where that is not all the bytes themselves in hexadecimal.
-fn path_json(path: &[u8], into: &mut serde_json::Map<String, Value>) {
+pub fn path_json(path: &[u8], into: &mut serde_json::Map<String, Value>) {
     into.insert("path".to_owned(), format!("/{}", String::from_utf8_lossy(path)).into());
     if std::str::from_utf8(path).is_err() {
         let hex: String = path.iter().map(|byte| format!("{byte:02x}")).collect();
