@@ -327,3 +327,36 @@ fn the_segment_map_is_that_of_dump_f2fs() {
     let outcome = nandkit(path, &["info", "f.img", "--segments"]);
     assert!(outcome.status == Some(2) && outcome.stderr.contains("expected an image of F2FS"), "{}", outcome.stderr);
 }
+
+/// A disk of a virtual machine, say: the host keeps its holes, an archive would get zeroes for them.
+#[test]
+fn files_of_holes_are_taken_where_holes_cost_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir(path.join("tree")).expect("a directory");
+    let disk = File::create(path.join("tree/disk")).expect("a file");
+    let size = 100 << 30;
+    disk.write_all_at(b"middle", 50_000_000_000).expect("bytes");
+    disk.write_all_at(b"end", size - 3).expect("bytes");
+    run(path, "setfattr -n user.large -v $(printf %03000d 1) tree/disk");
+    succeeds(path, &["mkfs", "f2fs", "--from", "tree", "i"]);
+    run(path, "fsck.f2fs --dry-run i");
+    succeeds(path, &["extract", "i", "out"]);
+    succeeds(path, &["get", "i", "disk", "got"]);
+    for copy in ["out/disk", "got"] {
+        let copy = File::open(path.join(copy)).expect("a file");
+        let (made, mut bytes) = (copy.metadata().expect("there"), [0; 9]);
+        copy.read_exact_at(&mut bytes[..6], 50_000_000_000).expect("bytes");
+        copy.read_exact_at(&mut bytes[6..], size - 3).expect("bytes");
+        assert!(&bytes == b"middleend" && made.len() == size && made.blocks() < 100, "{made:?}");
+    }
+    for (refused, status) in [(&["get", "i", "disk", "-"][..], 2), (&["extract", "i", "--to-tar", "tar"], 1)] {
+        let told = nandkit(path, refused);
+        assert!(told.status == Some(status) && told.stderr.contains("of which 8192 are data"), "{}", told.stderr);
+    }
+    // More attributes than an inode has room for: E2BIG, as Linux says.
+    let mount = Mount::start(path, "i", &["--rw"]);
+    let refused = run(path, "! setfattr -n user.more -v $(printf %02000d 1) mnt/disk 2>&1");
+    assert!(refused.contains("Argument list too long"), "{refused}");
+    assert_eq!(mount.unmount(), Some(0));
+}

@@ -184,7 +184,7 @@ fn attributes_fill_inode_and_node() {
             volume.set_xattr(inode, b"user.long", &long).unwrap();
             volume.set_xattr(inode, b"trusted.short", &short).unwrap();
             let refused = volume.set_xattr(inode, b"user.more", &[1; 1300]);
-            assert_eq!(kind(refused), ErrorKind::NoSpace);
+            assert_eq!(kind(refused), ErrorKind::AttributesTooBig);
             assert_eq!(volume.xattr(inode, b"user.long").unwrap(), long);
             assert_ne!(head(&volume, inode).xattr_nid.get(), 0);
             let list = acl::encode(&[

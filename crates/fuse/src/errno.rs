@@ -55,6 +55,7 @@ mod tests {
             (Operation::Read, ErrorKind::NotFound, 116),
             (Operation::Read, ErrorKind::Corrupt, 5),
             (Operation::Write, ErrorKind::NoSpace, 28),
+            (Operation::SetXattr, ErrorKind::AttributesTooBig, 7),
             (Operation::RemoveDirectory, ErrorKind::NotEmpty, 39),
         ] {
             assert_eq!(errno(operation, kind).code(), expected, "{operation:?}, {kind:?}");

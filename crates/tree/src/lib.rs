@@ -16,6 +16,7 @@ pub mod edit;
 mod error;
 pub mod extract;
 mod host;
+pub mod large;
 pub mod mounted;
 pub mod pack;
 mod salvage;

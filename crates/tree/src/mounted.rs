@@ -11,13 +11,16 @@ use rayon::prelude::*;
 
 use crate::Note;
 use crate::error::escaped;
+use crate::large::{self, Holes};
 
 /// How much is taken from a file system, which may be damaged or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountLimits {
-    /// Largest file: an image of a few kilobytes can claim 2^63 bytes of holes.
-    pub file_bytes_max: u64,
-    /// Bytes of all files together.
+    /// Bytes of a file, holes counted, beyond which the rules of [`large`] hold: an image of a few kilobytes can claim 2^63 bytes of holes.
+    pub large_bytes: u64,
+    /// What becomes of holes.
+    pub holes: Holes,
+    /// Bytes of all files together; of large ones their data.
     pub bytes_max: u64,
     /// Names in all.
     pub names_max: usize,
@@ -37,7 +40,8 @@ const NOTES_BYTES_MAX: usize = 16 << 20;
 impl Default for MountLimits {
     fn default() -> Self {
         Self {
-            file_bytes_max: 1 << 36,
+            large_bytes: large::LARGE,
+            holes: Holes::Kept,
             bytes_max: 1 << 40,
             names_max: 1 << 24,
             depth_max: 4096,
@@ -70,6 +74,8 @@ struct Found {
     name: Vec<u8>,
     inode: InodeNumber,
     node: Result<SourceNode, FsError>,
+    /// Bytes that it takes, see [`large::taken_bytes`].
+    data: u64,
     links: u32,
     /// What of the inode could not be read.
     damaged: Vec<String>,
@@ -107,7 +113,7 @@ impl<'a> MountedTree<'a> {
         let mut level = vec![(0, start)];
         for depth in 0.. {
             let listings: Vec<Listing> =
-                level.into_par_iter().map(|(directory, inode)| list(fs, directory, inode, limits.names_max)).collect();
+                level.into_par_iter().map(|(directory, inode)| list(fs, directory, inode, limits)).collect();
             level = listings.into_iter().flat_map(|listing| scan.take(listing)).collect();
             if depth >= limits.depth_max {
                 let reason = format!("lies deeper than the {} directories that nandkit enters", limits.depth_max);
@@ -197,7 +203,8 @@ fn node(fs: &dyn FileSystem, attributes: &Attributes) -> (SourceNode, Vec<String
 }
 
 /// Reads a directory and all inodes that it names. What was listed before an error is kept.
-fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, names_max: usize) -> Listing {
+fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, limits: &MountLimits) -> Listing {
+    let names_max = limits.names_max;
     let mut names: Vec<(Vec<u8>, InodeNumber)> = Vec::new();
     let mut endless = false;
     let result = fs.read_dir(inode, 0, &mut |entry| {
@@ -213,14 +220,14 @@ fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, names_max: us
         error = Some(FsError::new(ErrorKind::Corrupt, format!("lists more than {names_max} names")));
     }
     names.sort();
-    let entries = names.into_par_iter().with_min_len(64).map(|(name, inode)| find(fs, name, inode)).collect();
+    let entries = names.into_par_iter().with_min_len(64).map(|(name, inode)| find(fs, name, inode, limits)).collect();
     Listing { directory, entries, error }
 }
 
-fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> Found {
+fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber, limits: &MountLimits) -> Found {
     let attributes = match fs.stat(inode) {
         Ok(attributes) => attributes,
-        Err(error) => return Found { name, inode, node: Err(error), links: 0, damaged: Vec::new() },
+        Err(error) => return Found { name, inode, node: Err(error), data: 0, links: 0, damaged: Vec::new() },
     };
     let (mut node, damaged) = node(fs, &attributes);
     if attributes.kind == FileKind::Symlink {
@@ -228,10 +235,11 @@ fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> Found {
         let missing = || FsError::new(ErrorKind::NotSupported, "this file system holds no symbolic links");
         match target.unwrap_or_else(|| Err(missing())) {
             Ok(target) => (node.size, node.target) = (target.len() as u64, target),
-            Err(error) => return Found { name, inode, node: Err(error), links: 0, damaged },
+            Err(error) => return Found { name, inode, node: Err(error), data: 0, links: 0, damaged },
         }
     }
-    Found { name, inode, node: Ok(node), links: attributes.links, damaged }
+    let data = large::taken_bytes(fs, inode, node.size, limits.large_bytes);
+    Found { name, inode, node: Ok(node), data, links: attributes.links, damaged }
 }
 
 /// A name that was taken: parents come before what is in them, the names of one directory one behind the other and in their order.
@@ -337,7 +345,7 @@ impl Scan<'_> {
                 self.refused.add(&self.taken, directory, &found.name, reason);
                 continue;
             }
-            let Found { name, inode, node, links, damaged } = found;
+            let Found { name, inode, node, data, links, damaged } = found;
             for reason in damaged {
                 self.damaged.add(&self.taken, directory, &name, reason);
             }
@@ -356,7 +364,7 @@ impl Scan<'_> {
                 None => node,
             };
             if node.hard_link_of.is_none() {
-                self.bytes = self.bytes.saturating_add(node.size);
+                self.bytes = self.bytes.saturating_add(data);
             }
             if is_directory {
                 self.entered.insert(inode);
@@ -391,9 +399,9 @@ impl Scan<'_> {
             Some(format!("is beyond the {} names that are taken", self.limits.names_max))
         } else if self.path_bytes + path_bytes as u64 > path_bytes_max {
             Some(format!("is beyond the {path_bytes_max} bytes that all paths together may take, a limit of nandkit's"))
-        } else if size > self.limits.file_bytes_max {
-            Some(format!("has {size} bytes, more than the {} that are taken", self.limits.file_bytes_max))
-        } else if self.bytes.saturating_add(size) > self.limits.bytes_max {
+        } else if let Some(reason) = large::refusal(size, found.data, self.limits.large_bytes, self.limits.holes) {
+            Some(reason)
+        } else if self.bytes.saturating_add(found.data) > self.limits.bytes_max {
             Some(format!("is beyond the {} bytes that are taken in all", self.limits.bytes_max))
         } else {
             None

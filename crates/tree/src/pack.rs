@@ -10,6 +10,7 @@ use nandkit_vfs::{FileKind, FileSystem, acl};
 use tar::{EntryType, Header};
 
 use crate::archive::{LISTS, xattr_key};
+use crate::large::Holes;
 use crate::salvage::{self, Damage};
 use crate::{ExtractReport, MountLimits, MountedTree, Note, Result, TreeError};
 
@@ -26,7 +27,8 @@ const LARGE_MAX: u64 = 0o77_777_777_777;
 /// Writes all of a mounted file system as a tar archive, uncompressed. Errors: `Node` where the root cannot be read; `Host` of `out`.
 /// All else is in the report, and the rest is delivered; what of a content cannot be read becomes zeroes.
 pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> Result<ExtractReport> {
-    let tree = MountedTree::read(fs, fs.root(), limits).map_err(|error| TreeError::node(&[], error))?;
+    let limits = MountLimits { holes: Holes::Written, ..*limits };
+    let tree = MountedTree::read(fs, fs.root(), &limits).map_err(|error| TreeError::node(&[], error))?;
     let mut report = pack_tree(&tree, out)?;
     report.refused.extend_from_slice(tree.refused());
     report.damaged.extend_from_slice(tree.damaged());

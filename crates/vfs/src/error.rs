@@ -20,6 +20,8 @@ pub enum ErrorKind {
     /// A name cannot lead from one project, or device, into another.
     CrossDevice,
     FileTooBig,
+    /// More of extended attributes than an inode has room for, however empty the volume.
+    AttributesTooBig,
     NameTooLong,
     InvalidName,
     InvalidArgument,
@@ -41,6 +43,7 @@ impl ErrorKind {
         match self {
             Self::NotFound => 2,
             Self::Device => 5,
+            Self::AttributesTooBig => 7,
             Self::Exists => 17,
             Self::CrossDevice => 18,
             Self::NotADirectory => 20,
@@ -74,6 +77,7 @@ impl fmt::Display for ErrorKind {
             Self::QuotaExceeded => "quota exceeded",
             Self::CrossDevice => "not within one project",
             Self::FileTooBig => "file too large",
+            Self::AttributesTooBig => "extended attributes too large",
             Self::NameTooLong => "name too long",
             Self::InvalidName => "invalid name",
             Self::InvalidArgument => "invalid argument",

@@ -220,7 +220,7 @@ pub trait Xattrs {
 /// Changing extended attributes.
 pub trait XattrChanges {
     /// Sets a value, new or instead of the old one. An access control list is in the form of [`acl`]; it and the permission bits do not move
-    /// each other, which is the caller's to do. Errors: `NoSpace` (also a value that the format has no room for), `NameTooLong`, `NotSupported`
+    /// each other, which is the caller's to do. Errors: `NoSpace`, `AttributesTooBig` (more than the format has room for; where Linux says so, else `NoSpace`), `NameTooLong`, `NotSupported`
     /// (the prefix; a list for a symbolic link), `InvalidArgument` (no list in that form; a default list for what is no directory).
     /// Cost: the value written, and a look at each attribute of the inode.
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()>;

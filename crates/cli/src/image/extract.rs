@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nandkit_stack::image::{Finding, OpenImage};
 use nandkit_tree::extract::extract_tree;
+use nandkit_tree::large::Holes;
 use nandkit_tree::pack::pack_tree;
 use nandkit_tree::{ExtractOptions, ExtractReport, MountLimits, MountedTree, Note, Progress, TreeError};
 use nandkit_units::format_bytes;
@@ -41,7 +42,9 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     };
     let start = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last);
     let start = start.map_err(|error| absent(&arguments.image, &image, failed(error)))?;
-    let tree = MountedTree::read(image.fs(), start, &MountLimits::default()).map_err(failed)?;
+    let holes = if arguments.to_tar.is_some() { Holes::Written } else { Holes::Kept };
+    let limits = MountLimits { holes, ..MountLimits::default() };
+    let tree = MountedTree::read(image.fs(), start, &limits).map_err(failed)?;
     let mut report = match (&arguments.to_tar, &arguments.directory) {
         (Some(_), _) if to_stdout => archive_to_stdout(&tree)?,
         (Some(file), _) => archive(&tree, file, arguments.merge)?,

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nandkit_tree::extract::write_sparse;
+use nandkit_tree::large::{self, Holes};
 use nandkit_units::ReadInto;
-use nandkit_vfs::path::{FILE_BYTES_MAX, Follow, resolve};
+use nandkit_vfs::path::{Follow, resolve};
 use nandkit_vfs::source::to_read;
 use nandkit_vfs::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber};
 
@@ -53,16 +54,18 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
             "{place}: the file is damaged, and nothing was written: {detail}; `nandkit cat` delivers the rest"
         ))
     };
-    if attributes.size > FILE_BYTES_MAX {
-        return Err(unusable(FsError::new(ErrorKind::FileTooBig, format!("{} bytes", attributes.size))));
+    let target = arguments.target.as_deref().unwrap_or(Path::new("."));
+    let holes = if target == Path::new("-") { Holes::Written } else { Holes::Kept };
+    let data = large::taken_bytes(image.fs(), inode, attributes.size, large::LARGE);
+    if let Some(reason) = large::refusal(attributes.size, data, large::LARGE, holes) {
+        return Err(unusable(FsError::new(ErrorKind::FileTooBig, reason)));
     }
     let read = |deliver: Deliver<'_>| {
         chunks(image.fs(), inode, attributes.size, &damaged, deliver)?;
         let owned = witnessed(&image).into_iter().find(|(owner, _)| *owner == Some(inode));
         owned.map_or(Ok(()), |(_, finding)| Err(damaged(finding_line(&finding))))
     };
-    let target = arguments.target.as_deref().unwrap_or(Path::new("."));
-    if target == Path::new("-") {
+    if holes == Holes::Written {
         // All of it is looked at first: nothing is delivered of what is damaged.
         read(&mut |_, _| Ok(()))?;
         let mut delivered = 0;

@@ -48,7 +48,7 @@ pub fn admit<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, change: &Attr
     store.admit(Some(inode.nid), [change.uid.unwrap_or(uid), change.gid.unwrap_or(gid), project])
 }
 
-/// Sets an extended attribute. Errors: `NameTooLong`, `NotSupported`, `InvalidArgument`, `NoSpace`, `ReadOnly` (the inode is immutable), `Corrupt`, `Device`.
+/// Sets an extended attribute. Errors: `NameTooLong`, `NotSupported`, `InvalidArgument`, `AttributesTooBig`, `NoSpace`, `ReadOnly` (the inode is immutable), `Corrupt`, `Device`.
 pub fn set_xattr<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, name: &[u8], value: &[u8]) -> Result<()> {
     store.prepare()?;
     let inode = store.inode_at(ino)?;

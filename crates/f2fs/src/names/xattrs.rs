@@ -55,7 +55,7 @@ pub fn stored_value(kind: FileKind, index: u8, value: &[u8]) -> Result<Vec<u8>> 
 
 /// The area with this attribute, put at the end, new or instead of the old one (xattr.c, `__f2fs_setxattr`). `None` where it has this value already.
 ///
-/// Errors: `NoSpace` (more than `room` bytes), `Corrupt` (the area; `ino` is whose it is).
+/// Errors: `AttributesTooBig` (more than `room` bytes), `Corrupt` (the area; `ino` is whose it is).
 pub fn set(area: &[u8], room: usize, ino: NodeId, (index, name): (u8, &[u8]), value: &[u8]) -> Result<Option<Vec<u8>>> {
     let all = read(area, ino)?;
     let is_it = |attribute: &Attribute<'_>| (attribute.index, attribute.name) == (index, name);
@@ -67,7 +67,7 @@ pub fn set(area: &[u8], room: usize, ino: NodeId, (index, name): (u8, &[u8]), va
     let end = (new.len() + size_of::<XattrEntry>() + name.len() + value.len()).next_multiple_of(4);
     if value.len() > usize::from(u16::MAX) || end > room {
         let detail = format!("extended attributes of inode {} would take {end} bytes; it has room for {room}", ino.0);
-        return Err(FsError::new(ErrorKind::NoSpace, detail));
+        return Err(FsError::new(ErrorKind::AttributesTooBig, detail));
     }
     append(&mut new, &Attribute { index, name, value });
     Ok(Some(new))
@@ -159,7 +159,7 @@ mod tests {
                         }
                         Err(error) => {
                             full += 1;
-                            assert_eq!(error.kind, ErrorKind::NoSpace);
+                            assert_eq!(error.kind, ErrorKind::AttributesTooBig);
                         }
                     }
                 }
@@ -193,11 +193,14 @@ mod tests {
         let longest = vec![1; room - 24 - 4 - 1];
         let area = set(&[], room, INO, (1, b"a"), &longest).unwrap().unwrap();
         assert_eq!(area.len(), room);
-        assert_eq!(set(&area, room, INO, (1, b"b"), b"").unwrap_err().kind, ErrorKind::NoSpace);
+        assert_eq!(set(&area, room, INO, (1, b"b"), b"").unwrap_err().kind, ErrorKind::AttributesTooBig);
         assert_eq!(set(&area, room, INO, (1, b"a"), &[2; 9]).unwrap().unwrap().len(), 24 + 4 + 1 + 9 + 2);
         let more = vec![1; room - 24 - 4];
-        assert_eq!(set(&[], room, INO, (1, b"a"), &more).unwrap_err().kind, ErrorKind::NoSpace);
-        assert_eq!(set(&[], usize::MAX, INO, (1, b"a"), &vec![1; 65_536]).unwrap_err().kind, ErrorKind::NoSpace);
+        assert_eq!(set(&[], room, INO, (1, b"a"), &more).unwrap_err().kind, ErrorKind::AttributesTooBig);
+        assert_eq!(
+            set(&[], usize::MAX, INO, (1, b"a"), &vec![1; 65_536]).unwrap_err().kind,
+            ErrorKind::AttributesTooBig
+        );
     }
 
     #[test]

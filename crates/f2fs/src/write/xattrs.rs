@@ -12,7 +12,7 @@ use crate::layout::node::FOOTER_BYTES;
 
 impl<D: BlockDevice> Volume<D> {
     /// Gives an inode the attributes of this area ([`crate::encode::xattr::area`]; empty: none): its inline words first, the rest in a node of their own, which comes and goes as it is needed
-    /// (xattr.c, `write_all_xattrs`). Reading is [`crate::xattr::area`]. Errors: `NoSpace` (an area that is too long, or no block for the node; nothing has changed then), `ReadOnly`, `Corrupt`, `Device`.
+    /// (xattr.c, `write_all_xattrs`). Reading is [`crate::xattr::area`]. Errors: `AttributesTooBig` (E2BIG, as `__f2fs_setxattr` says it), `NoSpace` (no block for the node; nothing has changed then), `ReadOnly`, `Corrupt`, `Device`.
     pub fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -25,7 +25,7 @@ impl<D: BlockDevice> Volume<D> {
         if area.len() > words.len() + node_room {
             let detail =
                 format!("attributes of {} bytes; an inode has room for {}", area.len(), words.len() + node_room);
-            return Err(FsError::new(ErrorKind::NoSpace, detail));
+            return Err(FsError::new(ErrorKind::AttributesTooBig, detail));
         }
         let (inside, behind) = area.split_at(area.len().min(words.len()));
         let old = NodeId(inode.head.xattr_nid.get());

@@ -1,10 +1,10 @@
 //! Images that want out of the target.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 
 use nandkit_tree::extract::{extract, extract_tree};
-use nandkit_tree::{ExtractOptions, MountLimits, Note, pack};
+use nandkit_tree::{ExtractOptions, MountLimits, Note, large, pack};
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 use nandkit_vfs::{FileKind, FileSystem};
 
@@ -100,7 +100,6 @@ fn limits_hold() {
         (MountLimits { depth_max: 10, ..MountLimits::default() }, 11, "deeper"),
         (MountLimits { names_max: 10, ..MountLimits::default() }, 5, "names"),
         (MountLimits { bytes_max: 350, ..MountLimits::default() }, 3, "bytes"),
-        (MountLimits { file_bytes_max: 99, ..MountLimits::default() }, 0, "bytes"),
     ];
     for (number, (limits, files, reason)) in cases.into_iter().enumerate() {
         let target = place.path().join(number.to_string());
@@ -108,6 +107,27 @@ fn limits_hold() {
         assert_eq!(report.files, files, "{limits:?}");
         assert!(report.refused.iter().all(|note| note.reason.contains(reason)) && !report.refused.is_empty());
     }
+}
+
+#[test]
+fn large_files_are_taken_where_their_holes_cost_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let mut planted = Planted::default();
+    let (large, half) = ((1 << 36) + 1, 1 << 21);
+    planted.0.insert(1, directory(&[(b"holes", 2), (b"endless", 3), (b"half", 4)]));
+    planted.0.insert(2, Inode::Huge(large));
+    planted.0.insert(3, Inode::Huge(large::SIZE_MAX + 1));
+    planted.0.insert(4, file(&vec![7; half]));
+    let target = place.path().join("target");
+    let report = extract(&planted, &target, &ExtractOptions::default(), &quiet).unwrap();
+    assert_eq!((report.files, paths(&report.refused)), (2, vec!["endless".to_owned()]));
+    let made = fs::metadata(target.join("holes")).unwrap();
+    assert!(made.len() == large && made.blocks() == 0, "{made:?}");
+    // Into an archive zeroes are written.
+    let limits = MountLimits { large_bytes: half as u64 - 1, ..MountLimits::default() };
+    let report = pack::pack(&planted, &mut std::io::sink(), &limits).unwrap();
+    assert_eq!((report.files, paths(&report.refused)), (1, vec!["endless".to_owned(), "holes".to_owned()]));
+    assert!(report.refused[1].reason.contains("of which 0 are data"), "{}", report.refused[1]);
 }
 
 #[test]

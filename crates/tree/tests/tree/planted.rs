@@ -112,6 +112,13 @@ impl FileSystem for Planted {
         Ok(count)
     }
 
+    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
+        Ok(match self.find(inode)? {
+            Inode::File(content, _) => Some(offset..content.len() as u64).filter(|run| !run.is_empty()),
+            _ => None,
+        })
+    }
+
     fn changes(&mut self) -> Option<&mut dyn Changes> {
         None
     }
