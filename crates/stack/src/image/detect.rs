@@ -254,7 +254,7 @@ fn fat(image: &Image, within: Within) -> Option<Found> {
 }
 
 fn f2fs(image: &Image, within: Within) -> Option<Found> {
-    let layout = DumpSectors::layout(within.0, within.1).ok()?;
+    let layout = DumpSectors::layout_of_blocks(image.bytes().len() as u64, within.0, within.1).ok()?;
     let bytes = image.bytes().get(usize::try_from(layout.offset).ok()?..)?;
     let length = layout.size.map_or(bytes.len(), |size| usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len()));
     let bytes = bytes.get(..length)?;

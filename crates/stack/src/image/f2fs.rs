@@ -68,10 +68,10 @@ pub(super) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<Dum
     for path in &options.devices {
         let how = DumpOptions { resident_max: options.resident_max, ..DumpOptions::read_only() };
         let failed = |error| wrong(path, error);
-        let layout = DumpSectors::layout(0, None).map_err(failed)?;
         let image = Image::open(path, &how).map_err(failed)?;
         let plain = OpenOptions { resident_max: options.resident_max, ..OpenOptions::default() };
         let (image, _) = sparse::unpacked(path, image, &plain)?;
+        let layout = DumpSectors::layout_of_blocks(image.bytes().len() as u64, 0, None).map_err(failed)?;
         let device = DumpFlash::new(image, layout).map_err(failed)?;
         devices.push(DumpSectors::new(device.into_read_only()));
     }

@@ -29,12 +29,24 @@ impl DumpSectors {
         ImageLayout::nor(SECTOR_SIZE).region(offset, size)
     }
 
-    /// `dump` has the layout of [`DumpSectors::layout`].
+    /// The same for a volume whose blocks have 4 KiB or more, in an image of `file_bytes`: beyond 2 TiB there are more sectors than a layout counts, and they are as large as the blocks.
+    pub(crate) fn layout_of_blocks(
+        file_bytes: u64,
+        offset: u64,
+        size: Option<u64>,
+    ) -> std::result::Result<ImageLayout, ImageError> {
+        let left = file_bytes.saturating_sub(offset);
+        let sectors = size.map_or(left, |size| size.min(left)) / u64::from(SECTOR_SIZE);
+        let sector_size = if u32::try_from(sectors).is_ok() { SECTOR_SIZE } else { 4096 };
+        ImageLayout::nor(sector_size).region(offset, size)
+    }
+
+    /// `dump` has the layout of [`DumpSectors::layout`] or of [`DumpSectors::layout_of_blocks`].
     pub(crate) fn new(dump: DumpFlash) -> Self {
         let layout = dump.layout();
         let left = dump.info().file_bytes.saturating_sub(layout.offset);
         let bytes = layout.size.map_or(left, |size| size.min(left));
-        let sector_size = SECTOR_SIZE;
+        let sector_size = layout.block_size;
         let sectors = bytes / u64::from(sector_size);
         let geometry = BlockGeometry { sector_size, sectors, preferred_size: 4096, recycling_size: 0 };
         Self { dump, geometry, flush_at: HELD_MAX, held: Arc::default() }
