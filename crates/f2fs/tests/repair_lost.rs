@@ -142,3 +142,33 @@ fn names_that_are_certain_come_before_older_ones() {
     assert_eq!(volume.lookup(root, b"config.tmp").unwrap(), second);
     assert_eq!(volume.lookup(root, saved.0.to_string().as_bytes()).unwrap(), saved);
 }
+
+/// Its inode says that it is in the root, as it was renamed over another file: the lost directory has its name.
+#[test]
+fn what_a_lost_directory_names_gets_no_second_name() {
+    let mut volume = mount(&empty_image(""));
+    let root = volume.root();
+    let file = volume.create(root, b"config.tmp", &NewNode::FILE).unwrap();
+    let above = volume.create(root, b"above", &NewNode::DIRECTORY).unwrap();
+    let directory = volume.create(above, b"directory", &NewNode::DIRECTORY).unwrap();
+    volume.create(directory, b"config", &NewNode::FILE).unwrap();
+    volume.rename((root, b"config.tmp"), (directory, b"config"), Default::default()).unwrap();
+    let (volume, attached) = repaired(destroyed(unmount(volume), above));
+    assert_eq!((attached, names(&volume)), (1, vec![directory.0.to_string().into_bytes()]));
+    assert_eq!(volume.lookup(directory, b"config").unwrap(), file);
+    assert_eq!(volume.stat(file).unwrap().links, 1);
+}
+
+/// Directories keep the names that they had before an exchange, and have no mark that says so: files come first.
+#[test]
+fn names_of_directories_are_told_as_uncertain() {
+    let mut volume = mount(&empty_image(""));
+    let root = volume.root();
+    volume.create(root, b"next", &NewNode::DIRECTORY).unwrap();
+    volume.create(root, b"current", &NewNode::DIRECTORY).unwrap();
+    volume.rename((root, b"next"), (root, b"current"), nandkit_vfs::RenameFlags::Exchange).unwrap();
+    let device = destroyed(unmount(volume), root);
+    let repair = repair(vec![device], clock(), Waiting::Dropped).unwrap();
+    let told = repair.dropped.iter().filter(|finding| finding.detail.contains("may be an older one"));
+    assert_eq!(told.count(), 2, "{:?}", repair.dropped);
+}

@@ -1,6 +1,7 @@
 //! Repairs of volumes that lost more than a field: the root directory, quota files, their end; marks that make files unreadable; nodes among data.
 
 use crate::common::listing_of_volume;
+use crate::faults::entry_of_many;
 use crate::made::{clock, complaints, everything};
 use crate::planted::{BLOCK, Planted};
 use crate::witness::made_with;
@@ -165,4 +166,52 @@ fn marks_of_encryption_and_verity_without_their_attributes_go() {
         let mended = repaired(&planted);
         assert_eq!(tree(&mended), tree(&sound), "{path}");
     }
+}
+
+/// A word behind a quota file's end that leads to another file's inode: it was claimed as data, the file was given up, found sound, named, and given up again.
+#[test]
+fn an_address_behind_a_quota_file_takes_nobodys_inode() {
+    let sound = base("quota,extra_attr,project_quota");
+    for path in ["many/1-n", "many"] {
+        let mut planted = sound.clone();
+        let quota = NodeId(planted.volume().superblock().0.quota_inodes[0].get());
+        let victim = sound.at(sound.nid(path));
+        planted.inode(quota, |block| {
+            let start = 360 + usize::from(u16::from_le_bytes([block[360], block[361]]));
+            let pages = u64::from_le_bytes(block[16..24].try_into().unwrap()).div_ceil(BLOCK as u64) as usize;
+            block[start + 4 * pages..][..4].copy_from_slice(&victim.0.to_le_bytes());
+        });
+        let mended = repaired(&planted);
+        assert_eq!(tree(&mended), tree(&sound), "{path}");
+    }
+}
+
+#[test]
+fn a_root_that_is_lost_with_the_quota_files_has_its_names_again() {
+    let sound = base("quota,extra_attr,project_quota");
+    let mut planted = sound.clone();
+    let quotas = planted.volume().superblock().0.quota_inodes.map(|field| NodeId(field.get()));
+    for nid in quotas.into_iter().chain([NodeId::ROOT]) {
+        let at = planted.at(nid);
+        planted.block(at).fill(0);
+    }
+    let mended = repaired(&planted);
+    assert_eq!(tree(&mended), tree(&sound));
+}
+
+/// A word that leads to an old copy of another page of the same directory, in front of it: its names go, and not their twins.
+#[test]
+fn of_two_pages_with_the_same_names_the_one_in_its_place_stays() {
+    let sound = base("extra_attr,inode_checksum");
+    let mut planted = sound.clone();
+    let (directory, copy, ..) = entry_of_many(&mut planted);
+    let is_it = |planted: &mut Planted, address: u32| (0..200).find(|page| planted.page(directory, *page).0 == address);
+    let (page, hole) = (is_it(&mut planted, copy.0).unwrap(), is_it(&mut planted, 0).unwrap());
+    let free = BlockAddress(planted.geometry.main_end().0 - 10);
+    let bytes = { planted.block(copy) }.to_vec();
+    planted.block(free).copy_from_slice(&bytes);
+    planted.set_page(directory, page, free.0);
+    planted.set_page(directory, hole, copy.0);
+    let mended = repaired(&planted);
+    assert_eq!(tree(&mended), tree(&sound));
 }

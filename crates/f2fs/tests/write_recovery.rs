@@ -363,3 +363,69 @@ fn a_chain_in_a_circle_is_refused_at_its_second_turn() {
     let error = Volume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap_err();
     assert!(error.to_string().contains("in a circle after 3 nodes"), "{error}");
 }
+
+/// An exchange takes a directory's name away as a rename does: what is fsynced under it later is a checkpoint, too.
+#[test]
+fn a_directory_whose_name_was_exchanged_keeps_what_was_fsynced_in_it() {
+    for kept in [false, true] {
+        let mut volume = mount(device_of(&empty_image("")));
+        let root = volume.root();
+        let directory = volume.create(root, b"d", &NewNode::DIRECTORY).unwrap();
+        if kept {
+            volume.create(directory, b"inside", &NewNode::FILE).unwrap();
+        }
+        volume.create(root, b"f", &NewNode::FILE).unwrap();
+        volume.sync().unwrap();
+        let (first, second): (&[u8], &[u8]) = if kept { (b"d", b"f") } else { (b"f", b"d") };
+        volume.rename((root, first), (root, second), nandkit_vfs::RenameFlags::Exchange).unwrap();
+        volume.remove(root, b"d").unwrap();
+        let file = volume.create(root, b"d", &NewNode::FILE).unwrap();
+        volume.fsync(nid(file), false).unwrap();
+        let inside = volume.create(directory, b"x", &NewNode::FILE).unwrap();
+        volume.fsync(nid(inside), false).unwrap();
+        let expected = listing(&volume);
+        let volume = mount(cut(volume));
+        compare(&listing(&volume), &expected, "exchanged");
+        must_be_sound(&unmount(volume), "exchanged");
+    }
+}
+
+/// As Linux can leave it, whose own recovery fails there: the directory is empty at the checkpoint, and files of the chain are in it.
+#[test]
+fn an_empty_directory_in_which_files_were_fsynced_is_moved_aside() {
+    let mut volume = mount(device_of(&empty_image("")));
+    let root = volume.root();
+    let directory = volume.create(root, b"d", &NewNode::DIRECTORY).unwrap();
+    volume.sync().unwrap();
+    let file = volume.create(root, b"e", &NewNode::FILE).unwrap();
+    volume.fsync(nid(file), false).unwrap();
+    let inside = volume.create(directory, b"x", &NewNode::FILE).unwrap();
+    volume.fsync(nid(inside), false).unwrap();
+    let mut image = image_of(&cut(volume));
+    in_chain(&mut image, nid(file), b"e", 0)[92] = b'd';
+    let volume = mount(device_of(&image));
+    assert_eq!(volume.recovered().files, 2);
+    assert_eq!(volume.lookup(root, b"d").unwrap(), file);
+    assert_eq!(volume.lookup(root, directory.0.to_string().as_bytes()).unwrap(), directory);
+    assert_eq!(volume.lookup(directory, b"x").unwrap(), inside);
+    must_be_sound(&unmount(volume), "moved aside");
+}
+
+/// `chattr -i f; rm f`, a new f, fsync: Linux's recovery asks for no marks that the checkpoint has.
+#[test]
+fn a_recovery_removes_what_was_immutable_at_the_checkpoint() {
+    let mut volume = mount(device_of(&empty_image("")));
+    let root = volume.root();
+    let old = volume.create(root, b"f", &NewNode::FILE).unwrap();
+    volume.sync().unwrap();
+    let file = volume.create(root, b"e", &NewNode::FILE).unwrap();
+    volume.fsync(nid(file), false).unwrap();
+    let mut image = image_of(&cut(volume));
+    in_chain(&mut image, nid(file), b"e", 0)[92] = b'f';
+    // FS_IMMUTABLE_FL in i_flags.
+    in_chain(&mut image, nid(old), b"f", 0)[80] |= 0x10;
+    let volume = mount(device_of(&image));
+    assert_eq!(volume.recovered().files, 1);
+    assert_eq!(volume.lookup(root, b"f").unwrap(), file);
+    must_be_sound(&unmount(volume), "immutable");
+}

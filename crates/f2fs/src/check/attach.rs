@@ -4,17 +4,17 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_units::Cause;
-use nandkit_vfs::Result;
+use nandkit_vfs::{FileKind, Result};
 
 use super::Check;
 use super::batch;
 use super::mend::AreaPlace;
 use crate::blocks::Blocks;
-use crate::directory::{DirectoryPages, find, find_in, hash, place};
+use crate::directory::{DirectoryPages, casefold, find_hashed, find_in, hash, place};
 use crate::encode::directory::{put_dots, put_entry};
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
-use crate::layout::dentry::{kind_of, slots_of};
+use crate::layout::dentry::{kind_of, slots_of, type_of};
 use crate::layout::inode::advise;
 use crate::layout::{DentryArea, InodeHead, inode_shape};
 
@@ -49,6 +49,7 @@ impl Check<'_> {
             return Vec::new();
         }
         let home = mender.home.filter(|home| mender.pages.contains_key(home));
+        let lost = self.without_those_below_others(lost);
         let mut attached = home.map_or_else(Vec::new, |home| self.attach_in(home, &lost));
         // What has no room there, is in the root.
         let rest: Vec<NodeId> = lost.into_iter().filter(|nid| attached.binary_search(nid).is_err()).collect();
@@ -56,6 +57,27 @@ impl Check<'_> {
             attached.extend(self.attach_in(NodeId::ROOT, &rest));
         }
         attached
+    }
+
+    /// Those to which no other lost inode leads: with that one's name they have theirs. Of a circle of directories the first one.
+    fn without_those_below_others(&self, lost: Vec<NodeId>) -> Vec<NodeId> {
+        let (mut tops, mut below) = (BTreeSet::new(), BTreeSet::new());
+        for nid in &lost {
+            let (mut at, mut way) = (*nid, BTreeSet::new());
+            while self.inodes.get(at).names > 0 && !tops.contains(&at) && !below.contains(&at) && way.insert(at) {
+                at = NodeId(self.inodes.get(at).parent);
+            }
+            // Either it has no name, or the way up comes back to it.
+            if at == *nid && !below.contains(nid) {
+                tops.insert(*nid);
+                continue;
+            }
+            let mut known = *nid;
+            while known != at && below.insert(known) {
+                known = NodeId(self.inodes.get(known).parent);
+            }
+        }
+        lost.into_iter().filter(|nid| tops.contains(nid)).collect()
     }
 
     /// Gives them names in one directory, as far as there is room; those that got one, ascending.
@@ -110,24 +132,37 @@ impl Check<'_> {
         let mut attached = Vec::new();
         let mut depth = home.head.depth.get();
         let mut taken = BTreeSet::new();
+        let folded = home.is_casefolded();
+        let same = |one: &[u8], other: &[u8]| one == other || folded && casefold::key(one) == casefold::key(other);
+        let hash_of = |name: &[u8]| if folded { hash(&casefold::key(name)) } else { hash(name) };
+        // Names of so many slots find no place any more.
+        let mut full = usize::MAX;
         for nid in lost {
             let is_free = |name: &[u8]| {
-                let found = find(&pages, name, depth, home.head.directory_level);
+                let is_it = |found: &[u8]| same(found, name);
+                let found = find_hashed(&pages, hash_of(name), &is_it, depth, home.head.directory_level);
                 found.is_ok_and(|found| found.is_none())
             };
+            if slots_of(nid.0.to_string().len()) >= full {
+                continue;
+            }
             let Some(kind) = kind_of(self.inodes.get(*nid).inode_type) else { continue };
             let room = u32::from(home.shape.count);
             // By its hash a name may lead behind the addresses of the inode: another one does not.
             let place_of = |name: &[u8]| {
                 let slots = slots_of(name.len()) as u8;
-                let found = place(&pages, hash(name), slots, depth, home.head.directory_level).ok()?;
+                let found = place(&pages, hash_of(name), slots, depth, home.head.directory_level).ok()?;
                 (found.page < room || pages.places.contains_key(&found.page)).then_some(found)
             };
             let wanted = self.name_for(*nid, &mut taken).into_iter().chain(numbers(*nid));
             let named =
                 { wanted }.find_map(|name| place_of(&name).filter(|_| is_free(&name)).map(|found| (name, found)));
-            let Some((name, found)) = named else { continue };
-            let hash = hash(&name);
+            let Some((name, found)) = named else {
+                // A hundred names lead to as many places.
+                full = slots_of(nid.0.to_string().len());
+                continue;
+            };
+            let hash = hash_of(&name);
             let mut bytes = match pages.page(found.page) {
                 Ok(Some(block)) => block.to_vec(),
                 Ok(None) => {
@@ -169,9 +204,10 @@ impl Check<'_> {
         InodeHead::of_block(&batch::one(self.blocks, Cause::Metadata, BlockAddress(entry.address.get())).ok()?)
     }
 
-    /// Whether an inode was renamed over another one, exchanged or linked: then its name stays as it was (f2fs.md, "What is easy to get wrong").
+    /// Whether an inode may have been renamed over another one, exchanged or linked: then its name stays as it was (f2fs.md, "What is easy to get wrong"). Directories have no mark for it.
     fn knows_an_older_name(&self, nid: NodeId) -> bool {
-        self.head_of(nid).is_some_and(|head| head.has_advise(advise::LOST_PARENT))
+        let is_directory = self.inodes.get(nid).inode_type == type_of(FileKind::Directory);
+        is_directory || self.head_of(nid).is_some_and(|head| head.has_advise(advise::LOST_PARENT))
     }
 
     /// In a new root the name that a lost inode knows of itself, if the root had it.
@@ -189,21 +225,17 @@ impl Check<'_> {
         own.filter(|own| taken.insert(own.to_vec())).map(<[u8]>::to_vec)
     }
 
-    /// Gives directories a new first page; those for which there is no room lose their names. Behind a whole walk.
+    /// Gives directories a new first page, as far as there is room: of others their other pages are worth more than a sound volume. Behind a whole walk.
     pub fn give_first_pages(&mut self) {
         let pageless = self.mender.as_ref().map(|mender| mender.pageless.clone()).unwrap_or_default();
         for (nid, at, byte, parent) in pageless {
-            match self.free_block() {
-                Some(page) => {
-                    self.drop_of(nid, || "the first page of the directory".into());
-                    self.mend_word(at, byte, true, page.0);
-                    self.mend(page, |block| {
-                        block.fill(0);
-                        put_dots(block, nid, parent);
-                    });
-                }
-                None => self.mend_nameless(nid),
-            }
+            let Some(page) = self.free_block() else { break };
+            self.drop_of(nid, || "the first page of the directory".into());
+            self.mend_word(at, byte, true, page.0);
+            self.mend(page, |block| {
+                block.fill(0);
+                put_dots(block, nid, parent);
+            });
         }
     }
 

@@ -139,8 +139,13 @@ impl Check<'_> {
                 self.dots(inode, area, &entry, met);
                 continue;
             }
-            if !self.check_name(inode, area, level, &entry) {
+            let fits = self.check_name(inode, area, level, &entry);
+            if !fits {
                 self.mend_remove(area.place(), entry.slot, entry.name.len());
+            }
+            // Of two equal names the one that goes anyway does not take the other one with it.
+            if !self.name(inode, area, &entry) || !fits {
+                continue;
             }
             let folded = inode.is_casefolded() && !inode.is_encrypted();
             let hash = if folded { key(&casefold::key(entry.name)) } else { key(entry.name) };
@@ -151,7 +156,6 @@ impl Check<'_> {
                 slot: entry.slot as u16,
                 inline: area.inline,
             });
-            self.name(inode, area, &entry);
         }
     }
 
@@ -232,14 +236,15 @@ impl Check<'_> {
         stays
     }
 
-    /// A name leads to an inode: one more to look at, or one more name of it.
-    fn name(&mut self, directory: &Inode, area: Area<'_>, entry: &Entry<'_>) {
+    /// A name leads to an inode: one more to look at, or one more name of it. Whether it may stay.
+    fn name(&mut self, directory: &Inode, area: Area<'_>, entry: &Entry<'_>) -> bool {
         let (ino, kind) = (entry.ino(), entry.dentry.file_type);
         let place = of(directory.nid).at(area.at);
         let shown = || String::from_utf8_lossy(entry.name).escape_debug().to_string();
         let is_directory = kind == type_of(FileKind::Directory);
         if self.mender.as_ref().is_some_and(|mender| mender.hopeless.contains(&ino)) {
-            return self.mend_remove(area.place(), entry.slot, entry.name.len());
+            self.mend_remove(area.place(), entry.slot, entry.name.len());
+            return false;
         }
         let known = self.inodes.get(ino);
         if ino == NodeId::ROOT || known.names > 0 {
@@ -262,7 +267,7 @@ impl Check<'_> {
             if ino != NodeId::ROOT {
                 self.inodes.change(ino).names += 1;
             }
-            return;
+            return !again;
         }
         // A deleted inode that is still open, or one of the superblock's, was met already.
         let was_met = known.flags & (state::ORPHAN | state::QUOTA | state::LOST) != 0;
@@ -288,7 +293,7 @@ impl Check<'_> {
                         format!("the entry \"{}\" leads to {ino}, which is part of a file", shown())
                     });
                     self.mend_remove(area.place(), entry.slot, entry.name.len());
-                    return;
+                    return false;
                 }
             },
             _ => {
@@ -296,9 +301,10 @@ impl Check<'_> {
                     format!("the entry \"{}\" leads to inode {}, which there is not", shown(), ino.0)
                 });
                 self.mend_remove(area.place(), entry.slot, entry.name.len());
-                return;
+                return false;
             }
         };
+        let leads_somewhere = was_met || expected.is_some();
         if let Some(expected) = expected {
             self.tell_owner(&expected);
             self.pending.push(expected);
@@ -317,6 +323,7 @@ impl Check<'_> {
         if is_directory {
             self.inodes.change(directory.nid).directories += 1;
         }
+        leads_somewhere
     }
 
     /// A repair puts what it finds again into `lost+found`, or into the root where there is none.

@@ -132,6 +132,10 @@ impl Check<'_> {
                 format!("page {page} of a quota file of {} bytes", file.inode.head.size.get())
             });
             self.mend_address(file, node, index);
+            // It is none of this file's any more, and may be somebody's.
+            if self.mender.is_some() {
+                return false;
+            }
         }
         match address {
             DataAddress::At(here) if self.geometry.main(here).is_some() && !self.blocks.reaches(here) => {

@@ -88,6 +88,8 @@ impl Check<'_> {
         let known = self.inodes.get(nid);
         if let Some(mender) = self.mender.as_mut().filter(|_| !known.has(state::DAMAGED)) {
             mender.lost.push(nid);
+            // What an earlier pass could make nothing of may be sound by now, as where another file's address led to its block.
+            mender.hopeless.remove(&nid);
         }
         let what = crate::layout::dentry::kind_of(known.inode_type)
             .map_or_else(|| "inode".into(), |kind: FileKind| kind.to_string());

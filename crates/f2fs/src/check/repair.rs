@@ -38,7 +38,7 @@ pub enum Waiting {
 pub struct Repair {
     /// What was wrong.
     pub before: CheckReport,
-    /// What is wrong once the blocks are in place; sound unless content of compressed clusters is damaged, an inode of a volume with encryption or verity lacks what its marks promise, or the superblock's features contradict each other (nodes and data share a segment still where no other is free).
+    /// What is wrong once the blocks are in place; sound unless content of compressed clusters is damaged, an inode of a volume with encryption or verity lacks what its marks promise, a directory lost its first page and no block is free for another, or the superblock's features contradict each other (nodes and data share a segment still where no other is free).
     pub after: CheckReport,
     /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the root.
     pub attached: Vec<NodeId>,
@@ -84,7 +84,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     let mut dropped = Vec::new();
     let root_is_new = root::provide(&mut overlay, &superblock, &mut state)?;
     if root_is_new {
-        let detail = "of the root directory nothing was left: it is made anew, and inodes that it had get the names that they know of themselves";
+        let detail = "of the root directory nothing was left: it is made anew, and inodes that it had get the names that they know of themselves, which may be older ones of what was renamed over others";
         dropped.push(Finding::new(FindingKind::Directory, detail.to_owned()).of(NodeId::ROOT));
     }
     let attached = mend_all(&mut overlay, &mut superblock, &state, &mut dropped, (root_is_new, &deleted))?;
@@ -127,9 +127,8 @@ fn mend_all(
     let (mut attached, mut hopeless) = (Vec::new(), BTreeSet::new());
     for _ in 0..PASSES {
         let names = root_is_new && attached.is_empty();
-        let mender = Mender::new(names, deleted, std::mem::take(&mut hopeless));
+        let mender = Mender::new(names, deleted, hopeless.clone());
         let (mut mender, lost_quotas) = pass_over(overlay, superblock, state, (&mut attached, mender));
-        hopeless = std::mem::take(&mut mender.hopeless);
         if !lost_quotas.is_empty() {
             superblocks::forget_quotas(superblock, &lost_quotas);
             dropped.extend(lost_quotas.into_iter().map(|nid| {
@@ -138,6 +137,7 @@ fn mend_all(
             }));
             continue;
         }
+        hopeless = std::mem::take(&mut mender.hopeless);
         if mender.is_idle() {
             return Ok(attached);
         }
@@ -160,6 +160,10 @@ fn pass_over(
     check.walk_from_roots(superblock);
     let quotas = superblock.quota_inodes.iter().filter_map(|field| NodeId(field.get()).some());
     let lost: Vec<NodeId> = quotas.filter(|nid| check.inodes.get(*nid).inode_type == 0).collect();
+    if !lost.is_empty() {
+        // All is looked at again without them.
+        return (Mender::default(), lost);
+    }
     let whole = check.whole;
     check.find_lost();
     check.check_links();

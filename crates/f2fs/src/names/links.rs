@@ -173,12 +173,24 @@ pub fn unlink<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[
     let found = find(store, &parent, name)?;
     let inode = store.inode_at(NodeId(found.entry.ino.get()))?;
     expect_removable(store, &inode)?;
-    let leaving = prepare_to_leave(store, &inode)?;
-    remove(store, directory, &found)?;
+    take_name(store, directory, &inode, &found)
+}
+
+/// Takes a name away where a recovery says so, whatever marks the inode and its directory had at the checkpoint; a directory must be empty. Errors: `NotFound`, `Corrupt`, `Device`.
+pub fn unlink_unasked<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8]) -> Result<()> {
+    store.prepare()?;
+    let found = find(store, &store.inode_at(directory)?, name)?;
+    let inode = store.inode_at(NodeId(found.entry.ino.get()))?;
+    take_name(store, directory, &inode, &found)
+}
+
+fn take_name<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, inode: &Inode, found: &Position) -> Result<()> {
+    let leaving = prepare_to_leave(store, inode)?;
+    remove(store, directory, found)?;
     if inode.kind == FileKind::Directory {
         add_links(store, directory, -1)?;
     }
-    leave(store, &inode, leaving)
+    leave(store, inode, leaving)
 }
 
 /// Errors: `NotEmpty`, `ReadOnly` (it is immutable).

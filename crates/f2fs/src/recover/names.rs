@@ -1,7 +1,9 @@
 //! The name of a file of the chain (recovery.c, `recover_dentry`).
 
+use std::collections::BTreeSet;
+
 use nandkit_block::BlockDevice;
-use nandkit_vfs::{FileKind, RenameFlags, Result};
+use nandkit_vfs::{FileKind, Result};
 
 use crate::blocks::{Blocks, Nodes};
 use crate::findings::{Finding, FindingKind};
@@ -9,14 +11,14 @@ use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::inode::advise;
 use crate::names::area::NewEntry;
-use crate::names::rename::rename;
+use crate::names::rename::rename_unasked;
 use crate::names::store::InodeStore;
 use crate::names::{entries, links};
 use crate::write::Volume;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Enters the name that an inode of the chain says into its parent. Another file of that name loses it first, and a directory that is not empty gets another one (Linux's recovery unlinks it with all that it has). Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted one), `NoSpace`, `Device`.
-    pub(super) fn enter_name(&mut self, from: &Inode) -> Result<()> {
+    /// Enters the name that an inode of the chain says into its parent. Another file of that name loses it first, and a directory that is not empty, or in which files of the chain are to be named (`named_in`), gets another one (Linux's recovery unlinks it with all that it has, and fails at those files). Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted one), `NoSpace`, `Device`.
+    pub(super) fn enter_name(&mut self, from: &Inode, named_in: &BTreeSet<NodeId>) -> Result<()> {
         let parent = NodeId(from.head.parent.get());
         let wrong = |detail: String| Err(Finding::new(FindingKind::State, detail).of(from.nid).into_error());
         let known = parent >= NodeId::ROOT && Blocks::geometry(self).nat_block(parent).is_some();
@@ -32,10 +34,13 @@ impl<D: BlockDevice> Volume<D> {
         entries::check_name(&name)?;
         match self.find_entry(&directory, &name)? {
             Some(found) if found.entry.ino.get() == from.nid.0 => return Ok(()),
-            Some(found) => match self.is_full_directory(NodeId(found.entry.ino.get()))? {
-                true => self.move_aside(parent, &name, NodeId(found.entry.ino.get()))?,
-                false => links::unlink(self, parent, &name)?,
-            },
+            Some(found) => {
+                let other = NodeId(found.entry.ino.get());
+                match named_in.contains(&other) || self.is_full_directory(other)? {
+                    true => self.move_aside(parent, &name, other)?,
+                    false => links::unlink_unasked(self, parent, &name)?,
+                }
+            }
             None => {}
         }
         let hash = entries::hash_of_new(Blocks::geometry(self), &directory, &name)?;
@@ -54,7 +59,7 @@ impl<D: BlockDevice> Volume<D> {
             let free = if other == 0 { ino.0.to_string() } else { format!("{}.{other}", ino.0) };
             let directory = Volume::inode_at(self, parent)?;
             if self.find_entry(&directory, free.as_bytes())?.is_none() {
-                rename(self, (parent, name), (parent, free.as_bytes()), RenameFlags::default())?;
+                rename_unasked(self, parent, (name, free.as_bytes()))?;
                 let detail = format!("a file that was fsynced has the name of this directory, which is {free} now");
                 self.notes.push(Finding::new(FindingKind::State, detail).of(ino));
                 return Ok(());

@@ -1,5 +1,7 @@
 //! The chain once more, from its beginning: what its nodes say is taken over into nodes of the volume (recovery.c, `recover_data`, `do_recover_data`).
 
+use std::collections::BTreeSet;
+
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{FileKind, Result};
 
@@ -26,6 +28,7 @@ impl<D: BlockDevice> Volume<D> {
                 made += 1;
             }
         }
+        let named_in = self.directories_of(chain)?;
         for (index, node) in chain.nodes.iter().enumerate() {
             let ino = node.footer.ino();
             let Some(owner) = chain.owners.get(&ino).filter(|owner| index <= owner.last) else { continue };
@@ -38,7 +41,7 @@ impl<D: BlockDevice> Volume<D> {
             self.expect_same_kind(&from)?;
             self.take_fields(&from)?;
             if owner.last_dentry == Some(index) {
-                self.enter_name(&from)?;
+                self.enter_name(&from, &named_in)?;
             }
             self.take_inline_xattrs(&from)?;
             self.cut_behind_the_end(&from)?;
@@ -48,6 +51,17 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         Ok(made)
+    }
+
+    /// The directories in which files of the chain are to be named.
+    fn directories_of(&self, chain: &Chain) -> Result<BTreeSet<NodeId>> {
+        let named = chain.owners.iter().filter_map(|(ino, owner)| Some((ino, chain.nodes.get(owner.last_dentry?)?)));
+        named
+            .map(|(ino, node)| {
+                let from = decode_inode(self.geometry(), *ino, self.chain_block(node.at)?)?;
+                Ok(NodeId(from.head.parent.get()))
+            })
+            .collect()
     }
 
     /// A file that had become shorter: what the checkpoint or nodes before have behind its end is gone. Linux leaves it.
