@@ -114,3 +114,49 @@ fn volumes_without_atomic_writes_do_not_know_the_requests() {
         assert!(told.stdout.contains("start: 25 commit: 25"), "{fs}: {}{}", told.stdout, told.stderr);
     }
 }
+
+/// Linux drops the draft of a process that dies before its locks go: who waited for them reads and writes the file itself.
+#[test]
+fn the_draft_of_a_process_that_dies_is_gone_before_anybody_can_see_it() {
+    let directory = with_volume();
+    let path = directory.path();
+    let mount = Mount::start(path, "i", &["--rw"]);
+    let told = perl(
+        path,
+        r#"my $again = opened(O_RDWR);
+        for my $round (1 .. 30) {
+            pipe(my $r, my $w);
+            my $child = fork // die;
+            if (!$child) {
+                my $f = opened(O_RDWR); ask($f, "start") eq "start: done" or die; put($f, 0, "n" x 20000);
+                # Who only has it, too, and ends, is not who began it.
+                system("true"); my $other = fork // die; if (!$other) { exit 0 } waitpid($other, 0);
+                syswrite($w, is($f) . "\n"); sleep 100;
+            }
+            close $w; my $seen = <$r>; $seen eq "20000n 20000\n" or die $seen;
+            kill("KILL", $child); waitpid($child, 0);
+            my ($now, $begun) = (is($again), ask($again, "start"));
+            $now eq "10000o 10000" && $begun eq "start: done" or die "$round: $now $begun";
+            ask($again, "abort");
+        }
+        print "as it was""#,
+    );
+    assert_eq!(told, "as it was");
+    assert_eq!(mount.unmount(), Some(0));
+    succeeds(path, &["check", "i"]);
+}
+
+#[test]
+fn a_draft_is_its_owners_alone() {
+    let directory = with_volume();
+    let path = directory.path();
+    let mount = Mount::start(path, "i", &["--rw"]);
+    let told = perl(
+        path,
+        r#"chmod(0666, "mnt/f"); my $f = opened(O_RDWR); ask($f, "start"); put($f, 0, "n" x 9000);
+        $> = 65534; my $g = opened(O_RDWR); print join(", ", ask($g, "start"), ask($g, "commit"), ask($g, "abort")), "\n";
+        $> = 0; print is($f), "\n", ask($f, "commit"), "\n", is($g)"#,
+    );
+    assert_eq!(told, "start: 13, commit: 13, abort: 13\n10000no 10000\ncommit: done\n10000no 10000");
+    assert_eq!(mount.unmount(), Some(0));
+}

@@ -112,6 +112,7 @@ pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
                 xattrs: true,
                 posix_acls: true,
                 exchange: true,
+                atomic_writes: true,
                 accessed_times: true,
                 modified_step_ns: 1,
             },

@@ -117,6 +117,7 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
                 xattrs: false,
                 posix_acls: false,
                 exchange: false,
+                atomic_writes: false,
                 accessed_times: false,
                 modified_step_ns: 2_000_000_000,
             },

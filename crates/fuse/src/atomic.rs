@@ -8,6 +8,7 @@ use fuser::{Errno, FileHandle, INodeNo};
 use nandkit_vfs::{AtomicWrites, Changes, InodeNumber};
 
 use crate::answer::{Answer, Outcome};
+use crate::asker::Asker;
 use crate::shared::Shared;
 use crate::{Operation, Volume};
 
@@ -50,8 +51,20 @@ pub(crate) struct Drafts {
 #[derive(Clone, Copy, Debug)]
 struct Draft {
     inode: InodeNumber,
-    /// Who began it: its end is the draft's.
+    /// The open file that began it: its end is the draft's.
     handle: FileHandle,
+    /// The process that began it, where the host tells: where it dies, the draft goes before its locks do.
+    process: Option<u32>,
+}
+
+/// Who asks for something, and through which open file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Through {
+    pub user: u32,
+    /// As the kernel numbers it; 0 in another name space.
+    pub thread: u32,
+    pub inode: INodeNo,
+    pub handle: FileHandle,
 }
 
 impl Drafts {
@@ -101,20 +114,16 @@ impl<V: Volume> Shared<V> {
         Ok(Asked::Draft(about))
     }
 
-    /// Does it. `user`: who asks. `read_again`: has the kernel write what it keeps of the file and was written through a mapping, and forget it; with `false` forget its attributes alone. Blocks until reads and
-    /// writes of that kind are answered: not to be called by a thread that answers requests. Errors: EACCES (somebody else's file), EBUSY (a draft that another open file began), the volume's.
-    pub(crate) fn about_draft(
-        &self,
-        about: About,
-        (user, inode, handle): (u32, INodeNo, FileHandle),
-        read_again: impl Fn(bool),
-    ) -> Answer<()> {
-        let file = self.inside(inode);
+    /// Does it. `read_again`: has the kernel write what it keeps of the file and was written through a mapping, and forget it; with `false` forget its attributes alone. Blocks until reads and
+    /// writes of that kind are answered: not to be called by a thread that answers requests. Errors: EACCES (somebody else's file: as Linux asks it of all three), EBUSY (a draft that another open file began), the volume's.
+    pub(crate) fn about_draft(&self, about: About, through: Through, read_again: impl Fn(bool)) -> Answer<()> {
+        let file = self.inside(through.inode);
+        self.expect_owner(through.user, file)?;
         match about {
             About::Begin => {
                 // What was written through a mapping before is the file's.
                 read_again(true);
-                self.begin(user, file, handle)
+                self.begin(file, through)
             }
             About::Commit => {
                 // What was written through a mapping is a part of it.
@@ -136,13 +145,18 @@ impl<V: Volume> Shared<V> {
         }
     }
 
-    fn begin(&self, user: u32, file: InodeNumber, handle: FileHandle) -> Answer<()> {
+    fn expect_owner(&self, user: u32, file: InodeNumber) -> Answer<()> {
         self.change(Operation::Atomic, |changes| {
             side(changes)?;
             let owner = changes.stat(file)?.uid;
-            if self.options.owner.is_none() && self.features.owners && ![0, owner].contains(&user) {
-                return Err(Errno::EACCES.into());
-            }
+            let is_his = self.options.owner.is_some() || !self.features.owners || [0, owner].contains(&user);
+            if is_his { Ok(()) } else { Err(Errno::EACCES.into()) }
+        })
+    }
+
+    fn begin(&self, file: InodeNumber, Through { handle, thread, .. }: Through) -> Answer<()> {
+        let process = Asker::of(thread).map(|asker| asker.process);
+        self.change(Operation::Atomic, |changes| {
             let known = self.drafts().of.get(&file).copied();
             match known {
                 Some(known) if known.handle == handle => return Ok(()),
@@ -150,7 +164,7 @@ impl<V: Volume> Shared<V> {
                 None => {}
             }
             let inode = side(changes)?.begin_atomic(file)?;
-            self.drafts().of.insert(file, Draft { inode, handle });
+            self.drafts().of.insert(file, Draft { inode, handle, process });
             Ok(())
         })
     }
@@ -173,7 +187,7 @@ impl<V: Volume> Shared<V> {
 
     /// Drops a file's draft, with `only` that of one open file; whether there was one.
     fn abort(&self, file: InodeNumber, only: Option<FileHandle>) -> Answer<bool> {
-        self.change(Operation::Atomic, |changes| {
+        self.change(Operation::AtomicEnd, |changes| {
             side(changes)?;
             let draft = self.drafts().of.get(&file).copied();
             let Some(draft) = draft.filter(|draft| only.is_none_or(|only| only == draft.handle)) else {
@@ -192,6 +206,14 @@ impl<V: Volume> Shared<V> {
     pub(crate) fn began(&self, inode: INodeNo, handle: FileHandle) -> bool {
         let file = self.inside(inode);
         self.drafts().of.get(&file).is_some_and(|draft| draft.handle == handle)
+    }
+
+    /// Whether whoever closes an open file is the process that began a draft through it, and dies: Linux drops the draft then, before locks go that others wait for (file.c, `f2fs_file_flush`).
+    pub(crate) fn dies(&self, through: Through) -> bool {
+        let file = self.inside(through.inode);
+        let draft = self.drafts().of.get(&file).copied().filter(|draft| draft.handle == through.handle);
+        let Some(process) = draft.and_then(|draft| draft.process) else { return false };
+        Asker::of(through.thread) == Some(Asker { process, is_exiting: true })
     }
 
     /// The open file that began a draft ends, and the draft with it. Blocks as [`Shared::about_draft`].

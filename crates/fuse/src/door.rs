@@ -17,7 +17,7 @@ use nandkit_units::ReadInto;
 use nandkit_vfs::{AttributeChange, FileKind, FileSystem, InodeNumber};
 
 use crate::answer::{Answer, Outcome};
-use crate::atomic::{About, Asked};
+use crate::atomic::{About, Asked, Through};
 use crate::create::Wanted;
 use crate::listing::is_unreadable;
 use crate::shared::Shared;
@@ -48,10 +48,10 @@ impl<V: Volume> Door<V> {
     }
 
     /// A request about a draft, by a thread of its own: it waits for pages that the kernel reads and writes, and it is this one that answers such requests.
-    fn about_draft(&self, about: About, who: (u32, INodeNo, FileHandle), reply: ReplyIoctl) {
+    fn about_draft(&self, about: About, through: Through, reply: ReplyIoctl) {
         let shared = Arc::clone(&self.shared);
         apart(move || {
-            let done = shared.about_draft(about, who, |pages| shared.read_again(who.1, pages));
+            let done = shared.about_draft(about, through, |pages| shared.read_again(through.inode, pages));
             // Whoever is answered may unmount at once, and then the volume is this session's alone.
             drop(shared);
             match done {
@@ -59,6 +59,14 @@ impl<V: Volume> Door<V> {
                 Err(errno) => reply.error(errno),
             }
         });
+    }
+
+    /// How the kernel treats an open file. The end of one that may begin a draft is to be heard before locks are let go.
+    fn opened(&self, flags: i32) -> FopenFlags {
+        match self.shared.features.atomic_writes && may_write(flags) {
+            true => FopenFlags::FOPEN_KEEP_CACHE,
+            false => FopenFlags::FOPEN_KEEP_CACHE.union(FopenFlags::FOPEN_NOFLUSH),
+        }
     }
 
     fn answer_entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
@@ -72,6 +80,10 @@ impl<V: Volume> Door<V> {
 /// Does work on a thread of its own. Without one it is not done: an answer that goes with it is EIO, and a draft ends with the mount.
 fn apart(work: impl FnOnce() + Send + 'static) {
     let _ = std::thread::Builder::new().name("draft".to_owned()).spawn(work);
+}
+
+fn through(request: &Request, inode: INodeNo, handle: FileHandle) -> Through {
+    Through { user: request.uid(), thread: request.pid(), inode, handle }
 }
 
 /// Whether open(2) was asked for a file that may be written (O_ACCMODE).
@@ -264,7 +276,7 @@ impl<V: Volume> Filesystem for Door<V> {
 
     fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let handle = self.shared.drafts().handle(may_write(flags.0));
-        reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
+        reply.opened(handle, self.opened(flags.0));
     }
 
     fn read(
@@ -313,8 +325,16 @@ impl<V: Volume> Filesystem for Door<V> {
         }
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
+    fn flush(&self, request: &Request, inode: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        if !self.shared.dies(through(request, inode, handle)) {
+            return reply.ok();
+        }
+        let shared = Arc::clone(&self.shared);
+        apart(move || {
+            shared.closed(inode, handle, |pages| shared.read_again(inode, pages));
+            drop(shared);
+            reply.ok();
+        });
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -402,7 +422,7 @@ impl<V: Volume> Filesystem for Door<V> {
         let (operation, kind, name) = (Operation::Create, FileKind::Regular, name.as_bytes());
         let wanted = Wanted { operation, directory, name, kind, mode, umask, device: 0, target: &[] };
         let handle = self.shared.drafts().handle(may_write(flags));
-        let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
+        let flags = self.opened(flags);
         match self.shared.make(request, &wanted) {
             // One time for both here; names that are not to be kept are few.
             Ok(attributes) => reply.created(&self.entries_for, &attributes, GENERATION, handle, flags),
@@ -423,7 +443,7 @@ impl<V: Volume> Filesystem for Door<V> {
     ) {
         match self.shared.asked(handle, command) {
             Ok(Asked::Features(bits)) => reply.ioctl(0, &bits),
-            Ok(Asked::Draft(about)) => self.about_draft(about, (request.uid(), inode, handle), reply),
+            Ok(Asked::Draft(about)) => self.about_draft(about, through(request, inode, handle), reply),
             Err(errno) => reply.error(errno),
         }
     }

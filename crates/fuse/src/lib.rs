@@ -5,6 +5,7 @@
 
 mod access;
 mod answer;
+mod asker;
 mod atomic;
 mod background;
 mod create;

@@ -27,6 +27,8 @@ pub enum Operation {
     SetXattr,
     Allocate,
     Atomic,
+    /// The end of a draft, which gives back what it held.
+    AtomicEnd,
     Sync,
 }
 
@@ -55,6 +57,7 @@ impl Operation {
             Self::SetXattr => "set_xattr",
             Self::Allocate => "allocate",
             Self::Atomic => "atomic",
+            Self::AtomicEnd => "atomic_end",
             Self::Sync => "sync",
         }
     }

@@ -242,7 +242,7 @@ impl<V: Volume> Shared<V> {
             return Err(Errno::EIO);
         }
         let changes = volume.changes().ok_or(Errno::EROFS)?;
-        if operation != Operation::Sync {
+        if ![Operation::Sync, Operation::AtomicEnd].contains(&operation) {
             self.refuse_while_stalled(changes)?;
         }
         let issued = self.issue(arrival);

@@ -172,6 +172,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
                 xattrs: true,
                 posix_acls: true,
                 exchange: false,
+                atomic_writes: false,
                 accessed_times: true,
                 modified_step_ns: 1_000_000_000,
             },

@@ -85,6 +85,7 @@ fn makers() -> Vec<(&'static str, Maker)> {
 const MODEL: ModelOptions = ModelOptions {
     features: Features {
         exchange: false,
+        atomic_writes: false,
         owner_max: u16::MAX as u32,
         modified_step_ns: 1_000_000_000,
         ..ModelOptions::POSIX.features

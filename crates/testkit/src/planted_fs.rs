@@ -443,7 +443,7 @@ mod tests {
             without(|o| o.features.accessed_times = false),
             without(|o| o.allocation = false),
             without(|o| o.open_files = false),
-            without(|o| o.atomic_writes = false),
+            without(|o| o.features.atomic_writes = false),
             without(|o| o.name_max = 254),
         ] {
             fs_suite::run(&ModelMaker(options)).unwrap_or_else(|found| panic!("{options:?}: {found}"));

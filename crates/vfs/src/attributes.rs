@@ -173,6 +173,8 @@ pub struct Features {
     pub posix_acls: bool,
     /// Renames can exchange two names.
     pub exchange: bool,
+    /// Files can be written in drafts that become theirs as a whole (see [`crate::AtomicWrites`]).
+    pub atomic_writes: bool,
     /// The time of the last read can be set and is kept, with the step of that of modification.
     pub accessed_times: bool,
     /// The step of the time of modification, in nanoseconds.

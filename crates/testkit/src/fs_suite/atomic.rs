@@ -56,7 +56,9 @@ fn drafted(bench: &mut Bench<'_>, number: usize) -> Outcome<(InodeNumber, InodeN
 }
 
 fn drafts_apart(bench: &mut Bench<'_>) -> Outcome {
-    if !has_drafts(bench) {
+    let has = has_drafts(bench);
+    ensure!(has == bench.features.atomic_writes, "features and capability differ about atomic writes: {has}");
+    if !has {
         return Ok(());
     }
     for number in 0..CASES.len() {

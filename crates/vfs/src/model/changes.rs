@@ -307,7 +307,7 @@ impl Changes for ModelFileSystem {
     }
 
     fn atomic_writes(&mut self) -> Option<&mut dyn AtomicWrites> {
-        if self.options.atomic_writes { Some(self) } else { None }
+        if self.options.features.atomic_writes { Some(self) } else { None }
     }
 
     fn holes(&mut self) -> Option<&mut dyn Holes> {

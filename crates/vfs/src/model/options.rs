@@ -43,8 +43,6 @@ pub struct ModelOptions {
     pub allocation: bool,
     /// Whether inodes can be retained after their last name went.
     pub open_files: bool,
-    /// Whether writes can be gathered in a draft.
-    pub atomic_writes: bool,
 }
 
 impl ModelOptions {
@@ -62,6 +60,7 @@ impl ModelOptions {
             xattrs: true,
             posix_acls: true,
             exchange: true,
+            atomic_writes: true,
             accessed_times: true,
             modified_step_ns: 1,
         },
@@ -78,7 +77,6 @@ impl ModelOptions {
         target_max: 4095,
         allocation: true,
         open_files: true,
-        atomic_writes: true,
     };
 
     /// What FAT holds: names without case, times in steps of two seconds, files under 4 GiB, no holes; of the capabilities space that is allocated ahead, and open files.
@@ -95,6 +93,7 @@ impl ModelOptions {
             xattrs: false,
             posix_acls: false,
             exchange: false,
+            atomic_writes: false,
             accessed_times: false,
             modified_step_ns: 2_000_000_000,
         },
@@ -103,7 +102,6 @@ impl ModelOptions {
         name_max: 765,
         file_size_max: u32::MAX as u64,
         links_max: 1,
-        atomic_writes: false,
         ..Self::POSIX
     };
 
