@@ -191,3 +191,29 @@ fn commands_survive_what_is_in_an_image() {
         }
     }
 }
+
+/// What concerns the volume as a whole is told as what concerns a file is.
+#[test]
+fn a_repair_tells_of_superblocks_and_of_a_volume_that_was_cut_short() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    succeeds(path, &["mkfs", "f2fs", "--size", "100M", "i"]);
+    for (damage, told) in [
+        ("cp i d && dd if=/dev/zero of=d bs=4096 count=1 conv=notrunc 2>/dev/null", "the second one is used"),
+        ("head -c 80M i > d", "cut short"),
+    ] {
+        run(path, &format!("rm -f out; {damage}"));
+        let checked = nandkit(path, &["check", "d"]);
+        assert!(checked.status == Some(1) && checked.stdout.contains(told), "{}", checked.stdout);
+        let repaired = nandkit(path, &["check", "d", "--repair", "out"]);
+        let line = repaired.stdout.lines().find(|line| line.contains(told)).unwrap_or_default();
+        assert!(repaired.status == Some(1) && !line.is_empty(), "{}{}", repaired.stdout, repaired.stderr);
+        assert!(
+            repaired.stdout.contains("put right: ") && !repaired.stdout.contains("still wrong"),
+            "{}",
+            repaired.stdout
+        );
+        run(path, "fsck.f2fs --dry-run out >/dev/null");
+        succeeds(path, &["check", "out"]);
+    }
+}

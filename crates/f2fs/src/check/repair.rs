@@ -58,12 +58,14 @@ pub struct Repair {
 /// packed form), `NoSpace` (no free segment for a log).
 pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiting) -> Result<Repair> {
     let mut devices = Devices::new(devices, clock)?;
-    let (superblock, geometry, _) = choose_superblock(&devices, &mut |_| {})?;
-    devices.arrange(&geometry, &mut |_| {})?;
+    let mut told = Vec::new();
+    let (superblock, geometry, _) = choose_superblock(&devices, &mut |finding| told.push(finding))?;
+    devices.arrange(&geometry, &mut |finding| told.push(finding))?;
     if geometry.features.has(Features::PACKED_SSA) {
         return Err(FsError::new(ErrorKind::NotSupported, "summaries in packed form are not made"));
     }
     let mut report = Collector::default();
+    told.into_iter().for_each(|finding| report.take(finding));
     superblocks::check(&devices, &superblock, &mut report);
     let blocks = DeviceBlocks { devices, geometry };
     let Some((pack, state)) = packs::check(&blocks, &mut Collector::default()) else {
