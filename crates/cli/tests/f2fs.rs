@@ -360,3 +360,19 @@ fn files_of_holes_are_taken_where_holes_cost_nothing() {
     assert!(refused.contains("Argument list too long"), "{refused}");
     assert_eq!(mount.unmount(), Some(0));
 }
+
+/// More sectors of 512 bytes than 32 bits count.
+#[test]
+fn volumes_of_more_than_2_tib_are_opened_and_changed_through_a_mount() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    fs::create_dir(path.join("mnt")).expect("a directory");
+    succeeds(path, &["mkfs", "f2fs", "--size", "3TiB", "i"]);
+    assert_eq!(json(path, &["info", "i", "--json"])["file_bytes"], Value::from(3_u64 << 40));
+    let mount = Mount::start(path, "i", &["--rw"]);
+    run(path, "seq 100000 > mnt/numbers && sync mnt/numbers");
+    assert_eq!(mount.unmount(), Some(0));
+    assert!(succeeds(path, &["cat", "i", "/numbers"]).ends_with("\n99999\n100000\n"));
+    run(path, "fsck.f2fs --dry-run i");
+    succeeds(path, &["check", "i"]);
+}
