@@ -140,7 +140,8 @@ pub fn extract_tree(
         progress,
         names_done: AtomicU64::new(0),
         bytes_done: AtomicU64::new(0),
-        bytes_total: first_names.map(|node| node.size).sum(),
+        // Holes are counted, of which a hostile image has any number.
+        bytes_total: first_names.fold(0, |sum, node| sum.saturating_add(node.size)),
     };
     let children = Children::of(nodes);
     let made = work.make_directories()?;
@@ -255,7 +256,7 @@ impl Work<'_> {
     /// One more name, and so many more bytes, are dealt with.
     fn advance(&self, names: u64, bytes: u64) {
         let names = self.names_done.fetch_add(names, Ordering::Relaxed) + names;
-        let bytes = self.bytes_done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let bytes = self.bytes_done.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
         let names_total = self.tree.nodes().len() as u64;
         (self.progress)(Progress { names, names_total, bytes, bytes_total: self.bytes_total });
     }

@@ -41,7 +41,7 @@ impl Work<'_> {
         }
         self.report(|report| {
             report.files += 1;
-            report.bytes += node.size;
+            report.bytes = report.bytes.saturating_add(node.size);
         });
         self.set_attributes_of_file(file.as_fd(), index, node)?;
         Ok(true)
