@@ -172,3 +172,22 @@ fn names_of_directories_are_told_as_uncertain() {
     let told = repair.dropped.iter().filter(|finding| finding.detail.contains("may be an older one"));
     assert_eq!(told.count(), 2, "{:?}", repair.dropped);
 }
+
+/// A number of which all variants are names already stops nobody but its inode.
+#[test]
+fn a_lost_inode_whose_names_are_all_taken_stops_no_other() {
+    let mut volume = mount(&empty_image(""));
+    let root = volume.root();
+    let directory = volume.create(root, b"directory", &NewNode::DIRECTORY).unwrap();
+    let lost: Vec<_> =
+        (0..3).map(|number| volume.create(directory, &[b'a' + number], &NewNode::FILE).unwrap()).collect();
+    let taken = (1..100).map(|other| format!("{}.{other}", lost[0].0)).chain([lost[0].0.to_string()]);
+    for name in taken {
+        volume.create(root, name.as_bytes(), &NewNode::FILE).unwrap();
+    }
+    let (volume, attached) = repaired(destroyed(unmount(volume), directory));
+    assert_eq!(attached, 2);
+    for inode in &lost[1..] {
+        assert_eq!(volume.lookup(root, inode.0.to_string().as_bytes()).unwrap(), *inode);
+    }
+}

@@ -5,8 +5,8 @@ use nandkit_vfs::{FileSystem, InodeNumber};
 /// Bytes of a file, holes counted, up to which nobody looks for them.
 pub const LARGE: u64 = 1 << 36;
 
-/// Largest file with its holes: no host makes larger ones everywhere (ext4 with blocks of 4 KiB), and no format that nandkit reads holds them.
-pub const SIZE_MAX: u64 = 1 << 44;
+/// Largest file with its holes: the largest of ext4 with blocks of 4 KiB, which is what most hosts have.
+pub const SIZE_MAX: u64 = (1 << 44) - 4096;
 
 /// What becomes of a file's holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -74,8 +74,6 @@ struct Found {
     name: Vec<u8>,
     inode: InodeNumber,
     node: Result<SourceNode, FsError>,
-    /// Bytes that it takes, see [`large::taken_bytes`].
-    data: u64,
     links: u32,
     /// What of the inode could not be read.
     damaged: Vec<String>,
@@ -98,7 +96,9 @@ impl<'a> MountedTree<'a> {
         }
         let (root, damaged) = node(fs, &attributes);
         let mut scan = Scan {
+            fs,
             limits,
+            large: BTreeMap::new(),
             taken: vec![Taken { node: root, inode: start, path_bytes: 0 }],
             bytes: 0,
             path_bytes: 0,
@@ -113,7 +113,7 @@ impl<'a> MountedTree<'a> {
         let mut level = vec![(0, start)];
         for depth in 0.. {
             let listings: Vec<Listing> =
-                level.into_par_iter().map(|(directory, inode)| list(fs, directory, inode, limits)).collect();
+                level.into_par_iter().map(|(directory, inode)| list(fs, directory, inode, limits.names_max)).collect();
             level = listings.into_iter().flat_map(|listing| scan.take(listing)).collect();
             if depth >= limits.depth_max {
                 let reason = format!("lies deeper than the {} directories that nandkit enters", limits.depth_max);
@@ -203,8 +203,7 @@ fn node(fs: &dyn FileSystem, attributes: &Attributes) -> (SourceNode, Vec<String
 }
 
 /// Reads a directory and all inodes that it names. What was listed before an error is kept.
-fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, limits: &MountLimits) -> Listing {
-    let names_max = limits.names_max;
+fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, names_max: usize) -> Listing {
     let mut names: Vec<(Vec<u8>, InodeNumber)> = Vec::new();
     let mut endless = false;
     let result = fs.read_dir(inode, 0, &mut |entry| {
@@ -220,14 +219,14 @@ fn list(fs: &dyn FileSystem, directory: usize, inode: InodeNumber, limits: &Moun
         error = Some(FsError::new(ErrorKind::Corrupt, format!("lists more than {names_max} names")));
     }
     names.sort();
-    let entries = names.into_par_iter().with_min_len(64).map(|(name, inode)| find(fs, name, inode, limits)).collect();
+    let entries = names.into_par_iter().with_min_len(64).map(|(name, inode)| find(fs, name, inode)).collect();
     Listing { directory, entries, error }
 }
 
-fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber, limits: &MountLimits) -> Found {
+fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> Found {
     let attributes = match fs.stat(inode) {
         Ok(attributes) => attributes,
-        Err(error) => return Found { name, inode, node: Err(error), data: 0, links: 0, damaged: Vec::new() },
+        Err(error) => return Found { name, inode, node: Err(error), links: 0, damaged: Vec::new() },
     };
     let (mut node, damaged) = node(fs, &attributes);
     if attributes.kind == FileKind::Symlink {
@@ -235,11 +234,10 @@ fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber, limits: &MountLi
         let missing = || FsError::new(ErrorKind::NotSupported, "this file system holds no symbolic links");
         match target.unwrap_or_else(|| Err(missing())) {
             Ok(target) => (node.size, node.target) = (target.len() as u64, target),
-            Err(error) => return Found { name, inode, node: Err(error), data: 0, links: 0, damaged },
+            Err(error) => return Found { name, inode, node: Err(error), links: 0, damaged },
         }
     }
-    let data = large::taken_bytes(fs, inode, node.size, limits.large_bytes);
-    Found { name, inode, node: Ok(node), data, links: attributes.links, damaged }
+    Found { name, inode, node: Ok(node), links: attributes.links, damaged }
 }
 
 /// A name that was taken: parents come before what is in them, the names of one directory one behind the other and in their order.
@@ -318,7 +316,10 @@ impl Notes {
 
 /// What has been taken so far.
 struct Scan<'a> {
+    fs: &'a dyn FileSystem,
     limits: &'a MountLimits,
+    /// What large files hold: each is looked through once, however many names it has.
+    large: BTreeMap<InodeNumber, u64>,
     /// The root, then what was found, level by level.
     taken: Vec<Taken>,
     bytes: u64,
@@ -341,11 +342,13 @@ impl Scan<'_> {
             let twice = previous.as_ref() == Some(&found.name);
             previous = Some(found.name.clone());
             let path_bytes = above + found.name.len();
-            if let Some(reason) = self.refusal(&found, twice, path_bytes) {
+            let refusal = self.refusal(&found, twice, path_bytes);
+            let data = if refusal.is_none() { self.data_of(&found) } else { 0 };
+            if let Some(reason) = refusal.or_else(|| self.too_much(&found, data)) {
                 self.refused.add(&self.taken, directory, &found.name, reason);
                 continue;
             }
-            let Found { name, inode, node, data, links, damaged } = found;
+            let Found { name, inode, node, links, damaged } = found;
             for reason in damaged {
                 self.damaged.add(&self.taken, directory, &name, reason);
             }
@@ -381,10 +384,19 @@ impl Scan<'_> {
         directories
     }
 
-    /// Why no tree holds a name, if none does.
+    /// Bytes that a file takes.
+    fn data_of(&mut self, found: &Found) -> u64 {
+        let size = found.node.as_ref().map_or(0, |node| node.size);
+        if size <= self.limits.large_bytes {
+            return size;
+        }
+        let (fs, large) = (self.fs, self.limits.large_bytes);
+        *self.large.entry(found.inode).or_insert_with(|| large::taken_bytes(fs, found.inode, size, large))
+    }
+
+    /// Why no tree holds a name, whatever it leads to, if none does.
     fn refusal(&self, found: &Found, twice: bool, path_bytes: usize) -> Option<String> {
         let name = found.name.as_slice();
-        let size = found.node.as_ref().map_or(0, |node| node.size);
         let directory = found.node.as_ref().is_ok_and(|node| node.kind == FileKind::Directory);
         let path_bytes_max = self.limits.path_bytes_max.saturating_add(self.taken.len() as u64 * PATH_BYTES_EACH);
         if name.is_empty() || name == b"." || name == b".." {
@@ -399,12 +411,16 @@ impl Scan<'_> {
             Some(format!("is beyond the {} names that are taken", self.limits.names_max))
         } else if self.path_bytes + path_bytes as u64 > path_bytes_max {
             Some(format!("is beyond the {path_bytes_max} bytes that all paths together may take, a limit of nandkit's"))
-        } else if let Some(reason) = large::refusal(size, found.data, self.limits.large_bytes, self.limits.holes) {
-            Some(reason)
-        } else if self.bytes.saturating_add(found.data) > self.limits.bytes_max {
-            Some(format!("is beyond the {} bytes that are taken in all", self.limits.bytes_max))
         } else {
             None
         }
+    }
+
+    /// Why a file of so much data is not taken, if it is not.
+    fn too_much(&self, found: &Found, data: u64) -> Option<String> {
+        let size = found.node.as_ref().map_or(0, |node| node.size);
+        let beyond = || format!("is beyond the {} bytes that are taken in all", self.limits.bytes_max);
+        large::refusal(size, data, self.limits.large_bytes, self.limits.holes)
+            .or_else(|| (self.bytes.saturating_add(data) > self.limits.bytes_max).then(beyond))
     }
 }

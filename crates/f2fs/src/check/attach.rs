@@ -34,6 +34,9 @@ impl DirectoryPages for Pages<'_> {
     }
 }
 
+/// Lost inodes in a row that find no place, behind which a directory is taken for full.
+const WITHOUT_PLACE_MAX: u32 = 1000;
+
 /// Names for an inode without one: its number, and where that is taken the number with another one behind it.
 fn numbers(nid: NodeId) -> impl Iterator<Item = Vec<u8>> {
     let others = (1..100).map(move |other| format!("{}.{other}", nid.0).into_bytes());
@@ -62,6 +65,7 @@ impl Check<'_> {
     /// Those to which no other lost inode leads: with that one's name they have theirs. Of a circle of directories the first one.
     fn without_those_below_others(&self, lost: Vec<NodeId>) -> Vec<NodeId> {
         let (mut tops, mut below) = (BTreeSet::new(), BTreeSet::new());
+        let all: BTreeSet<NodeId> = lost.iter().copied().collect();
         for nid in &lost {
             let (mut at, mut way) = (*nid, BTreeSet::new());
             while self.inodes.get(at).names > 0 && !tops.contains(&at) && !below.contains(&at) && way.insert(at) {
@@ -75,6 +79,17 @@ impl Check<'_> {
             let mut known = *nid;
             while known != at && below.insert(known) {
                 known = NodeId(self.inodes.get(known).parent);
+            }
+            // A ring to which it hangs, and that nobody has come from yet: it is settled once.
+            if way.contains(&at) && at != *nid {
+                let mut ring = BTreeSet::from([at]);
+                let mut next = NodeId(self.inodes.get(at).parent);
+                while ring.insert(next) {
+                    next = NodeId(self.inodes.get(next).parent);
+                }
+                let first = ring.iter().find(|member| all.contains(member)).copied();
+                below.extend(ring.into_iter().filter(|member| Some(*member) != first));
+                tops.extend(first);
             }
         }
         lost.into_iter().filter(|nid| tops.contains(nid)).collect()
@@ -135,16 +150,16 @@ impl Check<'_> {
         let folded = home.is_casefolded();
         let same = |one: &[u8], other: &[u8]| one == other || folded && casefold::key(one) == casefold::key(other);
         let hash_of = |name: &[u8]| if folded { hash(&casefold::key(name)) } else { hash(name) };
-        // Names of so many slots find no place any more.
-        let mut full = usize::MAX;
+        // Behind so many in a row without a place nobody gets one: each tried a hundred names.
+        let mut without_place = 0;
         for nid in lost {
             let is_free = |name: &[u8]| {
                 let is_it = |found: &[u8]| same(found, name);
                 let found = find_hashed(&pages, hash_of(name), &is_it, depth, home.head.directory_level);
                 found.is_ok_and(|found| found.is_none())
             };
-            if slots_of(nid.0.to_string().len()) >= full {
-                continue;
+            if without_place == WITHOUT_PLACE_MAX {
+                break;
             }
             let Some(kind) = kind_of(self.inodes.get(*nid).inode_type) else { continue };
             let room = u32::from(home.shape.count);
@@ -158,10 +173,10 @@ impl Check<'_> {
             let named =
                 { wanted }.find_map(|name| place_of(&name).filter(|_| is_free(&name)).map(|found| (name, found)));
             let Some((name, found)) = named else {
-                // A hundred names lead to as many places.
-                full = slots_of(nid.0.to_string().len());
+                without_place += 1;
                 continue;
             };
+            without_place = 0;
             let hash = hash_of(&name);
             let mut bytes = match pages.page(found.page) {
                 Ok(Some(block)) => block.to_vec(),
