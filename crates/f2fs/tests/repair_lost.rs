@@ -8,7 +8,7 @@ use nandkit_f2fs::blocks::Nodes;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions, check, repair};
-use nandkit_units::{Context, Lba, Payload};
+use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, Links, NewNode, OpenFiles};
 
 fn mount(image: &Image) -> Volume<RamDevice> {
@@ -189,5 +189,57 @@ fn a_lost_inode_whose_names_are_all_taken_stops_no_other() {
     assert_eq!(attached, 2);
     for inode in &lost[1..] {
         assert_eq!(volume.lookup(root, inode.0.to_string().as_bytes()).unwrap(), *inode);
+    }
+}
+
+/// Has other entries in a directory that lies in its inode: inode, bytes of the name, type.
+fn exchanged(device: &mut RamDevice, directory: InodeNumber, entries: &[[(u64, u16, u8); 2]]) {
+    let volume = F2fs::mount(&mut *device, clock(), MountOptions::default()).unwrap();
+    let at = Lba(volume.entry(NodeId(directory.0 as u32)).unwrap().address.get().into());
+    drop(volume);
+    let mut block = [0; 4096];
+    device.read(&Context::default(), at, ReadInto::Bytes(&mut block)).unwrap();
+    let bytes_of = |(inode, length, kind): (u64, u16, u8)| {
+        [&(inode as u32).to_le_bytes()[..], &length.to_le_bytes(), &[kind]].concat()
+    };
+    for [from, to] in entries {
+        let place = block.windows(7).position(|window| window == bytes_of(*from)).unwrap();
+        block[place..place + 7].copy_from_slice(&bytes_of(*to));
+    }
+    device.write(&Context::default(), at, Payload::Bytes(&block)).unwrap();
+}
+
+/// Two directories that hold each other, and files of lower numbers in them: one of the two gets a name, and all others have theirs through it.
+#[test]
+fn what_hangs_on_a_ring_of_lost_directories_gets_no_second_name() {
+    const FILE: u8 = 1;
+    const DIRECTORY: u8 = 2;
+    let mut volume = mount(&empty_image(""));
+    let root = volume.root();
+    let files: Vec<_> = (0..30).map(|number| volume.create(root, &[b'A' + number], &NewNode::FILE).unwrap()).collect();
+    let home = volume.create(root, b"home", &NewNode::DIRECTORY).unwrap();
+    let [one, other] = [b"o", b"p"].map(|name| volume.create(home, name, &NewNode::DIRECTORY).unwrap());
+    let below = volume.create(other, b"below", &NewNode::DIRECTORY).unwrap();
+    for (number, directory) in [one, other, below].into_iter().cycle().take(30).enumerate() {
+        let name = [b'A' + number as u8];
+        volume.rename((root, &name), (directory, &name), Default::default()).unwrap();
+    }
+    let [x, y] = [one, other].map(|directory| volume.create(directory, b"x", &NewNode::FILE).unwrap());
+    let mut device = unmount(volume);
+    // The names of the directories in `home` become those of the files, and those of the files the directories'.
+    let entries = [[(one.0, 1, DIRECTORY), (x.0, 1, FILE)], [(other.0, 1, DIRECTORY), (y.0, 1, FILE)]];
+    exchanged(&mut device, home, &entries);
+    let above = |target: InodeNumber| [(home.0, 2, DIRECTORY), (target.0, 2, DIRECTORY)];
+    exchanged(&mut device, one, &[[(x.0, 1, FILE), (other.0, 1, DIRECTORY)], above(other)]);
+    exchanged(&mut device, other, &[[(y.0, 1, FILE), (one.0, 1, DIRECTORY)], above(one)]);
+    let (volume, attached) = repaired(device);
+    assert_eq!(attached, 1);
+    assert!(names(&volume).contains(&one.0.to_string().into_bytes()) && names(&volume).len() == 2);
+    assert_eq!(volume.lookup(volume.lookup(one, b"x").unwrap(), b"below").unwrap(), below);
+    assert!(volume.lookup(other, b"x").is_err(), "the ring is open");
+    assert_eq!([b"o", b"p"].map(|name| volume.lookup(home, name).unwrap()), [x, y]);
+    for (number, directory) in [one, other, below].into_iter().cycle().take(30).enumerate() {
+        assert_eq!(volume.lookup(directory, &[b'A' + number as u8]).unwrap(), files[number]);
+        assert_eq!(volume.stat(files[number]).unwrap().links, 1);
     }
 }

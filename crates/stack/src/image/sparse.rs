@@ -40,8 +40,7 @@ pub fn unpacked_device(path: &Path) -> Result<Option<Box<dyn BlockDevice>>, Stac
     let failed = |error| wrong(path, error);
     let image = Image::open(path, &DumpOptions::read_only()).map_err(failed)?;
     let image = image.unpack_sparse(None).map_err(failed)?;
-    let layout = DumpSectors::layout_of_blocks(image.bytes().len() as u64, 0, None).map_err(failed)?;
-    let device = DumpFlash::new(image, layout).map_err(failed)?;
+    let device = DumpFlash::new(image, DumpSectors::layout(0, None).map_err(failed)?).map_err(failed)?;
     Ok(Some(Box::new(DumpSectors::new(device.into_read_only()))))
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use nandkit_tree::extract::{extract, extract_tree};
 use nandkit_tree::{ExtractOptions, MountLimits, Note, large, pack};
 use nandkit_vfs::source::{MemoryTree, SourceNode};
+use nandkit_vfs::wrap::{Method, Stats, Wrapped};
 use nandkit_vfs::{FileKind, FileSystem};
 
 use crate::common::{listing, quiet, run, tar};
@@ -128,6 +129,23 @@ fn large_files_are_taken_where_their_holes_cost_nothing() {
     let report = pack::pack(&planted, &mut std::io::sink(), &limits).unwrap();
     assert_eq!((report.files, paths(&report.refused)), (1, vec!["endless".to_owned(), "holes".to_owned()]));
     assert!(report.refused[1].reason.contains("of which 0 are data"), "{}", report.refused[1]);
+}
+
+/// A walk over the runs of a large file costs its size: one for each of its names would be the square.
+#[test]
+fn a_large_file_is_looked_through_once_however_many_names_it_has() {
+    let walks = |names: u8| {
+        let all: Vec<_> = (0..names).map(|name| (vec![b'a' + name], 2)).collect();
+        let entries: Vec<(&[u8], u64)> = all.iter().map(|(name, inode)| (name.as_slice(), *inode)).collect();
+        let planted = Planted([(1, directory(&entries)), (2, file(&[7; 100]))].into());
+        let counted = Wrapped::new(planted, Stats::default());
+        let limits = MountLimits { large_bytes: 10, ..MountLimits::default() };
+        let report = pack::pack(&counted, &mut std::io::sink(), &limits).unwrap();
+        assert_eq!((report.files, report.hard_links, report.refused), (1, u64::from(names) - 1, Vec::new()));
+        counted.hook().calls(Method::DataAfter)
+    };
+    assert!((1..=2).contains(&walks(1)), "{}", walks(1));
+    assert_eq!(walks(20), walks(1));
 }
 
 #[test]
