@@ -20,7 +20,7 @@ pub use change::{
 };
 pub use exec::{Cuts, ExecArguments};
 pub use export::{ExportArguments, Tool};
-pub use f2fs::F2fsArguments;
+pub use f2fs::{F2fsArguments, FeatureSet};
 pub use image::{
     CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
     MkfsArguments, MkfsFormat, SegmentsName,

@@ -49,6 +49,27 @@ fn a_tree_becomes_a_volume_the_same_each_time() {
 }
 
 #[test]
+fn the_features_of_android_are_those_of_mkfs_f2fs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    let features = |image: &str| {
+        let told: Value = serde_json::from_str(&succeeds(at, &["info", "--json", image])).expect("JSON");
+        told["volume"]["features"].clone()
+    };
+    for words in [&["-g", "android"][..], &["-g", "android", "-O", "extra_attr,casefold", "-C", "utf8"]] {
+        fs::File::create(at.join("theirs")).and_then(|file| file.set_len(256 << 20)).expect("an image");
+        let made = Command::new("mkfs.f2fs").args(words).args(["-q", "-f", "theirs"]).current_dir(at).output();
+        assert!(made.expect("mkfs.f2fs (Debian package f2fs-tools) runs").status.success());
+        succeeds(at, &[&["mkfs", "f2fs", "--size", "256M", "-f", "ours"][..], words].concat());
+        assert_eq!(features("ours"), features("theirs"), "{words:?}");
+        assert!(features("ours").to_string().contains("verity"));
+        must_be_sound(at, "ours");
+    }
+    succeeds(at, &["mkfs", "f2fs", "--size", "256M", "-g", "android", "-O", "ro", "-f", "ours"]);
+    assert!(!features("ours").to_string().contains("quota"));
+}
+
+#[test]
 fn what_cannot_be_made_leaves_nothing() {
     let directory = with_tree();
     let at = directory.path();

@@ -2,12 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::image::{bytes, bytes32, owner};
 
 const TREE: &str = "What the tree is to be";
 const VOLUME: &str = "What the volume is to be";
+
+/// Sets of features that go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FeatureSet {
+    /// What Android's volumes have: encrypt, extra_attr, project_quota, quota, verity; with `-O ro` no others.
+    Android,
+}
 
 /// Arguments of `mkfs f2fs`; the short options are those of mkfs.f2fs.
 #[derive(Debug, Args)]
@@ -20,7 +27,7 @@ Examples:
   nandkit mkfs f2fs --from rootfs.tar.gz --size 512M -l data image.f2fs
   nandkit mkfs f2fs --from rootfs -O extra_attr,inode_checksum,sb_checksum --owner 0:0 image.f2fs
   nandkit mkfs f2fs --size 4G image.f2fs
-  nandkit mkfs f2fs --from data --size 8G --sparse userdata.simg     then: fastboot flash userdata userdata.simg"
+  nandkit mkfs f2fs --from data --size 8G -g android --sparse userdata.simg     then: fastboot flash userdata userdata.simg"
 )]
 pub struct F2fsArguments {
     /// The image.
@@ -47,6 +54,9 @@ pub struct F2fsArguments {
     /// Features: encrypt, extra_attr, project_quota, inode_checksum, flexible_inline_xattr, quota, inode_crtime, lost_found, verity, sb_checksum, casefold, compression, ro.
     #[arg(short = 'O', long, value_name = "NAME,...", value_delimiter = ',', help_heading = VOLUME)]
     pub features: Vec<String>,
+    /// Features that go together, beside those of -O.
+    #[arg(short = 'g', long, value_name = "SET", help_heading = VOLUME)]
+    pub defaults: Option<FeatureSet>,
     /// Segments of a section; 1 by default.
     #[arg(short = 's', long, value_name = "N", help_heading = VOLUME)]
     pub segments_per_section: Option<u32>,

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::mkfs::{device_table, source, source_date_epoch, tell_excluded};
 use super::new_file::NewFile;
 use super::{input, tree_input};
-use crate::args::F2fsArguments;
+use crate::args::{F2fsArguments, FeatureSet};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Bar;
@@ -78,12 +78,24 @@ fn pack(volume: &NewFile, arguments: &F2fsArguments) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
+/// Those of `-g android` are those of mkfs.f2fs 1.15 (f2fs_format_main.c, `add_default_options`).
+fn features_of(arguments: &F2fsArguments) -> Vec<String> {
+    let asked = &arguments.features;
+    let set: &[&str] = match arguments.defaults {
+        Some(FeatureSet::Android) if !asked.iter().any(|name| name == "ro") => {
+            &["encrypt", "extra_attr", "project_quota", "quota", "verity"]
+        }
+        _ => &[],
+    };
+    asked.iter().cloned().chain(set.iter().map(|name| (*name).to_owned())).collect()
+}
+
 fn build_of(arguments: &F2fsArguments) -> F2fsBuild {
     F2fsBuild {
         size: arguments.size,
         label: arguments.label.clone(),
         uuid: arguments.uuid.clone(),
-        features: arguments.features.clone(),
+        features: features_of(arguments),
         segments_per_section: arguments.segments_per_section,
         sections_per_zone: arguments.sections_per_zone,
         overprovision_percent: arguments.overprovision,

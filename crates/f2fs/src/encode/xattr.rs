@@ -33,7 +33,7 @@ pub fn split_name(name: &[u8]) -> Option<(u8, &[u8])> {
 
 /// The area with these attributes, names with their prefix; empty where there are none. It has no end mark: what is behind it must be zero.
 ///
-/// Errors: `NotSupported` for a name that the format does not hold, `InvalidArgument` for a damaged access control list, `NoSpace` where it is longer than `room`.
+/// Errors: `NotSupported` for a name that the format does not hold, `InvalidArgument` for a damaged access control list, `AttributesTooBig` where it is longer than `room`.
 pub fn area(attributes: &[(Vec<u8>, Vec<u8>)], room: usize) -> Result<Vec<u8>> {
     if attributes.is_empty() {
         return Ok(Vec::new());
@@ -59,7 +59,7 @@ pub fn area(attributes: &[(Vec<u8>, Vec<u8>)], room: usize) -> Result<Vec<u8>> {
         let end = (area.len() + size_of::<XattrEntry>() + rest.len() + value.len()).next_multiple_of(4);
         let (Ok(length), true) = (length, end <= room) else {
             let detail = format!("attributes up to {shown} take {end} bytes; F2FS has room for {room} in one inode");
-            return Err(FsError::new(ErrorKind::NoSpace, detail));
+            return Err(FsError::new(ErrorKind::AttributesTooBig, detail));
         };
         let entry = XattrEntry { index, name_length: rest.len() as u8, value_length: length.into() };
         area.extend_from_slice(entry.as_bytes());
@@ -125,7 +125,7 @@ mod tests {
     fn what_cannot_be_stored_is_refused() {
         let kind = |name: &[u8], bytes| area(&[(name.to_vec(), vec![0; bytes])], 4272).map(|area| area.len());
         assert_eq!(kind(b"user.a", 4272 - 28 - 1).unwrap(), 4272);
-        assert_eq!(kind(b"user.a", 4272 - 28).unwrap_err().kind, ErrorKind::NoSpace);
+        assert_eq!(kind(b"user.a", 4272 - 28).unwrap_err().kind, ErrorKind::AttributesTooBig);
         assert_eq!(kind(b"system.other", 1).unwrap_err().kind, ErrorKind::NotSupported);
         assert_eq!(kind(b"user.", 1).unwrap_err().kind, ErrorKind::NotSupported);
         assert_eq!(kind(acl::ACCESS, 8).unwrap_err().kind, ErrorKind::InvalidArgument);

@@ -37,7 +37,7 @@ fn segments_of(blocks: &LogBlocks, log: Log) -> u64 {
 
 impl LogSegments {
     /// Each log begins where mkfs.f2fs has it, goes on to the end of its section and then into the next free one behind, around the end of the volume. Blocks of logs that share segments are
-    /// counted under the one that has them. Errors: `NoSpace`.
+    /// counted under the one that has them. Errors: `NoSpace`; `InvalidArgument` where two logs begin in one section, as with a read-only volume's in sections of several segments.
     pub fn place(blocks: &LogBlocks, new: &NewGeometry, geometry: &Geometry) -> Result<Self> {
         let per_section = geometry.segments_per_section.max(1);
         let sections = geometry.main_segments / per_section;
@@ -50,7 +50,8 @@ impl LogSegments {
         };
         let full = || FsError::new(ErrorKind::NoSpace, "the logs take more sections than the volume has");
         if !Log::ALL.into_iter().filter(|log| own(*log)).all(|log| take(first(log))) {
-            return Err(full());
+            let shared = format!("two logs begin in one section of {per_section} segments; expected smaller sections");
+            return Err(FsError::new(ErrorKind::InvalidArgument, shared));
         }
         let mut segments: [Vec<u32>; Log::COUNT] = Default::default();
         for (log, list) in Log::ALL.into_iter().zip(&mut segments).filter(|(log, _)| own(*log)) {

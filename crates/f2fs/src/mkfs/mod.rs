@@ -90,7 +90,7 @@ pub struct Mkfs<'a> {
 }
 
 impl<'a> Mkfs<'a> {
-    /// Plans a volume with this tree. Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` (what F2FS cannot hold, with its path), and those of the tree.
+    /// Plans a volume with this tree. Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` and `AttributesTooBig` (what F2FS cannot hold, with its path), and those of the tree.
     /// Cost: a pass over the nodes, some hundred bytes of memory for each; no content is read.
     pub fn new(tree: &'a dyn SourceTree, options: MkfsOptions) -> Result<Self> {
         Ok(Self { plan: Plan::new(tree, options)? })

@@ -39,6 +39,21 @@ pub fn read(file: &File) -> Result<BuiltTree<Vec<Extent>>> {
     Ok(reader.builder.finish())
 }
 
+/// What begins so and is no tar archive that is read (RFC and format documents of each; "magic" of file(1)).
+fn foreign(block: &[u8]) -> Option<&'static str> {
+    const KNOWN: [(&[u8], &str); 8] = [
+        (b"BZh", "what bzip2 compressed (read are gzip, zstd and xz)"),
+        (&[0x1F, 0x9D], "what compress(1) compressed (read are gzip, zstd and xz)"),
+        (&[0x04, 0x22, 0x4D, 0x18], "what lz4 compressed (read are gzip, zstd and xz)"),
+        (&[0x5D, 0, 0], "what lzma compressed (read are gzip, zstd and xz)"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"7z\xBC\xAF\x27\x1C", "a 7-Zip archive"),
+        (b"0707", "a cpio archive"),
+        (b"!<arch>\n", "an archive of ar"),
+    ];
+    KNOWN.iter().find(|(magic, _)| block.starts_with(magic)).map(|(_, name)| *name)
+}
+
 struct Reader<'a> {
     file: &'a File,
     /// Bytes of the archive.
@@ -86,18 +101,28 @@ impl Reader<'_> {
         if self.at >= self.end {
             return Ok(None);
         }
+        if self.at == 0 && self.end < BLOCK {
+            let start = self.bytes(0, self.end)?;
+            let what = foreign(&start).unwrap_or("less than the 512 bytes of a header");
+            return Err(self.wrong(format!("expected a tar archive, found {what}")));
+        }
         let block = self.bytes(self.at, BLOCK)?;
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
         let mut header = Header::new_old();
         header.as_mut_bytes().copy_from_slice(&block);
-        self.name = header.path_bytes().into_owned();
         // The sum of all bytes, those of the sum itself taken as spaces.
         let sum =
             block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) });
-        let (sum, stored) = (sum.sum::<u32>(), header.cksum().map_err(|error| self.wrong(error.to_string()))?);
-        if sum != stored {
+        let (sum, stored) = (sum.sum::<u32>(), header.cksum().ok());
+        if self.at == 0 && stored != Some(sum) {
+            let what = foreign(&block).unwrap_or("bytes that are no header, by their checksum");
+            return Err(self.wrong(format!("expected a tar archive, found {what}")));
+        }
+        self.name = header.path_bytes().into_owned();
+        if stored != Some(sum) {
+            let stored = stored.map_or_else(|| "none".to_owned(), |stored| stored.to_string());
             return Err(self.wrong(format!("expected a header with the checksum {sum}, found {stored}")));
         }
         Ok(Some(header))

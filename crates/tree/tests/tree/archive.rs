@@ -165,7 +165,7 @@ fn what_no_tree_can_be_made_of_is_named() {
     let many: Vec<u8> =
         (0..=1 << 16).flat_map(|number| format!("27 SCHILY.xattr.a.{number:07}=\n").into_bytes()).collect();
     let large = [&b"5019 SCHILY.xattr.a="[..], &[b'v'; 4998], b"\n"].concat();
-    let cases: [(Vec<Vec<u8>>, &str); 14] = [
+    let cases: [(Vec<Vec<u8>>, &str); 17] = [
         (vec![entry(b'x', b"", b"", &many)], "at most 65536 extended attributes"),
         (vec![entry(b'g', b"", b"", &large)], "for all entries"),
         (vec![entry(b'0', b"../up", b"", b"")], "\"..\""),
@@ -175,7 +175,10 @@ fn what_no_tree_can_be_made_of_is_named() {
         (vec![torn], "checksum"),
         (vec![entry(b'0', b"cut", b"", &[1; 600])[..700].to_vec()], "archive's end"),
         (vec![entry(b'0', b"cut", b"", &[1; 600])[..1300].to_vec()], "the archive ends at 1300 in the padding"),
-        (vec![entry(b'0', b"cut", b"", b"")[..400].to_vec()], "archive's end"),
+        (vec![entry(b'0', b"cut", b"", b"")[..400].to_vec()], "less than the 512 bytes"),
+        (vec![b"BZh91AY&SY".to_vec()], "bzip2"),
+        (vec![b"PK\x03\x04".repeat(200)], "found a zip archive"),
+        (vec![vec![b'x'; 2000]], "entry \"\" at byte 0: expected a tar archive, found bytes that are no header"),
         (vec![entry(b'x', b"", b"", b"5 a=b")], "records"),
         (vec![entry(b'Q', b"q", b"", b"")], "type"),
         (sparse(b"1\n0\n99\n"), "map of a sparse file"),
