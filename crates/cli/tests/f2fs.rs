@@ -354,6 +354,17 @@ fn files_of_holes_are_taken_where_holes_cost_nothing() {
         let told = nandkit(path, refused);
         assert!(told.status == Some(status) && told.stderr.contains("of which 8192 are data"), "{}", told.stderr);
     }
+    succeeds(path, &["extract", "i", "--sparse", "--to-tar", "tar", "--force"]);
+    assert!(fs::metadata(path.join("tar")).expect("an archive").len() < 40_000);
+    succeeds(path, &["mkfs", "f2fs", "--from", "tar", "again"]);
+    run(path, "mkdir with && tar xf tar -C with");
+    succeeds(path, &["extract", "again", "without"]);
+    for copy in ["with/disk", "without/disk"] {
+        let (copy, mut bytes) = (File::open(path.join(copy)).expect("a file"), [0; 3]);
+        copy.read_exact_at(&mut bytes, size - 3).expect("bytes");
+        let made = copy.metadata().expect("there");
+        assert!(&bytes == b"end" && made.len() == size && made.blocks() < 100, "{made:?}");
+    }
     // More attributes than an inode has room for: E2BIG, as Linux says.
     let mount = Mount::start(path, "i", &["--rw"]);
     let refused = run(path, "! setfattr -n user.more -v $(printf %02000d 1) mnt/disk 2>&1");

@@ -18,6 +18,7 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError};
 
 use crate::{Result, TreeError, host};
 pub(crate) use headers::{LISTS, xattr_key};
+pub(crate) use sparse::EXTENTS_MAX;
 use sparse::Extent;
 
 /// What is taken from an archive.

@@ -2,15 +2,19 @@
 //!
 //! The archive has ustar headers, and PAX extended headers for what these cannot hold: long names, fractions of seconds, large numbers, extended attributes
 //! (`SCHILY.xattr.NAME`), and access control lists once more as text (`SCHILY.acl.access`, `SCHILY.acl.default`). Of the times it holds that of modification. The same tree gives the same bytes.
+//! Holes are written as zeroes, which every reader understands, or are kept as GNU tar keeps them.
+
+mod sparse;
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use nandkit_vfs::source::{SourceNode, SourceTree, path, to_read};
 use nandkit_vfs::{FileKind, FileSystem, acl};
 use tar::{EntryType, Header};
 
 use crate::archive::{LISTS, xattr_key};
-use crate::large::Holes;
+use crate::large::{Holes, LARGE};
 use crate::salvage::{self, Damage};
 use crate::{ExtractReport, MountLimits, MountedTree, Note, Result, TreeError};
 
@@ -24,12 +28,11 @@ const NAME_MAX: usize = 100;
 const SMALL_MAX: u64 = 0o7_777_777;
 const LARGE_MAX: u64 = 0o77_777_777_777;
 
-/// Writes all of a mounted file system as a tar archive, uncompressed. Errors: `Node` where the root cannot be read; `Host` of `out`.
+/// Writes all of a mounted file system as a tar archive, uncompressed, its holes as `limits` say. Errors: `Node` where the root cannot be read; `Host` of `out`.
 /// All else is in the report, and the rest is delivered; what of a content cannot be read becomes zeroes.
 pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> Result<ExtractReport> {
-    let limits = MountLimits { holes: Holes::Written, ..*limits };
-    let tree = MountedTree::read(fs, fs.root(), &limits).map_err(|error| TreeError::node(&[], error))?;
-    let mut report = pack_tree(&tree, out)?;
+    let tree = MountedTree::read(fs, fs.root(), limits).map_err(|error| TreeError::node(&[], error))?;
+    let mut report = pack_tree(&tree, out, limits.holes)?;
     report.refused.extend_from_slice(tree.refused());
     report.damaged.extend_from_slice(tree.damaged());
     report.refused.sort();
@@ -38,9 +41,9 @@ pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> R
 }
 
 /// Writes a tree as a tar archive, as [`pack`] does. Sockets are skipped: an archive holds none.
-pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write) -> Result<ExtractReport> {
+pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write, holes: Holes) -> Result<ExtractReport> {
     nandkit_vfs::source::check(tree.nodes()).map_err(|error| TreeError::node(&[], error))?;
-    let mut packing = Packing { tree, out, report: ExtractReport { owners: true, ..ExtractReport::default() } };
+    let mut packing = Packing { tree, out, holes, report: ExtractReport { owners: true, ..ExtractReport::default() } };
     let failed = |error| TreeError::host("archive", "writing", error);
     for (index, node) in tree.nodes().iter().enumerate() {
         packing.entry(index, node).map_err(failed)?;
@@ -53,33 +56,24 @@ pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write) -> Result<ExtractRe
 struct Packing<'a> {
     tree: &'a dyn SourceTree,
     out: &'a mut dyn Write,
+    holes: Holes,
     report: ExtractReport,
 }
 
 impl Packing<'_> {
     fn entry(&mut self, index: usize, node: &SourceNode) -> io::Result<()> {
         let nodes = self.tree.nodes();
-        let mut name = path(nodes, index);
-        let report = &mut self.report;
-        let skipped = |reason: &str| Note { path: path(nodes, index), reason: reason.to_owned() };
-        let (kind, count) = match (node.hard_link_of, node.kind) {
-            (Some(_), FileKind::Socket) | (None, FileKind::Socket) => {
-                report.skipped.push(skipped("a tar archive holds no sockets"));
-                return Ok(());
-            }
-            (Some(_), _) => (EntryType::Link, &mut report.hard_links),
-            (None, FileKind::Regular) => (EntryType::Regular, &mut report.files),
-            (None, FileKind::Directory) => (EntryType::Directory, &mut report.directories),
-            (None, FileKind::Symlink) => (EntryType::Symlink, &mut report.symlinks),
-            (None, FileKind::BlockDevice) => (EntryType::Block, &mut report.specials),
-            (None, FileKind::CharacterDevice) => (EntryType::Char, &mut report.specials),
-            (None, FileKind::Fifo) => (EntryType::Fifo, &mut report.specials),
+        let kind = entry_type(node);
+        let runs = match kind {
+            EntryType::Regular if self.holes == Holes::Kept => sparse::runs(self.tree, index, node.size),
+            _ => Ok(None),
         };
-        if node.device >> 32 > SMALL_MAX || node.device & 0xffff_ffff > SMALL_MAX {
-            report.skipped.push(skipped("a tar archive holds device numbers up to 2097151"));
+        if let Some(reason) = refusal(node, runs.is_err()) {
+            self.report.skipped.push(Note { path: path(nodes, index), reason: reason.to_owned() });
             return Ok(());
         }
-        *count += 1;
+        *self.counter(kind) += 1;
+        let mut name = path(nodes, index);
         if node.kind == FileKind::Directory {
             name.extend_from_slice(if index == 0 { b"./" } else { b"/" });
         }
@@ -87,28 +81,36 @@ impl Packing<'_> {
             Some(first) => path(nodes, first),
             None => node.target.clone(),
         };
-        let size = if kind == EntryType::Regular { node.size } else { 0 };
-        let records = records(node, &name, &target, size);
+        let runs = runs.unwrap_or_default();
+        let map = runs.as_ref().map_or_else(Vec::new, |runs| sparse::map(runs, node.size));
+        let real_size = runs.is_some().then_some(node.size);
+        let runs = runs.unwrap_or_else(|| if kind == EntryType::Regular { vec![0..node.size] } else { Vec::new() });
+        let size = map.len() as u64 + runs.iter().map(|run| run.end - run.start).sum::<u64>();
+        let records = records(node, &name, &target, (size, real_size));
         if !records.is_empty() {
             let mut header = header(EntryType::XHeader, b"PaxHeader", records.len() as u64);
             header.set_mode(0o644);
             self.block(&mut header)?;
             self.padded(&records)?;
         }
+        if real_size.is_some() {
+            name = sparse::header_name(&name);
+        }
         let mut header = header(kind, &name, size.min(LARGE_MAX));
-        header.set_mode(node.mode.into());
-        header.set_uid(if u64::from(node.uid) > SMALL_MAX { 0 } else { node.uid.into() });
-        header.set_gid(if u64::from(node.gid) > SMALL_MAX { 0 } else { node.gid.into() });
-        header.set_mtime(u64::try_from(node.modified.0.div_euclid(1_000_000_000)).unwrap_or(0).min(LARGE_MAX));
-        for (to, from) in header.as_old_mut().linkname.iter_mut().zip(&target) {
-            *to = *from;
-        }
-        if matches!(kind, EntryType::Block | EntryType::Char) {
-            header.set_device_major((node.device >> 32) as u32)?;
-            header.set_device_minor(node.device as u32)?;
-        }
+        describe(&mut header, node, &target)?;
         self.block(&mut header)?;
-        if kind == EntryType::Regular { self.content(index, node) } else { Ok(()) }
+        self.out.write_all(&map)?;
+        if kind == EntryType::Regular { self.content(index, node, &runs) } else { Ok(()) }
+    }
+
+    fn counter(&mut self, kind: EntryType) -> &mut u64 {
+        match kind {
+            EntryType::Link => &mut self.report.hard_links,
+            EntryType::Regular => &mut self.report.files,
+            EntryType::Directory => &mut self.report.directories,
+            EntryType::Symlink => &mut self.report.symlinks,
+            _ => &mut self.report.specials,
+        }
     }
 
     fn block(&mut self, header: &mut Header) -> io::Result<()> {
@@ -122,29 +124,99 @@ impl Packing<'_> {
         self.out.write_all([0; BLOCK].get(..padding).unwrap_or_default())
     }
 
-    fn content(&mut self, index: usize, node: &SourceNode) -> io::Result<()> {
-        let mut buffer = vec![0; 1 << 20];
-        let mut damage = Damage::default();
-        // The header has promised the whole size: behind the end of the content come zeroes.
-        let (mut offset, mut end) = (0, node.size);
-        let mut data = 0..0;
-        while offset < node.size {
-            let wanted = (node.size - offset).min(buffer.len() as u64) as usize;
-            let chunk = buffer.get_mut(..wanted).unwrap_or_default();
+    /// Some runs of a file, one behind the other, padded at their end.
+    fn content(&mut self, index: usize, node: &SourceNode, runs: &[Range<u64>]) -> io::Result<()> {
+        let mut copy = Copy { buffer: vec![0; 1 << 20], end: node.size, damage: Damage::default() };
+        let mut bytes = 0;
+        for run in runs {
+            copy.run(self.tree, index, node.size, run.clone(), self.out)?;
+            bytes += run.end - run.start;
+        }
+        let padding = (bytes.next_multiple_of(BLOCK as u64) - bytes) as usize;
+        self.out.write_all([0; BLOCK].get(..padding).unwrap_or_default())?;
+        self.report.bytes += node.size;
+        if let Some(reason) = copy.damage.note(node.size) {
+            self.report.damaged.push(Note { path: path(self.tree.nodes(), index), reason });
+        }
+        Ok(())
+    }
+}
+
+/// What an archive has for a node; of sockets it has nothing.
+fn entry_type(node: &SourceNode) -> EntryType {
+    match (node.hard_link_of, node.kind) {
+        (Some(_), _) => EntryType::Link,
+        (None, FileKind::Regular | FileKind::Socket) => EntryType::Regular,
+        (None, FileKind::Directory) => EntryType::Directory,
+        (None, FileKind::Symlink) => EntryType::Symlink,
+        (None, FileKind::BlockDevice) => EntryType::Block,
+        (None, FileKind::CharacterDevice) => EntryType::Char,
+        (None, FileKind::Fifo) => EntryType::Fifo,
+    }
+}
+
+/// Why an archive does not hold a node, if it does not.
+fn refusal(node: &SourceNode, too_many_runs: bool) -> Option<&'static str> {
+    if node.kind == FileKind::Socket {
+        Some("a tar archive holds no sockets")
+    } else if node.device >> 32 > SMALL_MAX || node.device & 0xffff_ffff > SMALL_MAX {
+        Some("a tar archive holds device numbers up to 2097151")
+    } else if too_many_runs && node.size > LARGE {
+        Some("its map in a tar archive holds up to 1048575 runs of data")
+    } else {
+        None
+    }
+}
+
+/// Mode, owners, time, target and device.
+fn describe(header: &mut Header, node: &SourceNode, target: &[u8]) -> io::Result<()> {
+    header.set_mode(node.mode.into());
+    header.set_uid(if u64::from(node.uid) > SMALL_MAX { 0 } else { node.uid.into() });
+    header.set_gid(if u64::from(node.gid) > SMALL_MAX { 0 } else { node.gid.into() });
+    header.set_mtime(u64::try_from(node.modified.0.div_euclid(1_000_000_000)).unwrap_or(0).min(LARGE_MAX));
+    for (to, from) in header.as_old_mut().linkname.iter_mut().zip(target) {
+        *to = *from;
+    }
+    if matches!(header.entry_type(), EntryType::Block | EntryType::Char) {
+        header.set_device_major((node.device >> 32) as u32)?;
+        header.set_device_minor(node.device as u32)?;
+    }
+    Ok(())
+}
+
+/// A content on its way.
+struct Copy {
+    buffer: Vec<u8>,
+    /// The header has promised the whole size: behind the end of the content come zeroes.
+    end: u64,
+    damage: Damage,
+}
+
+impl Copy {
+    /// Writes one run of a file of `size` bytes; what is a hole in it as zeroes, unread.
+    fn run(
+        &mut self,
+        tree: &dyn SourceTree,
+        index: usize,
+        size: u64,
+        run: Range<u64>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut offset = run.start;
+        let mut data = offset..offset;
+        while offset < run.end {
+            let wanted = (run.end - offset).min(self.buffer.len() as u64) as usize;
+            let chunk = self.buffer.get_mut(..wanted).unwrap_or_default();
             if data.end <= offset {
-                data = to_read(self.tree.data_after(index, offset), offset..node.size);
+                data = to_read(tree.data_after(index, offset), offset..size);
             }
-            if offset < end && data.start < offset + wanted as u64 {
-                end = salvage::read(self.tree, index, (offset, node.size), chunk, &mut damage);
+            if offset < self.end && data.start < offset + wanted as u64 {
+                self.end = salvage::read(tree, index, (offset, size), chunk, &mut self.damage);
             } else {
                 chunk.fill(0);
             }
-            self.padded(buffer.get(..wanted).unwrap_or_default())?;
+            out.write_all(chunk)?;
             offset += wanted as u64;
-        }
-        self.report.bytes += node.size;
-        if let Some(reason) = damage.note(node.size) {
-            self.report.damaged.push(Note { path: path(self.tree.nodes(), index), reason });
         }
         Ok(())
     }
@@ -163,16 +235,18 @@ fn header(kind: EntryType, name: &[u8], size: u64) -> Header {
     header
 }
 
-/// The records of an extended header with what the header itself cannot hold; empty where it holds all.
-fn records(node: &SourceNode, name: &[u8], target: &[u8], size: u64) -> Vec<u8> {
-    let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+/// The records of an extended header with what the header itself cannot hold; empty where it holds all. Sizes: the bytes in the archive, and those of a file of which holes are left out.
+fn records(node: &SourceNode, name: &[u8], target: &[u8], (size, real_size): (u64, Option<u64>)) -> Vec<u8> {
+    let mut records = real_size.map_or_else(Vec::new, |size| sparse::records(name, size));
+    let is_sparse = real_size.is_some();
     let mut add = |key: &[u8], value: Vec<u8>| records.push((key.to_vec(), value));
     let long = |text: &[u8]| text.len() > NAME_MAX;
     // Names are UTF-8 in extended headers unless they say otherwise (POSIX.1-2024, pax, "hdrcharset").
-    if [name, target].iter().any(|text| long(text) && std::str::from_utf8(text).is_err()) {
+    let in_records = [(name, is_sparse || long(name)), (target, long(target))];
+    if in_records.iter().any(|(text, is_in)| *is_in && std::str::from_utf8(text).is_err()) {
         add(b"hdrcharset", b"BINARY".to_vec());
     }
-    if long(name) {
+    if long(name) && !is_sparse {
         add(b"path", name.to_vec());
     }
     if long(target) {

@@ -214,6 +214,7 @@ Examples:
   nandkit extract dump.bin out
   nandkit extract dump.bin --region rootfs out
   nandkit extract dump.bin --to-tar - | tar tv
+  nandkit extract userdata.img --sparse --to-tar data.tar
   nandkit extract dump.bin etc --path /etc --no-owners"
 )]
 pub struct ExtractArguments {
@@ -226,6 +227,9 @@ pub struct ExtractArguments {
     /// Write a tar archive instead, to FILE or with - to standard output: with owners, devices and attributes whatever the user's rights.
     #[arg(long, value_name = "FILE|-")]
     pub to_tar: Option<PathBuf>,
+    /// Keep holes of files in the archive, as `tar --sparse` does: GNU tar, libarchive, Python and Go read that, BusyBox does not. Without it their zeroes are written.
+    #[arg(long, short = 'S', requires = "to_tar")]
+    pub sparse: bool,
     /// Only this directory of the image, and what is below it.
     #[arg(long, value_name = "PATH", default_value = "/", hide_default_value = true)]
     pub path: String,

@@ -42,12 +42,12 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     };
     let start = resolve(image.fs(), arguments.path.as_bytes(), Follow::Last);
     let start = start.map_err(|error| absent(&arguments.image, &image, failed(error)))?;
-    let holes = if arguments.to_tar.is_some() { Holes::Written } else { Holes::Kept };
+    let holes = if arguments.to_tar.is_some() && !arguments.sparse { Holes::Written } else { Holes::Kept };
     let limits = MountLimits { holes, ..MountLimits::default() };
     let tree = MountedTree::read(image.fs(), start, &limits).map_err(failed)?;
     let mut report = match (&arguments.to_tar, &arguments.directory) {
-        (Some(_), _) if to_stdout => archive_to_stdout(&tree)?,
-        (Some(file), _) => archive(&tree, file, arguments.merge)?,
+        (Some(_), _) if to_stdout => archive_to_stdout(&tree, holes)?,
+        (Some(file), _) => archive(&tree, file, arguments.merge, holes)?,
         (None, Some(directory)) => directory_of(&tree, directory, arguments)?,
         (None, None) => return Err(Failure::Input("expected DIR or --to-tar".to_owned())),
     };
@@ -173,19 +173,19 @@ fn remove_again(target: &Path, keep: bool) {
     }
 }
 
-fn archive(tree: &MountedTree<'_>, path: &Path, replace: bool) -> Result<ExtractReport, Failure> {
+fn archive(tree: &MountedTree<'_>, path: &Path, replace: bool, holes: Holes) -> Result<ExtractReport, Failure> {
     let mut file = NewFile::begin(path)?;
     let mut out = BufWriter::with_capacity(1 << 20, file.file());
-    let report = pack_tree(tree, &mut out).map_err(tree_input)?;
+    let report = pack_tree(tree, &mut out, holes).map_err(tree_input)?;
     out.flush().map_err(|error| Failure::Input(format!("{}: cannot write: {error}", path.display())))?;
     drop(out);
     file.keep(replace)?;
     Ok(report)
 }
 
-fn archive_to_stdout(tree: &MountedTree<'_>) -> Result<ExtractReport, Failure> {
+fn archive_to_stdout(tree: &MountedTree<'_>, holes: Holes) -> Result<ExtractReport, Failure> {
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    let packed = pack_tree(tree, &mut out).and_then(|report| match out.flush() {
+    let packed = pack_tree(tree, &mut out, holes).and_then(|report| match out.flush() {
         Ok(()) => Ok(report),
         Err(source) => Err(TreeError::Host { path: "archive".to_owned(), doing: "writing", source }),
     });

@@ -31,6 +31,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
             image,
             directory: Some(directory),
             to_tar: None,
+            sparse: false,
             path,
             merge: force,
             no_owners: false,

@@ -18,7 +18,7 @@ pub struct Extent {
 }
 
 /// Most runs of one file.
-const EXTENTS_MAX: usize = 1 << 20;
+pub const EXTENTS_MAX: usize = 1 << 20;
 
 /// Numbers of a map: pairs of offset and length. Gives extents whose bytes follow each other in the archive from `archive_at` on. Errors in words.
 pub fn extents(map: &[u64], size: u64, archive_at: u64) -> Result<Vec<Extent>, String> {

@@ -1,11 +1,13 @@
 //! Tar archives in and out, with GNU tar as the judge.
 
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 
 use nandkit_tree::compare::{TreeDifference, all, compare};
 use nandkit_tree::extract::extract_tree;
+use nandkit_tree::large::Holes;
 use nandkit_tree::{ArchiveOptions, DirectoryOptions, ExtractOptions, HostDirectory, MountLimits, TarArchive, pack};
 use nandkit_vfs::path::CompareOptions;
 use nandkit_vfs::source::{SourceTree, path};
@@ -77,8 +79,55 @@ fn what_is_packed_is_what_gnu_tar_takes_out() {
     let taken = HostDirectory::open(&target, &DirectoryOptions::default()).unwrap();
     assert_eq!(compare(&taken, &sample, &all()), []);
     let mut again = Vec::new();
-    pack::pack_tree(&sample, &mut again).unwrap();
+    pack::pack_tree(&sample, &mut again, Holes::Kept).unwrap();
     assert!(out == again, "the same tree is the same archive");
+}
+
+/// GNU tar and Python's tarfile read what was packed with holes; both judge content and size, GNU tar the holes too.
+#[test]
+fn holes_are_packed_as_gnu_tar_packs_them() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, target) = (place.path().join("from"), place.path().join("out"));
+    let deep = from.join("d".repeat(120)).join("e".repeat(120));
+    fs::create_dir_all(&deep).unwrap();
+    fs::create_dir(&target).unwrap();
+    let runs: [(&str, &[u64], u64); 6] = [
+        ("begins with a hole", &[64], 65),
+        ("ends with a hole", &[0], 900),
+        ("is a hole", &[], 3000),
+        ("has many", &[1, 3, 5, 7, 200, 201, 202, 600], 1000),
+        ("has none", &[0, 1, 2], 3),
+        ("is empty", &[], 0),
+    ];
+    for (name, units, size) in runs {
+        for path in [from.join(name), deep.join(name)] {
+            let file = fs::File::create(path).unwrap();
+            file.set_len(size * 65536 + size.min(1) * 77).unwrap();
+            for unit in units {
+                file.write_all_at(&vec![*unit as u8 + 1; 65536], unit * 65536).unwrap();
+            }
+        }
+    }
+    let source = HostDirectory::open(&from, &DirectoryOptions::default()).unwrap();
+    let mut out = Vec::new();
+    let report = pack::pack_tree(&source, &mut out, Holes::Kept).unwrap();
+    assert_eq!((report.files, report.skipped, report.damaged), (12, Vec::new(), Vec::new()));
+    assert!(out.len() < 2_500_000, "{} bytes", out.len());
+    let archive = place.path().join("archive");
+    fs::write(&archive, &out).unwrap();
+    assert_eq!(compare(&open(&archive).unwrap(), &source, &all()), []);
+    run(tar().arg("xf").arg(&archive).arg("-C").arg(&target));
+    let taken = HostDirectory::open(&target, &DirectoryOptions::default()).unwrap();
+    assert_eq!(compare(&taken, &source, &all()), []);
+    assert_eq!(fs::metadata(target.join("is a hole")).unwrap().blocks(), 0);
+    let script = "import sys, tarfile
+for member in tarfile.open(sys.argv[1]):
+    if member.isfile():
+        content = tarfile.open(sys.argv[1]).extractfile(member).read()
+        assert content == open(sys.argv[2] + '/' + member.name, 'rb').read(), member.name
+        print(member.name)";
+    let told = run(Command::new("python3").arg("-c").arg(script).arg(&archive).arg(&from));
+    assert_eq!(told.lines().count(), 12, "{told}");
 }
 
 /// One entry with a header of ustar.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nandkit_tree::compare::{all, compare, compare_with};
 use nandkit_tree::extract::extract;
+use nandkit_tree::large::Holes;
 use nandkit_tree::{ArchiveOptions, DirectoryOptions, ExtractOptions, HostDirectory, MountLimits, TarArchive, pack};
 use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, TreeBuilder, check};
 use nandkit_vfs::{FileKind, Timestamp};
@@ -80,11 +81,15 @@ proptest! {
         let out = HostDirectory::open(&target, &DirectoryOptions::default()).unwrap();
         prop_assert_eq!(compare(&out, &tree, &all()), []);
         let mut archive = Vec::new();
-        pack::pack_tree(&out, &mut archive).unwrap();
+        pack::pack_tree(&out, &mut archive, Holes::Written).unwrap();
         let packed = TarArchive::read(archive.as_slice(), &ArchiveOptions::default()).unwrap();
         prop_assert_eq!(compare(&packed, &tree, &all()), []);
         let mut again = Vec::new();
-        pack::pack(&fs, &mut again, &MountLimits::default()).unwrap();
+        pack::pack(&fs, &mut again, &MountLimits { holes: Holes::Written, ..MountLimits::default() }).unwrap();
         prop_assert!(archive == again);
+        let mut with_holes = Vec::new();
+        pack::pack(&fs, &mut with_holes, &MountLimits::default()).unwrap();
+        let packed = TarArchive::read(with_holes.as_slice(), &ArchiveOptions::default()).unwrap();
+        prop_assert_eq!(compare(&packed, &tree, &all()), []);
     }
 }
