@@ -84,7 +84,8 @@ impl Packing<'_> {
         let runs = runs.unwrap_or_default();
         let map = runs.as_ref().map_or_else(Vec::new, |runs| sparse::map(runs, node.size));
         let real_size = runs.is_some().then_some(node.size);
-        let runs = runs.unwrap_or_else(|| if kind == EntryType::Regular { vec![0..node.size] } else { Vec::new() });
+        let whole = (kind == EntryType::Regular).then_some(0..node.size);
+        let runs = runs.unwrap_or_else(|| whole.into_iter().collect());
         let size = map.len() as u64 + runs.iter().map(|run| run.end - run.start).sum::<u64>();
         let records = records(node, &name, &target, (size, real_size));
         if !records.is_empty() {
