@@ -26,11 +26,13 @@ use sparse::Extent;
 pub struct ArchiveOptions {
     /// Most bytes of the uncompressed archive: a few bytes of gzip can claim to be any number.
     pub bytes_max: u64,
+    /// Leave out extended attributes and access control lists, readable or not.
+    pub no_xattrs: bool,
 }
 
 impl Default for ArchiveOptions {
     fn default() -> Self {
-        Self { bytes_max: 1 << 36 }
+        Self { bytes_max: 1 << 36, no_xattrs: false }
     }
 }
 
@@ -68,7 +70,7 @@ impl TarArchive {
             file.seek(SeekFrom::Start(0)).map_err(failed("reading"))?;
             return Self::read(file, options);
         }
-        Self::from_plain(file)
+        Self::from_plain(file, options)
     }
 
     /// Reads an archive, compressed or not, from a pipe or from memory. Errors: `Archive`, and `Host` for the temporary file.
@@ -104,11 +106,11 @@ impl TarArchive {
             }
             file.write_all(buffer.get(..count).unwrap_or_default()).map_err(failed("writing a temporary file"))?;
         }
-        Self::from_plain(file)
+        Self::from_plain(file, options)
     }
 
-    fn from_plain(file: File) -> Result<Self> {
-        let built = entries::read(&file)?;
+    fn from_plain(file: File, options: &ArchiveOptions) -> Result<Self> {
+        let built = entries::read(&file, options.no_xattrs)?;
         Ok(Self { file, nodes: built.nodes, contents: built.contents })
     }
 }

@@ -167,8 +167,9 @@ impl SourceTree for Source {
 
 /// A directory, a tar archive, or with `-` one from standard input. `option` names it in messages.
 pub fn source(from: &Path, exclude: &[String], no_xattrs: bool, option: &str) -> Result<Source, Failure> {
+    let archive = ArchiveOptions { no_xattrs, ..ArchiveOptions::default() };
     if from == Path::new("-") {
-        let read = TarArchive::read(io::stdin().lock(), &ArchiveOptions::default());
+        let read = TarArchive::read(io::stdin().lock(), &archive);
         return read.map(Source::new).map_err(tree_input);
     }
     if from.is_dir() {
@@ -176,7 +177,7 @@ pub fn source(from: &Path, exclude: &[String], no_xattrs: bool, option: &str) ->
         let options = DirectoryOptions { exclude, no_xattrs };
         return HostDirectory::open(from, &options).map(Source::new).map_err(tree_input);
     }
-    TarArchive::open(from, &ArchiveOptions::default()).map(Source::new).map_err(|error| {
+    TarArchive::open(from, &archive).map(Source::new).map_err(|error| {
         Failure::Input(format!("{option}{}: {error}; expected a directory or a tar archive", from.display()))
     })
 }

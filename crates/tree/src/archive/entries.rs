@@ -21,7 +21,7 @@ const EXTENDED_MAX: u64 = 16 << 20;
 const GLOBAL_MAX: usize = 4096;
 
 /// Reads all headers.
-pub fn read(file: &File) -> Result<BuiltTree<Vec<Extent>>> {
+pub fn read(file: &File, no_xattrs: bool) -> Result<BuiltTree<Vec<Extent>>> {
     let end = file.metadata().map_err(|error| TreeError::host("archive", "reading attributes", error))?.len();
     let directory = SourceNode::new(FileKind::Directory, 0o755);
     let mut reader = Reader {
@@ -29,7 +29,7 @@ pub fn read(file: &File) -> Result<BuiltTree<Vec<Extent>>> {
         end,
         at: 0,
         name: Vec::new(),
-        global: Extended::default(),
+        global: Extended { no_xattrs, ..Extended::default() },
         builder: TreeBuilder::new(directory.clone(), directory),
     };
     if end == 0 {

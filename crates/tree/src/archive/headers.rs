@@ -65,6 +65,8 @@ pub struct Extended {
     pub sparse_path: Option<Vec<u8>>,
     pub sparse_size: Option<u64>,
     pub sparse_map: Option<Vec<u8>>,
+    /// Attributes and lists are passed over.
+    pub no_xattrs: bool,
 }
 
 impl Extended {
@@ -98,6 +100,10 @@ impl Extended {
     }
 
     fn take_record(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let is_attribute = key.starts_with(XATTR) || LISTS.iter().any(|(known, _)| *known == key);
+        if self.no_xattrs && is_attribute {
+            return Ok(());
+        }
         if let Some(name) = key.strip_prefix(XATTR) {
             self.xattrs.insert(xattr_name(name), value.to_vec());
             if self.xattrs.len() > XATTRS_MAX {
