@@ -45,4 +45,4 @@ pub use error::{ImageError, ImageErrorKind, Result};
 pub use image::{DumpOptions, Image};
 pub use layout::{BadMarker, ImageLayout, OobPlacement};
 pub use nandkit_block::Access;
-pub use overlay_end::{apply_overlay, discard_overlay};
+pub use overlay_end::{apply_overlay, discard_overlay, discard_unused_overlay};

@@ -86,6 +86,15 @@ impl Overlay {
         Ok(overlay)
     }
 
+    /// Whether it is known that nothing was changed.
+    pub(crate) fn is_unused(&self) -> bool {
+        let is_known = self.bitmap.len() as u64 == Shape::of(self.base_length).sectors.div_ceil(8);
+        is_known
+            && self.length == self.base_length
+            && self.applied_crc.is_none()
+            && self.bitmap.iter().all(|byte| *byte == 0)
+    }
+
     fn create(path: &Path, base: &[u8]) -> Result<Self> {
         let base_length = base.len() as u64;
         let shape = Shape::of(base_length);

@@ -77,6 +77,12 @@ pub fn discard_overlay(overlay: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes an overlay of an image of so many bytes in which nothing was changed yet: what a command left that made it, and failed. Whether it was one; somebody else's changes stay, and what somebody else has open.
+pub fn discard_unused_overlay(overlay: &Path, image_bytes: u64) -> bool {
+    let Ok(changes) = Overlay::open(overlay, Access::ReadWrite, &[image_bytes]) else { return false };
+    changes.is_unused() && remove(overlay).is_ok()
+}
+
 fn remove(overlay: &Path) -> Result<()> {
     std::fs::remove_file(overlay).map_err(|error| ImageError::io("remove", overlay, error))
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nandkit_stack::image::{ChangeOptions, ChangedImage, ChangingImage, write_sparse};
+use nandkit_stack::image::{ChangeOptions, ChangedImage, ChangingImage, discard_unused_overlay, write_sparse};
 use nandkit_tree::{Edit, Editor, ModeChange, OwnerChange, TreeError, show};
 use nandkit_units::format_bytes;
 use nandkit_vfs::path::read_file;
@@ -47,8 +47,8 @@ pub fn change(
     let mut kept = false;
     let done = change_image(arguments, work, &mut kept);
     if let (Err(_), Some(overlay), false) = (&done, new, kept) {
-        // Nothing is in it: it was made by this command. Where it cannot be removed it is as good as none.
-        let _ = std::fs::remove_file(overlay);
+        // Nothing is in it, unless another command was quicker. Where it cannot be removed it is as good as none.
+        discard_unused_overlay(&arguments.image.image, &overlay);
     }
     done
 }

@@ -52,7 +52,7 @@ pub use nandkit_f2fs::segment_map::{SegmentMap, Shown as SegmentsShown};
 pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
 pub use options::{ByteOrder, OpenOptions};
-pub use overlay::{apply_overlay, discard_overlay};
+pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
 pub use repaired::{RepairedImage, write_sparse};
 pub use sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
 
