@@ -40,4 +40,5 @@ mod write_names_cuts;
 mod write_quota;
 mod write_recovery;
 mod write_soak;
+mod write_strict;
 mod write_times;
