@@ -16,7 +16,7 @@ pub struct Judge {
 }
 
 /// Every tool that some test needs.
-pub const JUDGES: [Judge; 29] = [
+pub const JUDGES: [Judge; 30] = [
     Judge { tool: "fsck.vfat", package: "dosfstools" },
     Judge { tool: "mkfs.vfat", package: "dosfstools" },
     Judge { tool: "mdir", package: "mtools" },
@@ -42,6 +42,7 @@ pub const JUDGES: [Judge; 29] = [
     Judge { tool: "git", package: "git" },
     Judge { tool: "sqlite3", package: "sqlite3" },
     Judge { tool: "perl", package: "perl-base" },
+    Judge { tool: "python3", package: "python3" },
     Judge { tool: "xz", package: "xz-utils" },
     Judge { tool: "zstd", package: "zstd" },
     Judge { tool: "simg2img", package: "android-sdk-libsparse-utils" },
@@ -132,6 +133,7 @@ mod tests {
             "git",
             "sqlite3",
             "perl-base",
+            "python3",
             "xz-utils",
             "zstd",
             "android-sdk-libsparse-utils",

@@ -160,3 +160,43 @@ fn a_draft_is_its_owners_alone() {
     assert_eq!(told, "start: 13, commit: 13, abort: 13\n10000no 10000\ncommit: done\n10000no 10000");
     assert_eq!(mount.unmount(), Some(0));
 }
+
+/// What a mapping changed before a draft is the file's, what it changed meanwhile is the draft's. Python is the program, as perl has no mmap(2).
+#[test]
+fn mappings_beside_a_draft_go_where_writes_go() {
+    let directory = with_volume();
+    let path = directory.path();
+    let mount = Mount::start(path, "i", &["--rw"]);
+    let script = r#"
+import fcntl, mmap, os
+START, COMMIT, ABORT = 0xf501, 0xf502, 0xf505
+file = os.open("mnt/f", os.O_RDWR)
+mapped = mmap.mmap(file, 10000)
+def told(what):
+    with open("mnt/f", "rb") as again: bytes = again.read()
+    print(what, len(bytes), "".join(chr(bytes[at]) for at in (0, 5000, 9000)), "".join(chr(mapped[at]) for at in (0, 5000, 9000)))
+mapped[0:1] = b"a"
+fcntl.ioctl(file, START, 0)
+mapped[5000:5001] = b"b"
+os.pwrite(file, b"c", 9000)
+told("draft")
+fcntl.ioctl(file, ABORT, 0)
+told("dropped")
+fcntl.ioctl(file, START, 0)
+mapped[5000:5001] = b"d"
+os.pwrite(file, b"e", 9000)
+fcntl.ioctl(file, COMMIT, 0)
+told("committed")
+mapped[5000:5001] = b"f"
+mapped.flush()
+told("behind")
+"#;
+    let output = Command::new("timeout").args(["60", "python3", "-c", script]).current_dir(path).output();
+    let output = output.expect("python3 runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let expected = ["draft 10000 abc abc", "dropped 10000 aoo aoo", "committed 10000 ade ade", "behind 10000 afe afe"];
+    assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(mount.unmount(), Some(0));
+    succeeds(path, &["check", "i"]);
+}
