@@ -9,7 +9,7 @@ use crate::archive::EXTENTS_MAX;
 /// More runs than a map is read with.
 pub struct TooMany;
 
-/// The data of a file, run by run; `None` where it has no hole.
+/// The data of a file, run by run, in whole blocks of the archive up to the file's end: GNU tar begins each run in a block of its own, and other readers do not. `None` where it has no hole.
 pub fn runs(tree: &dyn SourceTree, node: usize, size: u64) -> Result<Option<Vec<Range<u64>>>, TooMany> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     let mut offset = 0;
@@ -19,10 +19,12 @@ pub fn runs(tree: &dyn SourceTree, node: usize, size: u64) -> Result<Option<Vec<
         if run.is_empty() {
             continue;
         }
-        if let Some(last) = runs.last_mut().filter(|last| last.end == run.start) {
-            last.end = run.end;
+        let block = super::BLOCK as u64;
+        let (start, end) = (run.start - run.start % block, run.end.next_multiple_of(block).min(size));
+        if let Some(last) = runs.last_mut().filter(|last| last.end >= start) {
+            last.end = end;
         } else if runs.len() < EXTENTS_MAX - 1 {
-            runs.push(run);
+            runs.push(start..end);
         } else {
             return Err(TooMany);
         }
@@ -59,4 +61,41 @@ pub fn records(name: &[u8], size: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
         record("name", name),
         record("realsize", size.to_string().as_bytes()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use nandkit_vfs::Result;
+    use nandkit_vfs::source::SourceNode;
+
+    use super::*;
+
+    /// A file with data at these places.
+    struct Data(Vec<Range<u64>>);
+
+    impl SourceTree for Data {
+        fn nodes(&self) -> &[SourceNode] {
+            &[]
+        }
+
+        fn read(&self, _: usize, _: u64, _: &mut [u8]) -> Result<usize> {
+            Ok(0)
+        }
+
+        fn data_after(&self, _: usize, offset: u64) -> Result<Option<Range<u64>>> {
+            let found = self.0.iter().find(|run| run.end > offset);
+            Ok(found.map(|run| run.start.max(offset)..run.end))
+        }
+    }
+
+    fn of(data: &[Range<u64>], size: u64) -> Option<Vec<Range<u64>>> {
+        runs(&Data(data.to_vec()), 1, size).ok().flatten()
+    }
+
+    #[test]
+    fn runs_are_of_whole_blocks() {
+        assert_eq!(of(&[3..700, 1500..1501, 5000..5120], 9000), Some([0..1536, 4608..5120].to_vec()));
+        assert_eq!(of(&[8999..9000], 9000), Some([8704..9000].to_vec()));
+        assert_eq!((of(&[0..4, 600..700], 700), of(&[], 5), of(&[], 0)), (None, Some(Vec::new()), None));
+    }
 }
