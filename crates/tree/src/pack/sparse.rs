@@ -20,7 +20,8 @@ pub fn runs(tree: &dyn SourceTree, node: usize, size: u64) -> Result<Option<Vec<
             continue;
         }
         let block = super::BLOCK as u64;
-        let (start, end) = (run.start - run.start % block, run.end.next_multiple_of(block).min(size));
+        let end = run.end.checked_next_multiple_of(block).map_or(size, |end| end.min(size));
+        let start = run.start - run.start % block;
         if let Some(last) = runs.last_mut().filter(|last| last.end >= start) {
             last.end = end;
         } else if runs.len() < EXTENTS_MAX - 1 {
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn runs_are_of_whole_blocks() {
         assert_eq!(of(&[3..700, 1500..1501, 5000..5120], 9000), Some([0..1536, 4608..5120].to_vec()));
-        assert_eq!(of(&[8999..9000], 9000), Some([8704..9000].to_vec()));
+        assert_eq!(of(&[0..1, 8999..9000], 9000), Some([0..512, 8704..9000].to_vec()));
         assert_eq!((of(&[0..4, 600..700], 700), of(&[], 5), of(&[], 0)), (None, Some(Vec::new()), None));
     }
 }
