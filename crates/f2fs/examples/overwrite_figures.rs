@@ -1,6 +1,6 @@
 //! The overwrites that were counted in Linux: 576 files of 256 KiB on a volume of 256 MiB, filled in order, then 131,072 records of 4 KiB overwritten with a sync after every 256.
 //!
-//! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci] [lfs|ssr|default]`
+//! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci] [lfs|ssr|default] [flusher|sync]`, the last word: who comes first at a sync (docs/formats/f2fs-writing.md, "Sync").
 
 use nandkit_block::RamDevice;
 use nandkit_f2fs::encode::inode::InodeRest;
@@ -47,13 +47,14 @@ fn record(pattern: &str, k: u64, x: &mut u64) -> u64 {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let word = |at: usize, default: &str| words.get(at).cloned().unwrap_or_else(|| default.to_owned());
-    let (pattern, mode) = (word(0, "hcf"), word(1, "lfs"));
+    let (pattern, mode, first) = (word(0, "hcf"), word(1, "lfs"), word(2, "flusher"));
     let options = MkfsOptions::default();
     let mut device = RamDevice::with_sectors(4096, 65_536).expect("a device");
     let clock = Clock::default();
     let tree = EmptyTree::new(&options);
     Mkfs::new(&tree, options.clone()).expect("a plan").write(&mut device, &clock, &|_| {}).expect("an image");
-    let mut write = WriteOptions { lfs: mode == "lfs", ..WriteOptions::default() };
+    let nodes_before_checkpoint = first == "flusher";
+    let mut write = WriteOptions { lfs: mode == "lfs", nodes_before_checkpoint, ..WriteOptions::default() };
     if mode == "ssr" {
         write.ipu_policy = Some(0);
     }

@@ -17,6 +17,10 @@ const PATTERNS: [&str; 5] = ["seq", "rnd", "hcf", "hcc", "hci"];
 /// Names of modes, and what the mount takes; the second one also sets ipu_policy to 0, so that nothing is overwritten where it stands.
 const MODES: [(&str, &str); 2] = [("lfs", "mode=lfs"), ("ssr", "mode=adaptive")];
 
+/// Who comes first at a sync (docs/formats/f2fs-writing.md, "Sync"), and as what the guest's program runs for it: on one processor the flusher begins before the program has asked for the pass that waits, or
+/// behind that.
+const FIRST: [(&str, &str); 2] = [("flusher", "yielding"), ("sync", "pressing")];
+
 const VOLUME_MIB: u64 = 256;
 const FILES: u64 = 576;
 const USER_MIB: u64 = 512;
@@ -47,7 +51,7 @@ impl Figures {
 
 /// Measures, and prints a row for each figure. Whether all are within the bounds.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &[], &["--pattern", "--mode", "--minutes"], 0)?;
+    let options = Options::parse(arguments, &[], &["--pattern", "--mode", "--first", "--minutes"], 0)?;
     let pattern = options.text("--pattern").unwrap_or("hcf");
     if !PATTERNS.contains(&pattern) {
         bail!(Unusable(format!("--pattern {pattern}: there are {}", PATTERNS.join(", "))));
@@ -56,15 +60,19 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     let Some(&(_, mount)) = MODES.iter().find(|(name, _)| *name == mode) else {
         bail!(Unusable(format!("--mode {mode}: there are {}", MODES.map(|(name, _)| name).join(", "))));
     };
+    let first = options.text("--first").unwrap_or("flusher");
+    let Some(&(_, how)) = FIRST.iter().find(|(name, _)| *name == first) else {
+        bail!(Unusable(format!("--first {first}: there are {}", FIRST.map(|(name, _)| name).join(", "))));
+    };
     let minutes = options.number("--minutes", 60)?;
     let ours = build_example("overwrite_figures")?;
-    let ours = Figures::of_ours(&process::output(Command::new(ours).args([pattern, mode]))?)?;
+    let ours = Figures::of_ours(&process::output(Command::new(ours).args([pattern, mode, first]))?)?;
     let kernel = build::build()?;
     let work = kernel.directory.join(format!("f2fs-overwrite-{}", std::process::id()));
     fs::create_dir_all(&work)?;
-    let linux = measure(&kernel, &work, (pattern, mode, mount), Duration::from_secs(60 * minutes))?;
+    let linux = measure(&kernel, &work, (pattern, mode, mount, how), Duration::from_secs(60 * minutes))?;
     fs::remove_dir_all(&work)?;
-    println!("| {pattern}, mode {mode} | Linux {} | nandkit | ratio |", kernel.version);
+    println!("| {pattern}, mode {mode}, {first} first | Linux {} | nandkit | ratio |", kernel.version);
     println!("| --- | --- | --- | --- |");
     let mut within = true;
     for (at, name) in Figures::NAMES.iter().enumerate() {
@@ -85,7 +93,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
 fn measure(
     kernel: &Kernel,
     work: &Path,
-    (pattern, mode, mount): (&str, &str, &str),
+    (pattern, mode, mount, how): (&str, &str, &str, &str),
     timeout: Duration,
 ) -> Result<Figures> {
     let disk = work.join("disk.img");
@@ -97,7 +105,7 @@ fn measure(
     let script = format!(
         "mount -t f2fs -o {mount} /dev/vda /mnt\n{policy}\nhelper fill /mnt {FILES}\nsync\n\
          cat /sys/kernel/debug/f2fs/status >/share/before\n\
-         helper overwrite /mnt {pattern} {FILES} {USER_MIB} {SYNC_EVERY}\nsync\n\
+         helper {how} overwrite /mnt {pattern} {FILES} {USER_MIB} {SYNC_EVERY}\nsync\n\
          cat /sys/kernel/debug/f2fs/status >/share/after\numount /mnt\n"
     );
     let disk = disk.to_str().context("a path that is no text")?;
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_measured_is_refused() {
-        for words in [["--pattern", "cold"], ["--mode", "default"]] {
+        for words in [["--pattern", "cold"], ["--mode", "default"], ["--first", "nobody"]] {
             assert!(run(&words.map(str::to_owned)).unwrap_err().is::<Unusable>(), "{words:?}");
         }
     }

@@ -6,6 +6,7 @@
  *   helper churn DIR SEED PERCENT MIB         changes a tree until MIB were written, kept about PERCENT full
  *   helper fill DIR FILES                     the files of the pattern workload, 256 KiB each
  *   helper overwrite DIR PATTERN FILES MIB [SYNC_EVERY]    overwrites of 4096 bytes: seq, rnd, hcf, hcc, hci
+ *   helper yielding COMMAND..., helper pressing COMMAND... as a process that gives way to all others, or to none
  */
 #include "helper.h"
 
@@ -135,6 +136,10 @@ void sha256_file(const char *path, char hex[65])
 int main(int count, char **words)
 {
 	const char *command = count > 1 ? words[1] : "";
+	if (count > 2 && (!strcmp(command, "yielding") || !strcmp(command, "pressing"))) {
+		schedule(command);
+		return main(count - 1, words + 1);
+	}
 	if (count == 3 && !strcmp(command, "manifest"))
 		return manifest(words[2]);
 	if (count == 5 && !strcmp(command, "tree"))

@@ -28,4 +28,5 @@ int manifest(const char *root);
 int tree(const char *root, uint64_t seed, uint64_t mib);
 int churn(const char *root, uint64_t seed, uint64_t percent, uint64_t mib);
 int fill(const char *root, uint64_t files);
+void schedule(const char *how);
 int overwrite(const char *root, const char *pattern, uint64_t files, uint64_t mib, uint64_t sync_every);

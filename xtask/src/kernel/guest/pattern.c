@@ -2,11 +2,13 @@
  * The pattern workload: files of 256 KiB, filled in their order, then aligned overwrites of 4096 bytes. The sequence is fixed: the
  * same pattern, number of files and amount give the same bytes everywhere. docs/guide/kernel.md describes it.
  */
+#define _GNU_SOURCE
 #include "helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,6 +72,15 @@ static uint64_t choose(const char *pattern, uint64_t k, uint64_t n)
 		return j * 8 + c;
 	errno = EINVAL;
 	die("pattern", pattern);
+}
+
+/* One processor: whether the kernel's flusher runs as soon as sync(2) wakes it, or when that waits for it. */
+void schedule(const char *how)
+{
+	int gives_way = !strcmp(how, "yielding");
+	struct sched_param param = { .sched_priority = gives_way ? 0 : 1 };
+	if (sched_setscheduler(0, gives_way ? SCHED_IDLE : SCHED_FIFO, &param))
+		die("sched_setscheduler", how);
 }
 
 /* After every so many records everything is synced, unless that is 0. */
