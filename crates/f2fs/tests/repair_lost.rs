@@ -1,7 +1,7 @@
 //! What a repair makes of inodes to which nothing leads: names that nobody has, in `lost+found` and in the root; and nothing of those that were deleted.
 
 use crate::made::{clock, complaints};
-use crate::writing::oracle::{Image, device_of, empty_image, image_of, write_image};
+use crate::writing::oracle::{Image, SECTORS, device_of, empty_image, image_of, write_image};
 use crate::writing::unmount;
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::blocks::Nodes;
@@ -242,4 +242,77 @@ fn what_hangs_on_a_ring_of_lost_directories_gets_no_second_name() {
         assert_eq!(volume.lookup(directory, &[b'A' + number as u8]).unwrap(), files[number]);
         assert_eq!(volume.stat(files[number]).unwrap().links, 1);
     }
+}
+
+/// Changes the block of an inode.
+fn changed(device: &mut RamDevice, inode: InodeNumber, change: impl FnOnce(&mut [u8; 4096])) {
+    let volume = F2fs::mount(&mut *device, clock(), MountOptions::default()).unwrap();
+    let at = Lba(volume.entry(NodeId(inode.0 as u32)).unwrap().address.get().into());
+    drop(volume);
+    let mut block = [0; 4096];
+    device.read(&Context::default(), at, ReadInto::Bytes(&mut block)).unwrap();
+    change(&mut block);
+    device.write(&Context::default(), at, Payload::Bytes(&block)).unwrap();
+}
+
+/// A page's address in an inode without extra attributes (f2fs.md, "Inodes").
+fn address(block: &mut [u8; 4096], page: usize) -> &mut [u8] {
+    &mut block[360 + 4 * page..][..4]
+}
+
+/// Directories of one slot each: pages 0 and 1 are full, as is a part of the next level; page 3 is a hole.
+fn with_many(volume: &mut Volume<RamDevice>, directory: InodeNumber, node: &NewNode<'_>) -> Vec<InodeNumber> {
+    (0..600).map(|number| volume.create(directory, format!("{number}").as_bytes(), node).unwrap()).collect()
+}
+
+/// A page of a directory is there a second time, where most of its names do not belong, and is met first.
+#[test]
+fn names_that_do_not_belong_do_not_take_those_along_that_do() {
+    let mut volume = mount(&empty_image(""));
+    let root = volume.root();
+    let many = volume.create(root, b"many", &NewNode::DIRECTORY).unwrap();
+    let inside = with_many(&mut volume, many, &NewNode::DIRECTORY);
+    let mut device = unmount(volume);
+    let free = (SECTORS - 100) as u32;
+    let mut page = [0; 4096];
+    changed(&mut device, many, |block| {
+        page.copy_from_slice(&[0; 4096]);
+        let original = address(block, 0).to_vec();
+        assert!(address(block, 3).iter().all(|byte| *byte == 0) && original[..] < free.to_le_bytes()[..]);
+        address(block, 3).copy_from_slice(&original);
+        address(block, 0).copy_from_slice(&free.to_le_bytes());
+        page[..4].copy_from_slice(&original);
+    });
+    let original = u32::from_le_bytes(*page.first_chunk().unwrap());
+    device.read(&Context::default(), Lba(original.into()), ReadInto::Bytes(&mut page)).unwrap();
+    device.write(&Context::default(), Lba(free.into()), Payload::Bytes(&page)).unwrap();
+    let (volume, attached) = repaired(device);
+    assert_eq!(attached, 0);
+    for (number, inode) in inside.iter().enumerate() {
+        assert_eq!(volume.lookup(many, format!("{number}").as_bytes()).unwrap(), *inode, "{number}");
+    }
+}
+
+/// A lost directory for whose number there is no name left goes, and leaves what it had.
+#[test]
+fn what_is_below_a_directory_without_a_name_gets_one() {
+    let mut volume = mount(&empty_image(""));
+    let root = volume.root();
+    let above = volume.create(root, b"above", &NewNode::DIRECTORY).unwrap();
+    let directory = volume.create(above, b"directory", &NewNode::DIRECTORY).unwrap();
+    let inner = volume.create(directory, b"inner", &NewNode::DIRECTORY).unwrap();
+    let files: Vec<_> =
+        (0..5).map(|number| volume.create(directory, &[b'a' + number], &NewNode::FILE).unwrap()).collect();
+    let deepest = volume.create(inner, b"deepest", &NewNode::FILE).unwrap();
+    let taken = (1..100).map(|other| format!("{}.{other}", directory.0)).chain([directory.0.to_string()]);
+    for name in taken {
+        volume.create(root, name.as_bytes(), &NewNode::FILE).unwrap();
+    }
+    let (volume, attached) = repaired(destroyed(unmount(volume), above));
+    assert_eq!(attached, 6);
+    for inode in files.iter().chain([&inner]) {
+        assert_eq!(volume.lookup(root, inode.0.to_string().as_bytes()).unwrap(), *inode);
+        assert_eq!(volume.stat(*inode).unwrap().links, if *inode == inner { 2 } else { 1 });
+    }
+    assert_eq!(volume.lookup(inner, b"deepest").unwrap(), deepest);
 }

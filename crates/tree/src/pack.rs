@@ -135,7 +135,7 @@ impl Packing<'_> {
         }
         let padding = (bytes.next_multiple_of(BLOCK as u64) - bytes) as usize;
         self.out.write_all([0; BLOCK].get(..padding).unwrap_or_default())?;
-        self.report.bytes += node.size;
+        self.report.bytes = self.report.bytes.saturating_add(node.size);
         if let Some(reason) = copy.damage.note(node.size) {
             self.report.damaged.push(Note { path: path(self.tree.nodes(), index), reason });
         }

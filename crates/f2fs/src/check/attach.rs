@@ -57,7 +57,13 @@ impl Check<'_> {
         // What has no room there, is in the root.
         let rest: Vec<NodeId> = lost.into_iter().filter(|nid| attached.binary_search(nid).is_err()).collect();
         if !rest.is_empty() {
-            attached.extend(self.attach_in(NodeId::ROOT, &rest));
+            let in_root = self.attach_in(NodeId::ROOT, &rest);
+            let nameless = rest.into_iter().filter(|nid| in_root.binary_search(nid).is_err());
+            // With a directory all that is below it would go.
+            let nameless = nameless.filter(|nid| self.inodes.get(*nid).inode_type == type_of(FileKind::Directory));
+            let nameless: Vec<NodeId> = nameless.collect();
+            self.mender.iter_mut().for_each(|mender| mender.nameless.extend_from_slice(&nameless));
+            attached.extend(in_root);
         }
         attached
     }
@@ -181,6 +187,7 @@ impl Check<'_> {
             let mut bytes = match pages.page(found.page) {
                 Ok(Some(block)) => block.to_vec(),
                 Ok(None) => {
+                    // Without a free segment the logs find no place either, and nothing is repaired.
                     let Some(new) = self.free_block() else { continue };
                     let byte = home.shape.addresses.start + found.page as usize * 4;
                     self.mend_word(at, byte, true, new.0);

@@ -142,8 +142,11 @@ impl Check<'_> {
             let fits = self.check_name(inode, area, level, &entry);
             if !fits {
                 self.mend_remove(area.place(), entry.slot, entry.name.len());
+                // Of two equal names the one that goes anyway does not take the other one with it: it leads to nothing any more.
+                if self.mender.is_some() {
+                    continue;
+                }
             }
-            // Of two equal names the one that goes anyway does not take the other one with it.
             if !self.name(inode, area, &entry) || !fits {
                 continue;
             }

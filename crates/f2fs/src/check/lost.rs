@@ -56,8 +56,9 @@ impl Check<'_> {
     fn lost_inodes(&mut self) -> Vec<(NodeId, u32)> {
         let geometry = self.geometry;
         let deleted = self.mender.as_ref().map(|mender| mender.deleted.as_slice()).unwrap_or_default();
+        let is_left_out = |nid| self.mender.as_ref().is_some_and(|mender| mender.left_out.contains(&nid));
         let mut found = Vec::new();
-        let inodes = self.nat.unreached().filter(|(nid, entry)| entry.ino() == *nid);
+        let inodes = self.nat.unreached().filter(|(nid, entry)| entry.ino() == *nid && !is_left_out(*nid));
         let places = inodes.filter_map(|(nid, entry)| match entry.address() {
             DataAddress::At(here) if geometry.main(here).is_some() => Some((here, nid)),
             _ => None,

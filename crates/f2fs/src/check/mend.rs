@@ -74,6 +74,10 @@ pub(super) struct Mender {
     pub names: bool,
     /// Inodes of which nothing can be made, those of earlier passes among them: no name leads to them any more.
     pub hopeless: BTreeSet<NodeId>,
+    /// Lost inodes for which an earlier pass had no name: what is below them is lost by itself.
+    pub left_out: BTreeSet<NodeId>,
+    /// Those of this pass.
+    pub nameless: Vec<NodeId>,
     /// In ascending order inodes that were deleted, and open when the checkpoint was written: those without links go.
     pub deleted: Vec<NodeId>,
     /// The directory `lost+found` of the root, once it was named.
@@ -96,9 +100,9 @@ pub(super) struct AreaPlace {
 }
 
 impl Mender {
-    /// One that begins; `names`, `deleted` and `hopeless` as in the fields.
-    pub fn new(names: bool, deleted: &[NodeId], hopeless: BTreeSet<NodeId>) -> Self {
-        Self { names, deleted: deleted.to_vec(), hopeless, ..Self::default() }
+    /// One that begins; `names`, `deleted`, `hopeless` and `left_out` as in the fields.
+    pub fn new(names: bool, deleted: &[NodeId], (hopeless, left_out): (BTreeSet<NodeId>, BTreeSet<NodeId>)) -> Self {
+        Self { names, deleted: deleted.to_vec(), hopeless, left_out, ..Self::default() }
     }
 
     /// The block as this pass leaves it, where it changes it.

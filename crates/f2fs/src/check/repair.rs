@@ -23,6 +23,8 @@ use crate::open::{choose_superblock, roll_forward};
 
 /// Passes at most. Each mends all that it meets; what one makes visible, the next one meets.
 const PASSES: usize = 24;
+/// Of these so many may be for what is below lost directories that no name was found for.
+const PASSES_BELOW: usize = 4;
 
 /// What becomes of data that were fsynced after the last checkpoint: a repair has the volume as the checkpoint has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,9 +129,10 @@ fn mend_all(
     let seed = crate::layout::inode::checksum_seed(&superblock.uuid);
     let geometry = overlay.inner.geometry();
     let (mut attached, mut hopeless) = (Vec::new(), BTreeSet::new());
+    let (mut left_out, mut below) = (BTreeSet::new(), 0);
     for _ in 0..PASSES {
         let names = root_is_new && attached.is_empty();
-        let mender = Mender::new(names, deleted, hopeless.clone());
+        let mender = Mender::new(names, deleted, (hopeless.clone(), left_out.clone()));
         let (mut mender, lost_quotas) = pass_over(overlay, superblock, state, (&mut attached, mender));
         if !lost_quotas.is_empty() {
             superblocks::forget_quotas(superblock, &lost_quotas);
@@ -140,7 +143,12 @@ fn mend_all(
             continue;
         }
         hopeless = std::mem::take(&mut mender.hopeless);
-        if mender.is_idle() {
+        let goes_below = !mender.nameless.is_empty() && below < PASSES_BELOW;
+        if goes_below {
+            left_out.extend(mender.nameless.iter().copied());
+            below += 1;
+        }
+        if mender.is_idle() && !goes_below {
             return Ok(attached);
         }
         root_is_new |= mender.pageless.iter().any(|(nid, ..)| *nid == NodeId::ROOT);
