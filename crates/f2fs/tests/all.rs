@@ -24,6 +24,7 @@ mod mkfs_empty;
 mod mkfs_tree;
 mod repair_hostile;
 mod repair_lost;
+mod repair_nat;
 mod repaired_volumes;
 mod write_android;
 mod write_atomic;

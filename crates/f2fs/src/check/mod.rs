@@ -12,6 +12,7 @@ mod file;
 mod inode;
 mod inodes;
 mod lost;
+mod lost_entries;
 mod mend;
 mod nat;
 mod packs;

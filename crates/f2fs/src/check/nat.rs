@@ -1,6 +1,6 @@
 //! The node address table in memory, and who of it was reached.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_units::Cause;
 use nandkit_vfs::ErrorKind;
@@ -90,7 +90,7 @@ impl NatTable {
     }
 
     fn lay_journal(&mut self, state: &CheckpointState, report: &mut Collector) {
-        let mut seen = Vec::new();
+        let mut seen = BTreeSet::new();
         for &(nid, entry) in &state.nat_journal {
             if u64::from(nid.0) >= self.nid_end || nid == NodeId::NONE {
                 report.fault(FindingKind::Nat, NOWHERE, || {
@@ -98,10 +98,9 @@ impl NatTable {
                 });
                 continue;
             }
-            if seen.contains(&nid) {
+            if !seen.insert(nid) {
                 report.fault(FindingKind::Nat, NOWHERE, || format!("the NAT's journal has {nid} twice"));
             }
-            seen.push(nid);
             let per_chunk = self.per_chunk as usize;
             let chunk = self.chunks.entry(nid.0 / self.per_chunk).or_insert_with(|| Chunk {
                 entries: vec![NatEntry::default(); per_chunk].into(),

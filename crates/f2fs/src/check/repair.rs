@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use super::mend::{Mender, Overlay};
 use super::rebuild::Kept;
 use super::report::{CheckReport, Collector};
-use super::{Check, batch, finished_check, packs, root, superblocks};
+use super::{Check, batch, finished_check, lost_entries, packs, root, superblocks};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
@@ -44,6 +44,8 @@ pub struct Repair {
     pub after: CheckReport,
     /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the root.
     pub attached: Vec<NodeId>,
+    /// Nodes that the NAT had lost, and that were found by their own blocks.
+    pub found: Vec<NodeId>,
     /// What was left out.
     pub dropped: Vec<Finding>,
     /// All changed blocks.
@@ -53,7 +55,7 @@ pub struct Repair {
 }
 
 /// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one (their number; behind the loss of the root the name that they know of themselves), what is wrong of nodes and directories is put right or taken away, and
-/// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Inodes that were deleted and still open are freed, as the next mount would.
+/// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Nodes whose entries the NAT has lost are found by their own blocks where the SIT has these as valid. Inodes that were deleted and still open are freed, as the next mount would.
 ///
 /// Not repaired: what [`Repair::after`] names. A quota file that cannot be put right (it has no room) is marked as in need of fsck; one whose inode is lost is one that the volume does without.
 /// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which is to come first: [`crate::recover::recovered_several`]; summaries in
@@ -86,6 +88,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     deleted.dedup();
     let mut state = CheckpointState { orphans: Vec::new(), ..state };
     let mut dropped = Vec::new();
+    let found = lost_entries::restore(&overlay, &superblock, &mut state);
     let root_is_new = root::provide(&mut overlay, &superblock, &mut state)?;
     if root_is_new {
         let detail = "of the root directory nothing was left: it is made anew, and inodes that it had get the names that they know of themselves, which may be older ones of what was renamed over others";
@@ -115,7 +118,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     superblocks::check_features(&superblock, &mut report);
     let after = finished_check(&overlay, &superblock, report);
     let bytes = u64::from(blocks.geometry.main_end().0) << blocks.geometry.log_block_size();
-    Ok(Repair { before, after, attached, dropped, blocks: overlay.blocks, bytes })
+    Ok(Repair { before, after, attached, found, dropped, blocks: overlay.blocks, bytes })
 }
 
 /// Passes until nothing is left to mend. The inodes that got names. Errors: `Corrupt` (there is no end).

@@ -182,6 +182,18 @@ impl Segments {
         self.known.get(segment.0 as usize)?.as_deref()
     }
 
+    /// The blocks of segments of nodes that the SIT has as valid, where its count bears that out.
+    pub fn valid_nodes(&self, geometry: &Geometry) -> impl Iterator<Item = BlockAddress> {
+        let of_nodes = |known: &Known| {
+            Log::of(known.kind).is_some_and(Log::is_node) && count(&known.valid) == u32::from(known.count)
+        };
+        self.each().filter(move |(_, known)| of_nodes(known)).flat_map(|(segment, known)| {
+            let start = geometry.segment_start(segment);
+            let blocks = (0..BLOCKS_PER_SEGMENT as u16).filter(|block| has(&known.valid, *block));
+            blocks.filter_map(move |block| start.checked_add(block.into()))
+        })
+    }
+
     /// Somebody uses a block. Each block is compared with the SIT at its first claim.
     pub fn claim(&mut self, geometry: &Geometry, here: BlockAddress, inode: NodeId, is_node: bool) -> Claimed {
         let Some((segment, block)) = geometry.main(here) else { return Claimed::Outside };

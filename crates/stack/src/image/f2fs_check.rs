@@ -119,6 +119,15 @@ pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
         detail: format!("inode {} has a name in lost+found, or in the root where there is no such directory", inode.0),
         harmless: false,
     }));
+    if !repair.found.is_empty() {
+        mended.push(Finding {
+            kind: FindingKind::Nat.name().to_owned(),
+            offset: None,
+            paths: Vec::new(),
+            detail: format!("{} nodes that the NAT had lost were found by their own blocks", repair.found.len()),
+            harmless: false,
+        });
+    }
     let dropped = repair
         .dropped
         .iter()
