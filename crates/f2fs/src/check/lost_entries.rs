@@ -49,10 +49,10 @@ pub(super) fn restore(overlay: &Overlay<'_>, superblock: &Superblock, state: &mu
 impl Check<'_> {
     fn standing_nodes(&self) -> Found {
         let mut found = Found::default();
-        let places: Vec<(BlockAddress, ())> =
-            self.segments.valid_nodes(self.geometry).map(|place| (place, ())).collect();
-        for part in places.chunks(BATCH) {
-            for had in batch::read(self.blocks, Cause::Metadata, part.to_vec()) {
+        let mut places = self.segments.valid_nodes(self.geometry).map(|place| (place, ())).peekable();
+        while places.peek().is_some() {
+            let part = places.by_ref().take(BATCH).collect();
+            for had in batch::read(self.blocks, Cause::Metadata, part) {
                 let Some(footer) = had.block.ok().as_deref().and_then(Footer::of_block) else { continue };
                 let (nid, ino) = (footer.nid(), footer.ino());
                 let is_inode = footer.offset() == NodeOffset::INODE;
