@@ -1,6 +1,6 @@
 //! Parts of the NAT are lost: nodes are found by their own blocks, and the volume is as it was.
 
-use crate::made::{clock, complaints};
+use crate::made::{clock, complaints, everything, new_image};
 use crate::writing::oracle::{device_of, empty_image, image_of, write_image};
 use crate::writing::trees::tree;
 use crate::writing::unmount;
@@ -8,6 +8,7 @@ use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::blocks::Blocks;
 use nandkit_f2fs::check::{Repair, Waiting};
 use nandkit_f2fs::layout::Geometry;
+use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions};
 use nandkit_f2fs::{Volume, WriteOptions, check, repair};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
@@ -86,6 +87,35 @@ fn a_lost_block_of_the_nat_loses_nothing() {
             let mended = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
             assert!(tree(&mended) == whole, "{kind} in block {block}");
         }
+    }
+}
+
+/// mkfs leaves the newest entries in the journal: that these are right says nothing of the block in which the others were.
+#[test]
+fn entries_of_the_journal_do_not_vouch_for_the_table() {
+    let tree_of = |device| tree(&Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image");
+    let options = MkfsOptions::default();
+    let source = everything();
+    Mkfs::new(&source, options).unwrap().write(&mut new_image(&path, 160 << 20), &clock(), &|_| {}).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let sound = || {
+        let mut device = RamDevice::with_sectors(4096, bytes.len() as u64 / 4096).unwrap();
+        device.write(&Context::default(), Lba(0), Payload::Bytes(&bytes)).unwrap();
+        device
+    };
+    let whole = tree_of(sound());
+    let volume = Volume::mount(vec![sound()], clock(), WriteOptions::default()).unwrap();
+    let geometry = Blocks::geometry(&volume);
+    for block in 0..geometry.nat_blocks().min(14) {
+        let mut device = sound();
+        damage(&mut device, geometry, block, |bytes| bytes.fill(0));
+        let repair = repair(vec![&mut device], clock(), Waiting::Dropped).unwrap();
+        for (at, bytes) in &repair.blocks {
+            device.write(&Context::default(), Lba(at.0.into()), Payload::Bytes(bytes)).unwrap();
+        }
+        assert!(tree_of(device) == whole, "block {block}");
     }
 }
 

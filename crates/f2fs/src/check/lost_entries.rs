@@ -72,7 +72,10 @@ impl Check<'_> {
     }
 
     fn lost_entries(&self, found: &Found) -> Vec<(NodeId, NatEntry)> {
-        let whole = found.led_to.iter().map(|nid| self.sectors(*nid)).filter(|[first, last]| first == last);
+        // What the journal says of a node, no sector of the table has.
+        let journal: BTreeSet<NodeId> = self.state.nat_journal.iter().map(|(nid, _)| *nid).collect();
+        let by_table = found.led_to.difference(&journal);
+        let whole = by_table.map(|nid| self.sectors(*nid)).filter(|[first, last]| first == last);
         let sound: BTreeSet<u32> = whole.map(|[first, _]| first).collect();
         let mut lost = Vec::new();
         for (nid, standing) in &found.others {
