@@ -47,7 +47,7 @@ impl<D: BlockDevice> Devices<D> {
             return Err(FsError::new(ErrorKind::InvalidArgument, detail));
         }
         let (block, mut start) = (geometry.block_size() as u64, 0);
-        let end = u64::from(geometry.main_end().0) * block;
+        let end = geometry.main_end() * block;
         // Before the segments of the first device stand the superblocks.
         let mut before = u64::from(geometry.checkpoint_address.0);
         let last = self.parts.len() - 1;

@@ -46,7 +46,7 @@ fn run_of(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses,
             if volume.geometry().main(at).is_none() {
                 return wrong(format!("page {page} is at {at}, outside the main area"));
             }
-            let room = u64::from(volume.geometry().main_end().0 - at.0);
+            let room = volume.geometry().main_end() - u64::from(at.0);
             let follows =
                 |number: u64| addresses.get(number) == DataAddress::At(BlockAddress(at.0.wrapping_add(number as u32)));
             let pages = (1..most.min(room)).take_while(|&number| follows(number)).count() as u64 + 1;

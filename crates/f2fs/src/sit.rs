@@ -471,7 +471,7 @@ impl Sit {
     pub fn door(geometry: &Geometry, at: BlockAddress) -> Result<(SegmentIndex, u16)> {
         geometry.main(at).ok_or_else(|| {
             let (first, end) = (geometry.main_address(), geometry.main_end());
-            FsError::new(ErrorKind::Corrupt, format!("{at} is outside the main area; expected {first} up to {end}"))
+            FsError::new(ErrorKind::Corrupt, format!("{at} is outside the main area; expected {first} up to {end:#x}"))
         })
     }
 }

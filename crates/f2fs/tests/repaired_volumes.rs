@@ -120,7 +120,7 @@ fn a_node_among_data_is_copied_to_a_segment_of_its_own() {
 #[test]
 fn a_volume_that_was_cut_short_is_whole_and_sound_behind_a_repair() {
     let sound = base("extra_attr,inode_checksum,quota");
-    let volume = sound.geometry.main_end().0 as usize * BLOCK;
+    let volume = sound.geometry.main_end() as usize * BLOCK;
     for length in [100 << 20, 40 << 20, 30_000_000, 20_000_000, 16 << 20, 12 << 20, 8_000_000] {
         let mut cut = sound.clone();
         cut.bytes.truncate(length);
@@ -206,7 +206,7 @@ fn of_two_pages_with_the_same_names_the_one_in_its_place_stays() {
     let (directory, copy, ..) = entry_of_many(&mut planted);
     let is_it = |planted: &mut Planted, address: u32| (0..200).find(|page| planted.page(directory, *page).0 == address);
     let (page, hole) = (is_it(&mut planted, copy.0).unwrap(), is_it(&mut planted, 0).unwrap());
-    let free = BlockAddress(planted.geometry.main_end().0 - 10);
+    let free = BlockAddress(planted.geometry.main_end() as u32 - 10);
     let bytes = { planted.block(copy) }.to_vec();
     planted.block(free).copy_from_slice(&bytes);
     planted.set_page(directory, page, free.0);

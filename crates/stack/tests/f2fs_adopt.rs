@@ -245,7 +245,7 @@ fn a_device_whose_memory_for_remaps_is_full_leaves_the_target_as_it_was() {
 fn unmount_and_keep(volume: &mut Volume<Layer>) -> RamDevice {
     use nandkit_f2fs::blocks::Blocks;
     volume.finish().unwrap();
-    let sectors = u64::from(Blocks::geometry(volume).main_end().0);
+    let sectors = Blocks::geometry(volume).main_end();
     let mut copy = RamDevice::with_sectors(4096, sectors).unwrap();
     let mut bytes = vec![0; PAGE as usize];
     for block in 0..sectors {

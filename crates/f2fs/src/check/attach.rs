@@ -211,7 +211,7 @@ impl Check<'_> {
         let end = places.last_key_value().map_or(0, |(page, _)| u64::from(*page) + 1) * size as u64;
         for (page, bytes) in changed.into_inner() {
             if let Some(place) = places.get(&page) {
-                self.mend(*place, |block| block.copy_from_slice(&bytes));
+                self.mend_anew(*place, bytes);
             }
         }
         self.mend_head(at, |head| {
@@ -254,10 +254,9 @@ impl Check<'_> {
             let Some(page) = self.free_block() else { break };
             self.drop_of(nid, || "the first page of the directory".into());
             self.mend_word(at, byte, true, page.0);
-            self.mend(page, |block| {
-                block.fill(0);
-                put_dots(block, nid, parent);
-            });
+            let mut block = vec![0; self.geometry.block_size()];
+            put_dots(&mut block, nid, parent);
+            self.mend_anew(page, block);
         }
     }
 

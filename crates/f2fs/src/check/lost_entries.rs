@@ -1,98 +1,75 @@
 //! Nodes whose entries in the NAT are lost, found by what their blocks say of themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use nandkit_units::Cause;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::Check;
-use super::batch::{self, BATCH};
 use super::mend::Overlay;
 use super::report::Collector;
+use super::standing::{Standing, StandingNode, Witness};
 use crate::checkpoint_state::CheckpointState;
-use crate::ids::{BlockAddress, DataAddress, NodeId};
-use crate::layout::{Footer, NatEntry, NodeOffset, Superblock};
+use crate::ids::NodeId;
+use crate::layout::{NatEntry, Superblock};
 
-/// Bytes of a NAT block that may be lost by themselves. Where no entry in them leads to its node, all are taken for lost, free ones too; a free one beside others that are right is of a node that was deleted.
+/// Bytes of a NAT block that may be lost by themselves. Where no entry in them leads to its node, all are taken for lost, free ones too.
 const SECTOR: u32 = 512;
 
-/// A node's block that the SIT has as valid.
-#[derive(Clone, Copy, Debug)]
-struct Standing {
-    at: BlockAddress,
-    ino: NodeId,
-    /// The last checkpoint before it was written.
-    version: u32,
-}
-
-/// What stands in the main area, by the nodes' own numbers.
-#[derive(Debug, Default)]
-struct Found {
-    /// Nodes that the NAT leads to.
-    led_to: BTreeSet<NodeId>,
-    others: BTreeMap<NodeId, Vec<Standing>>,
-}
-
-/// Puts entries into the NAT's journal for nodes that the NAT has lost and that stand in a segment of nodes, valid by the SIT: of several blocks of a node the one written last. The nodes.
+/// Puts entries into the NAT's journal for nodes that the NAT has lost and that stand in a segment of nodes, valid by the SIT: of several blocks of a node the one that its summary names, of those the one written last. The nodes that were found.
 /// Cost: a read of all nodes.
 pub(super) fn restore(overlay: &Overlay<'_>, superblock: &Superblock, state: &mut CheckpointState) -> Vec<NodeId> {
     let entries = {
         let check = Check::new(overlay, superblock, state, Collector::default());
-        let found = check.standing_nodes();
-        check.lost_entries(&found)
+        let standing = check.standing_nodes();
+        check.lost_entries(standing)
     };
-    let nids: BTreeSet<NodeId> = entries.iter().map(|(nid, _)| *nid).collect();
-    state.nat_journal.retain(|(nid, _)| !nids.contains(nid));
+    let changed: BTreeSet<NodeId> = entries.iter().map(|(nid, _)| *nid).collect();
+    state.nat_journal.retain(|(nid, _)| !changed.contains(nid));
+    let found = entries.iter().filter(|(_, entry)| !entry.is_free()).map(|(nid, _)| *nid).collect();
     state.nat_journal.extend(entries);
-    nids.into_iter().collect()
+    found
 }
 
 impl Check<'_> {
-    fn standing_nodes(&self) -> Found {
-        let mut found = Found::default();
-        let mut places = self.segments.valid_nodes(self.geometry).map(|place| (place, ())).peekable();
-        while places.peek().is_some() {
-            let part = places.by_ref().take(BATCH).collect();
-            for had in batch::read(self.blocks, Cause::Metadata, part) {
-                let Some(footer) = had.block.ok().as_deref().and_then(Footer::of_block) else { continue };
-                let (nid, ino) = (footer.nid(), footer.ino());
-                let is_inode = footer.offset() == NodeOffset::INODE;
-                if nid < NodeId::ROOT || ino < NodeId::ROOT || is_inode != (nid == ino) {
-                    continue;
-                }
-                let (Some(entry), Some(_)) = (self.nat.entry(nid), self.nat.entry(ino)) else { continue };
-                if entry.address() == DataAddress::At(had.at) {
-                    found.led_to.insert(nid);
-                } else {
-                    let version = footer.checkpoint.get() as u32;
-                    found.others.entry(nid).or_default().push(Standing { at: had.at, ino, version });
-                }
+    /// What the NAT is to say. Where that makes as many nodes as the checkpoint counted, those to which it leads besides were deleted.
+    fn lost_entries(&self, standing: Standing) -> Vec<(NodeId, NatEntry)> {
+        let Standing { led_to, mut others } = standing;
+        others.retain(|node| node.witness != Witness::Denies);
+        let mut elsewhere = self.led_elsewhere(&led_to);
+        let counted = u64::from(self.state.head.valid_nodes.get());
+        // The SIT has not more of them than the checkpoint: it has none that was deleted.
+        let all_live = self.segments.valid_node_count() <= counted;
+        let any_missing = ((led_to.len() + elsewhere.len()) as u64) < counted;
+        let sound = self.sound_sectors(&led_to);
+        let was_deleted = |nid| {
+            let in_journal = self.state.nat_journal.iter().any(|(other, _)| *other == nid);
+            in_journal || self.sectors(nid).iter().all(|sector| sound.contains(sector))
+        };
+        others.sort_by_key(|node| (node.nid, Reverse((node.witness, node.version))));
+        let lost = others.chunk_by(|a, b| a.nid == b.nid).filter_map(newest).filter(|node| {
+            match elsewhere.get(&node.nid) {
+                // An old block of the NAT leads to old blocks of nodes.
+                Some(version) => node.version > *version,
+                None if self.is_free(node.nid) => all_live || any_missing && !was_deleted(node.nid),
+                None => true,
             }
+        });
+        let mut entries: Vec<_> = lost.map(|node| (node.nid, NatEntry::new(0, node.ino, node.at))).collect();
+        if all_live && (led_to.len() + entries.len()) as u64 == counted {
+            entries.iter().for_each(|(nid, _)| _ = elsewhere.remove(nid));
+            entries.extend(elsewhere.into_keys().map(|nid| (nid, NatEntry::default())));
         }
-        found
+        entries
     }
 
-    fn lost_entries(&self, found: &Found) -> Vec<(NodeId, NatEntry)> {
-        // What the journal says of a node, no sector of the table has.
+    fn is_free(&self, nid: NodeId) -> bool {
+        self.nat.entry(nid).unwrap_or_default().is_free()
+    }
+
+    /// Sectors of the NAT in which an entry leads to its node. What the journal says of a node, no sector has.
+    fn sound_sectors(&self, led_to: &BTreeSet<NodeId>) -> BTreeSet<u32> {
         let journal: BTreeSet<NodeId> = self.state.nat_journal.iter().map(|(nid, _)| *nid).collect();
-        let by_table = found.led_to.difference(&journal);
-        let whole = by_table.map(|nid| self.sectors(*nid)).filter(|[first, last]| first == last);
-        let sound: BTreeSet<u32> = whole.map(|[first, _]| first).collect();
-        let mut lost = Vec::new();
-        for (nid, standing) in &found.others {
-            let entry = self.nat.entry(*nid).unwrap_or_default();
-            let was_deleted = entry.is_free() && self.sectors(*nid).iter().all(|sector| sound.contains(sector));
-            if was_deleted || found.led_to.contains(nid) || self.leads_to(*nid, entry) {
-                continue;
-            }
-            let mut standing = standing.clone();
-            standing.sort_by_key(|block| std::cmp::Reverse(block.version));
-            let (first, second) = (standing.first(), standing.get(1));
-            // Of two of the same age nobody knows which it is.
-            if let Some(first) = first.filter(|first| second.is_none_or(|second| second.version < first.version)) {
-                lost.push((*nid, NatEntry::new(0, first.ino, first.at)));
-            }
-        }
-        lost
+        let sectors = led_to.difference(&journal).map(|nid| self.sectors(*nid));
+        sectors.filter(|[first, last]| first == last).map(|[first, _]| first).collect()
     }
 
     /// The sectors of the NAT in which a nid's entry begins and ends.
@@ -103,14 +80,11 @@ impl Check<'_> {
         let block = nid.0 / per_block * (self.geometry.block_size() as u32 / SECTOR);
         [first, first + bytes - 1].map(|byte| block.saturating_add(byte / SECTOR))
     }
+}
 
-    /// Whether the block that an entry names is the node, though the SIT does not say so.
-    fn leads_to(&self, nid: NodeId, entry: NatEntry) -> bool {
-        let DataAddress::At(at) = entry.address() else { return false };
-        self.geometry.main(at).is_some()
-            && batch::one(self.blocks, Cause::Metadata, at)
-                .ok()
-                .and_then(|block| Footer::of_block(&block))
-                .is_some_and(|footer| footer.nid() == nid)
-    }
+/// Of the blocks of a node the best one, which comes first; `None` where there are two of them: nobody knows which it is.
+fn newest(blocks: &[StandingNode]) -> Option<StandingNode> {
+    let first = *blocks.first()?;
+    let is_as_good = |other: &StandingNode| (other.witness, other.version) == (first.witness, first.version);
+    (!blocks.get(1).is_some_and(is_as_good)).then_some(first)
 }

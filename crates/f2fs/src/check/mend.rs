@@ -47,10 +47,10 @@ impl Blocks for Overlay<'_> {
             if self.inner.reaches(last) && self.inner.reaches(at) {
                 self.inner.read(cause, at, into)?;
             } else {
-                for (number, block) in (at.0..).zip(into.chunks_exact_mut(size)) {
-                    match self.inner.reaches(BlockAddress(number)) {
-                        true => self.inner.read(cause, BlockAddress(number), block)?,
-                        false => block.fill(0),
+                for (number, block) in into.chunks_exact_mut(size).enumerate() {
+                    match at.checked_add(number as u32).filter(|here| self.inner.reaches(*here)) {
+                        Some(here) => self.inner.read(cause, here, block)?,
+                        None => block.fill(0),
                     }
                 }
             }
@@ -149,6 +149,13 @@ impl Check<'_> {
                 let Ok(block) = batch::one(self.blocks, Cause::Metadata, at) else { return };
                 change(free.insert(block.to_vec()));
             }
+        }
+    }
+
+    /// A block that nobody had, and what is to stand in it. What stands there is not read: it may be why the block is free.
+    pub fn mend_anew(&mut self, at: BlockAddress, block: Vec<u8>) {
+        if let Some(mender) = &mut self.mender {
+            mender.edits.insert(at, block);
         }
     }
 

@@ -23,6 +23,7 @@ mod repair;
 mod report;
 mod root;
 mod segments;
+mod standing;
 mod summaries;
 mod superblocks;
 mod totals;

@@ -151,6 +151,14 @@ impl NatTable {
         unreached.map(|(nid, (entry, _))| (NodeId(nid), *entry))
     }
 
+    /// All nids in use from the root's on, ascending, with their entries.
+    pub fn entries(&self) -> impl Iterator<Item = (NodeId, NatEntry)> + '_ {
+        let chunks = self.chunks.iter().flat_map(|(number, chunk)| {
+            (number.wrapping_mul(self.per_chunk)..).map(NodeId).zip(chunk.entries.iter().copied())
+        });
+        chunks.filter(|(nid, entry)| *nid >= NodeId::ROOT && !entry.is_free())
+    }
+
     /// The blocks of which any entry is in use.
     pub fn chunk_numbers(&self) -> impl Iterator<Item = u32> + '_ {
         self.chunks.keys().copied()

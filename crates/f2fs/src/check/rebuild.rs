@@ -177,6 +177,7 @@ impl Check<'_> {
         let mut numbers: BTreeSet<u32> = self.nat.chunk_numbers().collect();
         numbers.extend(kept.nodes.keys().map(|nid| nid.0 / per_block));
         numbers.insert(0);
+        numbers.extend(self.unreadable_nat());
         for number in numbers {
             let first = number * per_block;
             let mut bytes = vec![0; geometry.block_size()];
@@ -189,6 +190,22 @@ impl Check<'_> {
             let at = geometry.nat_place(number, msb_first::get(&self.state.nat_map, number as usize));
             self.put_if_other(at, bytes, blocks);
         }
+    }
+
+    /// Blocks of the NAT in use that cannot be read: whoever takes a nid of theirs is to find an entry.
+    fn unreadable_nat(&self) -> Vec<u32> {
+        let place = |block: u32| {
+            let second = msb_first::get(&self.state.nat_map, block as usize);
+            (self.geometry.nat_place(block, second), block)
+        };
+        let mut unreadable = Vec::new();
+        let mut wanted = (0..self.geometry.nat_blocks()).map(place).peekable();
+        while wanted.peek().is_some() {
+            let part = wanted.by_ref().take(batch::BATCH).collect();
+            let had = batch::read(self.blocks, Cause::Metadata, part).into_iter();
+            unreadable.extend(had.filter(|had| had.block.is_err()).map(|had| had.tag));
+        }
+        unreadable
     }
 
     fn put_if_other(&self, at: BlockAddress, bytes: Vec<u8>, blocks: &mut Blocks) {

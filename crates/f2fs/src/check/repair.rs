@@ -117,7 +117,7 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     let mut report = Collector::default();
     superblocks::check_features(&superblock, &mut report);
     let after = finished_check(&overlay, &superblock, report);
-    let bytes = u64::from(blocks.geometry.main_end().0) << blocks.geometry.log_block_size();
+    let bytes = blocks.geometry.main_end() << blocks.geometry.log_block_size();
     Ok(Repair { before, after, attached, found, dropped, blocks: overlay.blocks, bytes })
 }
 

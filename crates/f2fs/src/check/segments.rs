@@ -182,16 +182,26 @@ impl Segments {
         self.known.get(segment.0 as usize)?.as_deref()
     }
 
-    /// The blocks of segments of nodes that the SIT has as valid, where its count bears that out.
-    pub fn valid_nodes(&self, geometry: &Geometry) -> impl Iterator<Item = BlockAddress> {
-        let of_nodes = |known: &Known| {
+    /// Segments of nodes by the SIT, where its count bears its map out.
+    fn of_nodes(&self) -> impl Iterator<Item = (SegmentIndex, &Known)> {
+        self.each().filter(|(_, known)| {
             Log::of(known.kind).is_some_and(Log::is_node) && count(&known.valid) == u32::from(known.count)
-        };
-        self.each().filter(move |(_, known)| of_nodes(known)).flat_map(|(segment, known)| {
-            let start = geometry.segment_start(segment);
-            let blocks = (0..BLOCKS_PER_SEGMENT as u16).filter(|block| has(&known.valid, *block));
-            blocks.filter_map(move |block| start.checked_add(block.into()))
         })
+    }
+
+    /// The blocks of segments of nodes that the SIT has as valid and the devices have, in ascending order.
+    pub fn valid_nodes(&self, blocks: &dyn Blocks) -> impl Iterator<Item = BlockAddress> {
+        let geometry = blocks.geometry();
+        let segments = self.of_nodes().map(|(segment, known)| (geometry.segment_start(segment), known));
+        segments.filter(|(start, _)| blocks.reaches(*start)).flat_map(|(start, known)| {
+            let valid = (0..BLOCKS_PER_SEGMENT as u16).filter(|block| has(&known.valid, *block));
+            valid.filter_map(move |block| start.checked_add(block.into()))
+        })
+    }
+
+    /// How many blocks of nodes the SIT has as valid.
+    pub fn valid_node_count(&self) -> u64 {
+        self.of_nodes().map(|(_, known)| u64::from(known.count)).sum()
     }
 
     /// Somebody uses a block. Each block is compared with the SIT at its first claim.

@@ -101,7 +101,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
                 );
                 findings(Finding::new(FindingKind::Note, detail));
             }
-            let end = u64::from(blocks.geometry.main_end().0) * block_size as u64;
+            let end = blocks.geometry.main_end() * block_size as u64;
             let used = end.saturating_sub(part.start).min(part.bytes);
             if geometry.capacity() < used {
                 return Err(ends_before(part.start + geometry.capacity()));

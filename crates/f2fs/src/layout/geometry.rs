@@ -172,9 +172,9 @@ impl Geometry {
         BlockAddress(self.main_address)
     }
 
-    /// The first block behind the main area.
-    pub const fn main_end(&self) -> BlockAddress {
-        self.segment_start(SegmentIndex(self.main_segments))
+    /// The number of the first block behind the main area: behind all addresses where a volume has 16 TiB.
+    pub const fn main_end(&self) -> u64 {
+        self.main_address as u64 + self.main_segments as u64 * BLOCKS_PER_SEGMENT as u64
     }
 
     /// Addresses of a direct node, and nids of an indirect one: 1018 in 4 KiB.

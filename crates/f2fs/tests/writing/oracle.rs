@@ -47,7 +47,11 @@ const STRIPES: u64 = 16;
 pub type Image = Vec<(u64, Vec<u8>)>;
 
 pub fn empty_image(features: &str) -> Image {
-    let mut device = RamDevice::with_sectors(4096, SECTORS).unwrap();
+    empty_image_of(features, SECTORS)
+}
+
+pub fn empty_image_of(features: &str, sectors: u64) -> Image {
+    let mut device = RamDevice::with_sectors(4096, sectors).unwrap();
     let options = MkfsOptions { features: features_named(features).unwrap(), ..MkfsOptions::default() };
     Mkfs::new(&EmptyTree::new(&options), options.clone()).unwrap().write(&mut device, &clock(), &|_| {}).unwrap();
     image_of(&device)
@@ -55,7 +59,7 @@ pub fn empty_image(features: &str) -> Image {
 
 pub fn image_of(device: &impl BlockDevice) -> Image {
     let mut image = Image::new();
-    for sector in 0..SECTORS {
+    for sector in 0..device.geometry().capacity() / BLOCK as u64 {
         let mut bytes = vec![0; BLOCK];
         device.read(&Context::default(), Lba(sector), ReadInto::Bytes(&mut bytes)).unwrap();
         if bytes.iter().any(|&byte| byte != 0) {
@@ -67,13 +71,21 @@ pub fn image_of(device: &impl BlockDevice) -> Image {
 
 /// An image file, with holes where the sectors are zero.
 pub fn write_image(path: &Path, image: &Image) {
+    write_image_of(path, image, SECTORS);
+}
+
+pub fn write_image_of(path: &Path, image: &Image, sectors: u64) {
     let file = std::fs::File::create(path).unwrap();
-    file.set_len(SECTORS * BLOCK as u64).unwrap();
+    file.set_len(sectors * BLOCK as u64).unwrap();
     image.iter().for_each(|(sector, bytes)| file.write_all_at(bytes, sector * BLOCK as u64).unwrap());
 }
 
 pub fn device_of(image: &Image) -> RamDevice {
-    let mut device = RamDevice::with_sectors(4096, SECTORS).unwrap();
+    device_of_size(image, SECTORS)
+}
+
+pub fn device_of_size(image: &Image, sectors: u64) -> RamDevice {
+    let mut device = RamDevice::with_sectors(4096, sectors).unwrap();
     for (sector, bytes) in image {
         device.write(&Context::default(), Lba(*sector), Payload::Bytes(bytes)).unwrap();
     }

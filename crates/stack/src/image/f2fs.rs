@@ -45,7 +45,7 @@ pub(super) fn look(bytes: &[u8]) -> Option<Seen> {
                 let which = if copy == 0 { "" } else { "; the first superblock is none" };
                 return Some(Seen {
                     block_size: geometry.block_size() as u32,
-                    bytes: u64::from(geometry.main_end().0) << geometry.log_block_size(),
+                    bytes: geometry.main_end() << geometry.log_block_size(),
                     sane: true,
                     why: format!("at byte {at} stands a superblock of F2FS whose areas fit together{which}"),
                 });

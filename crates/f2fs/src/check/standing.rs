@@ -1,0 +1,141 @@
+//! Nodes that stand in the main area by the SIT, and what NAT and summaries say of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nandkit_units::Cause;
+
+use super::Check;
+use super::batch::{self, BATCH};
+use crate::checkpoint_state::SummaryBlock;
+use crate::ids::{Block, BlockAddress, DataAddress, NodeId, SegmentIndex};
+use crate::layout::summary::SummaryView;
+use crate::layout::{Features, Footer, Geometry, NodeOffset, SummaryEntry};
+
+/// What the summary of a block says of the node that its footer names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Witness {
+    /// Data of another node: a file may hold what looks like nodes.
+    Denies,
+    Silent,
+    /// This node.
+    Confirms,
+}
+
+/// A node's block that the SIT has as valid, and to which the NAT does not lead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StandingNode {
+    pub nid: NodeId,
+    pub at: BlockAddress,
+    pub ino: NodeId,
+    /// The last checkpoint before it was written.
+    pub version: u32,
+    pub witness: Witness,
+}
+
+/// What stands in the main area.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// Nodes that the NAT leads to.
+    pub led_to: BTreeSet<NodeId>,
+    /// The other ones.
+    pub others: Vec<StandingNode>,
+}
+
+impl Check<'_> {
+    /// Reads all nodes that the SIT has as valid. What cannot be a node of this volume as its checkpoint has it, is none.
+    pub fn standing_nodes(&self) -> Standing {
+        let mut found = Standing::default();
+        let newest = self.state.head.version.get() as u32;
+        let mut places = self.segments.valid_nodes(self.blocks).map(|place| (place, ())).peekable();
+        while places.peek().is_some() {
+            let part = places.by_ref().take(BATCH).collect();
+            for had in batch::read(self.blocks, Cause::Metadata, part) {
+                let Some(footer) = had.block.ok().as_deref().and_then(Footer::of_block) else { continue };
+                let (nid, ino, version) = (footer.nid(), footer.ino(), footer.checkpoint.get() as u32);
+                let is_inode = footer.offset() == NodeOffset::INODE;
+                if nid < NodeId::ROOT || ino < NodeId::ROOT || is_inode != (nid == ino) {
+                    continue;
+                }
+                let (Some(entry), Some(_)) = (self.nat.entry(nid), self.nat.entry(ino)) else { continue };
+                if entry.address() == DataAddress::At(had.at) {
+                    found.led_to.insert(nid);
+                } else if version <= newest {
+                    found.others.push(StandingNode { nid, at: had.at, ino, version, witness: Witness::Silent });
+                }
+            }
+        }
+        let Standing { led_to, others } = &mut found;
+        others.retain(|node| !led_to.contains(&node.nid));
+        self.ask_summaries(others);
+        found
+    }
+
+    /// Puts in what the summaries say. Of volumes that are never written there are none.
+    fn ask_summaries(&self, nodes: &mut [StandingNode]) {
+        if self.geometry.features.has(Features::READ_ONLY) {
+            return;
+        }
+        let segment_of = |node: &StandingNode| self.geometry.main(node.at).map(|(segment, _)| segment);
+        let mut segments = nodes.chunk_by_mut(|a, b| segment_of(a) == segment_of(b)).peekable();
+        while segments.peek().is_some() {
+            let mut wanted = Vec::new();
+            for nodes in segments.by_ref().take(BATCH) {
+                let Some(segment) = nodes.first().and_then(segment_of) else { continue };
+                match self.summary_of_log(segment) {
+                    Some(summary) => ask(self.geometry, nodes, &summary.entries, true),
+                    None => wanted.push((self.geometry.ssa(segment), nodes)),
+                }
+            }
+            for had in batch::read(self.blocks, Cause::Metadata, wanted) {
+                if let Ok(block) = had.block {
+                    ask_block(self.geometry, had.tag, &block);
+                }
+            }
+        }
+    }
+
+    /// The summary of a segment of nodes that a log has, where the checkpoint has it; the SSA's is older.
+    fn summary_of_log(&self, segment: SegmentIndex) -> Option<&SummaryBlock> {
+        let log = self.state.logs.iter().position(|log| log.segment == segment)?;
+        self.state.summaries.get(log).filter(|summary| !summary.entries.is_empty())
+    }
+
+    /// Nodes to which the NAT leads though the SIT has them as free, and the checkpoints before they were written.
+    pub fn led_elsewhere(&self, led_to: &BTreeSet<NodeId>) -> BTreeMap<NodeId, u32> {
+        let mut found = BTreeMap::new();
+        let places = self.nat.entries().filter_map(|(nid, entry)| match entry.address() {
+            DataAddress::At(at) if self.geometry.main(at).is_some() && self.blocks.reaches(at) => Some((at, nid)),
+            _ => None,
+        });
+        let mut places = places.filter(|(_, nid)| !led_to.contains(nid)).peekable();
+        while places.peek().is_some() {
+            let part = places.by_ref().take(BATCH).collect();
+            for had in batch::read(self.blocks, Cause::Metadata, part) {
+                let footer = had.block.ok().as_deref().and_then(Footer::of_block);
+                if let Some(footer) = footer.filter(|footer| footer.nid() == had.tag) {
+                    found.insert(had.tag, footer.checkpoint.get() as u32);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn ask_block(geometry: &Geometry, nodes: &mut [StandingNode], block: &Block) {
+    let view = SummaryView(block);
+    let entries: Vec<SummaryEntry> = view.entries().collect();
+    ask(geometry, nodes, &entries, view.footer().is_some_and(|footer| footer.kind == 1));
+}
+
+/// Nodes of one segment, and its summaries: of nodes, or of data.
+fn ask(geometry: &Geometry, nodes: &mut [StandingNode], entries: &[SummaryEntry], are_of_nodes: bool) {
+    for node in nodes {
+        let Some((_, number)) = geometry.main(node.at) else { continue };
+        let named = entries.get(usize::from(number)).map_or(NodeId::NONE, |entry| NodeId(entry.nid.get()));
+        node.witness = match are_of_nodes {
+            true if named == node.nid => Witness::Confirms,
+            false if named != NodeId::NONE => Witness::Denies,
+            _ => Witness::Silent,
+        };
+    }
+}
