@@ -25,6 +25,7 @@ mod mkfs_tree;
 mod repair_hostile;
 mod repair_lost;
 mod repair_nat;
+mod repair_unreadable;
 mod repaired_volumes;
 mod write_android;
 mod write_atomic;

@@ -341,3 +341,44 @@ impl Segments {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nandkit_vfs::Result;
+
+    use super::*;
+    use crate::segments::tests::shape;
+
+    /// A volume of which the devices have the first blocks alone.
+    struct Cut {
+        geometry: Geometry,
+        end: BlockAddress,
+    }
+
+    impl Blocks for Cut {
+        fn geometry(&self) -> &Geometry {
+            &self.geometry
+        }
+
+        fn read(&self, _: nandkit_units::Cause, _: BlockAddress, _: &mut [u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn reaches(&self, at: BlockAddress) -> bool {
+            at < self.end
+        }
+    }
+
+    /// Zeroes are no nodes: a small file that claims terabytes of them would be read for hours.
+    #[test]
+    fn nodes_behind_the_end_of_the_devices_are_none() {
+        let geometry = shape(4000, 1, 1);
+        let full = Known { valid: BlockMap::from([u64::MAX; 8]), count: 512, kind: 4, ..Known::default() };
+        let known = (0..geometry.main_segments).map(|_| Some(Box::new(full))).collect();
+        let table = Segments { known, unmarked: BTreeMap::new(), mixed: BTreeMap::new(), claimed: 0 };
+        let end = geometry.segment_start(SegmentIndex(3));
+        let cut = Cut { geometry, end };
+        assert_eq!(table.valid_nodes(&cut).count(), 3 * BLOCKS_PER_SEGMENT as usize);
+        assert_eq!(table.valid_node_count(), 4000 * 512);
+    }
+}
