@@ -206,3 +206,21 @@ fn devices_in_another_order_than_the_volumes_are_refused() {
         assert!(refused.stderr.contains("expected them in this order: d2, d3"), "{command}: {}", refused.stderr);
     }
 }
+
+#[test]
+fn options_that_a_volume_of_f2fs_does_not_know_are_refused() {
+    let directory = with_image("extra_attr");
+    let path = directory.path();
+    let before = fs::read(path.join("i")).expect("an image");
+    fs::create_dir(path.join("mnt")).expect("a directory");
+    for (words, says) in [
+        (&["rm", "i", "/a/numbers", "--compress", "lzo"][..], "data in f2fs are stored as they are"),
+        (&["mount", "i", "mnt", "--rw", "--compress", "zlib"], "data in f2fs are stored as they are"),
+        (&["extract", "i", "--to-tar", "tar", "--no-owners"], "--no-owners"),
+    ] {
+        let outcome = nandkit(path, words);
+        assert_eq!(outcome.status, Some(2), "{words:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(says), "{words:?}: {}", outcome.stderr);
+    }
+    assert!(fs::read(path.join("i")).expect("an image") == before && !path.join("tar").exists());
+}

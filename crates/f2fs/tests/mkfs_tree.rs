@@ -307,3 +307,56 @@ fn quotas_of_many_owners_are_those_that_fsck_counts() {
     let told = fsck();
     assert!(bad(&told), "{told}");
 }
+
+/// Attributes of the root that need a node of their own: the volume's own inodes come behind it, and the superblock names them there.
+#[test]
+fn quota_files_are_where_the_superblock_says_whatever_nodes_the_root_has() {
+    let mut builder = MemoryTree::builder();
+    builder.put(b"file", SourceNode::new(FileKind::Regular, 0o644).owned_by(7, 8), Some(vec![1; 5000])).unwrap();
+    builder.get_mut(b"").unwrap().unwrap().xattrs = vec![(b"user.large".to_vec(), vec![b'x'; 900])];
+    let tree = MemoryTree::from_builder(builder);
+    for features in ["extra_attr,quota", "extra_attr,quota,project_quota,lost_found", "extra_attr,project_quota"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = image(&directory);
+        let options = MkfsOptions { features: features_named(features).unwrap(), ..MkfsOptions::default() };
+        make(&path, &tree, Some(64 << 20), &options);
+        assert_eq!(complaints(&path), Vec::<String>::new(), "{features}");
+        let report = nandkit_f2fs::check(vec![open_image(&path)], clock()).unwrap();
+        assert_eq!(report.findings, [], "{features}");
+        must_hold(&path, &tree, features);
+    }
+}
+
+/// mkfs.f2fs gives users of these volumes more than the main area has, and fsck.f2fs refuses them.
+#[test]
+fn volumes_of_large_zones_are_sound() {
+    let tree = everything();
+    for (mib, zone, features) in [(5118, 256, ""), (160, 2, "ro"), (160, 1, "ro"), (4096, 200, ""), (1000, 30, "")] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = image(&directory);
+        let features = features_named(features).unwrap();
+        let options = MkfsOptions { sections_per_zone: zone, features, ..MkfsOptions::default() };
+        make(&path, &tree, Some(mib << 20), &options);
+        assert_eq!(complaints(&path), Vec::<String>::new(), "{mib} MiB, zones of {zone}");
+        let report = nandkit_f2fs::check(vec![open_image(&path)], clock()).unwrap();
+        assert_eq!(report.findings, [], "{mib} MiB, zones of {zone}");
+    }
+}
+
+#[test]
+fn numbers_of_devices_that_no_inode_has_room_for_are_refused() {
+    for (major, minor, fits) in [(4095_u64, 0xF_FFFF_u64, true), (5000, 3, false), (8, 1 << 20, false)] {
+        let mut builder = MemoryTree::builder();
+        let node = SourceNode { device: major << 32 | minor, ..SourceNode::new(FileKind::BlockDevice, 0o600) };
+        builder.put(b"dev", node, None).unwrap();
+        let tree = MemoryTree::from_builder(builder);
+        match Mkfs::new(&tree, MkfsOptions::default()) {
+            Ok(_) => assert!(fits, "{major}:{minor}"),
+            Err(error) => {
+                assert!(!fits, "{major}:{minor}");
+                assert_eq!(error.kind, ErrorKind::InvalidArgument);
+                assert!(error.detail.contains("/dev: device"), "{}", error.detail);
+            }
+        }
+    }
+}

@@ -16,6 +16,7 @@ pub mod edit;
 mod error;
 pub mod extract;
 mod host;
+mod inward;
 pub mod large;
 pub mod mounted;
 pub mod pack;

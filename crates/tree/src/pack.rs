@@ -6,6 +6,7 @@
 
 mod sparse;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -14,6 +15,8 @@ use nandkit_vfs::{FileKind, FileSystem, acl};
 use tar::{EntryType, Header};
 
 use crate::archive::{LISTS, xattr_key};
+use crate::error::escaped;
+use crate::inward::leads_out;
 use crate::large::{Holes, LARGE};
 use crate::salvage::{self, Damage};
 use crate::{ExtractReport, MountLimits, MountedTree, Note, Result, TreeError};
@@ -32,7 +35,7 @@ const LARGE_MAX: u64 = 0o77_777_777_777;
 /// All else is in the report, and the rest is delivered; what of a content cannot be read becomes zeroes.
 pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> Result<ExtractReport> {
     let tree = MountedTree::read(fs, fs.root(), limits).map_err(|error| TreeError::node(&[], error))?;
-    let mut report = pack_tree(&tree, out, limits.holes)?;
+    let mut report = pack_tree(&tree, out, &PackOptions { holes: limits.holes, ..PackOptions::default() })?;
     report.refused.extend_from_slice(tree.refused());
     report.damaged.extend_from_slice(tree.damaged());
     report.refused.sort();
@@ -40,10 +43,28 @@ pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> R
     Ok(report)
 }
 
+/// What of a tree an archive has.
+#[derive(Clone, Copy, Debug)]
+pub struct PackOptions {
+    /// Whether holes are kept.
+    pub holes: Holes,
+    /// Whether extended attributes, access control lists among them, are written.
+    pub xattrs: bool,
+    /// Whether symbolic links that lead out of the tree are refused.
+    pub inward_links_only: bool,
+}
+
+impl Default for PackOptions {
+    fn default() -> Self {
+        Self { holes: Holes::Kept, xattrs: true, inward_links_only: false }
+    }
+}
+
 /// Writes a tree as a tar archive, as [`pack`] does. Sockets are skipped: an archive holds none.
-pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write, holes: Holes) -> Result<ExtractReport> {
+pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write, options: &PackOptions) -> Result<ExtractReport> {
     nandkit_vfs::source::check(tree.nodes()).map_err(|error| TreeError::node(&[], error))?;
-    let mut packing = Packing { tree, out, holes, report: ExtractReport { owners: true, ..ExtractReport::default() } };
+    let report = ExtractReport { owners: true, ..ExtractReport::default() };
+    let mut packing = Packing { tree, out, options: *options, left_out: BTreeSet::new(), report };
     let failed = |error| TreeError::host("archive", "writing", error);
     for (index, node) in tree.nodes().iter().enumerate() {
         packing.entry(index, node).map_err(failed)?;
@@ -56,7 +77,9 @@ pub fn pack_tree(tree: &dyn SourceTree, out: &mut dyn Write, holes: Holes) -> Re
 struct Packing<'a> {
     tree: &'a dyn SourceTree,
     out: &'a mut dyn Write,
-    holes: Holes,
+    options: PackOptions,
+    /// Nodes that the archive does not have.
+    left_out: BTreeSet<usize>,
     report: ExtractReport,
 }
 
@@ -65,11 +88,13 @@ impl Packing<'_> {
         let nodes = self.tree.nodes();
         let kind = entry_type(node);
         let runs = match kind {
-            EntryType::Regular if self.holes == Holes::Kept => sparse::runs(self.tree, index, node.size),
+            EntryType::Regular if self.options.holes == Holes::Kept => sparse::runs(self.tree, index, node.size),
             _ => Ok(None),
         };
-        if let Some(reason) = refusal(node, runs.is_err()) {
-            self.report.skipped.push(Note { path: path(nodes, index), reason: reason.to_owned() });
+        if let Some((reason, is_loss)) = self.refusal(index, node, runs.is_err()) {
+            let list = if is_loss { &mut self.report.refused } else { &mut self.report.skipped };
+            list.push(Note { path: path(nodes, index), reason });
+            self.left_out.insert(index);
             return Ok(());
         }
         *self.counter(kind) += 1;
@@ -87,7 +112,7 @@ impl Packing<'_> {
         let whole = (kind == EntryType::Regular).then_some(0..node.size);
         let runs = runs.unwrap_or_else(|| whole.into_iter().collect());
         let size = map.len() as u64 + runs.iter().map(|run| run.end - run.start).sum::<u64>();
-        let records = records(node, &name, &target, (size, real_size));
+        let records = records(node, &name, &target, (size, real_size), self.options.xattrs);
         if !records.is_empty() {
             let mut header = header(EntryType::XHeader, b"PaxHeader", records.len() as u64);
             header.set_mode(0o644);
@@ -102,6 +127,28 @@ impl Packing<'_> {
         self.block(&mut header)?;
         self.out.write_all(&map)?;
         if kind == EntryType::Regular { self.content(index, node, &runs) } else { Ok(()) }
+    }
+
+    /// Why the archive does not hold a node, if it does not, and whether that is a loss: of what an archive cannot hold by its nature it is none.
+    fn refusal(&self, index: usize, node: &SourceNode, too_many_runs: bool) -> Option<(String, bool)> {
+        let levels = || path(self.tree.nodes(), index).iter().filter(|byte| **byte == b'/').count();
+        if let Some(first) = node.hard_link_of {
+            let is_loss = matches!(node.kind, FileKind::Regular | FileKind::Symlink);
+            let first = self.left_out.contains(&first);
+            return first.then(|| ("the first name of this file was left out".to_owned(), is_loss));
+        }
+        if node.kind == FileKind::Socket {
+            Some(("a tar archive holds no sockets".to_owned(), false))
+        } else if node.device >> 32 > SMALL_MAX || node.device & 0xffff_ffff > SMALL_MAX {
+            Some(("a tar archive holds device numbers up to 2097151".to_owned(), false))
+        } else if too_many_runs && node.size > LARGE {
+            Some(("its map in a tar archive holds up to 1048575 runs of data".to_owned(), true))
+        } else if self.options.inward_links_only && node.kind == FileKind::Symlink && leads_out(&node.target, levels())
+        {
+            Some((format!("the link leads out of the archive, to \"{}\"", escaped(&node.target)), true))
+        } else {
+            None
+        }
     }
 
     fn counter(&mut self, kind: EntryType) -> &mut u64 {
@@ -153,19 +200,6 @@ fn entry_type(node: &SourceNode) -> EntryType {
         (None, FileKind::BlockDevice) => EntryType::Block,
         (None, FileKind::CharacterDevice) => EntryType::Char,
         (None, FileKind::Fifo) => EntryType::Fifo,
-    }
-}
-
-/// Why an archive does not hold a node, if it does not.
-fn refusal(node: &SourceNode, too_many_runs: bool) -> Option<&'static str> {
-    if node.kind == FileKind::Socket {
-        Some("a tar archive holds no sockets")
-    } else if node.device >> 32 > SMALL_MAX || node.device & 0xffff_ffff > SMALL_MAX {
-        Some("a tar archive holds device numbers up to 2097151")
-    } else if too_many_runs && node.size > LARGE {
-        Some("its map in a tar archive holds up to 1048575 runs of data")
-    } else {
-        None
     }
 }
 
@@ -237,7 +271,13 @@ fn header(kind: EntryType, name: &[u8], size: u64) -> Header {
 }
 
 /// The records of an extended header with what the header itself cannot hold; empty where it holds all. Sizes: the bytes in the archive, and those of a file of which holes are left out.
-fn records(node: &SourceNode, name: &[u8], target: &[u8], (size, real_size): (u64, Option<u64>)) -> Vec<u8> {
+fn records(
+    node: &SourceNode,
+    name: &[u8],
+    target: &[u8],
+    (size, real_size): (u64, Option<u64>),
+    xattrs: bool,
+) -> Vec<u8> {
     let mut records = real_size.map_or_else(Vec::new, |size| sparse::records(name, size));
     let is_sparse = real_size.is_some();
     let mut add = |key: &[u8], value: Vec<u8>| records.push((key.to_vec(), value));
@@ -265,7 +305,7 @@ fn records(node: &SourceNode, name: &[u8], target: &[u8], (size, real_size): (u6
     if nanoseconds != 0 || seconds < 0 || seconds as u64 > LARGE_MAX {
         add(b"mtime", decimal(node.modified.0));
     }
-    if node.hard_link_of.is_none() {
+    if node.hard_link_of.is_none() && xattrs {
         for (attribute, value) in &node.xattrs {
             add(&xattr_key(attribute), value.clone());
         }

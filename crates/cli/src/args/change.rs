@@ -13,7 +13,7 @@ pub struct ChangeArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// How new data are compressed: zlib (the default), lzo, rtime, none; priority for the first of lzo, zlib, rtime that helps, as Linux does; size for the smallest.
+    /// How new data are compressed in JFFS2: zlib (the default), lzo, rtime, none; priority for the first of lzo, zlib, rtime that helps, as Linux does; size for the smallest.
     #[arg(long, value_name = "NAME")]
     pub compress: Option<String>,
     /// Say what would change, and change nothing.

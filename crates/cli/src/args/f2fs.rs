@@ -19,7 +19,7 @@ pub enum FeatureSet {
 /// Arguments of `mkfs f2fs`; the short options are those of mkfs.f2fs.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --from the volume is empty: block for block that of mkfs.f2fs 1.15 with the same options, but for the version strings in the superblocks, and for the count of free segments where sections have several, which mkfs.f2fs gets wrong (its checkpoints differ in it). All times of a file are that of its modification; later ones than SOURCE_DATE_EPOCH, \
+    after_help = "Without --from the volume is empty: block for block that of mkfs.f2fs 1.15 with the same options, but for the version strings in the superblocks, and for the count of free segments where sections have several, which mkfs.f2fs gets wrong (its checkpoints differ in it), and for what users get where zones are so large that its volumes are refused. All times of a file are that of its modification; later ones than SOURCE_DATE_EPOCH, \
 where it is set, become that time. An identity that is not given is made from the tree, so that the same tree makes the same image.
 
 Examples:

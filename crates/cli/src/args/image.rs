@@ -236,13 +236,13 @@ pub struct ExtractArguments {
     /// Into a directory that holds something; files of the same name are replaced. With --to-tar: replace FILE.
     #[arg(long, visible_alias = "force")]
     pub merge: bool,
-    /// Leave owners as they come; by default they are set if the user is root.
-    #[arg(long)]
+    /// Leave owners as they come; by default they are set if the user is root. An archive has them in any case.
+    #[arg(long, conflicts_with = "to_tar")]
     pub no_owners: bool,
     /// Leave out extended attributes.
     #[arg(long)]
     pub no_xattrs: bool,
-    /// Refuse symbolic links that lead out of DIR.
+    /// Refuse symbolic links that lead out of DIR or the archive.
     #[arg(long)]
     pub inward_links_only: bool,
     /// Print the report as JSON, and nothing else, on standard output.

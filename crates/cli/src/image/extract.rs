@@ -8,7 +8,7 @@ use std::time::Duration;
 use nandkit_stack::image::{Finding, OpenImage};
 use nandkit_tree::extract::extract_tree;
 use nandkit_tree::large::Holes;
-use nandkit_tree::pack::pack_tree;
+use nandkit_tree::pack::{PackOptions, pack_tree};
 use nandkit_tree::{ExtractOptions, ExtractReport, MountLimits, MountedTree, Note, Progress, TreeError};
 use nandkit_units::format_bytes;
 use nandkit_vfs::path::{Follow, resolve};
@@ -45,9 +45,10 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     let holes = if arguments.to_tar.is_some() && !arguments.sparse { Holes::Written } else { Holes::Kept };
     let limits = MountLimits { holes, ..MountLimits::default() };
     let tree = MountedTree::read(image.fs(), start, &limits).map_err(failed)?;
+    let packing = PackOptions { holes, xattrs: !arguments.no_xattrs, inward_links_only: arguments.inward_links_only };
     let mut report = match (&arguments.to_tar, &arguments.directory) {
-        (Some(_), _) if to_stdout => archive_to_stdout(&tree, holes)?,
-        (Some(file), _) => archive(&tree, file, arguments.merge, holes)?,
+        (Some(_), _) if to_stdout => archive_to_stdout(&tree, &packing)?,
+        (Some(file), _) => archive(&tree, file, arguments.merge, &packing)?,
         (None, Some(directory)) => directory_of(&tree, directory, arguments)?,
         (None, None) => return Err(Failure::Input("expected DIR or --to-tar".to_owned())),
     };
@@ -173,19 +174,24 @@ fn remove_again(target: &Path, keep: bool) {
     }
 }
 
-fn archive(tree: &MountedTree<'_>, path: &Path, replace: bool, holes: Holes) -> Result<ExtractReport, Failure> {
+fn archive(
+    tree: &MountedTree<'_>,
+    path: &Path,
+    replace: bool,
+    options: &PackOptions,
+) -> Result<ExtractReport, Failure> {
     let mut file = NewFile::begin(path)?;
     let mut out = BufWriter::with_capacity(1 << 20, file.file());
-    let report = pack_tree(tree, &mut out, holes).map_err(tree_input)?;
+    let report = pack_tree(tree, &mut out, options).map_err(tree_input)?;
     out.flush().map_err(|error| Failure::Input(format!("{}: cannot write: {error}", path.display())))?;
     drop(out);
     file.keep(replace)?;
     Ok(report)
 }
 
-fn archive_to_stdout(tree: &MountedTree<'_>, holes: Holes) -> Result<ExtractReport, Failure> {
+fn archive_to_stdout(tree: &MountedTree<'_>, options: &PackOptions) -> Result<ExtractReport, Failure> {
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    let packed = pack_tree(tree, &mut out, holes).and_then(|report| match out.flush() {
+    let packed = pack_tree(tree, &mut out, options).and_then(|report| match out.flush() {
         Ok(()) => Ok(report),
         Err(source) => Err(TreeError::Host { path: "archive".to_owned(), doing: "writing", source }),
     });

@@ -106,9 +106,10 @@ pub(super) fn spare_fits(head: &CheckpointHead, geometry: &Geometry) -> bool {
     let (user, reserved, spare) =
         (head.user_blocks.get(), head.reserved_segments.get(), head.overprovision_segments.get());
     let all = user.div_ceil(u64::from(BLOCKS_PER_SEGMENT)).saturating_add(spare.into());
-    let writable = geometry.features.has(Features::READ_ONLY)
-        || reserved > 0 && user < main.saturating_mul(u64::from(BLOCKS_PER_SEGMENT));
-    reserved <= spare && user > 0 && writable && all < main.saturating_add(zone)
+    // One that is never written needs no spare.
+    let read_only = geometry.features.has(Features::READ_ONLY);
+    let most = main.saturating_add(read_only.into()).saturating_mul(u64::from(BLOCKS_PER_SEGMENT));
+    reserved <= spare && (read_only || reserved > 0) && user > 0 && user < most && all < main.saturating_add(zone)
 }
 
 /// Fields that decoding does not need.

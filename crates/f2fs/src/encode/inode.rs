@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use nandkit_vfs::{FileKind, Timestamp};
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::put;
@@ -13,6 +13,8 @@ use crate::layout::inode::{
 use crate::layout::{ExtraAttributes, Features, InodeHead};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
+/// Bits of a device's major and minor number (include/linux/kdev_t.h).
+const DEVICE_BITS: (u32, u32) = (12, 20);
 
 /// The file type in the upper bits of a mode (stat(2)).
 pub const fn type_bits(kind: FileKind) -> u16 {
@@ -152,6 +154,16 @@ pub fn seal(block: &mut [u8], features: Features, seed: u32) {
     }
     let checksum = computed_checksum(seed, block).unwrap_or(0);
     put(block, WORDS_OFFSET + offset_of!(ExtraAttributes, checksum), &checksum.to_le_bytes());
+}
+
+/// Whether an inode has room for a device's number: the major one in the upper 32 bits. Errors: `InvalidArgument`.
+pub fn check_device(device: u64) -> Result<()> {
+    let (major, minor) = ((device >> 32) as u32, device as u32);
+    if major >> DEVICE_BITS.0 == 0 && minor >> DEVICE_BITS.1 == 0 {
+        return Ok(());
+    }
+    let detail = format!("device {major}:{minor}; numbers have 12 bits (major) and 20 bits (minor)");
+    Err(FsError::new(ErrorKind::InvalidArgument, detail))
 }
 
 /// The words of a device's inode (f2fs.md, "Devices"; include/linux/kdev_t.h).

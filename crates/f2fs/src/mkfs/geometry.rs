@@ -74,9 +74,12 @@ impl NewGeometry {
         })
     }
 
-    /// Blocks that users may have.
+    /// Blocks that users may have. Where segments behind the last whole zone would make that as many as the main area has, fsck.f2fs and Linux refuse the volumes of mkfs.f2fs (super.c, `f2fs_sanity_check_ckpt`): these segments do not count then.
     pub const fn user_blocks(&self) -> u64 {
-        (self.usable - self.overprovision) * BLOCKS_PER_SEGMENT
+        let most = self.usable - self.overprovision;
+        let has_spare = most < self.main;
+        let segments = if has_spare { most } else { self.main - self.overprovision };
+        segments * BLOCKS_PER_SEGMENT
     }
 
     /// Address of the main area.
@@ -143,6 +146,7 @@ impl NewGeometry {
         let fits = main >= LOGS.min(Self::logs_in_use(options.features)) + geometry.reserved
             && zones > Self::logs_in_use(options.features)
             && geometry.usable > geometry.overprovision
+            && (geometry.usable - geometry.overprovision < main || main > geometry.overprovision)
             && main <= u64::from(u32::MAX);
         geometry.logs = log_segments(&geometry, options);
         fits.then_some(geometry)
@@ -260,6 +264,20 @@ mod tests {
             let geometry = NewGeometry::of(mib << 20, &options).unwrap();
             let found = (geometry.reserved, geometry.overprovision, geometry.main, geometry.user_blocks());
             assert_eq!(found, (reserved, overprovision, main, user), "{mib} MiB");
+        }
+    }
+
+    /// With zones of many segments mkfs.f2fs gives users more than there is, and nobody takes its volumes.
+    #[test]
+    fn users_get_less_than_the_main_area_has() {
+        let options = |zone, features| MkfsOptions { sections_per_zone: zone, features, ..MkfsOptions::default() };
+        for (mib, zone, features, main, user) in [
+            (5118, 256, Features(0), 1_792, 1_792 - 192),
+            (64, 2, Features::READ_ONLY, 24, 24),
+            (64, 1, Features::READ_ONLY, 25, 25),
+        ] {
+            let geometry = NewGeometry::of(mib << 20, &options(zone, features)).unwrap();
+            assert_eq!((geometry.main, geometry.user_blocks()), (main, user * 512), "{mib} MiB, zones of {zone}");
         }
     }
 

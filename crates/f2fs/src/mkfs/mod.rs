@@ -163,7 +163,7 @@ impl<'a> Mkfs<'a> {
     pub fn write(&self, device: &mut dyn BlockDevice, clock: &Clock, progress: &dyn Fn(u64)) -> Result<MkfsReport> {
         let bytes = device.geometry().capacity();
         let new = self.shape(bytes)?;
-        let (superblock, geometry) = superblock::superblock(&new, &self.plan.options)?;
+        let (superblock, geometry) = superblock::superblock(&new, &self.plan.options, self.plan.quota_inodes)?;
         let segments = LogSegments::place(&self.plan.logs, &new, &geometry)?;
         let mut output = Output::new(device, clock)?;
         let trimmed = self.clear(&mut output, &geometry, &segments)?;

@@ -9,9 +9,8 @@ use super::MkfsOptions;
 use super::logs::{LogBlocks, shared};
 use super::names::{NamePlaces, Place};
 use super::runs::{NodeCount, count};
-use super::superblock::quota_inodes;
 use crate::directory::hash;
-use crate::encode::inode::address_words;
+use crate::encode::inode::{address_words, check_device};
 use crate::encode::xattr;
 use crate::ids::{Log, NodeId};
 use crate::layout::dentry::slots_of;
@@ -137,6 +136,8 @@ pub struct Plan<'a> {
     pub lost_found: Option<(Place, NodeId)>,
     /// Quota files by kind.
     pub quota_files: [Vec<u8>; 3],
+    /// Their inodes: user, group, project; [`NodeId::NONE`] for none.
+    pub quota_inodes: [NodeId; 3],
     /// The first nid that nobody has.
     pub next_nid: u32,
     /// Blocks of each log.
@@ -166,6 +167,7 @@ impl<'a> Plan<'a> {
             numbers: vec![NodeId::NONE; nodes.len()],
             lost_found: None,
             quota_files: Default::default(),
+            quota_inodes: [NodeId::NONE; 3],
             next_nid: NodeId::ROOT.0,
             logs: [0; Log::COUNT],
         };
@@ -196,11 +198,15 @@ impl<'a> Plan<'a> {
             if index > 0 {
                 continue;
             }
-            // The volume's own inodes follow the root.
-            for (kind, inode) in QuotaKind::ALL.into_iter().zip(quota_inodes(features)) {
-                if inode != NodeId::NONE {
+            // The volume's own inodes follow the root and its nodes (f2fs-mkfs.md, "What is written").
+            let wanted = [Features::QUOTA_INODES, Features::QUOTA_INODES, Features::PROJECT_QUOTA];
+            for (kind, feature) in QuotaKind::ALL.into_iter().zip(wanted) {
+                if features.has(feature) {
                     let planned = self.quota(kind);
-                    self.add(planned);
+                    let inode = self.add(planned);
+                    if let Some(place) = self.quota_inodes.get_mut(kind as usize) {
+                        *place = inode;
+                    }
                 }
             }
             if has_lost_found {
@@ -263,7 +269,10 @@ impl<'a> Plan<'a> {
             FileKind::Directory => self.plan_directory(index, &mut inode, has_lost_found)?,
             FileKind::Regular => self.plan_file(index, node, &mut inode)?,
             FileKind::Symlink => self.plan_link(node, &mut inode)?,
-            FileKind::BlockDevice | FileKind::CharacterDevice => inode.body = Body::Device,
+            FileKind::BlockDevice | FileKind::CharacterDevice => {
+                check_device(node.device)?;
+                inode.body = Body::Device;
+            }
             FileKind::Fifo | FileKind::Socket => {}
         }
         inode.runs.end = self.runs.len();

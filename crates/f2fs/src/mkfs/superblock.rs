@@ -17,26 +17,13 @@ const CHECKSUM_OFFSET: u32 = (size_of::<Superblock>() - 4) as u32;
 /// Encoding UTF-8 of Unicode 12.1 (`s_encoding`).
 const UTF8: u16 = 1;
 
-/// Quota inodes by kind: user, group, project; [`NodeId::NONE`] for none. They follow the root (f2fs-mkfs.md, "What is written").
-pub fn quota_inodes(features: Features) -> [NodeId; 3] {
-    let wanted = [Features::QUOTA_INODES, Features::QUOTA_INODES, Features::PROJECT_QUOTA];
-    let mut next = NodeId::ROOT.0;
-    wanted.map(|feature| {
-        if !features.has(feature) {
-            return NodeId::NONE;
-        }
-        next += 1;
-        NodeId(next)
-    })
-}
-
 /// The features that the superblock names: with project quotas mkfs.f2fs also sets the feature of the other two, whose inodes stay 0.
 fn recorded_features(asked: Features) -> Features {
     if asked.has(Features::PROJECT_QUOTA) { asked.with(Features::QUOTA_INODES) } else { asked }
 }
 
-/// The superblock, and the shape that a reader takes from it.
-pub fn superblock(new: &NewGeometry, options: &MkfsOptions) -> Result<(Superblock, Geometry)> {
+/// The superblock, and the shape that a reader takes from it. `quotas`: the inodes of the quota files by kind.
+pub fn superblock(new: &NewGeometry, options: &MkfsOptions, quotas: [NodeId; 3]) -> Result<(Superblock, Geometry)> {
     let mut superblock = Superblock::empty();
     set_shape(&mut superblock, new, options);
     superblock.uuid = options.uuid;
@@ -54,7 +41,7 @@ pub fn superblock(new: &NewGeometry, options: &MkfsOptions) -> Result<(Superbloc
         copy(version, options.maker.as_bytes().get(..255).unwrap_or(options.maker.as_bytes()));
     }
     superblock.features = recorded_features(options.features).0.into();
-    superblock.quota_inodes = quota_inodes(options.features).map(|inode| inode.0.into());
+    superblock.quota_inodes = quotas.map(|inode| inode.0.into());
     if let Some(strict) = options.encoding {
         (superblock.encoding, superblock.encoding_flags) = (UTF8.into(), u16::from(strict).into());
     }

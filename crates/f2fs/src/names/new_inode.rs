@@ -5,7 +5,9 @@ use zerocopy::FromZeros;
 
 use super::temperature::advise_of;
 use crate::encode::directory::put_dots;
-use crate::encode::inode::{InodeRest, device_words, inode_block, set_name, set_times, type_bits, xattr_words};
+use crate::encode::inode::{
+    InodeRest, check_device, device_words, inode_block, set_name, set_times, type_bits, xattr_words,
+};
 use crate::encode::put;
 use crate::ids::NodeId;
 use crate::inode::Inode;
@@ -21,8 +23,6 @@ const INHERITED: u32 =
 const OF_DIRECTORIES: u32 = flag::DIRECTORY_SYNC | flag::PROJECT_INHERIT | flag::CASEFOLD;
 /// Of these, what links and devices have (f2fs.h, F2FS_OTHER_FLMASK).
 const OF_OTHERS: u32 = flag::NO_DUMP | flag::NO_ACCESS_TIME;
-/// Bits of a device's major and minor number (include/linux/kdev_t.h).
-const DEVICE_BITS: (u32, u32) = (12, 20);
 
 /// How new inodes are made: Linux's defaults, unless mount options say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,13 +128,7 @@ fn check(block_size: usize, node: &NewNode<'_>) -> Result<()> {
             let detail = format!("a link's target of {} bytes; at most {}", node.target.len(), block_size - 1);
             Err(FsError::new(ErrorKind::NameTooLong, detail))
         }
-        FileKind::BlockDevice | FileKind::CharacterDevice => {
-            let (major, minor) = ((node.device >> 32) as u32, node.device as u32);
-            if major >> DEVICE_BITS.0 != 0 || minor >> DEVICE_BITS.1 != 0 {
-                return invalid(format!("device {major}:{minor}; numbers have 12 bits (major) and 20 bits (minor)"));
-            }
-            Ok(())
-        }
+        FileKind::BlockDevice | FileKind::CharacterDevice => check_device(node.device),
         _ => Ok(()),
     }
 }

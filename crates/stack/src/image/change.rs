@@ -24,7 +24,7 @@ use crate::{MountedFileSystem, StackError, chip_file, suggest};
 /// How an image is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeOptions {
-    /// How new data are compressed: `none`, `zlib`, `lzo`, `rtime`, `priority` (Linux's order) or `size` (the smallest). `None` for zlib, which every kernel with JFFS2 reads unless it was configured not to.
+    /// How new data are compressed in JFFS2: `none`, `zlib`, `lzo`, `rtime`, `priority` (Linux's order) or `size` (the smallest). `None` for zlib, which every kernel with JFFS2 reads unless it was configured not to.
     pub compression: Option<String>,
     /// The present: the time of what is made or changed.
     pub now: Timestamp,
@@ -99,6 +99,17 @@ pub(super) fn compression(options: &ChangeOptions) -> Result<CompressionMode, St
     })
 }
 
+/// Refuses what only volumes of JFFS2 do.
+pub(super) fn refuse_compression(how: &ChangeOptions, found: &Found) -> Result<(), String> {
+    match (&how.compression, found.format) {
+        (None, _) | (_, Format::Jffs2) => Ok(()),
+        (Some(name), other) => {
+            let other = other.name();
+            Err(format!("--compress {name}: data in {other} are stored as they are; expected JFFS2, or no --compress"))
+        }
+    }
+}
+
 impl ChangingImage {
     /// Opens and locks an image, and mounts a copy of it. Errors: those of [`super::open`]; a file that another process has open; a format or a form of file that cannot be changed.
     pub fn open(path: &Path, options: &OpenOptions, how: &ChangeOptions) -> Result<Self, StackError> {
@@ -125,6 +136,7 @@ impl ChangingImage {
         }
         let Selected { found, mut notes, .. } = choose(path, &image, options)?;
         refuse_unproven(options, &found).map_err(|what| wrong(path, what))?;
+        refuse_compression(how, &found).map_err(|what| wrong(path, what))?;
         let mut copy = image.private_copy(&file).map_err(failed)?;
         if options.size.is_some() && options.region.is_none() && found.format == Format::Jffs2 {
             grow(&mut copy, found.layout.offset, found.layout.size.unwrap_or(0)).map_err(|what| wrong(path, what))?;

@@ -10,7 +10,7 @@ use nandkit_jffs2::Jffs2;
 use nandkit_units::Clock;
 use nandkit_vfs::{Changes, FileSystem};
 
-use super::change::{compression, mount_jffs2, refuse_unproven};
+use super::change::{compression, mount_jffs2, refuse_compression, refuse_unproven};
 use super::detect::Format;
 use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
@@ -73,6 +73,7 @@ impl ImageInPlace {
         }
         let Selected { found, mut notes, .. } = choose(path, &image, options)?;
         refuse_unproven(options, &found).map_err(|what| wrong(path, what))?;
+        refuse_compression(how, &found).map_err(|what| wrong(path, what))?;
         let mut bad = Vec::new();
         if found.format == Format::F2fs {
             bad = f2fs_write::damage(&image, &found.layout).map_err(|error| wrong(path, error))?;

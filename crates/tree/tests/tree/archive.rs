@@ -7,10 +7,9 @@ use std::process::Command;
 
 use nandkit_tree::compare::{TreeDifference, all, compare};
 use nandkit_tree::extract::extract_tree;
-use nandkit_tree::large::Holes;
 use nandkit_tree::{ArchiveOptions, DirectoryOptions, ExtractOptions, HostDirectory, MountLimits, TarArchive, pack};
 use nandkit_vfs::path::CompareOptions;
-use nandkit_vfs::source::{SourceTree, path};
+use nandkit_vfs::source::{MemoryTree, SourceNode, SourceTree, path};
 use nandkit_vfs::{FileKind, Timestamp};
 
 use crate::common::{content, is_root, mounted, quiet, run, sample, sample_of_root, tar};
@@ -79,7 +78,7 @@ fn what_is_packed_is_what_gnu_tar_takes_out() {
     let taken = HostDirectory::open(&target, &DirectoryOptions::default()).unwrap();
     assert_eq!(compare(&taken, &sample, &all()), []);
     let mut again = Vec::new();
-    pack::pack_tree(&sample, &mut again, Holes::Kept).unwrap();
+    pack::pack_tree(&sample, &mut again, &pack::PackOptions::default()).unwrap();
     assert!(out == again, "the same tree is the same archive");
 }
 
@@ -110,7 +109,7 @@ fn holes_are_packed_as_gnu_tar_packs_them() {
     }
     let source = HostDirectory::open(&from, &DirectoryOptions::default()).unwrap();
     let mut out = Vec::new();
-    let report = pack::pack_tree(&source, &mut out, Holes::Kept).unwrap();
+    let report = pack::pack_tree(&source, &mut out, &pack::PackOptions::default()).unwrap();
     assert_eq!((report.files, report.skipped, report.damaged), (12, Vec::new(), Vec::new()));
     assert!(out.len() < 2_500_000, "{} bytes", out.len());
     let archive = place.path().join("archive");
@@ -289,4 +288,30 @@ fn no_bytes_are_no_archive() {
     }
     fs::write(&empty, [0; 1024]).unwrap();
     assert_eq!(open(&empty).unwrap().nodes().len(), 1);
+}
+
+#[test]
+fn an_archive_has_no_attributes_and_no_links_outwards_where_none_are_wanted() {
+    let mut builder = MemoryTree::builder();
+    let xattrs = vec![(b"user.x".to_vec(), b"y".to_vec())];
+    builder
+        .put(b"d/file", SourceNode { xattrs, ..SourceNode::new(FileKind::Regular, 0o644) }, Some(b"content".to_vec()))
+        .unwrap();
+    for (name, target) in [(&b"d/in"[..], &b"../d/file"[..]), (b"d/up", b"../../x"), (b"d/absolute", b"/etc/passwd")] {
+        let node = SourceNode { target: target.to_vec(), ..SourceNode::new(FileKind::Symlink, 0o777) };
+        builder.put(name, node, None).unwrap();
+    }
+    builder.link(b"d/again", b"d/up").unwrap();
+    let tree = MemoryTree::from_builder(builder);
+    let mut out = Vec::new();
+    let options = pack::PackOptions { xattrs: false, inward_links_only: true, ..Default::default() };
+    let report = pack::pack_tree(&tree, &mut out, &options).unwrap();
+    let refused: Vec<String> = report.refused.iter().map(ToString::to_string).collect();
+    assert_eq!(refused.len(), 3, "{refused:?}");
+    assert!(refused.iter().any(|note| note.contains("d/absolute") && note.contains("/etc/passwd")), "{refused:?}");
+    assert!(refused.iter().any(|note| note.contains("d/up") && note.contains("first name")), "{refused:?}");
+    assert_eq!((report.files, report.symlinks, report.hard_links), (1, 1, 0));
+    let read = TarArchive::read(out.as_slice(), &ArchiveOptions::default()).unwrap();
+    assert!(read.nodes().iter().all(|node| node.xattrs.is_empty() && !node.target.starts_with(b"/")));
+    assert_eq!(read.nodes().len(), 4);
 }

@@ -41,7 +41,7 @@ fn lists_come_out_of_archives_of_gnu_tar_and_go_into_those_that_it_reads() {
     // What says no more than the mode is no list, as on Linux.
     assert_eq!([kept(b"plain", acl::ACCESS), kept(b"d", acl::ACCESS), kept(b"f", acl::DEFAULT)], [None, None, None]);
     let mut packed = Vec::new();
-    pack::pack_tree(&tree, &mut packed, Holes::Written).unwrap();
+    pack::pack_tree(&tree, &mut packed, &pack::PackOptions { holes: Holes::Written, ..Default::default() }).unwrap();
     assert!(packed.windows(20).any(|window| window == b"SCHILY.xattr.system."), "the attributes stay as they were");
     let again = place.path().join("b.tar");
     fs::write(&again, &packed).unwrap();

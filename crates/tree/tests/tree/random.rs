@@ -81,7 +81,7 @@ proptest! {
         let out = HostDirectory::open(&target, &DirectoryOptions::default()).unwrap();
         prop_assert_eq!(compare(&out, &tree, &all()), []);
         let mut archive = Vec::new();
-        pack::pack_tree(&out, &mut archive, Holes::Written).unwrap();
+        pack::pack_tree(&out, &mut archive, &pack::PackOptions { holes: Holes::Written, ..Default::default() }).unwrap();
         let packed = TarArchive::read(archive.as_slice(), &ArchiveOptions::default()).unwrap();
         prop_assert_eq!(compare(&packed, &tree, &all()), []);
         let mut again = Vec::new();
