@@ -165,6 +165,8 @@ impl<D: BlockDevice> Changes for Volume<D> {
 
     fn set_attributes(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes> {
         if *change != AttributeChange::default() {
+            // A record of a new owner is a change already.
+            self.balance()?;
             // Who may not have the file, may not cut it either.
             let known = self.inode(inode)?;
             attributes::admit(self, &known, change)?;

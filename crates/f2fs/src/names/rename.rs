@@ -35,6 +35,7 @@ pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<
     let other = store.find_entry(&target, to.1)?;
     let same = from.0 == to.0 && other.is_some_and(|other| find(store, &source, from.1).is_ok_and(|f| f == other));
     expect_no_circle(store, &moved, from.0, to.0)?;
+    expect_dots(store, &moved, from.0, to.0)?;
     expect_project(store, &target, &moved)?;
     let Some(other) = other else {
         return match flags {
@@ -53,6 +54,7 @@ pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<
         RenameFlags::Exchange => {
             expect_mutable(&other)?;
             expect_no_circle(store, &other, to.0, from.0)?;
+            expect_dots(store, &other, to.0, from.0)?;
             expect_project(store, &source, &other)?;
             exchange(store, (&moved, from), (&other, to))
         }
@@ -76,6 +78,14 @@ fn expect_no_circle<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: Node
             return Err(Finding::new(FindingKind::Directory, detail).of(to).into_error());
         }
         at = NodeId(find_parent(store, &store.inode_at(at)?)?.entry.ino.get());
+    }
+    Ok(())
+}
+
+/// A directory that moves has the entry that says where it is. Errors: `Corrupt`, before anything has changed.
+fn expect_dots<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: NodeId, to: NodeId) -> Result<()> {
+    if moved.kind == FileKind::Directory && from != to {
+        find_parent(store, moved)?;
     }
     Ok(())
 }

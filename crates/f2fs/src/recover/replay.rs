@@ -77,7 +77,9 @@ impl<D: BlockDevice> Volume<D> {
     /// Only regular files are fsynced by marked nodes.
     fn expect_same_kind(&self, from: &Inode) -> Result<()> {
         let here = self.inode_at(from.nid)?;
-        if from.kind == FileKind::Regular && here.kind == from.kind && here.shape.count == from.shape.count {
+        // A compressed file is fsynced by a checkpoint (file.c, `need_do_checkpoint`).
+        let is_plain = from.kind == FileKind::Regular && !from.is_compressed();
+        if is_plain && here.kind == from.kind && here.shape.count == from.shape.count {
             return Ok(());
         }
         let detail = format!("a {} that was fsynced as a {} of another shape", here.kind, from.kind);

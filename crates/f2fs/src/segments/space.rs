@@ -29,7 +29,12 @@ pub struct SpaceCounters {
     pub nodes_end: u64,
     valid_at_checkpoint: u64,
     charged_since: u64,
+    names_since: u64,
 }
+
+/// Blocks that a recovered name may take in its directory besides those that were counted: the directory as the checkpoint has it may need a page where the running one had a slot that was freed, the page that its inode had no
+/// more room for, and up to three nodes for it.
+const NAME_BLOCKS: u64 = 5;
 
 impl SpaceCounters {
     /// Counts as a checkpoint has them.
@@ -43,6 +48,7 @@ impl SpaceCounters {
             nodes_end,
             valid_at_checkpoint: valid_blocks,
             charged_since: 0,
+            names_since: 0,
         }
     }
 
@@ -81,15 +87,23 @@ impl SpaceCounters {
         self.valid_nodes = self.valid_nodes.saturating_sub(charge.nodes);
     }
 
-    /// Whether an fsync may leave its blocks to roll-forward: everything counted since the checkpoint, freed or not, fits beside it (checkpoint.c, `f2fs_space_for_roll_forward`).
-    pub const fn has_room_for_roll_forward(&self) -> bool {
-        self.valid_at_checkpoint.saturating_add(self.charged_since) <= self.user_blocks
+    /// Whether an fsync may leave its blocks, and with `has_new_name` its file's name, to roll-forward: everything counted since the checkpoint, freed or not, fits beside it (checkpoint.c, `f2fs_space_for_roll_forward`), and room for the names,
+    /// which Linux does not ask for: a volume whose recovery finds none is not mounted.
+    pub fn has_room_for_roll_forward(&self, has_new_name: bool) -> bool {
+        let names = (self.names_since + u64::from(has_new_name)).saturating_mul(NAME_BLOCKS);
+        self.valid_at_checkpoint.saturating_add(self.charged_since).saturating_add(names) <= self.user_blocks
+    }
+
+    /// A name is left to roll-forward.
+    pub const fn leave_name(&mut self) {
+        self.names_since += 1;
     }
 
     /// A checkpoint has completed.
     pub fn checkpointed(&mut self) {
         self.valid_at_checkpoint = self.valid_blocks;
         self.charged_since = 0;
+        self.names_since = 0;
     }
 }
 
@@ -109,8 +123,13 @@ mod tests {
         space.refund(charge);
         assert_eq!(space.charge_part(30).unwrap(), Charge { nodes: 0, blocks: 10 });
         // Freed blocks are not subtracted: 90 + 10 + 10.
-        assert!(!space.has_room_for_roll_forward());
+        assert!(!space.has_room_for_roll_forward(false));
         space.checkpointed();
-        assert!(space.has_room_for_roll_forward());
+        assert!(space.has_room_for_roll_forward(false) && !space.has_room_for_roll_forward(true));
+        space.refund(Charge { nodes: 0, blocks: 7 });
+        space.checkpointed();
+        assert!(space.has_room_for_roll_forward(true));
+        space.leave_name();
+        assert!(space.has_room_for_roll_forward(false) && !space.has_room_for_roll_forward(true));
     }
 }

@@ -213,6 +213,9 @@ impl<D: BlockDevice> Volume<D> {
     /// Collects one section; `None` where there is none to win by. Errors: as [`Volume::balance`]. Cost: reads and writes of its live blocks.
     pub fn collect_one(&mut self, why: Collection) -> Result<Option<Outcome>> {
         self.expect_running()?;
+        if !self.recovering {
+            self.begin_anew()?;
+        }
         let now = Nanos::from_secs(self.elapsed_seconds());
         let Some(section) = own(&mut self.cleaners.search).choose(&mut self.segments, why, now) else {
             return Ok(None);

@@ -37,6 +37,7 @@ impl<D: BlockDevice> Volume<D> {
         if data.is_empty() {
             return Ok(0);
         }
+        self.drop_unwritten(&inode)?;
         if inode.inline_data().is_some() {
             if end <= inline_room(&inode.shape) {
                 self.write_inline(&inode, offset as usize, data)?;

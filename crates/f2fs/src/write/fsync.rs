@@ -18,7 +18,7 @@ use crate::segments::classes::ActiveLogs;
 
 impl<D: BlockDevice> Volume<D> {
     /// Makes a file durable: data, size, attributes, and that it has its name. `data_only`: fdatasync, which overwrites more where it stands ([`super::ipu::FSYNC`]).
-    /// Errors: `NoSpace`, `Device` (of data: they are dirty still; of nodes: the volume stops), `ReadOnly`, `Corrupt`. Cost: the file's dirty pages and nodes and a flush, or a checkpoint.
+    /// Errors: `NoSpace`, `Device` (of data: they are dirty still; of nodes and of a flush: the volume stops), `ReadOnly`, `Corrupt`. Cost: the file's dirty pages and nodes and a flush, or a checkpoint.
     pub fn fsync(&mut self, ino: NodeId, data_only: bool) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -36,7 +36,13 @@ impl<D: BlockDevice> Volume<D> {
                 self.write_marked(ino)?;
             }
         }
-        self.device.flush(Cause::UserData)
+        self.flush()
+    }
+
+    /// What was written is there. Errors: `Device`; the volume stops, as nobody knows what of it the device has lost: pages and nodes count as written, and what is fsynced later would lie behind a gap.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let flushed = self.device.flush(Cause::UserData);
+        self.or_stop(flushed)
     }
 
     /// A directory lost a name by rename or removal: with `fsync_mode=strict`, an fsync of a new file in it is a checkpoint until the next one; where the name was a directory's, always.
@@ -53,7 +59,7 @@ impl<D: BlockDevice> Volume<D> {
             || inode.is_compressed()
             || head.links.get() != 1
             || head.has_advise(advise::LOST_PARENT)
-            || !self.segments.space.has_room_for_roll_forward()
+            || !self.segments.space.has_room_for_roll_forward(self.nat.needs_dentry_mark(inode.nid))
             || !self.nat.is_checkpointed(parent)
             || self.options.logs == ActiveLogs::Two
             || self.pruned.contains(&inode.nid)
@@ -66,7 +72,7 @@ impl<D: BlockDevice> Volume<D> {
     fn write_marked(&mut self, ino: NodeId) -> Result<()> {
         self.device.drain();
         if self.options.ordered_fsync {
-            self.device.flush(Cause::UserData)?;
+            self.flush()?;
         }
         let nids = self.direct_nodes_waiting(ino);
         self.write_with_marks(ino, &nids)?;
@@ -89,6 +95,9 @@ impl<D: BlockDevice> Volume<D> {
 
     fn write_with_marks(&mut self, ino: NodeId, nids: &[NodeId]) -> Result<()> {
         let dentry = if self.nat.needs_dentry_mark(ino) { mark::DENTRY } else { 0 };
+        if dentry != 0 && nids.contains(&ino) {
+            self.segments.space.leave_name();
+        }
         let marks = |nid: NodeId| mark::FSYNC | if nid == ino { dentry } else { 0 };
         self.write_nodes(nids, Cause::Metadata, &marks)
     }

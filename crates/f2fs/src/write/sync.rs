@@ -25,7 +25,7 @@ impl<D: BlockDevice> Volume<D> {
         self.settle_times_of(&files)?;
         self.checkpoint(Reason::Sync)?;
         // Data that were overwritten where they stood changed nothing that a checkpoint says.
-        self.device.flush(Cause::UserData)?;
+        self.flush()?;
         refused.map_or(Ok(()), Err)
     }
 
@@ -50,7 +50,7 @@ impl<D: BlockDevice> Volume<D> {
         let refused = self.write_back_what_goes()?;
         self.settle_all_times()?;
         self.checkpoint(Reason::Unmount)?;
-        self.device.flush(Cause::UserData)?;
+        self.flush()?;
         refused.map_or(Ok(()), Err)
     }
 

@@ -50,8 +50,8 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         // Also behind an unchanged size: blocks that were reserved there go.
-        let first = size.div_ceil(self.geometry().block_size() as u64);
-        if size <= old {
+        if size <= old || inode.head.has_advise(advise::TRUNCATE) {
+            let first = size.min(old).div_ceil(self.geometry().block_size() as u64);
             self.pages().truncate(ino, u32::try_from(first).unwrap_or(u32::MAX));
             self.free_pages_from(ino, first)?;
         }
@@ -59,6 +59,18 @@ impl<D: BlockDevice> Volume<D> {
             head.size = size.into();
             head.advise &= !(advise::KEEP_SIZE | advise::TRUNCATE);
         })
+    }
+
+    /// Blocks behind the end that Linux reserved for a write of which a power cut came first: what they hold is not the file's (f2fs.h, `file_need_truncate`). Before anything else is changed.
+    pub(super) fn drop_unwritten(&mut self, inode: &Inode) -> Result<()> {
+        if inode.head.has_advise(advise::TRUNCATE) && inode.inline_data().is_none() {
+            self.balance()?;
+            let first = inode.head.size.get().div_ceil(self.geometry().block_size() as u64);
+            self.pages().truncate(inode.nid, u32::try_from(first).unwrap_or(u32::MAX));
+            self.free_pages_from(inode.nid, first)?;
+            self.edit_head(inode.nid, |head| head.advise &= !advise::TRUNCATE)?;
+        }
+        Ok(())
     }
 
     fn truncate_inline(&mut self, inode: &Inode, size: u64) -> Result<()> {
@@ -153,6 +165,7 @@ impl<D: BlockDevice> Volume<D> {
         self.expect_writable(&inode)?;
         let end = offset.saturating_add(length);
         self.expect_size(&inode, end)?;
+        self.drop_unwritten(&inode)?;
         if length == 0 {
             return Err(FsError::new(ErrorKind::InvalidArgument, "a range of no length"));
         }
