@@ -6,19 +6,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::made::{clock, new_image};
+use crate::writing::image::{Image, MIB, file, nid};
 use crate::writing::{mount, must_be_sound, unmount};
-use nandkit_block::BlockDevice;
+use nandkit_block::{BlockDevice, FileDevice};
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::encode::inode::InodeRest;
 use nandkit_f2fs::layout::InodeHead;
-use nandkit_f2fs::layout::inode::{Extent, inline};
+use nandkit_f2fs::layout::inode::{Extent, advise, inline};
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::pages::PageLimits;
 use nandkit_f2fs::write::ipu;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
-use nandkit_units::{Described, Description, Generator, Payload};
-use nandkit_vfs::{ErrorKind, Timestamp};
+use nandkit_units::{Described, Description, Generator, Payload, ReadInto};
+use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, Timestamp};
 use zerocopy::FromZeros;
 
 /// A volume with `files` empty files in its root, made by name as mkfs makes them.
@@ -320,7 +321,7 @@ fn inodes_are_made_and_freed() {
         assert_eq!(content(&volume, ino), vec![number as u8; number * 300]);
         volume.free_inode(ino).unwrap();
     }
-    assert_eq!(volume.inode(nandkit_vfs::InodeNumber(made[7].0.into())).unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(volume.inode(InodeNumber(made[7].0.into())).unwrap_err().kind, ErrorKind::NotFound);
     let after = volume.segments().space;
     assert_eq!(
         (after.valid_blocks, after.valid_nodes, after.valid_inodes),
@@ -433,4 +434,38 @@ fn idle_times_are_used() {
     assert!(!volume.is_changed());
     unmount(volume);
     must_be_sound(&path, "idle");
+}
+
+/// Linux reserves blocks behind the end for a write, and marks the file; behind a power cut they are no content, and hold what they held before.
+#[test]
+fn blocks_behind_the_end_that_were_never_written_are_no_content() {
+    type Change = fn(&mut Volume<FileDevice>, InodeNumber);
+    let changes: [(&str, Change); 3] = [
+        ("another size", |volume, inode| volume.truncate(nid(inode), 30_000).unwrap()),
+        ("a write behind them", |volume, inode| {
+            _ = Changes::write(volume, inode, 29_999, Payload::Bytes(&[0])).unwrap()
+        }),
+        ("a reservation", |volume, inode| volume.allocate_range(nid(inode), 20_000, 10_000, false).unwrap()),
+    ];
+    for (what, change) in changes {
+        let image = Image::new(64 * MIB, "extra_attr");
+        let mut volume = image.mount();
+        let root = volume.root();
+        let inode = file(&mut volume, root, b"file");
+        Changes::write(&mut volume, inode, 0, Payload::Bytes(&[9; 20_000])).unwrap();
+        volume.sync().unwrap();
+        volume
+            .with_inode(nid(inode), |head| {
+                head.size = 4096.into();
+                head.advise |= advise::TRUNCATE;
+            })
+            .unwrap();
+        let mut volume = image.remount(volume, what);
+        change(&mut volume, inode);
+        let mut bytes = vec![1; 30_000];
+        assert_eq!(FileSystem::read(&volume, inode, 0, ReadInto::Bytes(&mut bytes)).unwrap(), 30_000, "{what}");
+        assert!(bytes[..4096].iter().all(|byte| *byte == 9) && bytes[4096..].iter().all(|byte| *byte == 0), "{what}");
+        assert!(!volume.inode_at(nid(inode)).unwrap().head.has_advise(advise::TRUNCATE), "{what}");
+        drop(image.remount(volume, what));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::writing::image::{Image, MIB, names};
+use crate::writing::image::{Image, MIB, file, folder, names};
 use crate::writing::mount;
 use nandkit_block::FileDevice;
 use nandkit_f2fs::clean::Collection;
@@ -11,7 +11,8 @@ use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_units::random::Random;
 use nandkit_vfs::{
-    Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, RenameFlags, XattrChanges, Xattrs,
+    AttributeChange, Changes, ErrorKind, FileKind, FileSystem, InodeNumber, Links, NewNode, RenameFlags, XattrChanges,
+    Xattrs,
 };
 
 /// Leaves so many blocks free.
@@ -175,4 +176,44 @@ fn names_while_sections_are_collected() {
         }
     }
     assert!(collected > 20, "{collected} sections were collected");
+}
+
+/// A name took the place of one that was removed, and is fsynced on a full volume: the directory as the checkpoint has it is full, and the recovery finds no block for another page.
+#[test]
+fn a_name_whose_recovery_would_find_no_room_is_made_durable_by_a_checkpoint() {
+    for free in 0..8 {
+        let image = Image::new(64 * MIB, "");
+        let mut volume = image.mount();
+        let root = volume.root();
+        let top = folder(&mut volume, root, b"top");
+        // All slots of the entries in the inode, but for the dots'.
+        let slots = 180;
+        (0..slots).for_each(|number| _ = file(&mut volume, top, format!("{number}").as_bytes()));
+        let large = file(&mut volume, root, b"large");
+        loop {
+            let end = volume.stat(large).unwrap().size;
+            let bytes = if volume.segments_mut().space.free_blocks() > 200 { 1 << 18 } else { 4096 };
+            let is_full = volume.segments_mut().space.free_blocks() <= free;
+            if is_full || Changes::write(&mut volume, large, end, Payload::Bytes(&vec![7; bytes])).is_err() {
+                break;
+            }
+        }
+        while volume.segments_mut().space.free_blocks() < free {
+            let size = volume.stat(large).unwrap().size;
+            Changes::set_attributes(
+                &mut volume,
+                large,
+                &AttributeChange { size: Some(size - 4096), ..Default::default() },
+            )
+            .unwrap();
+        }
+        volume.sync().unwrap();
+        volume.remove(top, b"7").unwrap();
+        let Ok(new) = volume.create(top, b"n", &NewNode::FILE) else { continue };
+        Changes::sync(&mut volume, Some(new)).unwrap();
+        drop(volume.abandon());
+        let volume = image.mount();
+        assert!(volume.lookup(volume.lookup(volume.root(), b"top").unwrap(), b"n").is_ok(), "{free} blocks");
+        drop(image.remount(volume, "behind the recovery"));
+    }
 }

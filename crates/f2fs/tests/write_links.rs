@@ -333,3 +333,28 @@ fn directories_that_contradict_themselves_are_told() {
     assert_eq!(kind(volume.create(moved, b"x", &NewNode::FILE)), ErrorKind::NotFound);
     assert_eq!(names(&volume, moved).len(), 1);
 }
+
+/// Where it is cannot be changed: it stays, and nothing of it has moved.
+#[test]
+fn a_directory_without_its_dots_does_not_move() {
+    let image = Image::new(64 * MIB, "");
+    let mut volume = image.mount();
+    let root = volume.root();
+    let [one, other] = [&b"one"[..], b"other"].map(|name| folder(&mut volume, root, name));
+    let (moved, target) = (folder(&mut volume, one, b"moved"), folder(&mut volume, other, b"target"));
+    let shape = volume.inode_at(nid(moved)).unwrap().shape.inline.clone();
+    volume.with_inode_block(nid(moved), |block| block[shape.start] &= !3).unwrap();
+    let picture = |volume: &Volume<FileDevice>| {
+        [root, one, other, moved, target].map(|inode| (names(volume, inode), links(volume, inode)))
+    };
+    let before = picture(&volume);
+    for (to, flags) in
+        [(&b"new"[..], RenameFlags::default()), (b"target", RenameFlags::default()), (b"target", RenameFlags::Exchange)]
+    {
+        let renamed = volume.rename((one, b"moved"), (other, to), flags);
+        assert_eq!(kind(renamed), ErrorKind::Corrupt);
+        assert_eq!(picture(&volume), before);
+    }
+    assert_eq!(kind(volume.rename((other, b"target"), (one, b"moved"), RenameFlags::Exchange)), ErrorKind::Corrupt);
+    assert_eq!(picture(&volume), before);
+}

@@ -7,14 +7,17 @@ use std::path::Path;
 
 use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
 use crate::made::{clock, everything, new_image, patiently};
+use crate::writing::image::{Image, MIB, file};
 use crate::writing::{mount, must_be_sound, open_to_write, unmount};
+use nandkit_f2fs::blocks::Nodes;
 use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::encode::inode::set_times;
 use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::{Payload, ReadInto};
-use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
+use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
 
 fn listing(path: &Path) -> Listing {
     listing_of_volume(&mount_file(path).unwrap())
@@ -149,4 +152,35 @@ fn volumes_on_several_devices_are_changed() {
         volume.read(ino, 0, ReadInto::Bytes(&mut found)).unwrap();
         assert!(found == content, "{number}");
     }
+}
+
+/// A chain of an earlier mount may begin where the log of warm nodes goes on: its version ends with the first checkpoint of a mount, which comes before any node.
+#[test]
+fn the_first_change_of_a_mount_is_a_checkpoint_whatever_it_is() {
+    let image = Image::new(96 * MIB, "extra_attr,quota");
+    let mut volume = image.mount();
+    let root = volume.root();
+    let files: Vec<_> = (0..100).map(|number| file(&mut volume, root, format!("{number}").as_bytes())).collect();
+    for inode in &files {
+        Changes::write(&mut volume, *inode, 0, Payload::Bytes(&vec![1; 100_000])).unwrap();
+        volume.sync().unwrap();
+    }
+    for inode in &files {
+        Changes::write(&mut volume, *inode, 0, Payload::Bytes(&[2; 50_000])).unwrap();
+    }
+    drop(image.remount(volume, "before"));
+    let version = |volume: &Volume<_>| volume.checkpoint_state().0.head.version.get();
+    let mut volume = image.mount();
+    let before = version(&volume);
+    let _ = volume.collect_one(Collection::Foreground).unwrap();
+    assert_eq!(version(&volume), before + 1, "a collection");
+    drop(image.remount(volume, "collected"));
+    let mut volume = image.mount();
+    let quota = NodeId(volume.superblock().quota_inodes[0].get());
+    let (before, at) = (version(&volume), volume.entry(quota).unwrap().address.get());
+    let change = AttributeChange { uid: Some(77_777), ..AttributeChange::default() };
+    volume.set_attributes(files[0], &change).unwrap();
+    assert_eq!(version(&volume), before + 1, "a new owner");
+    assert_eq!(volume.entry(quota).unwrap().address.get(), at, "the checkpoint wrote the quota file");
+    drop(image.remount(volume, "owned"));
 }

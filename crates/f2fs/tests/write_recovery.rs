@@ -8,6 +8,8 @@ use crate::writing::oracle::{Image, device_of, empty_image, image_of, page, writ
 use crate::writing::{findings, unmount};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::layout::inode::{WORDS_OFFSET, flag};
+use nandkit_f2fs::layout::{ExtraAttributes, Footer, InodeHead};
 use nandkit_f2fs::recover::recovered;
 use nandkit_f2fs::{F2fs, Log, MountOptions, NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
@@ -428,4 +430,32 @@ fn a_recovery_removes_what_was_immutable_at_the_checkpoint() {
     assert_eq!(volume.recovered().files, 1);
     assert_eq!(volume.lookup(root, b"f").unwrap(), file);
     must_be_sound(&unmount(volume), "immutable");
+}
+
+/// A chain that says that a file is compressed now: by its rules it has other addresses, and Linux fsyncs no such file so.
+#[test]
+fn a_chain_of_a_compressed_file_is_refused() {
+    let image = empty_image("extra_attr,compression");
+    let mut volume = mount(device_of(&image));
+    let inode = volume.create(volume.root(), b"file", &NewNode::FILE).unwrap();
+    let nid = NodeId(inode.0 as u32);
+    Changes::write(&mut volume, inode, 0, Payload::Bytes(&[1; 9000])).unwrap();
+    volume.sync().unwrap();
+    Changes::write(&mut volume, inode, 0, Payload::Bytes(&[2; 9000])).unwrap();
+    Changes::sync(&mut volume, Some(inode)).unwrap();
+    let mut image = image_of(&volume.abandon().remove(0));
+    assert_eq!(
+        Volume::mount(vec![device_of(&image.clone())], clock(), WriteOptions::default()).unwrap().recovered().files,
+        1
+    );
+    // Of the blocks of its inode the one that was written last.
+    let version = |block: &[u8]| {
+        let footer = Footer::of_block(block).filter(|footer| (footer.nid(), footer.ino()) == (nid, nid));
+        footer.map(|footer| footer.checkpoint.get() as u32)
+    };
+    let (_, newest) = image.iter_mut().max_by_key(|(_, block)| version(block)).unwrap();
+    newest[std::mem::offset_of!(InodeHead, flags)] |= flag::COMPRESSED as u8;
+    newest[WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, log_cluster_pages)] = 2;
+    let error = Volume::mount(vec![device_of(&image)], clock(), WriteOptions::default()).unwrap_err();
+    assert!(error.detail.contains("fsynced as"), "{error}");
 }
