@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::noise::noise;
 use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
@@ -16,10 +17,6 @@ fn run(directory: &Path, command: &str) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
     text
-}
-
-fn noise(length: u32, seed: u32) -> Vec<u8> {
-    (0..length).map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
 /// A directory with a tree to build an image from, and another one to put into it.

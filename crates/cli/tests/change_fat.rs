@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::noise::noise;
 use crate::common::{nandkit, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
@@ -14,10 +15,6 @@ fn run(directory: &Path, command: &str) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
     text
-}
-
-fn noise(length: u32, seed: u32) -> Vec<u8> {
-    (0..length).map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
 /// A directory with what is to be put: files of many lengths, two names of one file, and what FAT does not hold.

@@ -17,7 +17,7 @@ const STACKS: [&[&str]; 4] = [
 fn the_record_of_a_command_adds_up() {
     let directory = tempfile::tempdir().expect("a directory");
     // 3,000,000 bytes through the cache into the stack, and the commands' standard output elsewhere.
-    let script = "mkdir d && head -c 3000000 /dev/urandom > d/f && sync d/f && cp d/f d/g && cmp d/f d/g && rm d/g && echo noise && ls d";
+    let script = "mkdir d && head -c 3000000 $NOISE > d/f && sync d/f && cp d/f d/g && cmp d/f d/g && rm d/g && echo noise && ls d";
     for stack in STACKS {
         let arguments = [&["exec"], stack, &["--json", "--", "sh", "-c", script]].concat();
         let record: Value = serde_json::from_str(&succeeds(directory.path(), &arguments)).expect("one record");

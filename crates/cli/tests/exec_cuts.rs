@@ -40,7 +40,7 @@ fn what_was_synced_survives_and_the_record_counts_it() {
 fn a_loss_is_told_with_the_cut_that_shows_it_again() {
     let directory = tempfile::tempdir().expect("a directory");
     // Nothing is synced, and all is expected.
-    let load = "for i in 1 2 3 4 5 6 7 8 9; do head -c 9000 /dev/urandom > f$i; done";
+    let load = "for i in 1 2 3 4 5 6 7 8 9; do dd if=$NOISE of=f$i bs=9000 skip=$i count=1 status=none; done";
     let check = "test -s f9 || { echo f9 is missing; exit 3; }";
     let arguments =
         [&["exec"], STACKS[0], &["--cut-at", "random:8", "--check", check, "--", "sh", "-c", load]].concat();
@@ -86,7 +86,7 @@ fn a_cut_that_is_not_reached_is_no_pass_and_mistakes_are_told() {
 fn nobody_learns_of_a_cut_and_nobody_survives_it() {
     // Each acknowledgement follows a sync whatever came of it, as careless loads do; workers go on in the background, one in a session of its own.
     let load = r#"setsid sh -c 'while echo x; do sleep 0.05; done > daemon 2> /dev/null' &
-        (for i in 1 2 3 4 5 6 7 8 9; do head -c 3000 /dev/urandom > b$i; sync b$i; done) &
+        (for i in 1 2 3 4 5 6 7 8 9; do dd if=$NOISE of=b$i bs=3000 skip=$i count=1 status=none; sync b$i; done) &
         for i in 1 2 3 4 5 6 7 8 9; do echo $i > f$i; sync f$i; echo $i >> "$OLDPWD/acked-$NANDKIT_CUT"; done"#;
     let check = r#"touch "$OLDPWD/acked-$NANDKIT_CUT"
         for i in $(cat "$OLDPWD/acked-$NANDKIT_CUT"); do test "$(cat f$i)" = $i || { echo "f$i was acknowledged"; exit 1; }; done"#;

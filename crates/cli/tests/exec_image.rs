@@ -3,18 +3,23 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{nandkit, noise, succeeds};
 use serde_json::Value;
 
 fn sh(directory: &Path, script: &str) -> String {
-    let output = Command::new("sh").args(["-ec", script]).current_dir(directory).output().expect("sh runs");
+    let output = Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(directory)
+        .env("NOISE", noise::file())
+        .output()
+        .expect("sh runs");
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 /// A tree, and images of it by other people's tools: little-endian on NOR, big-endian on NAND with blocks that are not full, and FAT.
 fn images(directory: &Path) {
-    let script = r#"mkdir -p tree/a/b && seq 20000 > tree/long && head -c 9000 /dev/urandom > tree/a/random && echo deep > tree/a/b/file
+    let script = r#"mkdir -p tree/a/b && seq 20000 > tree/long && head -c 9000 $NOISE > tree/a/random && echo deep > tree/a/b/file
         mkfs.jffs2 -d tree -e 64KiB -l -o nor.jffs2 && mkfs.jffs2 -d tree -n -b -e 16KiB -o nand.jffs2
         mkfs.vfat -C card.vfat 4096 > /dev/null && mcopy -i card.vfat -s tree/* ::"#;
     sh(directory, script);

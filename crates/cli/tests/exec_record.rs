@@ -6,7 +6,7 @@ use crate::common::{nandkit, succeeds};
 use serde_json::Value;
 
 /// All that formats have in common, with a directory that is listed in several parts.
-const LOAD: &str = r#"mkdir -p a/b c && for i in 1 2 3 4 5 6 7 8 9; do head -c 7000 /dev/urandom > a/f$i; done
+const LOAD: &str = r#"mkdir -p a/b c && for i in 1 2 3 4 5 6 7 8 9; do dd if=$NOISE of=a/f$i bs=7000 skip=$i count=1 status=none; done
 seq 300 | sed 's/.*/a file with a long name number &/' | (cd c && xargs -d '\n' touch) && ls c > list && sync list
 cat a/f1 a/f2 > a/b/both; mv a/f3 c; mv a/b d; rm a/f4; truncate -s 100 a/f5; echo more >> a/f6; sync a/f6
 cp -r a e; rm -r a; find . > names; cat names e/f6 > /dev/null; rm c/*9; ls -l c > list"#;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::mounted::Mount;
+use crate::common::noise::noise;
 use crate::common::{nandkit, succeeds};
 use rustix::fs::XattrFlags;
 use serde_json::Value;
@@ -27,10 +28,6 @@ fn run(directory: &Path, command: &str) -> String {
 
 fn json(directory: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&succeeds(directory, arguments)).expect("JSON")
-}
-
-fn noise(length: u32, seed: u32) -> Vec<u8> {
-    (0..length).map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
 /// A directory with a tree that sload.f2fs can take.

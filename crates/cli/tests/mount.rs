@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::mounted::Mount;
+use crate::common::noise::{noise, splitmix64};
 use crate::common::{nandkit, succeeds};
 use rustix::fs::{FallocateFlags, Mode, RenameFlags, XattrFlags};
 use rustix::io::Errno;
@@ -18,10 +19,6 @@ fn run(directory: &Path, command: &str) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
     text
-}
-
-fn noise(length: u32, seed: u32) -> Vec<u8> {
-    (0..length).map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
 /// How an empty image `i` of each kind is made, and whether it is one of JFFS2.
@@ -427,13 +424,7 @@ fn a_large_directory_is_listed_once_while_it_changes() {
 fn exercise(point: &Path, seed: u64, operations: u32) {
     const SIZE: u64 = 200_000;
     let mut state = seed;
-    let mut draw = |below: u64| {
-        // splitmix64 (Steele, Lea, Flood 2014).
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % below
-    };
+    let mut draw = |below: u64| splitmix64(&mut state) % below;
     let path = point.join(format!("exercised-{seed}"));
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).expect("a file");
     let (mut file, mut expected) = (open(), Vec::<u8>::new());

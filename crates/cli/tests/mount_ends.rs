@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::mounted::Mount;
-use crate::common::{nandkit, succeeds};
+use crate::common::{nandkit, noise, succeeds};
 
 fn with_image() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
@@ -16,7 +16,13 @@ fn with_image() -> tempfile::TempDir {
 }
 
 fn sh(directory: &Path, command: &str) -> bool {
-    Command::new("sh").args(["-c", command]).current_dir(directory).status().expect("sh runs").success()
+    Command::new("sh")
+        .args(["-c", command])
+        .current_dir(directory)
+        .env("NOISE", noise::file())
+        .status()
+        .expect("sh runs")
+        .success()
 }
 
 fn cat(directory: &Path, name: &str) -> String {
@@ -117,7 +123,7 @@ fn a_disk_without_room_for_the_journal_stops_changes_and_loses_nothing() {
     let mount = Mount::start(path, "small/i", &["--rw"]);
     fs::write(path.join("mnt/f"), "kept").expect("written");
     assert!(sh(path, "sync mnt/f"));
-    let large = "head -c 3000000 /dev/urandom > mnt/large && sync mnt/large";
+    let large = "head -c 3000000 $NOISE > mnt/large && sync mnt/large";
     assert!(!sh(path, &format!("{large} 2> /dev/null")), "there is no room for its journal");
     assert!(fs::write(path.join("mnt/more"), "x").is_err());
     assert!(sh(path, "mount -o remount,size=64m small"));

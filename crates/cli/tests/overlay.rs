@@ -5,12 +5,24 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::mounted::Mount;
-use crate::common::{nandkit, succeeds};
+use crate::common::{nandkit, noise, succeeds};
 
 fn sh(directory: &Path, command: &str) {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let status = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(directory).status();
+    let status = Command::new("sh")
+        .args(["-c", command])
+        .env("PATH", path)
+        .env("NOISE", noise::file())
+        .current_dir(directory)
+        .status();
     assert!(status.expect("sh runs").success(), "{command}");
+}
+
+/// Makes one byte another one, whatever it was.
+fn flip(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).expect("read");
+    bytes[at] ^= 0xFF;
+    fs::write(file, bytes).expect("written");
 }
 
 /// An image `i` with a small tree, and a copy of it.
@@ -19,7 +31,7 @@ fn with_image(is_jffs2: bool) -> tempfile::TempDir {
     let path = directory.path();
     sh(
         path,
-        "mkdir -p tree/d && echo old > tree/d/changed && echo gone > tree/gone && head -c 200000 /dev/urandom > tree/large",
+        "mkdir -p tree/d && echo old > tree/d/changed && echo gone > tree/gone && head -c 200000 $NOISE > tree/large",
     );
     match is_jffs2 {
         true => drop(succeeds(path, &["mkfs", "jffs2", "--from", "tree", "-e", "64K", "--size", "4M", "i"])),
@@ -33,7 +45,7 @@ fn change(directory: &Path) {
     let mount = Mount::start(directory, "i", &["--overlay", "o"]);
     sh(
         directory,
-        "echo new > mnt/d/changed && rm mnt/gone && mkdir mnt/e && head -c 300000 /dev/urandom > mnt/e/added && cp mnt/e/added .",
+        "echo new > mnt/d/changed && rm mnt/gone && mkdir mnt/e && dd if=$NOISE of=mnt/e/added bs=300000 skip=1 count=1 status=none && cp mnt/e/added .",
     );
     assert_eq!(mount.unmount(), Some(0));
     assert_eq!(fs::read(directory.join("i")).expect("read"), fs::read(directory.join("before")).expect("read"));
@@ -92,10 +104,8 @@ fn an_overlay_belongs_to_one_image() {
     let directory = with_image(true);
     let path = directory.path();
     change(path);
-    sh(
-        path,
-        "cp o again && cp i other && printf x | dd of=other bs=1 seek=70000 conv=notrunc 2> /dev/null && echo nonsense > text",
-    );
+    sh(path, "cp o again && cp i other && echo nonsense > text");
+    flip(&path.join("other"), 70_000);
     for (arguments, expected) in [
         (&["ls", "other", "--overlay", "o"][..], "expected the image for which the overlay was made"),
         (&["overlay", "apply", "other", "o"], "expected the image for which the overlay was made"),
@@ -125,7 +135,10 @@ fn an_overlay_on_a_full_disk_goes_on_once_there_is_room() {
     sh(path, "mkdir small && mount -t tmpfs -o size=1m tmpfs small");
     let mount = Mount::start(path, "i", &["--overlay", "small/o"]);
     sh(path, "echo kept > mnt/kept && sync mnt/kept");
-    sh(path, "head -c 1500000 /dev/urandom > new && cp new mnt/new && ! sync mnt/new 2> /dev/null");
+    sh(
+        path,
+        "dd if=$NOISE of=new bs=1500000 skip=1 count=1 status=none && cp new mnt/new && ! sync mnt/new 2> /dev/null",
+    );
     sh(path, "! echo more > mnt/more 2> /dev/null");
     sh(path, "mount -o remount,size=64m small && sleep 1.1 && echo more > mnt/more && sync mnt/more");
     assert_eq!(mount.unmount(), Some(1), "the failure is told at the end");
@@ -144,7 +157,8 @@ fn an_overlay_without_changes_is_not_applied_to_another_image() {
     let path = directory.path();
     let mount = Mount::start(path, "i", &["--overlay", "o"]);
     assert_eq!(mount.unmount(), Some(0));
-    sh(path, "cp i other && printf x | dd of=other bs=1 seek=70000 conv=notrunc 2> /dev/null");
+    sh(path, "cp i other");
+    flip(&path.join("other"), 70_000);
     let outcome = nandkit(path, &["overlay", "apply", "other", "o"]);
     assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
     assert!(path.join("o").exists());

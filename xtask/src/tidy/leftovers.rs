@@ -1,4 +1,4 @@
-//! What must not be left in the repository: paths of one machine, marks of unfinished work and of failed merges.
+//! What must not be left in the repository: paths of one machine, marks of unfinished work and of failed merges, chance.
 
 use super::Violation;
 use super::rust_text::is_word;
@@ -10,6 +10,9 @@ const MACHINE_PATHS: [&str; 5] =
 
 /// Marks of unfinished work. In pieces for the same reason.
 const UNFINISHED: [&str; 4] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("HA", "CK")];
+
+/// Sources of bytes that are others in each run: a failure that they bring about never comes back, and they bring some about by themselves. In pieces for the same reason. Guests of the kernel jobs have nothing else.
+const CHANCE: [&str; 2] = [concat!("/dev/u", "random"), concat!("/dev/", "random")];
 
 /// The lines that a failed merge leaves.
 const CONFLICT: [&str; 3] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> "), concat!("||||", "||| ")];
@@ -27,6 +30,9 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
             }
             for word in UNFINISHED.iter().filter(|word| is_source(file) && whole_word(line, word)) {
                 found(format!("{word}: finish it, or describe it where the project plans"));
+            }
+            for device in CHANCE.iter().filter(|device| file.path.starts_with("crates/") && line.contains(*device)) {
+                found(format!("{device}: the same bytes in each run, or none; scripts of tests have $NOISE"));
             }
             if CONFLICT.iter().any(|mark| line.starts_with(mark)) {
                 found("the mark of a failed merge".into());
@@ -83,6 +89,10 @@ mod tests {
         }
         for word in UNFINISHED {
             assert_eq!(found("crates/a/src/lib.rs", &format!("// {word}: later\n")), 1, "{word}");
+        }
+        for device in CHANCE {
+            assert_eq!(found("crates/a/tests/b.rs", &format!("\"head -c 5 {device}\"\n")), 1, "{device}");
+            assert_eq!(found("xtask/src/a.rs", &format!("\"head -c 5 {device}\"\n")), 0, "{device}");
         }
         for mark in CONFLICT {
             assert_eq!(found("docs/a.txt", &format!("{mark}main\n")), 1, "{mark}");

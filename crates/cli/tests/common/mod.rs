@@ -4,6 +4,7 @@
 pub mod jffs2;
 #[allow(dead_code, reason = "not every test binary mounts")]
 pub mod mounted;
+pub mod noise;
 
 use std::path::Path;
 use std::process::Command;
@@ -21,6 +22,7 @@ pub fn nandkit(directory: &Path, arguments: &[&str]) -> Outcome {
         .args(arguments)
         .current_dir(directory)
         .env("COLUMNS", "110")
+        .env("NOISE", noise::file())
         .output()
         .expect("the binary runs");
     Outcome {
