@@ -5,6 +5,7 @@ mod common;
 mod bad_input;
 mod change;
 mod change_fat;
+mod change_large;
 mod commands;
 mod compare_places;
 mod compare_records;

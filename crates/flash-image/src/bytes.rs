@@ -6,15 +6,48 @@ use std::ops::Range;
 use memmap2::MmapMut;
 
 use crate::backing::Backing;
+use crate::changes::Piece;
 use crate::resident::Mapped;
+use crate::touched::Touched;
 
 /// Bytes of a file or of memory.
 #[derive(Debug)]
 pub(crate) enum Bytes {
     Owned(Vec<u8>),
     Mapped(Mapped),
-    /// Mapped, with changes of our own: a journal laid over a file that is only read.
-    Private(MmapMut, Option<Backing>),
+    /// Mapped, with changes of our own.
+    Private(Private),
+}
+
+/// A file, mapped with changes that stay in memory: those of a command before they are brought to the file, an overlay's, a journal's over a file that is only read.
+#[derive(Debug)]
+pub(crate) struct Private {
+    map: MmapMut,
+    touched: Touched,
+    /// The file, where the map is to last.
+    backing: Option<Backing>,
+}
+
+impl Private {
+    pub fn new(map: MmapMut, backing: Option<Backing>) -> Self {
+        Self { map, touched: Touched::default(), backing }
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// Lays a piece over the bytes, as far as these reach.
+    pub fn overwrite(&mut self, piece: &Piece<'_>) {
+        self.touched.note(piece.offset, piece.end().min(self.map.len() as u64));
+        crate::store::overwrite(&mut self.map, piece);
+    }
+
+    /// The parts that were written to, in ascending order; all others are the file's own bytes. Cost: nothing for the others.
+    pub fn touched(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let parts = self.touched.units(self.map.len() as u64);
+        parts.map(|part| (part.start, self.map.get(part.start as usize..part.end as usize).unwrap_or_default()))
+    }
 }
 
 impl Bytes {
@@ -23,7 +56,7 @@ impl Bytes {
         match self {
             Self::Owned(bytes) => bytes,
             Self::Mapped(map) => map,
-            Self::Private(map, _) => map,
+            Self::Private(private) => private.as_slice(),
         }
     }
 
@@ -72,7 +105,7 @@ impl Bytes {
         match self {
             Self::Owned(_) => None,
             Self::Mapped(map) => map.backing(),
-            Self::Private(_, backing) => backing.as_ref(),
+            Self::Private(private) => private.backing.as_ref(),
         }
     }
 }

@@ -387,10 +387,10 @@ impl DumpFlash {
             return;
         }
         if self.oob.is_none()
-            && let Some(Bytes::Private(map, _)) = Arc::get_mut(&mut self.bytes)
-            && pieces.iter().all(|piece| piece.end() <= map.len() as u64)
+            && let Some(Bytes::Private(private)) = Arc::get_mut(&mut self.bytes)
+            && pieces.iter().all(|piece| piece.end() <= private.as_slice().len() as u64)
         {
-            pieces.iter().for_each(|piece| crate::store::overwrite(map, piece));
+            pieces.iter().for_each(|piece| private.overwrite(piece));
             self.changes = Changes::default();
             return;
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nandkit_block::Access;
 
 use crate::bytes::Bytes;
+use crate::changes::{Piece, PieceContent};
 use crate::dump::DumpFlash;
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::layout::ImageLayout;
@@ -83,8 +84,16 @@ impl Image {
     pub fn private_copy(&self, path: &Path) -> Result<Self> {
         let failed = |error| ImageError::io("read", path, error);
         let bytes = match (&self.store, &*self.bytes) {
-            // With a journal or an overlay laid over them the bytes are not those of the file.
             (Some(store), Bytes::Mapped(_)) => store.load(true).map_err(failed)?.0,
+            // What an overlay or a journal laid over the file's bytes is laid over these, too.
+            (Some(store), Bytes::Private(private)) => {
+                let mut bytes = store.load(true).map_err(failed)?.0;
+                let laid = private.touched();
+                laid.for_each(|(offset, part)| {
+                    bytes.patch(&Piece { file: 0, offset, content: PieceContent::Bytes(part) });
+                });
+                bytes
+            }
             _ => Bytes::Owned(self.bytes().to_vec()),
         };
         let (bytes, oob) = (Arc::new(bytes), self.oob_bytes().map(|oob| Arc::new(Bytes::Owned(oob.to_vec()))));
@@ -100,12 +109,27 @@ impl Image {
         }
     }
 
-    /// Brings bytes that were changed since they were this image's into its overlay, all or none. Errors: `Io`; `Layout` for an image without an overlay.
-    pub fn keep_in_overlay(&mut self, changed: &[u8]) -> Result<()> {
+    /// Brings what was changed in a copy of this image into its overlay, all or none. Errors: `Io`; `Layout` for an image without an overlay. Cost: that of what was changed, where the copy is a
+    /// [`Self::private_copy`] of the same length; else both are compared from end to end.
+    pub fn keep_in_overlay(&mut self, changed: &Self) -> Result<()> {
         let Some(overlay) = &mut self.overlay else {
             return Err(ImageError::layout("the image was opened without an overlay"));
         };
-        overlay.keep(changed, self.bytes.as_slice())
+        let pieces = differences(self.bytes.as_slice(), &changed.bytes);
+        if pieces.is_empty() { Ok(()) } else { overlay.keep(&pieces, self.bytes.as_slice()) }
+    }
+
+    /// Brings what was changed in a copy of this image into the file by its journal, all or none. Cost: as [`Self::keep_in_overlay`].
+    /// Errors: `Layout` for an image that is no file, or has its OOB in another one, and for a copy that is not as long; `Io`, with which nothing was changed, or the journal stays, as it says then: the next opening for changes completes it.
+    pub fn keep_in_file(&mut self, changed: &Self) -> Result<()> {
+        let length = changed.bytes().len();
+        let Some(store) = self.store.as_mut().filter(|_| self.oob.is_none() && length == self.bytes.as_slice().len())
+        else {
+            return Err(ImageError::layout("the changes do not fit the file as it is: it has to be written anew"));
+        };
+        let bytes = self.bytes.as_slice();
+        let pieces = differences(bytes, &changed.bytes);
+        if pieces.is_empty() { Ok(()) } else { store.change(&pieces, bytes) }
     }
 
     /// Makes an empty journal beside the image and takes it away again, so that a directory in which none can be made is told now and not at the first sync.
@@ -137,4 +161,36 @@ impl Image {
         };
         DumpFlash::new(view, layout)
     }
+}
+
+/// Bytes that are compared at once.
+const UNIT: usize = 4096;
+
+/// Where bytes differ from `before`, in units of 4 KiB that are joined where they meet.
+fn differences<'a>(before: &[u8], changed: &'a Bytes) -> Vec<Piece<'a>> {
+    let differs = |(offset, part): &(u64, &[u8])| {
+        let start = usize::try_from(*offset).unwrap_or(usize::MAX);
+        before.get(start..start.saturating_add(part.len())) != Some(*part)
+    };
+    let mut ranges: Vec<std::ops::Range<u64>> = Vec::new();
+    let mut take = |(offset, part): (u64, &[u8])| {
+        let end = offset + part.len() as u64;
+        match ranges.last_mut().filter(|last| last.end == offset) {
+            Some(last) => last.end = end,
+            None => ranges.push(offset..end),
+        }
+    };
+    match changed {
+        // All that nobody touched is the file's own, and so it is in `before`.
+        Bytes::Private(private) => private.touched().filter(differs).for_each(&mut take),
+        other => {
+            let units = (0..).step_by(UNIT).zip(other.as_slice().chunks(UNIT));
+            units.filter(differs).for_each(&mut take);
+        }
+    }
+    let bytes = changed.as_slice();
+    let content =
+        |range: &std::ops::Range<u64>| bytes.get(range.start as usize..range.end as usize).unwrap_or_default();
+    let piece = |range: &std::ops::Range<u64>| (range.start, PieceContent::Bytes(content(range)));
+    ranges.iter().map(piece).map(|(offset, content)| Piece { file: 0, offset, content }).collect()
 }

@@ -34,10 +34,12 @@ mod overlay;
 mod overlay_end;
 pub mod regions;
 mod resident;
+mod room;
 #[cfg(test)]
 mod shortened_tests;
 mod store;
 pub mod text;
+mod touched;
 mod unpacked;
 
 pub use dump::{DumpFlash, DumpInfo};

@@ -238,18 +238,9 @@ impl Overlay {
         })
     }
 
-    /// Keeps what differs between the image with the changes so far and `changed`, which is at least as long: all or none. Errors: `Io`.
-    pub fn keep(&mut self, changed: &[u8], current: &[u8]) -> Result<()> {
-        let sectors = changed.chunks(SECTOR as usize).zip((0..).step_by(SECTOR as usize));
-        let differs = |(bytes, at): &(&[u8], usize)| current.get(*at..*at + bytes.len()) != Some(*bytes);
-        let pieces: Vec<Piece<'_>> = sectors
-            .filter(differs)
-            .map(|(bytes, at)| Piece { file: 0, offset: at as u64, content: PieceContent::Bytes(bytes) })
-            .collect();
-        if pieces.is_empty() {
-            return Ok(());
-        }
-        self.write(&pieces, current).map_err(|error| ImageError::io("write the overlay", &self.path, error))
+    /// As [`Self::write`]. Errors: `Io`.
+    pub fn keep(&mut self, pieces: &[Piece<'_>], current: &[u8]) -> Result<()> {
+        self.write(pieces, current).map_err(|error| ImageError::io("write the overlay", &self.path, error))
     }
 
     fn write_once(&mut self, pieces: &[Piece<'_>], current: &[u8]) -> io::Result<()> {

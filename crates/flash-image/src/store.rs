@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nandkit_block::{Access, Medium};
 
 use crate::backing::Backing;
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, Private};
 use crate::changes::{Piece, PieceContent};
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::image::{DumpOptions, Image};
@@ -17,6 +17,7 @@ use crate::journal_file::JournalFile;
 use crate::mmap;
 use crate::overlay::Overlay;
 use crate::resident::Mapped;
+use crate::room;
 
 /// How often a file may be replaced between its opening and its lock.
 const REPLACED_MAX: u32 = 16;
@@ -133,14 +134,14 @@ impl Bytes {
 
     /// Lays a piece over bytes that are our own.
     pub(crate) fn patch(&mut self, piece: &Piece<'_>) {
-        if let Self::Private(map, _) = self
-            && piece.end() > map.len() as u64
+        if let Self::Private(private) = self
+            && piece.end() > private.as_slice().len() as u64
         {
-            *self = Self::Owned(map.to_vec());
+            *self = Self::Owned(private.as_slice().to_vec());
         }
         match self {
             Self::Owned(bytes) => put(bytes, piece),
-            Self::Private(map, _) => overwrite(map, piece),
+            Self::Private(private) => private.overwrite(piece),
             Self::Mapped(_) => {}
         }
     }
@@ -178,15 +179,32 @@ impl Store {
             }
             let backing = self.resident_max.map(|_| Backing::new(file)).transpose()?;
             if private {
-                return Ok(Bytes::Private(mmap::map_private(file)?, backing));
+                return Ok(Bytes::Private(Private::new(mmap::map_private(file)?, backing)));
             }
             Ok(Bytes::Mapped(Mapped::new(mmap::map(file)?, self.resident_max, backing)))
         };
         Ok((load(&self.image)?, self.oob.as_ref().map(load).transpose()?))
     }
 
+    /// Changes the image by a journal, all or none. `bytes`: the image as it is. Errors: `Io`, with which nothing was changed, or the journal stays, as it says then.
+    pub fn change(&mut self, pieces: &[Piece<'_>], bytes: &[u8]) -> Result<()> {
+        let path = self.journal.path().with_extension("");
+        self.write_journal(pieces, [bytes, &[]]).map_err(|error| {
+            // It may be there, and what could not be made certain is not to happen later.
+            let _ = self.journal.remove();
+            ImageError::io("change", &path, error)
+        })?;
+        self.apply(pieces).map_err(|error| {
+            let what = format!("bring all changes of {} into", self.journal.path().display());
+            let detail = format!("{}; opened for changes again, it is completed", ImageError::io(&what, &path, error));
+            ImageError::new(ImageErrorKind::Io, detail)
+        })
+    }
+
     /// Makes the changes durable beside the image: from here on they happen, whatever else does. `sources`: the files as they are.
     pub fn write_journal(&mut self, pieces: &[Piece<'_>], sources: [&[u8]; 2]) -> io::Result<()> {
+        room::reserve(&self.image, 0, pieces)?;
+        self.oob.as_ref().map_or(Ok(()), |oob| room::reserve(oob, 1, pieces))?;
         self.journal.write(&self.image, |mut out| journal::encode(pieces, sources, &mut out))
     }
 

@@ -25,7 +25,7 @@ fn only_an_overlay_that_nobody_used_or_has_open_is_unused() {
     assert!(!discard_unused_overlay(&overlay, BYTES) && overlay.exists(), "somebody has it open");
     let mut changed = opened.bytes().to_vec();
     changed[5000] = 2;
-    opened.keep_in_overlay(&changed).unwrap();
+    opened.keep_in_overlay(&Image::from_bytes(changed.clone(), None).unwrap()).unwrap();
     drop(opened);
     assert!(!discard_unused_overlay(&overlay, BYTES), "it has changes");
     assert_eq!(open(&image, &overlay).unwrap().bytes(), changed);

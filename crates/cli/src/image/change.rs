@@ -1,4 +1,4 @@
-//! The commands that change an image: on a copy in memory, which takes the file's place when all went well, or goes into an overlay.
+//! The commands that change an image: on a copy in memory, which takes the file's place when all went well, or goes into an overlay, or by a journal into a large file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,6 +21,7 @@ use crate::args::{
 };
 use crate::failure::Failure;
 use crate::output;
+use crate::stop::{Undo, Unfinished};
 
 /// An argument as the bytes that the shell gave.
 #[cfg(unix)]
@@ -78,9 +79,7 @@ fn change_image(
         let mut changed = image.finish().map_err(|error| {
             failed(path, TreeError::Node { path: "/".into(), source: error }, (asked, before), format)
         })?;
-        if !changed.keep_in_overlay().map_err(input)? {
-            replace(&changed)?;
-        }
+        bring(&mut changed)?;
         *kept = true;
     }
     tell(&skipped.iter().map(|note| format!("skipped {note}")).collect::<Vec<_>>());
@@ -141,6 +140,16 @@ fn failed(path: &Path, error: TreeError, (asked, free): (u64, u64), format: &str
         ));
     }
     Failure::Input(format!("{path}: {error}. Nothing was changed"))
+}
+
+/// Brings changes to their place, all or none.
+fn bring(changed: &mut ChangedImage) -> Result<(), Failure> {
+    if changed.is_replacement() {
+        return replace(changed);
+    }
+    // Ctrl-C waits until they are there.
+    let ((), unfinished) = Unfinished::begin(|| Ok(((), Box::new(|| ()) as Undo)))?;
+    unfinished.finish(|| changed.keep()).map_err(input)
 }
 
 /// Brings the bytes to the file's place: whole, or not at all.

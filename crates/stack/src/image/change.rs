@@ -1,4 +1,4 @@
-//! Images that are changed: in a copy in memory, which whoever opened it brings to its place, or into an overlay.
+//! Images that are changed: in a copy in memory, which is brought to its place by whoever opened it, or into an overlay, or where the image is large into the file.
 
 use std::path::{Path, PathBuf};
 
@@ -68,14 +68,26 @@ impl ChangedImage {
         self.changed.bytes()
     }
 
-    /// Brings the changes into the overlay, all or none, where the image was opened with one; `false` where it was not, and the file itself is to be replaced. Errors: the overlay cannot be written.
-    pub fn keep_in_overlay(&mut self) -> Result<bool, StackError> {
-        if self.overlay {
-            self.image.keep_in_overlay(self.changed.bytes()).map_err(|error| wrong(&self.file, error))?;
-        }
-        Ok(self.overlay)
+    /// Whether the file is to be replaced by one of [`Self::bytes`], and nothing is to be kept.
+    pub fn is_replacement(&self) -> bool {
+        let (bytes, before) = (self.changed.bytes().len(), self.image.bytes().len());
+        !self.overlay && (bytes != before || (bytes as u64) < IN_PLACE_FROM)
+    }
+
+    /// Brings the changes to their place, all or none: into the overlay where the image was opened with one, else through a journal into the file. Errors: the overlay or the file cannot be written; nothing
+    /// was changed then, or the error says what completes the change; an image that is longer than its file.
+    pub fn keep(&mut self) -> Result<(), StackError> {
+        let kept = match self.overlay {
+            true => self.image.keep_in_overlay(&self.changed),
+            false => self.image.keep_in_file(&self.changed),
+        };
+        kept.map_err(|error| wrong(&self.file, error))
     }
 }
+
+/// Images from this length on are changed where they are, so that the cost is that of the change and not that of a card; shorter ones, all flash of boards among them, are replaced as a whole, so that nobody
+/// ever finds a change half done, whatever program it is and however this one ended.
+const IN_PLACE_FROM: u64 = 256 << 20;
 
 /// The longest flash for which an image is made longer: the 4 GiB that JFFS2 can address, with as much OOB.
 const SIZE_MAX: u64 = 8 << 30;

@@ -343,7 +343,7 @@ pub(super) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions)
     with_oob.map_or_else(|| ImageLayout::nor(4096), |best| best.layout.clone())
 }
 
-/// The regions of a dump, and what each can be opened as; where the whole is F2FS, those of a partition table alone.
+/// The regions of a dump, and what each can be opened as; where the whole is one volume of F2FS or FAT, those of a partition table alone.
 pub(super) fn region_list(
     image: &Image,
     device: &DumpFlash,
@@ -370,7 +370,7 @@ pub(super) fn region_list(
         };
         (region, info)
     };
-    let found = if is_f2fs(whole) { partitions(device) } else { regions(device) };
+    let found = if is_one_volume(image, whole) { partitions(device) } else { regions(device) };
     found.into_iter().enumerate().map(told).collect()
 }
 
@@ -383,9 +383,23 @@ pub(super) fn is_in_a_table(region: &Region) -> bool {
     }
 }
 
-/// Whether the whole is F2FS: what its files hold is nobody's region.
-pub(super) fn is_f2fs(found: &[Found]) -> bool {
-    found.first().is_some_and(|best| best.format == Format::F2fs && best.score >= SURE)
+/// Bytes behind a volume of FAT that partitioning leaves over: the rest of a track or of an alignment.
+const BEHIND_FAT: u64 = 1 << 20;
+
+/// Whether the whole is one volume: what its files hold is nobody's region, and is not read, a terabyte perhaps. F2FS says its length on its own account; of FAT the volume has to fill the image.
+fn is_one_volume(image: &Image, found: &[Found]) -> bool {
+    let fills = || {
+        let length = image.bytes().len() as u64;
+        let volume = nandkit_fat::Geometry::parse(image.bytes().get(..512).unwrap_or_default(), length);
+        volume.is_ok_and(|volume| {
+            length - volume.total_sectors.saturating_mul(volume.sector_size.into()).min(length) < BEHIND_FAT
+        })
+    };
+    found.first().is_some_and(|best| match best.format {
+        Format::F2fs => best.score >= SURE,
+        Format::Fat => fills(),
+        Format::Jffs2 => false,
+    })
 }
 
 /// Whether the whole is so surely of a format that regions that only show by their content do not count.
