@@ -35,6 +35,7 @@ mod write_directories;
 mod write_faults;
 mod write_full;
 mod write_hostile;
+mod write_inline;
 mod write_links;
 mod write_mount;
 mod write_names;

@@ -247,9 +247,8 @@ fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Re
     for (number, content) in &pages {
         let copied = store.edit_page(ino, *number, &mut |page| put(page, 0, content));
         if let Err(error) = copied {
-            for before in pages.keys().take_while(|page| *page < number) {
-                store.drop_page(ino, *before)?;
-            }
+            // Pages behind those of the inode had brought a node with them.
+            store.drop_all_pages(ino)?;
             let saved = directory.head;
             edit_head(store, ino, &mut |head| {
                 (head.inline, head.depth, head.size) = (saved.inline, saved.depth, saved.size);

@@ -54,6 +54,9 @@ pub trait InodeStore {
     /// Makes a hole of a page of a directory. Errors: `Corrupt`, `Device`.
     fn drop_page(&mut self, ino: NodeId, page: u32) -> Result<()>;
 
+    /// Makes a hole of all pages of a directory; the nodes that led to them go, too. Errors: `Corrupt`, `Device`.
+    fn drop_all_pages(&mut self, ino: NodeId) -> Result<()>;
+
     /// A new inode, whose block without the footer `make` gives for its number. Errors: `NoSpace`, `Device`, those of `make`; nothing has changed then.
     fn make_inode(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId>;
 

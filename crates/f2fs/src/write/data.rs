@@ -7,6 +7,7 @@ use nandkit_units::{Payload, Pieces};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::Volume;
+use super::back::Why;
 use super::tree::is_want_of_room;
 use crate::blocks::{Blocks, Nodes};
 use crate::ids::{DataAddress, NodeId};
@@ -275,32 +276,51 @@ impl<D: BlockDevice> Volume<D> {
         })
     }
 
-    /// Content leaves the inode for a page of its own (inline.c, `f2fs_convert_inline_inode`). Errors: `NoSpace`, `QuotaExceeded`, before anything has changed.
+    /// Content leaves the inode for a page of its own, which the device takes before anything else happens: a checkpoint has the inode without its content then, and the data of files are no part of it (inline.c,
+    /// `f2fs_convert_inline_inode`). Errors: `NoSpace`, `QuotaExceeded`, `Device`, and the content stays where it is.
     pub(crate) fn convert_inline(&mut self, ino: NodeId) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
-        let Some(data) = inode.inline_data().map(<[u8]>::to_vec) else { return Ok(()) };
-        let range = inode.shape.inline.clone();
-        let has_content = inode.head.has_inline(inline::DATA_EXISTS) && !data.is_empty();
+        let Some(content) = inode.inline_data().map(<[u8]>::to_vec) else { return Ok(()) };
+        let has_content = inode.head.has_inline(inline::DATA_EXISTS) && !content.is_empty();
         if has_content {
             // The page's block first: without room, the content stays where it is.
             self.admit_blocks(ino, 1, false)?;
             let charge = self.segments.space.charge(0, 1)?;
             self.segments.space.refund(charge);
         }
-        self.edit_node(ino, |block| {
-            if let Some(area) = block.get_mut(range.start.saturating_sub(4)..range.end) {
-                area.fill(0);
-            }
-        })?;
+        let start = inode.shape.inline.start;
+        let area = start.saturating_sub(4)..inode.shape.inline.end;
+        self.edit_node(ino, |block| block.get_mut(area).unwrap_or_default().fill(0))?;
         self.edit_head(ino, |head| head.inline &= !(inline::DATA | inline::DATA_EXISTS))?;
-        if has_content {
-            self.reserve(ino, 0, 1)?;
-            let mut bytes = vec![0; self.geometry().block_size()];
-            bytes.iter_mut().zip(&data).for_each(|(to, from)| *to = *from);
-            self.pages().change(ino, 0, Page::Bytes(bytes.into()), false);
+        if has_content && let Err(error) = self.write_first_page(ino, &content) {
+            let undone = self.put_inline(&inode, &content);
+            self.or_stop(undone)?;
+            return Err(error);
         }
         Ok(())
+    }
+
+    /// Brings bytes to the device as the first page of a file that has none.
+    fn write_first_page(&mut self, ino: NodeId, content: &[u8]) -> Result<()> {
+        self.reserve(ino, 0, 1)?;
+        let mut bytes = vec![0; self.geometry().block_size()];
+        bytes.iter_mut().zip(content).for_each(|(to, from)| *to = *from);
+        self.pages().change(ino, 0, Page::Bytes(bytes.into()), false);
+        self.write_back(&[ino], Why::BACKGROUND)
+    }
+
+    /// Content that could not leave the inode is in it again. `inode`: as it was before.
+    fn put_inline(&mut self, inode: &Inode, content: &[u8]) -> Result<()> {
+        self.pages().truncate(inode.nid, 0);
+        self.free_pages_from(inode.nid, 0)?;
+        let start = inode.shape.inline.start;
+        self.edit_node(inode.nid, |block| {
+            let area = block.get_mut(start..).unwrap_or_default().iter_mut();
+            area.zip(content).for_each(|(to, from)| *to = *from);
+        })?;
+        let bits = inode.head.inline & (inline::DATA | inline::DATA_EXISTS);
+        self.edit_head(inode.nid, |head| head.inline |= bits)
     }
 
     /// Whether a page of a file holds anything but zeroes that nobody wrote.

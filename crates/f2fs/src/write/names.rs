@@ -90,6 +90,11 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
         self.free_pages(ino, page.into(), u64::from(page) + 1)
     }
 
+    fn drop_all_pages(&mut self, ino: NodeId) -> Result<()> {
+        self.pages().truncate(ino, 0);
+        self.free_pages_from(ino, 0)
+    }
+
     fn make_inode(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId> {
         self.make_inode_block(make)
     }

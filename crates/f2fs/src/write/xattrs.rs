@@ -36,6 +36,8 @@ impl<D: BlockDevice> Volume<D> {
                 self.drop_node(nid)?;
                 self.edit_head(ino, |head| head.xattr_nid = 0.into())?;
                 self.count_blocks(ino, -1)?;
+                // Linux's roll-forward takes attributes from a node that it finds, and never takes a node away: an fsync has to be a checkpoint (node.c, `f2fs_recover_inline_xattr`).
+                self.pruned.insert(ino);
             }
             (None, false) => {
                 self.admit_blocks(ino, 1, false)?;

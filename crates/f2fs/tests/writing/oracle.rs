@@ -118,11 +118,14 @@ pub struct File {
     untouched: u64,
     /// Pages and versions of a commit under way: all of them are there, or none.
     together: Vec<(u64, u64)>,
+    /// Versions of which the first page may have so many bytes, and zeroes behind: the file had no more when it became longer, and the longer page did not come to the device.
+    short: Vec<(u64, usize)>,
 }
 
 impl File {
     pub fn durable(&mut self) {
         self.together.clear();
+        self.short.clear();
         self.exists = BTreeSet::from([self.there]);
         self.sizes = BTreeSet::from([self.size]);
         for versions in self.pages.values_mut() {
@@ -165,12 +168,33 @@ impl File {
         }
     }
 
+    /// Notes where the first page is a part of a version.
+    fn observe_short<D: BlockDevice>(&mut self, volume: &Volume<D>, id: u64) {
+        if let Ok(ino) = volume.lookup(volume.root(), &name(id))
+            && self.size > 0
+        {
+            let found = read_page(volume, ino, 0, self.size);
+            let version = version_of(&found);
+            let whole = page(id, 0, version);
+            let same = found.iter().zip(&whole).take_while(|(one, other)| one == other).count();
+            if same < found.len() {
+                self.short.push((version, same));
+            }
+        }
+    }
+
     /// Fails where a page has none of its versions.
     fn judge_page(&self, (id, number): (u64, u64), found: &[u8], context: &str) {
         let versions = self.pages.get(&number).cloned().unwrap_or_else(|| vec![self.untouched]);
         let new = self.exists.contains(&false);
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        let is_short = |&(version, length): &(u64, usize)| {
+            let (had, behind) = found.split_at(length.min(found.len()));
+            *had == page(id, number, version)[..had.len()] && is_zero(behind)
+        };
         let possible = versions.iter().any(|&version| *found == page(id, number, version)[..found.len()])
-            || new && found.iter().all(|&byte| byte == 0);
+            || number == 0 && self.short.iter().any(is_short)
+            || new && is_zero(found);
         assert!(
             possible,
             "{context}: file {id}, page {number}: expected a version of {versions:?}, found {:?}",
@@ -200,6 +224,8 @@ enum Action {
     Commit([(u64, Vec<u8>); 2]),
     /// All of it anew, in place.
     Rewrite(Vec<u8>),
+    /// What is behind the end of a file of less than a page, and another page.
+    Append(Vec<u8>),
     /// All of it anew: another file that is made durable and renamed over it.
     Replace(Vec<u8>),
     Fsync(bool),
@@ -249,7 +275,10 @@ impl Model {
 
     /// What is there now may be there later: behind an operation that failed on a volume that goes on.
     pub fn observe<D: BlockDevice>(&mut self, volume: &Volume<D>) {
-        self.files.iter_mut().for_each(|(&id, file)| file.observe(volume, id));
+        for (&id, file) in &mut self.files {
+            file.observe(volume, id);
+            file.observe_short(volume, id);
+        }
     }
 
     fn versions(&mut self, id: u64, pages: std::ops::Range<u64>) -> Vec<u8> {
@@ -295,7 +324,8 @@ impl Model {
             45..49 if small => Action::Replace(self.versions(id, 0..1)[..length].to_vec()),
             45..49 => Action::Replace(self.versions(id, 0..1 + random.below(3))),
             49..75 => Action::Fsync(random.below(3) == 0),
-            75..83 if !small => Action::Resize(random.below(size / BLOCK as u64 + 2) * BLOCK as u64),
+            75..83 if small => self.append(id).map_or(Action::Sync, Action::Append),
+            75..83 => Action::Resize(random.below(size / BLOCK as u64 + 2) * BLOCK as u64),
             83..88 => Action::Remove,
             88..92 => Action::Checkpoint,
             92..95 if !small => Action::Punch(random.below(20)),
@@ -303,6 +333,15 @@ impl Model {
             _ => Action::Sync,
         };
         (id, action)
+    }
+
+    /// What makes two pages of a small file; none of one that is larger, or is no whole part of a version.
+    fn append(&mut self, id: u64) -> Option<Vec<u8>> {
+        let file = self.files.get(&id)?;
+        let version = *file.pages.get(&0)?.last()?;
+        let size = usize::try_from(file.size).ok().filter(|size| (24..BLOCK).contains(size))?;
+        let whole = version > 0 && file.short.is_empty();
+        whole.then(|| [&page(id, 0, version)[size..], &self.versions(id, 1..2)].concat())
     }
 
     /// The action may happen from now on.
@@ -321,6 +360,12 @@ impl Model {
                 file.set(0, 0);
                 set_all(file, 0, bytes);
                 file.resize(bytes.len() as u64);
+            }
+            Action::Append(bytes) => {
+                let version = file.pages.get(&0).and_then(|versions| versions.last()).copied().unwrap_or(0);
+                file.short.push((version, file.size as usize));
+                set_all(file, 1, &bytes[bytes.len() - BLOCK..]);
+                file.resize(file.size + bytes.len() as u64);
             }
             // The size is never between the two.
             Action::Replace(bytes) => {
@@ -395,6 +440,7 @@ fn perform<D: BlockDevice>(volume: &mut Volume<D>, id: u64, action: &Action) -> 
             volume.truncate(nid, 0)?;
             write_all(volume, nid, 0, bytes)
         }
+        Action::Append(bytes) => write_all(volume, nid, volume.stat(ino)?.size, bytes),
         Action::Commit(runs) => commit(volume, ino, runs),
         Action::Replace(bytes) => {
             let new_name = new_name(id);
@@ -448,6 +494,7 @@ impl Oracle for Model {
                 if let Some(file) = self.files.get_mut(&id) {
                     let together = std::mem::take(&mut file.together);
                     file.observe(volume, id);
+                    file.observe_short(volume, id);
                     let is_new = |(number, version): &(u64, u64)| file.pages[number].last() == Some(version);
                     assert!(!together.iter().any(is_new), "file {id}: a commit without room changed {together:?}");
                 }
@@ -465,6 +512,7 @@ impl Oracle for Model {
         for (&id, file) in &mut self.files {
             file.observe(volume, id);
             file.durable();
+            file.observe_short(volume, id);
         }
     }
 }
