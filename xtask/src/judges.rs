@@ -100,9 +100,10 @@ fn install(packages: &[&str]) -> Result<bool> {
     process::succeeds(apt().args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 
-fn apt() -> Command {
+/// Debian's apt-get, which tries again where a server does not answer.
+pub fn apt() -> Command {
     let mut command = Command::new("apt-get");
-    command.arg("--quiet").env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["--quiet", "-o", "Acquire::Retries=5"]).env("DEBIAN_FRONTEND", "noninteractive");
     command
 }
 

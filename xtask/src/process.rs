@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -16,6 +17,19 @@ pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
+}
+
+/// A command that is ended, with all that it started, when it takes longer (timeout(1) of the GNU core utilities).
+pub fn within(longest: Duration, command: Command) -> Command {
+    let mut limited = Command::new("timeout");
+    limited
+        .args(["--kill-after=30", &longest.as_secs().to_string()])
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        limited.current_dir(directory);
+    }
+    limited
 }
 
 /// Runs a command with its output where ours goes, and says whether it succeeded.

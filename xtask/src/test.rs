@@ -36,9 +36,13 @@ pub fn run(arguments: &[String]) -> Result<bool> {
     Ok(steps.close(&counts))
 }
 
+/// Three times what the tests take with all to be built: one that hangs ends them all, and its name is the one that did not come.
+const TESTS_MAX: Duration = Duration::from_secs(3600);
+
 /// Runs the tests with their output visible, and goes on after the first failing binary.
 fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
-    let mut command = process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let mut command =
+        process::within(TESTS_MAX, process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]));
     if quick {
         command.args(["--lib", "--bins"]);
     }

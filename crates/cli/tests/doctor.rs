@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::mounted::cleaning_dead_mounts;
 use crate::common::{Outcome, nandkit, succeeds};
 use serde_json::Value;
 
@@ -93,6 +94,7 @@ fn a_mount_whose_process_has_gone_is_known_though_its_number_is_used_again() {
     let source = format!("nandkit:{}:1", std::process::id());
     let mount =
         format!("exec 3<>/dev/fuse && mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 {source} mnt");
+    let _cleaning = cleaning_dead_mounts();
     assert_eq!(sh(path, &mount).status, Some(0));
     assert!(succeeds(path, &["doctor"]).contains(&format!("{point}: a mount of process")));
     let cleaned = succeeds(path, &["doctor", "--clean"]);
@@ -146,6 +148,7 @@ fn directories_that_a_killed_exec_left_are_removed_and_no_others() {
     let output = elsewhere.stderr(Stdio::null()).output().expect("unshare runs");
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(value["left_directories"], serde_json::json!([{"path": empty, "removed": false}]));
+    let _cleaning = cleaning_dead_mounts();
     child.kill().expect("killed");
     child.wait().expect("it ends");
     let (left, dead) = found(&["--clean"]);

@@ -102,6 +102,8 @@ fn fio_finds_what_it_wrote() {
             "--verify_fatal=1",
             "--do_verify=1",
             "--loops=2",
+            "--allrandrepeat=1",
+            "--randseed=7",
             "--minimal",
         ];
         let outcome = nandkit(directory.path(), &[&["exec"], stack, &["--"], &fio[..]].concat());

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::mounted::Mount;
+use crate::common::mounted::{Mount, dead_mount};
 use crate::common::{nandkit, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
@@ -130,9 +130,11 @@ fn what_a_killed_process_had_synced_is_there() {
         path,
         "cp -r mnt/a/b mnt/kept && for at in mnt/kept/*; do sync $at; done && sync mnt/kept && echo lost > mnt/lost",
     );
+    let dead = dead_mount();
     mount.signal("KILL");
     let _ = mount.wait();
     run(path, "umount -l mnt; rm -f i.nandkit-journal.new; true");
+    drop(dead);
     let outcome = nandkit(path, &["extract", "i", "out"]);
     // fsynced names may wait behind the checkpoint, which a reader is told; a mount for changes takes them over.
     assert!(outcome.status == Some(0), "{}", outcome.stderr);

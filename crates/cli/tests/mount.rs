@@ -5,8 +5,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::common::mounted::Mount;
+use crate::common::mounted::{Mount, cleaning_dead_mounts};
 use crate::common::noise::{noise, splitmix64};
 use crate::common::{nandkit, succeeds};
 use rustix::fs::{FallocateFlags, Mode, RenameFlags, XattrFlags};
@@ -290,6 +291,7 @@ fn what_was_synced_outlives_a_killed_process() {
         fs::write(mount.point.join("lost"), &lost).expect("written");
         fs::rename(mount.point.join("kept"), mount.point.join("renamed")).expect("renamed");
         drop(file);
+        let cleaning = cleaning_dead_mounts();
         mount.signal("KILL");
         let point = mount.point.clone();
         assert_eq!(mount.wait(), None, "it was killed");
@@ -300,6 +302,7 @@ fn what_was_synced_outlives_a_killed_process() {
         assert!(succeeds(path, &["doctor"]).contains(&format!("{shown}: a mount of process")));
         assert!(succeeds(path, &["doctor", "--clean"]).contains("which has gone; removed"));
         assert!(!succeeds(path, &["doctor", "--json"]).contains(&shown) && fs::read_dir(&point).is_ok());
+        drop(cleaning);
         let outcome = nandkit(path, &["check", "i"]);
         let told = format!("{}{}", outcome.stdout, outcome.stderr);
         // FAT has a mark for it, and nothing else is wrong.
@@ -387,7 +390,11 @@ fn unlinked_files_live_until_they_are_closed() {
         fs::remove_file(point.join("replaced")).expect("removed");
         // The kernel forgets closed files when it likes. JFFS2 counts as free what was collected.
         let is_free = || is_jffs2 || free(point) == before;
-        assert!((0..100_000).any(|_| is_free()), "{make}: {} of {before}", free(point));
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_free() {
+            assert!(Instant::now() < end, "{make}: {} of {before}", free(point));
+            std::thread::sleep(Duration::from_millis(5));
+        }
         assert_eq!(mount.unmount(), Some(0));
         check(directory.path(), is_jffs2);
         assert_eq!(succeeds(directory.path(), &["ls", "i"]).trim(), "");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::mounted::Mount;
+use crate::common::mounted::{Mount, dead_mount};
 use crate::common::{nandkit, succeeds};
 
 /// Requests by their names in uapi/linux/f2fs.h, and how they and their answers are printed.
@@ -91,9 +91,11 @@ fn a_commit_is_whole_behind_a_crash_and_what_was_not_committed_is_not_there() {
         print is($f), "\n""#,
     );
     assert_eq!(told, "commit: done\n12288a 12288\nnew time\nstart: done\n20480ab 20480");
+    let dead = dead_mount();
     mount.signal("KILL");
     let _ = mount.wait();
     assert!(Command::new("umount").args(["-l", "mnt"]).current_dir(path).status().expect("umount runs").success());
+    drop(dead);
     assert_eq!(succeeds(path, &["cat", "i", "/f"]), "a".repeat(12_288));
     succeeds(path, &["check", "i"]);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::mounted::Mount;
+use crate::common::mounted::{Mount, dead_mount};
 use crate::common::{nandkit, noise, succeeds};
 
 fn sh(directory: &Path, command: &str) {
@@ -89,9 +89,11 @@ fn what_was_synced_into_an_overlay_outlives_a_killed_process() {
     let path = directory.path();
     let mount = Mount::start(path, "i", &["--overlay", "o"]);
     sh(path, "echo kept > mnt/kept && sync mnt/kept && echo lost > mnt/lost");
+    let dead = dead_mount();
     mount.signal("KILL");
     mount.wait();
     sh(path, "umount -l mnt");
+    drop(dead);
     assert_eq!(succeeds(path, &["cat", "i", "kept", "--overlay", "o"]), "kept\n");
     succeeds(path, &["check", "i", "--overlay", "o"]);
     succeeds(path, &["overlay", "discard", "o"]);

@@ -39,8 +39,10 @@ fn content<D: BlockDevice>(volume: &Volume<D>) -> Vec<u8> {
     bytes
 }
 
+type Leave = fn(&mut dyn Leaves, NodeId) -> nandkit_vfs::Result<()>;
+
 /// What makes content leave its inode.
-const LEAVES: [(&str, fn(&mut dyn Leaves, NodeId) -> nandkit_vfs::Result<()>); 4] = [
+const LEAVES: [(&str, Leave); 4] = [
     ("append", |volume, ino| volume.put(ino, 100, 8000)),
     ("hole", |volume, ino| volume.put(ino, 1 << 20, 10)),
     ("longer", |volume, ino| volume.resize(ino, 1 << 20)),

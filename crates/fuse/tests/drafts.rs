@@ -47,19 +47,19 @@ print "$told $all";
 /// What gives back space is done where nothing else is.
 #[test]
 fn a_draft_is_dropped_while_syncs_fail() {
-    let directory = std::env::temp_dir().join(format!("drafts-{}", std::process::id()));
-    fs::create_dir_all(directory.join("mnt")).expect("a directory");
-    let point = check_mount_point(&directory.join("mnt")).expect("a mount point");
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::create_dir(directory.path().join("mnt")).expect("a directory");
+    let point = check_mount_point(&directory.path().join("mnt")).expect("a mount point");
     // A write of 11 bytes reaches the limit, the beginning of a draft does not.
     let commit = Some(CommitLimit { bytes: 8, every: Duration::from_secs(3600) });
     let options = Options { commit, timing: Timing::Calendar(Clock::default()), ..Options::default() };
     let session = Session::mount(with_file(), &point, options).expect("mounted");
     let unmounter = session.unmounter();
     let serving = std::thread::spawn(move || session.run());
-    let output = Command::new("timeout").args(["60", "perl", "-e", SCRIPT]).current_dir(&directory).output();
+    let output = Command::new("timeout").args(["60", "perl", "-e", SCRIPT]).current_dir(directory.path()).output();
     unmounter.unmount().expect("unmounted");
     let ended = serving.join().expect("it ends");
-    fs::remove_dir_all(&directory).expect("removed");
+    directory.close().expect("removed");
     let output = output.expect("perl (Debian package perl-base)");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // ENOSPC is 28.

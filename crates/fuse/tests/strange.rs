@@ -172,9 +172,8 @@ fn look(point: &Path) {
 
 #[test]
 fn what_no_format_should_tell_is_hidden_or_an_error() {
-    let directory = std::env::temp_dir().join(format!("strange-{}", std::process::id()));
-    fs::create_dir(&directory).expect("a directory");
-    let point = check_mount_point(&directory).expect("a mount point");
+    let directory = tempfile::tempdir().expect("a directory");
+    let point = check_mount_point(directory.path()).expect("a mount point");
     let session = Session::mount(Strange, &point, Options { read_only: true, threads: 2, ..Options::default() });
     let session = session.expect("mounted");
     let unmounter = session.unmounter();
@@ -182,7 +181,7 @@ fn what_no_format_should_tell_is_hidden_or_an_error() {
     let looked = std::panic::catch_unwind(|| look(&point));
     unmounter.unmount().expect("unmounted");
     let ended = serving.join().expect("it ends");
-    fs::remove_dir(&directory).expect("removed");
+    directory.close().expect("removed");
     assert!(
         looked.is_ok() && ended.trouble.is_none() && !ended.broken && ended.volume.is_some(),
         "{:?}",

@@ -195,7 +195,8 @@ mod tests {
     #[test]
     fn replies_overtake_one_another_and_parts_of_one_stay_together() {
         let (pacer, sent) = (Pacer::default(), Sent::default());
-        let at = |ms| Instant::now() + Duration::from_millis(ms);
+        let now = Instant::now();
+        let at = |ms| now + Duration::from_millis(ms);
         assert!(pacer.put(at(60), b"last".to_vec(), false));
         assert!(pacer.put(at(20), b"long ".to_vec(), true));
         // A part cannot be sent before the one in front of it.

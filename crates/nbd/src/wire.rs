@@ -265,6 +265,7 @@ mod tests {
         wire.push(&[1; 4096]).unwrap();
         assert_eq!(wire.send().unwrap_err().kind(), ErrorKind::TimedOut);
         // What needs little more than it is allowed is not cut short.
+        let mut wire = Wire::new(Dripping, Duration::from_secs(60));
         wire.begin(3);
         wire.read(&mut [0; 3]).unwrap();
     }

@@ -180,7 +180,7 @@ fn unpack_kernel(work: &Path, unpacked: &Path) -> Result<String> {
     let mut depends = depends.context("cannot start apt-cache: the guest's kernel is a Debian package")?;
     if !depends.status.success() || depends.stdout.is_empty() {
         // A fresh machine's package lists are empty; without root's rights this fails, and the next step says so.
-        process::succeeds(Command::new("apt-get").args(["--quiet", "update"]))?;
+        process::succeeds(judges::apt().arg("update"))?;
         depends = Command::new("apt-cache").args(["depends", "--important", KERNEL]).output()?;
     }
     let list = String::from_utf8_lossy(&depends.stdout).into_owned();
@@ -188,9 +188,9 @@ fn unpack_kernel(work: &Path, unpacked: &Path) -> Result<String> {
     let Some(package) = package else {
         bail!("apt-cache knows no kernel package behind {KERNEL}. Run as root: apt-get update");
     };
-    let fetch = || process::succeeds(Command::new("apt-get").args(["--quiet", "download", package]).current_dir(work));
+    let fetch = || process::succeeds(judges::apt().args(["download", package]).current_dir(work));
     if !fetch()? {
-        process::succeeds(Command::new("apt-get").args(["--quiet", "update"]))?;
+        process::succeeds(judges::apt().arg("update"))?;
         ensure!(fetch()?, "apt-get could not download {package}");
     }
     let archive = files(work)?.into_iter().find(|path| path.extension().is_some_and(|end| end == "deb"));

@@ -210,7 +210,7 @@ impl<'a> Guest<'a> {
         qemu.arg("-kernel").arg(self.kernel.vmlinux()).arg("-initrd").arg(self.kernel.initramfs());
         qemu.arg("-append").arg(
             "console=ttyS0 panic=-1 oops=panic rdinit=/init random.trust_cpu=on mitigations=off nokaslr tsc=reliable \
-             no_timer_check noreplace-smp quiet log_buf_len=4M nowatchdog rcupdate.rcu_cpu_stall_suppress=1",
+             no_timer_check noreplace-smp quiet log_buf_len=4M nowatchdog sysctl.kernel.hung_task_timeout_secs=0 rcupdate.rcu_cpu_stall_suppress=1",
         );
         qemu.arg("-serial").arg(format!("file:{}", job.join("console").display()));
         for disk in &self.disks {

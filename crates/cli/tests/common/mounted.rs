@@ -3,10 +3,24 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// How often a busy volume is unmounted again, and how long is waited between.
 const UNMOUNTS: u32 = 500;
 const BUSY: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// Mounts whose process was killed, as long as they are there: `nandkit doctor --clean` of one test takes away those of all.
+static DEAD: RwLock<()> = RwLock::new(());
+
+/// Held from a kill on until the test itself has taken the dead mount away.
+pub fn dead_mount() -> RwLockReadGuard<'static, ()> {
+    DEAD.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Held from a kill on until the dead mount, and all others, are cleaned away.
+pub fn cleaning_dead_mounts() -> RwLockWriteGuard<'static, ()> {
+    DEAD.write().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A mount in the foreground of its own process.
 pub struct Mount {
@@ -44,7 +58,7 @@ impl Mount {
     /// Unmounts, and waits for the exit status. A process that another test is about to start has this one's open files until it executes its program: the volume is busy for that moment.
     pub fn unmount(self) -> Option<i32> {
         for _ in 0..UNMOUNTS {
-            let output = Command::new("umount").arg(&self.point).output().expect("umount runs");
+            let output = Command::new("umount").env("LC_ALL", "C").arg(&self.point).output().expect("umount runs");
             if output.status.success() {
                 return self.wait();
             }

@@ -140,23 +140,24 @@ impl NatTable {
         }
     }
 
+    /// All nids in use from the root's on, ascending, with their entries, and whether they were reached.
+    fn in_use(&self) -> impl Iterator<Item = (NodeId, NatEntry, bool)> + '_ {
+        let chunks = self.chunks.iter().flat_map(|(number, chunk)| {
+            let nids = (number.wrapping_mul(self.per_chunk)..).map(NodeId);
+            let entries = chunk.entries.iter().copied().zip(chunk.reached.iter().copied());
+            nids.zip(entries).map(|(nid, (entry, reached))| (nid, entry, reached))
+        });
+        chunks.filter(|(nid, entry, _)| *nid >= NodeId::ROOT && !entry.is_free())
+    }
+
     /// The nids in use from the root's on that nobody reached, ascending, with their entries.
     pub fn unreached(&self) -> impl Iterator<Item = (NodeId, NatEntry)> + '_ {
-        let chunks = self.chunks.iter().flat_map(|(number, chunk)| {
-            let nids = number.wrapping_mul(self.per_chunk)..;
-            nids.zip(chunk.entries.iter().zip(&chunk.reached))
-        });
-        let unreached =
-            chunks.filter(|(nid, (entry, reached))| *nid >= NodeId::ROOT.0 && !entry.is_free() && !**reached);
-        unreached.map(|(nid, (entry, _))| (NodeId(nid), *entry))
+        self.in_use().filter(|(_, _, reached)| !reached).map(|(nid, entry, _)| (nid, entry))
     }
 
     /// All nids in use from the root's on, ascending, with their entries.
     pub fn entries(&self) -> impl Iterator<Item = (NodeId, NatEntry)> + '_ {
-        let chunks = self.chunks.iter().flat_map(|(number, chunk)| {
-            (number.wrapping_mul(self.per_chunk)..).map(NodeId).zip(chunk.entries.iter().copied())
-        });
-        chunks.filter(|(nid, entry)| *nid >= NodeId::ROOT && !entry.is_free())
+        self.in_use().map(|(nid, entry, _)| (nid, entry))
     }
 
     /// The blocks of which any entry is in use.
@@ -166,16 +167,7 @@ impl NatTable {
 
     /// How many nids from the root's on are in use, and how many of them are inodes.
     pub fn used(&self) -> (u64, u64) {
-        let (mut nodes, mut inodes) = (0, 0);
-        for (number, chunk) in &self.chunks {
-            for (nid, entry) in (number.wrapping_mul(self.per_chunk)..).zip(&chunk.entries) {
-                if nid >= NodeId::ROOT.0 && !entry.is_free() {
-                    nodes += 1;
-                    inodes += u64::from(entry.ino.get() == nid);
-                }
-            }
-        }
-        (nodes, inodes)
+        self.entries().fold((0, 0), |(nodes, inodes), (nid, entry)| (nodes + 1, inodes + u64::from(entry.ino() == nid)))
     }
 
     /// Holds the first entries and nat_bits against the table. Every entry must lead into the main area: that is told where it is reached, or not reached.

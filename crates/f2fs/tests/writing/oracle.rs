@@ -120,12 +120,14 @@ pub struct File {
     together: Vec<(u64, u64)>,
     /// Versions of which the first page may have so many bytes, and zeroes behind: the file had no more when it became longer, and the longer page did not come to the device.
     short: Vec<(u64, usize)>,
+    /// That of these which the first page has now.
+    short_now: Option<(u64, usize)>,
 }
 
 impl File {
     pub fn durable(&mut self) {
         self.together.clear();
-        self.short.clear();
+        self.short = Vec::from_iter(self.short_now);
         self.exists = BTreeSet::from([self.there]);
         self.sizes = BTreeSet::from([self.size]);
         for versions in self.pages.values_mut() {
@@ -135,6 +137,7 @@ impl File {
 
     fn set(&mut self, number: u64, version: u64) {
         let untouched = self.untouched;
+        self.short_now = self.short_now.filter(|_| number > 0);
         self.pages.entry(number).or_insert_with(|| vec![untouched]).push(version);
     }
 
@@ -179,6 +182,7 @@ impl File {
             let same = found.iter().zip(&whole).take_while(|(one, other)| one == other).count();
             if same < found.len() {
                 self.short.push((version, same));
+                self.short_now = Some((version, same));
             }
         }
     }

@@ -24,12 +24,21 @@ pub fn export(bytes: u64) -> Arc<Export> {
 impl Client {
     /// Connected, nothing said yet.
     pub fn connect(export: &Arc<Export>) -> Self {
+        Self::connect_to(export, Duration::from_secs(20))
+    }
+
+    /// The same to a server that waits little for the rest of a message.
+    pub fn impatient(export: &Arc<Export>) -> Self {
+        Self::connect_to(export, Duration::from_millis(300))
+    }
+
+    fn connect_to(export: &Arc<Export>, patience: Duration) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         ours.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let export = Arc::clone(export);
         let server = std::thread::spawn(move || {
-            let mut wire = Wire::new(theirs, Duration::from_millis(300));
+            let mut wire = Wire::new(theirs, patience);
             serve_client(&mut wire, &export, None, &|| false)
         });
         Self { socket: ours, server: Some(server) }
@@ -37,23 +46,29 @@ impl Client {
 
     /// Greeted.
     pub fn greeted(export: &Arc<Export>) -> Self {
-        let mut client = Self::connect(export);
-        let greeting: [u8; 18] = client.array();
+        Self::connect(export).greet()
+    }
+
+    pub fn greet(mut self) -> Self {
+        let greeting: [u8; 18] = self.array();
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
-        client.send(&3u32.to_be_bytes());
-        client
+        self.send(&3u32.to_be_bytes());
+        self
     }
 
     /// Ready for requests.
     pub fn ready(export: &Arc<Export>, structured: bool) -> Self {
-        let mut client = Self::greeted(export);
+        Self::greeted(export).go(structured)
+    }
+
+    pub fn go(mut self, structured: bool) -> Self {
         if structured {
-            client.ask(option::STRUCTURED_REPLY, b"");
-            assert_eq!(client.option_reply().0, option_reply::ACK);
+            self.ask(option::STRUCTURED_REPLY, b"");
+            assert_eq!(self.option_reply().0, option_reply::ACK);
         }
-        client.ask(option::GO, &[0, 0, 0, 4, b'd', b'i', b's', b'k', 0, 0]);
-        while client.option_reply().0 != option_reply::ACK {}
-        client
+        self.ask(option::GO, &[0, 0, 0, 4, b'd', b'i', b's', b'k', 0, 0]);
+        while self.option_reply().0 != option_reply::ACK {}
+        self
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
@@ -73,10 +88,8 @@ impl Client {
     }
 
     pub fn ask(&mut self, number: u32, data: &[u8]) {
-        self.send(&OPTION_MAGIC.to_be_bytes());
-        self.send(&number.to_be_bytes());
-        self.send(&(data.len() as u32).to_be_bytes());
-        self.send(data);
+        let length = (data.len() as u32).to_be_bytes();
+        self.send(&[&OPTION_MAGIC.to_be_bytes(), &number.to_be_bytes()[..], &length, data].concat());
     }
 
     pub fn option_reply(&mut self) -> (u32, Vec<u8>) {

@@ -25,10 +25,10 @@ fn those_who_break_the_protocol_are_dropped_and_others_go_on() {
     client.send(&[0xAA; 28]);
     check(client, "magic");
     // Half a request, and then nothing.
-    let mut client = Client::ready(&export, false);
+    let mut client = Client::impatient(&export).greet().go(false);
     client.request(0, command::WRITE, 0, 4096, &[1; 100]);
     check(client, "half sent");
-    let mut client = Client::greeted(&export);
+    let mut client = Client::impatient(&export).greet();
     client.send(&OPTION_MAGIC.to_be_bytes()[..5]);
     check(client, "half sent");
     good.request(0, command::WRITE, 512, 512, &[9; 512]);
