@@ -170,6 +170,7 @@ impl<D: BlockDevice> Volume<D> {
         self.xattr_directories.clear();
         self.renamed_in.clear();
         self.pruned.clear();
+        self.copied.clear();
         let mapped = std::mem::take(&mut self.mapped);
         self.segments.summaries_written();
         let freed = self.segments.checkpointed();

@@ -30,7 +30,7 @@ pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<
     expect_plain(&source)?;
     expect_plain(&target)?;
     let moved = find(store, &source, from.1)?;
-    let moved = store.inode_at(NodeId(moved.entry.ino.get()))?;
+    let mut moved = store.inode_at(NodeId(moved.entry.ino.get()))?;
     expect_mutable(&moved)?;
     let other = store.find_entry(&target, to.1)?;
     let same = from.0 == to.0 && other.is_some_and(|other| find(store, &source, from.1).is_ok_and(|f| f == other));
@@ -48,6 +48,10 @@ pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<
     }
     if same || NodeId(other.entry.ino.get()) == moved.nid {
         return Ok(());
+    }
+    if flags == RenameFlags::Replace && moved.kind == FileKind::Regular {
+        store.bring_content(moved.nid)?;
+        moved = store.inode_at(moved.nid)?;
     }
     let other = store.inode_at(NodeId(other.entry.ino.get()))?;
     match flags {

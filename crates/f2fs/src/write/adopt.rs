@@ -61,6 +61,11 @@ impl<D: BlockDevice> Volume<D> {
         let sources = self.expect_places(target, places)?;
         self.write_back(&sources, Why::BACKGROUND)?;
         self.convert_inline(target)?;
+        let (size, longest) =
+            (self.inode_at(target)?.head.size.get(), places.iter().map(|place| place.offset + place.length).max());
+        if longest.is_some_and(|end| end > size) {
+            self.clear_behind(target, size)?;
+        }
         // The last thing that may collect, discard or make a checkpoint: addresses hold from here on.
         self.balance()?;
         let (runs, end) = self.runs_of(places)?;

@@ -111,6 +111,10 @@ impl<D: BlockDevice> Volume<D> {
         self.expect_running()?;
         self.balance()?;
         self.write_back(&[draft], Why::BACKGROUND)?;
+        let (size, now) = (self.inode_at(file)?.head.size.get(), self.inode_at(draft)?.head.size.get());
+        if now > size {
+            self.clear_behind(file, size)?;
+        }
         self.balance()?;
         let runs = self.runs_of_draft(draft)?;
         let inode = self.inode_at(file)?;

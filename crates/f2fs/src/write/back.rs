@@ -25,12 +25,14 @@ pub(crate) struct Why {
     pub cause: Cause,
     /// In an fsync; with `true`, of data alone.
     pub fsync: Option<bool>,
+    /// Whether blocks that have an address stay as they are, but those of pinned files.
+    pub elsewhere: bool,
     /// Whether room is made between two inodes, where it is short: not within what must be one, nor where room is being made.
     pub makes_room: bool,
 }
 
 impl Why {
-    pub const BACKGROUND: Self = Self { cause: Cause::UserData, fsync: None, makes_room: false };
+    pub const BACKGROUND: Self = Self { cause: Cause::UserData, fsync: None, elsewhere: false, makes_room: false };
 
     /// The same for pages of directories, or for others.
     fn of(self, directories: bool) -> Self {
@@ -158,6 +160,33 @@ impl<D: BlockDevice> Volume<D> {
         self.or_stop(written)
     }
 
+    /// Writes one dirty page of a file, not where it stood, or later ([`Self::or_later`]). Errors: those that stop the volume.
+    pub(super) fn write_back_page(&mut self, ino: NodeId, page: u32) -> Result<()> {
+        let written = self.try_write_back_page(ino, page);
+        self.or_later(written)
+    }
+
+    /// The result of a write-back that nobody asked for: what found no room, or a device that refused it, is dirty still, and tried again with all others.
+    pub(super) fn or_later(&self, written: Result<()>) -> Result<()> {
+        match written {
+            Err(error) if self.stopped.is_none() && matches!(error.kind, ErrorKind::NoSpace | ErrorKind::Device) => {
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn try_write_back_page(&mut self, ino: NodeId, number: u32) -> Result<()> {
+        let inode = self.inode_at(ino)?;
+        let dirty = self.pages().peek(ino, number).and_then(|(page, dirt)| Some((page.clone(), dirt?)));
+        let (Some((page, dirt)), Some(slot)) = (dirty, self.slot(&inode, number.into())?) else { return Ok(()) };
+        let (why, version) = (Why { elsewhere: true, ..Why::BACKGROUND }, self.entry(slot.nid)?.version);
+        let source = Source { inode, hot: self.pages().is_hot(ino), dirty: 1 };
+        let mut runs = Runs::new();
+        let full = self.queue_page(&source, why, (number, page, dirt), slot, version, &mut runs)?;
+        full.into_iter().chain(runs.finish()).try_for_each(|batch| self.settle(why.cause, batch))
+    }
+
     fn queue_pages(&mut self, inode: Inode, why: Why, runs: &mut Runs<OnItsWay>) -> Result<()> {
         let ino = inode.nid;
         let pages: Vec<(u32, Page, Dirt)> =
@@ -200,6 +229,9 @@ impl<D: BlockDevice> Volume<D> {
         {
             return Ok(runs.push(log, at, OnItsWay { ino, page: number, slot, old, new: None }, page));
         }
+        if dirt == Dirt::Moved {
+            self.copied.insert(ino);
+        }
         let head = &source.inode.head;
         let log = self.options.logs.of_data(DataFacts {
             directory: source.inode.kind == FileKind::Directory,
@@ -231,7 +263,7 @@ impl<D: BlockDevice> Volume<D> {
         if head.has_inline(inline::PINNED) {
             return Some(kind);
         }
-        if self.options.lfs {
+        if self.options.lfs || why.elsewhere {
             return None;
         }
         let policy = self.ipu_policy();

@@ -46,6 +46,9 @@ impl<D: BlockDevice> Volume<D> {
             }
             self.convert_inline(ino)?;
         }
+        if offset > inode.head.size.get() {
+            self.clear_behind(ino, inode.head.size.get())?;
+        }
         // Who edits the inode's block has it alone then, and need not copy it.
         drop(inode);
         let step = PAGES_AT_ONCE << self.geometry().log_block_size();
@@ -75,6 +78,25 @@ impl<D: BlockDevice> Volume<D> {
         let pages = (within + data.len()).div_ceil(size) as u64;
         let had = self.reserve(ino, first, pages)?;
         let length = data.len().min(had as usize * size - within);
+        if let Err(error) = self.fill_pages(ino, offset, data, length) {
+            // What was reserved stays, and does not make the file longer when roll-forward comes to it.
+            let reserved = (first + had) * size as u64;
+            self.edit_head(ino, |head| head.advise |= if head.size.get() < reserved { advise::KEEP_SIZE } else { 0 })?;
+            return Err(error);
+        }
+        let end = offset + length as u64;
+        let block = self.node(ino)?;
+        let is_longer = InodeHead::in_block(&block).is_some_and(|head| head.size.get() < end);
+        drop(block);
+        if is_longer {
+            self.edit_head(ino, |head| head.size = end.into())?;
+        }
+        Ok(length)
+    }
+
+    /// Puts the first `length` bytes into pages that have their addresses, or a place reserved. Errors: those of the device where a page is written in part.
+    fn fill_pages(&mut self, ino: NodeId, offset: u64, data: Payload<'_>, length: usize) -> Result<()> {
+        let size = self.geometry().block_size();
         let whole = [data];
         let (mut pieces, mut buffer) = (Pieces::new(&whole), Vec::new());
         let mut done = 0;
@@ -98,14 +120,7 @@ impl<D: BlockDevice> Volume<D> {
             }
             done += count;
         }
-        let end = offset + length as u64;
-        let block = self.node(ino)?;
-        let is_longer = InodeHead::in_block(&block).is_some_and(|head| head.size.get() < end);
-        drop(block);
-        if is_longer {
-            self.edit_head(ino, |head| head.size = end.into())?;
-        }
-        Ok(length)
+        Ok(())
     }
 
     /// The bytes of a page as they are now, from memory or the device; zeroes where there is none.
@@ -307,6 +322,7 @@ impl<D: BlockDevice> Volume<D> {
         let mut bytes = vec![0; self.geometry().block_size()];
         bytes.iter_mut().zip(content).for_each(|(to, from)| *to = *from);
         self.pages().change(ino, 0, Page::Bytes(bytes.into()), false);
+        self.copied.insert(ino);
         self.write_back(&[ino], Why::BACKGROUND)
     }
 

@@ -42,7 +42,9 @@ impl<D: BlockDevice> Volume<D> {
     /// What was written is there. Errors: `Device`; the volume stops, as nobody knows what of it the device has lost: pages and nodes count as written, and what is fsynced later would lie behind a gap.
     pub(super) fn flush(&mut self) -> Result<()> {
         let flushed = self.device.flush(Cause::UserData);
-        self.or_stop(flushed)
+        self.or_stop(flushed)?;
+        self.copied.clear();
+        Ok(())
     }
 
     /// A directory lost a name by rename or removal: with `fsync_mode=strict`, an fsync of a new file in it is a checkpoint until the next one; where the name was a directory's, always.
@@ -68,19 +70,30 @@ impl<D: BlockDevice> Volume<D> {
                 && self.nat.needs_dentry_mark(inode.nid)
     }
 
-    /// Writes what of the file's nodes waits, but for indirect ones, each with the mark.
+    /// Writes what of the file's nodes waits, but for indirect ones. The last of them, the inode where it is among them, has the only mark: roll-forward takes the file over whole, or as it was before
+    /// (Linux marks each, and a power cut in the middle leaves the halves of its attributes or of its tree in different states).
     fn write_marked(&mut self, ino: NodeId) -> Result<()> {
         self.device.drain();
-        if self.options.ordered_fsync {
+        if self.options.ordered_fsync || self.copied.contains(&ino) {
             self.flush()?;
         }
-        let nids = self.direct_nodes_waiting(ino);
-        self.write_with_marks(ino, &nids)?;
-        if self.nat.needs_inode(ino) {
+        let mut nids = self.direct_nodes_waiting(ino);
+        if nids.contains(&ino) || self.nat.needs_inode(ino) {
             self.edit_node(ino, |_| ())?;
-            self.write_with_marks(ino, &[ino])?;
+            nids.retain(|nid| *nid != ino);
+            nids.push(ino);
         }
-        Ok(())
+        let Some(&last) = nids.last() else { return Ok(()) };
+        let dentry = if self.nat.needs_dentry_mark(ino) { mark::DENTRY } else { 0 };
+        if dentry != 0 && last == ino {
+            self.segments.space.leave_name();
+        }
+        let marks = |nid: NodeId| match (nid == last, nid == ino) {
+            (true, true) => mark::FSYNC | dentry,
+            (true, false) => mark::FSYNC,
+            (false, _) => 0,
+        };
+        self.write_nodes(&nids, Cause::Metadata, &marks)
     }
 
     /// A file's nodes that wait, but for indirect ones.
@@ -91,15 +104,6 @@ impl<D: BlockDevice> Volume<D> {
             footer.is_some_and(|footer| !is_indirect(self.device.geometry(), footer.offset()))
         });
         nids
-    }
-
-    fn write_with_marks(&mut self, ino: NodeId, nids: &[NodeId]) -> Result<()> {
-        let dentry = if self.nat.needs_dentry_mark(ino) { mark::DENTRY } else { 0 };
-        if dentry != 0 && nids.contains(&ino) {
-            self.segments.space.leave_name();
-        }
-        let marks = |nid: NodeId| mark::FSYNC | if nid == ino { dentry } else { 0 };
-        self.write_nodes(nids, Cause::Metadata, &marks)
     }
 
     /// Whether an fsync of a file would write anything.

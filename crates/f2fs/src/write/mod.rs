@@ -97,6 +97,8 @@ pub struct Volume<D> {
     pub(crate) renamed_in: BTreeMap<NodeId, bool>,
     /// Times that no node has yet.
     pub(crate) lazy_times: LazyTimes,
+    /// Files of which content that was durable was copied to other blocks since the device was last flushed: by the collector, or out of the inode. What leads to the copies is not written before they are durable.
+    pub(crate) copied: BTreeSet<NodeId>,
     /// During a sync, files of which pages were moved by the collector after their write-back.
     pub(crate) moved_files: Option<BTreeSet<NodeId>>,
     /// Second inodes of atomic writes, each with its file.

@@ -119,6 +119,7 @@ impl<D: BlockDevice> Volume<D> {
             xattr_directories: BTreeSet::new(),
             renamed_in: BTreeMap::new(),
             pruned: BTreeSet::new(),
+            copied: BTreeSet::new(),
             drafts: BTreeMap::new(),
             names,
             quotas,

@@ -115,6 +115,11 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
         Ok(())
     }
 
+    fn bring_content(&mut self, ino: NodeId) -> Result<()> {
+        let written = self.write_back(&[ino], Why { makes_room: true, ..Why::BACKGROUND });
+        self.or_later(written)
+    }
+
     fn lost_name(&mut self, directory: NodeId, name_of_directory: bool) {
         self.note_lost_name(directory, name_of_directory);
     }

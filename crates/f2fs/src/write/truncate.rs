@@ -46,19 +46,34 @@ impl<D: BlockDevice> Volume<D> {
         if size < old {
             let block = self.geometry().block_size() as u64;
             if !size.is_multiple_of(block) {
-                self.zero_part(ino, size / block, (size % block) as usize..block as usize)?;
+                self.clear_behind(ino, size)?;
             }
+        } else if size > old {
+            self.clear_behind(ino, old)?;
         }
         // Also behind an unchanged size: blocks that were reserved there go.
-        if size <= old || inode.head.has_advise(advise::TRUNCATE) {
+        let frees = size <= old || inode.head.has_advise(advise::TRUNCATE);
+        if frees {
             let first = size.min(old).div_ceil(self.geometry().block_size() as u64);
             self.pages().truncate(ino, u32::try_from(first).unwrap_or(u32::MAX));
             self.free_pages_from(ino, first)?;
         }
         self.edit_head(ino, |head| {
             head.size = size.into();
-            head.advise &= !(advise::KEEP_SIZE | advise::TRUNCATE);
+            // Blocks behind the end that stay would make the file longer when roll-forward comes to them.
+            head.advise &= if frees { !(advise::KEEP_SIZE | advise::TRUNCATE) } else { 0xFF };
         })
+    }
+
+    /// What a page holds behind this size of its file is zero from now on, before the size is another: a shorter one that becomes durable must not leave what was cut off to a file that grows again, nor a longer
+    /// one show it. Linux and power cuts may have left something there. The page goes to another block at once, as a checkpoint leaves out what is in memory alone.
+    pub(super) fn clear_behind(&mut self, ino: NodeId, size: u64) -> Result<()> {
+        let block = self.geometry().block_size() as u64;
+        let page = size / block;
+        if !size.is_multiple_of(block) && self.zero_part(ino, page, (size % block) as usize..block as usize)? {
+            self.write_back_page(ino, page as u32)?;
+        }
+        Ok(())
     }
 
     /// Blocks behind the end that Linux reserved for a write of which a power cut came first: what they hold is not the file's (f2fs.h, `file_need_truncate`). Before anything else is changed.
@@ -89,21 +104,21 @@ impl<D: BlockDevice> Volume<D> {
         })
     }
 
-    /// A part of a page reads as zeroes from now on; a page that holds nothing stays as it is.
-    fn zero_part(&mut self, ino: NodeId, page: u64, range: std::ops::Range<usize>) -> Result<()> {
+    /// A part of a page reads as zeroes from now on; a page that holds nothing stays as it is. Whether anything changed.
+    fn zero_part(&mut self, ino: NodeId, page: u64, range: std::ops::Range<usize>) -> Result<bool> {
         let inode = self.inode_at(ino)?;
         if !self.has_page(&inode, page)? {
-            return Ok(());
+            return Ok(false);
         }
         let mut bytes = self.page_bytes(ino, page)?;
         if let Some(part) = bytes.get_mut(range) {
             if part.iter().all(|&byte| byte == 0) {
-                return Ok(());
+                return Ok(false);
             }
             part.fill(0);
         }
         self.pages().change(ino, page as u32, Page::Bytes(bytes.into()), false);
-        Ok(())
+        Ok(true)
     }
 
     /// Makes a range read as zeroes and gives back its whole pages. The size stays. Errors: as [`Volume::truncate`].
@@ -125,7 +140,7 @@ impl<D: BlockDevice> Volume<D> {
         }
         let (first, behind) = (start.div_ceil(block), end / block);
         if start / block == end / block {
-            return self.zero_part(ino, start / block, (start % block) as usize..(end % block) as usize);
+            return self.zero_part(ino, start / block, (start % block) as usize..(end % block) as usize).map(drop);
         }
         if !start.is_multiple_of(block) {
             self.zero_part(ino, start / block, (start % block) as usize..block as usize)?;
@@ -178,6 +193,9 @@ impl<D: BlockDevice> Volume<D> {
         }
         self.admit_blocks(ino, needed, false)?;
         self.convert_inline(ino)?;
+        if !keep_size && end > inode.head.size.get() {
+            self.clear_behind(ino, inode.head.size.get())?;
+        }
         let had = self.reserve(ino, first, behind - first)?;
         let grown = if had == behind - first { end } else { (first + had) * block };
         let size = inode.head.size.get();
