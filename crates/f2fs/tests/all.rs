@@ -42,6 +42,8 @@ mod write_names;
 mod write_names_cuts;
 mod write_quota;
 mod write_recovery;
+mod write_sizes;
 mod write_soak;
 mod write_strict;
 mod write_times;
+mod write_torn;

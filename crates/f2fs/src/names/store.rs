@@ -69,8 +69,8 @@ pub trait InodeStore {
     /// An inode without a name lives on, as the checkpoint says; or no longer. Errors: `NoSpace` (a checkpoint has no room for one more).
     fn set_orphan(&mut self, ino: NodeId, orphan: bool) -> Result<()>;
 
-    /// A file is about to take another one's name: its content goes to the device before. A checkpoint in between would leave neither the old content nor the new one under that name. What cannot be written waits as ever.
-    /// Room may be made, so that inodes that were read before may be others. Errors: `ReadOnly`, `Corrupt`.
+    /// A file is about to take another one's name: its content goes to the device before. A checkpoint in between would leave neither the old content nor the new one under that name. What finds no room waits as ever.
+    /// Room may be made, so that inodes that were read before may be others. Errors: `Device` (the other file keeps its name), `ReadOnly`, `Corrupt`.
     fn bring_content(&mut self, ino: NodeId) -> Result<()>;
 
     /// A directory lost a name, or the inode of one changed: roll-forward could not tell an older state of it from the present one (f2fs-writing.md, "fsync", `fsync_mode=strict`). `name_of_directory`: the name was a directory's, which roll-forward could not move out of the way of a file.

@@ -160,15 +160,9 @@ impl<D: BlockDevice> Volume<D> {
         self.or_stop(written)
     }
 
-    /// Writes one dirty page of a file, not where it stood, or later ([`Self::or_later`]). Errors: those that stop the volume.
+    /// Writes one dirty page of a file, not where it stood. What finds no room, or a device that refuses it, is dirty still and tried again with all others. Errors: those that stop the volume.
     pub(super) fn write_back_page(&mut self, ino: NodeId, page: u32) -> Result<()> {
-        let written = self.try_write_back_page(ino, page);
-        self.or_later(written)
-    }
-
-    /// The result of a write-back that nobody asked for: what found no room, or a device that refused it, is dirty still, and tried again with all others.
-    pub(super) fn or_later(&self, written: Result<()>) -> Result<()> {
-        match written {
+        match self.try_write_back_page(ino, page) {
             Err(error) if self.stopped.is_none() && matches!(error.kind, ErrorKind::NoSpace | ErrorKind::Device) => {
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! The doors of [`crate::names`] to a volume.
 
 use nandkit_block::BlockDevice;
-use nandkit_vfs::{FileKind, Result, Timestamp};
+use nandkit_vfs::{ErrorKind, FileKind, Result, Timestamp};
 
 use super::Volume;
 use super::back::Why;
@@ -117,7 +117,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
 
     fn bring_content(&mut self, ino: NodeId) -> Result<()> {
         let written = self.write_back(&[ino], Why { makes_room: true, ..Why::BACKGROUND });
-        self.or_later(written)
+        written.or_else(|error| if error.kind == ErrorKind::NoSpace { Ok(()) } else { Err(error) })
     }
 
     fn lost_name(&mut self, directory: NodeId, name_of_directory: bool) {

@@ -230,8 +230,8 @@ enum Action {
     Rewrite(Vec<u8>),
     /// What is behind the end of a file of less than a page, and another page.
     Append(Vec<u8>),
-    /// All of it anew: another file that is made durable and renamed over it.
-    Replace(Vec<u8>),
+    /// All of it anew: another file that is renamed over it, made durable before, or left to the volume.
+    Replace(Vec<u8>, bool),
     Fsync(bool),
     Resize(u64),
     Remove,
@@ -325,8 +325,8 @@ impl Model {
                 let start = if random.below(12) == 0 { 900 + random.below(60) } else { random.below(20) };
                 Action::Write(start, self.versions(id, start..start + 1 + random.below(4)))
             }
-            45..49 if small => Action::Replace(self.versions(id, 0..1)[..length].to_vec()),
-            45..49 => Action::Replace(self.versions(id, 0..1 + random.below(3))),
+            45..49 if small => Action::Replace(self.versions(id, 0..1)[..length].to_vec(), random.below(2) == 0),
+            45..49 => Action::Replace(self.versions(id, 0..1 + random.below(3)), random.below(2) == 0),
             49..75 => Action::Fsync(random.below(3) == 0),
             75..83 if small => self.append(id).map_or(Action::Sync, Action::Append),
             75..83 => Action::Resize(random.below(size / BLOCK as u64 + 2) * BLOCK as u64),
@@ -372,7 +372,7 @@ impl Model {
                 file.resize(file.size + bytes.len() as u64);
             }
             // The size is never between the two.
-            Action::Replace(bytes) => {
+            Action::Replace(bytes, _) => {
                 file.cut_off(bytes.len() as u64);
                 set_all(file, 0, bytes);
                 file.resize(bytes.len() as u64);
@@ -446,14 +446,16 @@ fn perform<D: BlockDevice>(volume: &mut Volume<D>, id: u64, action: &Action) -> 
         }
         Action::Append(bytes) => write_all(volume, nid, volume.stat(ino)?.size, bytes),
         Action::Commit(runs) => commit(volume, ino, runs),
-        Action::Replace(bytes) => {
+        Action::Replace(bytes, durable) => {
             let new_name = new_name(id);
             if volume.lookup(root, &new_name).is_ok() {
                 volume.remove(root, &new_name)?;
             }
             let new = NodeId(volume.create(root, &new_name, &NewNode::FILE)?.0 as u32);
             write_all(volume, new, 0, bytes)?;
-            volume.fsync(new, false)?;
+            if *durable {
+                volume.fsync(new, false)?;
+            }
             volume.rename((root, &new_name), (root, &name(id)), RenameFlags::Replace)
         }
         Action::Fsync(data_only) => volume.fsync(nid, *data_only),

@@ -1,0 +1,155 @@
+//! Sizes of files and what lies behind their ends, through cuts: what was cut off does not come back, and what was reserved makes no file longer.
+
+use nandkit_block::RamDevice;
+use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_units::Payload;
+use nandkit_vfs::{Changes, FileSystem, NewNode, RenameFlags, XattrChanges};
+
+use crate::made::clock;
+use crate::writing::oracle::{device_of, empty_image, image_of};
+use crate::writing::{findings, unmount};
+
+fn mount(device: RamDevice) -> Volume<RamDevice> {
+    Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
+}
+
+/// What the next mount finds where the power goes now.
+fn cut(volume: Volume<RamDevice>) -> Volume<RamDevice> {
+    let volume = mount(volume.abandon().remove(0));
+    let device = device_of(&image_of(&unmount(volume)));
+    assert_eq!(findings(device_of(&image_of(&device))), Vec::<String>::new());
+    mount(device)
+}
+
+fn make(volume: &mut Volume<RamDevice>, name: &[u8], content: &[u8]) -> NodeId {
+    let ino = NodeId(volume.create(volume.root(), name, &NewNode::FILE).unwrap().0 as u32);
+    volume.write(ino, 0, Payload::Bytes(content)).unwrap();
+    ino
+}
+
+/// A volume with `f`, durable.
+fn with_file(length: usize) -> (Volume<RamDevice>, NodeId) {
+    let mut volume = mount(device_of(&empty_image("")));
+    let ino = make(&mut volume, b"f", &vec![7; length]);
+    volume.sync().unwrap();
+    (volume, ino)
+}
+
+fn content(volume: &Volume<RamDevice>) -> Vec<u8> {
+    let inode = volume.inode(volume.lookup(volume.root(), b"f").unwrap()).unwrap();
+    let mut bytes = vec![0xEE; inode.head.size.get() as usize];
+    volume.read_at(&inode, 0, &mut bytes).unwrap();
+    bytes
+}
+
+/// A checkpoint, and no data of files.
+fn checkpoint(volume: &mut Volume<RamDevice>) {
+    let root = NodeId(volume.root().0 as u32);
+    volume.fsync(root, false).unwrap();
+}
+
+fn is_seven_then_zero(bytes: &[u8], seven: usize) -> bool {
+    bytes[..seven].iter().all(|&byte| byte == 7) && bytes[seven..].iter().all(|&byte| byte == 0)
+}
+
+#[test]
+fn what_was_cut_off_does_not_come_back_when_the_file_grows_behind_a_cut() {
+    let (mut volume, ino) = with_file(8192);
+    volume.truncate(ino, 10).unwrap();
+    checkpoint(&mut volume);
+    let mut volume = cut(volume);
+    assert_eq!(content(&volume), [7; 10]);
+    volume.truncate(ino, 4000).unwrap();
+    volume.sync().unwrap();
+    let bytes = content(&volume);
+    assert!(bytes.len() == 4000 && is_seven_then_zero(&bytes, 10), "{bytes:?}");
+}
+
+#[test]
+fn what_was_cut_off_does_not_come_back_when_the_file_grows_before_a_cut() {
+    let (mut volume, ino) = with_file(8192);
+    volume.truncate(ino, 10).unwrap();
+    volume.truncate(ino, 9000).unwrap();
+    checkpoint(&mut volume);
+    let bytes = content(&cut(volume));
+    assert!(bytes.len() == 9000 && is_seven_then_zero(&bytes, 10), "{bytes:?}");
+}
+
+/// Something that others left behind the end of a file, by every way in which it grows.
+#[test]
+fn what_others_left_behind_the_end_is_zero_when_the_file_grows() {
+    let (mut volume, ino) = with_file(8192);
+    volume.truncate(ino, 8192 - 4000).unwrap();
+    volume.sync().unwrap();
+    let image = image_of(&unmount(volume));
+    // As Linux leaves it, and earlier versions did: the page is as it was.
+    let dirty = |image: &crate::writing::oracle::Image| {
+        let mut image = image.clone();
+        let mut pages =
+            image.iter_mut().filter(|(_, bytes)| bytes[..96] == [7; 96] && bytes[96..].iter().all(|&byte| byte == 0));
+        let (_, page) = pages.next().expect("the last page");
+        page.fill(7);
+        assert!(pages.next().is_none());
+        image
+    };
+    type Grow = fn(&mut Volume<RamDevice>, NodeId);
+    let ways: [(&str, Grow); 4] = [
+        ("truncate", |volume, ino| volume.truncate(ino, 20_000).unwrap()),
+        ("write behind a hole", |volume, ino| assert_eq!(volume.write(ino, 20_000, Payload::Bytes(&[0])).unwrap(), 1)),
+        ("write in the page", |volume, ino| assert_eq!(volume.write(ino, 6000, Payload::Bytes(&[0])).unwrap(), 1)),
+        ("allocate", |volume, ino| volume.allocate_range(ino, 10_000, 10_000, false).unwrap()),
+    ];
+    for (what, grow) in ways {
+        let mut volume = mount(device_of(&dirty(&image)));
+        grow(&mut volume, ino);
+        assert!(is_seven_then_zero(&content(&volume), 8192 - 4000), "{what}");
+        volume.sync().unwrap();
+        assert!(is_seven_then_zero(&content(&cut(volume)), 8192 - 4000), "{what}, behind a cut");
+    }
+}
+
+/// The zeroes must not be durable before the size is.
+#[test]
+fn a_truncation_that_is_not_durable_has_not_begun() {
+    let mut options = WriteOptions::default();
+    options.pages.dirty = 0;
+    let mut volume = Volume::mount(vec![device_of(&empty_image(""))], clock(), options).unwrap();
+    let ino = make(&mut volume, b"f", &[7; 8192]);
+    volume.sync().unwrap();
+    volume.truncate(ino, 10).unwrap();
+    make(&mut volume, b"other", &[1; 5000]);
+    let bytes = content(&cut(volume));
+    assert!([vec![7; 10], vec![7; 8192]].contains(&bytes), "{} bytes", bytes.len());
+}
+
+#[test]
+fn what_was_reserved_behind_the_end_makes_no_fsynced_file_longer() {
+    for length in [100, 4100] {
+        let (mut volume, ino) = with_file(length);
+        volume.allocate_range(ino, 0, 200_000, true).unwrap();
+        volume.truncate(ino, 5000).unwrap();
+        volume.fsync(ino, false).unwrap();
+        assert_eq!(content(&cut(volume)).len(), 5000, "{length}");
+        // Nor one that a later mount changes.
+        let (mut volume, ino) = with_file(length);
+        volume.allocate_range(ino, 0, 200_000, true).unwrap();
+        volume.truncate(ino, 5000).unwrap();
+        volume.sync().unwrap();
+        let mut volume = mount(unmount(volume));
+        volume.write(ino, 0, Payload::Bytes(&[9; 1])).unwrap();
+        volume.set_xattr(nandkit_vfs::InodeNumber(ino.0.into()), b"user.a", b"1").unwrap();
+        volume.fsync(ino, false).unwrap();
+        assert_eq!(content(&cut(volume)).len(), 5000, "{length}, later");
+    }
+}
+
+#[test]
+fn a_file_that_takes_a_name_without_an_fsync_is_old_or_new() {
+    let (mut volume, _) = with_file(8192);
+    make(&mut volume, b"t", &[8; 8192]);
+    let root = volume.root();
+    volume.rename((root, b"t"), (root, b"f"), RenameFlags::Replace).unwrap();
+    checkpoint(&mut volume);
+    let bytes = content(&cut(volume));
+    assert!([vec![7; 8192], vec![8; 8192]].contains(&bytes), "{:?}", &bytes[..8]);
+}
