@@ -1,5 +1,5 @@
 //! Whose the blocks of a segment are. A segment's summary is its log's memory, else what was changed since the last checkpoint, else the device's SSA
-//! (f2fs-writing.md, "What is easy to get wrong", 16).
+//! (f2fs-writing.md, "What is easy to get wrong", 19).
 
 use std::collections::BTreeMap;
 
