@@ -120,6 +120,12 @@ impl Nat {
         !(marks.last_fsync && (marks.checkpointed || marks.fsynced_inode))
     }
 
+    /// Whether roll-forward finds the inode, in the checkpoint or behind it.
+    pub fn has_recoverable_inode(&self, ino: NodeId) -> bool {
+        let marks = self.known(ino);
+        marks.checkpointed || marks.fsynced_inode
+    }
+
     /// Brings what changed into the journal and into blocks, which wait in `meta` to be written. By sets of one block each, the smallest first: into the journal while a whole set fits,
     /// else into the other copy of the block. `all_to_blocks`: the journal is emptied, as an unmount does. Errors: `Device`; what was not brought waits still. Cost: the blocks of the sets.
     pub fn flush(&mut self, meta: &mut MetaBlocks, device: &dyn Blocks, all_to_blocks: bool) -> Result<()> {

@@ -3,7 +3,7 @@
 use nandkit_block::RamDevice;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::Payload;
-use nandkit_vfs::{Changes, FileSystem, NewNode, RenameFlags, XattrChanges};
+use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, NewNode, RenameFlags, XattrChanges};
 
 use crate::made::clock;
 use crate::writing::oracle::{device_of, empty_image, image_of};
@@ -75,6 +75,26 @@ fn what_was_cut_off_does_not_come_back_when_the_file_grows_before_a_cut() {
     assert!(bytes.len() == 9000 && is_seven_then_zero(&bytes, 10), "{bytes:?}");
 }
 
+/// What was cut off was zeroes in memory already, and not on the device.
+#[test]
+fn what_was_overwritten_in_memory_and_cut_off_does_not_come_back() {
+    type Zero = fn(&mut Volume<RamDevice>, NodeId);
+    let ways: [(&str, Zero); 2] = [
+        ("write", |volume, ino| assert_eq!(volume.write(ino, 100, Payload::Bytes(&[0; 3996])).unwrap(), 3996)),
+        ("punch", |volume, ino| volume.punch(ino, 100, 3996).unwrap()),
+    ];
+    for (what, zero) in ways {
+        let (mut volume, ino) = with_file(4096);
+        zero(&mut volume, ino);
+        volume.truncate(ino, 100).unwrap();
+        checkpoint(&mut volume);
+        volume.truncate(ino, 4096).unwrap();
+        checkpoint(&mut volume);
+        let bytes = content(&cut(volume));
+        assert!(bytes.len() == 4096 && is_seven_then_zero(&bytes, 100), "{what}: {bytes:?}");
+    }
+}
+
 /// Something that others left behind the end of a file, by every way in which it grows.
 #[test]
 fn what_others_left_behind_the_end_is_zero_when_the_file_grows() {
@@ -93,7 +113,13 @@ fn what_others_left_behind_the_end_is_zero_when_the_file_grows() {
         image
     };
     type Grow = fn(&mut Volume<RamDevice>, NodeId);
-    let ways: [(&str, Grow); 4] = [
+    let ways: [(&str, Grow); 6] = [
+        ("write at the end", |volume, ino| assert_eq!(volume.write(ino, 4192, Payload::Bytes(&[0; 9])).unwrap(), 9)),
+        ("draft", |volume, ino| {
+            let draft = volume.begin_atomic(InodeNumber(ino.0.into())).unwrap();
+            assert_eq!(volume.write(NodeId(draft.0 as u32), 6000, Payload::Bytes(&[0])).unwrap(), 1);
+            volume.commit_atomic(draft).unwrap();
+        }),
         ("truncate", |volume, ino| volume.truncate(ino, 20_000).unwrap()),
         ("write behind a hole", |volume, ino| assert_eq!(volume.write(ino, 20_000, Payload::Bytes(&[0])).unwrap(), 1)),
         ("write in the page", |volume, ino| assert_eq!(volume.write(ino, 6000, Payload::Bytes(&[0])).unwrap(), 1)),
@@ -103,7 +129,7 @@ fn what_others_left_behind_the_end_is_zero_when_the_file_grows() {
         let mut volume = mount(device_of(&dirty(&image)));
         grow(&mut volume, ino);
         assert!(is_seven_then_zero(&content(&volume), 8192 - 4000), "{what}");
-        volume.sync().unwrap();
+        checkpoint(&mut volume);
         assert!(is_seven_then_zero(&content(&cut(volume)), 8192 - 4000), "{what}, behind a cut");
     }
 }
@@ -137,7 +163,7 @@ fn what_was_reserved_behind_the_end_makes_no_fsynced_file_longer() {
         volume.sync().unwrap();
         let mut volume = mount(unmount(volume));
         volume.write(ino, 0, Payload::Bytes(&[9; 1])).unwrap();
-        volume.set_xattr(nandkit_vfs::InodeNumber(ino.0.into()), b"user.a", b"1").unwrap();
+        volume.set_xattr(InodeNumber(ino.0.into()), b"user.a", b"1").unwrap();
         volume.fsync(ino, false).unwrap();
         assert_eq!(content(&cut(volume)).len(), 5000, "{length}, later");
     }

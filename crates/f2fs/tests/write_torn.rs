@@ -2,8 +2,9 @@
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
+use nandkit_f2fs::blocks::Blocks;
 use nandkit_f2fs::clean::Collection;
-use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_f2fs::{Log, NodeId, Volume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode, Result, XattrChanges, Xattrs};
 
@@ -127,4 +128,67 @@ fn content_that_left_its_inode_survives() {
         assert_eq!(content(volume, ino, 100), [7; 100], "{context}");
     });
     assert!(cuts > 60, "{cuts}");
+}
+
+/// The page in which the file ends goes to another block.
+#[test]
+fn what_a_truncation_leaves_survives() {
+    let (image, ino) = image(|volume, ino| {
+        volume.write(ino, 0, Payload::Bytes(&[7; 5000])).unwrap();
+    });
+    let work = |volume: &mut Volume<Cut>| {
+        volume.truncate(ino, 4500)?;
+        volume.fsync(ino, false)
+    };
+    let cuts = cut_in_each_request(&image, work, |volume, context| {
+        assert_eq!(content(volume, ino, 4500), [7; 4500], "{context}");
+    });
+    assert!(cuts > 60, "{cuts}");
+}
+
+/// A fsync of which the first node is lost and the marked one is not is none, and stays none: the first block that the next mount writes to the log of nodes must not lead into what is left of it.
+#[test]
+fn a_torn_fsync_is_not_completed_by_a_later_mount() {
+    let options = WriteOptions { ipu_policy: Some(0), ..WriteOptions::default() };
+    let (image, ino) = image(|volume, ino| {
+        volume.write(ino, 0, Payload::Bytes(&vec![1; 1300 * 4096])).unwrap();
+        let other = NodeId(volume.create(volume.root(), b"g", &NewNode::FILE).unwrap().0 as u32);
+        volume.write(other, 0, Payload::Bytes(&[7; 5000])).unwrap();
+    });
+    let mut volume = Volume::mount(vec![device_of(&image)], clock(), options).unwrap();
+    for page in [0, 1200] {
+        volume.write(ino, page * 4096, Payload::Bytes(&[2; 4096])).unwrap();
+    }
+    let log = volume.segments().log_state(Log::WarmNode);
+    let first = u64::from(volume.geometry().segment_start(log.segment).0 + u32::from(log.next));
+    volume.fsync(ino, false).unwrap();
+    assert_eq!(volume.segments().log_state(Log::WarmNode).next, log.next + 2, "two nodes");
+    let mut left = image_of(&volume.abandon().remove(0));
+    left.retain(|(sector, _)| *sector != first);
+    // As Linux leaves it: something behind the end of the other file, which is cleared when that grows.
+    let (_, page) = left.iter_mut().find(|(_, bytes)| bytes[..904] == [7; 904] && bytes[904..] == [0; 3192]).unwrap();
+    page.fill(7);
+    let mut cuts = 0;
+    for request in 1.. {
+        let before = cuts;
+        for moment in [DeviceCutMoment::Before, DeviceCutMoment::After] {
+            let plan = DeviceCutPlan::at(request, moment, Survival::All, 1);
+            let mut volume = Volume::mount(vec![CutDevice::new(device_of(&left), plan)], clock(), options).unwrap();
+            let other = NodeId(volume.lookup(volume.root(), b"g").unwrap().0 as u32);
+            let done = volume.write(other, 6000, Payload::Bytes(&[9; 10]));
+            let device = volume.abandon().remove(0);
+            if !device.is_off() {
+                done.unwrap();
+                continue;
+            }
+            let volume = Volume::mount(vec![device.into_inner().unwrap()], clock(), options).unwrap();
+            assert_eq!(volume.recovered().files, 0, "{plan}");
+            assert!(content(&volume, ino, 4096).iter().all(|&byte| byte == 1), "{plan}");
+            cuts += 1;
+        }
+        if cuts == before {
+            break;
+        }
+    }
+    assert!(cuts > 5, "{cuts}");
 }

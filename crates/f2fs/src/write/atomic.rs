@@ -62,6 +62,8 @@ impl<D: BlockDevice> Volume<D> {
         self.expect_no_draft_of(ino)?;
         self.expect_writable(&self.inode_at(ino)?)?;
         self.convert_inline(ino)?;
+        // The draft takes pages from the file, what is behind its end with them.
+        self.clear_behind(ino, self.inode_at(ino)?.head.size.get())?;
         self.write_back(&[ino], Why::BACKGROUND)?;
         self.settle_times(ino)?;
         let file = self.inode_at(ino)?;
@@ -111,10 +113,6 @@ impl<D: BlockDevice> Volume<D> {
         self.expect_running()?;
         self.balance()?;
         self.write_back(&[draft], Why::BACKGROUND)?;
-        let (size, now) = (self.inode_at(file)?.head.size.get(), self.inode_at(draft)?.head.size.get());
-        if now > size {
-            self.clear_behind(file, size)?;
-        }
         self.balance()?;
         let runs = self.runs_of_draft(draft)?;
         let inode = self.inode_at(file)?;

@@ -160,7 +160,7 @@ impl<D: BlockDevice> Volume<D> {
         self.or_stop(written)
     }
 
-    /// Writes one dirty page of a file, not where it stood. What finds no room, or a device that refuses it, is dirty still and tried again with all others. Errors: those that stop the volume.
+    /// Writes one dirty page of a file, not where it stood but for a pinned file's. What finds no room, or a device that refuses it, is dirty still and tried again with all others. Errors: those that stop the volume.
     pub(super) fn write_back_page(&mut self, ino: NodeId, page: u32) -> Result<()> {
         match self.try_write_back_page(ino, page) {
             Err(error) if self.stopped.is_none() && matches!(error.kind, ErrorKind::NoSpace | ErrorKind::Device) => {
@@ -176,6 +176,7 @@ impl<D: BlockDevice> Volume<D> {
         let (Some((page, dirt)), Some(slot)) = (dirty, self.slot(&inode, number.into())?) else { return Ok(()) };
         let (why, version) = (Why { elsewhere: true, ..Why::BACKGROUND }, self.entry(slot.nid)?.version);
         let source = Source { inode, hot: self.pages().is_hot(ino), dirty: 1 };
+        self.copied.insert(ino);
         let mut runs = Runs::new();
         let full = self.queue_page(&source, why, (number, page, dirt), slot, version, &mut runs)?;
         full.into_iter().chain(runs.finish()).try_for_each(|batch| self.settle(why.cause, batch))

@@ -46,8 +46,10 @@ impl<D: BlockDevice> Volume<D> {
             }
             self.convert_inline(ino)?;
         }
-        if offset > inode.head.size.get() {
-            self.clear_behind(ino, inode.head.size.get())?;
+        let size = inode.head.size.get();
+        if end > size && !size.is_multiple_of(self.geometry().block_size() as u64) {
+            self.balance()?;
+            self.clear_behind(ino, size)?;
         }
         // Who edits the inode's block has it alone then, and need not copy it.
         drop(inode);

@@ -78,7 +78,8 @@ impl<D: BlockDevice> Volume<D> {
             self.flush()?;
         }
         let mut nids = self.direct_nodes_waiting(ino);
-        if nids.contains(&ino) || self.nat.needs_inode(ino) {
+        let alone = nids.is_empty() && self.nat.needs_inode(ino);
+        if nids.contains(&ino) || alone || !self.nat.has_recoverable_inode(ino) {
             self.edit_node(ino, |_| ())?;
             nids.retain(|nid| *nid != ino);
             nids.push(ino);

@@ -47,6 +47,8 @@ impl<D: BlockDevice> Volume<D> {
             let block = self.geometry().block_size() as u64;
             if !size.is_multiple_of(block) {
                 self.clear_behind(ino, size)?;
+                // In memory it may have been zero already, and not on the device.
+                self.write_back_page(ino, u32::try_from(size / block).unwrap_or(u32::MAX))?;
             }
         } else if size > old {
             self.clear_behind(ino, old)?;
@@ -66,7 +68,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// What a page holds behind this size of its file is zero from now on, before the size is another: a shorter one that becomes durable must not leave what was cut off to a file that grows again, nor a longer
-    /// one show it. Linux and power cuts may have left something there. The page goes to another block at once, as a checkpoint leaves out what is in memory alone.
+    /// one show it. Linux and power cuts may have left something there. The page goes to another block at once, but for a pinned file's, as a checkpoint leaves out what is in memory alone. Within an operation, behind [`Volume::balance`].
     pub(super) fn clear_behind(&mut self, ino: NodeId, size: u64) -> Result<()> {
         let block = self.geometry().block_size() as u64;
         let page = size / block;

@@ -4,8 +4,8 @@ use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::Volume;
-use crate::blocks::Blocks;
-use crate::ids::NodeId;
+use crate::blocks::{Blocks, Nodes};
+use crate::ids::{DataAddress, NodeId};
 use crate::layout::NodeOffset;
 use crate::layout::inode::inline;
 use crate::layout::node::FOOTER_BYTES;
@@ -33,11 +33,13 @@ impl<D: BlockDevice> Volume<D> {
             (None, true) => {}
             (Some(nid), true) => {
                 self.expect_xattr_node(ino, nid)?;
+                if matches!(self.entry(nid)?.address(), DataAddress::At(_)) {
+                    // Linux's roll-forward takes attributes from a node that it finds, and never takes a node away: an fsync has to be a checkpoint (node.c, `f2fs_recover_inline_xattr`).
+                    self.pruned.insert(ino);
+                }
                 self.drop_node(nid)?;
                 self.edit_head(ino, |head| head.xattr_nid = 0.into())?;
                 self.count_blocks(ino, -1)?;
-                // Linux's roll-forward takes attributes from a node that it finds, and never takes a node away: an fsync has to be a checkpoint (node.c, `f2fs_recover_inline_xattr`).
-                self.pruned.insert(ino);
             }
             (None, false) => {
                 self.admit_blocks(ino, 1, false)?;
