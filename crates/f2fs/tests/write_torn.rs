@@ -141,7 +141,7 @@ fn what_a_truncation_leaves_survives() {
         volume.fsync(ino, false)
     };
     let cuts = cut_in_each_request(&image, work, |volume, context| {
-        assert_eq!(content(volume, ino, 4500), [7; 4500], "{context}");
+        assert!(content(volume, ino, 4500).iter().all(|&byte| byte == 7), "{context}");
     });
     assert!(cuts > 60, "{cuts}");
 }
