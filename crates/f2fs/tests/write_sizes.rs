@@ -1,6 +1,9 @@
 //! Sizes of files and what lies behind their ends, through cuts: what was cut off does not come back, and what was reserved makes no file longer.
 
-use nandkit_block::RamDevice;
+use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
+use nandkit_block::{Operation, RamDevice};
+use nandkit_f2fs::layout::inode::advise;
+use nandkit_f2fs::layout::{Footer, InodeHead};
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, NewNode, RenameFlags, XattrChanges};
@@ -8,6 +11,7 @@ use nandkit_vfs::{AtomicWrites, Changes, FileSystem, InodeNumber, NewNode, Renam
 use crate::made::clock;
 use crate::writing::oracle::{device_of, empty_image, image_of};
 use crate::writing::{findings, unmount};
+use zerocopy::FromBytes;
 
 fn mount(device: RamDevice) -> Volume<RamDevice> {
     Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap()
@@ -92,6 +96,63 @@ fn what_was_overwritten_in_memory_and_cut_off_does_not_come_back() {
         checkpoint(&mut volume);
         let bytes = content(&cut(volume));
         assert!(bytes.len() == 4096 && is_seven_then_zero(&bytes, 100), "{what}: {bytes:?}");
+    }
+}
+
+/// The page that was to be cleared could not be written: it is tried again before the file grows.
+#[test]
+fn what_was_cut_off_does_not_come_back_where_the_device_refuses_a_write() {
+    let (volume, ino) = with_file(4096);
+    let image = image_of(&unmount(volume));
+    let mut refused = 0;
+    for nth in 1..12 {
+        let fault = DeviceFault::new(Operation::Write, DeviceFaultWhen::Nth(nth), nandkit_block::ErrorKind::Io);
+        let device = FaultDevice::new(device_of(&image), vec![fault]);
+        let mut volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
+        let mut work = || -> nandkit_vfs::Result<()> {
+            volume.write(ino, 100, Payload::Bytes(&[0; 3996]))?;
+            volume.truncate(ino, 100)?;
+            volume.truncate(ino, 4096)?;
+            let root = NodeId(volume.root().0 as u32);
+            volume.fsync(root, false)
+        };
+        let done = work();
+        refused += u32::from(done.is_err());
+        let bytes = content(&cut(mount(volume.abandon().remove(0).into_inner())));
+        let is_cut = bytes.len() == 4096 && is_seven_then_zero(&bytes, 100) || bytes == [7; 100];
+        assert!(bytes == [7; 4096] && done.is_err() || is_cut, "write {nth}: {} bytes, {done:?}", bytes.len());
+    }
+    assert!(refused > 3, "{refused}");
+}
+
+/// A file that Linux marked: blocks behind its end were reserved for a write that never came to pass.
+#[test]
+fn what_was_reserved_for_a_write_that_never_came_is_no_content() {
+    type Grow = fn(&mut Volume<RamDevice>, NodeId);
+    let ways: [(&str, Grow); 2] = [
+        ("write", |volume, ino| assert_eq!(volume.write(ino, 16_384, Payload::Bytes(&[0; 4096])).unwrap(), 4096)),
+        ("draft", |volume, ino| {
+            let draft = volume.begin_atomic(InodeNumber(ino.0.into())).unwrap();
+            assert_eq!(volume.write(NodeId(draft.0 as u32), 16_384, Payload::Bytes(&[0; 4096])).unwrap(), 4096);
+            volume.commit_atomic(draft).unwrap();
+        }),
+    ];
+    let (volume, ino) = with_file(20_000);
+    let mut image = image_of(&unmount(volume));
+    let is_inode = |block: &[u8]| {
+        Footer::of_block(block).is_some_and(|footer| (footer.nid(), footer.ino()) == (ino, ino))
+            && InodeHead::in_block(block).is_some_and(|head| head.size.get() == 20_000)
+    };
+    for (_, block) in image.iter_mut().filter(|(_, block)| is_inode(block)) {
+        let (head, _) = InodeHead::mut_from_prefix(block).unwrap();
+        head.size = 4096.into();
+        head.advise |= advise::TRUNCATE;
+    }
+    for (what, grow) in ways {
+        let mut volume = mount(device_of(&image));
+        grow(&mut volume, ino);
+        let bytes = content(&volume);
+        assert!(bytes.len() == 20_480 && is_seven_then_zero(&bytes, 4096), "{what}");
     }
 }
 

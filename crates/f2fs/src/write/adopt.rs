@@ -60,6 +60,7 @@ impl<D: BlockDevice> Volume<D> {
         self.balance()?;
         let sources = self.expect_places(target, places)?;
         self.write_back(&sources, Why::BACKGROUND)?;
+        self.drop_unwritten(&self.inode_at(target)?)?;
         self.convert_inline(target)?;
         let (size, longest) =
             (self.inode_at(target)?.head.size.get(), places.iter().map(|place| place.offset + place.length).max());

@@ -60,7 +60,9 @@ impl<D: BlockDevice> Volume<D> {
             return Err(wrong(format!("inode {} is a draft itself", ino.0)));
         }
         self.expect_no_draft_of(ino)?;
-        self.expect_writable(&self.inode_at(ino)?)?;
+        let file = self.inode_at(ino)?;
+        self.expect_writable(&file)?;
+        self.drop_unwritten(&file)?;
         self.convert_inline(ino)?;
         // The draft takes pages from the file, what is behind its end with them.
         self.clear_behind(ino, self.inode_at(ino)?.head.size.get())?;

@@ -160,14 +160,14 @@ impl<D: BlockDevice> Volume<D> {
         self.or_stop(written)
     }
 
-    /// Writes one dirty page of a file, not where it stood but for a pinned file's. What finds no room, or a device that refuses it, is dirty still and tried again with all others. Errors: those that stop the volume.
+    /// Writes one dirty page of a file, not where it stood but for a pinned file's. Errors: `NoSpace`, `Device`: it is dirty still, and noted in [`Volume::uncleared`]; those that stop the volume.
     pub(super) fn write_back_page(&mut self, ino: NodeId, page: u32) -> Result<()> {
-        match self.try_write_back_page(ino, page) {
-            Err(error) if self.stopped.is_none() && matches!(error.kind, ErrorKind::NoSpace | ErrorKind::Device) => {
-                Ok(())
-            }
-            done => done,
-        }
+        let written = self.try_write_back_page(ino, page);
+        match &written {
+            Ok(()) => self.uncleared.remove(&ino),
+            Err(_) => self.uncleared.insert(ino),
+        };
+        written
     }
 
     fn try_write_back_page(&mut self, ino: NodeId, number: u32) -> Result<()> {

@@ -46,8 +46,9 @@ impl<D: BlockDevice> Volume<D> {
             }
             self.convert_inline(ino)?;
         }
-        let size = inode.head.size.get();
-        if end > size && !size.is_multiple_of(self.geometry().block_size() as u64) {
+        let (size, block) = (inode.head.size.get(), self.geometry().block_size() as u64);
+        let replaces_last = offset <= size / block * block && end >= size.div_ceil(block) * block;
+        if end > size && !size.is_multiple_of(block) && !replaces_last {
             self.balance()?;
             self.clear_behind(ino, size)?;
         }

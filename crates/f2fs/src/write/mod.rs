@@ -99,6 +99,8 @@ pub struct Volume<D> {
     pub(crate) lazy_times: LazyTimes,
     /// Files of which content that was durable was copied to other blocks since the device was last flushed: by the collector, or out of the inode. What leads to the copies is not written before they are durable.
     pub(crate) copied: BTreeSet<NodeId>,
+    /// Files whose last page has more behind the end on the device than in memory, as it could not be written when that was cleared: before they grow it is tried again.
+    pub(crate) uncleared: BTreeSet<NodeId>,
     /// During a sync, files of which pages were moved by the collector after their write-back.
     pub(crate) moved_files: Option<BTreeSet<NodeId>>,
     /// Second inodes of atomic writes, each with its file.

@@ -120,6 +120,7 @@ impl<D: BlockDevice> Volume<D> {
             renamed_in: BTreeMap::new(),
             pruned: BTreeSet::new(),
             copied: BTreeSet::new(),
+            uncleared: BTreeSet::new(),
             drafts: BTreeMap::new(),
             names,
             quotas,

@@ -46,9 +46,13 @@ impl<D: BlockDevice> Volume<D> {
         if size < old {
             let block = self.geometry().block_size() as u64;
             if !size.is_multiple_of(block) {
-                self.clear_behind(ino, size)?;
-                // In memory it may have been zero already, and not on the device.
-                self.write_back_page(ino, u32::try_from(size / block).unwrap_or(u32::MAX))?;
+                self.zero_part(ino, size / block, (size % block) as usize..block as usize)?;
+                // Also where it had been zero already: in memory, and not on the device. What cannot be written waits.
+                let written = self.write_back_page(ino, u32::try_from(size / block).unwrap_or(u32::MAX));
+                written.or_else(|error| match error.kind {
+                    ErrorKind::NoSpace | ErrorKind::Device if self.stopped.is_none() => Ok(()),
+                    _ => Err(error),
+                })?;
             }
         } else if size > old {
             self.clear_behind(ino, old)?;
@@ -67,15 +71,22 @@ impl<D: BlockDevice> Volume<D> {
         })
     }
 
-    /// What a page holds behind this size of its file is zero from now on, before the size is another: a shorter one that becomes durable must not leave what was cut off to a file that grows again, nor a longer
-    /// one show it. Linux and power cuts may have left something there. The page goes to another block at once, but for a pinned file's, as a checkpoint leaves out what is in memory alone. Within an operation, behind [`Volume::balance`].
+    /// What a page holds behind the end of its file, of this size, is zero from now on, before the file grows. Linux and power cuts may have left something there. The page goes to another block at once, but for
+    /// a pinned file's, as a checkpoint leaves out what is in memory alone. Within an operation, behind [`Volume::balance`]. Errors: `Corrupt`, `Device`; the file need not grow then.
     pub(super) fn clear_behind(&mut self, ino: NodeId, size: u64) -> Result<()> {
         let block = self.geometry().block_size() as u64;
         let page = size / block;
-        if !size.is_multiple_of(block) && self.zero_part(ino, page, (size % block) as usize..block as usize)? {
-            self.write_back_page(ino, page as u32)?;
+        if size.is_multiple_of(block) {
+            return Ok(());
         }
-        Ok(())
+        let changed = self.zero_part(ino, page, (size % block) as usize..block as usize)?;
+        if !changed && !self.uncleared.contains(&ino) {
+            return Ok(());
+        }
+        match self.write_back_page(ino, page as u32) {
+            Err(error) if error.kind == ErrorKind::NoSpace => Ok(()),
+            done => done,
+        }
     }
 
     /// Blocks behind the end that Linux reserved for a write of which a power cut came first: what they hold is not the file's (f2fs.h, `file_need_truncate`). Before anything else is changed.
@@ -274,6 +285,7 @@ impl<D: BlockDevice> Volume<D> {
         self.orphans.remove(&ino);
         self.lazy_times.take(ino);
         self.pruned.remove(&ino);
+        self.uncleared.remove(&ino);
         self.drafts.remove(&ino);
         Ok(())
     }
