@@ -5,14 +5,7 @@ use nandkit_units::{BlockIndex, FlashGeometry};
 use crate::bytes::is_erased;
 use crate::layout::{ImageLayout, OobPlacement};
 
-/// The order of bytes in numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ByteOrder {
-    /// Least significant first.
-    Little,
-    /// Most significant first.
-    Big,
-}
+pub use nandkit_units::ByteOrder;
 
 /// A plausible layout, before any format was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! Everything above and below a device speaks in these terms. The crate depends on nothing of nandkit and does no I/O.
 
 mod address;
+mod byte_order;
 mod clock;
 mod content;
 mod context;
@@ -17,6 +18,7 @@ pub mod toml_depth;
 mod xorshift;
 
 pub use address::{BlockIndex, Lba, PageAddress};
+pub use byte_order::ByteOrder;
 pub use clock::{Clock, Nanos};
 pub use content::{Content, Described, Description, Generator, Payload, Pieces, ReadInto, UnknownGenerator};
 pub use context::{Area, Cause, Context, Done, Priority, Stream};

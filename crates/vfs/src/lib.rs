@@ -7,11 +7,13 @@ mod adopt;
 mod atomic;
 mod attributes;
 mod boxed;
+pub mod check;
 mod error;
 mod extents;
 mod housekeeping;
 pub mod model;
 pub mod path;
+pub mod probe;
 pub mod source;
 pub mod wrap;
 

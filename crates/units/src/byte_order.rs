@@ -1,0 +1,60 @@
+//! The order of bytes in the numbers of a medium.
+
+/// The order of bytes in a number of several bytes: that of the processor for which a medium was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    #[default]
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl ByteOrder {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Little, Self::Big];
+
+    /// For people and specs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Little => "little-endian",
+            Self::Big => "big-endian",
+        }
+    }
+
+    /// Two bytes as a number.
+    #[inline]
+    pub const fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Self::Little => u16::from_le_bytes(bytes),
+            Self::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    /// Four bytes as a number.
+    #[inline]
+    pub const fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Self::Little => u32::from_le_bytes(bytes),
+            Self::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    /// A number as two bytes.
+    #[inline]
+    pub const fn bytes16(self, number: u16) -> [u8; 2] {
+        match self {
+            Self::Little => number.to_le_bytes(),
+            Self::Big => number.to_be_bytes(),
+        }
+    }
+
+    /// A number as four bytes.
+    #[inline]
+    pub const fn bytes32(self, number: u32) -> [u8; 4] {
+        match self {
+            Self::Little => number.to_le_bytes(),
+            Self::Big => number.to_be_bytes(),
+        }
+    }
+}
