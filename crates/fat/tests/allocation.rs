@@ -1,8 +1,6 @@
 //! Space allocated ahead: it is there when it is written, nobody else gets it, and it ends with the file.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use nandkit_fat::{Fat, FatKind, FormatOptions, format};
 use nandkit_units::Payload;
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode};

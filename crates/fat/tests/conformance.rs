@@ -1,10 +1,8 @@
 //! The conformance suite of file systems, and random operations compared with the model.
 
-mod common;
-
-use common::judges::{Judges, judge_image};
-use common::workload::tree;
-use common::*;
+use crate::common::judges::{Judges, judge_image};
+use crate::common::workload::tree;
+use crate::common::*;
 use nandkit_block::BlockDevice;
 use nandkit_block::RamDevice;
 use nandkit_fat::{Fat, FatKind, FormatOptions, MountOptions, format};

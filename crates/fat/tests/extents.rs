@@ -1,8 +1,6 @@
 //! Where files lie, in every type of FAT, with and without a cache.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_fat::{Fat, FatKind, FormatOptions, MountOptions, format};
 use nandkit_testkit::fs_suite::extents::{self, DeviceMaker};

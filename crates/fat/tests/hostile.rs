@@ -1,10 +1,8 @@
 //! Damaged images: errors or repairs, never a panic or an endless loop; and what is repaired is clean.
 
-mod common;
-
 use std::ops::ControlFlow;
 
-use common::*;
+use crate::common::*;
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_fat::{Fat, FatKind, FindingKind, FormatOptions, check, format};
 use nandkit_units::random::Random;
@@ -141,7 +139,7 @@ fn damage(device: &mut RamDevice, geometry: &nandkit_fat::Geometry, random: &mut
 }
 
 fn survive(kind: FatKind) {
-    // More by `NANDKIT_FAT_HOSTILE_ROUNDS=100000 cargo test --release -p nandkit-fat --test hostile`.
+    // More by `NANDKIT_FAT_HOSTILE_ROUNDS=100000 cargo test --release -p nandkit-fat --test all hostile::`.
     let rounds = std::env::var("NANDKIT_FAT_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
     let base = filled(kind);
     let geometry = mount(base.clone(), WRITE_THROUGH).geometry();

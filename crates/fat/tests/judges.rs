@@ -1,13 +1,11 @@
 //! Volumes of ours before mtools, fsck.vfat and the fatfs crate, and theirs before us.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-use common::judges::{Judges, judge_image};
-use common::workload::{Tree, tree};
-use common::*;
+use crate::common::judges::{Judges, judge_image};
+use crate::common::workload::{Tree, tree};
+use crate::common::*;
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{RequestKind, StatsDevice};
 use nandkit_fat::{Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions, format};

@@ -1,11 +1,9 @@
 //! Power cuts at every request of a workload, and in the repair after it: what was synced is there, what was not is old or new, a rename is atomic, and
 //! the repaired volume is clean to our checker (always), to fsck.vfat (each 20th), and read alike by mtools and the fatfs crate (each 100th).
 
-mod common;
-
-use common::judges::{Judges, judge_image};
-use common::workload::{Oracle, judge, step, tree};
-use common::*;
+use crate::common::judges::{Judges, judge_image};
+use crate::common::workload::{Oracle, judge, step, tree};
+use crate::common::*;
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_fat::{Fat, FatKind, MountOptions};
@@ -93,7 +91,7 @@ const VOLATILE: [(DeviceCutMoment, Survival); 3] = [
 
 /// As many rounds as the environment says, with at least so many cuts each.
 fn cuts(kind: FatKind, steps: u32, each_round: u64) {
-    // More by `NANDKIT_FAT_CUT_ROUNDS=50 cargo test -p nandkit-fat --test power_cuts`.
+    // More by `NANDKIT_FAT_CUT_ROUNDS=50 cargo test -p nandkit-fat --test all power_cuts::`.
     let rounds = std::env::var("NANDKIT_FAT_CUT_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
     let mut cuts = 0;
     for (seed, options) in

@@ -1,8 +1,6 @@
 //! What the length of an image and its marks alone say about its layout. What its content adds is tested where formats are known (`stack`, `cli/tests/erase_size.rs`).
 
-mod common;
-
-use common::{jffs2_like, with_oob};
+use crate::common::{jffs2_like, with_oob};
 use nandkit_flash_image::detect::{by_layout, candidates};
 use nandkit_flash_image::{ImageLayout, OobPlacement};
 use nandkit_units::random::Random;

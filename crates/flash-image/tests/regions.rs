@@ -1,8 +1,6 @@
 //! Regions of dumps of whole devices, planted and hostile.
 
-mod common;
-
-use common::{jffs2_like, plain_crc, with_oob, zip_crc};
+use crate::common::{jffs2_like, plain_crc, with_oob, zip_crc};
 use nandkit_flash::Flash;
 use nandkit_flash_image::regions::{Region, RegionSource, parse_mtdparts, regions, select};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout};

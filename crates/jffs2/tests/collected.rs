@@ -1,15 +1,13 @@
 //! What the collector moves stays what it was: times, names that decay on the flash, deletions whose erase is cut short, holes of old kernels, inodes without versions left.
 
-mod strict;
-
 use std::sync::{Arc, Mutex};
 
+use crate::strict::StrictFlash;
 use nandkit_flash::{Flash, FlashError, Operation, PageProgram, PageRead, Result as Flashed};
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
-use strict::StrictFlash;
 
 const PAGE: usize = 4096;
 const SECOND: u64 = 1_000_000_000;

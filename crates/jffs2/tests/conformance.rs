@@ -1,9 +1,8 @@
 //! The conformance suite of file systems, and random operations compared with the model, on NAND and NOR, in both byte orders.
 
-mod strict;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::strict::{StrictFlash, formatted, nor};
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
@@ -12,7 +11,6 @@ use nandkit_testkit::model_compare::{self, Kind, Plan};
 use nandkit_units::{Clock, FlashGeometry};
 use nandkit_vfs::Features;
 use nandkit_vfs::model::ModelOptions;
-use strict::{StrictFlash, formatted, nor};
 
 /// What was checked: nodes, and how many erases the volume had behind it.
 #[derive(Default)]

@@ -1,8 +1,6 @@
 //! Inodes and names that no checksum speaks against and that cannot be: a check tells each where it is, and a repaired volume has none.
 
-mod common;
-
-use common::{Listing, RamFlash, listing_of_volume, mount};
+use crate::common::{self, Listing, RamFlash, listing_of_volume, mount};
 use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::{ByteOrder, Header, node_type};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};

@@ -1,18 +1,15 @@
 //! Power cuts, failures of programs and erases, and every policy and separation, under random operations. `cargo xtask soak jffs2` does it by the thousand.
 
-mod cutting;
-mod strict;
-
 use std::sync::atomic::AtomicUsize;
 
-use cutting::{History, Run, State, found, shown, step};
+use crate::cutting::{History, Run, State, found, shown, step};
+use crate::strict::{self, StrictFlash, clock, nor};
 use nandkit_flash::{Flash, Operation};
 use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, FlashGeometry, Nanos};
 use nandkit_vfs::Changes;
-use strict::{StrictFlash, clock, nor};
 
 fn cut_all(geometry: FlashGeometry, write: WriteOptions, (steps, every): (usize, u64)) {
     let options = MountOptions { write, ..MountOptions::default() };

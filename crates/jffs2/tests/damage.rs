@@ -2,13 +2,11 @@
 //!
 //! Whatever the format witnesses is reported where it is; whatever was not damaged is delivered.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Draw, Listing, RamFlash, listing_of_volume, mount, run};
+use crate::common::{self, Draw, Listing, RamFlash, listing_of_volume, mount, run};
 use nandkit_jffs2::catalogue::Owner;
 use nandkit_jffs2::check::CheckReport;
 use nandkit_jffs2::layout::{ByteOrder, Dirent, Header, Xattr, node_type};

@@ -1,12 +1,10 @@
 //! Volumes as full as Linux's rules let them be, mounted anew for each change: as long as there is dirt the collector wins it back, and a deletion is always possible.
 
-mod filling;
-mod strict;
-
+use crate::filling;
+use crate::strict::{StrictFlash, clock, nor};
 use nandkit_jffs2::Jffs2;
 use nandkit_units::{FlashGeometry, Payload};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem};
-use strict::{StrictFlash, clock, nor};
 
 /// Blocks of 16 and of 128 KiB, 32 of them.
 fn devices() -> [FlashGeometry; 3] {

@@ -1,8 +1,6 @@
 //! Nodes with whole checksums that say anything: no volume of them makes a panic, a walk without end, or sums that do not fit.
 
-mod common;
-
-use common::{Draw, RamFlash, listing_of_volume, mount};
+use crate::common::{Draw, RamFlash, listing_of_volume, mount};
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::encode::{
     DirentFields, InodeFields, Piece, XattrFields, dirent_node, inode_node, xattr_node, xref_node,

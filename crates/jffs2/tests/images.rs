@@ -1,11 +1,9 @@
 //! Images of mkfs.jffs2 and sumtool (Debian package mtd-utils), read whole.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{RamFlash, assert_same, listing_of_directory, listing_of_volume, mount, plant, run};
+use crate::common::{RamFlash, assert_same, listing_of_directory, listing_of_volume, mount, plant, run};
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::medium::Cleanmarker;

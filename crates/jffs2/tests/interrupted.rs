@@ -1,16 +1,14 @@
 //! Changes of two nodes of which only the first was written: a power cut, an error of the device, a directory without versions left. What goes on from there is right, too.
 
-mod strict;
-
 use std::sync::{Arc, Mutex};
 
+use crate::strict::{self, StrictFlash, clock, nor};
 use nandkit_flash::{
     ErrorKind as FlashErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result as Flashed,
 };
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, XattrChanges};
-use strict::{StrictFlash, clock, nor};
 
 /// A flash that keeps what a cut before each program would leave, and refuses a program on demand. Of NOR: each node is programmed by itself.
 struct Recording {

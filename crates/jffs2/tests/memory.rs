@@ -1,8 +1,6 @@
 //! What a mount keeps in memory for each node.
 
-mod common;
-
-use common::{RamFlash, mount, plant, run};
+use crate::common::{RamFlash, mount, plant, run};
 use nandkit_jffs2::MountOptions;
 
 /// Bytes and nodes of a mount of what mkfs.jffs2 makes of a tree, told.

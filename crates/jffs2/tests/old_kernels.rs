@@ -1,8 +1,6 @@
 //! What only kernels of long ago wrote: data by the two rubin codes, holes with both sizes swapped, nodes marked obsolete in place. No tool makes such images any more.
 
-mod common;
-
-use common::{RamFlash, listing_of_volume, mount};
+use crate::common::{RamFlash, listing_of_volume, mount};
 use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::{ByteOrder, Header, compression, covered, crc, node_type};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};

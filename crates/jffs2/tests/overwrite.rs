@@ -1,12 +1,10 @@
 //! Write amplification against the real kernel's: files filled in order, then 4 KiB overwrites by the kernel run's fixed sequences, on the geometry of nandsim.
 
-mod strict;
-
+use crate::strict::{StrictFlash, formatted};
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{FlashGeometry, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode};
-use strict::{StrictFlash, formatted};
 
 const FILES: u64 = 104;
 const RECORDS: u64 = FILES * 64;

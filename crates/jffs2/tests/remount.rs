@@ -1,7 +1,6 @@
 //! What a mount takes for obsolete is gone once the collector has erased it.
 
-mod strict;
-
+use crate::strict;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{Clock, FlashGeometry, Payload};
@@ -9,7 +8,7 @@ use nandkit_vfs::{AttributeChange, Changes, FileSystem, NewNode};
 
 const PAGE: usize = 4096;
 
-/// Found by `NANDKIT_SEEDS=6 cargo test -p nandkit-jffs2 --test cuts`: the node of a truncation or a change of mode holds no byte of its file, so the next mount took it for
+/// Found by `NANDKIT_SEEDS=6 cargo test -p nandkit-jffs2 --test all cuts::`: the node of a truncation or a change of mode holds no byte of its file, so the next mount took it for
 /// obsolete, the collector erased it, and after one more mount the old size and mode were back.
 #[test]
 fn a_truncation_and_a_mode_outlive_a_mount_and_the_collector() {

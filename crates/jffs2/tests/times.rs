@@ -1,8 +1,6 @@
 //! Times in an image are those of the tree.
 
-mod common;
-
-use common::{RamFlash, mount};
+use crate::common::{RamFlash, mount};
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::mkfs::{BuildOptions, build};
 use nandkit_vfs::path::{Follow, resolve};

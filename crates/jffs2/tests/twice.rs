@@ -1,14 +1,12 @@
 //! Nodes that are on the flash twice: the collector's copy, and the original in a block whose erase was cut off. The original may read sound at the mount and not the next time, so
 //! the copy is what counts, or it would be erased.
 
-mod strict;
-
+use crate::strict::{self, StrictFlash, clock};
 use nandkit_jffs2::catalogue::Owner;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, FlashGeometry, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, NewNode};
-use strict::{StrictFlash, clock};
 
 const BLOCKS: u32 = 24;
 /// Nodes so small, and so many, that some of them stand between the bytes that the device reads wrong.

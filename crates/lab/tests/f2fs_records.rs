@@ -1,10 +1,8 @@
 //! What F2FS counts is in records, defined, bounded, and the same every time; every policy of `cleaning` is really asked.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::record_of;
+use crate::common::record_of;
 use nandkit_cleaning::victim;
 use nandkit_record::{LayerValue, RunRecord, layer_metrics};
 

@@ -1,8 +1,6 @@
 //! What a record says of the layers is what happened in the measured phase, not what formatting and filling did before it.
 
-mod common;
-
-use common::record_of;
+use crate::common::record_of;
 use nandkit_record::{LayerValue, RunRecord};
 
 fn run(workload: &str) -> RunRecord {

@@ -1,8 +1,6 @@
 //! What the page-mapped layer counts is in records: the traffic of a map on demand, refresh, wear levelling.
 
-mod common;
-
-use common::record_of;
+use crate::common::record_of;
 use nandkit_lab::LabError;
 use nandkit_record::{LayerValue, RunRecord};
 

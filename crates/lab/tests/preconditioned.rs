@@ -1,8 +1,6 @@
 //! Devices that are filled, or brought to their steady state, before they are measured.
 
-mod common;
-
-use common::record_of;
+use crate::common::record_of;
 use nandkit_record::{LayerValue, RunRecord};
 
 fn run(spec: &str) -> RunRecord {

@@ -1,8 +1,6 @@
 //! What reads moved on the dies is in records where reads go before other operations, and what it cost them in the latencies, behind an interface as without one.
 
-mod common;
-
-use common::record_of;
+use crate::common::record_of;
 use nandkit_record::{RunRecord, read_path};
 
 /// Half reads, eight outstanding, on two dies.

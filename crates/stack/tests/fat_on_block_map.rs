@@ -1,9 +1,7 @@
 //! FAT on the block-mapped translation layer on a chip: power cuts at programs, copies and erases, torn in every way that the chip knows.
 //! What was synced is there after each. `cargo xtask soak fat` is the same for as long as one likes.
 
-mod fat_cuts;
-
-use fat_cuts::{Case, KINDS};
+use crate::fat_cuts::{Case, KINDS};
 
 #[test]
 fn what_was_synced_is_there_after_each_cut() {

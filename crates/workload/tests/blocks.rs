@@ -1,8 +1,6 @@
 //! Block workloads on a RAM device: contents, times, queue depth, verification.
 
-mod common;
-
-use common::{RamDevice, SERVICE, keep_going};
+use crate::common::{RamDevice, SERVICE, keep_going};
 use nandkit_block::BlockDevice;
 use nandkit_units::{Clock, Context, Lba, Nanos, Payload};
 use nandkit_workload::{

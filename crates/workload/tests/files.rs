@@ -1,11 +1,9 @@
 //! Every workload on the model file system: it runs, is the same for the same seed, and its verification sees damage.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use common::{SlowFileSystem, keep_going};
+use crate::common::{SlowFileSystem, keep_going};
 use nandkit_units::{Nanos, Payload};
 use nandkit_vfs::{Changes, FileSystem};
 use nandkit_workload::{

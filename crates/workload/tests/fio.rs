@@ -1,13 +1,11 @@
 //! A trace that fio writes here and now, with the command that the README names.
 
-mod common;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
-use common::{RamDevice, keep_going};
+use crate::common::{RamDevice, keep_going};
 use nandkit_units::Clock;
 use nandkit_workload::{BlockDriver, HostInputs, Phase, WorkloadSpec};
 

@@ -38,11 +38,11 @@ pub fn run(arguments: &[String]) -> Result<bool> {
 pub fn compare(kernel: &Kernel, nandkit: &Nandkit, work: &Path, count: u64, seed: u64) -> Result<()> {
     let images = work.join("images");
     fs::create_dir_all(&images)?;
-    let mut test = process::cargo(&["test", "--quiet", "--locked", "--package", "nandkit-jffs2", "--test", "cuts"]);
+    let mut test = process::cargo(&["test", "--quiet", "--locked", "--package", "nandkit-jffs2", "--test", "all"]);
     if !cfg!(debug_assertions) {
         test.arg("--release");
     }
-    test.args(["cuts_on_nand", "--", "--exact"]);
+    test.args(["cuts::cuts_on_nand", "--", "--exact"]);
     test.env("NANDKIT_CUT_IMAGES", &images).env("NANDKIT_CUT_SAMPLE", format!("{count}:{seed}"));
     process::output(&mut test).context("the test that cuts")?;
     let mut jobs = Vec::new();

@@ -17,7 +17,7 @@ use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress, Payload};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, InodeNumber, NewNode, Result};
 
-use crate::strict::{self, StrictFlash, clock};
+use super::strict::{self, StrictFlash, clock};
 use model::{Name, Node, PAGE, ROOT, inodes, mixed, page, value_of, xattr_name};
 pub use model::{State, found, shown};
 

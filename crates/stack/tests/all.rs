@@ -1,0 +1,10 @@
+//! All tests of the crate in one program: what they share is compiled once, and they run beside
+//! each other. `cargo test -p nandkit-stack --test all drives::` runs those of one file.
+
+mod fat_cuts;
+
+mod drives;
+mod f2fs_adopt;
+mod fat_on_block_map;
+mod jffs2_on_chip;
+mod page_map;
