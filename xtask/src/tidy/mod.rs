@@ -2,16 +2,23 @@
 //!
 //! Each rule is a function from plain data to a list of [`Violation`]s in a file of its own, and its tests plant violations.
 
+mod bounds;
+mod circles;
 mod claims;
 mod edges;
+mod faces;
+mod formats;
+mod homes;
 mod house;
 mod leftovers;
 mod lengths;
 mod licences;
 mod links;
 mod manifests;
+mod prose;
 mod rust_text;
 mod sources;
+mod subjects;
 mod tree;
 
 use std::fmt;
@@ -21,7 +28,14 @@ use anyhow::Result;
 
 use crate::options::Options;
 use crate::process;
+use bounds::{
+    CIRCLES, COMMENT_COLUMNS, FORMATS, JUDGES_ELSEWHERE_MAX, LONG_COMMENTS_MAX, PATHS_OUTSIDE_MAX, PUBLIC_MODULES_MAX,
+    PUBLIC_MODULES_MORE, SAME_DOCS_MAX, SUBJECT_COLUMNS, SUBJECTS_SINCE,
+};
 use tree::Tree;
+
+/// The file that holds the bounds.
+const BOUNDS: &str = "xtask/src/tidy/bounds.rs";
 
 /// One place where a rule does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +89,11 @@ pub fn check(root: &Path) -> Result<bool> {
     Ok(count == 0)
 }
 
+/// A note where a count is below its bound: the bound may fall.
+fn may_fall(what: &str, count: usize, bound: usize) -> Option<Violation> {
+    (count < bound).then(|| Violation::new(BOUNDS, 0, format!("{what}: {count}, the bound of {bound} may fall")))
+}
+
 type Found = Vec<(&'static str, Vec<Violation>)>;
 
 /// What each rule finds, and the notes: places worth a look that fail nothing.
@@ -93,9 +112,22 @@ fn apply(root: &Path) -> Result<(Found, Vec<Violation>)> {
         ("links", links::check(&tree)),
         ("claims", claims::check(&tree)),
         ("leftovers", leftovers::check(&tree)),
+        ("formats", formats::check(&tree, FORMATS)),
+        ("faces", faces::check(&tree, PUBLIC_MODULES_MAX, PUBLIC_MODULES_MORE)),
+        ("circles", circles::check(&tree, CIRCLES)),
+        ("judges", homes::check_judges(&tree, JUDGES_ELSEWHERE_MAX)),
+        ("paths", homes::check_paths(&tree, PATHS_OUTSIDE_MAX)),
+        ("comments", prose::check_columns(&tree, COMMENT_COLUMNS, LONG_COMMENTS_MAX)),
+        ("docs", prose::check_same(&tree, SAME_DOCS_MAX)),
+        ("subjects", subjects::check(&subjects::read(root, SUBJECTS_SINCE), SUBJECT_COLUMNS)),
     ];
     let mut notes = lengths::notes(&tree);
     notes.extend(sources::notes(&tree, house::HOUSE));
+    notes.extend(formats::notes(&tree, FORMATS));
+    notes.extend(faces::notes(&tree, PUBLIC_MODULES_MORE));
+    notes.extend(circles::notes(&tree, CIRCLES));
+    notes.extend(homes::notes(&tree, JUDGES_ELSEWHERE_MAX, PATHS_OUTSIDE_MAX));
+    notes.extend(prose::notes(&tree, (COMMENT_COLUMNS, LONG_COMMENTS_MAX), SAME_DOCS_MAX));
     Ok((found, notes))
 }
 

@@ -4,12 +4,26 @@ use std::ops::Range;
 
 /// The source with every character of comments and literals replaced by a space; lines stay where they are.
 pub fn code(source: &str) -> String {
+    blanked_where(source, |_| true)
+}
+
+/// The source with every character of comments replaced by a space, literals kept; lines stay where
+/// they are.
+pub fn without_comments(source: &str) -> String {
+    blanked_where(source, |first| first == '/')
+}
+
+/// The source with those comments and literals blanked out whose first character is chosen.
+fn blanked_where(source: &str, chosen: impl Fn(char) -> bool) -> String {
     let text: Vec<char> = source.chars().collect();
     let mut out = String::with_capacity(source.len());
     let mut at = 0;
     while at < text.len() {
         let end = literal_or_comment_end(&text, at);
-        if end > at {
+        if end > at && !chosen(text[at]) {
+            out.extend(&text[at..end]);
+            at = end;
+        } else if end > at {
             out.extend(text[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
             at = end;
         } else {
@@ -242,6 +256,13 @@ mod tests {
         let source = "fn a() { \"one\" } // é\n#[cfg(test)]\nmod tests { \"two\" }\n// three\n";
         let kept = source_without_tests(source);
         assert!(kept.contains("\"one\"") && kept.contains("three") && !kept.contains("two"), "{kept}");
+    }
+
+    #[test]
+    fn comments_alone_are_blanked() {
+        let kept = without_comments("f(\"// one\"); // two\n/* three */ g('\"', \"four\")");
+        assert!(kept.contains("// one") && kept.contains("four"), "{kept}");
+        assert!(!kept.contains("two") && !kept.contains("three"), "{kept}");
     }
 
     #[test]

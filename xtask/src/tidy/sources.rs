@@ -105,6 +105,19 @@ fn library_room<'a>(path: &str, house: &'a [Room]) -> Option<&'a Room> {
     rest.starts_with("src/").then(|| house.iter().find(|room| room.name == name))?
 }
 
+/// Rust files below a `src` folder of crates and of `xtask`, but for those that only tests see.
+pub fn source_files(tree: &Tree) -> impl Iterator<Item = &File> {
+    let tests = test_files(tree);
+    let is_source =
+        |path: &str| path.starts_with("xtask/src/") || path.starts_with("crates/") && path.contains("/src/");
+    tree.files.iter().filter(move |file| file.is(".rs") && is_source(&file.path) && !tests.contains(&file.path))
+}
+
+/// Those of crates alone.
+pub fn library_files(tree: &Tree) -> impl Iterator<Item = &File> {
+    source_files(tree).filter(|file| file.path.starts_with("crates/"))
+}
+
 /// The files of modules that are declared under `#[cfg(test)]`.
 fn test_files(tree: &Tree) -> BTreeSet<String> {
     let mut tests = BTreeSet::new();

@@ -1,0 +1,94 @@
+//! The bounds of `cargo xtask tidy` that are numbers and lists. A number may only fall: where a
+//! change lowers the count, lower the number here in the same commit (`tidy` prints a note).
+
+/// A file system's name, and how many files outside its own places may say it.
+#[derive(Clone, Copy, Debug)]
+pub struct FormatBound {
+    /// The format, as its crate and its folder in `stack/src/format` are called.
+    pub name: &'static str,
+    /// Files outside its crate and its folder that name it, in code or in their path.
+    pub files_max: usize,
+}
+
+/// The formats. The aim is at most 8 files each.
+pub const FORMATS: &[FormatBound] = &[
+    FormatBound { name: "f2fs", files_max: 40 },
+    FormatBound { name: "jffs2", files_max: 43 },
+    FormatBound { name: "fat", files_max: 32 },
+];
+
+/// Public modules that a crate may have.
+pub const PUBLIC_MODULES_MAX: usize = 10;
+
+/// Crates that have more, how many, and why.
+pub const PUBLIC_MODULES_MORE: &[(&str, usize, &str)] = &[
+    ("f2fs", 30, "until its face is narrow"),
+    ("jffs2", 12, "until its face is narrow"),
+    ("testkit", 20, "a suite or a judge a module, and in no product"),
+];
+
+/// A circle of modules that is allowed.
+#[derive(Clone, Copy, Debug)]
+pub struct AllowedCircle {
+    /// The crate's folder below `crates/`, or `xtask`.
+    pub room: &'static str,
+    /// The modules, by their paths from the crate's root; a circle among some of them is allowed.
+    pub modules: &'static [&'static str],
+    /// Why it does no harm, or what will end it.
+    pub why: &'static str,
+}
+
+/// In [`AllowedCircle::modules`]: every circle of the crate, while it is being untangled.
+pub const ANY: &[&str] = &["*"];
+
+const fn circle(room: &'static str, modules: &'static [&'static str], why: &'static str) -> AllowedCircle {
+    AllowedCircle { room, modules, why }
+}
+
+const METHODS: &str = "methods of one type in several files";
+
+/// The circles that are allowed.
+pub const CIRCLES: &[AllowedCircle] = &[
+    circle("f2fs", &["check::file", "check::walk"], "the walk over files, and what it expects of them"),
+    circle("fat", &["directory", "inode", "preallocated", "table", "volume"], METHODS),
+    circle("nand-sim", &["chip", "die_queues", "statistics", "timing"], METHODS),
+    circle(
+        "workload",
+        &["trace::blkparse", "trace::iolog", "trace::msr", "trace::reader"],
+        "the parsers, and the table of them",
+    ),
+    circle("workload", &["calls", "trace"], "one replays what the other reads; each knows the other's first bytes"),
+    circle("workload", &["drive", "operation", "report"], "operations, what applies them, and what they came to"),
+    circle("tree", &["adjust", "device_table"], "a device table is one of the adjustments"),
+    circle("tree", &["extract", "mounted"], "the two ways of a tree out of a volume share their notes"),
+    circle("testkit", &["model_compare::agree", "model_compare::execute"], "a value, and what it is compared by"),
+    circle("theory", &["hot_cold", "mixed", "separated"], "one population, and the two answers for it"),
+    circle("nand-sim", &["sources", "spec_check"], "one error type"),
+    circle("xtask", &["kernel::f2fs", "kernel::f2fs_made"], "until the trials share one frame"),
+    circle("cleaning", ANY, "until it is untangled"),
+    circle("cli", ANY, "until it is untangled"),
+    circle("f2fs", ANY, "until it is untangled"),
+    circle("flash-image", ANY, "until it is untangled"),
+    circle("fuse", ANY, "until it is untangled"),
+    circle("jffs2", ANY, "until it is untangled"),
+    circle("lab", ANY, "until it is untangled"),
+    circle("record", ANY, "until it is untangled"),
+    circle("stack", ANY, "until it is untangled"),
+];
+
+/// The longest comment line that is not counted.
+pub const COMMENT_COLUMNS: usize = 120;
+/// Longer ones. The aim is none of more than 100.
+pub const LONG_COMMENTS_MAX: usize = 2707;
+/// Doc comments that begin with "The same", which says nothing where they are read alone.
+pub const SAME_DOCS_MAX: usize = 158;
+
+/// Definitions of "a checker has no complaint" outside `testkit`. The aim is none.
+pub const JUDGES_ELSEWHERE_MAX: usize = 11;
+/// `#[path]` attributes that leave their crate. The aim is none.
+pub const PATHS_OUTSIDE_MAX: usize = 5;
+
+/// The commit behind which every subject keeps to [`SUBJECT_COLUMNS`].
+pub const SUBJECTS_SINCE: &str = "b8e5a9e";
+/// The longest subject of a commit.
+pub const SUBJECT_COLUMNS: usize = 72;
