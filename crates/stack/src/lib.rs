@@ -5,6 +5,7 @@ mod chip_file;
 pub mod crash;
 mod device_spec;
 mod f2fs_spec;
+pub mod format;
 mod fs_spec;
 mod ftl_spec;
 mod host_spec;

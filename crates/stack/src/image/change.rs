@@ -13,12 +13,15 @@ use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, Clock, FlashKind, format_bytes};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, Timestamp};
 
-use super::detect::{Format, Found};
-use super::erase_size::Fit;
-use super::fat_repairs as repairs;
+use super::is_chip;
 use super::open::{Selected, choose};
-use super::sectors::DumpSectors;
-use super::{BEGINNING, ByteOrder, Finding, OpenOptions, bad_blocks, f2fs_write, is_chip, jffs2, sparse, wrong};
+use crate::format::f2fs::write as f2fs_write;
+use crate::format::fat::repairs;
+use crate::format::jffs2::bad_blocks;
+use crate::format::jffs2::erase_size::Fit;
+use crate::format::recognise::{Format, Found};
+use crate::format::sectors::DumpSectors;
+use crate::format::{BEGINNING, ByteOrder, Finding, OpenOptions, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file, suggest};
 
 /// How an image is changed.

@@ -10,10 +10,10 @@ use nandkit_units::{BlockIndex, Clock, Context};
 use nandkit_vfs::FileSystem;
 
 use super::chip_volume::{CheckVolume, LookForVolume, MountVolume, OnLayer};
-use super::fat::FatInfo;
-use super::sectors::SECTOR_SIZE;
-use super::{Checked, OpenOptions, clock_at, jffs2, wrong};
 use crate::chip_file::{self, FileChip};
+use crate::format::fat::FatInfo;
+use crate::format::sectors::SECTOR_SIZE;
+use crate::format::{Checked, OpenOptions, clock_at, jffs2, wrong};
 use crate::{MountedFileSystem, StackError, StoreKind};
 
 /// A chip in a file.

@@ -1,15 +1,14 @@
 //! The volume on a chip's translation layer: FAT or F2FS. The device is a copy in memory, and nothing of it goes back to the file; so what F2FS would recover is recovered on it.
 
 use nandkit_block::BlockDevice;
-use nandkit_f2fs::device::Atomicity;
-use nandkit_f2fs::{F2fs, MountOptions, Volume as F2fsVolume, WriteOptions};
+use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::{FileSystem, FsError};
 
-use super::Checked;
 use super::chip::{Opened, Volume};
-use super::f2fs_recovery::waits;
-use super::{f2fs, f2fs_check, fat};
+use crate::format::f2fs::check::{self as f2fs_check, recover};
+use crate::format::f2fs::recovery::waits;
+use crate::format::{Checked, f2fs, fat};
 
 /// Bytes in which F2FS has its superblocks: those of two blocks of 16 KiB.
 const LOOKED_AT: u64 = 32 << 10;
@@ -49,14 +48,6 @@ fn beginning<D: BlockDevice>(device: &D, clock: &Clock) -> Result<Begins, String
         _ if first.iter().all(|byte| *byte == 0) => Begins::Nothing,
         _ => Begins::Other,
     })
-}
-
-/// Does what a mount for writing does to a volume that did not end cleanly. Errors: those of that mount; then the volume is as its checkpoint has it.
-pub(super) fn recover<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<(), FsError> {
-    // No power cut tears what is in memory.
-    let options = WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() };
-    let volume = F2fsVolume::mount(vec![device], clock.clone(), options)?;
-    volume.unmount().map(drop).map_err(|(_, error)| error)
 }
 
 /// Mounts F2FS for reading; where a recovery cannot be had, as the checkpoint has it.

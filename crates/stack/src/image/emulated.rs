@@ -10,11 +10,12 @@ use nandkit_nand_sim::PageOrder;
 use nandkit_units::{BlockIndex, Clock, Context, FlashGeometry, Lba, PageAddress, Payload, ReadInto, format_bytes};
 use toml::{Table, Value};
 
-use super::detect::{Format, Found};
+use super::is_chip;
 use super::open::{choose, dump, read};
-use super::sectors::{DumpSectors, SECTOR_SIZE};
-use super::{OpenOptions, is_chip, wrong};
 use crate::crash::{CrashChip, Existing};
+use crate::format::recognise::{Format, Found};
+use crate::format::sectors::{DumpSectors, SECTOR_SIZE};
+use crate::format::{OpenOptions, wrong};
 use crate::{DeviceSpec, EndianName, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets};
 
 /// Fewer blocks have no room for what a file system keeps in reserve.

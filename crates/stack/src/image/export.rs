@@ -15,10 +15,10 @@ use nandkit_flash::{Flash, PageRead};
 use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_units::{BlockIndex, Context, FlashKind};
 
-use super::detect::Format;
 use super::open::{choose, read};
-use super::{OpenOptions, wrong};
 use crate::StackError;
+use crate::format::recognise::Format;
+use crate::format::{OpenOptions, wrong};
 
 /// What a form of an image holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,14 @@ use nandkit_units::Clock;
 use nandkit_vfs::{Changes, FileSystem};
 
 use super::change::{compression, mount_jffs2, refuse_compression, refuse_unproven};
-use super::detect::Format;
-use super::fat_repairs as repairs;
 use super::open::{Selected, choose};
-use super::sectors::DumpSectors;
-use super::{BEGINNING, ChangeOptions, Finding, OpenOptions, bad_blocks, f2fs_write, is_chip, jffs2, sparse, wrong};
+use super::{ChangeOptions, is_chip};
+use crate::format::f2fs::write as f2fs_write;
+use crate::format::fat::repairs;
+use crate::format::jffs2::bad_blocks;
+use crate::format::recognise::Format;
+use crate::format::sectors::DumpSectors;
+use crate::format::{BEGINNING, Finding, OpenOptions, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file};
 
 /// More bytes of changes are not held between two syncs: a node more or less on the flash is what a power cut leaves, too.

@@ -1,67 +1,40 @@
 //! Images: what is in them, and their file systems for reading. A chip that a file holds, a dump of flash, or a volume as it is. Nothing here changes the file; [`ChangingImage`] changes a copy.
 
-mod bad_blocks;
-mod build;
-mod build_f2fs;
 mod change;
 mod chip;
 mod chip_volume;
-mod detect;
 mod emulated;
-mod erase_size;
 mod export;
-mod extents;
-mod f2fs;
-mod f2fs_check;
-mod f2fs_info;
-mod f2fs_recovery;
-mod f2fs_write;
-mod fat;
-mod fat_repairs;
-mod history;
 mod in_place;
-mod jffs2;
 mod open;
-mod options;
 mod overlay;
-mod placement;
-mod repaired;
-mod sectors;
-mod sparse;
-mod survey;
 
 use std::path::Path;
 
-use nandkit_jffs2::DamageKind;
-use nandkit_units::Clock;
-
-pub use build::{Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
-pub use build_f2fs::{F2fsBuild, MkfsReport, build_f2fs, check_f2fs_build};
 pub use change::{ChangeOptions, ChangedImage, ChangingImage};
 pub use chip::{ChipInfo, Layer, Volume};
-pub use detect::{Detection, RegionInfo};
 pub use emulated::EmulatedImage;
 pub use export::{ExportForm, Exported, Exporting};
-pub use extents::PlacedExtent;
-pub use f2fs_info::{CheckpointInfo, F2fsInfo, LogInfo};
-pub use fat::FatInfo;
-pub use history::{DeletedName, FileVersion, OldContent};
 pub use in_place::ImageInPlace;
-pub use jffs2::NO_ROOM;
 pub use nandkit_f2fs::segment_map::{SegmentMap, Shown as SegmentsShown};
 pub use nandkit_jffs2::mkfs::BuildReport;
 pub use open::{OpenImage, open};
-pub use options::{ByteOrder, OpenOptions};
 pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
-pub use repaired::{RepairedImage, write_sparse};
-pub use sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
 
 use crate::StackError;
-use crate::build::EPOCH_UNIX_NS;
 use crate::chip_file;
-
-/// Bytes in which a file's kind is recognised.
-const BEGINNING: u64 = 512;
+pub use crate::format::f2fs::build::{F2fsBuild, MkfsReport, build_f2fs, check_f2fs_build};
+pub use crate::format::f2fs::info::{CheckpointInfo, F2fsInfo, LogInfo};
+pub use crate::format::fat::FatInfo;
+pub use crate::format::jffs2::NO_ROOM;
+pub use crate::format::jffs2::build::{Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
+pub use crate::format::recognise::{Detection, RegionInfo};
+pub use crate::format::sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
+use crate::format::{BEGINNING, wrong};
+pub use crate::format::{
+    ByteOrder, Checked, DeletedName, FileVersion, Finding, ORPHAN, OldContent, OpenOptions, PlacedExtent, Repaired,
+    RepairedImage, write_sparse,
+};
 
 /// What a file is.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,76 +71,6 @@ impl DumpSummary {
     pub fn format(&self) -> Option<&'static str> {
         self.detections.first().map(|found| found.format)
     }
-}
-
-/// The kind of finding that tells of something whole to which no path leads any more; a repair gives it one.
-pub const ORPHAN: &str = DamageKind::Orphan.name();
-
-/// Something that is wrong in an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What, in a word.
-    pub kind: String,
-    /// The first data byte concerned, counted from the beginning of the part that was opened.
-    pub offset: Option<u64>,
-    /// The files concerned, where it can be known: paths without a leading `/`.
-    pub paths: Vec<Vec<u8>>,
-    /// What was found, and what would be right.
-    pub detail: String,
-    /// Nothing is lost by it: the torn end of a write that was never acknowledged.
-    pub harmless: bool,
-}
-
-/// What a check came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
-    /// The format: `fat`.
-    pub format: &'static str,
-    /// Everything that is wrong.
-    pub findings: Vec<Finding>,
-    /// What there is, by name.
-    pub counts: Vec<(&'static str, u64)>,
-    /// What people should know besides: a sentence each.
-    pub notes: Vec<String>,
-}
-
-impl Checked {
-    /// Whether nothing is wrong; a harmless finding is none.
-    pub fn is_clean(&self) -> bool {
-        self.findings.iter().all(|finding| finding.harmless)
-    }
-
-    /// How many there are of what has this name; 0 for a name that the format does not know.
-    pub fn count(&self, name: &str) -> u64 {
-        self.counts.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
-    }
-}
-
-/// A repaired image.
-#[derive(Debug)]
-pub struct Repaired {
-    /// What was wrong before.
-    pub checked: Checked,
-    /// Nodes that were kept.
-    pub kept: u64,
-    /// What was put right in them.
-    pub mended: Vec<Finding>,
-    /// What was left out.
-    pub dropped: Vec<Finding>,
-    /// What is wrong with the repaired image.
-    pub remaining: Vec<Finding>,
-    /// The whole image, what is outside the part that was opened as it was.
-    pub image: RepairedImage,
-}
-
-fn wrong(path: &Path, detail: impl std::fmt::Display) -> StackError {
-    StackError::new("image", format!("{}: {detail}", path.display()))
-}
-
-fn clock_at(last_instant_ns: u64) -> Clock {
-    let clock = Clock::starting_at(EPOCH_UNIX_NS);
-    clock.advance_to(nandkit_units::Nanos(last_instant_ns));
-    clock
 }
 
 /// Whether a file holds a chip; then no option may say what a dump is like. Errors: no such plain file.

@@ -8,15 +8,17 @@ use nandkit_flash_image::{DumpFlash, DumpOptions, Image, text};
 use nandkit_jffs2::Jffs2;
 use nandkit_vfs::{FileSystem, InodeNumber};
 
-use super::detect::{self, Detection, Format, Found, RegionInfo, Within, base_layout, look, region_list};
-use super::erase_size::Fit;
-use super::extents::PlacedExtent;
-use super::f2fs_recovery::Mounted;
-use super::history::{DeletedName, FileVersion, OldContent};
-use super::sectors::DumpSectors;
-use super::{
-    BEGINNING, Checked, DumpSummary, Finding, OpenOptions, Repaired, RepairedImage, bad_blocks, chip, clock_at,
-    extents, f2fs, f2fs_check, f2fs_info, fat, is_chip, jffs2, sparse, wrong,
+use super::{DumpSummary, chip, is_chip};
+use crate::format::f2fs::recovery::Mounted;
+use crate::format::jffs2::bad_blocks;
+use crate::format::jffs2::erase_size::Fit;
+use crate::format::recognise::{
+    self as detect, Detection, Format, Found, RegionInfo, Within, base_layout, look, region_list,
+};
+use crate::format::sectors::DumpSectors;
+use crate::format::{
+    BEGINNING, Checked, DeletedName, FileVersion, Finding, OldContent, OpenOptions, PlacedExtent, Repaired,
+    RepairedImage, clock_at, extents, f2fs, fat, jffs2, sparse, wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
 
@@ -148,7 +150,7 @@ pub(super) fn check(path: &Path, options: &OpenOptions) -> Result<Checked, Stack
     let found = choose(path, &image, options)?.found;
     let device = dump(path, image, &found)?;
     match found.format {
-        Format::F2fs => f2fs_check::check(path, device, options),
+        Format::F2fs => f2fs::check::check(path, device, options),
         Format::Fat => fat::check(&mut DumpSectors::new(device), &clock_at(0)).map_err(|error| wrong(path, error)),
         Format::Jffs2 => {
             // Every node is to be looked at, not only what summaries say of them.
@@ -165,7 +167,7 @@ pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, Sta
     let (image, _) = read(path, options)?;
     let found = choose(path, &image, options)?.found;
     match found.format {
-        Format::F2fs => return f2fs_check::repair(path, image, &found, options),
+        Format::F2fs => return f2fs::check::repair(path, image, &found, options),
         Format::Fat => return Err(wrong(path, "--repair: this is fat; expected an image of JFFS2 or F2FS")),
         Format::Jffs2 => {}
     }
@@ -241,7 +243,7 @@ pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary,
             let (mounted, told) = f2fs::inspect(path, part, options)?;
             notes.extend(told);
             notes.extend(f2fs::damage(&mounted).into_iter().map(|(_, finding)| finding.detail));
-            summary.f2fs = Some(Box::new(f2fs_info::info(&mounted.volume).map_err(|error| wrong(path, error))?));
+            summary.f2fs = Some(Box::new(f2fs::info::info(&mounted.volume).map_err(|error| wrong(path, error))?));
         }
         Some(best) if best.format == Format::Fat => {
             let sectors = DumpSectors::new(image.view(best.layout.clone()).map_err(|error| wrong(path, error))?);

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::wrong;
 use crate::StackError;
+use crate::format::wrong;
 
 /// Brings the changes of an overlay into its image, all or none, and removes it; returns how many bytes these were. Errors: either is no such thing, is in use, or does not belong to the other.
 pub fn apply_overlay(image: &Path, overlay: &Path) -> Result<u64, StackError> {

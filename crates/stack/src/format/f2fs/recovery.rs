@@ -11,15 +11,15 @@ use nandkit_f2fs::{F2fs, Finding as F2fsFinding, FindingKind, MountOptions};
 use nandkit_units::{Content, Context, Done, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError};
 
-use super::clock_at;
-use super::sectors::DumpSectors;
+use crate::format::clock_at;
+use crate::format::sectors::DumpSectors;
 
 /// A device of a volume that is read.
-pub(super) type Reader = Box<dyn BlockDevice>;
+pub(crate) type Reader = Box<dyn BlockDevice>;
 
 /// A dump that several read: nobody writes it.
 #[derive(Clone)]
-pub(super) struct SharedDump(Arc<DumpSectors>);
+pub(crate) struct SharedDump(Arc<DumpSectors>);
 
 impl SharedDump {
     /// Shares a dump.
@@ -55,12 +55,12 @@ impl BlockDevice for SharedDump {
 }
 
 /// Whether a reader who was told this has not been shown all.
-pub(super) fn waits(notes: &[F2fsFinding]) -> bool {
+pub(crate) fn waits(notes: &[F2fsFinding]) -> bool {
     notes.iter().any(|note| note.kind == FindingKind::NotReplayed)
 }
 
 /// Devices with what a recovery changed laid over them.
-pub(super) struct Replayed {
+pub(crate) struct Replayed {
     /// The devices.
     pub devices: Vec<OverlayDevice<SharedDump>>,
     /// What was recovered.
@@ -102,13 +102,13 @@ impl Replayed {
 }
 
 /// Recovers. Errors: why it cannot be done.
-pub(super) fn replay(devices: &[SharedDump]) -> Result<Replayed, FsError> {
+pub(crate) fn replay(devices: &[SharedDump]) -> Result<Replayed, FsError> {
     let done = recovered_several(devices.to_vec(), clock_at(0))?;
     Ok(Replayed { devices: done.devices, recovered: done.recovered })
 }
 
 /// That a recovery was not possible, as a finding: a fault, unless it is only that this program does not write such volumes.
-pub(super) fn failed(error: &FsError) -> F2fsFinding {
+pub(crate) fn failed(error: &FsError) -> F2fsFinding {
     let kind = if error.kind == ErrorKind::NotSupported { FindingKind::NotReplayed } else { FindingKind::State };
     let detail = format!(
         "data that were fsynced after the last checkpoint are not shown, the volume is as the checkpoint has it: recovering them failed: {error}"
@@ -117,7 +117,7 @@ pub(super) fn failed(error: &FsError) -> F2fsFinding {
 }
 
 /// A volume that is read.
-pub(super) struct Mounted {
+pub(crate) struct Mounted {
     /// The volume.
     pub volume: F2fs<Reader>,
     /// What mounting found, of the image as it was before a recovery too.

@@ -4,10 +4,10 @@ use nandkit_block::BlockDevice;
 use nandkit_fat::{CheckReport, FindingKind, RecoveryReport};
 use nandkit_units::Clock;
 
-use super::Finding;
+use crate::format::Finding;
 
 /// The repairs in a sentence.
-pub(super) fn told(report: &RecoveryReport) -> String {
+pub(crate) fn told(report: &RecoveryReport) -> String {
     let counts = [
         (report.lost_clusters, "clusters that belonged to no file are free"),
         (report.chains_cut, "chains are as long as their files"),
@@ -27,7 +27,7 @@ pub(super) fn told(report: &RecoveryReport) -> String {
 }
 
 /// Repairs that take something away that a file had.
-pub(super) fn losses(report: &RecoveryReport) -> Vec<Finding> {
+pub(crate) fn losses(report: &RecoveryReport) -> Vec<Finding> {
     let losses = [
         (report.shortened, "files have fewer clusters than bytes, and are cut"),
         (
@@ -49,7 +49,7 @@ pub(super) fn losses(report: &RecoveryReport) -> Vec<Finding> {
 
 /// What makes a change of one file one of another: clusters that two entries have, among them directories within themselves, and chains that lead astray. A volume that was not
 /// unmounted is repaired by its mount, which tells what it loses; one that cannot be read is refused by it.
-pub(super) fn shared<D: BlockDevice>(device: &mut D, clock: &Clock) -> Vec<Finding> {
+pub(crate) fn shared<D: BlockDevice>(device: &mut D, clock: &Clock) -> Vec<Finding> {
     let Ok(CheckReport { findings, .. }) = nandkit_fat::check(device, clock) else { return Vec::new() };
     if findings.iter().any(|found| found.kind == FindingKind::NotUnmounted) {
         return Vec::new();

@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use nandkit_block::BlockDevice;
 use nandkit_f2fs::check::Waiting;
-use nandkit_f2fs::{CheckFinding, CheckReport, FindingKind};
+use nandkit_f2fs::device::Atomicity;
+use nandkit_f2fs::{CheckFinding, CheckReport, FindingKind, Volume as F2fsVolume, WriteOptions};
 use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError};
 
-use super::chip_volume::recover;
-use super::detect::Found;
-use super::f2fs::{device_names, devices, told};
-use super::f2fs_recovery::{self, Mounted, SharedDump, failed, replay};
-use super::sectors::DumpSectors;
-use super::{Checked, Finding, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at, wrong};
+use super::recovery::{self, Mounted, SharedDump, failed, replay};
+use super::{device_names, devices, told};
 use crate::StackError;
+use crate::format::recognise::Found;
+use crate::format::sectors::DumpSectors;
+use crate::format::{Checked, Finding, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at, wrong};
 
 /// Checks a volume; one that did not end cleanly as the next mount would leave it, and as it is.
-pub(super) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Checked, StackError> {
+pub(crate) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Checked, StackError> {
     let named = device_names(&first);
     let devices: Vec<SharedDump> = devices(first, options)?.into_iter().map(SharedDump::new).collect();
     let wrong = |error| wrong(path, told(&error, &named));
@@ -39,7 +39,7 @@ pub(super) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Res
 }
 
 /// The same on a device in memory, of which nothing goes back to where it came from: the recovery is done on it. Errors: there is no volume that can be mounted.
-pub(super) fn check_device<D: BlockDevice>(mut device: D, clock: &Clock) -> Result<Checked, String> {
+pub(crate) fn check_device<D: BlockDevice>(mut device: D, clock: &Clock) -> Result<Checked, String> {
     let told = |error: FsError| told(&error, &[]);
     let before = nandkit_f2fs::check(vec![&mut device], clock.clone()).map_err(told)?;
     if !waits(&before) {
@@ -49,6 +49,14 @@ pub(super) fn check_device<D: BlockDevice>(mut device: D, clock: &Clock) -> Resu
         Ok(after) => Ok(joined(&before, &after)),
         Err(error) => Ok(not_recovered(&before, &error)),
     }
+}
+
+/// Does what a mount for writing does to a volume that did not end cleanly. Errors: those of that mount; then the volume is as its checkpoint has it.
+pub(crate) fn recover<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<(), FsError> {
+    // No power cut tears what is in memory.
+    let options = WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() };
+    let volume = F2fsVolume::mount(vec![device], clock.clone(), options)?;
+    volume.unmount().map(drop).map_err(|(_, error)| error)
 }
 
 /// What a check found, and that the recovery failed.
@@ -83,19 +91,19 @@ fn joined(before: &CheckReport, after: &CheckReport) -> Checked {
 }
 
 /// What a check finds on one device.
-pub(super) fn findings(device: DumpSectors) -> nandkit_vfs::Result<Vec<Finding>> {
+pub(crate) fn findings(device: DumpSectors) -> nandkit_vfs::Result<Vec<Finding>> {
     nandkit_f2fs::check(vec![device], clock_at(0)).map(|report| checked(&report).findings)
 }
 
 /// The image with its volume repaired.
-pub(super) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOptions) -> Result<Repaired, StackError> {
+pub(crate) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOptions) -> Result<Repaired, StackError> {
     if !options.devices.is_empty() {
         return Err(wrong(path, "--repair: the volume lies on several devices; expected one on one device"));
     }
     let part = image.view(found.layout.clone()).map_err(|error| wrong(path, error))?;
     let named = device_names(&part);
     let devices: Vec<SharedDump> = devices(part, options)?.into_iter().map(SharedDump::new).collect();
-    let waiting = Mounted::new(&devices, false).is_ok_and(|mounted| f2fs_recovery::waits(&mounted.findings));
+    let waiting = Mounted::new(&devices, false).is_ok_and(|mounted| recovery::waits(&mounted.findings));
     let (repair, replayed) = match (waiting, options.no_recovery) {
         (true, false) => {
             let replayed = replay(&devices).map_err(|error| cannot_replay(path, &error))?;

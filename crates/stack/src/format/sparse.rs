@@ -14,11 +14,11 @@ use crate::{StackError, chip_file};
 pub const SPARSE_BLOCK: u64 = 4096;
 
 /// What is said where somebody wants to change one.
-pub(super) const ONLY_READ: &str =
+pub(crate) const ONLY_READ: &str =
     "this is an Android sparse image, which is only read; expected the image as simg2img unpacks it";
 
 /// The image that a sparse one unpacks to, in a temporary file without a name, and a note that says so; others as they are.
-pub(super) fn unpacked(path: &Path, image: Image, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
+pub(crate) fn unpacked(path: &Path, image: Image, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
     if !android_sparse::is_sparse(image.bytes()) {
         return Ok((image, Vec::new()));
     }
@@ -54,7 +54,7 @@ pub fn pack_sparse(image: &Path, into: &mut File) -> Result<u64, StackError> {
 }
 
 /// Whether an image may be changed where it is.
-pub(super) fn refuse_changes(path: &Path, image: &Image) -> Result<(), StackError> {
+pub(crate) fn refuse_changes(path: &Path, image: &Image) -> Result<(), StackError> {
     match android_sparse::is_sparse(image.bytes()) {
         true => Err(wrong(path, ONLY_READ)),
         false => Ok(()),

@@ -5,16 +5,16 @@ use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_flash_image::{Image, ImageLayout};
 use nandkit_units::Clock;
 
-use super::f2fs::device_names;
-use super::f2fs_check::findings;
-use super::sectors::DumpSectors;
-use super::{Finding, OpenOptions};
+use super::check::findings;
+use super::device_names;
+use crate::format::sectors::DumpSectors;
+use crate::format::{Finding, OpenOptions};
 
 /// A volume that is changed.
-pub(super) type Changing = Volume<DumpSectors>;
+pub(crate) type Changing = Volume<DumpSectors>;
 
 /// Mounts a volume for changes; returns it with what is to be told. What was fsynced behind the last checkpoint is taken over first. Errors: why it cannot be changed.
-pub(super) fn mount(
+pub(crate) fn mount(
     device: DumpSectors,
     clock: Clock,
     options: &OpenOptions,
@@ -39,7 +39,7 @@ pub(super) fn mount(
 }
 
 /// What is wrong with a volume before it is changed. Cost: a check.
-pub(super) fn damage(image: &Image, layout: &ImageLayout) -> Result<Vec<Finding>, String> {
+pub(crate) fn damage(image: &Image, layout: &ImageLayout) -> Result<Vec<Finding>, String> {
     let view = image.view(layout.clone()).map_err(|error| error.to_string())?;
     let names = device_names(&view);
     if !names.is_empty() {

@@ -1,11 +1,33 @@
 //! FAT volumes in images.
 
+pub(crate) mod repairs;
+
 use nandkit_block::BlockDevice;
 use nandkit_fat::{CheckReport, Fat, MountOptions};
 use nandkit_units::Clock;
 use nandkit_vfs::FileSystem;
 
-use super::{Checked, Finding};
+use crate::format::{Checked, Finding, Format, MediumKind};
+
+/// FAT in the table of formats.
+pub static FORMAT: FatFormat = FatFormat;
+
+/// FAT.
+pub struct FatFormat;
+
+impl Format for FatFormat {
+    fn name(&self) -> &'static str {
+        "fat"
+    }
+
+    fn title(&self) -> &'static str {
+        "FAT"
+    }
+
+    fn medium(&self) -> MediumKind {
+        MediumKind::Blocks
+    }
+}
 
 /// A FAT volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,19 +47,19 @@ pub struct FatInfo {
 }
 
 /// Whether this is how a boot sector begins: a jump, and the two last bytes of the first sector. An MBR begins with any code.
-pub(super) fn looks_like_fat(sector: &[u8]) -> bool {
+pub(crate) fn looks_like_fat(sector: &[u8]) -> bool {
     let jumps = matches!(sector.first(), Some(0xEB | 0xE9));
     jumps && sector.get(510..512) == Some(&[0x55, 0xAA])
 }
 
 /// Mounts a volume for reading.
-pub(super) fn mount<D: BlockDevice>(device: D, clock: &Clock) -> Result<Fat<D>, String> {
+pub(crate) fn mount<D: BlockDevice>(device: D, clock: &Clock) -> Result<Fat<D>, String> {
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     Fat::mount(device, clock.clone(), options).map_err(|error| error.to_string())
 }
 
 /// What a volume says of itself.
-pub(super) fn info<D: BlockDevice>(device: D, clock: &Clock) -> Result<FatInfo, String> {
+pub(crate) fn info<D: BlockDevice>(device: D, clock: &Clock) -> Result<FatInfo, String> {
     let fat = mount(device, clock)?;
     let label = fat.label().map_err(|error| error.to_string())?;
     let status = fat.volume().map_err(|error| error.to_string())?;
@@ -54,7 +76,7 @@ pub(super) fn info<D: BlockDevice>(device: D, clock: &Clock) -> Result<FatInfo, 
 }
 
 /// Checks a volume.
-pub(super) fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Checked, String> {
+pub(crate) fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Checked, String> {
     let report: CheckReport = nandkit_fat::check(device, clock).map_err(|error| error.to_string())?;
     let finding = |finding: &nandkit_fat::Finding| Finding {
         kind: format!("{:?}", finding.kind),

@@ -12,7 +12,7 @@ const BITS_MIN: u32 = 13;
 
 /// How an erase size fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(crate) enum Fit {
     /// Nodes, cleanmarkers or summaries stand where they cannot be.
     Refuted,
     /// Nothing speaks against it, but another one is proven.
@@ -25,7 +25,7 @@ pub(super) enum Fit {
 
 /// What an image says of its erase size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     /// The size that is proven, and by what.
     pub proven: Option<(u32, String)>,
     /// All that fit, the likeliest first; only the proven one, where there is one.

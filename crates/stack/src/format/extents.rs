@@ -7,7 +7,7 @@ use nandkit_f2fs::blocks::Blocks;
 use nandkit_f2fs::segment_map::SegmentMap;
 use nandkit_vfs::{FileExtent, FileSystem, FsError, InodeNumber, Result, all_extents};
 
-use super::f2fs_recovery::Mounted;
+use super::f2fs::recovery::Mounted;
 
 /// An extent of a file; its address counts from the beginning of the part that was opened. `None` also for what only a recovery in memory has put somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub struct PlacedExtent {
 }
 
 /// The extents of a file; `None` where the format has none.
-pub(super) fn of(fs: &dyn FileSystem, inode: InodeNumber) -> Option<Result<Vec<PlacedExtent>>> {
+pub(crate) fn of(fs: &dyn FileSystem, inode: InodeNumber) -> Option<Result<Vec<PlacedExtent>>> {
     let all = all_extents(fs.extents()?, inode);
     let plain = |extent| PlacedExtent { extent, segments: None, kind: None };
     Some(all.map(|all| all.into_iter().map(plain).collect()))
 }
 
 /// The same of F2FS, with segments. Errors: also those of reading the table of segments.
-pub(super) fn of_f2fs(mounted: &Mounted, inode: InodeNumber) -> Option<Result<Vec<PlacedExtent>>> {
+pub(crate) fn of_f2fs(mounted: &Mounted, inode: InodeNumber) -> Option<Result<Vec<PlacedExtent>>> {
     let all = match of(&mounted.volume, inode)? {
         Ok(all) => all,
         Err(error) => return Some(Err(error)),

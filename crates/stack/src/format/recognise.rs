@@ -7,16 +7,16 @@ use nandkit_flash_image::regions::{Region, RegionSource, partitions, regions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
 use nandkit_units::{FlashKind, format_bytes};
 
-use super::erase_size::{Fit, Verdict};
 use super::f2fs;
 use super::fat::looks_like_fat;
-use super::placement::{self, Seen};
+use super::jffs2::erase_size::{Fit, Verdict};
+use super::jffs2::placement::{self, Seen};
+use super::jffs2::survey::{Depth, Survey};
 use super::sectors::DumpSectors;
-use super::survey::{Depth, Survey};
 use super::{ByteOrder, OpenOptions};
 
 /// Points of the format itself from which a dump is taken for one volume, whatever else shows in it.
-pub(super) const SURE: u32 = 500;
+pub(crate) const SURE: u32 = 500;
 /// Detections that are told, beside those that differ from the first in the erase size alone.
 const TOLD_MAX: usize = 4;
 /// Points that a layout with OOB has of its length alone.
@@ -84,11 +84,11 @@ pub struct RegionInfo {
 }
 
 /// A stretch of data bytes: first, and how many; all the rest without a number.
-pub(super) type Within = (u64, Option<u64>);
+pub(crate) type Within = (u64, Option<u64>);
 
 /// A format and a layout by which a part of an image can be opened.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     pub format: Format,
     /// The layout, the part's place included.
     pub layout: ImageLayout,
@@ -101,7 +101,7 @@ pub(super) struct Found {
 
 /// The formats that can be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     F2fs,
     Fat,
     Jffs2,
@@ -118,7 +118,7 @@ impl Format {
 }
 
 /// Everything that a part of an image may be, the likeliest first.
-pub(super) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<Found> {
+pub(crate) fn look(image: &Image, within: Within, options: &OpenOptions) -> Vec<Found> {
     look_at(image, within, options, Depth::Thorough)
 }
 
@@ -309,7 +309,7 @@ fn agrees(layout: &ImageLayout, options: &OpenOptions) -> bool {
 }
 
 /// The layout that the options name, with what they leave out as is usual; `None` where they name nothing.
-pub(super) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
+pub(crate) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
     let oob = options.oob_size.filter(|size| *size > 0);
     let page = match (options.page_size, oob) {
         (Some(page), _) => Some(page),
@@ -329,7 +329,7 @@ pub(super) fn asked_for(options: &OpenOptions) -> Option<ImageLayout> {
 }
 
 /// The layout by which the regions of a whole dump are looked for: the likeliest.
-pub(super) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions) -> ImageLayout {
+pub(crate) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions) -> ImageLayout {
     if let Some(best) = found.iter().find(|found| found.detection.erase_size > 0) {
         return best.layout.clone();
     }
@@ -344,7 +344,7 @@ pub(super) fn base_layout(image: &Image, found: &[Found], options: &OpenOptions)
 }
 
 /// The regions of a dump, and what each can be opened as; where the whole is one volume of F2FS or FAT, those of a partition table alone.
-pub(super) fn region_list(
+pub(crate) fn region_list(
     image: &Image,
     device: &DumpFlash,
     options: &OpenOptions,
@@ -375,7 +375,7 @@ pub(super) fn region_list(
 }
 
 /// Whether a region stands in a table, rather than being read off the content.
-pub(super) fn is_in_a_table(region: &Region) -> bool {
+pub(crate) fn is_in_a_table(region: &Region) -> bool {
     match region.source {
         RegionSource::Mbr | RegionSource::Gpt => true,
         RegionSource::MtdParts { in_environment, .. } => in_environment,
@@ -403,6 +403,6 @@ fn is_one_volume(image: &Image, found: &[Found]) -> bool {
 }
 
 /// Whether the whole is so surely of a format that regions that only show by their content do not count.
-pub(super) fn is_sure(found: &[Found]) -> bool {
+pub(crate) fn is_sure(found: &[Found]) -> bool {
     found.first().is_some_and(|best| best.score >= SURE)
 }

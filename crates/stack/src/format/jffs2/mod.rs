@@ -1,5 +1,11 @@
 //! JFFS2 in images: mounting, and what is damaged.
 
+pub(crate) mod bad_blocks;
+pub(crate) mod build;
+pub(crate) mod erase_size;
+pub(crate) mod placement;
+pub(crate) mod survey;
+
 use std::collections::BTreeSet;
 
 use nandkit_flash::{Flash, PageRead};
@@ -12,8 +18,30 @@ use nandkit_units::{BlockIndex, Clock, Context, PageAddress};
 use nandkit_vfs::path::{Next, Step, walk};
 use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timestamp};
 
-use super::history::{DeletedName, FileVersion, OldContent};
-use super::{ByteOrder, Checked, Finding, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at};
+use crate::format::history::{DeletedName, FileVersion, OldContent};
+use crate::format::{
+    ByteOrder, Checked, Finding, Format, MediumKind, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at,
+};
+
+/// JFFS2 in the table of formats.
+pub static FORMAT: Jffs2Format = Jffs2Format;
+
+/// JFFS2.
+pub struct Jffs2Format;
+
+impl Format for Jffs2Format {
+    fn name(&self) -> &'static str {
+        "jffs2"
+    }
+
+    fn title(&self) -> &'static str {
+        "JFFS2"
+    }
+
+    fn medium(&self) -> MediumKind {
+        MediumKind::Flash
+    }
+}
 
 /// Blocks that are looked at for nodes of both byte orders.
 const SAMPLED: u32 = 16;
@@ -21,7 +49,7 @@ const SAMPLED: u32 = 16;
 const FOREIGN_MIN: u32 = 8;
 
 /// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
-pub(super) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
+pub(crate) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
     let seen = Seen::whole_blocks(device);
     // How blocks begin costs little to see, and one block of another volume is enough.
     let (mut begin, mut places) = ([0_u32; 2], [None; 2]);
@@ -52,7 +80,7 @@ pub(super) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
 }
 
 /// Whether bytes that are too few for an erase block begin as JFFS2 does.
-pub(super) fn begins(bytes: &[u8]) -> bool {
+pub(crate) fn begins(bytes: &[u8]) -> bool {
     any_node(bytes).is_some()
 }
 
@@ -154,7 +182,7 @@ fn read(device: &dyn Flash, block: BlockIndex, offset: u32, into: &mut [u8]) -> 
 }
 
 /// Mounts for reading. Error: why it cannot be mounted.
-pub(super) fn mount(
+pub(crate) fn mount(
     device: DumpFlash,
     order: Option<ByteOrder>,
     options: &OpenOptions,
@@ -163,7 +191,7 @@ pub(super) fn mount(
 }
 
 /// The same of any flash, at the time of its clock.
-pub(super) fn mount_at<F: Flash>(
+pub(crate) fn mount_at<F: Flash>(
     device: F,
     clock: Clock,
     order: Option<ByteOrder>,
@@ -187,7 +215,7 @@ pub(super) fn mount_at<F: Flash>(
 }
 
 /// What mounting and reading found damaged until now.
-pub(super) fn damage(volume: &Jffs2<DumpFlash>) -> Vec<(Option<InodeNumber>, Finding)> {
+pub(crate) fn damage(volume: &Jffs2<DumpFlash>) -> Vec<(Option<InodeNumber>, Finding)> {
     let told = |damage: Damage| (damage.inode.map(|inode| InodeNumber(inode.into())), finding(&damage, None));
     volume.damage().into_iter().map(told).collect()
 }
@@ -204,7 +232,7 @@ fn finding(damage: &Damage, path: Option<&[u8]>) -> Finding {
 }
 
 /// Looks at every byte.
-pub(super) fn check<F: Flash>(volume: &Jffs2<F>) -> Result<Checked, String> {
+pub(crate) fn check<F: Flash>(volume: &Jffs2<F>) -> Result<Checked, String> {
     let report = volume.check(true).map_err(|error| error.to_string())?;
     Ok(checked(volume, &report))
 }
@@ -250,7 +278,7 @@ fn checked<F: Flash>(volume: &Jffs2<F>, report: &CheckReport) -> Checked {
 pub const NO_ROOM: &str = "no room";
 
 /// The image without what is provably bad: `output` is a device of the same layout on the same bytes, which is changed.
-pub(super) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Result<Repaired, String> {
+pub(crate) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Result<Repaired, String> {
     let failed = |error: FsError| error.to_string();
     let report = volume.check(true).map_err(failed)?;
     let plan = volume.repair_plan(&report).map_err(failed)?;
@@ -294,7 +322,7 @@ fn seconds(seconds: u32) -> Timestamp {
 }
 
 /// The nodes of an inode that are still there.
-pub(super) fn versions(volume: &Jffs2<DumpFlash>, inode: InodeNumber) -> nandkit_vfs::Result<Vec<FileVersion>> {
+pub(crate) fn versions(volume: &Jffs2<DumpFlash>, inode: InodeNumber) -> nandkit_vfs::Result<Vec<FileVersion>> {
     let told = |version: versions::Version| FileVersion {
         number: version.version.into(),
         at: version.at.0.into(),
@@ -308,7 +336,7 @@ pub(super) fn versions(volume: &Jffs2<DumpFlash>, inode: InodeNumber) -> nandkit
 }
 
 /// What a file held at one of its versions.
-pub(super) fn content_at(
+pub(crate) fn content_at(
     volume: &Jffs2<DumpFlash>,
     inode: InodeNumber,
     number: u64,
@@ -326,7 +354,7 @@ pub(super) fn content_at(
 }
 
 /// Names that were taken away and are still there.
-pub(super) fn deleted(volume: &Jffs2<DumpFlash>) -> nandkit_vfs::Result<Vec<DeletedName>> {
+pub(crate) fn deleted(volume: &Jffs2<DumpFlash>) -> nandkit_vfs::Result<Vec<DeletedName>> {
     let told = |found: versions::DeletedName| DeletedName {
         path: found.parent_path.map(|parent| {
             let mut path = parent.strip_prefix(b"/").unwrap_or(&parent).to_vec();

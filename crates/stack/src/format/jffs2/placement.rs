@@ -3,10 +3,10 @@
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement, detect};
 use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE};
 
-use super::OpenOptions;
-use super::detect::{SURE, Within, asked_for};
 use super::erase_size::Verdict;
 use super::survey::{Depth, SIZE_MIN, Survey, any_node, oob_marker};
+use crate::format::OpenOptions;
+use crate::format::recognise::{SURE, Within, asked_for};
 
 /// The largest erase size that is tried for OOB behind blocks.
 const AFTER_BLOCK_MAX: u32 = 1 << 20;
@@ -23,7 +23,7 @@ const THOROUGH_MAX: usize = 4;
 
 /// A way of lying in the file, and what is found if a dump is read by it.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// A layout of this placement for the whole file; its erase size says nothing but with the OOB behind blocks.
     pub layout: ImageLayout,
     pub survey: Survey,
@@ -66,13 +66,13 @@ impl Seen {
 }
 
 /// The part of an image as a device.
-pub(super) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Option<DumpFlash> {
+pub(crate) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Option<DumpFlash> {
     let part = if within == (0, None) { layout.clone() } else { layout.region(within.0, within.1).ok()? };
     image.view(part).ok()
 }
 
 /// Everything that shows nodes of JFFS2. Cost: a glance by every placement, and all of the part, up to some 64 MiB, by the few that show most.
-pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
+pub(crate) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
     let mut found = look(image, within, usual(options), options, depth);
     // An OOB of which nothing shows has to make the way from node to node better.
     let plain = found.iter().find(|seen| seen.layout.oob == OobPlacement::None).map(|seen| seen.survey.quality());

@@ -7,7 +7,7 @@ use nandkit_f2fs::open::Copy;
 use nandkit_f2fs::{F2fs, Log};
 use nandkit_vfs::FileSystem;
 
-use super::f2fs_recovery::Reader;
+use super::recovery::Reader;
 
 /// An F2FS volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub struct LogInfo {
 }
 
 /// What a mounted volume says of itself.
-pub(super) fn info(volume: &F2fs<Reader>) -> Result<F2fsInfo, String> {
+pub(crate) fn info(volume: &F2fs<Reader>) -> Result<F2fsInfo, String> {
     use nandkit_f2fs::blocks::Blocks;
     let ((superblock, copy), geometry) = (volume.superblock(), volume.geometry());
     let (state, pack) = volume.checkpoint();

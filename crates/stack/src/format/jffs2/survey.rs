@@ -13,8 +13,8 @@ use nandkit_jffs2::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
 use nandkit_units::{BlockIndex, Context};
 
 /// The smallest erase size that JFFS2 takes, and the largest that is thought of without a word from the image.
-pub(super) const SIZE_MIN: u32 = 4 << 10;
-pub(super) const SIZE_MAX: u32 = 4 << 20;
+pub(crate) const SIZE_MIN: u32 = 4 << 10;
+pub(crate) const SIZE_MAX: u32 = 4 << 20;
 /// Images up to this many bytes are looked through from one end to the other.
 const WHOLE_MAX: u64 = 64 << 20;
 /// Of longer ones, so many stretches, each a multiple of every erase size.
@@ -39,7 +39,7 @@ const REMEMBERED: usize = 1 << 16;
 
 /// How much of a dump is looked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(crate) enum Depth {
     /// Enough to see which format it is.
     Glance,
     /// Enough to see where blocks end.
@@ -48,7 +48,7 @@ pub(super) enum Depth {
 
 /// What speaks against blocks of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Against {
+pub(crate) struct Against {
     /// Nodes with a right header that would cross the end of a block.
     pub crossings: u32,
     /// Free flash inside a block, and nodes behind it.
@@ -72,7 +72,7 @@ impl Against {
 
 /// Facts about a stream of data bytes.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(crate) struct Survey {
     /// Nodes by byte order, as in [`Order::ALL`].
     pub nodes: [u32; 2],
     /// Stretches that are neither nodes nor free.
@@ -326,13 +326,13 @@ fn stretch_step(length: u64, stretch: u64) -> u64 {
 }
 
 /// The cleanmarker in the OOB: a header's first eight bytes, whose length is eight (fs/jffs2/wbuf.c).
-pub(super) fn oob_marker(order: Order) -> [u8; OOB_CLEANMARKER_SIZE] {
+pub(crate) fn oob_marker(order: Order) -> [u8; OOB_CLEANMARKER_SIZE] {
     let header = Header::new(order, node_type::CLEANMARKER, OOB_CLEANMARKER_SIZE as u32).encode(order);
     header.first_chunk().copied().unwrap_or_default()
 }
 
 /// A node of either order with a right header and a length that can be.
-pub(super) fn any_node(bytes: &[u8]) -> Option<(Order, Header)> {
+pub(crate) fn any_node(bytes: &[u8]) -> Option<(Order, Header)> {
     if !matches!(bytes, [0x85, 0x19, ..] | [0x19, 0x85, ..]) {
         return None;
     }

@@ -24,12 +24,12 @@ enum Content {
 
 impl RepairedImage {
     /// An image of these bytes.
-    pub(super) const fn new(bytes: Vec<u8>) -> Self {
+    pub(crate) const fn new(bytes: Vec<u8>) -> Self {
         Self(Content::Bytes(bytes))
     }
 
     /// An image with something put over it, by byte; later ones over earlier ones. It is so long at least, with zeroes behind what it was.
-    pub(super) fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>, least: u64) -> Self {
+    pub(crate) fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>, least: u64) -> Self {
         Self(Content::Patched(Box::new(image), patches, least))
     }
 

@@ -7,16 +7,16 @@ use nandkit_flash::{Flash, PageRead};
 use nandkit_flash_image::DumpFlash;
 use nandkit_units::{BlockIndex, Context};
 
-use super::Finding;
 use super::survey::any_node;
+use crate::format::Finding;
 
 /// What an open image says of its bad blocks: the ones that hold nodes first told as loss, the others as harmless.
-pub(super) fn findings(device: &DumpFlash) -> Vec<Finding> {
+pub(crate) fn findings(device: &DumpFlash) -> Vec<Finding> {
     device.info().bad_blocks.into_iter().map(|block| finding(device, BlockIndex(block))).collect()
 }
 
 /// The same as a sentence each, for the blocks that hold nodes.
-pub(super) fn notes(findings: &[Finding]) -> Vec<String> {
+pub(crate) fn notes(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| !finding.harmless).map(|finding| finding.detail.clone()).collect()
 }
 

@@ -9,7 +9,7 @@ use nandkit_units::FlashKind;
 use nandkit_vfs::source::SourceTree;
 use nandkit_vfs::{ErrorKind, FsError};
 
-use super::ByteOrder;
+use crate::format::ByteOrder;
 use crate::{StackError, presets, suggest};
 
 /// How a JFFS2 image is to be. The defaults are those of mkfs.jffs2 on a little-endian host.

@@ -1,5 +1,11 @@
 //! F2FS volumes in images: how they show, and how they are mounted for reading.
 
+pub(crate) mod build;
+pub(crate) mod check;
+pub(crate) mod info;
+pub(crate) mod recovery;
+pub(crate) mod write;
+
 use std::path::{Path, PathBuf};
 
 use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
@@ -8,17 +14,37 @@ use nandkit_f2fs::{Finding as F2fsFinding, FindingKind};
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
 
-use super::f2fs_recovery::{Mounted, SharedDump, failed, replay, waits};
-use super::sectors::DumpSectors;
-use super::{Finding, OpenOptions, sparse, wrong};
+use self::recovery::{Mounted, SharedDump, failed, replay, waits};
 use crate::StackError;
+use crate::format::sectors::DumpSectors;
+use crate::format::{Finding, Format, MediumKind, OpenOptions, sparse, wrong};
+
+/// F2FS in the table of formats.
+pub static FORMAT: F2fsFormat = F2fsFormat;
+
+/// F2FS.
+pub struct F2fsFormat;
+
+impl Format for F2fsFormat {
+    fn name(&self) -> &'static str {
+        "f2fs"
+    }
+
+    fn title(&self) -> &'static str {
+        "F2FS"
+    }
+
+    fn medium(&self) -> MediumKind {
+        MediumKind::Blocks
+    }
+}
 
 /// Bytes of a superblock's block; that of 16 KiB holds it as far from its beginning.
 const BLOCK_SIZES: [u32; 2] = [4096, 16384];
 
 /// How a volume shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Bytes of a block.
     pub block_size: u32,
     /// Bytes of the volume; 0 where no superblock tells.
@@ -30,7 +56,7 @@ pub(super) struct Seen {
 }
 
 /// Looks for a superblock in the first block, then in the second one.
-pub(super) fn look(bytes: &[u8]) -> Option<Seen> {
+pub(crate) fn look(bytes: &[u8]) -> Option<Seen> {
     let mut doubtful = None;
     for (copy, block_size) in [(0, BLOCK_SIZES[0]), (1, BLOCK_SIZES[0]), (1, BLOCK_SIZES[1])] {
         let start = copy as usize * block_size as usize;
@@ -62,7 +88,7 @@ pub(super) fn look(bytes: &[u8]) -> Option<Seen> {
 }
 
 /// The devices of a volume: the image's part that was chosen, then the further files that were named.
-pub(super) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<DumpSectors>, StackError> {
+pub(crate) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<DumpSectors>, StackError> {
     expect_order(&device_names(&first), &options.devices)?;
     let mut devices = vec![DumpSectors::new(first)];
     for path in &options.devices {
@@ -96,14 +122,14 @@ fn expect_order(named: &[String], devices: &[PathBuf]) -> Result<(), StackError>
 }
 
 /// Mounts a volume for reading, as [`OpenOptions::no_recovery`] says.
-pub(super) fn mount(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Mounted, StackError> {
+pub(crate) fn mount(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Mounted, StackError> {
     let named = device_names(&first);
     let devices: Vec<SharedDump> = devices(first, options)?.into_iter().map(SharedDump::new).collect();
     Mounted::new(&devices, !options.no_recovery).map_err(|error| wrong(path, told(&error, &named)))
 }
 
 /// A volume as its checkpoint has it, and what is to be told: also what of the image the commands that read show besides.
-pub(super) fn inspect(
+pub(crate) fn inspect(
     path: &Path,
     first: DumpFlash,
     options: &OpenOptions,
@@ -123,7 +149,7 @@ pub(super) fn inspect(
 }
 
 /// An error with what can be done about it.
-pub(super) fn told(error: &FsError, devices: &[String]) -> String {
+pub(crate) fn told(error: &FsError, devices: &[String]) -> String {
     if error.kind != ErrorKind::InvalidArgument || devices.is_empty() {
         return format!("the F2FS volume: {error}");
     }
@@ -134,7 +160,7 @@ pub(super) fn told(error: &FsError, devices: &[String]) -> String {
 }
 
 /// The devices that the superblock names, in its order; none of a volume on one.
-pub(super) fn device_names(device: &DumpFlash) -> Vec<String> {
+pub(crate) fn device_names(device: &DumpFlash) -> Vec<String> {
     let mut bytes = vec![0; 2 * BLOCK_SIZES[0] as usize];
     device.look_at(0, &mut bytes);
     let copies = [0, BLOCK_SIZES[0] as usize].into_iter();
@@ -161,13 +187,13 @@ const fn is_note(kind: FindingKind) -> bool {
 }
 
 /// What mounting found that is worth knowing.
-pub(super) fn notes(mounted: &Mounted) -> Vec<String> {
+pub(crate) fn notes(mounted: &Mounted) -> Vec<String> {
     let found = mounted.findings.iter().filter(|found| is_note(found.kind)).map(ToString::to_string);
     mounted.note.iter().cloned().chain(found).collect()
 }
 
 /// What mounting found damaged.
-pub(super) fn damage(mounted: &Mounted) -> Vec<(Option<InodeNumber>, Finding)> {
+pub(crate) fn damage(mounted: &Mounted) -> Vec<(Option<InodeNumber>, Finding)> {
     use nandkit_f2fs::blocks::Blocks;
     let block_size = mounted.volume.geometry().block_size() as u64;
     let finding = |found: &F2fsFinding| Finding {
