@@ -204,7 +204,7 @@ fn emulated(arguments: &ServeArguments) -> Result<Served, Failure> {
     let Mounted::Blocks(blocks) = &mounted else {
         return Err(Failure::Input("stack.fs: a file system is no block device; expected none".to_string()));
     };
-    let device = blocks.handle();
+    let device = Box::new(blocks.clone());
     let run = ProgramRun::begin(&below, &spec, arguments.seed, vec!["serve".to_owned()]);
     Ok(Served { device, title: spec.title(), stack: Some(Emulated { mounted, below, run }), started })
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use nandkit_block::BlockDevice;
 use nandkit_flash::wrap::FlashCounters;
-use nandkit_stack::{BlockStack, BlockVisitor, Mounted, Stack};
+use nandkit_stack::{DeviceHandle, Mounted, Stack};
 use nandkit_units::{Clock, Context, Described, Description, Generator, Lba, Payload};
 use nandkit_vfs::{ErrorKind, FileSystem, FsError};
 use nandkit_workload::calls::CallReplay;
@@ -71,7 +71,7 @@ pub(crate) fn fits(spec: &RunSpec, stack: &mut Stack, inputs: &dyn Inputs) -> Re
             None => files_workload(spec, &mut **fs, inputs).map(|_| ()),
         },
         Mounted::Blocks(blocks) => {
-            spec.workload.block_workload(&blocks.geometry(), spec.seed, inputs).map(|_| ()).map_err(explain)
+            spec.workload.block_workload(blocks.geometry(), spec.seed, inputs).map(|_| ()).map_err(explain)
         }
     }
 }
@@ -137,13 +137,8 @@ fn on_calls(
     Ok(Driven { phases: vec![outcome], report, ..Driven::default() })
 }
 
-fn on_blocks(
-    spec: &RunSpec,
-    blocks: &mut BlockStack,
-    watch: &Watch<'_>,
-    inside: Inside<'_>,
-) -> Result<Driven, LabError> {
-    let geometry = blocks.geometry();
+fn on_blocks(spec: &RunSpec, blocks: &DeviceHandle, watch: &Watch<'_>, inside: Inside<'_>) -> Result<Driven, LabError> {
+    let geometry = *blocks.geometry();
     let endless = spec.precondition.workload(&spec.workload).map_err(LabError::Input)?;
     let mut workload = endless.block_workload(&geometry, spec.seed, inside.inputs).map_err(explain)?;
     let mut driver = BlockDriver::new(geometry, watch.clock.clone(), spec.verify);
@@ -152,7 +147,7 @@ fn on_blocks(
         Precondition::None => None,
         Precondition::Fill | Precondition::Steady(_) => {
             let before = watch.snapshot();
-            blocks.visit(FillDevice { clock: watch.clock, progress: &mut progress })?;
+            blocks.locked(|device| fill(device, watch.clock, &mut progress))?;
             Some((before, watch.snapshot()))
         }
     };
@@ -165,16 +160,18 @@ fn on_blocks(
         let before = watch.snapshot();
         let (workload, driver, progress) = (&mut workload, &mut driver, &mut progress);
         let windows = settling.as_mut().filter(|_| phase != Phase::Fill).zip(watch.watched.flash.as_deref());
-        blocks.visit(RunPhase { phase, workload, driver, clock: watch.clock, windows, progress })?;
+        let run = PhaseRun { phase, workload, driver, clock: watch.clock, windows, progress };
+        blocks.locked(|device| run.on(device))?;
         phases.push(PhaseOutcome { phase, before, after: watch.snapshot() });
     }
     if spec.verify {
-        blocks.visit(Verify { driver: &mut driver, progress: &mut progress })?;
+        blocks.locked(|device| driver.verify_all(device, &mut progress)).map_err(explain)?;
     }
     Ok(Driven { phases, report: driver.report().clone(), filled, settling })
 }
 
-struct RunPhase<'a> {
+/// One phase of a workload on blocks.
+struct PhaseRun<'a> {
     phase: Phase,
     workload: &'a mut BlockStream,
     driver: &'a mut BlockDriver,
@@ -184,10 +181,9 @@ struct RunPhase<'a> {
     progress: ProgressSink<'a>,
 }
 
-impl BlockVisitor for RunPhase<'_> {
-    type Output = Result<(), LabError>;
-
-    fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
+impl PhaseRun<'_> {
+    /// Runs it, and makes durable what it wrote.
+    fn on(self, device: &mut dyn BlockDevice) -> Result<(), LabError> {
         match self.windows {
             None => self.workload.run_phase(self.driver, self.phase, device, self.progress).map_err(explain)?,
             Some((settling, counters)) => {
@@ -209,56 +205,32 @@ impl BlockVisitor for RunPhase<'_> {
     }
 }
 
-/// Writes every sector once, in order.
-struct FillDevice<'a> {
-    clock: &'a Clock,
-    progress: ProgressSink<'a>,
-}
-
 /// Bytes of a request that fills: what operating systems send at once.
 const FILL_BYTES: u32 = 64 << 10;
 /// Requests between two calls of the progress sink.
 const FILL_BATCH: u64 = 4096;
 
-impl BlockVisitor for FillDevice<'_> {
-    type Output = Result<(), LabError>;
-
-    fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
-        let failed =
-            |error: nandkit_block::BlockError| LabError::Failed(format!("while the device is filled: {error}"));
-        let (sectors, sector_size) = (device.geometry().sectors, device.geometry().sector_size);
-        let most = u64::from((FILL_BYTES / sector_size.max(1)).max(1));
-        for (request, at) in (0..sectors).step_by(most as usize).enumerate() {
-            let length = most.min(sectors - at) as u32 * sector_size;
-            let description = Description { record: at, version: 0, offset: 0, generator: Generator::Record };
-            let data = Payload::Described(Described { description, length });
-            let done = device.write(&Context::at(self.clock.now()), Lba(at), data).map_err(failed)?;
-            self.clock.advance_to(done.completed);
-            if (request as u64).is_multiple_of(FILL_BATCH) {
-                let step =
-                    Progress { phase: Some(Phase::Fill), done: at, total: Some(2 * sectors), now: self.clock.now() };
-                if (self.progress)(step).is_break() {
-                    return Err(LabError::Stopped { finished: 0, total: 1 });
-                }
+/// Writes every sector once, in order.
+fn fill(device: &mut dyn BlockDevice, clock: &Clock, progress: ProgressSink<'_>) -> Result<(), LabError> {
+    let failed = |error: nandkit_block::BlockError| LabError::Failed(format!("while the device is filled: {error}"));
+    let (sectors, sector_size) = (device.geometry().sectors, device.geometry().sector_size);
+    let most = u64::from((FILL_BYTES / sector_size.max(1)).max(1));
+    for (request, at) in (0..sectors).step_by(most as usize).enumerate() {
+        let length = most.min(sectors - at) as u32 * sector_size;
+        let description = Description { record: at, version: 0, offset: 0, generator: Generator::Record };
+        let data = Payload::Described(Described { description, length });
+        let done = device.write(&Context::at(clock.now()), Lba(at), data).map_err(failed)?;
+        clock.advance_to(done.completed);
+        if (request as u64).is_multiple_of(FILL_BATCH) {
+            let step = Progress { phase: Some(Phase::Fill), done: at, total: Some(2 * sectors), now: clock.now() };
+            if progress(step).is_break() {
+                return Err(LabError::Stopped { finished: 0, total: 1 });
             }
         }
-        let done = device.flush(&Context::at(self.clock.now())).map_err(failed)?;
-        self.clock.advance_to(done.completed);
-        Ok(())
     }
-}
-
-struct Verify<'a> {
-    driver: &'a mut BlockDriver,
-    progress: ProgressSink<'a>,
-}
-
-impl BlockVisitor for Verify<'_> {
-    type Output = Result<(), LabError>;
-
-    fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
-        self.driver.verify_all(device, self.progress).map_err(explain)
-    }
+    let done = device.flush(&Context::at(clock.now())).map_err(failed)?;
+    clock.advance_to(done.completed);
+    Ok(())
 }
 
 /// Of the sync that ends a phase: as of any operation before it.

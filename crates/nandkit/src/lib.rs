@@ -83,8 +83,7 @@ pub use nandkit_lab::{
 pub use nandkit_record::{Figures, METRICS, Metric, RunRecord, read_lines};
 pub use nandkit_report as report;
 pub use nandkit_stack::{
-    BlockStack, BlockVisitor, DeviceSpec, FsSpec, FtlSpec, Mounted, MountedFileSystem, Stack, StackError, StackSpec,
-    image, presets,
+    DeviceHandle, DeviceSpec, FsSpec, FtlSpec, Mounted, MountedFileSystem, Stack, StackError, StackSpec, image, presets,
 };
 pub use nandkit_tree as tree;
 pub use nandkit_units as units;

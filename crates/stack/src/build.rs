@@ -1,25 +1,23 @@
 //! From a spec to a running stack, and to its orderly end.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use nandkit_block::card::Card;
+use nandkit_block::BlockDevice;
 use nandkit_block::wrap::DeviceCounters;
-use nandkit_block::{BlockDevice, BlockGeometry, HostLink, RamDevice};
 use nandkit_fat::Fat;
-use nandkit_flash::wrap::{FlashCounters, StatsFlash};
-use nandkit_ftl::{BlockMapFtl, FastFtl, PageMapFtl};
-use nandkit_nand_sim::{AddressStore, ContentStore, DescribedStore, NandChip, QueueStatistics, ShadowStore};
+use nandkit_flash::wrap::FlashCounters;
+use nandkit_nand_sim::QueueStatistics;
 use nandkit_units::{Clock, Nanos, Statistics};
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
+use crate::block_stack::block_stack;
 use crate::chip_file::{FileChip, Keep, NewFile};
 use crate::crash::Existing;
+use crate::device_handle::DeviceHandle;
 use crate::mount_f2fs::mount_f2fs;
 use crate::mount_fat::mount_fat;
 use crate::mount_jffs2::mount_jffs2;
-use crate::on_chip::block_stack;
-use crate::shared::{Shared, lock};
 use crate::{FsSpec, HostSpec, StackError, StackSpec};
 
 /// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need one.
@@ -43,8 +41,8 @@ pub struct Stack {
 pub enum Mounted {
     /// A file system.
     Files(Box<dyn MountedFileSystem>),
-    /// A block device of a concrete type.
-    Blocks(BlockStack),
+    /// A block device.
+    Blocks(DeviceHandle),
 }
 
 /// A file system that knows an orderly end.
@@ -89,95 +87,6 @@ pub struct Watched {
     pub layers: Vec<(String, Arc<dyn Statistics>)>,
 }
 
-/// Work on a block device of any concrete type: compiled for each, so that no call in its loops is dynamic.
-pub trait BlockVisitor {
-    /// What the work comes to.
-    type Output;
-
-    /// Does the work.
-    fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output;
-}
-
-/// A chip in memory with counters.
-pub(crate) type Chip<S> = StatsFlash<NandChip<S>>;
-/// A chip in a file with counters.
-pub(crate) type ChipInFile = StatsFlash<Box<dyn FileChip>>;
-
-/// A layer that its stack and those who watch it share.
-type Layer<T> = Arc<Mutex<T>>;
-
-/// Every block device that a stack can be.
-#[allow(missing_docs, reason = "the names say which layer on a chip with which store")]
-pub enum BlockStack {
-    Ram(Layer<RamDevice>),
-    Card(Layer<Card<RamDevice>>),
-    /// Any of the layers below, behind a drive's host interface.
-    Drive(Layer<HostLink<Box<dyn BlockDevice>>>),
-    BlockMapContent(Layer<BlockMapFtl<Chip<ContentStore>>>),
-    BlockMapDescribed(Layer<BlockMapFtl<Chip<DescribedStore>>>),
-    BlockMapShadow(Layer<BlockMapFtl<Chip<ShadowStore>>>),
-    BlockMapAddress(Layer<BlockMapFtl<Chip<AddressStore>>>),
-    BlockMapFile(Layer<BlockMapFtl<ChipInFile>>),
-    FastContent(Layer<FastFtl<Chip<ContentStore>>>),
-    FastDescribed(Layer<FastFtl<Chip<DescribedStore>>>),
-    FastShadow(Layer<FastFtl<Chip<ShadowStore>>>),
-    FastAddress(Layer<FastFtl<Chip<AddressStore>>>),
-    FastFile(Layer<FastFtl<ChipInFile>>),
-    PageMapContent(Layer<PageMapFtl<Chip<ContentStore>>>),
-    PageMapDescribed(Layer<PageMapFtl<Chip<DescribedStore>>>),
-    PageMapShadow(Layer<PageMapFtl<Chip<ShadowStore>>>),
-    PageMapAddress(Layer<PageMapFtl<Chip<AddressStore>>>),
-    PageMapFile(Layer<PageMapFtl<ChipInFile>>),
-}
-
-/// Does the same with whichever device it is.
-macro_rules! with_device {
-    ($stack:expr, $device:ident => $work:expr) => {
-        match $stack {
-            BlockStack::Ram($device) => $work,
-            BlockStack::Card($device) => $work,
-            BlockStack::Drive($device) => $work,
-            BlockStack::BlockMapContent($device) => $work,
-            BlockStack::BlockMapDescribed($device) => $work,
-            BlockStack::BlockMapShadow($device) => $work,
-            BlockStack::BlockMapAddress($device) => $work,
-            BlockStack::BlockMapFile($device) => $work,
-            BlockStack::FastContent($device) => $work,
-            BlockStack::FastDescribed($device) => $work,
-            BlockStack::FastShadow($device) => $work,
-            BlockStack::FastAddress($device) => $work,
-            BlockStack::FastFile($device) => $work,
-            BlockStack::PageMapContent($device) => $work,
-            BlockStack::PageMapDescribed($device) => $work,
-            BlockStack::PageMapShadow($device) => $work,
-            BlockStack::PageMapAddress($device) => $work,
-            BlockStack::PageMapFile($device) => $work,
-        }
-    };
-}
-
-impl BlockStack {
-    /// Does work on the device, which is locked meanwhile.
-    pub fn visit<V: BlockVisitor>(&mut self, visitor: V) -> V::Output {
-        with_device!(self, device => visitor.visit(&mut *lock(device)))
-    }
-
-    /// The shape of the device.
-    pub fn geometry(&self) -> BlockGeometry {
-        with_device!(self, device => *lock(device).geometry())
-    }
-
-    /// A handle on the device: requests through it and others follow one another. The stack can be closed when all are gone.
-    pub fn handle(&self) -> Box<dyn BlockDevice> {
-        with_device!(self, device => Box::new(Shared::new(Arc::clone(device))))
-    }
-
-    /// A handle on the device, for a file system.
-    pub(crate) fn shared(self) -> Box<dyn BlockDevice> {
-        with_device!(self, device => Box::new(Shared::new(device)))
-    }
-}
-
 /// Closes the translation layer and brings the chip to its file.
 pub(crate) type Closing = Box<dyn FnOnce(&Clock) -> Result<(), StackError> + Send>;
 
@@ -203,10 +112,15 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// Records hold what a layer counts, under its name.
+    pub(crate) fn watch(&mut self, name: &str, layer: Arc<dyn Statistics>) {
+        self.watched.layers.push((name.to_string(), layer));
+    }
+
     /// Records tell what reads moved on the dies of a chip, where they go before other operations.
     pub(crate) fn watch_dies(&mut self, statistics: Option<Arc<QueueStatistics>>) {
         if let Some(statistics) = statistics {
-            self.watched.layers.push(("dies".to_string(), statistics));
+            self.watch("dies", statistics);
         }
     }
 
@@ -259,11 +173,11 @@ impl Stack {
             FsSpec::Model => Mounted::Files(Box::new(ModelFileSystem::new(ModelOptions::POSIX, frame.clock.clone()))),
             FsSpec::None => Mounted::Blocks(block_stack(spec, seed, &mut frame)?),
             FsSpec::Fat(fat) => {
-                let device = block_stack(spec, seed, &mut frame)?.shared();
+                let device = block_stack(spec, seed, &mut frame)?;
                 Mounted::Files(mount_fat(device, fat, &mut frame)?)
             }
             FsSpec::F2fs(f2fs) => {
-                let device = block_stack(spec, seed, &mut frame)?.shared();
+                let device = block_stack(spec, seed, &mut frame)?;
                 Mounted::Files(mount_f2fs(device, f2fs, seed, &mut frame)?)
             }
             FsSpec::Jffs2(jffs2) => Mounted::Files(mount_jffs2(spec, jffs2, seed, &mut frame)?),

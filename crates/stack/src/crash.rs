@@ -9,7 +9,7 @@ use nandkit_nand_sim::{ChipSpec, ContentChip, QueueStatistics};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
 
 use crate::chip_file::{FileChip, Keep};
-use crate::shared::lock;
+use crate::device_handle::lock;
 use crate::{DeviceSpec, Stack, StackError, StackSpec};
 
 /// A chip in memory whose power goes when it is told to. Clones are handles on the same chip.

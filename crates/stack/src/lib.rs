@@ -1,8 +1,10 @@
 //! From a [`StackSpec`] to a running stack: the only crate that names every implementation.
 
+mod block_stack;
 mod build;
 mod chip_file;
 pub mod crash;
+mod device_handle;
 mod device_spec;
 mod f2fs_spec;
 pub mod format;
@@ -16,17 +18,16 @@ mod mount_f2fs;
 mod mount_fat;
 mod mount_jffs2;
 mod named;
-mod on_chip;
 mod page_map_spec;
 pub mod presets;
-mod shared;
 mod spec;
 pub mod ssds;
 pub mod suggest;
 mod traced;
 
-pub use build::{Below, BlockStack, BlockVisitor, Mounted, MountedFileSystem, Stack, Watched};
+pub use build::{Below, Mounted, MountedFileSystem, Stack, Watched};
 pub use chip_file::Keep;
+pub use device_handle::DeviceHandle;
 pub use device_spec::{DeviceSpec, StoreKind};
 pub use f2fs_spec::{F2fsModeName, F2fsSpec};
 pub use fs_spec::{AlignmentName, FatSpec, FatTypeName, FsSpec, WriteBackName};

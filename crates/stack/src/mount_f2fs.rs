@@ -18,6 +18,7 @@ use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::FsError;
 
 use crate::build::{Frame, MountedFileSystem};
+use crate::device_handle::DeviceHandle;
 use crate::in_directory::for_next_run;
 use crate::{F2fsModeName, F2fsSpec, HostSpec, StackError};
 
@@ -31,7 +32,7 @@ fn wrong(error: FsError) -> StackError {
 /// Mounts F2FS. A further run on a volume works in a directory of its own, since workloads expect an empty one. On a device from a file it is made only where no superblock of anybody's
 /// would stand: what is there and is no F2FS may be somebody's data.
 pub(crate) fn mount_f2fs(
-    device: Box<dyn BlockDevice>,
+    device: DeviceHandle,
     spec: &F2fsSpec,
     seed: u64,
     frame: &mut Frame,

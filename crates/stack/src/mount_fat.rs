@@ -9,6 +9,7 @@ use nandkit_units::{Clock, Context, Lba, Nanos, ReadInto};
 use nandkit_vfs::FsError;
 
 use crate::build::{Frame, MountedFileSystem};
+use crate::device_handle::DeviceHandle;
 use crate::in_directory::for_next_run;
 use crate::{AlignmentName, FatSpec, FatTypeName, HostSpec, StackError, WriteBackName};
 
@@ -18,7 +19,7 @@ fn wrong(error: FsError) -> StackError {
 
 /// Mounts FAT. A further run on a volume works in a directory of its own, since workloads expect an empty one. On a device from a file it is made only if the device's first sector is empty: what is there and is no FAT may be somebody's data.
 pub(crate) fn mount_fat(
-    device: Box<dyn BlockDevice>,
+    device: DeviceHandle,
     spec: &FatSpec,
     frame: &mut Frame,
 ) -> Result<Box<dyn MountedFileSystem>, StackError> {

@@ -17,8 +17,8 @@ use nandkit_vfs::{FileSystem, FsError};
 
 use crate::build::{Frame, Keeping, MountedFileSystem};
 use crate::chip_file::{self, FileChip};
+use crate::device_handle::lock;
 use crate::in_directory::for_next_run;
-use crate::shared::lock;
 use crate::{CompressionName, DeviceSpec, DrawsName, EndianName, Jffs2Spec, StackError, StackSpec, StoreKind};
 
 fn wrong(error: FsError) -> StackError {

@@ -6,7 +6,7 @@ use nandkit_flash::Flash;
 use nandkit_ftl::{BlockMapFtl, RecyclingKind};
 use nandkit_units::{StatisticValue, Statistics};
 
-use crate::shared::lock;
+use crate::device_handle::lock;
 
 /// How many recyclings of all blocks a traced run keeps.
 pub(crate) const EVENTS: usize = 1 << 22;

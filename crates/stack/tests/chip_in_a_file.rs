@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nandkit_block::BlockDevice;
 use nandkit_stack::image::{self, Image, Layer, OpenOptions, Volume};
-use nandkit_stack::{BlockVisitor, Mounted, Stack, StackError, StackSpec};
+use nandkit_stack::{Mounted, Stack, StackError, StackSpec};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, NewNode};
 
@@ -190,20 +190,14 @@ fn a_link_that_leads_nowhere_is_not_replaced() {
     assert!(fs::read_link(&path).is_ok());
 }
 
-struct WriteThenRead;
-
-impl BlockVisitor for WriteThenRead {
-    type Output = bool;
-
-    /// Whether the first sector was there already.
-    fn visit<D: BlockDevice>(self, device: &mut D) -> bool {
-        let context = Context::default();
-        let size = device.geometry().sector_size as usize;
-        let mut found = vec![0; size];
-        let known = device.read(&context, Lba(3), ReadInto::Bytes(&mut found)).is_ok() && found == vec![9; size];
-        device.write(&context, Lba(3), Payload::Bytes(&vec![9; size])).expect("writes");
-        known
-    }
+/// Writes a sector; returns whether it was there already.
+fn write_then_read(device: &mut dyn BlockDevice) -> bool {
+    let context = Context::default();
+    let size = device.geometry().sector_size as usize;
+    let mut found = vec![0; size];
+    let known = device.read(&context, Lba(3), ReadInto::Bytes(&mut found)).is_ok() && found == vec![9; size];
+    device.write(&context, Lba(3), Payload::Bytes(&vec![9; size])).expect("writes");
+    known
 }
 
 #[test]
@@ -218,7 +212,7 @@ fn every_store_and_every_layer_can_be_kept() {
             for run in 0..2 {
                 let mut stack = Stack::build(&spec, 1).expect("builds");
                 let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
-                let known = blocks.visit(WriteThenRead);
+                let known = blocks.locked(write_then_read);
                 assert_eq!(known, run == 1 && store != "shadow", "{store}, {ftl}, run {run}");
                 stack.close().expect("closes");
             }
@@ -325,15 +319,8 @@ fn somebodys_data_are_not_formatted_over() {
     let path = directory.path().join("chip.nand");
     let mut stack = Stack::build(&spec(&path, "fs = 'none'"), 1).expect("builds");
     let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
-    struct Fill;
-    impl BlockVisitor for Fill {
-        type Output = ();
-        fn visit<D: BlockDevice>(self, device: &mut D) {
-            let bytes = vec![9; device.geometry().sector_size as usize];
-            device.write(&Context::default(), Lba(0), Payload::Bytes(&bytes)).expect("writes");
-        }
-    }
-    blocks.visit(Fill);
+    let bytes = vec![9; blocks.geometry().sector_size as usize];
+    blocks.write(&Context::default(), Lba(0), Payload::Bytes(&bytes)).expect("writes");
     stack.close().expect("closes");
     let before = fs::read(&path).expect("reads");
     let error = refused(&spec(&path, ""));

@@ -2,7 +2,7 @@
 
 use nandkit_block::BlockDevice;
 use nandkit_stack::crash::{CrashChip, Existing};
-use nandkit_stack::{BlockVisitor, Mounted, Stack, StackSpec};
+use nandkit_stack::{Mounted, Stack, StackSpec};
 use nandkit_units::{Context, Described, Lba, Payload, ReadInto, StatisticValue};
 use nandkit_vfs::NewNode;
 
@@ -22,19 +22,13 @@ fn level(stack: &Stack, wanted: &str) -> f64 {
 }
 
 /// Overwrites one page in three, as often as there are pages; returns how many writes that was.
-struct Overwrite;
-
-impl BlockVisitor for Overwrite {
-    type Output = u64;
-
-    fn visit<D: BlockDevice>(self, device: &mut D) -> u64 {
-        let (sectors, length) = (device.geometry().sectors, device.geometry().sector_size);
-        let data = Payload::Described(Described { length, ..Described::default() });
-        let mut write = |at: u64| device.write(&Context::default(), Lba(at), data).map(|_| ()).unwrap();
-        (0..sectors).for_each(&mut write);
-        (0..sectors).for_each(|step| write(step * 3 % sectors));
-        2 * sectors
-    }
+fn overwrite(device: &mut dyn BlockDevice) -> u64 {
+    let (sectors, length) = (device.geometry().sectors, device.geometry().sector_size);
+    let data = Payload::Described(Described { length, ..Described::default() });
+    let mut write = |at: u64| device.write(&Context::default(), Lba(at), data).map(|_| ()).unwrap();
+    (0..sectors).for_each(&mut write);
+    (0..sectors).for_each(|step| write(step * 3 % sectors));
+    2 * sectors
 }
 
 #[test]
@@ -46,7 +40,7 @@ fn every_layer_runs_on_every_store_in_memory() {
             );
             let mut stack = Stack::build(&read(&text), 1).unwrap_or_else(|error| panic!("{text}: {error}"));
             let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
-            let writes = blocks.visit(Overwrite);
+            let writes = blocks.locked(overwrite);
             assert_eq!(level(&stack, "ftl_host_page_writes") as u64, writes, "{text}");
         }
     }
@@ -63,7 +57,7 @@ fn the_spare_is_the_ratio_asked_for_and_what_is_reserved_is_told() {
     assert_eq!(level(&stack, "ftl_reserved_pages"), 3.0 * level(&stack, "ftl_superblock_pages"));
     let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
     assert_eq!(blocks.geometry().sectors as f64, user);
-    blocks.visit(Overwrite);
+    blocks.locked(overwrite);
     let copied = level(&stack, "ftl_pages_copied");
     assert!(copied > 0.0);
     let flash = stack.watched.flash.as_ref().unwrap().snapshot();
@@ -121,7 +115,7 @@ fn a_map_on_demand_is_counted_and_one_that_cannot_be_is_refused() {
     // 32 Ki pages of 512 bytes are 256 map pages: a directory of 1024 bytes.
     let mut stack = Stack::build(&with("mapping_cache = '5K'"), 1).unwrap();
     let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
-    blocks.visit(Overwrite);
+    blocks.locked(overwrite);
     assert_eq!(level(&stack, "ftl_mapping_cached_pages_max"), 8.0);
     // Filled in order: a miss for each map page; then one page in three, three times round.
     assert_eq!(level(&stack, "ftl_mapping_misses"), 4.0 * 256.0);
@@ -161,7 +155,7 @@ fn refresh_and_levelling_are_counted() {
         );
         let mut stack = Stack::build(&read(&text), 1).unwrap();
         let Mounted::Blocks(blocks) = &mut stack.mounted else { panic!("blocks") };
-        blocks.visit(ReadAndOverwriteFew);
+        blocks.locked(read_and_overwrite_few);
         assert!(level(&stack, counted) > 1.0, "{more}");
         let moved = stack.watched.flash.as_ref().unwrap().snapshot().cause(nandkit_units::Cause::WearLevelling);
         assert!(moved.programs > 0, "{more}: {moved:?}");
@@ -169,20 +163,14 @@ fn refresh_and_levelling_are_counted() {
 }
 
 /// Fills the device, then writes the first pages only, and reads a few others, a millisecond apart.
-struct ReadAndOverwriteFew;
-
-impl BlockVisitor for ReadAndOverwriteFew {
-    type Output = ();
-
-    fn visit<D: BlockDevice>(self, device: &mut D) {
-        let (sectors, length) = (device.geometry().sectors, device.geometry().sector_size);
-        let data = Payload::Described(Described { length, ..Described::default() });
-        for step in 0..40_000 {
-            let context = Context::at(nandkit_units::Nanos(step * 1_000_000));
-            let at = if step < sectors { step } else { step % 50 };
-            device.write(&context, Lba(at), data).unwrap();
-            device.read(&context, Lba(100 + step % 32), ReadInto::Nothing { length }).unwrap();
-        }
+fn read_and_overwrite_few(device: &mut dyn BlockDevice) {
+    let (sectors, length) = (device.geometry().sectors, device.geometry().sector_size);
+    let data = Payload::Described(Described { length, ..Described::default() });
+    for step in 0..40_000 {
+        let context = Context::at(nandkit_units::Nanos(step * 1_000_000));
+        let at = if step < sectors { step } else { step % 50 };
+        device.write(&context, Lba(at), data).unwrap();
+        device.read(&context, Lba(100 + step % 32), ReadInto::Nothing { length }).unwrap();
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a layer counts, under its own names.
 
+use std::sync::{Mutex, PoisonError};
+
 /// One counted value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StatisticValue {
@@ -18,4 +20,11 @@ pub enum StatisticValue {
 pub trait Statistics: Send + Sync {
     /// Hands each value with its name (snake_case, unit last) to `sink`, in a fixed order. Cost: of the order of the number of values.
     fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue));
+}
+
+/// A layer that its stack shares; one whose user panicked still tells its counts.
+impl<T: Statistics + ?Sized> Statistics for Mutex<T> {
+    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
+        self.lock().unwrap_or_else(PoisonError::into_inner).collect(sink);
+    }
 }

@@ -217,10 +217,10 @@ impl EmulatedImage {
     fn load_sectors(self, spec: &StackSpec, seed: u64, chip: CrashChip) -> Result<CrashChip, StackError> {
         let without = StackSpec { fs: FsSpec::None, ..spec.clone() };
         let (mounted, below) = Stack::build_on(&without, seed, chip.clone(), Existing::Nothing)?.lift();
-        let Mounted::Blocks(blocks) = mounted else {
+        let Mounted::Blocks(mut blocks) = mounted else {
             return Err(StackError::new("stack.device", "the stack is no block device"));
         };
-        let (from, to) = (DumpSectors::new(self.device), blocks.geometry());
+        let (from, to) = (DumpSectors::new(self.device), *blocks.geometry());
         let bytes = from.geometry().capacity();
         if bytes > to.capacity() {
             let detail = format!(
@@ -230,7 +230,7 @@ impl EmulatedImage {
             );
             return Err(StackError::new("stack.device", detail));
         }
-        copy_sectors(&from, &mut *blocks.handle(), &to, &below.clock)
+        copy_sectors(&from, &mut blocks, &to, &below.clock)
             .map_err(|error| StackError::new("stack.device", format!("the image cannot be brought there: {error}")))?;
         below.close(Mounted::Blocks(blocks))?;
         Ok(chip)

@@ -5,7 +5,7 @@
 
 use nandkit_block::BlockDevice;
 use nandkit_cleaning::recycling::Costs;
-use nandkit_stack::{BlockVisitor, Mounted, Stack, StackSpec};
+use nandkit_stack::{Mounted, Stack, StackSpec};
 use nandkit_units::{Context, Described, Description, Generator, Lba, Payload};
 
 use super::super::Request;
@@ -144,10 +144,9 @@ struct Cycles<'a> {
     fill: bool,
 }
 
-impl BlockVisitor for Cycles<'_> {
-    type Output = Result<u64, LabError>;
-
-    fn visit<D: BlockDevice>(self, device: &mut D) -> Self::Output {
+impl Cycles<'_> {
+    /// Runs them; returns how many pages that wrote.
+    fn run(&self, device: &mut dyn BlockDevice) -> Result<u64, LabError> {
         let length = device.geometry().sector_size;
         let mut written = 0;
         let mut write = |page: u32| {
@@ -177,9 +176,7 @@ impl BlockVisitor for Cycles<'_> {
         }
         Ok(written)
     }
-}
 
-impl Cycles<'_> {
     /// Whether a recycling keeps the log block's valid pages: a migration does.
     const fn keeps(&self) -> bool {
         self.valid.len() > 1 || self.valid[0] * 2 < self.pages_per_block
@@ -201,9 +198,9 @@ fn measured(policy: &str, limit: u32, map_pages: u32, valid: &[u32]) -> Result<f
     let busy_ms = || watched.flash.as_ref().map_or(0.0, |flash| flash.snapshot().total().busy_ns as f64 / MS);
     let pages_per_block = Costs::P4.pages_per_block;
     let cycles = |cycles, fill| Cycles { valid, pages_per_block, cycles, fill };
-    blocks.visit(cycles(2, true))?;
+    blocks.locked(|device| cycles(2, true).run(device))?;
     let before = busy_ms();
-    let written = blocks.visit(cycles(CYCLES, false))?;
+    let written = blocks.locked(|device| cycles(CYCLES, false).run(device))?;
     Ok((busy_ms() - before) / written as f64 - PROGRAM_MS)
 }
 

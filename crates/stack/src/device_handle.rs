@@ -1,29 +1,33 @@
-//! A block device that its stack can watch while a file system owns it.
+//! Handles on one block device: its stack, a file system and a driver hold it together.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind, Extent, Operation, Remap, Result, Trim};
-use nandkit_units::{
-    Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, StatisticValue, Statistics, Ticket,
-};
+use nandkit_units::{Content, Context, Done, Lba, Nanos, Pacing, Payload, ReadInto, Ticket};
 
-/// A handle on a device; clones are handles on the same one. Costs an uncontended lock per operation.
-pub(crate) struct Shared<D> {
+/// A handle on a block device of any type; clones are handles on the same device, and requests
+/// through them follow one another. A stack can be closed when all handles are gone.
+/// Cost of a request: an uncontended lock and one dynamic call.
+#[derive(Clone)]
+pub struct DeviceHandle {
     geometry: BlockGeometry,
     trims: bool,
     is_paced: bool,
     /// 0: the device remaps nothing.
     remap_unit: u32,
-    device: Arc<Mutex<D>>,
+    device: Arc<Mutex<dyn BlockDevice>>,
 }
 
 /// Locks; a device whose user panicked is still a device.
-pub(crate) fn lock<D>(device: &Mutex<D>) -> MutexGuard<'_, D> {
+pub(crate) fn lock<D: ?Sized>(device: &Mutex<D>) -> MutexGuard<'_, D> {
     device.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<D: BlockDevice> Shared<D> {
-    pub(crate) fn new(device: Arc<Mutex<D>>) -> Self {
+impl DeviceHandle {
+    /// A handle on a device that its maker may keep, for its counters or its end.
+    pub(crate) fn new<D: BlockDevice + 'static>(device: Arc<Mutex<D>>) -> Self {
+        let device: Arc<Mutex<dyn BlockDevice>> = device;
         let (geometry, trims, is_paced, remap_unit) = {
             let mut device = lock(&device);
             let remap_unit = device.remap().map_or(0, |remap| remap.unit());
@@ -31,9 +35,20 @@ impl<D: BlockDevice> Shared<D> {
         };
         Self { geometry, trims, is_paced, remap_unit, device }
     }
+
+    /// Does work on the device, which is locked meanwhile: one lock for any number of requests.
+    pub fn locked<T>(&self, work: impl FnOnce(&mut dyn BlockDevice) -> T) -> T {
+        work(&mut *lock(&self.device))
+    }
 }
 
-impl<D: BlockDevice> BlockDevice for Shared<D> {
+impl fmt::Debug for DeviceHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceHandle").field("geometry", &self.geometry).finish_non_exhaustive()
+    }
+}
+
+impl BlockDevice for DeviceHandle {
     fn geometry(&self) -> &BlockGeometry {
         &self.geometry
     }
@@ -83,7 +98,7 @@ impl<D: BlockDevice> BlockDevice for Shared<D> {
     }
 }
 
-impl<D: BlockDevice> Trim for Shared<D> {
+impl Trim for DeviceHandle {
     fn trim(&mut self, context: &Context, at: Lba, sectors: u64) -> Result<Done> {
         match lock(&self.device).trim() {
             Some(trim) => trim.trim(context, at, sectors),
@@ -95,7 +110,7 @@ impl<D: BlockDevice> Trim for Shared<D> {
     }
 }
 
-impl<D: BlockDevice> Pacing for Shared<D> {
+impl Pacing for DeviceHandle {
     fn quiet_until(&mut self, instant: Nanos) {
         if let Some(pacing) = lock(&self.device).pacing() {
             pacing.quiet_until(instant);
@@ -107,7 +122,7 @@ impl<D: BlockDevice> Pacing for Shared<D> {
     }
 }
 
-impl<D: BlockDevice> Remap for Shared<D> {
+impl Remap for DeviceHandle {
     fn unit(&self) -> u32 {
         self.remap_unit
     }
@@ -126,15 +141,6 @@ fn no_longer() -> BlockError {
     BlockError::new(ErrorKind::Io, Operation::Remap, Lba(0), "the device below no longer remaps")
 }
 
-/// The counters of a shared device.
-pub(crate) struct SharedStatistics<D>(pub Arc<Mutex<D>>);
-
-impl<D: Statistics> Statistics for SharedStatistics<D> {
-    fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue)) {
-        lock(&self.0).collect(sink);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +149,7 @@ mod tests {
     #[test]
     fn handles_share_content_and_capabilities() {
         let device = Arc::new(Mutex::new(RamDevice::with_sectors(512, 64).unwrap()));
-        let (mut one, mut other) = (Shared::new(Arc::clone(&device)), Shared::new(device));
+        let (mut one, mut other) = (DeviceHandle::new(Arc::clone(&device)), DeviceHandle::new(device));
         let context = Context::default();
         one.write(&context, Lba(3), Payload::Bytes(&[7; 512])).unwrap();
         let mut found = [0; 512];
