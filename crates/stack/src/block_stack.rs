@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nandkit_block::card::Card;
 use nandkit_block::{BlockDevice, HostLink, RamDevice, Result as BlockResult};
-use nandkit_cleaning::allocation::AllocationRule;
 use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
 use nandkit_flash::Flash;
@@ -14,13 +13,12 @@ use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCap
 use nandkit_nand_sim::{AddressStore, ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
 use nandkit_units::{Clock, Context, Done, Statistics};
 
-use crate::build::{Frame, Keeping};
 use crate::chip_file::{self, FileChip};
 use crate::device_handle::DeviceHandle;
+use crate::frame::{Frame, Keeping};
 use crate::traced::{EVENTS, TracedBlock};
 use crate::{
-    AllocationName, AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PolicyName, StackError, StackSpec,
-    StoreKind, VictimName,
+    AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PolicyName, StackError, StackSpec, StoreKind, VictimName,
 };
 
 /// The largest sector that every file system on blocks takes.
@@ -196,13 +194,6 @@ const fn capacity(spare_blocks: u32, bytes: u64) -> LogicalCapacity {
     }
 }
 
-pub(crate) const fn allocation(name: AllocationName) -> AllocationRule {
-    match name {
-        AllocationName::LeastErased => AllocationRule::LeastErased,
-        AllocationName::Fifo => AllocationRule::Fifo,
-    }
-}
-
 fn block_map_options(spec: &BlockMapSpec, sector_size: u32) -> BlockMapOptions {
     let limit = (spec.limit > 0).then_some(u64::from(spec.limit));
     let policy = match spec.policy {
@@ -230,7 +221,7 @@ fn block_map_options(spec: &BlockMapSpec, sector_size: u32) -> BlockMapOptions {
             VictimName::FewestValid => VictimRule::FewestValid,
             VictimName::RoundRobin => VictimRule::RoundRobin,
         },
-        allocation: allocation(spec.allocation),
+        allocation: spec.allocation.rule(),
         wear_threshold: (spec.wear_threshold > 0).then_some(spec.wear_threshold),
         events: if spec.trace_block.is_some() { EVENTS } else { 0 },
         ..BlockMapOptions::default()
@@ -244,7 +235,7 @@ fn fast_options(spec: &FastSpec, sector_size: u32) -> FastOptions {
         // The spec counts the sequential log block too, so that both layers have as much flash for logs.
         log_blocks: spec.log_blocks.saturating_sub(1),
         map_pages_per_recycling: spec.map_pages,
-        allocation: allocation(spec.allocation),
+        allocation: spec.allocation.rule(),
         ..FastOptions::default()
     }
 }

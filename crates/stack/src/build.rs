@@ -1,27 +1,17 @@
 //! From a spec to a running stack, and to its orderly end.
 
-use std::sync::Arc;
-
-use nandkit_block::BlockDevice;
-use nandkit_block::wrap::DeviceCounters;
-use nandkit_fat::Fat;
-use nandkit_flash::wrap::FlashCounters;
-use nandkit_nand_sim::QueueStatistics;
-use nandkit_units::{Clock, Nanos, Statistics};
-use nandkit_vfs::FileSystem;
+use nandkit_units::{Clock, Nanos};
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
 use crate::block_stack::block_stack;
-use crate::chip_file::{FileChip, Keep, NewFile};
-use crate::crash::Existing;
-use crate::device_handle::DeviceHandle;
+use crate::chip_file::{FileChip, Keep};
+use crate::crash::CrashChip;
+use crate::frame::{EPOCH_UNIX_NS, Existing, Frame, Keeping, Watched};
 use crate::mount_f2fs::mount_f2fs;
 use crate::mount_fat::mount_fat;
 use crate::mount_jffs2::mount_jffs2;
-use crate::{FsSpec, HostSpec, StackError, StackSpec};
-
-/// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need one.
-pub(crate) const EPOCH_UNIX_NS: u64 = 1_577_836_800 * 1_000_000_000;
+use crate::mounted::Mounted;
+use crate::{FsSpec, StackError, StackSpec};
 
 /// A running stack.
 pub struct Stack {
@@ -35,105 +25,6 @@ pub struct Stack {
     pub watched: Watched,
     /// What is left to do for a chip in a file.
     keeping: Option<Keeping>,
-}
-
-/// The top of a stack.
-pub enum Mounted {
-    /// A file system.
-    Files(Box<dyn MountedFileSystem>),
-    /// A block device.
-    Blocks(DeviceHandle),
-}
-
-/// A file system that knows an orderly end.
-pub trait MountedFileSystem: FileSystem {
-    /// What its mount found lost, or had to take away, that an unfinished change does not explain: a sentence each.
-    fn losses(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Makes everything durable and leaves the volume as one that needs no repair.
-    fn unmount(&mut self) -> nandkit_vfs::Result<()>;
-}
-
-impl<D: BlockDevice> MountedFileSystem for Fat<D> {
-    /// Entries that go may be those of a rename that was not finished; files that are shorter are none's.
-    fn losses(&self) -> Vec<String> {
-        let shortened = self.recovery().map_or(0, |report| report.shortened);
-        let told = || format!("{shortened} files had fewer clusters than bytes, and are shorter now");
-        (shortened > 0).then(told).into_iter().collect()
-    }
-
-    fn unmount(&mut self) -> nandkit_vfs::Result<()> {
-        Fat::unmount(self)
-    }
-}
-
-impl MountedFileSystem for ModelFileSystem {
-    /// Nothing of it outlives the run.
-    fn unmount(&mut self) -> nandkit_vfs::Result<()> {
-        Ok(())
-    }
-}
-
-/// Counters that may be read while the stack is in use.
-#[derive(Default)]
-pub struct Watched {
-    /// The flash device's, where there is one.
-    pub flash: Option<Arc<FlashCounters>>,
-    /// Those of the block device under a file system, where there is one.
-    pub block: Option<Arc<DeviceCounters>>,
-    /// Each other layer's own, with the layer's name.
-    pub layers: Vec<(String, Arc<dyn Statistics>)>,
-}
-
-/// Closes the translation layer and brings the chip to its file.
-pub(crate) type Closing = Box<dyn FnOnce(&Clock) -> Result<(), StackError> + Send>;
-
-/// What is left to do for a chip in a file, and the file if this stack made it.
-pub(crate) struct Keeping {
-    pub closing: Closing,
-    pub new_file: NewFile,
-}
-
-/// What the layers leave with the stack while they are built.
-pub(crate) struct Frame {
-    pub clock: Clock,
-    pub started: Nanos,
-    pub watched: Watched,
-    pub keep: Keep,
-    /// The host's memory.
-    pub host: Option<HostSpec>,
-    /// A chip that is there already; it outlives the stack.
-    pub given: Option<Box<dyn FileChip>>,
-    /// What is expected on that chip; its volume is seen from its root, and not from a directory of this run's own.
-    pub expected: Option<Existing>,
-    pub keeping: Option<Keeping>,
-}
-
-impl Frame {
-    /// Records hold what a layer counts, under its name.
-    pub(crate) fn watch(&mut self, name: &str, layer: Arc<dyn Statistics>) {
-        self.watched.layers.push((name.to_string(), layer));
-    }
-
-    /// Records tell what reads moved on the dies of a chip, where they go before other operations.
-    pub(crate) fn watch_dies(&mut self, statistics: Option<Arc<QueueStatistics>>) {
-        if let Some(statistics) = statistics {
-            self.watch("dies", statistics);
-        }
-    }
-
-    /// Refuses a chip with, or without, a volume where the other was expected.
-    pub(crate) fn expect(&self, is_there: bool) -> Result<(), StackError> {
-        match (self.expected, is_there) {
-            (Some(Existing::Volume), false) => {
-                Err(StackError::new("stack.fs", "the volume is gone: what should be its beginning is blank"))
-            }
-            (Some(Existing::Nothing), true) => Err(StackError::new("stack.fs", "the chip is not blank")),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Stack {
@@ -151,7 +42,14 @@ impl Stack {
         Self::build_given(spec, seed, keep, None)
     }
 
-    pub(crate) fn build_given(
+    /// A stack on a chip that is somebody else's as well. Its end leaves the chip as it is.
+    /// Errors: a volume where there should be none, or none where there should be one, besides
+    /// those of [`Stack::build`].
+    pub fn build_on(spec: &StackSpec, seed: u64, chip: CrashChip, expected: Existing) -> Result<Self, StackError> {
+        Self::build_given(spec, seed, Keep::AtEnd, Some((Box::new(chip), expected)))
+    }
+
+    fn build_given(
         spec: &StackSpec,
         seed: u64,
         keep: Keep,

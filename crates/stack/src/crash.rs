@@ -8,9 +8,10 @@ use nandkit_flash::{Copyback, Flash, PageProgram, PageRead, Result as FlashResul
 use nandkit_nand_sim::{ChipSpec, ContentChip, QueueStatistics};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
 
-use crate::chip_file::{FileChip, Keep};
+use crate::chip_file::FileChip;
 use crate::device_handle::lock;
-use crate::{DeviceSpec, Stack, StackError, StackSpec};
+pub use crate::frame::Existing;
+use crate::{DeviceSpec, StackError, StackSpec};
 
 /// A chip in memory whose power goes when it is told to. Clones are handles on the same chip.
 #[derive(Clone)]
@@ -18,15 +19,6 @@ pub struct CrashChip {
     geometry: FlashGeometry,
     chip: Arc<Mutex<Under>>,
     released: Arc<Condvar>,
-}
-
-/// What a stack expects on a chip that it is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
-    /// Nothing: it is made.
-    Nothing,
-    /// Its volume, which is mounted, and never made anew.
-    Volume,
 }
 
 struct Under {
@@ -197,12 +189,5 @@ impl FileChip for CrashChip {
         let pages = (0..self.geometry.blocks)
             .flat_map(|block| (0..self.geometry.pages_per_block).map(move |page| BlockIndex(block).page(page)));
         pages.filter(|at| under.flash.inner().is_programmed(*at)).count() as u64
-    }
-}
-
-impl Stack {
-    /// A stack on a chip that is somebody else's as well. Its end leaves the chip as it is. Errors: a volume where there should be none, or none where there should be one, besides those of [`Stack::build`].
-    pub fn build_on(spec: &StackSpec, seed: u64, chip: CrashChip, expected: Existing) -> Result<Self, StackError> {
-        Self::build_given(spec, seed, Keep::AtEnd, Some((Box::new(chip), expected)))
     }
 }

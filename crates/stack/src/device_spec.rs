@@ -12,39 +12,8 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::named::{overlay, table_or_name, take};
-use crate::{FtlSpec, StackError, ssds};
-
-/// What the emulated chip keeps of the bytes that are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StoreKind {
-    /// Every byte.
-    Content,
-    /// Descriptions of what workloads generate, and every other byte.
-    #[default]
-    Described,
-    /// A tag for each page: for block workloads on large devices. File systems cannot run on it.
-    Shadow,
-    /// The logical page that each page holds, in a few bytes, and no content: for block workloads on the largest devices, in memory. File systems cannot run on it.
-    Address,
-}
-
-impl StoreKind {
-    /// The name in specs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Content => "content",
-            Self::Described => "described",
-            Self::Shadow => "shadow",
-            Self::Address => "address",
-        }
-    }
-
-    /// Whether reads deliver what was written.
-    pub const fn keeps_content(self) -> bool {
-        matches!(self, Self::Content | Self::Described)
-    }
-}
+use crate::presets::DEFAULT_DEVICE;
+use crate::{FtlSpec, StackError, StoreKind, ssds};
 
 /// The device of a stack. In a spec: the name of a preset, or a table with the keys `preset`, `blocks`, `store` and any key of a chip's spec
 /// (`timing.read_ns`, ...), which goes over the preset's. `preset = "ram"` with `size` is a block device in memory, without flash.
@@ -202,7 +171,7 @@ impl DeviceSpec {
     pub fn resolved(&self) -> Result<Self, StackError> {
         let Self::Kept { file } = self else { return Ok(self.clone()) };
         if !Path::new(file).exists() {
-            return match Self::preset(crate::DEFAULT_DEVICE) {
+            return match Self::preset(DEFAULT_DEVICE) {
                 Ok(Self::Chip { preset, store, chip, interface, .. }) => {
                     Ok(Self::Chip { preset, store, chip, file: Some(file.clone()), interface })
                 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::named::{overlay, table_or_name, take, whole};
-use crate::{PageMapSpec, suggest};
+use crate::{AllocationName, PageMapSpec, suggest};
 
 /// Which recycling policy a block-mapped translation layer follows (P4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,17 +76,6 @@ pub enum VictimName {
     FewestValid,
     /// One after the other.
     RoundRobin,
-}
-
-/// Which free block is used next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AllocationName {
-    /// The one with the fewest erases.
-    #[default]
-    LeastErased,
-    /// The one that became free first.
-    Fifo,
 }
 
 /// The translation layer. In a spec: its kind as a name, or a table with the key `kind` and the options of that kind.

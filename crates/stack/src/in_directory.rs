@@ -9,7 +9,7 @@ use nandkit_vfs::{
     VolumeStatus, XattrChanges, Xattrs,
 };
 
-use crate::build::MountedFileSystem;
+use crate::mounted::MountedFileSystem;
 
 /// `root` is the directory; everything else is as it is.
 struct InDirectory<F> {

@@ -17,9 +17,10 @@ use nandkit_f2fs::write::{Volume, WriteOptions};
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::FsError;
 
-use crate::build::{Frame, MountedFileSystem};
 use crate::device_handle::DeviceHandle;
+use crate::frame::Frame;
 use crate::in_directory::for_next_run;
+use crate::mounted::MountedFileSystem;
 use crate::{F2fsModeName, F2fsSpec, HostSpec, StackError};
 
 /// Bytes of a block, and of a page in memory.

@@ -8,9 +8,10 @@ use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FormatOptions, Mo
 use nandkit_units::{Clock, Context, Lba, Nanos, ReadInto};
 use nandkit_vfs::FsError;
 
-use crate::build::{Frame, MountedFileSystem};
 use crate::device_handle::DeviceHandle;
+use crate::frame::Frame;
 use crate::in_directory::for_next_run;
+use crate::mounted::MountedFileSystem;
 use crate::{AlignmentName, FatSpec, FatTypeName, HostSpec, StackError, WriteBackName};
 
 fn wrong(error: FsError) -> StackError {
@@ -123,5 +124,18 @@ fn fat_cache(spec: &FatSpec) -> Cache {
             }
         },
         data: spec.cache_data,
+    }
+}
+
+impl<D: BlockDevice> MountedFileSystem for Fat<D> {
+    /// Entries that go may be those of a rename that was not finished; files that are shorter are none's.
+    fn losses(&self) -> Vec<String> {
+        let shortened = self.recovery().map_or(0, |report| report.shortened);
+        let told = || format!("{shortened} files had fewer clusters than bytes, and are shorter now");
+        (shortened > 0).then(told).into_iter().collect()
+    }
+
+    fn unmount(&mut self) -> nandkit_vfs::Result<()> {
+        Fat::unmount(self)
     }
 }

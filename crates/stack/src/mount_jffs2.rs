@@ -15,10 +15,11 @@ use nandkit_nand_sim::{ChipSpec, ContentStore, DescribedStore, NandChip, Store};
 use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress};
 use nandkit_vfs::{FileSystem, FsError};
 
-use crate::build::{Frame, Keeping, MountedFileSystem};
 use crate::chip_file::{self, FileChip};
 use crate::device_handle::lock;
+use crate::frame::{Frame, Keeping};
 use crate::in_directory::for_next_run;
+use crate::mounted::MountedFileSystem;
 use crate::{CompressionName, DeviceSpec, DrawsName, EndianName, Jffs2Spec, StackError, StackSpec, StoreKind};
 
 fn wrong(error: FsError) -> StackError {

@@ -231,7 +231,7 @@ impl PageMapSpec {
             journal: self
                 .journal
                 .then_some(JournalOptions { checkpoint_every: self.checkpoint_every, aliases: self.aliases }),
-            allocation: crate::block_stack::allocation(self.allocation),
+            allocation: self.allocation.rule(),
             stripe: self.stripe,
             write_buffer: self.write_buffer,
             mapping_cache: self.mapping_cache,

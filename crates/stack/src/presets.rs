@@ -5,6 +5,9 @@ use nandkit_nand_sim::{ChipSpec, presets};
 
 pub use nandkit_nand_sim::Figure;
 
+/// P4's device, which every comparison of translation layers starts from.
+pub const DEFAULT_DEVICE: &str = "k9l8g08u0m";
+
 /// The names of all chips, in the order in which they are shown.
 pub fn names() -> Vec<&'static str> {
     presets::all().iter().map(|(name, _)| *name).collect()

@@ -4,7 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
 use crate::named::table_or_name;
-use crate::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StoreKind};
+use crate::presets::DEFAULT_DEVICE;
+use crate::{DeviceSpec, FsSpec, FtlSpec, HostSpec, StackError, StoreKind};
 
 /// A stack: a device, a translation layer on it, a file system on that. Everything may be left out and has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,9 +57,6 @@ impl TryFrom<Written> for StackSpec {
     }
 }
 
-/// P4's device, which every comparison of translation layers starts from.
-pub const DEFAULT_DEVICE: &str = "k9l8g08u0m";
-
 fn default_device() -> DeviceSpec {
     // The preset ships with the crate and is read by its tests; the chip that stands in for it here is never used.
     DeviceSpec::preset(DEFAULT_DEVICE).unwrap_or_default()
@@ -67,23 +65,6 @@ fn default_device() -> DeviceSpec {
 impl Default for StackSpec {
     fn default() -> Self {
         Self { device: default_device(), ftl: FtlSpec::default(), fs: FsSpec::default(), host: None }
-    }
-}
-
-/// A stack that cannot be: which parts do not fit, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{at}: {detail}")]
-pub struct StackError {
-    /// The part, as in the spec: `stack.ftl`.
-    pub at: &'static str,
-    /// What is wrong with it, and what would be right.
-    pub detail: String,
-}
-
-impl StackError {
-    /// An error in a part of a spec.
-    pub fn new(at: &'static str, detail: impl Into<String>) -> Self {
-        Self { at, detail: detail.into() }
     }
 }
 

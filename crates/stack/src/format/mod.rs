@@ -25,7 +25,7 @@ pub use options::{ByteOrder, OpenOptions};
 pub use repaired::{RepairedImage, write_sparse};
 
 use crate::StackError;
-use crate::build::EPOCH_UNIX_NS;
+use crate::frame::EPOCH_UNIX_NS;
 
 /// Bytes in which a file's kind is recognised.
 pub(crate) const BEGINNING: u64 = 512;

@@ -11,7 +11,7 @@ use nandkit_vfs::FsError;
 use nandkit_vfs::source::SourceTree;
 
 use crate::StackError;
-use crate::build::EPOCH_UNIX_NS;
+use crate::frame::EPOCH_UNIX_NS;
 
 /// How an F2FS volume is to be. The defaults are those of mkfs.f2fs 1.15, but reproducible.
 #[derive(Clone, Debug, Default, PartialEq)]
