@@ -4,9 +4,9 @@ use nandkit_flash::{Flash, FlashError};
 use nandkit_units::BlockIndex;
 
 use crate::layout::{ByteOrder, HEADER_SIZE, Header};
+use crate::medium::MOUNT;
 use crate::medium::Medium;
 use crate::scan::walk::{Stretch, Walk};
-use crate::volume::MOUNT;
 
 /// Blocks that do not begin with a node are looked through only so many at the most.
 const DEEP: usize = 16;

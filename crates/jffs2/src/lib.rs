@@ -8,6 +8,7 @@ mod byte_order;
 pub mod catalogue;
 pub mod check;
 mod clean;
+mod damage;
 pub mod encode;
 pub mod fragments;
 #[cfg(test)]
@@ -21,6 +22,8 @@ pub mod mkfs;
 mod mount;
 mod read;
 mod scan;
+#[doc(hidden)]
+pub mod testing;
 mod torn;
 pub mod versions;
 mod volume;
@@ -30,4 +33,5 @@ pub mod write;
 pub mod xattr;
 
 pub use address::NodeAddress;
-pub use volume::{Damage, DamageKind, Jffs2, MountOptions};
+pub use damage::DamageKind;
+pub use volume::{Jffs2, MountOptions};

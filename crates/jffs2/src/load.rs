@@ -14,12 +14,13 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::NodeAddress;
 use crate::catalogue::NodeState;
+use crate::damage::{Damage, DamageKind};
 use crate::fragments::{Fragment, Fragments};
 use crate::inode::{Body, Inode};
 use crate::layout::{self, Dirent, Header, INODE_SIZE, PAGE_SIZE, compression, node_type};
 use crate::medium::Soundness;
 use crate::scan::node::{self, Bad};
-use crate::volume::{Damage, DamageKind, Jffs2};
+use crate::volume::Jffs2;
 
 /// The most that one node's data may become. Linux writes pages of 4 KiB (64 KiB on some machines).
 const DECOMPRESSED_MAX: u32 = 1 << 20;

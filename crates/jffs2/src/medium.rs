@@ -10,6 +10,9 @@ use nandkit_units::{
 use crate::NodeAddress;
 use crate::layout::{ByteOrder, HEADER_SIZE, Header, node_type, padded};
 
+/// The cause that reads of a mount carry.
+pub(crate) const MOUNT: Cause = Cause::Recovery;
+
 /// Where an erased block says that it was erased to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanmarker {

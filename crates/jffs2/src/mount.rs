@@ -14,10 +14,11 @@ use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::byte_order;
+use crate::damage::DamageList;
 use crate::layout::{ByteOrder, Compatibility, ROOT};
 use crate::medium::{Cleanmarker, Medium, Shape};
 use crate::scan::{Condition, Scan};
-use crate::volume::{DamageList, Jffs2, MountOptions};
+use crate::volume::{Jffs2, MountOptions};
 use crate::write::Writer;
 use collect::Collected;
 pub(crate) use strays::Stray;

@@ -6,9 +6,10 @@ use nandkit_vfs::{FsError, Result};
 
 use crate::NodeAddress;
 use crate::catalogue::Owner;
+use crate::damage::DamageKind;
 use crate::scan::node;
 use crate::scan::walk::run_of;
-use crate::volume::{DamageKind, Jffs2};
+use crate::volume::Jffs2;
 
 impl<F: Flash> Jffs2<F> {
     /// Of what kind damage in a node is: a write that was torn where nothing but free flash is behind it, as [`Jffs2::check`] judges. Errors: `Device`.

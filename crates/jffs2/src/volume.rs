@@ -1,14 +1,13 @@
 //! A mounted volume: what all rooms of the crate work on.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use nandkit_flash::Flash;
-use nandkit_units::{BlockIndex, Cause, Clock};
+use nandkit_units::Clock;
+use nandkit_vfs::check::{Finding, Findings};
 
-use crate::NodeAddress;
 use crate::catalogue::Catalogue;
+use crate::damage::{Damage, DamageList};
 use crate::inode::Inodes;
 use crate::layout::ByteOrder;
 use crate::medium::{Cleanmarker, Medium};
@@ -73,140 +72,12 @@ impl Default for MountOptions {
     }
 }
 
-/// What was found damaged, in any order; may grow while inodes are loaded through a shared reference.
-#[derive(Debug, Default)]
-pub(crate) struct DamageList {
-    found: Mutex<BTreeSet<Damage>>,
-}
-
-impl DamageList {
-    /// One more; what is known already is not kept twice.
-    pub(crate) fn add(&self, damage: Damage) {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(damage);
-    }
-
-    /// Many more.
-    pub(crate) fn extend(&self, damage: impl IntoIterator<Item = Damage>) {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).extend(damage);
-    }
-
-    /// All, by address.
-    pub(crate) fn sorted(&self) -> Vec<Damage> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-    }
-}
-
-/// Something that a volume holds and that is not as it was written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Damage {
-    /// Where.
-    pub at: NodeAddress,
-    /// The block.
-    pub block: BlockIndex,
-    /// What.
-    pub kind: DamageKind,
-    /// The inode that it belonged to, where the header could still tell.
-    pub inode: Option<u32>,
-    /// Details for people: what was found, and what would be right.
-    pub detail: String,
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (block {}): {}", self.at, self.block.0, self.kind.name())?;
-        if let Some(inode) = self.inode {
-            write!(f, ", inode {inode}")?;
-        }
-        write!(f, ": {}", self.detail)
-    }
-}
-
-/// Kinds of damage: what a node's checksums, lengths and references witness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DamageKind {
-    /// A node's header: magic number, checksum or length; or bytes that are no node where one should begin.
-    Header,
-    /// The fixed part of a node.
-    Node,
-    /// A file's data.
-    Data,
-    /// A name.
-    Name,
-    /// An extended attribute's name or value.
-    Xattr,
-    /// A summary.
-    Summary,
-    /// A cleanmarker.
-    Cleanmarker,
-    /// Bytes where free flash or padding should be.
-    FreeSpace,
-    /// An inode that cannot be as its nodes say: no type or an impossible one, a link's target that holds a NUL.
-    Inode,
-    /// A node that names an inode, directory or attribute that is not there, or that is something else.
-    Reference,
-    /// A whole inode, or a name of one, to which no way leads from the root, in a volume from which nothing was ever taken away.
-    Orphan,
-    /// Bytes of a file that stand in no node, although its other nodes say that they were written.
-    Missing,
-    /// The device could not read it without errors.
-    Uncorrectable,
-    /// The last node of the block that was open when the power went: no loss of anything that was acknowledged as durable.
-    Torn,
-    /// A name in a directory of which nothing is left, where directories may have been removed: their nodes are erased in any order.
-    Remains,
-}
-
-impl DamageKind {
-    /// All kinds.
-    pub const ALL: [Self; 15] = [
-        Self::Header,
-        Self::Node,
-        Self::Data,
-        Self::Name,
-        Self::Xattr,
-        Self::Summary,
-        Self::Cleanmarker,
-        Self::FreeSpace,
-        Self::Inode,
-        Self::Reference,
-        Self::Orphan,
-        Self::Missing,
-        Self::Uncorrectable,
-        Self::Torn,
-        Self::Remains,
-    ];
-
-    /// Whether nothing is lost by it that anybody was promised: what a power cut, or the removal of a directory, leaves behind.
-    pub const fn is_harmless(self) -> bool {
-        matches!(self, Self::Torn | Self::Remains)
-    }
-
-    /// For people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Header => "node header",
-            Self::Node => "node",
-            Self::Data => "data",
-            Self::Name => "name",
-            Self::Xattr => "extended attribute",
-            Self::Summary => "summary",
-            Self::Cleanmarker => "cleanmarker",
-            Self::FreeSpace => "free space",
-            Self::Inode => "inode",
-            Self::Reference => "reference",
-            Self::Orphan => "orphan",
-            Self::Missing => "missing data",
-            Self::Uncorrectable => "uncorrectable",
-            Self::Torn => "torn write",
-            Self::Remains => "remains",
-        }
-    }
-}
-
 impl<F> Jffs2<F> {
-    /// What the mount and everything that was read since found damaged, by address. [`Jffs2::check`] finds the rest.
-    pub fn damage(&self) -> Vec<Damage> {
-        self.damage.sorted()
+    /// The damage that the mount and all reads since have met, by address. [`Jffs2::check`] finds the rest.
+    pub fn damage(&self) -> Vec<Finding> {
+        let mut findings = Findings::default();
+        findings.extend(self.damage.sorted().iter().map(Damage::finding));
+        findings.into_list()
     }
 
     /// What stands in each block.
@@ -243,6 +114,3 @@ impl<F> fmt::Debug for Jffs2<F> {
         write!(f, "Jffs2 {{ blocks: {blocks}, inodes: {inodes}, highest_inode: {} }}", self.highest_inode)
     }
 }
-
-/// The cause that reads of a mount carry.
-pub(crate) const MOUNT: Cause = Cause::Recovery;

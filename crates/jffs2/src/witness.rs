@@ -6,12 +6,14 @@ use nandkit_flash::Flash;
 use nandkit_vfs::{FsError, Result};
 
 use crate::catalogue::NodeState;
+use crate::damage::DamageKind;
 use crate::inode::{Body, Entry, Inode};
 use crate::layout::{Header, INODE_SIZE, ROOT, node_type};
 use crate::load::{Piece, format};
+use crate::medium::MOUNT;
 use crate::read::{kind_of, kind_text};
 use crate::scan::node;
-use crate::volume::{DamageKind, Jffs2, MOUNT};
+use crate::volume::Jffs2;
 
 impl<F: Flash> Jffs2<F> {
     /// Adds to [`Jffs2::damage`] what inodes and names say against each other, as [`Jffs2::check`] finds it: inodes that cannot be, names where no names can be, and of another type than their

@@ -10,9 +10,10 @@ use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result, XattrPair, Xattrs, acl};
 
 use crate::NodeAddress;
+use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, Header, node_type, xattr_prefix};
 use crate::scan::node::{self, Bad};
-use crate::volume::{Damage, DamageKind, Jffs2};
+use crate::volume::Jffs2;
 use crate::work;
 
 /// An attribute: a name and a value, which any number of inodes may have.

@@ -10,6 +10,7 @@ use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
 use nandkit_testkit::model_compare::{self, Kind, Plan};
 use nandkit_units::{Clock, FlashGeometry};
 use nandkit_vfs::Features;
+use nandkit_vfs::check::Kind as _;
 use nandkit_vfs::model::ModelOptions;
 
 /// What was checked: nodes, and how many erases the volume had behind it.
@@ -49,9 +50,9 @@ impl FsMaker for Maker {
         if let Some(checked) = &self.checks {
             let report = fs.check(false).unwrap();
             let wrong: Vec<_> =
-                report.findings.iter().filter(|found| found.damage.kind != DamageKind::Remains).collect();
+                report.findings.iter().filter(|found| found.kind != DamageKind::Remains.name()).collect();
             assert!(wrong.is_empty(), "{wrong:?}");
-            checked.nodes.fetch_add(report.nodes, Ordering::Relaxed);
+            checked.nodes.fetch_add(report.count("nodes"), Ordering::Relaxed);
             let erases = fs.flash().erases.iter().copied().map(u64::from).sum();
             checked.erases.fetch_max(erases, Ordering::Relaxed);
         }

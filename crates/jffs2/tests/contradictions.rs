@@ -1,9 +1,10 @@
 //! Inodes and names that no checksum speaks against and that cannot be: a check tells each where it is, and a repaired volume has none.
 
-use crate::common::{self, Listing, RamFlash, listing_of_volume, mount};
+use crate::common::{self, Listing, RamFlash, assert_finds_room, listing_of_volume, mount};
 use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::{ByteOrder, Header, node_type};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
+use nandkit_vfs::check::{Finding, Kind as _, Severity};
 
 const ERASE_SIZE: u32 = 8192;
 const ORDER: ByteOrder = ByteOrder::Little;
@@ -61,20 +62,20 @@ fn told(volume: &Volume, kind: DamageKind, at: u32, path: Option<&str>, words: &
     let mounted = volume.mount();
     let report = mounted.check(false).unwrap();
     let [finding] = report.findings.as_slice() else { panic!("{:#?}", report.findings) };
-    let shown = finding.path.as_deref().map(|path| String::from_utf8_lossy(path).into_owned());
-    assert_eq!((finding.damage.kind, finding.damage.at.0, shown.as_deref()), (kind, at, path), "{finding:?}");
+    let shown = finding.paths.first().map(|path| format!("/{}", String::from_utf8_lossy(path)));
+    let expected = (kind.name(), Some(at.into()), path);
+    assert_eq!((finding.kind, finding.offset, shown.as_deref()), expected, "{finding:?}");
     for word in words {
-        assert!(finding.damage.detail.contains(word), "{word:?} is not in {:?}", finding.damage.detail);
+        assert!(finding.detail.contains(word), "{word:?} is not in {:?}", finding.detail);
     }
     if kind != DamageKind::Remains {
-        // Those who only read are told the same.
+        // A mount alone reports it too.
         let mounted = volume.mount();
         mounted.witness_contradictions().unwrap();
-        assert_eq!(mounted.damage(), std::slice::from_ref(&finding.damage), "witnessed");
+        assert_eq!(mounted.damage(), [Finding { paths: Vec::new(), ..finding.clone() }], "witnessed");
     }
-    let plan = mounted.repair_plan(&report).unwrap();
     let mut output = RamFlash::nor(vec![0; 3 * ERASE_SIZE as usize], ERASE_SIZE);
-    assert_eq!(mounted.repair_to(&plan, &mut output).unwrap(), []);
+    assert_finds_room(&mounted.repair(false, &mut output).unwrap());
     let again = mount(output, MountOptions::default()).unwrap();
     assert_eq!(again.check(false).unwrap().findings, []);
     common::assert_same(&listing_of_volume(&again, false), repaired, "repaired");
@@ -167,8 +168,8 @@ fn names_in_a_directory_that_is_not_there_are_told_and_come_back() {
     let mut volume = Volume::new();
     let at = volume.name(99, 1, 5, 8, b"second");
     let report = volume.mount().check(false).unwrap();
-    let found: Vec<_> = report.findings.iter().map(|finding| (finding.damage.at.0, finding.path.clone())).collect();
-    assert_eq!(found, [(at, Some(b"/plain".to_vec()))]);
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.offset, finding.paths.clone())).collect();
+    assert_eq!(found, [(Some(at.into()), vec![b"plain".to_vec()])]);
 }
 
 /// The nodes of a directory that was removed are erased in any order: what is left of it is no damage.
@@ -177,7 +178,7 @@ fn what_a_removed_directory_left_behind_is_told_as_harmless() {
     let mut volume = Volume::new();
     volume.name(1, 9, 0, 0, b"removed");
     let at = volume.name(99, 1, 6, 8, b"stray");
-    assert!(DamageKind::Remains.is_harmless());
+    assert_eq!(DamageKind::Remains.severity(), Severity::Harmless);
     told(&volume, DamageKind::Remains, at, None, &["directory 99", "deleted"], &without(&[]));
     // A name that was taken away there as well is nothing at all.
     volume.name(99, 2, 0, 0, b"stray");

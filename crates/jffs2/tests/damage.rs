@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{self, Draw, Listing, RamFlash, listing_of_volume, mount, run};
+use crate::common::{self, Draw, Listing, RamFlash, assert_finds_room, listing_of_volume, mount, run};
 use nandkit_jffs2::catalogue::Owner;
-use nandkit_jffs2::check::CheckReport;
 use nandkit_jffs2::layout::{ByteOrder, Dirent, Header, Xattr, node_type};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
+use nandkit_vfs::check::{Kind as _, Report};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 /// Damaged images of each of the two volumes.
@@ -268,20 +268,20 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn of(report: &CheckReport) -> Self {
+    fn of(report: &Report) -> Self {
         match report.findings.as_slice() {
             [] => Self::Silent,
-            findings if findings.iter().all(|finding| finding.damage.kind.is_harmless()) => Self::Harmless,
+            _ if report.is_clean() => Self::Harmless,
             _ => Self::Told,
         }
     }
 }
 
 /// What is wrong with what was told.
-fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &CheckReport) -> Result<Outcome, String> {
-    let told = |at: &usize| report.findings.iter().any(|finding| finding.damage.at.0 as usize == *at);
+fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &Report) -> Result<Outcome, String> {
+    let told = |at: &usize| report.findings.iter().any(|finding| finding.offset == Some(*at as u64));
     if !harm.witnessed.iter().all(told) {
-        let near: Vec<String> = report.findings.iter().map(|finding| finding.damage.to_string()).take(5).collect();
+        let near: Vec<String> = report.findings.iter().map(|finding| finding.to_string()).take(5).collect();
         return Err(format!("nothing is told of {:#x?}, but {near:?}", harm.witnessed));
     }
     let shown = without_links(listing_of_volume(volume, true));
@@ -298,9 +298,9 @@ fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &CheckRepor
     if harm.class == "data"
         && let Some(node) = made.nodes.iter().find(|node| node.start == harm.witnessed[0])
     {
-        let mut named = report.findings.iter().filter(|finding| finding.damage.at.0 as usize == node.start);
-        let path = named.find_map(|finding| finding.path.clone()).unwrap_or_default();
-        if !node.paths.contains(String::from_utf8_lossy(&path).as_ref()) {
+        let mut named = report.findings.iter().filter(|finding| finding.offset == Some(node.start as u64));
+        let path = named.find_map(|finding| finding.paths.first().cloned()).unwrap_or_default();
+        if !node.paths.contains(&format!("/{}", String::from_utf8_lossy(&path))) {
             return Err(format!("of the file only {:?} is told", String::from_utf8_lossy(&path)));
         }
     }
@@ -395,13 +395,12 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
         }
         let scanned = MountOptions { use_summaries: false, ..MountOptions::default() };
         let volume = mount(made.flash(bytes), scanned.clone()).unwrap();
-        let report = volume.check(false).unwrap();
-        let plan = volume.repair_plan(&report).unwrap();
         let mut output = made.flash(vec![0; made.bytes.len()]);
-        assert_eq!(volume.repair_to(&plan, &mut output).unwrap(), []);
+        let repair = volume.repair(false, &mut output).unwrap();
+        assert_finds_room(&repair);
         let repaired = mount(output, scanned).unwrap();
         let left = repaired.check(false).unwrap();
-        let wrong: Vec<_> = left.findings.iter().filter(|finding| finding.damage.kind != DamageKind::Missing).collect();
+        let wrong: Vec<_> = left.findings.iter().filter(|finding| finding.kind != DamageKind::Missing.name()).collect();
         assert!(wrong.is_empty(), "{number}: {wrong:?}");
         let mut before = listing_of_volume(&volume, true);
         // Names of inodes of which nothing is left are gone.
@@ -413,7 +412,7 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
         before.retain(|path, _| !path.starts_with("/lost+found"));
         common::assert_same(&after, &before, &format!("image {number}"));
         found_again += usize::from(found);
-        changed += usize::from(!plan.dropped.is_empty());
+        changed += usize::from(!repair.dropped.is_empty());
     }
     assert!(changed > 200 && found_again > 20, "{changed}, {found_again}");
 }
@@ -435,10 +434,10 @@ fn a_repair_keeps_the_size_of_cleanmarkers() {
         bytes[5000] ^= 4;
         let output = RamFlash::nor(vec![0; bytes.len()], 16 << 10);
         let volume = mount(RamFlash::nor(bytes.clone(), 16 << 10), MountOptions::default()).unwrap();
-        let plan = volume.repair_plan(&volume.check(false).unwrap()).unwrap();
-        assert_eq!(plan.dropped.len(), 1, "{:?}", plan.dropped);
         let mut repaired = output;
-        assert_eq!(volume.repair_to(&plan, &mut repaired).unwrap(), []);
+        let repair = volume.repair(false, &mut repaired).unwrap();
+        assert_eq!(repair.dropped.len(), 1, "{:?}", repair.dropped);
+        assert_finds_room(&repair);
         for (before, after) in bytes.chunks(16 << 10).zip(repaired.data.chunks(16 << 10)) {
             let marker = Header::decode(ByteOrder::Little, after).unwrap();
             assert!(marker.node_type == node_type::CLEANMARKER && marker.check(ByteOrder::Little).is_ok());

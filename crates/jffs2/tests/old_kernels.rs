@@ -3,8 +3,9 @@
 use crate::common::{RamFlash, listing_of_volume, mount};
 use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::{ByteOrder, Header, compression, covered, crc, node_type};
-use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
+use nandkit_jffs2::{DamageKind, Jffs2, MountOptions, testing};
 use nandkit_units::ReadInto;
+use nandkit_vfs::check::Kind as _;
 use nandkit_vfs::{FileSystem, InodeNumber};
 
 const ERASE_SIZE: u32 = 32 << 10;
@@ -115,8 +116,12 @@ fn files_in_both_rubin_codes_are_read() {
         let mut cut = Image::new(order);
         cut.piece(1, 4096, &Piece { offset: 0, size: 4096, compression: compression::RUBIN_MIPS, bytes: packed });
         let report = cut.mount(false).check(false).unwrap();
-        let kinds: Vec<_> = report.findings.iter().map(|finding| (finding.damage.kind, finding.path.clone())).collect();
-        assert_eq!(kinds, [(DamageKind::Data, Some(b"/file".to_vec()))], "a code that ends too early: {report:?}");
+        let kinds: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.paths.clone())).collect();
+        assert_eq!(
+            kinds,
+            [(DamageKind::Data.name(), vec![b"file".to_vec()])],
+            "a code that ends too early: {report:?}"
+        );
     }
 }
 
@@ -150,8 +155,8 @@ fn a_hole_with_its_sizes_swapped_is_a_hole() {
         assert_eq!(plain.content(), expected);
         assert_eq!(swapped.content(), expected, "{order:?}");
         let repaired = swapped.mount(false);
-        let plan = repaired.repair_plan(&repaired.check(false).unwrap()).unwrap();
-        assert_eq!((plan.dropped.as_slice(), plan.kept.len()), (&[][..], 4));
+        let repair = repaired.repair(false, &mut repaired.flash().clone()).unwrap();
+        assert_eq!((repair.dropped.as_slice(), repair.kept), (&[][..], 4));
         // With the bytes behind it that its size promises, as Linux 6.1 takes it.
         let mut long = Image::new(order);
         let zeroes = [0; 100];
@@ -180,19 +185,18 @@ fn nodes_marked_obsolete_in_place_do_not_count_and_are_no_damage_on_nor() {
         assert_eq!(image.content(), b"second");
         let volume = image.mount(false);
         assert_eq!(listing_of_volume(&volume, false).keys().collect::<Vec<_>>(), ["/file"]);
-        assert_eq!(volume.check(false).unwrap().bytes.obsolete, 68 + 5 + 40 + 3);
+        assert_eq!(testing::obsolete_bytes(&volume).unwrap(), 68 + 5 + 40 + 3);
         assert_eq!(volume.versions(INODE).unwrap().iter().map(|found| found.version).collect::<Vec<_>>(), [2]);
         assert_eq!(volume.catalogue().recount(), Ok(()));
         // On NAND nobody can have marked anything.
         let report = image.mount(true).check(false).unwrap();
-        let found: Vec<_> =
-            report.findings.iter().map(|finding| (finding.damage.at.0 as usize, finding.damage.kind)).collect();
-        assert_eq!(found, [(first, DamageKind::Header), (name, DamageKind::Header)]);
+        let found: Vec<_> = report.findings.iter().map(|finding| (finding.offset, finding.kind)).collect();
+        assert_eq!(found, [first, name].map(|at| (Some(at as u64), DamageKind::Header.name())));
         // What is marked although nothing replaces it is gone; the mark stands for itself.
         mark(&mut image, second);
         let volume = image.mount(false);
         let told = volume.check(false).unwrap().findings;
         assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0].damage.kind, DamageKind::Reference);
+        assert_eq!(told[0].kind, DamageKind::Reference.name());
     }
 }

@@ -1,10 +1,11 @@
 //! What has lost its name is told by the mount alone, and comes back in a repaired image; what was taken away, or never was there, is not.
 
-use crate::common::{Draw, Listing, RamFlash, content, listing_of_volume, mount, run};
+use crate::common::{Draw, Listing, RamFlash, assert_finds_room, content, listing_of_volume, mount, run};
 use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::{ByteOrder, Header, Inode, covered, crc, node_type};
-use nandkit_jffs2::{Damage, DamageKind, Jffs2, MountOptions};
+use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
 use nandkit_vfs::FileSystem;
+use nandkit_vfs::check::{Finding, Kind as _};
 
 const ORDER: ByteOrder = ByteOrder::Little;
 const ERASE_SIZE: usize = 16 << 10;
@@ -17,15 +18,14 @@ fn opened(bytes: &[u8], use_summaries: bool) -> Jffs2<RamFlash> {
 }
 
 /// What a mount finds by itself, without what is harmless.
-fn witnessed(volume: &Jffs2<RamFlash>) -> Vec<Damage> {
-    volume.damage().into_iter().filter(|damage| !damage.kind.is_harmless()).collect()
+fn witnessed(volume: &Jffs2<RamFlash>) -> Vec<Finding> {
+    volume.damage().into_iter().filter(|damage| !damage.is_harmless()).collect()
 }
 
 fn repaired(bytes: &[u8]) -> Jffs2<RamFlash> {
     let volume = opened(bytes, false);
-    let plan = volume.repair_plan(&volume.check(false).unwrap()).unwrap();
     let mut output = RamFlash::nor(vec![0; bytes.len()], ERASE_SIZE as u32);
-    assert_eq!(volume.repair_to(&plan, &mut output).unwrap(), []);
+    assert_finds_room(&volume.repair(false, &mut output).unwrap());
     mount(output, MountOptions::default()).unwrap()
 }
 
@@ -65,8 +65,8 @@ fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
         let volume = opened(&bytes, summaries);
         let told = witnessed(&volume);
         for name in ["x0", "x1", "x2"] {
-            let of_name = |damage: &&Damage| damage.detail.contains(&format!("{name:?}"));
-            assert!(told.iter().filter(of_name).all(|damage| damage.kind == DamageKind::Orphan), "{told:?}");
+            let of_name = |damage: &&Finding| damage.detail.contains(&format!("{name:?}"));
+            assert!(told.iter().filter(of_name).all(|damage| damage.kind == DamageKind::Orphan.name()), "{told:?}");
             assert_eq!(told.iter().filter(of_name).count(), 1, "{told:?}");
         }
         let orphans = told.iter().filter(|damage| damage.detail.contains("a file of 5000 bytes")).count();
@@ -88,7 +88,7 @@ fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
             assert_eq!(found, before.get(&format!("/d/{name}")), "{after:?}");
         }
         let left: Vec<_> = again.check(false).unwrap().findings;
-        assert!(left.iter().all(|finding| finding.damage.kind == DamageKind::Missing), "{left:?}");
+        assert!(left.iter().all(|finding| finding.kind == DamageKind::Missing.name()), "{left:?}");
     }
 }
 
@@ -130,7 +130,7 @@ impl Volume {
         let volume = opened(&self.bytes(), true);
         let told: Vec<String> = witnessed(&volume).into_iter().map(|damage| damage.detail).collect();
         let checked = volume.check(false).unwrap();
-        let checked: Vec<String> = checked.findings.into_iter().map(|finding| finding.damage.detail).collect();
+        let checked: Vec<String> = checked.findings.into_iter().map(|finding| finding.detail).collect();
         assert_eq!(told, checked, "a check says the same");
         told
     }
@@ -203,14 +203,14 @@ fn names_that_linux_leaves_of_a_removed_directory_are_remains_without_a_word_of_
     collected.name(96, 1, 7, 8, b"in a removed directory");
     let kinds = |volume: &Volume| {
         let checked = opened(&volume.bytes(), true).check(false).unwrap();
-        checked.findings.into_iter().map(|finding| finding.damage.kind).collect::<Vec<_>>()
+        checked.findings.into_iter().map(|finding| finding.kind).collect::<Vec<_>>()
     };
-    assert_eq!(kinds(&collected), [DamageKind::Orphan], "nothing tells of a volume in use");
+    assert_eq!(kinds(&collected), [DamageKind::Orphan.name()], "nothing tells of a volume in use");
     collected.inode(3, 2, FILE, b"second");
     collected.inode(3, 1, FILE, b"first");
     collected.name(1, 2, 3, 8, b"kept");
     assert_eq!(witnessed(&opened(&collected.bytes(), true)), []);
-    assert_eq!(kinds(&collected), [DamageKind::Remains]);
+    assert_eq!(kinds(&collected), [DamageKind::Remains.name()]);
     assert_eq!(repaired(&collected.bytes()).check(false).unwrap().findings, []);
 }
 
@@ -235,7 +235,7 @@ fn only_what_a_power_cut_leaves_is_harmless() {
         let shown = listing_of_volume(&mounted, true);
         let checked = mounted.check(false).unwrap();
         assert_eq!(checked.findings.len(), 1, "{checked:?}");
-        assert_eq!(checked.findings[0].damage.kind.is_harmless(), harmless, "{checked:?}");
+        assert_eq!(checked.findings[0].is_harmless(), harmless, "{checked:?}");
         if harmless {
             assert_eq!(shown, listing_of_volume(&opened(&whole, true), true));
             let found = mounted.damage();

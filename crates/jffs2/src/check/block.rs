@@ -7,13 +7,15 @@ use nandkit_units::{BlockIndex, Cause};
 use nandkit_vfs::{FsError, Result};
 
 use super::BlockReport;
+use crate::damage::{Damage, DamageKind};
 use crate::layout::{ACCURATE, ByteOrder, DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
 use crate::load::decompressed;
 use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
 use crate::scan::node::{self, Bad, What};
 use crate::scan::walk::{Stretch, Walk, run_of};
 use crate::scan::{Found, full, summary, uncorrectable};
-use crate::volume::{Damage, DamageKind, Jffs2};
+use crate::volume::Jffs2;
+use nandkit_vfs::check::Kind as _;
 
 /// Where Linux stops to look whether a block is blank: behind so many blank bytes.
 const LOOKS_BLANK: u32 = 256;
@@ -44,7 +46,7 @@ pub(super) fn check<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, bytes: &mut 
                 Node { volume, bytes, listed: &listed, block, start, end, header, last }.check(&mut report);
             }
             Stretch::Blank { start, end } => report.bytes.blank += u64::from(end - start),
-            Stretch::Zeroes { start, end } => report.bytes.padding += u64::from(end - start),
+            Stretch::Zeroes { .. } => {}
             Stretch::Junk { start, end, .. } => report.bytes.damaged += u64::from(end - start),
         }
     }
@@ -84,8 +86,9 @@ fn check_oob<F: Flash>(volume: &Jffs2<F>, block: BlockIndex, offset: u32, report
     let Some(marker) = oob.get(from..from + OOB_CLEANMARKER_SIZE) else { return Ok(()) };
     let whole = volume.medium.has_cleanmarker(block, Cause::Recovery).map_err(device)?;
     if whole {
-        report.bytes.cleanmarkers += OOB_CLEANMARKER_SIZE as u64;
-    } else if run_of(marker, 0xFF) != marker.len() {
+        return Ok(());
+    }
+    if run_of(marker, 0xFF) != marker.len() {
         let at = volume.medium.shape().address(block, 0);
         let detail = format!("the OOB holds {marker:02x?} where a cleanmarker would be");
         report.damage.push(Damage { at, block, kind: DamageKind::Cleanmarker, inode: None, detail });
@@ -113,7 +116,6 @@ impl<F: Flash> Node<'_, F> {
         let length = self.header.total_length;
         let all = self.bytes.get(self.start as usize..self.end as usize).unwrap_or(&[]);
         let (node, alignment) = all.split_at_checked(length as usize).unwrap_or((all, &[]));
-        report.bytes.padding += alignment.len() as u64;
         self.check_padding(alignment, length, report);
         if self.header.is_obsolete() {
             report.bytes.obsolete += u64::from(length);
@@ -163,24 +165,21 @@ impl<F: Flash> Node<'_, F> {
     /// What stands in the node, all of it.
     fn contents(&self, node: &[u8], report: &mut BlockReport) -> std::result::Result<(), Bad> {
         let (order, length) = (self.volume.medium.order(), self.header.total_length);
-        let mut fixed = |size: u32| {
-            report.bytes.fixed += u64::from(size.min(length));
-            report.bytes.content += u64::from(length.saturating_sub(size));
-        };
+        let mut count = |fixed: u32| report.bytes.content += u64::from(length.saturating_sub(fixed));
         match self.header.node_type {
             node_type::INODE => {
-                fixed(INODE_SIZE);
+                count(INODE_SIZE);
                 let inode = node::inode(order, node, length)?;
                 let data = node::data(&inode, node)?;
                 let bad = |detail| Bad { kind: DamageKind::Data, inode: Some(inode.inode), detail };
                 decompressed(&inode, data).map(|_| ()).map_err(bad)
             }
             node_type::DIRENT => {
-                fixed(DIRENT_SIZE);
+                count(DIRENT_SIZE);
                 node::dirent(order, node, length).map(|_| ())
             }
             node_type::XATTR => {
-                fixed(XATTR_SIZE);
+                count(XATTR_SIZE);
                 let xattr = node::xattr(order, node, length)?;
                 let bad = |bad| Bad { inode: self.volume.user_of(xattr.id), ..bad };
                 // The length of such a node counts the padding behind the value.
@@ -188,20 +187,10 @@ impl<F: Flash> Node<'_, F> {
                 self.check_padding(node.get(content as usize..).unwrap_or(&[]), content, report);
                 node::xattr_content(&xattr, node).map(|_| ()).map_err(bad)
             }
-            node_type::XREF => {
-                fixed(length);
-                node::xref(order, node, length).map(|_| ())
-            }
-            node_type::SUMMARY => {
-                report.bytes.summaries += u64::from(length);
-                self.summary(node, report)
-            }
-            node_type::CLEANMARKER => {
-                report.bytes.cleanmarkers += u64::from(length);
-                Ok(())
-            }
+            node_type::XREF => node::xref(order, node, length).map(|_| ()),
+            node_type::SUMMARY => self.summary(node, report),
+            node_type::CLEANMARKER => Ok(()),
             node_type::PADDING => {
-                report.bytes.padding += u64::from(length);
                 let body = node.get(HEADER_SIZE as usize..).unwrap_or(&[]);
                 if uniform(body) {
                     return Ok(());
@@ -209,7 +198,7 @@ impl<F: Flash> Node<'_, F> {
                 Err(Bad { kind: DamageKind::FreeSpace, inode: None, detail: "a padding node holds something".into() })
             }
             _ => {
-                fixed(HEADER_SIZE);
+                count(HEADER_SIZE);
                 Ok(())
             }
         }

@@ -3,88 +3,56 @@
 mod block;
 mod paths;
 mod reattach;
-pub mod repair;
+mod repair;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use nandkit_flash::Flash;
 use nandkit_units::BlockIndex;
-use nandkit_vfs::Result;
-use nandkit_vfs::path::PathBudget;
+use nandkit_vfs::check::{Finding, Findings, Report};
+use nandkit_vfs::path::{Next, PathBudget, Step, walk};
+use nandkit_vfs::{FileKind, FileSystem, Result};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::NodeAddress;
 use crate::catalogue::Queue;
-use crate::volume::{Damage, DamageKind, Jffs2};
+use crate::damage::{Damage, DamageKind};
+use crate::volume::Jffs2;
 pub(crate) use paths::Paths;
 
-/// Something wrong, and the file that it concerns where that is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What and where.
-    pub damage: Damage,
-    /// The path of the inode, from the root, with `/` in front; `None` where the inode is not known or has no name. Where the paths of all findings take more than
-    /// [`nandkit_vfs::path::PathBudget`] allows, the last components behind `/...`.
-    pub path: Option<Vec<u8>>,
-}
-
-/// Bytes of a volume by what they are: what the checksums stand behind, and what they do not.
+/// Bytes of a volume by what they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ByteClasses {
-    /// Fixed parts of nodes, their headers included. Any flipped bit is found.
-    pub fixed: u64,
-    /// Data, names and values. Any flipped bit is found.
-    pub content: u64,
-    /// Summaries. Any flipped bit is found.
-    pub summaries: u64,
-    /// Cleanmarkers. Any flipped bit is found; one that is gone altogether is not missed.
-    pub cleanmarkers: u64,
-    /// Padding. A flipped bit is found by its not being like the rest.
-    pub padding: u64,
-    /// Nodes that were marked obsolete in place: only their headers are looked at.
-    pub obsolete: u64,
-    /// Blank flash. A cleared bit is found; a block that was blanked is not told from one that never held anything.
-    pub blank: u64,
-    /// What is none of these.
-    pub damaged: u64,
+pub(crate) struct ByteClasses {
+    /// Data, names and values. Checksums find any flipped bit.
+    pub(crate) content: u64,
+    /// Blank flash. A cleared bit is found, the loss of a whole block's content is not.
+    pub(crate) blank: u64,
+    /// Bytes that are neither nodes nor padding nor blank flash.
+    pub(crate) damaged: u64,
+    /// Nodes marked obsolete in place. Only their headers are checked.
+    pub(crate) obsolete: u64,
 }
 
 impl ByteClasses {
     fn add(&mut self, other: &Self) {
-        self.fixed += other.fixed;
         self.content += other.content;
-        self.summaries += other.summaries;
-        self.cleanmarkers += other.cleanmarkers;
-        self.padding += other.padding;
         self.obsolete += other.obsolete;
         self.blank += other.blank;
         self.damaged += other.damaged;
     }
 }
 
-/// What a check found.
-#[derive(Clone, Debug, Default)]
-pub struct CheckReport {
-    /// What is wrong, by address.
-    pub findings: Vec<Finding>,
+/// Everything that a pass over the volume finds.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// The damage, by address.
+    pub(crate) damage: Vec<Damage>,
     /// Nodes that are whole.
-    pub nodes: u64,
+    nodes: u64,
     /// Inodes with a name.
-    pub inodes: u64,
-    /// Bytes by class.
-    pub bytes: ByteClasses,
-}
-
-impl CheckReport {
-    /// How many findings of each kind there are.
-    pub fn counts(&self) -> BTreeMap<DamageKind, usize> {
-        let mut counts = BTreeMap::new();
-        for finding in &self.findings {
-            *counts.entry(finding.damage.kind).or_default() += 1;
-        }
-        counts
-    }
+    inodes: u64,
+    pub(crate) bytes: ByteClasses,
 }
 
 /// What a check of one block found.
@@ -97,11 +65,21 @@ pub(crate) struct BlockReport {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Reads every byte: checksums of headers, nodes, names, data and values, data decompressed, summaries held against their blocks, cleanmarkers, free flash, references; and
-    /// loads every inode, and holds it against its names. What waits in write buffers is looked at as if it were on the flash.
+    /// Checks every byte and every inode: checksums, data decompressed, summaries against their blocks,
+    /// cleanmarkers, free flash, references, and names against inodes. Bytes that wait in write
+    /// buffers count as written.
     ///
-    /// `parallel` as in [`crate::MountOptions`]; the result does not depend on it. Errors: `Device`. Cost: one pass over the device and one over the inodes' nodes.
-    pub fn check(&self, parallel: bool) -> Result<CheckReport> {
+    /// The report counts `files`, `directories`, `nodes`, `inodes`, `content_bytes`, `blank_bytes`
+    /// and `damaged_bytes`. `parallel` as in [`crate::MountOptions`]: the result does
+    /// not depend on it. Errors: `Device`. Cost: one pass over the device, one over the inodes'
+    /// nodes, one over the tree.
+    pub fn check(&self, parallel: bool) -> Result<Report> {
+        let survey = self.survey(parallel)?;
+        Ok(self.report(&survey, self.named(&survey.damage)))
+    }
+
+    /// One pass over the blocks and one over the inodes.
+    pub(crate) fn survey(&self, parallel: bool) -> Result<Survey> {
         let blocks = self.catalogue.blocks.len() as u32;
         let check = |buffer: &mut Vec<u8>, block| self.check_block(BlockIndex(block), buffer);
         let reports: Vec<BlockReport> = if parallel {
@@ -110,42 +88,74 @@ impl<F: Flash> Jffs2<F> {
             let mut buffer = Vec::new();
             (0..blocks).map(|block| check(&mut buffer, block)).collect::<Result<_>>()?
         };
-        let mut report = CheckReport::default();
-        let mut found: Vec<Damage> = Vec::new();
+        let mut survey = Survey::default();
         let mut nameless = tree::Nameless::default();
         for block in reports {
-            report.nodes += block.nodes;
-            report.bytes.add(&block.bytes);
-            found.extend(block.damage);
+            survey.nodes += block.nodes;
+            survey.bytes.add(&block.bytes);
+            survey.damage.extend(block.damage);
             nameless.add(block.nameless);
         }
         for (number, inode) in &self.inodes {
             if inode.links > 0 {
-                report.inodes += 1;
+                survey.inodes += 1;
                 self.body(*number)?;
             }
         }
         for id in self.xattrs.attributes.keys() {
             self.attribute_content(*id)?;
         }
-        // What the mount and the inodes say of a node that the pass over the blocks found bad is the same once more.
-        let known: BTreeMap<NodeAddress, ()> =
-            found.iter().filter(|damage| of_bytes(damage.kind)).map(|damage| (damage.at, ())).collect();
-        found.extend(
-            self.damage().into_iter().filter(|damage| !of_bytes(damage.kind) || !known.contains_key(&damage.at)),
-        );
-        found.extend(self.tree_faults()?.into_iter().map(|fault| fault.damage));
-        found.extend(nameless.remains(self));
-        found.sort();
-        found.dedup();
+        let damage = &mut survey.damage;
+        // The block pass already reported these nodes: skip duplicates.
+        let known: BTreeSet<NodeAddress> =
+            damage.iter().filter(|damage| of_bytes(damage.kind)).map(|damage| damage.at).collect();
+        let is_new = |damage: &Damage| !of_bytes(damage.kind) || !known.contains(&damage.at);
+        damage.extend(self.damage.sorted().into_iter().filter(is_new));
+        damage.extend(self.tree_faults()?.into_iter().map(|fault| fault.damage));
+        damage.extend(nameless.remains(self));
+        damage.sort();
+        damage.dedup();
+        Ok(survey)
+    }
+
+    /// The findings with their paths. Where all paths together are longer than [`PathBudget`] allows,
+    /// only the last components are given, behind `/...`.
+    pub(crate) fn named(&self, damage: &[Damage]) -> Vec<Finding> {
         let paths = Paths::of(&self.inodes);
         let mut budget = PathBudget::default();
-        let mut named = |damage: Damage| Finding {
-            path: damage.inode.and_then(|inode| paths.path_within(inode, &mut budget)),
-            damage,
+        let named = |damage: &Damage| {
+            let path = damage.inode.and_then(|inode| paths.path_within(inode, &mut budget));
+            path.iter().fold(damage.finding(), |finding, path| finding.in_file(path))
         };
-        report.findings = found.into_iter().map(&mut named).collect();
-        Ok(report)
+        damage.iter().map(named).collect()
+    }
+
+    /// Counts what the tree shows, and adds a finding for each entry that it cannot show.
+    pub(crate) fn report(&self, survey: &Survey, mut findings: Vec<Finding>) -> Report {
+        let told: BTreeSet<Vec<u8>> = findings.iter().flat_map(|finding| finding.paths.iter().cloned()).collect();
+        let (mut files, mut directories) = (0, 1);
+        // An error of the walk itself, which begins at the root, is among the findings.
+        let _ = walk(self, self.root(), &mut |step| {
+            match step {
+                Step::Entry { attributes, .. } if attributes.kind == FileKind::Directory => directories += 1,
+                Step::Entry { .. } => files += 1,
+                Step::Problem { path, error } if !told.contains(path) => {
+                    findings.push(Finding::new(DamageKind::NotShown, error.to_string()).in_file(path));
+                }
+                Step::Problem { .. } | Step::Leave { .. } => {}
+            }
+            Ok(Next::Enter)
+        });
+        let counts = vec![
+            ("files", files),
+            ("directories", directories),
+            ("nodes", survey.nodes),
+            ("inodes", survey.inodes),
+            ("content_bytes", survey.bytes.content),
+            ("blank_bytes", survey.bytes.blank),
+            ("damaged_bytes", survey.bytes.damaged),
+        ];
+        Report { findings: bounded(findings), counts, notes: Vec::new() }
     }
 
     /// The path of an inode from the root, with `/` in front; of one with several names, one of them. `None` where it has none. Cost: a pass over all names.
@@ -164,13 +174,23 @@ impl<F: Flash> Jffs2<F> {
 
 /// Whether damage of this kind is in the bytes of the node itself.
 pub(crate) const fn of_bytes(kind: DamageKind) -> bool {
-    !matches!(
+    matches!(
         kind,
-        DamageKind::Inode
-            | DamageKind::Reference
-            | DamageKind::Orphan
-            | DamageKind::Missing
-            | DamageKind::Uncorrectable
-            | DamageKind::Remains
+        DamageKind::Header
+            | DamageKind::Node
+            | DamageKind::Data
+            | DamageKind::Name
+            | DamageKind::Xattr
+            | DamageKind::Summary
+            | DamageKind::Cleanmarker
+            | DamageKind::FreeSpace
+            | DamageKind::Torn
     )
+}
+
+/// As many findings of each kind as a report lists.
+pub(crate) fn bounded(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut collector = Findings::default();
+    collector.extend(findings);
+    collector.into_list()
 }

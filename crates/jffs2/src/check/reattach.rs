@@ -23,22 +23,22 @@ const DELETED: &[u8] = b".nandkit-deleted";
 
 /// An inode that gets a name again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attached {
+pub(super) struct Attached {
     /// The node that tells of it.
-    pub at: NodeAddress,
+    pub(super) at: NodeAddress,
     /// Which.
-    pub inode: u32,
+    pub(super) inode: u32,
     /// Where it is now, with `/` in front.
-    pub path: Vec<u8>,
+    pub(super) path: Vec<u8>,
 }
 
 /// A node that no volume had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub(super) struct Made {
     /// The node that tells of what it is made for.
-    pub at: NodeAddress,
+    pub(super) at: NodeAddress,
     /// All of it, without what fills up to a multiple of four.
-    pub bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// The directory that takes them.

@@ -4,37 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_flash::{Flash, FlashError, PageProgram};
 use nandkit_units::{BlockIndex, Cause, Context, FlashKind, Nanos};
-use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
+use nandkit_vfs::check::{Finding, Repair};
+use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Result};
 
 use super::tree::Remedy;
-use super::{CheckReport, of_bytes};
+use super::{bounded, of_bytes};
 use crate::NodeAddress;
+use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, Header, ROOT, XATTR_SIZE, covered, crc, node_type, padded};
 use crate::medium::Cleanmarker;
 use crate::read::kind_of;
 use crate::scan::full::is_unknown;
 use crate::scan::node::{self, FoundName};
 use crate::scan::walk::{Stretch, Walk};
-use crate::volume::{Damage, DamageKind, Jffs2};
+use crate::volume::Jffs2;
 
 /// Where a directory entry says what its inode is (linux/jffs2.h).
 const DIRENT_KIND: usize = 29;
 
-pub use super::reattach::{Attached, Made};
+use super::reattach::{Attached, Made};
 
 /// What a repair keeps and what it leaves out.
 #[derive(Clone, Debug, Default)]
-pub struct RepairPlan {
+pub(super) struct RepairPlan {
     /// Nodes that are kept, in the order of their addresses: where and how many bytes.
-    pub kept: Vec<(NodeAddress, u32)>,
+    kept: Vec<(NodeAddress, u32)>,
     /// Names that get the type of their inode: which, and `st_mode >> 12`. They are among the kept nodes.
-    pub retyped: BTreeMap<NodeAddress, u8>,
+    retyped: BTreeMap<NodeAddress, u8>,
     /// Inodes that had lost their names, and get new ones.
-    pub attached: Vec<Attached>,
+    pub(super) attached: Vec<Attached>,
     /// The nodes that say so, and are written besides those that are kept.
-    pub made: Vec<Made>,
+    pub(super) made: Vec<Made>,
     /// Nodes that are left out, and why, by address. Summaries, padding and nodes that were marked obsolete are not mentioned.
-    pub dropped: Vec<Damage>,
+    dropped: Vec<Damage>,
 }
 
 /// A directory entry that might be kept.
@@ -64,24 +66,53 @@ pub(super) struct Whole {
 }
 
 impl<F: Flash> Jffs2<F> {
+    /// Writes the volume without what is provably bad to `output`, a device of the same kind, page
+    /// size and blocks. Nothing is kept there. `parallel` as in [`crate::MountOptions`].
+    ///
+    /// Errors: `InvalidArgument` where the shapes differ, `Device`. Cost: a check, and two passes over
+    /// the device.
+    pub fn repair(&self, parallel: bool, output: &mut dyn Flash) -> Result<Repair> {
+        let survey = self.survey(parallel)?;
+        let plan = self.repair_plan(&survey.damage)?;
+        let lost = self.repair_to(&plan, output)?;
+        let findings = self.named(&survey.damage);
+        let mut dropped: Vec<Finding> = plan.dropped.iter().map(Damage::finding).collect();
+        dropped.extend(lost.iter().map(|at| {
+            let detail = "the node is whole, but finds no place in its block of the repaired image";
+            Finding::new(DamageKind::NoRoom, detail).at(at.0.into())
+        }));
+        let retyped: BTreeSet<u64> = plan.retyped.keys().map(|at| at.0.into()).collect();
+        let is_mended = |finding: &&Finding| finding.offset.is_some_and(|at| retyped.contains(&at));
+        let mut mended: Vec<Finding> = findings.iter().filter(is_mended).cloned().collect();
+        mended.extend(plan.attached.iter().filter(|attached| !lost.contains(&attached.at)).map(|attached| {
+            let detail = format!("inode {} is there now", attached.inode);
+            let finding = Finding::new(DamageKind::Orphan, detail).of(InodeNumber(attached.inode.into()));
+            finding.at(attached.at.0.into()).in_file(&attached.path)
+        }));
+        Ok(Repair {
+            before: self.report(&survey, findings),
+            kept: plan.kept.len() as u64,
+            mended: bounded(mended),
+            dropped: bounded(dropped),
+            remaining: Vec::new(),
+        })
+    }
+
     /// What a repair would keep. Left out is every damaged node; every name of an inode of which nothing is left, with all older entries of that name, lest one of them come back; every
     /// reference to an attribute that is not there; inodes that cannot be as they say; names in files, and in directories of which nothing is left where those may have been removed. Superseded nodes stay. Files
     /// that lost data keep what is left of them; a name of the wrong type gets the right one; what is whole and has lost its name gets one in the directory `lost+found`.
     ///
     /// Errors: `Device`. Cost: one pass over the device.
-    pub fn repair_plan(&self, report: &CheckReport) -> Result<RepairPlan> {
-        let mut bad: BTreeMap<NodeAddress, Damage> = report
-            .findings
+    fn repair_plan(&self, damage: &[Damage]) -> Result<RepairPlan> {
+        let mut bad: BTreeMap<NodeAddress, Damage> = damage
             .iter()
-            .map(|finding| &finding.damage)
             .filter(|damage| of_bytes(damage.kind) && damage.kind != DamageKind::FreeSpace)
             .map(|damage| (damage.at, damage.clone()))
             .collect();
-        let mut refused: BTreeSet<NodeAddress> = report
-            .findings
+        let mut refused: BTreeSet<NodeAddress> = damage
             .iter()
-            .filter(|finding| finding.damage.kind == DamageKind::Reference)
-            .map(|finding| finding.damage.at)
+            .filter(|damage| damage.kind == DamageKind::Reference)
+            .map(|damage| damage.at)
             // What the mount did not forget is only strange: a directory's second name.
             .filter(|at| self.catalogue.node(*at).is_none_or(|node| node.is_obsolete()))
             .collect();
@@ -241,7 +272,7 @@ impl<F: Flash> Jffs2<F> {
     /// of what they are made for.
     ///
     /// Errors: `InvalidArgument` where the shapes differ, `Device`.
-    pub fn repair_to(&self, plan: &RepairPlan, output: &mut dyn Flash) -> Result<Vec<NodeAddress>> {
+    fn repair_to(&self, plan: &RepairPlan, output: &mut dyn Flash) -> Result<Vec<NodeAddress>> {
         let (ours, theirs) = (self.medium.flash().geometry(), *output.geometry());
         if (ours.kind, ours.page_size, ours.pages_per_block, ours.blocks)
             != (theirs.kind, theirs.page_size, theirs.pages_per_block, theirs.blocks)

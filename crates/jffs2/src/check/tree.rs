@@ -7,12 +7,13 @@ use nandkit_units::BlockIndex;
 use nandkit_vfs::{FileKind, Result};
 
 use crate::NodeAddress;
+use crate::damage::{Damage, DamageKind};
 use crate::inode::{Body, Entry};
 use crate::load::format;
 use crate::read::{kind_of, kind_text};
 use crate::scan::Found;
 use crate::scan::node::{FoundName, What};
-use crate::volume::{Damage, DamageKind, Jffs2};
+use crate::volume::Jffs2;
 
 /// What a repair does about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +93,8 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn tree_faults(&self) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
         let told: BTreeSet<NodeAddress> = self
-            .damage()
+            .damage
+            .sorted()
             .into_iter()
             .filter(|damage| damage.kind == DamageKind::Node)
             .map(|damage| damage.at)

@@ -6,12 +6,12 @@ use nandkit_units::{BlockIndex, Nanos};
 use super::names;
 use crate::NodeAddress;
 use crate::catalogue::{Block, NodeRef, NodeState, Owner};
+use crate::damage::DamageList;
 use crate::inode::{Inode, Inodes};
 use crate::layout::ROOT;
 use crate::medium::{Medium, Shape};
 use crate::scan::node::{FoundName, What};
 use crate::scan::{BlockScan, Condition};
-use crate::volume::DamageList;
 use crate::xattr::{Attribute, Reference, XattrTable};
 
 /// What was found so far.

@@ -8,10 +8,10 @@ use super::Collected;
 use super::strays::{self, Stray};
 use crate::NodeAddress;
 use crate::catalogue::NodeState;
+use crate::damage::{Damage, DamageKind, DamageList};
 use crate::inode::Inodes;
 use crate::layout::ROOT;
 use crate::medium::{Medium, Shape};
-use crate::volume::{Damage, DamageKind, DamageList};
 
 /// `st_mode >> 12` of directories.
 const DIRECTORY: u8 = 4;

@@ -5,11 +5,12 @@ use nandkit_flash::{Flash, FlashError};
 use super::collect::Collected;
 use crate::NodeAddress;
 use crate::catalogue::NodeState;
+use crate::damage::{Damage, DamageKind, DamageList};
 use crate::inode::{Entries, Entry};
 use crate::layout::{DIRENT_SIZE, Header, NAME_MAX, node_type};
+use crate::medium::MOUNT;
 use crate::medium::Medium;
 use crate::scan::node::{self, Bad, FoundName, Witness};
-use crate::volume::{Damage, DamageKind, DamageList, MOUNT};
 
 /// Of all entries with one name the one with the highest version counts; among equals the one found last (fs/jffs2/nodelist.c, `jffs2_add_fd_to_list`).
 ///

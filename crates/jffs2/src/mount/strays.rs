@@ -11,13 +11,14 @@ use nandkit_flash::{Flash, FlashError};
 use super::Collected;
 use crate::NodeAddress;
 use crate::catalogue::Block;
+use crate::damage::{Damage, DamageKind, DamageList};
 use crate::inode::Inode;
 use crate::layout::{self, Header, INODE_SIZE, ROOT, node_type};
 use crate::load::format;
+use crate::medium::MOUNT;
 use crate::medium::Medium;
 use crate::read::{kind_of, kind_text};
 use crate::scan::node;
-use crate::volume::{Damage, DamageKind, DamageList, MOUNT};
 
 /// An inode that has lost its name, in a volume from which nothing was ever taken away. What is in it is not told by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,10 @@ use nandkit_units::BlockIndex;
 use super::node::{self, What};
 use super::walk::{Stretch, Walk};
 use super::{BlockScan, Condition, Found, damage_of};
+use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, MAGIC, node_type};
 use crate::medium::{Cleanmarker, Shape};
-use crate::volume::{Damage, DamageKind};
+use nandkit_vfs::check::Kind as _;
 
 /// A whole block.
 pub(crate) fn block(order: ByteOrder, shape: &Shape, block: BlockIndex, bytes: &[u8]) -> BlockScan {

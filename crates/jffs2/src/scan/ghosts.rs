@@ -7,9 +7,9 @@ use nandkit_units::BlockIndex;
 use super::BlockScan;
 use super::node::{What, Witness};
 use super::walk::{Stretch, Walk};
+use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, node_type};
 use crate::medium::Shape;
-use crate::volume::{Damage, DamageKind};
 
 /// Makes ghosts of what must not count although it looks sound now, and marks the names that count only where no other does.
 ///

@@ -13,9 +13,10 @@ use nandkit_flash::{Flash, FlashError};
 use nandkit_units::BlockIndex;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
+use crate::damage::{Damage, DamageKind};
 use crate::layout::{Compatibility, HEADER_SIZE, Header, XREF_SIZE, node_type};
+use crate::medium::MOUNT;
 use crate::medium::{Cleanmarker, Medium, OOB_CLEANMARKER_SIZE};
-use crate::volume::{Damage, DamageKind, MOUNT};
 use node::What;
 
 /// So many blank bytes at a block's beginning, and the block counts as blank (fs/jffs2/scan.c, `EMPTY_SCAN_SIZE`).

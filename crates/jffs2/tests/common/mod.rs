@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nandkit_flash::Flash;
-use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
 use nandkit_units::{Clock, ReadInto};
+use nandkit_vfs::check::{Kind as _, Repair};
 use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
 pub use ram::RamFlash;
 
@@ -23,6 +24,12 @@ pub fn run(tool: &str, arguments: &[&str]) -> Vec<u8> {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{tool} {arguments:?}: {told}");
     output.stdout
+}
+
+/// Every whole node found room in the repaired volume.
+pub fn assert_finds_room(repair: &Repair) {
+    let lost: Vec<_> = repair.dropped.iter().filter(|dropped| dropped.kind == DamageKind::NoRoom.name()).collect();
+    assert!(lost.is_empty(), "{lost:?}");
 }
 
 /// Numbers that look random, from a seed.

@@ -5,7 +5,6 @@
 use std::fmt;
 use std::path::Path;
 
-use nandkit_jffs2::DamageKind;
 use nandkit_units::Clock;
 
 pub(crate) mod extents;
@@ -65,7 +64,7 @@ pub fn named(name: &str) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.name() == name)
 }
 /// The kind of finding that tells of something whole to which no path leads any more; a repair gives it one.
-pub const ORPHAN: &str = DamageKind::Orphan.name();
+pub const ORPHAN: &str = "orphan";
 
 /// Something that is wrong in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]

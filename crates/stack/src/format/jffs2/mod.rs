@@ -6,22 +6,17 @@ pub(crate) mod erase_size;
 pub(crate) mod placement;
 pub(crate) mod survey;
 
-use std::collections::BTreeSet;
-
 use nandkit_flash::{Flash, PageRead};
 use nandkit_flash_image::DumpFlash;
 use nandkit_flash_image::detect::sample_blocks;
-use nandkit_jffs2::check::CheckReport;
 use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header};
-use nandkit_jffs2::{Damage, Jffs2, MountOptions, versions};
+use nandkit_jffs2::{Jffs2, MountOptions, versions};
 use nandkit_units::{BlockIndex, Clock, Context, PageAddress};
-use nandkit_vfs::path::{Next, Step, walk};
-use nandkit_vfs::{ErrorKind, FileKind, FileSystem, FsError, InodeNumber, Timestamp};
+use nandkit_vfs::check;
+use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Timestamp};
 
 use crate::format::history::{DeletedName, FileVersion, OldContent};
-use crate::format::{
-    ByteOrder, Checked, Finding, Format, MediumKind, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at,
-};
+use crate::format::{ByteOrder, Checked, Finding, Format, MediumKind, OpenOptions, Repaired, RepairedImage, clock_at};
 
 /// JFFS2 in the table of formats.
 pub static FORMAT: Jffs2Format = Jffs2Format;
@@ -216,62 +211,27 @@ pub(crate) fn mount_at<F: Flash>(
 
 /// What mounting and reading found damaged until now.
 pub(crate) fn damage(volume: &Jffs2<DumpFlash>) -> Vec<(Option<InodeNumber>, Finding)> {
-    let told = |damage: Damage| (damage.inode.map(|inode| InodeNumber(inode.into())), finding(&damage, None));
-    volume.damage().into_iter().map(told).collect()
+    volume.damage().into_iter().map(|found| (found.inode, finding(found))).collect()
 }
 
-fn finding(damage: &Damage, path: Option<&[u8]>) -> Finding {
-    let inode = damage.inode.map_or_else(String::new, |inode| format!("inode {inode}: "));
-    Finding {
-        kind: damage.kind.name().to_owned(),
-        offset: Some(damage.at.0.into()),
-        paths: path.map(|path| path.strip_prefix(b"/").unwrap_or(path).to_vec()).into_iter().collect(),
-        detail: format!("{inode}{} (block {})", damage.detail, damage.block.0),
-        harmless: damage.kind.is_harmless(),
-    }
+fn finding(found: check::Finding) -> Finding {
+    let harmless = found.is_harmless();
+    let check::Finding { kind, offset, paths, detail, .. } = found;
+    Finding { kind: kind.to_owned(), offset, paths, detail, harmless }
+}
+
+fn findings(found: Vec<check::Finding>) -> Vec<Finding> {
+    found.into_iter().map(finding).collect()
 }
 
 /// Looks at every byte.
 pub(crate) fn check<F: Flash>(volume: &Jffs2<F>) -> Result<Checked, String> {
-    let report = volume.check(true).map_err(|error| error.to_string())?;
-    Ok(checked(volume, &report))
+    volume.check(true).map(checked).map_err(|error| error.to_string())
 }
 
-fn checked<F: Flash>(volume: &Jffs2<F>, report: &CheckReport) -> Checked {
-    let mut findings: Vec<Finding> =
-        report.findings.iter().map(|found| finding(&found.damage, found.path.as_deref())).collect();
-    let told: BTreeSet<Vec<u8>> = findings.iter().flat_map(|finding| finding.paths.iter().cloned()).collect();
-    let (mut files, mut directories) = (0, 1);
-    // An error of the walk itself, which begins at the root, is among the findings.
-    let _ = walk(volume, volume.root(), &mut |step| {
-        match step {
-            Step::Entry { attributes, .. } => match attributes.kind {
-                FileKind::Directory => directories += 1,
-                _ => files += 1,
-            },
-            // What is not shown, because it lies too deep or cannot be: whoever lists or extracts is told so, too.
-            Step::Problem { path, error } if !told.contains(path) => findings.push(Finding {
-                kind: "not shown".to_owned(),
-                offset: None,
-                paths: vec![path.to_vec()],
-                detail: error.to_string(),
-                harmless: false,
-            }),
-            Step::Problem { .. } | Step::Leave { .. } => {}
-        }
-        Ok(Next::Enter)
-    });
-    let bytes = &report.bytes;
-    let counts = vec![
-        ("files", files),
-        ("directories", directories),
-        ("nodes", report.nodes),
-        ("inodes", report.inodes),
-        ("content_bytes", bytes.content),
-        ("blank_bytes", bytes.blank),
-        ("damaged_bytes", bytes.damaged),
-    ];
-    Checked { format: "jffs2", findings, counts, notes: Vec::new() }
+fn checked(report: check::Report) -> Checked {
+    let check::Report { findings: found, counts, notes } = report;
+    Checked { format: FORMAT.name(), findings: findings(found), counts, notes }
 }
 
 /// The kind of a finding: a node that is whole, and that a repair has no place for.
@@ -279,36 +239,13 @@ pub const NO_ROOM: &str = "no room";
 
 /// The image without what is provably bad: `output` is a device of the same layout on the same bytes, which is changed.
 pub(crate) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Result<Repaired, String> {
-    let failed = |error: FsError| error.to_string();
-    let report = volume.check(true).map_err(failed)?;
-    let plan = volume.repair_plan(&report).map_err(failed)?;
-    let lost = volume.repair_to(&plan, output).map_err(failed)?;
-    let retyped: Vec<u64> = plan.retyped.keys().map(|at| at.0.into()).collect();
-    let mut dropped: Vec<Finding> = plan.dropped.iter().map(|damage| finding(damage, None)).collect();
-    dropped.extend(lost.iter().map(|at| Finding {
-        kind: NO_ROOM.to_owned(),
-        offset: Some(at.0.into()),
-        paths: Vec::new(),
-        detail: "the node is whole, but finds no place in its block of the repaired image".to_owned(),
-        harmless: false,
-    }));
-    let checked = checked(volume, &report);
-    let is_mended = |found: &&Finding| found.offset.is_some_and(|at| retyped.contains(&at));
-    let mut mended: Vec<Finding> = checked.findings.iter().filter(is_mended).cloned().collect();
-    let found_room = plan.attached.iter().filter(|attached| !lost.contains(&attached.at));
-    mended.extend(found_room.map(|attached| Finding {
-        kind: ORPHAN.to_owned(),
-        offset: Some(attached.at.0.into()),
-        paths: vec![attached.path.strip_prefix(b"/").unwrap_or(&attached.path).to_vec()],
-        detail: format!("inode {} is there now", attached.inode),
-        harmless: false,
-    }));
+    let repair = volume.repair(true, output).map_err(|error| error.to_string())?;
     Ok(Repaired {
-        checked,
-        kept: plan.kept.len() as u64,
-        mended,
-        dropped,
-        remaining: Vec::new(),
+        checked: checked(repair.before),
+        kept: repair.kept,
+        mended: findings(repair.mended),
+        dropped: findings(repair.dropped),
+        remaining: findings(repair.remaining),
         image: RepairedImage::new(Vec::new()),
     })
 }
