@@ -6,7 +6,7 @@ pub mod acl;
 mod address;
 mod byte_order;
 pub mod catalogue;
-pub mod check;
+mod check;
 mod clean;
 mod damage;
 pub mod encode;
