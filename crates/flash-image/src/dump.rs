@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use nandkit_block::Access;
-use nandkit_flash::{ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead};
+use nandkit_flash::{ErrorKind, Flash, FlashError, Look, Operation, PageProgram, PageRead};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
 
 use crate::bad_blocks::{BadTable, marker_place};
@@ -161,13 +161,6 @@ impl DumpFlash {
         let place = self.shape.place(at)?;
         let held = self.bytes.held(place.data, self.shape.end, length);
         (held.len() == length).then_some(held)
-    }
-
-    /// Copies data bytes from data byte `offset` of the device on, as [`Self::read_data`] does, for a look at what an image could be: what cannot be read, reads as erased.
-    pub fn look_at(&self, offset: u64, into: &mut [u8]) {
-        if self.read_data(offset, into).is_err() {
-            into.fill(0xFF);
-        }
     }
 
     /// Copies data bytes from data byte `offset` of the device on, across pages and blocks. What lies behind the end of the device reads as erased. Errors: those of the file.
@@ -506,6 +499,14 @@ fn fill(bytes: &[u8], column: usize, into: &mut [u8]) {
     let (there, rest) = into.split_at_mut(length);
     there.copy_from_slice(held.get(..length).unwrap_or(&[]));
     rest.fill(0xFF);
+}
+
+impl Look for DumpFlash {
+    fn look_at(&self, offset: u64, into: &mut [u8]) {
+        if self.read_data(offset, into).is_err() {
+            into.fill(0xFF);
+        }
+    }
 }
 
 impl Flash for DumpFlash {

@@ -10,6 +10,8 @@ use std::fmt;
 
 use nandkit_units::suggest::nearest;
 
+use nandkit_flash::Look as _;
+
 use crate::dump::DumpFlash;
 use crate::error::{ImageError, ImageErrorKind, Result};
 

@@ -4,11 +4,13 @@
 //! behind it. Wrappers in [`wrap`] are flash devices too, over any other.
 
 mod error;
+mod look;
 mod operation;
 mod relocation;
 pub mod wrap;
 
 pub use error::{ErrorKind, FlashError, Operation, Result};
+pub use look::Look;
 pub use operation::{PageProgram, PageRead};
 pub use relocation::{Move, PageRun, Relocation};
 

@@ -7,8 +7,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nandkit_flash::{Flash, FlashError, PageProgram, PageRead, Result};
-use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::ByteOrder;
+use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
 

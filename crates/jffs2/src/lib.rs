@@ -2,24 +2,25 @@
 //!
 //! The design in one screen: `docs/design/03-jffs2.md`. The format in words, with sources: `docs/formats/jffs2.md`.
 
-pub mod acl;
+mod acl;
 mod address;
 mod byte_order;
-pub mod catalogue;
+mod catalogue;
 mod check;
 mod clean;
 mod damage;
-pub mod encode;
-pub mod fragments;
+mod encode;
+mod fragments;
 #[cfg(test)]
 mod hostile;
-pub mod inode;
+mod inode;
 pub mod layout;
 mod load;
 pub mod medium;
 mod memory;
 pub mod mkfs;
 mod mount;
+pub mod probe;
 mod read;
 mod scan;
 #[doc(hidden)]
@@ -30,7 +31,7 @@ mod volume;
 mod witness;
 mod work;
 pub mod write;
-pub mod xattr;
+mod xattr;
 
 pub use address::NodeAddress;
 pub use damage::DamageKind;

@@ -234,8 +234,8 @@ fn data_whose_header_decays_are_never_those_of_another_file() {
 /// What had decayed to look like a hole used to become one, with a right checksum.
 #[test]
 fn data_of_several_pages_that_decay_are_not_made_a_hole() {
-    use nandkit_jffs2::encode::{InodeFields, Piece, inode_node};
     use nandkit_jffs2::layout::{ByteOrder, compression};
+    use nandkit_jffs2::testing::encode::{InodeFields, Piece, inode_node};
     let mut fs = Jffs2::format(StrictFlash::new(geometry()), Clock::default(), options()).unwrap();
     let root = fs.root();
     let file = fs.create(root, b"wide", &NewNode::FILE).unwrap();

@@ -1,8 +1,8 @@
 //! Inodes and names that no checksum speaks against and that cannot be: a check tells each where it is, and a repaired volume has none.
 
 use crate::common::{self, Listing, RamFlash, assert_finds_room, listing_of_volume, mount};
-use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::{ByteOrder, Header, node_type};
+use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
 use nandkit_vfs::check::{Finding, Kind as _, Severity};
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{self, Draw, Listing, RamFlash, assert_finds_room, listing_of_volume, mount, run};
-use nandkit_jffs2::catalogue::Owner;
 use nandkit_jffs2::layout::{ByteOrder, Dirent, Header, Xattr, node_type};
+use nandkit_jffs2::testing::Owner;
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
 use nandkit_vfs::check::{Kind as _, Report};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};

@@ -2,10 +2,10 @@
 
 use crate::common::{Draw, RamFlash, listing_of_volume, mount};
 use nandkit_jffs2::MountOptions;
-use nandkit_jffs2::encode::{
+use nandkit_jffs2::layout::ByteOrder;
+use nandkit_jffs2::testing::encode::{
     DirentFields, InodeFields, Piece, XattrFields, dirent_node, inode_node, xattr_node, xref_node,
 };
-use nandkit_jffs2::layout::ByteOrder;
 use nandkit_units::FlashKind;
 
 const ERASE_SIZE: usize = 4096;

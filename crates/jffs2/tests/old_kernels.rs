@@ -1,8 +1,8 @@
 //! What only kernels of long ago wrote: data by the two rubin codes, holes with both sizes swapped, nodes marked obsolete in place. No tool makes such images any more.
 
 use crate::common::{RamFlash, listing_of_volume, mount};
-use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::{ByteOrder, Header, compression, covered, crc, node_type};
+use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions, testing};
 use nandkit_units::ReadInto;
 use nandkit_vfs::check::Kind as _;

@@ -1,8 +1,8 @@
 //! What has lost its name is told by the mount alone, and comes back in a repaired image; what was taken away, or never was there, is not.
 
 use crate::common::{Draw, Listing, RamFlash, assert_finds_room, content, listing_of_volume, mount, run};
-use nandkit_jffs2::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::layout::{ByteOrder, Header, Inode, covered, crc, node_type};
+use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::check::{Finding, Kind as _};

@@ -2,7 +2,7 @@
 //! the copy is what counts, or it would be erased.
 
 use crate::strict::{self, StrictFlash, clock};
-use nandkit_jffs2::catalogue::Owner;
+use nandkit_jffs2::testing::Owner;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, FlashGeometry, Payload, ReadInto};

@@ -23,7 +23,6 @@ pub const PUBLIC_MODULES_MAX: usize = 10;
 /// Crates that have more, how many, and why.
 pub const PUBLIC_MODULES_MORE: &[(&str, usize, &str)] = &[
     ("f2fs", 30, "until its face is narrow"),
-    ("jffs2", 12, "until its face is narrow"),
     ("testkit", 20, "a suite or a judge a module, and in no product"),
 ];
 

@@ -1,6 +1,8 @@
 //! `mtdparts=` texts, in U-Boot environments and elsewhere. Sources: Linux `drivers/mtd/parsers/cmdlinepart.c` (the grammar, in its heading), U-Boot `include/env_internal.h`
 //! (the environment: CRC-32, a flag byte where there are two copies, then `name=value` strings, each ended by a zero byte, and one more at the end).
 
+use nandkit_flash::Look as _;
+
 use super::{Region, RegionSource, data_bytes, scan};
 use crate::dump::DumpFlash;
 

@@ -2,6 +2,8 @@
 
 use crc32fast::hash;
 
+use nandkit_flash::Look as _;
+
 use super::number::{le16, le32, le64};
 use super::{Region, RegionSource, data_bytes};
 use crate::dump::DumpFlash;

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use nandkit_flash_image::detect::{self, Candidate};
 use nandkit_flash_image::regions::{Region, RegionSource, partitions, regions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
-use nandkit_units::{FlashKind, format_bytes};
+use nandkit_jffs2::probe::{Depth, Fit};
+use nandkit_units::FlashKind;
 
 use super::f2fs;
 use super::fat::looks_like_fat;
-use super::jffs2::erase_size::{Fit, Verdict};
 use super::jffs2::placement::{self, Seen};
-use super::jffs2::survey::{Depth, Survey};
 use super::sectors::DumpSectors;
 use super::{ByteOrder, OpenOptions};
 
@@ -23,11 +22,6 @@ const TOLD_MAX: usize = 4;
 const OOB_POINTS: u32 = 60;
 /// What is taken off where no cleanmarker and no bad-block mark shows that there is an OOB.
 const OOB_DOUBT: u32 = 30;
-/// What is taken off for an erase size that fits, but is not proven; each further one has a point less.
-const UNPROVEN: u32 = 12;
-/// What is taken off for one that would fit if no other were proven.
-const UNLIKELY: u32 = 200;
-
 /// What an image, or a region of one, may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detection {
@@ -146,38 +140,30 @@ fn look_at(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -
 
 /// A placement with each erase size that fits, or with the one that was asked for.
 fn by_size(image: &Image, within: Within, options: &OpenOptions, seen: &Seen) -> Vec<Found> {
-    let (survey, verdict) = (&seen.survey, &seen.verdict);
-    let mut sizes = options.erase_size.map_or_else(|| verdict.fitting.clone(), |asked| vec![asked]);
+    let mut sizes = options.erase_size.map_or_else(|| seen.probe.erase_sizes().to_vec(), |asked| vec![asked]);
     if seen.layout.oob != OobPlacement::None {
         sizes.retain(|size| size.is_multiple_of(seen.layout.page_size.max(1)));
     }
     let Some(first) = sizes.first() else { return Vec::new() };
     let judged = detect::judge(image.bytes(), sized(&seen.layout, *first));
-    let marked = judged.points > OOB_POINTS || !survey.oob_markers.is_empty();
+    let marked = judged.points > OOB_POINTS || seen.probe.oob_markers() > 0;
     // OOB of which nothing shows is less likely than none.
     let doubt = if seen.layout.oob == OobPlacement::None || marked { 0 } else { OOB_DOUBT };
     let mut found = Vec::new();
     for (place, size) in (0_u32..).zip(&sizes) {
-        let fit = verdict.fit(survey, *size);
-        let less = match fit {
-            Fit::Proven => 0,
-            Fit::Fits => UNPROVEN + place,
-            Fit::Unlikely => UNLIKELY,
-            Fit::Refuted => survey.quality() / 2,
-        };
-        let score = survey.quality().saturating_sub(less + doubt).max(1);
+        let likeness = seen.probe.likeness(*size, place);
+        let score = likeness.points.saturating_sub(doubt).max(1);
         let layout = sized(&seen.layout, *size);
         let part = if within == (0, None) { Ok(layout) } else { layout.region(within.0, within.1) };
         let Ok(layout) = part else { continue };
-        let mut why = survey_evidence(survey);
-        why.extend(size_evidence(verdict, fit));
+        let mut why = likeness.evidence;
         why.extend(judged.evidence.iter().cloned());
-        let (order, name) = match survey.nodes {
-            [little, big] if big > little => (ByteOrder::Big, "big"),
+        let (order, name) = match likeness.layout.byte_order {
+            Some(ByteOrder::Big) => (ByteOrder::Big, "big"),
             _ => (ByteOrder::Little, "little"),
         };
         let mut notes = vec![format!("{name}-endian")];
-        if survey.summaries > 0 {
+        if seen.probe.summaries() > 0 {
             notes.push("holds summaries".to_owned());
         }
         let is_nand = layout.kind == FlashKind::Nand;
@@ -188,39 +174,14 @@ fn by_size(image: &Image, within: Within, options: &OpenOptions, seen: &Seen) ->
             notes,
             layout: layout.describe(),
             erase_size: layout.block_size,
-            erase_sizes: verdict.fitting.clone(),
+            erase_sizes: likeness.layout.erase_sizes,
             page_size: if is_nand { layout.page_size } else { 0 },
             oob_size: layout.oob_size,
             byte_order: Some(order),
         };
-        found.push(Found { format: Format::Jffs2, layout, score, fit, detection });
+        found.push(Found { format: Format::Jffs2, layout, score, fit: seen.probe.fit(*size), detection });
     }
     found
-}
-
-/// What speaks for an erase size, or against it.
-fn size_evidence(verdict: &Verdict, fit: Fit) -> Option<String> {
-    match (&verdict.proven, fit) {
-        (Some((_, proof)), Fit::Proven) => Some(proof.clone()),
-        (Some((_, proof)), _) => Some(format!("against it: {proof}")),
-        (None, _) if verdict.fitting.len() > 1 => {
-            let sizes: Vec<String> = verdict.fitting.iter().map(|size| format_bytes((*size).into())).collect();
-            Some(format!("nothing proves the erase size: blocks of {} fit", sizes.join(", ")))
-        }
-        _ => None,
-    }
-}
-
-fn survey_evidence(survey: &Survey) -> Vec<String> {
-    let nodes: u32 = survey.nodes.iter().sum();
-    let looked = if survey.whole { "" } else { " where it was looked at" };
-    vec![match survey.breaks {
-        0 => format!("{nodes} nodes with right checksums follow one another without a gap{looked}"),
-        breaks => format!(
-            "{nodes} nodes with right checksums; against it: at {breaks} places something else stands, {} bytes{looked}",
-            survey.junk_bytes
-        ),
-    }]
 }
 
 /// The same placement with blocks of another size.

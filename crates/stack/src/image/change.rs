@@ -6,11 +6,11 @@ use nandkit_codec::compression::Compression;
 use nandkit_fat::Fat;
 use nandkit_flash::Flash;
 use nandkit_flash_image::{Access, DumpFlash, DumpOptions, Image, text};
-use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, node_type};
+use nandkit_jffs2::layout::ByteOrder as Order;
 use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
-use nandkit_units::{BlockIndex, Clock, FlashKind, format_bytes};
+use nandkit_units::{Clock, FlashKind, format_bytes};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, Timestamp};
 
 use super::is_chip;
@@ -18,11 +18,11 @@ use super::open::{Selected, choose};
 use crate::format::f2fs::write as f2fs_write;
 use crate::format::fat::repairs;
 use crate::format::jffs2::bad_blocks;
-use crate::format::jffs2::erase_size::Fit;
 use crate::format::recognise::{Format, Found};
 use crate::format::sectors::DumpSectors;
 use crate::format::{BEGINNING, ByteOrder, Finding, OpenOptions, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file, suggest};
+use nandkit_jffs2::probe::{Fit, WriterHabits};
 
 /// How an image is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -275,31 +275,6 @@ fn grow(image: &mut Image, offset: u64, size: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// What an image's blocks tell of who wrote it.
-struct Habits {
-    /// Blocks begin with cleanmarkers.
-    cleanmarkers: bool,
-    /// Blocks end in summaries.
-    summaries: bool,
-}
-
-impl Habits {
-    fn of(device: &DumpFlash, order: Order) -> Self {
-        let size = device.geometry().block_size();
-        let mut habits = Self { cleanmarkers: false, summaries: false };
-        let (mut first, mut last) = ([0; HEADER_SIZE as usize], [0; SUMMARY_MARKER_SIZE as usize]);
-        for block in (0..device.geometry().blocks).map(BlockIndex).filter(|block| !device.is_bad(*block)) {
-            let start = u64::from(block.0) * size;
-            device.look_at(start, &mut first);
-            device.look_at(start + size - u64::from(SUMMARY_MARKER_SIZE), &mut last);
-            let header = Header::decode(order, &first).filter(|header| header.check(order).is_ok());
-            habits.cleanmarkers |= header.is_some_and(|header| header.node_type == node_type::CLEANMARKER);
-            habits.summaries |= last.ends_with(&order.bytes32(SUMMARY_MAGIC));
-        }
-        habits
-    }
-}
-
 /// Mounts for changes that leave an image as its writer would: cleanmarkers and summaries where there were some.
 pub(super) fn mount_jffs2(
     device: DumpFlash,
@@ -315,7 +290,7 @@ pub(super) fn mount_jffs2(
         Some(ByteOrder::Big) => Order::Big,
         _ => Order::Little,
     };
-    let habits = Habits::of(&device, order);
+    let habits = WriterHabits::of(&device, order);
     // A dump without OOB and pages may be one of NAND as well, which has no cleanmarkers in its blocks.
     let cleanmarker = match (device.geometry().kind, habits.cleanmarkers) {
         (FlashKind::Nand, _) => None,

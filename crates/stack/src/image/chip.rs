@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use nandkit_flash::PageRead;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl, PageMapOptions};
 use nandkit_jffs2::Jffs2;
 use nandkit_nand_sim::ChipSpec;
-use nandkit_units::{BlockIndex, Clock, Context};
+use nandkit_units::{Clock, Context};
 use nandkit_vfs::FileSystem;
 
 use super::chip_volume::{CheckVolume, LookForVolume, MountVolume, OnLayer};
@@ -146,28 +145,9 @@ fn on_layer<W: OnLayer>(mut chip: Box<dyn FileChip>, clock: &Clock, work: W) -> 
     (layer, done)
 }
 
-/// The node that says that a block is erased, as it lies in the OOB: 0x1985, 0x2003 and its length in either order of bytes (linux/fs/jffs2/wbuf.c).
-const CLEANMARKERS: [[u8; 8]; 2] = [[0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0], [0x19, 0x85, 0x20, 0x03, 0, 0, 0, 8]];
-
-/// Whether JFFS2 is on the bare flash. It writes no OOB but cleanmarkers; translation layers write that of each page.
+/// Whether JFFS2 is on the bare flash.
 fn is_jffs2(chip: &dyn FileChip, clock: &Clock) -> bool {
-    let geometry = *chip.geometry();
-    let (mut page, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);
-    let (mut bare, mut layered) = (0, 0);
-    for block in (0..geometry.blocks).map(BlockIndex).filter(|block| !chip.is_bad(*block)) {
-        let read = PageRead { oob: &mut oob, ..PageRead::bytes(0, &mut page) };
-        if chip.read(&Context::at(clock.now()), block.page(0), read).is_err() {
-            continue;
-        }
-        let is_blank = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0xFF);
-        let is_marked = oob.windows(8).any(|bytes| CLEANMARKERS.iter().any(|marker| marker == bytes));
-        match (is_blank(&page), is_blank(&oob), is_marked) {
-            (true, true, _) => {}
-            (_, true, _) | (_, _, true) => bare += 1,
-            _ => layered += 1,
-        }
-    }
-    bare > layered
+    nandkit_jffs2::probe::is_on_chip(chip, &Context::at(clock.now()))
 }
 
 /// Mounts JFFS2 on the bare flash for reading.

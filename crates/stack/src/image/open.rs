@@ -11,7 +11,6 @@ use nandkit_vfs::{FileSystem, InodeNumber};
 use super::{DumpSummary, chip, is_chip};
 use crate::format::f2fs::recovery::Mounted;
 use crate::format::jffs2::bad_blocks;
-use crate::format::jffs2::erase_size::Fit;
 use crate::format::recognise::{
     self as detect, Detection, Format, Found, RegionInfo, Within, base_layout, look, region_list,
 };
@@ -21,6 +20,7 @@ use crate::format::{
     RepairedImage, clock_at, extents, f2fs, fat, jffs2, sparse, wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
+use nandkit_jffs2::probe::{Fit, begins_with_node};
 
 /// Regions that a message names.
 const NAMED_MAX: usize = 12;
@@ -264,7 +264,7 @@ fn is_divided(image: &Image, found: &[Found], regions: &[RegionInfo]) -> bool {
     let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
     let first = image.bytes().get(..BEGINNING as usize).unwrap_or_else(|| image.bytes());
     let begins_otherwise = found.first().is_some_and(|best| best.format == Format::Jffs2)
-        && !jffs2::begins(first)
+        && !begins_with_node(first)
         && first.iter().any(|byte| *byte != 0xFF);
     let openable = |region: &&RegionInfo| region.opens_as.is_some();
     !regions.is_empty()
@@ -365,7 +365,7 @@ fn check_length(path: &Path, image: &Image, within: Within, options: &OpenOption
     };
     match options.erase_size {
         Some(size) if length < u64::from(size) => refuse(format!("{size} bytes (--erase-size)")),
-        None if length < ERASE_SIZE_MIN && jffs2::begins(bytes) => {
+        None if length < ERASE_SIZE_MIN && begins_with_node(bytes) => {
             refuse(format!("{ERASE_SIZE_MIN} bytes, which is the smallest there is"))
         }
         _ => Ok(()),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
 use nandkit_f2fs::layout::{Geometry, MAGIC, Superblock};
 use nandkit_f2fs::{Finding as F2fsFinding, FindingKind};
+use nandkit_flash::Look as _;
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
 

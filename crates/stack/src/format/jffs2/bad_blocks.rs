@@ -3,11 +3,11 @@
 //! One bit of the mark is enough: Linux takes a block for good only where all eight are set (`badblockbits` is 8 unless a driver says otherwise,
 //! drivers/mtd/nand/raw/nand_base.c, `nand_block_bad`).
 
-use nandkit_flash::{Flash, PageRead};
+use nandkit_flash::{Flash, Look, PageRead};
 use nandkit_flash_image::DumpFlash;
+use nandkit_jffs2::probe::count_nodes;
 use nandkit_units::{BlockIndex, Context};
 
-use super::survey::any_node;
 use crate::format::Finding;
 
 /// What an open image says of its bad blocks: the ones that hold nodes first told as loss, the others as harmless.
@@ -25,7 +25,7 @@ fn finding(device: &DumpFlash, block: BlockIndex) -> Finding {
     let start = u64::from(block.0) * size;
     let mut bytes = vec![0xFF; usize::try_from(size).unwrap_or(0)];
     device.look_at(start, &mut bytes);
-    let nodes = whole_nodes(&bytes);
+    let nodes = count_nodes(&bytes);
     let mark = mark(device, block);
     let detail = match nodes {
         0 => format!("block {} is marked bad{mark}, and is left out", block.0),
@@ -36,22 +36,6 @@ fn finding(device: &DumpFlash, block: BlockIndex) -> Finding {
         ),
     };
     Finding { kind: "bad block".to_owned(), offset: Some(start), paths: Vec::new(), detail, harmless: nodes == 0 }
-}
-
-/// Nodes with right headers that end in the block.
-fn whole_nodes(bytes: &[u8]) -> u32 {
-    let (mut at, mut nodes) = (0, 0);
-    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let length = any_node(rest).map(|(_, header)| header.total_length as usize);
-        match length.filter(|length| *length <= rest.len()) {
-            Some(length) => {
-                nodes += 1;
-                at += length.next_multiple_of(4);
-            }
-            None => at += 4,
-        }
-    }
-    nodes
 }
 
 /// The mark that is not 0xFF, where one says so.

@@ -2,16 +2,13 @@
 
 pub(crate) mod bad_blocks;
 pub(crate) mod build;
-pub(crate) mod erase_size;
 pub(crate) mod placement;
-pub(crate) mod survey;
 
-use nandkit_flash::{Flash, PageRead};
+use nandkit_flash::Flash;
 use nandkit_flash_image::DumpFlash;
-use nandkit_flash_image::detect::sample_blocks;
-use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE, Header};
-use nandkit_jffs2::{Jffs2, MountOptions, versions};
-use nandkit_units::{BlockIndex, Clock, Context, PageAddress};
+use nandkit_jffs2::layout::ByteOrder as Order;
+use nandkit_jffs2::{Jffs2, MountOptions, probe, versions};
+use nandkit_units::Clock;
 use nandkit_vfs::check;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Timestamp};
 
@@ -38,142 +35,16 @@ impl Format for Jffs2Format {
     }
 }
 
-/// Blocks that are looked at for nodes of both byte orders.
-const SAMPLED: u32 = 16;
-/// Nodes of the other byte order from which they are no accident: what damage lays bare of a file's content may hold a few.
-const FOREIGN_MIN: u32 = 8;
-
 /// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
 pub(crate) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
-    let seen = Seen::whole_blocks(device);
-    // How blocks begin costs little to see, and one block of another volume is enough.
-    let (mut begin, mut places) = ([0_u32; 2], [None; 2]);
-    for block in (0..device.geometry().blocks).map(BlockIndex) {
-        let mut bytes = [0xFF; HEADER_SIZE as usize];
-        if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() {
-            continue;
-        }
-        let Some(order) = Order::ALL.into_iter().position(|order| node(order, &bytes).is_some()) else { continue };
-        if let (Some(count), Some(place)) = (begin.get_mut(order), places.get_mut(order)) {
-            *count += 1;
-            place.get_or_insert(u64::from(block.0) * device.geometry().block_size());
-        }
-    }
-    let [little, big] = begin;
-    let strange = seen.foreign >= FOREIGN_MIN || seen.foreign.saturating_mul(4) > seen.nodes;
-    if (little == 0 || big == 0) && !strange {
-        return Ok(());
-    }
+    let Some(mixed) = probe::mixed_orders(device) else { return Ok(()) };
     let at = |place: Option<u64>| place.map_or_else(String::new, |place| format!(" (the first at {place:#x})"));
-    let [first_little, first_big] = places.map(at);
+    let ([little, big], [first_little, first_big]) = (mixed.blocks, mixed.first.map(at));
     Err(format!(
         "mixed byte orders: {little} blocks begin with a little-endian node{first_little} and {big} with a big-endian one{first_big}, and in the {} blocks looked at {} nodes are of \
          another order than those before them; expected --offset and --size of one volume, or --endian",
-        seen.blocks(),
-        seen.foreign
+        mixed.sampled, mixed.foreign
     ))
-}
-
-/// Whether bytes that are too few for an erase block begin as JFFS2 does.
-pub(crate) fn begins(bytes: &[u8]) -> bool {
-    any_node(bytes).is_some()
-}
-
-/// What sampled blocks look like.
-#[derive(Default)]
-struct Seen {
-    /// Blocks that begin with a node, by byte order.
-    begin: [u32; 2],
-    other: u32,
-    nodes: u32,
-    /// Nodes of the other byte order than the block's first.
-    foreign: u32,
-}
-
-impl Seen {
-    /// All bytes of sampled blocks.
-    fn whole_blocks(device: &DumpFlash) -> Self {
-        let mut seen = Self::default();
-        for block in sample_blocks(device.geometry(), SAMPLED) {
-            seen.block(device, block);
-        }
-        seen
-    }
-
-    /// Blocks that are not blank.
-    fn blocks(&self) -> u32 {
-        self.begin.iter().sum::<u32>() + self.other
-    }
-
-    fn block(&mut self, device: &dyn Flash, block: BlockIndex) {
-        let mut bytes = vec![0xFF; HEADER_SIZE as usize];
-        if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() || is_blank(&bytes) {
-            return;
-        }
-        let Some(place) = Order::ALL.into_iter().position(|order| node(order, &bytes).is_some()) else {
-            self.other += 1;
-            return;
-        };
-        let (Some(order), Some(count)) = (Order::ALL.get(place), self.begin.get_mut(place)) else { return };
-        *count += 1;
-        let size = device.geometry().block_size();
-        bytes.resize(size as usize, 0xFF);
-        if read(device, block, 0, &mut bytes).is_some() {
-            self.inside(*order, &bytes);
-        }
-    }
-
-    /// Goes from node to node through a block.
-    fn inside(&mut self, order: Order, bytes: &[u8]) {
-        let mut at = 0;
-        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            if let Some(header) = node(order, rest) {
-                self.nodes += 1;
-                at = at.saturating_add(stored_length(&header));
-                continue;
-            }
-            if let Some(header) = any_node(rest) {
-                self.foreign += 1;
-                at = at.saturating_add(stored_length(&header));
-                continue;
-            }
-            let mut places = (at..bytes.len()).step_by(4).skip(1);
-            let next = places.find(|place| bytes.get(*place..).is_some_and(|rest| any_node(rest).is_some()));
-            at = next.unwrap_or(bytes.len());
-        }
-    }
-}
-
-fn any_node(bytes: &[u8]) -> Option<Header> {
-    Order::ALL.into_iter().find_map(|order| node(order, bytes))
-}
-
-/// Bytes from a node's beginning to the next one's.
-fn stored_length(header: &Header) -> usize {
-    let length = header.total_length.max(HEADER_SIZE).checked_next_multiple_of(4).unwrap_or(u32::MAX);
-    length as usize
-}
-
-fn is_blank(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0xFF)
-}
-
-fn node(order: Order, bytes: &[u8]) -> Option<Header> {
-    Header::decode(order, bytes).filter(|header| header.check(order).is_ok())
-}
-
-/// Reads bytes of a block across its pages; `None` where they cannot be read.
-fn read(device: &dyn Flash, block: BlockIndex, offset: u32, into: &mut [u8]) -> Option<()> {
-    let page_size = device.geometry().page_size;
-    let (mut at, mut rest) = (offset, into);
-    while !rest.is_empty() {
-        let (page, column) = (at.checked_div(page_size)?, at.checked_rem(page_size)?);
-        let length = rest.len().min((page_size - column) as usize);
-        let (part, tail) = rest.split_at_mut(length);
-        device.read(&Context::default(), PageAddress::new(block.0, page), PageRead::bytes(column, part)).ok()?;
-        (rest, at) = (tail, at + length as u32);
-    }
-    Some(())
 }
 
 /// Mounts for reading. Error: why it cannot be mounted.

@@ -1,10 +1,9 @@
 //! Which ways of lying in a file are tried for JFFS2: without OOB, with each page's OOB behind it, with a block's OOB behind the block.
 
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement, detect};
-use nandkit_jffs2::layout::{ByteOrder as Order, HEADER_SIZE};
+use nandkit_jffs2::layout::HEADER_SIZE;
+use nandkit_jffs2::probe::{self, Assumptions, Depth, ERASE_SIZE_MIN, Probe, any_node, first_oob_marker};
 
-use super::erase_size::Verdict;
-use super::survey::{Depth, SIZE_MIN, Survey, any_node, oob_marker};
 use crate::format::OpenOptions;
 use crate::format::recognise::{SURE, Within, asked_for};
 
@@ -26,8 +25,7 @@ const THOROUGH_MAX: usize = 4;
 pub(crate) struct Seen {
     /// A layout of this placement for the whole file; its erase size says nothing but with the OOB behind blocks.
     pub layout: ImageLayout,
-    pub survey: Survey,
-    pub verdict: Verdict,
+    pub probe: Probe,
     /// Whether the file ends with a whole page and its OOB.
     whole_pages: bool,
 }
@@ -35,33 +33,21 @@ pub(crate) struct Seen {
 impl Seen {
     fn of(image: &Image, within: Within, layout: ImageLayout, depth: Depth, options: &OpenOptions) -> Option<Self> {
         let device = view(image, within, &layout)?;
-        let fixed = (layout.oob == OobPlacement::AfterBlock).then_some(layout.block_size);
-        let mut more: Vec<u32> = options.erase_size.into_iter().chain(fixed).collect();
-        let page = if layout.oob == OobPlacement::None { options.page_size.unwrap_or(1) } else { layout.page_size };
-        let mut survey = Survey::of(&device, depth, &more);
-        let mut verdict = Verdict::of(&survey, page);
-        if let Some((size, _)) = verdict.proven.clone()
-            && !survey.sizes.iter().any(|(known, _)| *known == size)
-        {
-            // A size that is no power of two is judged by a look of its own.
-            more.push(size);
-            survey = Survey::of(&device, depth, &more);
-            verdict = Verdict::of(&survey, page);
-        }
-        if let Some(size) = fixed {
-            // Where the OOB stands tells the size.
-            let why = format!("the OOB stands behind every {size} bytes of data");
-            verdict = verdict.proven_by(size, why);
-        }
+        let page_size = match layout.oob {
+            OobPlacement::None => options.page_size.unwrap_or(1),
+            _ => layout.page_size,
+        };
+        let asked: Vec<u32> = options.erase_size.into_iter().collect();
+        // With the OOB behind blocks, where the OOB stands tells the size.
+        let block_with_oob = (layout.oob == OobPlacement::AfterBlock).then_some(layout.block_size);
+        let known = Assumptions { page_size, erase_sizes: &asked, block_with_oob };
+        let probe = probe::probe(&device, depth, &known)?;
         let whole_pages = within != (0, None) || (image.bytes().len() as u64).is_multiple_of(layout.stored_page());
-        (survey.quality() > 0).then_some(Self { layout, survey, verdict, whole_pages })
+        Some(Self { layout, probe, whole_pages })
     }
 
     fn is_clean(&self) -> bool {
-        self.survey.breaks == 0
-            && self.survey.unsound == 0
-            && self.survey.whole
-            && (self.layout.oob == OobPlacement::None || self.whole_pages)
+        self.probe.is_clean() && (self.layout.oob == OobPlacement::None || self.whole_pages)
     }
 }
 
@@ -75,11 +61,11 @@ pub(crate) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Optio
 pub(crate) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
     let mut found = look(image, within, usual(options), options, depth);
     // An OOB of which nothing shows has to make the way from node to node better.
-    let plain = found.iter().find(|seen| seen.layout.oob == OobPlacement::None).map(|seen| seen.survey.quality());
+    let plain = found.iter().find(|seen| seen.layout.oob == OobPlacement::None).map(|seen| seen.probe.quality());
     found.retain(|seen| {
         seen.layout.oob == OobPlacement::None
-            || !seen.survey.oob_markers.is_empty()
-            || plain.is_none_or(|plain| seen.survey.quality() > (plain + OOB_MARGIN).max(SURE))
+            || seen.probe.oob_markers() > 0
+            || plain.is_none_or(|plain| seen.probe.quality() > (plain + OOB_MARGIN).max(SURE))
     });
     if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
         found.extend(look(image, within, after_blocks(image.bytes(), options), options, depth));
@@ -87,7 +73,7 @@ pub(crate) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: 
     // The OOB behind a block of small pages looks like that of one large page.
     if depth == Depth::Thorough && !found.iter().any(Seen::is_clean) {
         let marked = look(image, within, by_marker(image.bytes(), options), options, depth);
-        found.extend(marked.into_iter().filter(|seen| !seen.survey.oob_markers.is_empty()));
+        found.extend(marked.into_iter().filter(|seen| seen.probe.oob_markers() > 0));
     }
     found
 }
@@ -97,12 +83,12 @@ fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &Open
     let glanced = layouts.into_iter().filter(|layout| length >= layout.stored_page()).filter_map(|layout| {
         let plain = layout.oob == OobPlacement::None && depth == Depth::Thorough;
         let seen = Seen::of(image, within, layout.clone(), if plain { depth } else { Depth::Glance }, options)?;
-        Some((seen.survey.quality(), seen))
+        Some((seen.probe.quality(), seen))
     });
     let mut glanced: Vec<(u32, Seen)> = glanced.collect();
     // Little content fits blocks of many sizes; the right one has its cleanmarkers where they are to be.
     let markers = |seen: &Seen| match seen.layout.oob {
-        OobPlacement::AfterBlock => seen.survey.oob_markers.len(),
+        OobPlacement::AfterBlock => seen.probe.oob_markers(),
         _ => 0,
     };
     glanced.sort_by_key(|(quality, seen)| std::cmp::Reverse((*quality, markers(seen))));
@@ -121,7 +107,7 @@ fn look(image: &Image, within: Within, layouts: Vec<ImageLayout>, options: &Open
 
 /// The smallest block of whole pages: sizes are found out later.
 fn block_of(page: u32) -> u32 {
-    page.max(SIZE_MIN)
+    page.max(ERASE_SIZE_MIN)
 }
 
 fn allowed(options: &OpenOptions, page: u32, oob: u32) -> bool {
@@ -134,7 +120,7 @@ fn usual(options: &OpenOptions) -> Vec<ImageLayout> {
     if options.oob_size.is_none_or(|size| size == 0) {
         layouts.push(match options.page_size {
             Some(page) => ImageLayout::nand(block_of(page), page),
-            None => ImageLayout::nor(SIZE_MIN),
+            None => ImageLayout::nor(ERASE_SIZE_MIN),
         });
     }
     let pages = detect::pages().filter(|(page, oob)| allowed(options, *page, *oob));
@@ -151,10 +137,7 @@ fn usual(options: &OpenOptions) -> Vec<ImageLayout> {
 /// Pages that nobody is known to make: the first cleanmarker in an OOB tells where the first page of data ends, and the length of the file what a page with its OOB may have.
 fn by_marker(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
     let beginning = bytes.get(..FIRST_MARKER).unwrap_or(bytes);
-    let markers = Order::ALL.map(oob_marker);
-    let Some(first) = beginning.windows(8).position(|window| markers.iter().any(|marker| window == marker)) else {
-        return Vec::new();
-    };
+    let Some(first) = first_oob_marker(beginning) else { return Vec::new() };
     let first = u32::try_from(first).unwrap_or(u32::MAX);
     let mut layouts = Vec::new();
     for page in (8..=16).map(|power| 1_u32 << power) {
@@ -172,7 +155,7 @@ fn by_marker(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
 fn after_blocks(bytes: &[u8], options: &OpenOptions) -> Vec<ImageLayout> {
     let mut layouts = Vec::new();
     for (page, oob) in detect::pages().filter(|(page, oob)| allowed(options, *page, *oob)) {
-        let sizes = (SIZE_MIN.ilog2()..=AFTER_BLOCK_MAX.ilog2()).map(|power| 1_u32 << power);
+        let sizes = (ERASE_SIZE_MIN.ilog2()..=AFTER_BLOCK_MAX.ilog2()).map(|power| 1_u32 << power);
         let sizes = sizes.filter(|size| *size >= page && options.erase_size.is_none_or(|asked| asked == *size));
         for size in sizes {
             let layout = ImageLayout { oob: OobPlacement::AfterBlock, ..ImageLayout::nand_oob(size, page, oob) };

@@ -3,29 +3,26 @@
 //! Facts used: nodes never cross the end of an erase block, cleanmarkers stand at their beginnings only, free flash is at their ends only, and the last eight bytes of a summary tell where in its
 //! block it begins (fs/jffs2/nodelist.h, scan.c, summary.h of Linux; mkfs.jffs2 of mtd-utils fills a block up with 0xFF where the next node has no room in it).
 
-use nandkit_flash::{Flash, PageRead};
-use nandkit_flash_image::DumpFlash;
-use nandkit_jffs2::layout::{
-    ByteOrder as Order, HEADER_SIZE, Header, INODE_SIZE, Inode, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, crc,
-    node_type,
-};
-use nandkit_jffs2::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE};
+use nandkit_flash::{Look, PageRead};
 use nandkit_units::{BlockIndex, Context};
 
-/// The smallest erase size that JFFS2 takes, and the largest that is thought of without a word from the image.
-pub(crate) const SIZE_MIN: u32 = 4 << 10;
-pub(crate) const SIZE_MAX: u32 = 4 << 20;
+use super::{ERASE_SIZE_MIN, any_node, stored_length};
+use crate::layout::{
+    ByteOrder as Order, Header, INODE_SIZE, Inode, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, crc, node_type,
+};
+use crate::medium::{Cleanmarker, OOB_CLEANMARKER_SIZE, oob_cleanmarker};
+
+/// The largest erase size that is tried unless the image names a larger one.
+const ERASE_SIZE_MAX: u32 = 4 << 20;
 /// Images up to this many bytes are looked through from one end to the other.
 const WHOLE_MAX: u64 = 64 << 20;
 /// Of longer ones, so many stretches, each a multiple of every erase size.
 const STRETCHES: u64 = 16;
-const STRETCH: u64 = SIZE_MAX as u64;
+const STRETCH: u64 = ERASE_SIZE_MAX as u64;
 /// A glance: so many stretches of so many bytes.
 const GLANCE: u64 = 64 << 10;
 /// Bytes held at a time.
 const HELD: usize = 256 << 10;
-/// The longest node whose length is no bound of a block's or a page's: the largest attribute, with room to spare.
-const NODE_MAX: u32 = 128 << 10;
 /// So many bytes of 0xFF in what is no node end it: contents of files have shorter runs.
 const BLANK_MIN: usize = 64;
 /// Zeroes that fill up a page whose rest has no room for a padding node.
@@ -39,7 +36,7 @@ const REMEMBERED: usize = 1 << 16;
 
 /// How much of a dump is looked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub enum Depth {
     /// Enough to see which format it is.
     Glance,
     /// Enough to see where blocks end.
@@ -48,57 +45,57 @@ pub(crate) enum Depth {
 
 /// What speaks against blocks of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Against {
+pub(super) struct Against {
     /// Nodes with a right header that would cross the end of a block.
-    pub crossings: u32,
+    pub(super) crossings: u32,
     /// Free flash inside a block, and nodes behind it.
-    pub gaps: u32,
+    pub(super) gaps: u32,
     /// Cleanmarkers inside a block.
-    pub markers: u32,
+    pub(super) markers: u32,
     /// Summaries that tell of another size.
-    pub summaries: u32,
+    pub(super) summaries: u32,
     /// For the size, and against its double: ends of blocks that the double does not have, at which the next node begins.
-    pub seams: u32,
+    pub(super) seams: u32,
     /// How unlikely these would be inside the blocks of the double, in bits: see [`NODE_BITS`] and [`FILLED_BITS`].
-    pub seam_bits: u32,
+    pub(super) seam_bits: u32,
 }
 
 impl Against {
     /// Free flash before a node counts half: a writer that goes on in a block after a mount may begin at the next page.
-    pub const fn weight(&self) -> u64 {
+    pub(super) const fn weight(&self) -> u64 {
         2 * (self.crossings as u64 + self.markers as u64 + self.summaries as u64) + self.gaps as u64
     }
 }
 
 /// Facts about a stream of data bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(super) struct Survey {
     /// Nodes by byte order, as in [`Order::ALL`].
-    pub nodes: [u32; 2],
+    pub(super) nodes: [u32; 2],
     /// Stretches that are neither nodes nor free.
-    pub breaks: u32,
+    pub(super) breaks: u32,
     /// Their bytes.
-    pub junk_bytes: u64,
+    pub(super) junk_bytes: u64,
     /// Bytes of nodes.
-    pub node_bytes: u64,
-    pub summaries: u32,
+    pub(super) node_bytes: u64,
+    pub(super) summaries: u32,
     /// With OOB, nodes of files whose data are sound, and those whose data are not: pages of 512 bytes with 16 of OOB, and of 2048 with 64, have most headers at the same places.
     sound: u32,
-    pub unsound: u32,
+    pub(super) unsound: u32,
     /// Sizes in bytes, with what speaks against each.
-    pub sizes: Vec<(u32, Against)>,
+    pub(super) sizes: Vec<(u32, Against)>,
     /// First bytes of cleanmarkers, ascending.
-    pub markers: Vec<u64>,
+    pub(super) markers: Vec<u64>,
     /// First data bytes of pages with a cleanmarker in their OOB, ascending.
-    pub oob_markers: Vec<u64>,
+    pub(super) oob_markers: Vec<u64>,
     /// Erase sizes that summaries tell.
-    pub told: Vec<u32>,
+    pub(super) told: Vec<u32>,
     /// Stretches that are not free, ascending.
     used: Vec<(u64, u64)>,
     /// Data bytes of the device.
-    pub length: u64,
+    pub(super) length: u64,
     /// Whether all of it was looked through.
-    pub whole: bool,
+    pub(super) whole: bool,
 }
 
 /// What stood before.
@@ -117,9 +114,11 @@ enum Before {
 
 impl Survey {
     /// Looks through a device, whose own erase size does not matter. `more` are sizes to be judged beside the powers of two.
-    pub fn of(device: &DumpFlash, depth: Depth, more: &[u32]) -> Self {
-        let mut sizes: Vec<u32> =
-            (SIZE_MIN.ilog2()..=SIZE_MAX.ilog2()).map(|power| 1 << power).chain(more.iter().copied()).collect();
+    pub(super) fn of(device: &dyn Look, depth: Depth, more: &[u32]) -> Self {
+        let mut sizes: Vec<u32> = (ERASE_SIZE_MIN.ilog2()..=ERASE_SIZE_MAX.ilog2())
+            .map(|power| 1 << power)
+            .chain(more.iter().copied())
+            .collect();
         sizes.retain(|size| *size > 0);
         sizes.sort_unstable();
         sizes.dedup();
@@ -226,7 +225,7 @@ impl Survey {
         let Some([o0, o1, o2, o3, m0, m1, m2, m3]) = held.from(place).first_chunk::<8>().copied() else { return };
         let size = order.u32([o0, o1, o2, o3]).saturating_add(header.total_length);
         if order.u32([m0, m1, m2, m3]) != SUMMARY_MAGIC
-            || !(SIZE_MIN..=1 << 26).contains(&size)
+            || !(ERASE_SIZE_MIN..=1 << 26).contains(&size)
             || !end.is_multiple_of(size.into())
         {
             return;
@@ -267,10 +266,10 @@ impl Survey {
         }
     }
 
-    fn oob(&mut self, device: &DumpFlash, start: u64, end: u64) {
+    fn oob(&mut self, device: &dyn Look, start: u64, end: u64) {
         let geometry = device.geometry();
         let Cleanmarker::Oob { offset } = Cleanmarker::of_nand(geometry.page_size, geometry.oob_size) else { return };
-        let markers = Order::ALL.map(oob_marker);
+        let markers = Order::ALL.map(oob_cleanmarker);
         let mut oob = vec![0xFF; geometry.oob_size as usize];
         let page_size = u64::from(geometry.page_size);
         for page in start / page_size..end / page_size {
@@ -289,7 +288,7 @@ impl Survey {
     }
 
     /// Of 1000: how far all that is not free is nodes, one behind the other.
-    pub fn quality(&self) -> u32 {
+    pub(super) fn quality(&self) -> u32 {
         let nodes: u64 = self.nodes.iter().map(|count| u64::from(*count)).sum();
         if nodes == 0 {
             return 0;
@@ -302,7 +301,7 @@ impl Survey {
     }
 
     /// Whether every block of this size that is not free begins at one of these places; `false` where none is in use.
-    pub fn all_begin_at(&self, places: &[u64], size: u32) -> bool {
+    pub(super) fn all_begin_at(&self, places: &[u64], size: u32) -> bool {
         let size = u64::from(size.max(1));
         let mut next = 0;
         let mut seen = false;
@@ -325,34 +324,11 @@ fn stretch_step(length: u64, stretch: u64) -> u64 {
     (length / STRETCHES / stretch * stretch).max(stretch)
 }
 
-/// The cleanmarker in the OOB: a header's first eight bytes, whose length is eight (fs/jffs2/wbuf.c).
-pub(crate) fn oob_marker(order: Order) -> [u8; OOB_CLEANMARKER_SIZE] {
-    let header = Header::new(order, node_type::CLEANMARKER, OOB_CLEANMARKER_SIZE as u32).encode(order);
-    header.first_chunk().copied().unwrap_or_default()
-}
-
-/// A node of either order with a right header and a length that can be.
-pub(crate) fn any_node(bytes: &[u8]) -> Option<(Order, Header)> {
-    if !matches!(bytes, [0x85, 0x19, ..] | [0x19, 0x85, ..]) {
-        return None;
-    }
-    Order::ALL.into_iter().find_map(|order| {
-        let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok())?;
-        let bounded = matches!(header.node_type, node_type::SUMMARY | node_type::PADDING);
-        (header.total_length <= if bounded { 1 << 26 } else { NODE_MAX }).then_some((order, header))
-    })
-}
-
 /// Whether the data of a file's node have the checksum that it tells; `None` where the node is none.
 fn has_sound_data(order: Order, bytes: &[u8]) -> Option<bool> {
     let inode = Inode::decode(order, bytes)?;
     let data = bytes.get(INODE_SIZE as usize..)?.get(..inode.compressed_size as usize);
     Some(data.is_some_and(|data| crc(data) == inode.data_crc))
-}
-
-/// Bytes from a node's beginning to the next one's.
-fn stored_length(header: &Header) -> u64 {
-    u64::from(header.total_length.max(HEADER_SIZE)).next_multiple_of(4)
 }
 
 /// Bytes from the beginning that are all `byte`.
@@ -364,7 +340,7 @@ fn run(bytes: &[u8], byte: u8) -> usize {
 
 /// Some bytes of a device.
 struct Held<'a> {
-    device: &'a DumpFlash,
+    device: &'a dyn Look,
     start: u64,
     bytes: Vec<u8>,
 }

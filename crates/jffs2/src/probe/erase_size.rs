@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::survey::{Against, SIZE_MIN, Survey};
+use super::ERASE_SIZE_MIN;
+use super::survey::{Against, Survey};
 
 /// The largest erase size for which no proof of its own is needed.
 const USUAL_MAX: u32 = 1 << 20;
@@ -12,7 +13,7 @@ const BITS_MIN: u32 = 13;
 
 /// How an erase size fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub enum Fit {
     /// Nodes, cleanmarkers or summaries stand where they cannot be.
     Refuted,
     /// Nothing speaks against it, but another one is proven.
@@ -25,18 +26,18 @@ pub(crate) enum Fit {
 
 /// What an image says of its erase size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(super) struct Verdict {
     /// The size that is proven, and by what.
-    pub proven: Option<(u32, String)>,
+    pub(super) proven: Option<(u32, String)>,
     /// All that fit, the likeliest first; only the proven one, where there is one.
-    pub fitting: Vec<u32>,
+    pub(super) fitting: Vec<u32>,
     /// The largest weight of what may speak against a size that fits.
     tolerated: u64,
 }
 
 impl Verdict {
     /// For blocks that are a whole number of pages of `page` bytes.
-    pub fn of(survey: &Survey, page: u32) -> Self {
+    pub(super) fn of(survey: &Survey, page: u32) -> Self {
         let weight = |size: u32| weight(survey, size);
         let possible = |size: &u32| *size <= USUAL_MAX.max(page) && size.is_multiple_of(page.max(1));
         let usual: Vec<u32> = survey.sizes.iter().map(|(size, _)| *size).filter(possible).collect();
@@ -62,12 +63,12 @@ impl Verdict {
     }
 
     /// The same with one size that is known.
-    pub fn proven_by(self, size: u32, why: String) -> Self {
+    pub(super) fn proven_by(self, size: u32, why: String) -> Self {
         Self { proven: Some((size, why)), fitting: vec![size], ..self }
     }
 
     /// How a size fits of which the survey knows.
-    pub fn fit(&self, survey: &Survey, size: u32) -> Fit {
+    pub(super) fn fit(&self, survey: &Survey, size: u32) -> Fit {
         match &self.proven {
             Some((proven, _)) if *proven == size => Fit::Proven,
             _ if weight(survey, size) > self.tolerated => Fit::Refuted,
@@ -108,7 +109,7 @@ fn by_markers(survey: &Survey) -> Option<(u32, String)> {
         // A dump with OOB is one of whole blocks: one with one cleanmarker is one block.
         distance = survey.length;
     }
-    let size = u32::try_from(distance).ok().filter(|size| (SIZE_MIN..=1 << 26).contains(size))?;
+    let size = u32::try_from(distance).ok().filter(|size| (ERASE_SIZE_MIN..=1 << 26).contains(size))?;
     survey.all_begin_at(places, size).then(|| {
         (size, format!("{count} {what} stand at multiples of {size} bytes, one at the beginning of each block in use"))
     })

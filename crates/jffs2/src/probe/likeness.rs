@@ -1,0 +1,143 @@
+//! A dump looked through, and how surely it is JFFS2 with blocks of one size.
+
+use nandkit_flash::Look;
+use nandkit_units::{ByteOrder, format_bytes};
+use nandkit_vfs::probe::{Layout, Likeness};
+
+use super::erase_size::Verdict;
+use super::survey::Survey;
+use super::{Depth, Fit};
+
+/// Points less for an erase size that fits, but is not proven; each further one has a point less.
+const UNPROVEN: u32 = 12;
+/// Points less for one that would fit if no other were proven.
+const UNLIKELY: u32 = 200;
+
+/// A dump that shows nodes, looked through by one page size.
+#[derive(Debug)]
+pub struct Probe {
+    survey: Survey,
+    verdict: Verdict,
+}
+
+/// What is known of a dump before it is looked through.
+#[derive(Clone, Copy, Debug)]
+pub struct Assumptions<'a> {
+    /// Erase blocks are whole pages of so many bytes.
+    pub page_size: u32,
+    /// Erase sizes to be judged beside the powers of two.
+    pub erase_sizes: &'a [u32],
+    /// The erase size, where the way in which OOB lies in the dump tells it.
+    pub block_with_oob: Option<u32>,
+}
+
+/// Looks a dump through; `None` where nothing of JFFS2 shows. The erase size of the device itself does not matter.
+pub fn probe(device: &dyn Look, depth: Depth, known: &Assumptions<'_>) -> Option<Probe> {
+    let mut sizes = known.erase_sizes.to_vec();
+    sizes.extend(known.block_with_oob);
+    let mut survey = Survey::of(device, depth, &sizes);
+    let mut verdict = Verdict::of(&survey, known.page_size);
+    if let Some((size, _)) = verdict.proven.clone()
+        && !survey.sizes.iter().any(|(judged, _)| *judged == size)
+    {
+        // A size that is no power of two is judged by a look of its own.
+        sizes.push(size);
+        survey = Survey::of(device, depth, &sizes);
+        verdict = Verdict::of(&survey, known.page_size);
+    }
+    if let Some(size) = known.block_with_oob {
+        let why = format!("the OOB stands behind every {size} bytes of data");
+        verdict = verdict.proven_by(size, why);
+    }
+    (survey.quality() > 0).then_some(Probe { survey, verdict })
+}
+
+impl Probe {
+    /// Whether all of the dump was read, and is nothing but sound nodes and free flash.
+    pub fn is_clean(&self) -> bool {
+        self.survey.breaks == 0 && self.survey.unsound == 0 && self.survey.whole
+    }
+
+    /// How far all that is not free is nodes, one behind the other: 1 to 1000.
+    pub fn quality(&self) -> u32 {
+        self.survey.quality()
+    }
+
+    /// Number of summaries.
+    pub fn summaries(&self) -> u32 {
+        self.survey.summaries
+    }
+
+    /// Number of cleanmarkers in the OOB, up to 65,536.
+    pub fn oob_markers(&self) -> usize {
+        self.survey.oob_markers.len()
+    }
+
+    /// Erase sizes that fit, the likeliest first; only the proven one, where there is one.
+    pub fn erase_sizes(&self) -> &[u32] {
+        &self.verdict.fitting
+    }
+
+    /// How an erase size fits.
+    pub fn fit(&self, size: u32) -> Fit {
+        self.verdict.fit(&self.survey, size)
+    }
+
+    /// How surely this is JFFS2 with blocks of `size` bytes, which is number `rank` of those that fit.
+    pub fn likeness(&self, size: u32, rank: u32) -> Likeness {
+        likeness(&self.survey, &self.verdict, size, rank)
+    }
+}
+
+fn likeness(survey: &Survey, verdict: &Verdict, size: u32, rank: u32) -> Likeness {
+    let fit = verdict.fit(survey, size);
+    let less = match fit {
+        Fit::Proven => 0,
+        Fit::Fits => UNPROVEN + rank,
+        Fit::Unlikely => UNLIKELY,
+        Fit::Refuted => survey.quality() / 2,
+    };
+    let mut evidence = vec![of_nodes(survey)];
+    evidence.extend(of_size(verdict, fit));
+    let order = match survey.nodes {
+        [little, big] if big > little => ByteOrder::Big,
+        _ => ByteOrder::Little,
+    };
+    Likeness {
+        points: survey.quality().saturating_sub(less),
+        evidence,
+        layout: Layout {
+            erase_size: size,
+            erase_sizes: verdict.fitting.clone(),
+            erase_size_is_proven: fit == Fit::Proven,
+            byte_order: Some(order),
+            ..Layout::default()
+        },
+        extent: None,
+    }
+}
+
+/// What speaks for an erase size, or against it.
+fn of_size(verdict: &Verdict, fit: Fit) -> Option<String> {
+    match (&verdict.proven, fit) {
+        (Some((_, proof)), Fit::Proven) => Some(proof.clone()),
+        (Some((_, proof)), _) => Some(format!("against it: {proof}")),
+        (None, _) if verdict.fitting.len() > 1 => {
+            let sizes: Vec<String> = verdict.fitting.iter().map(|size| format_bytes((*size).into())).collect();
+            Some(format!("nothing proves the erase size: blocks of {} fit", sizes.join(", ")))
+        }
+        _ => None,
+    }
+}
+
+fn of_nodes(survey: &Survey) -> String {
+    let nodes: u32 = survey.nodes.iter().sum();
+    let looked = if survey.whole { "" } else { " where it was looked at" };
+    match survey.breaks {
+        0 => format!("{nodes} nodes with right checksums follow one another without a gap{looked}"),
+        breaks => format!(
+            "{nodes} nodes with right checksums; against it: at {breaks} places something else stands, {} bytes{looked}",
+            survey.junk_bytes
+        ),
+    }
+}

@@ -1,0 +1,78 @@
+//! How surely flash holds JFFS2, and how it lies there.
+//!
+//! [`probe`] looks a dump through, from node to node, and judges the erase sizes that fit. A chip answers by [`is_on_chip`], the first bytes of anything by [`begins_with_node`].
+
+mod chip;
+mod erase_size;
+mod likeness;
+mod orders;
+mod survey;
+mod writer;
+
+pub use chip::is_on_chip;
+pub use erase_size::Fit;
+pub use likeness::{Assumptions, Probe, probe};
+pub use orders::{MixedOrders, mixed_orders};
+pub use survey::Depth;
+pub use writer::WriterHabits;
+
+use crate::layout::{ByteOrder, HEADER_SIZE, Header, node_type};
+
+/// The smallest erase size that JFFS2 takes (fs/jffs2/fs.c).
+pub const ERASE_SIZE_MIN: u32 = 4 << 10;
+/// The longest node that no block or page bounds: the largest attribute, with room to spare.
+const NODE_MAX: u32 = 128 << 10;
+
+/// Whether bytes begin with a node of either byte order.
+pub fn begins_with_node(bytes: &[u8]) -> bool {
+    ByteOrder::ALL.into_iter().any(|order| node(order, bytes).is_some())
+}
+
+/// A node of either byte order with a right header and a length that can be.
+pub fn any_node(bytes: &[u8]) -> Option<(ByteOrder, Header)> {
+    if !matches!(bytes, [0x85, 0x19, ..] | [0x19, 0x85, ..]) {
+        return None;
+    }
+    ByteOrder::ALL.into_iter().find_map(|order| {
+        let header = node(order, bytes)?;
+        let bounded = matches!(header.node_type, node_type::SUMMARY | node_type::PADDING);
+        (header.total_length <= if bounded { 1 << 26 } else { NODE_MAX }).then_some((order, header))
+    })
+}
+
+/// Counts nodes with right headers that end inside an erase block.
+pub fn count_nodes(block: &[u8]) -> u64 {
+    let (mut at, mut nodes) = (0, 0);
+    while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
+        let length = any_node(rest).map(|(_, header)| header.total_length as usize);
+        match length.filter(|length| *length <= rest.len()) {
+            Some(length) => {
+                nodes += 1;
+                at += length.next_multiple_of(4);
+            }
+            None => at += 4,
+        }
+    }
+    nodes
+}
+
+/// Whether bytes hold a cleanmarker as NAND has it in the OOB, in either byte order.
+pub fn holds_oob_marker(bytes: &[u8]) -> bool {
+    first_oob_marker(bytes).is_some()
+}
+
+/// Offset of the first cleanmarker that NAND has in the OOB, in either byte order.
+pub fn first_oob_marker(bytes: &[u8]) -> Option<usize> {
+    let markers = ByteOrder::ALL.map(crate::medium::oob_cleanmarker);
+    bytes.windows(crate::medium::OOB_CLEANMARKER_SIZE).position(|window| markers.iter().any(|marker| window == marker))
+}
+
+/// A node of this byte order with a right header.
+fn node(order: ByteOrder, bytes: &[u8]) -> Option<Header> {
+    Header::decode(order, bytes).filter(|header| header.check(order).is_ok())
+}
+
+/// Bytes from a node's beginning to the next one's.
+fn stored_length(header: &Header) -> u64 {
+    u64::from(header.total_length.max(HEADER_SIZE)).next_multiple_of(4)
+}
