@@ -6,7 +6,7 @@ use std::ops::Range;
 use memmap2::MmapMut;
 
 use crate::backing::Backing;
-use crate::changes::Piece;
+use crate::pieces::{self, Piece};
 use crate::resident::Mapped;
 use crate::touched::Touched;
 
@@ -40,7 +40,7 @@ impl Private {
     /// Lays a piece over the bytes, as far as these reach.
     pub fn overwrite(&mut self, piece: &Piece<'_>) {
         self.touched.note(piece.offset, piece.end().min(self.map.len() as u64));
-        crate::store::overwrite(&mut self.map, piece);
+        pieces::overwrite(&mut self.map, piece);
     }
 
     /// The parts that were written to, in ascending order; all others are the file's own bytes. Cost: nothing for the others.
@@ -99,6 +99,30 @@ impl Bytes {
     /// Errors: the file behind the bytes is shorter than it was.
     pub fn check(&self) -> io::Result<()> {
         self.backing().map_or(Ok(()), Backing::check)
+    }
+
+    /// Makes bytes of our own so long; what is added is erased.
+    pub(crate) fn lengthen(&mut self, length: u64) {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > self.as_slice().len() {
+            let mut longer = self.as_slice().to_vec();
+            longer.resize(length, 0xFF);
+            *self = Self::Owned(longer);
+        }
+    }
+
+    /// Lays a piece over bytes that are our own.
+    pub(crate) fn patch(&mut self, piece: &Piece<'_>) {
+        if let Self::Private(private) = self
+            && piece.end() > private.as_slice().len() as u64
+        {
+            *self = Self::Owned(private.as_slice().to_vec());
+        }
+        match self {
+            Self::Owned(bytes) => pieces::put(bytes, piece),
+            Self::Private(private) => private.overwrite(piece),
+            Self::Mapped(_) => {}
+        }
     }
 
     fn backing(&self) -> Option<&Backing> {

@@ -6,6 +6,7 @@ use nandkit_units::{BlockIndex, PageAddress};
 
 use crate::bytes::is_erased;
 use crate::layout::{OobPlacement, Shape};
+use crate::pieces::{Piece, PieceContent};
 
 /// A changed page: its data, and behind them its OOB.
 #[derive(Clone, Debug)]
@@ -113,35 +114,6 @@ impl Changes {
             pieces.insert(0, Piece { file: 1, offset: lengths[1], content });
         }
         pieces
-    }
-}
-
-/// Bytes of a file that are to be replaced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece<'a> {
-    /// 0 is the image, 1 the OOB file.
-    pub file: u8,
-    pub offset: u64,
-    pub content: PieceContent<'a>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PieceContent<'a> {
-    Bytes(&'a [u8]),
-    /// So many bytes of 0xFF.
-    Erased(u64),
-}
-
-impl Piece<'_> {
-    pub fn len(&self) -> u64 {
-        match self.content {
-            PieceContent::Bytes(bytes) => bytes.len() as u64,
-            PieceContent::Erased(length) => length,
-        }
-    }
-
-    pub fn end(&self) -> u64 {
-        self.offset.saturating_add(self.len())
     }
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use nandkit_flash::{Flash, PageProgram, PageRead};
 use nandkit_units::{BlockIndex, Context, PageAddress, Payload};
 
-use crate::changes::{Piece, PieceContent};
 use crate::journal::Journal;
 use crate::layout::Shape;
+use crate::pieces::{Piece, PieceContent};
 use crate::{DumpFlash, DumpOptions, Image, ImageErrorKind, ImageLayout, OobPlacement};
 
 struct Bench {
@@ -126,7 +126,7 @@ fn half_applied(files: &[Vec<u8>; 2], pieces: &[Piece<'_>], mut changed: u64) ->
             PieceContent::Erased(_) => PieceContent::Erased(length),
         };
         if length > 0 {
-            crate::store::put(&mut files[usize::from(piece.file)], &Piece { content, ..piece.clone() });
+            crate::pieces::put(&mut files[usize::from(piece.file)], &Piece { content, ..piece.clone() });
         }
     }
     files

@@ -10,11 +10,12 @@ use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, PageAdd
 
 use crate::bad_blocks::{BadTable, marker_place};
 use crate::bytes::{Bytes, is_erased};
-use crate::changes::{Changed, Changes, PageImage, Piece};
+use crate::changes::{Changed, Changes, PageImage};
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::image::Image;
 use crate::layout::{ImageLayout, OobPlacement, Shape};
 use crate::overlay::Overlay;
+use crate::pieces::{self, Piece};
 use crate::store::Store;
 
 type FlashResult = nandkit_flash::Result<Done>;
@@ -395,7 +396,7 @@ impl DumpFlash {
                 _ => oob.as_mut(),
             };
             if let Some(into) = into {
-                crate::store::put(into, &piece);
+                pieces::put(into, &piece);
             }
         }
         self.settle(lengths, Bytes::Owned(image), oob.map(Bytes::Owned));
@@ -475,7 +476,7 @@ impl DumpFlash {
 fn tell_copies(bytes: &mut Arc<Bytes>, file: u8, pieces: &[Piece<'_>]) -> bool {
     match Arc::get_mut(bytes) {
         Some(Bytes::Owned(bytes)) => {
-            pieces.iter().filter(|piece| piece.file == file).for_each(|piece| crate::store::put(bytes, piece))
+            pieces.iter().filter(|piece| piece.file == file).for_each(|piece| pieces::put(bytes, piece))
         }
         Some(Bytes::Mapped(_)) => {}
         _ => return false,
@@ -499,6 +500,22 @@ fn fill(bytes: &[u8], column: usize, into: &mut [u8]) {
     let (there, rest) = into.split_at_mut(length);
     there.copy_from_slice(held.get(..length).unwrap_or(&[]));
     rest.fill(0xFF);
+}
+
+impl Image {
+    /// A read-only device on the same bytes, for trying a layout out. Cost: no copy. While one exists the image cannot be made a device for writing.
+    /// Errors: `Layout`.
+    pub fn view(&self, layout: ImageLayout) -> Result<DumpFlash> {
+        let view = Self {
+            bytes: Arc::clone(&self.bytes),
+            oob: self.oob.clone(),
+            store: None,
+            overlay: None,
+            access: Access::ReadOnly,
+            notes: self.notes.clone(),
+        };
+        DumpFlash::new(view, layout)
+    }
 }
 
 impl Look for DumpFlash {

@@ -1,51 +1,16 @@
 //! An image before anything is known about its layout.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use nandkit_block::Access;
 
 use crate::bytes::Bytes;
-use crate::changes::{Piece, PieceContent};
-use crate::dump::DumpFlash;
 use crate::error::{ImageError, ImageErrorKind, Result};
-use crate::layout::ImageLayout;
+use crate::options::DumpOptions;
 use crate::overlay::Overlay;
-use crate::store::Store;
-
-/// How an image is opened.
-#[derive(Clone, Debug)]
-pub struct DumpOptions {
-    /// For reading (several readers may have it open; no permission to write is needed), or for changes (nobody else may have it open).
-    pub access: Access,
-    /// Reads the files into memory instead of mapping them: for files that other programs may change or shorten meanwhile.
-    pub copy: bool,
-    /// The file with the OOB, for [`OobPlacement::Separate`](crate::OobPlacement::Separate).
-    pub oob_file: Option<PathBuf>,
-    /// A file that takes the changes, and is made where it is not there; the image itself is only read. It holds those of earlier times, which are laid over the image. Not with `oob_file`.
-    pub overlay: Option<PathBuf>,
-    /// So many bytes of a mapped file stay in this process's memory at the most; without it, and where a journal or an overlay is laid over the file, as many as were read. Costs a little time for
-    /// what is read again.
-    pub resident_max: Option<u64>,
-}
-
-impl DumpOptions {
-    /// For reading, mapped.
-    pub const fn read_only() -> Self {
-        Self { access: Access::ReadOnly, copy: false, oob_file: None, overlay: None, resident_max: None }
-    }
-
-    /// For reading and writing, mapped.
-    pub const fn read_write() -> Self {
-        Self { access: Access::ReadWrite, copy: false, oob_file: None, overlay: None, resident_max: None }
-    }
-}
-
-impl Default for DumpOptions {
-    fn default() -> Self {
-        Self::read_only()
-    }
-}
+use crate::pieces::{Piece, PieceContent};
+use crate::store::{self, OpenedFiles, Store};
 
 /// An opened image: bytes whose layout is yet to be told or found out.
 #[derive(Debug)]
@@ -65,9 +30,39 @@ impl Image {
     /// With an overlay the image is only read, and `access` is that to the overlay's changes. Errors: `Io`, `InUse` (another process writes it, or reads it while this one wants to write), `Empty`, `Corrupt` (a journal that belongs to another image).
     pub fn open(path: &Path, options: &DumpOptions) -> Result<Self> {
         match &options.overlay {
-            None => crate::store::open(path, options),
-            Some(overlay) => crate::store::open_over(path, overlay, options),
+            None => store::open(path, options).map(|opened| Self::of(opened, options.access)),
+            Some(overlay) => Self::open_over(path, overlay, options),
         }
+    }
+
+    fn of(opened: OpenedFiles, access: Access) -> Self {
+        let OpenedFiles { bytes, oob, store, notes } = opened;
+        Self { bytes: Arc::new(bytes), oob: oob.map(Arc::new), store: Some(store), overlay: None, access, notes }
+    }
+
+    /// Opens an image for reading, with the changes of an overlay laid over it, which takes further ones.
+    fn open_over(path: &Path, overlay: &Path, options: &DumpOptions) -> Result<Self> {
+        if options.oob_file.is_some() {
+            let detail = "an overlay holds the changes of one file; expected no OOB in a file of its own";
+            return Err(ImageError::new(ImageErrorKind::Layout, detail));
+        }
+        let base = store::open(path, &DumpOptions { access: Access::ReadOnly, overlay: None, ..options.clone() })?;
+        let overlay = match options.access {
+            Access::ReadWrite => Overlay::open_or_create(overlay, base.bytes.as_slice())?,
+            Access::ReadOnly => Overlay::open_of(overlay, base.bytes.as_slice(), Access::ReadOnly)?,
+        };
+        let failed = |error| ImageError::io("read", path, error);
+        let mut bytes = match base.bytes {
+            // Mapped so that the overlay's pieces stay in memory.
+            Bytes::Mapped(_) => base.store.load(true).map_err(failed)?.0,
+            bytes => bytes,
+        };
+        bytes.lengthen(overlay.length());
+        overlay
+            .for_each(|offset, found| bytes.patch(&Piece { file: 0, offset, content: PieceContent::Bytes(found) }))
+            .map_err(failed)?;
+        let image = Self::of(OpenedFiles { bytes, ..base }, options.access);
+        Ok(Self { overlay: Some(overlay), ..image })
     }
 
     /// An image in memory; changes stay there. Errors: `Empty`.
@@ -146,20 +141,6 @@ impl Image {
     /// The bytes of the OOB file.
     pub fn oob_bytes(&self) -> Option<&[u8]> {
         self.oob.as_ref().map(|oob| oob.as_slice())
-    }
-
-    /// A read-only device on the same bytes, for trying a layout out. Cost: no copy. While one exists the image cannot be made a device for writing.
-    /// Errors: `Layout`.
-    pub fn view(&self, layout: ImageLayout) -> Result<DumpFlash> {
-        let view = Self {
-            bytes: Arc::clone(&self.bytes),
-            oob: self.oob.clone(),
-            store: None,
-            overlay: None,
-            access: Access::ReadOnly,
-            notes: self.notes.clone(),
-        };
-        DumpFlash::new(view, layout)
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::io::{self, Write};
 
-use crate::changes::{Piece, PieceContent};
+use crate::pieces::{Piece, PieceContent};
 
 const MAGIC: &[u8; 8] = b"NANDKDJ1";
 const VERSION: u32 = 1;

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use nandkit_block::{Access, BlockDevice, BlockError, BlockGeometry, JournalledFile};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 
-use crate::changes::{Piece, PieceContent};
 use crate::error::{ImageError, ImageErrorKind, Result};
+use crate::pieces::{Piece, PieceContent};
 
 const MAGIC: &[u8; 8] = b"NANDKOV1";
 const VERSION: u32 = 1;

@@ -1,21 +1,19 @@
 //! What becomes of an overlay: its changes go into the image, or nowhere.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use nandkit_block::Access;
 
-use crate::changes::{Piece, PieceContent};
 use crate::error::{ImageError, Result};
-use crate::image::DumpOptions;
+use crate::options::DumpOptions;
 use crate::overlay::Overlay;
-use crate::store;
+use crate::pieces::{Piece, PieceContent};
+use crate::store::{self, OpenedFiles};
 
 /// Brings the changes of an overlay into its image, all or none, whatever happens to the process or the machine, and removes the overlay; returns how many bytes these were. Where a crash came between the two, the next call finds the image with its changes, and only removes.
 /// Errors: `Io`, `InUse` (somebody has the image or the overlay open), `Corrupt` (no overlay, or that of another image).
 pub fn apply_overlay(image: &Path, overlay: &Path) -> Result<u64> {
-    let mut opened = store::open(image, &DumpOptions::read_write())?;
-    let bytes = Arc::clone(&opened.bytes);
+    let OpenedFiles { bytes, mut store, .. } = store::open(image, &DumpOptions::read_write())?;
     let bytes = bytes.as_slice();
     let mut changes = Overlay::open(overlay, Access::ReadWrite, &[bytes.len() as u64])?;
     let failed = |what| move |error| ImageError::io(what, image, error);
@@ -25,7 +23,7 @@ pub fn apply_overlay(image: &Path, overlay: &Path) -> Result<u64> {
     }
     let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
     changes.for_each(|offset, bytes| runs.push((offset, bytes.to_vec()))).map_err(failed("read the overlay of"))?;
-    if !is_applied && let Some(store) = &mut opened.store {
+    if !is_applied {
         let pieces: Vec<Piece<'_>> = runs
             .iter()
             .map(|(offset, run)| Piece { file: 0, offset: *offset, content: PieceContent::Bytes(run) })

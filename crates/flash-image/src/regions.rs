@@ -16,6 +16,7 @@ use crate::dump::DumpFlash;
 use crate::error::{ImageError, ImageErrorKind, Result};
 
 pub use mtdparts::{MtdPartition, parse_mtdparts};
+pub use signatures::{PROBE_BYTES, Signature, SignatureProbe};
 
 /// Where the knowledge of a region comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,11 +71,12 @@ pub struct Region {
 
 /// All regions of a dump that any source knows: partition tables first, then `mtdparts`, then signatures, each by offset.
 ///
+/// `probes` recognise the file systems; what has no crate of its own (UBI, SquashFS, images of U-Boot) is known here.
 /// Cost: one pass over all data bytes, at memory speed.
-pub fn regions(device: &DumpFlash) -> Vec<Region> {
+pub fn regions(device: &DumpFlash, probes: &[SignatureProbe]) -> Vec<Region> {
     let mut found = tables::find(device);
     found.extend(mtdparts::find(device));
-    found.extend(signatures::find(device));
+    found.extend(signatures::find(device, probes));
     found
 }
 

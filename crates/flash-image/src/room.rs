@@ -7,7 +7,7 @@ use std::ops::Range;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::changes::Piece;
+use crate::pieces::Piece;
 
 /// Gets room for the pieces of file `number`, whose bytes stay as they are. Where a file system knows no such request, a full disk is told as late as ever. Errors: the disk is full.
 pub(crate) fn reserve(file: &File, number: u8, pieces: &[Piece<'_>]) -> io::Result<()> {
@@ -37,7 +37,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
-    use crate::changes::PieceContent;
+    use crate::pieces::PieceContent;
 
     #[test]
     fn room_is_had_for_each_piece_of_the_file_and_nothing_changes() {

@@ -3,19 +3,17 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use nandkit_block::{Access, Medium};
 
 use crate::backing::Backing;
 use crate::bytes::{Bytes, Private};
-use crate::changes::{Piece, PieceContent};
 use crate::error::{ImageError, ImageErrorKind, Result};
-use crate::image::{DumpOptions, Image};
 use crate::journal::{self, Journal};
 use crate::journal_file::JournalFile;
 use crate::mmap;
-use crate::overlay::Overlay;
+use crate::options::DumpOptions;
+use crate::pieces::{Piece, PieceContent};
 use crate::resident::Mapped;
 use crate::room;
 
@@ -32,8 +30,16 @@ pub(crate) struct Store {
     resident_max: Option<u64>,
 }
 
-/// Opens an image, and completes or forgets a sync that a crash interrupted.
-pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<Image> {
+/// The files of an image, opened, and what is in them.
+pub(crate) struct OpenedFiles {
+    pub bytes: Bytes,
+    pub oob: Option<Bytes>,
+    pub store: Store,
+    pub notes: Vec<String>,
+}
+
+/// Opens an image, and completes or forgets a sync that a crash interrupted. `options.overlay` is not looked at.
+pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<OpenedFiles> {
     let (image, journal) = open_with_journal(path, options.access)?;
     let oob = options.oob_file.as_deref().map(|path| open_locked(path, options.access)).transpose()?;
     let mut store = Store { image, oob, journal, copy: options.copy, resident_max: options.resident_max };
@@ -86,85 +92,7 @@ pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<Image> {
             (image, oob)
         }
     };
-    Ok(Image {
-        bytes: Arc::new(bytes),
-        oob: oob.map(Arc::new),
-        store: Some(store),
-        overlay: None,
-        access: options.access,
-        notes,
-    })
-}
-
-/// Opens an image for reading, with the changes of an overlay laid over it, which takes further ones.
-pub(crate) fn open_over(path: &Path, overlay: &Path, options: &DumpOptions) -> Result<Image> {
-    if options.oob_file.is_some() {
-        let detail = "an overlay holds the changes of one file; expected no OOB in a file of its own";
-        return Err(ImageError::new(ImageErrorKind::Layout, detail));
-    }
-    let base = open(path, &DumpOptions { access: Access::ReadOnly, overlay: None, ..options.clone() })?;
-    let overlay = match options.access {
-        Access::ReadWrite => Overlay::open_or_create(overlay, base.bytes.as_slice())?,
-        Access::ReadOnly => Overlay::open_of(overlay, base.bytes.as_slice(), Access::ReadOnly)?,
-    };
-    let failed = |error| ImageError::io("read", path, error);
-    let mut bytes = match (Arc::into_inner(base.bytes), &base.store) {
-        (Some(bytes @ (Bytes::Owned(_) | Bytes::Private(..))), _) => bytes,
-        // Mapped so that what is laid over it stays in memory.
-        (_, Some(store)) => store.load(true).map_err(failed)?.0,
-        (bytes, None) => Bytes::Owned(bytes.map_or_else(Vec::new, |bytes| bytes.as_slice().to_vec())),
-    };
-    bytes.lengthen(overlay.length());
-    overlay
-        .for_each(|offset, found| bytes.patch(&Piece { file: 0, offset, content: PieceContent::Bytes(found) }))
-        .map_err(failed)?;
-    Ok(Image { bytes: Arc::new(bytes), overlay: Some(overlay), access: options.access, ..base })
-}
-
-impl Bytes {
-    /// Makes bytes of our own so long; what is added is erased.
-    pub(crate) fn lengthen(&mut self, length: u64) {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        if length > self.as_slice().len() {
-            let mut longer = self.as_slice().to_vec();
-            longer.resize(length, 0xFF);
-            *self = Self::Owned(longer);
-        }
-    }
-
-    /// Lays a piece over bytes that are our own.
-    pub(crate) fn patch(&mut self, piece: &Piece<'_>) {
-        if let Self::Private(private) = self
-            && piece.end() > private.as_slice().len() as u64
-        {
-            *self = Self::Owned(private.as_slice().to_vec());
-        }
-        match self {
-            Self::Owned(bytes) => put(bytes, piece),
-            Self::Private(private) => private.overwrite(piece),
-            Self::Mapped(_) => {}
-        }
-    }
-}
-
-/// Lays a piece over bytes, which grow as needed; a gap is erased.
-pub(crate) fn put(bytes: &mut Vec<u8>, piece: &Piece<'_>) {
-    let end = usize::try_from(piece.end()).unwrap_or(usize::MAX);
-    if end > bytes.len() {
-        bytes.resize(end, 0xFF);
-    }
-    overwrite(bytes, piece);
-}
-
-pub(crate) fn overwrite(bytes: &mut [u8], piece: &Piece<'_>) {
-    let start = usize::try_from(piece.offset).unwrap_or(usize::MAX);
-    let end = usize::try_from(piece.end()).unwrap_or(usize::MAX);
-    if let Some(into) = bytes.get_mut(start..end) {
-        match piece.content {
-            PieceContent::Bytes(bytes) => into.copy_from_slice(bytes),
-            PieceContent::Erased(_) => into.fill(0xFF),
-        }
-    }
+    Ok(OpenedFiles { bytes, oob, store, notes })
 }
 
 impl Store {

@@ -2,13 +2,24 @@
 
 use crate::common::{jffs2_like, plain_crc, with_oob, zip_crc};
 use nandkit_flash::Flash;
-use nandkit_flash_image::regions::{Region, RegionSource, parse_mtdparts, regions, select};
+use nandkit_flash_image::regions::{Region, RegionSource, Signature, parse_mtdparts, regions, select};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
 use nandkit_units::random::Random;
 use proptest::prelude::*;
 
+/// A header as [`jffs2_like`] makes them.
+fn node_signature(bytes: &[u8]) -> Option<Signature> {
+    let (head, sum) = (bytes.get(..8)?, *bytes.get(8..12)?.first_chunk()?);
+    let (kind, sum) = match head {
+        [0x85, 0x19, ..] => ("JFFS2, little-endian", u32::from_le_bytes(sum)),
+        [0x19, 0x85, ..] => ("JFFS2, big-endian", u32::from_be_bytes(sum)),
+        _ => return None,
+    };
+    (plain_crc(0, head) == sum).then(|| Signature { is_blockwise: true, ..Signature::new("jffs2", kind, None) })
+}
+
 fn find(image: Vec<u8>) -> Vec<Region> {
-    regions(&DumpFlash::from_bytes(image, ImageLayout::nor(65_536)).unwrap())
+    regions(&DumpFlash::from_bytes(image, ImageLayout::nor(65_536)).unwrap(), &[node_signature])
 }
 
 /// Offset, size and name of each.
@@ -187,7 +198,7 @@ fn partitions_of_an_environment_count_data_bytes() {
         let dump = with_oob(&data, 512, 16, &mut Random::new(4, "oob"));
         let layout = ImageLayout::nand_oob(16 << 10, 512, 16);
         let device = DumpFlash::from_bytes(dump.clone(), layout.clone()).unwrap();
-        let found = regions(&device);
+        let found = regions(&device, &[node_signature]);
         let parts: Vec<&Region> =
             found.iter().filter(|region| matches!(region.source, RegionSource::MtdParts { .. })).collect();
         let names: Vec<&str> = parts.iter().map(|region| region.name.as_str()).collect();
@@ -295,7 +306,7 @@ proptest! {
         for layout in [ImageLayout::nor(4096), ImageLayout::nand_oob(4096, 512, 16)] {
             let device = DumpFlash::from_bytes(image.clone(), layout).unwrap();
             let capacity = device.geometry().capacity();
-            for region in regions(&device) {
+            for region in regions(&device, &[node_signature]) {
                 prop_assert!(region.size > 0 && region.offset + region.size <= capacity, "{region:?}");
                 let _ = device.layout().region(region.offset, Some(region.size));
             }

@@ -1,7 +1,7 @@
 //! Formats that show themselves by a magic number, checked as far as the format allows. Looked for at every 512 bytes of data, where partitions begin.
 //!
-//! Sources: Linux `include/uapi/linux/jffs2.h`, `drivers/mtd/ubi/ubi-media.h`, `fs/squashfs/squashfs_fs.h`, `Documentation/driver-api/early-userspace/buffer-format.rst`; U-Boot
-//! `include/image.h` (legacy image); the Devicetree specification 0.4, chapter 5 (FIT images are such trees); RFC 1952 (gzip); Linux `include/linux/f2fs_fs.h`.
+//! Sources: Linux `drivers/mtd/ubi/ubi-media.h`, `fs/squashfs/squashfs_fs.h`, `Documentation/driver-api/early-userspace/buffer-format.rst`; U-Boot
+//! `include/image.h` (legacy image); the Devicetree specification 0.4, chapter 5 (FIT images are such trees); RFC 1952 (gzip).
 
 use nandkit_codec::checksum::{crc32, crc32_linux};
 
@@ -11,57 +11,65 @@ use crate::bytes::is_erased;
 use crate::dump::DumpFlash;
 
 const STEP: usize = 512;
-/// Bytes that the longest check looks at.
-const LOOK: usize = F2FS_BLOCK + F2FS_SUPERBLOCK + 128;
-/// Where a superblock of F2FS begins in its block, and the blocks of all volumes but those of 16 KiB, which are left to partition tables.
-const F2FS_SUPERBLOCK: usize = 1024;
-const F2FS_BLOCK: usize = 4096;
+/// Bytes that a probe is given: two blocks of 4 KiB, which hold both superblocks of a volume that has two.
+pub const PROBE_BYTES: usize = 8 << 10;
 /// More pieces than a dump has; a hostile one may hold a magic number in every sector.
 const FOUND_MAX: usize = 4096;
 
-/// What was recognised at one place.
+/// What begins at one place of a dump, as far as its first bytes tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sign {
-    kind: &'static str,
-    short: &'static str,
-    detail: String,
-    /// Its length, where the format says it. Formats made of many blocks say none: they go on to where something else begins.
-    size: Option<u64>,
+pub struct Signature {
+    /// The beginning of the region's name, in small letters; a number follows it.
+    pub short: &'static str,
+    /// The format for people.
+    pub kind: &'static str,
+    /// Details for people, perhaps none.
+    pub detail: String,
+    /// Its length in bytes, where the format says it. Formats made of many erase blocks do not: they go on to where
+    /// something else begins.
+    pub size: Option<u64>,
+    /// Whether it is made of erase blocks that each show a signature.
+    pub is_blockwise: bool,
 }
 
-impl Sign {
-    fn new(short: &'static str, kind: &'static str, size: Option<u64>) -> Self {
-        Self { kind, short, detail: String::new(), size }
+/// Recognises a format in [`PROBE_BYTES`] bytes, fewer at the end of the dump.
+pub type SignatureProbe = fn(&[u8]) -> Option<Signature>;
+
+impl Signature {
+    /// A signature without details, of a format that is not made of erase blocks.
+    pub const fn new(short: &'static str, kind: &'static str, size: Option<u64>) -> Self {
+        Self { kind, short, detail: String::new(), size, is_blockwise: false }
     }
 }
 
 /// A stretch of one format.
 struct Stretch {
     at: u64,
-    sign: Sign,
+    sign: Signature,
     /// Where the last sign of it was seen.
     last: u64,
     /// The smallest distance between two signs.
     distance: u64,
 }
 
-pub fn find(device: &DumpFlash) -> Vec<Region> {
+pub(super) fn find(device: &DumpFlash, probes: &[SignatureProbe]) -> Vec<Region> {
+    let signature = |bytes: &[u8]| recognise(bytes).or_else(|| probes.iter().find_map(|probe| probe(bytes)));
     let mut found: Vec<Stretch> = Vec::new();
-    scan(device, LOOK, |at, piece, new| {
+    scan(device, PROBE_BYTES, |at, piece, new| {
         for place in (0..new).step_by(STEP) {
             let (Some(bytes), at) = (piece.get(place..), at + place as u64) else { return };
             let sector = bytes.get(..STEP.min(bytes.len())).unwrap_or(&[]);
             if is_erased(sector) {
                 continue;
             }
-            step(&mut found, at, recognise(bytes));
+            step(&mut found, at, signature(bytes));
         }
     });
     finish(device, found)
 }
 
 /// Takes a programmed sector into the list of stretches.
-fn step(found: &mut Vec<Stretch>, at: u64, sign: Option<Sign>) {
+fn step(found: &mut Vec<Stretch>, at: u64, sign: Option<Signature>) {
     if let Some(open) = found.last_mut() {
         // Inside something that says its size nothing begins: a file system image holds whatever files hold.
         if open.sign.size.is_some_and(|size| at < open.at.saturating_add(size)) {
@@ -94,7 +102,7 @@ fn finish(device: &DumpFlash, found: Vec<Stretch>) -> Vec<Region> {
     let mut joined: Vec<Stretch> = Vec::new();
     for next in found {
         let same = |stretch: &Stretch| stretch.sign.size.is_none() && stretch.sign.kind == next.sign.kind;
-        let earlier = joined.iter().rposition(same).filter(|_| next.sign.is_blockwise());
+        let earlier = joined.iter().rposition(same).filter(|_| next.sign.is_blockwise);
         // What begins off the blocks of a block-wise format, with more of it behind, is content of its files.
         let between = |index: usize| joined.iter().skip(index + 1).all(|stretch| !stretch.at.is_multiple_of(block));
         match earlier.filter(|&index| between(index)) {
@@ -141,7 +149,7 @@ impl Stretch {
         if self.sign.short == "ubi" && self.distance != u64::MAX {
             kind = format!("{kind}, blocks of {} bytes", self.distance);
         }
-        if self.sign.is_blockwise() && !self.at.is_multiple_of(block) {
+        if self.sign.is_blockwise && !self.at.is_multiple_of(block) {
             notes.push(format!(
                 "it does not begin at a multiple of the block size {block}: another block size may be right"
             ));
@@ -151,61 +159,27 @@ impl Stretch {
     }
 }
 
-impl Sign {
-    /// Made of erase blocks that each show a sign.
-    fn is_blockwise(&self) -> bool {
-        matches!(self.short, "jffs2" | "ubi")
-    }
-}
-
-/// What begins here.
-fn recognise(bytes: &[u8]) -> Option<Sign> {
+/// Formats that have no crate of their own.
+fn recognise(bytes: &[u8]) -> Option<Signature> {
     match *bytes.first_chunk::<4>()? {
-        [0x85, 0x19, ..] => jffs2(bytes, false),
-        [0x19, 0x85, ..] => jffs2(bytes, true),
         [b'U', b'B', b'I', b'#'] => ubi(bytes),
         [b'h', b's', b'q', b's'] => squashfs(bytes),
         [0x27, 0x05, 0x19, 0x56] => legacy_image(bytes),
         [0xD0, 0x0D, 0xFE, 0xED] => device_tree(bytes),
         [b'0', b'7', b'0', b'7'] => cpio(bytes),
-        [0x1F, 0x8B, 8, flags] if flags & 0xE0 == 0 => Some(Sign::new("gzip", "gzip data", None)),
-        _ => f2fs(bytes),
+        [0x1F, 0x8B, 8, flags] if flags & 0xE0 == 0 => Some(Signature::new("gzip", "gzip data", None)),
+        _ => None,
     }
-}
-
-/// Two superblocks that say the same of the volume's shape: in the first two blocks. One alone does not tell which of the two it is.
-fn f2fs(bytes: &[u8]) -> Option<Sign> {
-    let first = bytes.get(F2FS_SUPERBLOCK..F2FS_SUPERBLOCK + 128)?;
-    if le32(first, 0)? != 0xF2F5_2010 {
-        return None;
-    }
-    let second = bytes.get(F2FS_BLOCK + F2FS_SUPERBLOCK..)?.get(..128)?;
-    // The areas stand in bytes 12 to 108: sizes, then addresses.
-    let same = first.get(8..108)? == second.get(8..108)? && le32(second, 0)? == 0xF2F5_2010;
-    let (log_block, log_segment) = (le32(first, 16)?, le32(first, 20)?);
-    let (segments, main) = (u64::from(le32(first, 68)?), u64::from(le32(first, 92)?));
-    let blocks = main.checked_add(segments.checked_mul(512)?)?;
-    (same && log_block == 12 && log_segment == 9).then(|| Sign::new("f2fs", "F2FS", Some(blocks << 12)))
-}
-
-/// A node with one of the known types and the right CRC of its header.
-fn jffs2(bytes: &[u8], big: bool) -> Option<Sign> {
-    const TYPES: [u16; 7] = [0xE001, 0xE002, 0x2003, 0x2004, 0x2006, 0xE008, 0xE009];
-    let swap16 = |value: u16| if big { value.swap_bytes() } else { value };
-    let crc = if big { be32(bytes, 8)? } else { le32(bytes, 8)? };
-    let right = TYPES.contains(&swap16(le16(bytes, 2)?)) && crc == crc32_linux(0, bytes.get(..8)?);
-    let kind = if big { "JFFS2, big-endian" } else { "JFFS2, little-endian" };
-    right.then(|| Sign::new("jffs2", kind, None))
 }
 
 /// An erase counter header with the right CRC over its first 60 bytes.
-fn ubi(bytes: &[u8]) -> Option<Sign> {
+fn ubi(bytes: &[u8]) -> Option<Signature> {
     let right = be32(bytes, 60)? == crc32_linux(u32::MAX, bytes.get(..60)?);
-    right.then(|| Sign::new("ubi", "UBI", None))
+    right.then(|| Signature { is_blockwise: true, ..Signature::new("ubi", "UBI", None) })
 }
 
 /// Version 4, whose superblock says how many bytes are used.
-fn squashfs(bytes: &[u8]) -> Option<Sign> {
+fn squashfs(bytes: &[u8]) -> Option<Signature> {
     let (block, log, major, used) = (le32(bytes, 12)?, le16(bytes, 22)?, le16(bytes, 28)?, le64(bytes, 40)?);
     let right = major == 4 && (12..=20).contains(&log) && block == 1 << log && used >= 96;
     let compression = match le16(bytes, 20)? {
@@ -217,23 +191,25 @@ fn squashfs(bytes: &[u8]) -> Option<Sign> {
         6 => "zstd",
         _ => "unknown compression",
     };
-    right.then(|| Sign { detail: compression.to_owned(), ..Sign::new("squashfs", "SquashFS 4", Some(used)) })
+    right.then(|| Signature { detail: compression.to_owned(), ..Signature::new("squashfs", "SquashFS 4", Some(used)) })
 }
 
 /// A U-Boot image of the old kind: header of 64 bytes with a CRC over itself (its own field zeroed).
-fn legacy_image(bytes: &[u8]) -> Option<Sign> {
+fn legacy_image(bytes: &[u8]) -> Option<Signature> {
     let mut header = bytes.get(..64)?.to_vec();
     header.get_mut(4..8)?.fill(0);
     let name = bytes.get(32..64)?;
     let name: String =
         name.iter().take_while(|byte| (0x20..0x7F).contains(*byte)).map(|&byte| char::from(byte)).collect();
     let size = u64::from(be32(bytes, 12)?) + 64;
-    (crc32(&header) == be32(bytes, 4)?)
-        .then(|| Sign { detail: format!("\"{name}\""), ..Sign::new("uimage", "U-Boot legacy image", Some(size)) })
+    (crc32(&header) == be32(bytes, 4)?).then(|| Signature {
+        detail: format!("\"{name}\""),
+        ..Signature::new("uimage", "U-Boot legacy image", Some(size))
+    })
 }
 
 /// A flattened device tree: a version in use, and parts that lie inside it.
-fn device_tree(bytes: &[u8]) -> Option<Sign> {
+fn device_tree(bytes: &[u8]) -> Option<Signature> {
     let (total, structure, strings) = (be32(bytes, 4)?, be32(bytes, 8)?, be32(bytes, 12)?);
     let (version, compatible) = (be32(bytes, 20)?, be32(bytes, 24)?);
     let right = structure >= 40
@@ -242,12 +218,12 @@ fn device_tree(bytes: &[u8]) -> Option<Sign> {
         && (16..=32).contains(&version)
         && compatible <= version;
     // The kind of tree shows in its strings only; a FIT image is one that holds "/images", a board's tree a small one.
-    right.then(|| Sign::new("fdt", "device tree or FIT image", Some(u64::from(total))))
+    right.then(|| Signature::new("fdt", "device tree or FIT image", Some(u64::from(total))))
 }
 
 /// The new ASCII format, with or without checksums: 13 fields of eight hexadecimal digits.
-fn cpio(bytes: &[u8]) -> Option<Sign> {
+fn cpio(bytes: &[u8]) -> Option<Signature> {
     let right =
         matches!(bytes.get(..6)?, b"070701" | b"070702") && bytes.get(6..110)?.iter().all(u8::is_ascii_hexdigit);
-    right.then(|| Sign::new("cpio", "cpio archive", None))
+    right.then(|| Signature::new("cpio", "cpio archive", None))
 }

@@ -28,6 +28,29 @@ pub fn begins_with_node(bytes: &[u8]) -> bool {
     ByteOrder::ALL.into_iter().any(|order| node(order, bytes).is_some())
 }
 
+/// The byte order of a node of a known type at the beginning of some bytes: enough to say that JFFS2 begins here.
+pub fn signature(bytes: &[u8]) -> Option<ByteOrder> {
+    // Checked first: most sectors of a dump are something else.
+    let order = match bytes {
+        [0x85, 0x19, ..] => ByteOrder::Little,
+        [0x19, 0x85, ..] => ByteOrder::Big,
+        _ => return None,
+    };
+    let header = Header::decode(order, bytes)?;
+    let is_known = matches!(
+        header.node_type,
+        node_type::DIRENT
+            | node_type::INODE
+            | node_type::CLEANMARKER
+            | node_type::PADDING
+            | node_type::SUMMARY
+            | node_type::XATTR
+            | node_type::XREF
+    );
+    let right = is_known && header.header_crc == crate::layout::crc(bytes.get(..8)?);
+    right.then_some(order)
+}
+
 /// A node of either byte order with a right header and a length that can be.
 pub fn any_node(bytes: &[u8]) -> Option<(ByteOrder, Header)> {
     if !matches!(bytes, [0x85, 0x19, ..] | [0x19, 0x85, ..]) {

@@ -331,7 +331,11 @@ pub(crate) fn region_list(
         };
         (region, info)
     };
-    let found = if is_one_volume(image, whole) { partitions(device) } else { regions(device) };
+    let found = if is_one_volume(image, whole) {
+        partitions(device)
+    } else {
+        regions(device, &[super::jffs2::signature, f2fs::signature])
+    };
     found.into_iter().enumerate().map(told).collect()
 }
 

@@ -12,6 +12,7 @@ use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
 use nandkit_f2fs::layout::{Geometry, MAGIC, Superblock};
 use nandkit_f2fs::{Finding as F2fsFinding, FindingKind};
 use nandkit_flash::Look as _;
+use nandkit_flash_image::regions::Signature;
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
 
@@ -223,4 +224,23 @@ mod tests {
         assert!(!seen.sane && seen.why.contains("against it"), "{seen:?}");
         assert_eq!(look(&bytes[..4000]), None);
     }
+}
+
+/// The signature of a volume where a region of a dump begins: two superblocks that say the same of its shape, in the
+/// first two blocks. One alone does not tell which of the two it is. Blocks of 16 KiB are left to partition tables.
+pub(crate) fn signature(bytes: &[u8]) -> Option<Signature> {
+    const BLOCK: usize = 4096;
+    let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let start = SUPERBLOCK_OFFSET as usize;
+    let first = bytes.get(start..start + 128)?;
+    if number(first, 0)? != MAGIC {
+        return None;
+    }
+    let second = bytes.get(BLOCK + start..)?.get(..128)?;
+    // The areas stand in bytes 12 to 108: sizes, then addresses.
+    let same = first.get(8..108)? == second.get(8..108)? && number(second, 0)? == MAGIC;
+    let (log_block, log_segment) = (number(first, 16)?, number(first, 20)?);
+    let (segments, main) = (u64::from(number(first, 68)?), u64::from(number(first, 92)?));
+    let blocks = main.checked_add(segments.checked_mul(512)?)?;
+    (same && log_block == 12 && log_segment == 9).then(|| Signature::new("f2fs", "F2FS", Some(blocks << 12)))
 }

@@ -6,6 +6,7 @@ pub(crate) mod placement;
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::DumpFlash;
+use nandkit_flash_image::regions::Signature;
 use nandkit_jffs2::layout::ByteOrder as Order;
 use nandkit_jffs2::{Jffs2, MountOptions, probe, versions};
 use nandkit_units::Clock;
@@ -33,6 +34,15 @@ impl Format for Jffs2Format {
     fn medium(&self) -> MediumKind {
         MediumKind::Flash
     }
+}
+
+/// The signature of a node where a region of a dump begins.
+pub(crate) fn signature(bytes: &[u8]) -> Option<Signature> {
+    let kind = match probe::signature(bytes)? {
+        Order::Little => "JFFS2, little-endian",
+        Order::Big => "JFFS2, big-endian",
+    };
+    Some(Signature { is_blockwise: true, ..Signature::new("jffs2", kind, None) })
 }
 
 /// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
