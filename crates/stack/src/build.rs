@@ -6,10 +6,10 @@ use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 use crate::block_stack::block_stack;
 use crate::chip_file::{FileChip, Keep};
 use crate::crash::CrashChip;
+use crate::format::f2fs::mount::mount_f2fs;
+use crate::format::fat::mount::mount_fat;
+use crate::format::jffs2::mount::mount_jffs2;
 use crate::frame::{EPOCH_UNIX_NS, Existing, Frame, Keeping, Watched};
-use crate::mount_f2fs::mount_f2fs;
-use crate::mount_fat::mount_fat;
-use crate::mount_jffs2::mount_jffs2;
 use crate::mounted::Mounted;
 use crate::{FsSpec, StackError, StackSpec};
 

@@ -3,7 +3,9 @@
 pub(crate) mod build;
 pub(crate) mod check;
 pub(crate) mod info;
+pub(crate) mod mount;
 pub(crate) mod recovery;
+pub(crate) mod spec;
 pub(crate) mod write;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! FAT volumes in images.
 
+pub(crate) mod mount;
 pub(crate) mod repairs;
 
 use nandkit_block::BlockDevice;

@@ -2,7 +2,9 @@
 
 pub(crate) mod bad_blocks;
 pub(crate) mod build;
+pub(crate) mod mount;
 pub(crate) mod placement;
+pub(crate) mod spec;
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::DumpFlash;
