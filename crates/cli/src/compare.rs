@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use nandkit_lab::{Experiment, Precondition, RunSpec};
 use nandkit_record::{RunRecord, csv, layer_legend, legend, read_lines};
 use nandkit_report::{comparison, verdicts, words};
-use nandkit_stack::FsSpec;
 use nandkit_workload::{SpecError, Value, WorkloadSpec};
 use serde_json::json;
 
@@ -56,7 +55,7 @@ fn measure(arguments: &CompareArguments) -> Result<(Vec<RunRecord>, Vec<String>)
         [] => DEFAULT_WORKLOADS.to_vec(),
         names => names.iter().map(String::as_str).collect(),
     };
-    let on_fat = stacks.iter().any(|stack| matches!(stack.fs, FsSpec::Fat(_)));
+    let on_fat = stacks.iter().any(|stack| stack.fs.restricts_names());
     let workloads: Vec<WorkloadSpec> = names
         .iter()
         .map(|text| workload(text, on_fat))

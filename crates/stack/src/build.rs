@@ -1,14 +1,15 @@
 //! From a spec to a running stack, and to its orderly end.
 
+use std::sync::Arc;
+
+use nandkit_block::wrap::StatsDevice;
 use nandkit_units::{Clock, Nanos};
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
 use crate::block_stack::block_stack;
 use crate::chip_file::{FileChip, Keep};
 use crate::crash::CrashChip;
-use crate::format::f2fs::mount::mount_f2fs;
-use crate::format::fat::mount::mount_fat;
-use crate::format::jffs2::mount::mount_jffs2;
+use crate::flash_stack::flash_stack;
 use crate::frame::{EPOCH_UNIX_NS, Existing, Frame, Keeping, Watched};
 use crate::mounted::Mounted;
 use crate::{FsSpec, StackError, StackSpec};
@@ -70,15 +71,15 @@ impl Stack {
         let mounted = match &spec.fs {
             FsSpec::Model => Mounted::Files(Box::new(ModelFileSystem::new(ModelOptions::POSIX, frame.clock.clone()))),
             FsSpec::None => Mounted::Blocks(block_stack(spec, seed, &mut frame)?),
-            FsSpec::Fat(fat) => {
-                let device = block_stack(spec, seed, &mut frame)?;
-                Mounted::Files(mount_fat(device, fat, &mut frame)?)
+            FsSpec::Format(format) if spec.fs.is_on_flash() => {
+                let flash = flash_stack(spec, seed, &mut frame)?;
+                Mounted::Files(format.mount_on_flash(flash, seed, &mut frame)?)
             }
-            FsSpec::F2fs(f2fs) => {
-                let device = block_stack(spec, seed, &mut frame)?;
-                Mounted::Files(mount_f2fs(device, f2fs, seed, &mut frame)?)
+            FsSpec::Format(format) => {
+                let device = StatsDevice::new(block_stack(spec, seed, &mut frame)?);
+                frame.watched.block = Some(Arc::clone(device.counters()));
+                Mounted::Files(format.mount_on_blocks(device, seed, &mut frame)?)
             }
-            FsSpec::Jffs2(jffs2) => Mounted::Files(mount_jffs2(spec, jffs2, seed, &mut frame)?),
         };
         let Frame { clock, started, watched, keep, mut keeping, .. } = frame;
         if let Some(Keeping { new_file, .. }) = &mut keeping {

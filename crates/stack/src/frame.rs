@@ -43,18 +43,18 @@ pub(crate) struct Keeping {
 }
 
 /// What the layers leave with the stack while they are built.
-pub(crate) struct Frame {
-    pub clock: Clock,
-    pub started: Nanos,
-    pub watched: Watched,
-    pub keep: Keep,
+pub struct Frame {
+    pub(crate) clock: Clock,
+    pub(crate) started: Nanos,
+    pub(crate) watched: Watched,
+    pub(crate) keep: Keep,
     /// The host's memory.
-    pub host: Option<HostSpec>,
+    pub(crate) host: Option<HostSpec>,
     /// A chip that is there already; it outlives the stack.
-    pub given: Option<Box<dyn FileChip>>,
+    pub(crate) given: Option<Box<dyn FileChip>>,
     /// What is expected on that chip; its volume is seen from its root, and not from a directory of this run's own.
-    pub expected: Option<Existing>,
-    pub keeping: Option<Keeping>,
+    pub(crate) expected: Option<Existing>,
+    pub(crate) keeping: Option<Keeping>,
 }
 
 impl Frame {

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use nandkit_units::Clock;
 
+pub(crate) mod emulate;
 pub(crate) mod extents;
 pub(crate) mod f2fs;
 pub(crate) mod fat;
@@ -18,6 +19,7 @@ mod repaired;
 pub(crate) mod sectors;
 pub(crate) mod sparse;
 
+pub use emulate::{EmulateFormat, FormatSpec};
 pub use extents::PlacedExtent;
 pub use history::{DeletedName, FileVersion, OldContent};
 pub use options::{ByteOrder, OpenOptions};
@@ -51,12 +53,20 @@ pub trait Format: Sync {
 
     /// What its volumes stand on.
     fn medium(&self) -> MediumKind;
+
+    /// Its options in a spec, and its mount on an emulated device.
+    fn emulate(&self) -> Option<&dyn EmulateFormat>;
 }
 
 impl fmt::Debug for dyn Format + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// The options of the format that a stack has where its spec names none.
+pub(crate) fn default_spec() -> Box<dyn FormatSpec> {
+    Box::new(fat::spec::FatSpec::default())
 }
 
 /// The format of this name.

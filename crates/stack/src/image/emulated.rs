@@ -5,7 +5,6 @@ use std::path::Path;
 use nandkit_block::{BlockDevice, BlockGeometry};
 use nandkit_flash::{Flash, FlashError, Operation, PageProgram, PageRead};
 use nandkit_flash_image::DumpFlash;
-use nandkit_flash_image::detect::ByteOrder;
 use nandkit_nand_sim::PageOrder;
 use nandkit_units::{BlockIndex, Clock, Context, FlashGeometry, Lba, PageAddress, Payload, ReadInto, format_bytes};
 use toml::{Table, Value};
@@ -16,7 +15,7 @@ use crate::crash::{CrashChip, Existing};
 use crate::format::recognise::{Format, Found};
 use crate::format::sectors::{DumpSectors, SECTOR_SIZE};
 use crate::format::{OpenOptions, wrong};
-use crate::{DeviceSpec, EndianName, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets};
+use crate::{DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets};
 
 /// Fewer blocks have no room for what a file system keeps in reserve.
 const BLOCKS_MIN: u32 = 16;
@@ -140,11 +139,8 @@ impl EmulatedImage {
 
     /// Sets what the image decides in a stack for it: the order of bytes; the size of sectors.
     pub fn settle(&self, spec: &mut StackSpec) {
-        if let FsSpec::Jffs2(jffs2) = &mut spec.fs {
-            jffs2.endian = match self.found.detection.byte_order {
-                Some(ByteOrder::Big) => EndianName::Big,
-                _ => EndianName::Little,
-            };
+        if let FsSpec::Format(format) = &mut spec.fs {
+            format.set_byte_order(self.found.detection.byte_order);
         }
         match &mut spec.ftl {
             FtlSpec::BlockMap(ftl) => ftl.sector_size = SECTOR_SIZE,

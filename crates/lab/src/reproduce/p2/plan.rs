@@ -1,9 +1,7 @@
 //! Which runs the claims of P2 need.
 
 use nandkit_cleaning::{separation, victim};
-use nandkit_stack::{
-    BlockMapSpec, DeviceSpec, FastSpec, FatSpec, FsSpec, FtlSpec, Jffs2Spec, StackSpec, WriteBackName,
-};
+use nandkit_stack::{BlockMapSpec, DeviceSpec, FastSpec, FatSpec, FtlSpec, Jffs2Spec, StackSpec, WriteBackName};
 use nandkit_workload::WorkloadSpec;
 
 use crate::{Experiment, LabError, SpecError};
@@ -127,12 +125,12 @@ fn device() -> Result<DeviceSpec, LabError> {
 fn jffs2(collector: &str, separation: &str) -> Result<StackSpec, LabError> {
     let spec =
         Jffs2Spec { collector: collector.to_string(), separation: separation.to_string(), ..Jffs2Spec::default() };
-    Ok(StackSpec { device: device()?, ftl: FtlSpec::None, fs: FsSpec::Jffs2(spec), host: None })
+    Ok(StackSpec { device: device()?, ftl: FtlSpec::None, fs: spec.into(), host: None })
 }
 
 fn fat(ftl: FtlSpec, cache_sectors: u32) -> Result<StackSpec, LabError> {
     let write_back = if cache_sectors > 0 { WriteBackName::Back } else { WriteBackName::Through };
-    let fs = FsSpec::Fat(FatSpec { cluster_size: 4096, cache_sectors, write_back, ..FatSpec::default() });
+    let fs = FatSpec { cluster_size: 4096, cache_sectors, write_back, ..FatSpec::default() }.into();
     Ok(StackSpec { device: device()?, ftl, fs, host: None })
 }
 

@@ -1,8 +1,8 @@
 //! Which runs the claims of P4 need.
 
 use nandkit_stack::{
-    AlignmentName, AlphaName, BlockMapSpec, DEFAULT_DEVICE, DeviceSpec, FastSpec, FatSpec, FatTypeName, FsSpec,
-    FtlSpec, PolicyName, StackSpec, WriteBackName,
+    AlignmentName, AlphaName, BlockMapSpec, DEFAULT_DEVICE, DeviceSpec, FastSpec, FatSpec, FatTypeName, FtlSpec,
+    PolicyName, StackSpec, WriteBackName,
 };
 use nandkit_workload::WorkloadSpec;
 
@@ -118,15 +118,15 @@ fn stack(setting: &Setting, mut ftl: FtlSpec) -> Result<StackSpec, LabError> {
         FtlSpec::Fast(spec) => spec.sector_size = setting.sector_size,
         FtlSpec::PageMap(_) | FtlSpec::None => {}
     }
-    let fs = FsSpec::Fat(FatSpec {
+    let fs = FatSpec {
         fat_type: FatTypeName::Fat16,
         cluster_size: setting.cluster_size,
         alignment: setting.alignment,
         cache_sectors: setting.cache_sectors,
         write_back: if setting.cache_sectors > 0 { WriteBackName::Back } else { WriteBackName::Through },
         ..FatSpec::default()
-    });
-    Ok(StackSpec { device, ftl, fs, host: None })
+    };
+    Ok(StackSpec { device, ftl, fs: fs.into(), host: None })
 }
 
 fn block_map(policy: PolicyName) -> BlockMapSpec {

@@ -17,11 +17,15 @@ use nandkit_flash::Look as _;
 use nandkit_flash_image::regions::Signature;
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
+use toml::Table;
 
 use self::recovery::{Mounted, SharedDump, failed, replay, waits};
+use self::spec::F2fsSpec;
 use crate::StackError;
+use crate::format::emulate::{EmulateFormat, FormatSpec};
 use crate::format::sectors::DumpSectors;
 use crate::format::{Finding, Format, MediumKind, OpenOptions, sparse, wrong};
+use crate::named::whole;
 
 /// F2FS in the table of formats.
 pub static FORMAT: F2fsFormat = F2fsFormat;
@@ -40,6 +44,18 @@ impl Format for F2fsFormat {
 
     fn medium(&self) -> MediumKind {
         MediumKind::Blocks
+    }
+
+    fn emulate(&self) -> Option<&dyn EmulateFormat> {
+        Some(self)
+    }
+}
+
+impl EmulateFormat for F2fsFormat {
+    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, String> {
+        let spec: F2fsSpec = whole(table).map_err(|error| format!("in f2fs: {error}"))?;
+        spec.check().map_err(|error| format!("in f2fs: {error}"))?;
+        Ok(Box::new(spec))
     }
 }
 

@@ -2,13 +2,18 @@
 
 pub(crate) mod mount;
 pub(crate) mod repairs;
+pub(crate) mod spec;
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::{CheckReport, Fat, MountOptions};
 use nandkit_units::Clock;
 use nandkit_vfs::FileSystem;
+use toml::Table;
 
+use self::spec::FatSpec;
+use crate::format::emulate::{EmulateFormat, FormatSpec};
 use crate::format::{Checked, Finding, Format, MediumKind};
+use crate::named::whole;
 
 /// FAT in the table of formats.
 pub static FORMAT: FatFormat = FatFormat;
@@ -27,6 +32,22 @@ impl Format for FatFormat {
 
     fn medium(&self) -> MediumKind {
         MediumKind::Blocks
+    }
+
+    fn emulate(&self) -> Option<&dyn EmulateFormat> {
+        Some(self)
+    }
+}
+
+impl EmulateFormat for FatFormat {
+    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, String> {
+        let spec: FatSpec = whole(table).map_err(|error| format!("in fat: {error}"))?;
+        spec.check()?;
+        Ok(Box::new(spec))
+    }
+
+    fn restricts_names(&self) -> bool {
+        true
     }
 }
 

@@ -1,63 +1,47 @@
 //! FAT on a block device: made on a new one, mounted where it is there already.
 
-use std::sync::Arc;
-
 use nandkit_block::BlockDevice;
-use nandkit_block::wrap::StatsDevice;
 use nandkit_fat::{self as fat, Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions, WriteBack};
-use nandkit_units::{Clock, Context, Lba, Nanos, ReadInto};
-use nandkit_vfs::FsError;
+use nandkit_units::Nanos;
 
-use crate::device_handle::DeviceHandle;
+use super::spec::{AlignmentName, FatSpec, FatTypeName, WriteBackName};
+use crate::format::Format;
+use crate::format::emulate::{FormatSpec, WatchedBlocks, wrong};
 use crate::frame::Frame;
-use crate::in_directory::for_next_run;
 use crate::mounted::MountedFileSystem;
-use crate::{AlignmentName, FatSpec, FatTypeName, HostSpec, StackError, WriteBackName};
+use crate::{HostSpec, StackError};
 
-fn wrong(error: FsError) -> StackError {
-    StackError::new("stack.fs", error.to_string())
-}
+impl FormatSpec for FatSpec {
+    fn format(&self) -> &'static dyn Format {
+        &super::FORMAT
+    }
 
-/// Mounts FAT. A further run on a volume works in a directory of its own, since workloads expect an empty one. On a device from a file it is made only if the device's first sector is empty: what is there and is no FAT may be somebody's data.
-pub(crate) fn mount_fat(
-    device: DeviceHandle,
-    spec: &FatSpec,
-    frame: &mut Frame,
-) -> Result<Box<dyn MountedFileSystem>, StackError> {
-    let at_root = frame.expected.is_some();
-    let Frame { clock, watched, keeping, .. } = &mut *frame;
-    let mut device = StatsDevice::new(device);
-    watched.block = Some(Arc::clone(device.counters()));
-    let is_there = keeping.is_some() && !is_blank(&device, clock)?;
-    frame.expect(is_there)?;
-    let clock = &frame.clock;
-    if !is_there {
-        fat::format(&mut device, clock, &format_options(spec)).map_err(wrong)?;
+    fn title(&self) -> String {
+        FatSpec::title(self)
     }
-    let cache = match &frame.host {
-        None => fat_cache(spec),
-        Some(host) => host_cache(host, device.geometry().sector_size),
-    };
-    let options = MountOptions { cache, barriers: spec.barriers, read_only: false };
-    let mounted = Fat::mount(device, clock.clone(), options).map_err(wrong)?;
-    if !is_there {
-        return Ok(Box::new(mounted));
-    }
-    check_same(&mounted, spec)?;
-    if at_root {
-        return Ok(Box::new(mounted));
-    }
-    for_next_run(mounted).map_err(wrong)
-}
 
-/// Whether the first sector was never written.
-fn is_blank<D: BlockDevice>(device: &D, clock: &Clock) -> Result<bool, StackError> {
-    let mut sector = vec![0; device.geometry().sector_size as usize];
-    let done = device
-        .read(&Context::at(clock.now()), Lba(0), ReadInto::Bytes(&mut sector))
-        .map_err(|error| StackError::new("stack.fs", format!("cannot read the first sector: {error}")))?;
-    clock.advance_to(done.completed);
-    Ok(sector.iter().all(|byte| *byte == 0))
+    fn mount_on_blocks(
+        &self,
+        mut device: WatchedBlocks,
+        _seed: u64,
+        frame: &mut Frame,
+    ) -> Result<Box<dyn MountedFileSystem>, StackError> {
+        let sector_size = device.geometry().sector_size;
+        let is_there = frame.finds_volume(&device, sector_size)?;
+        if !is_there {
+            fat::format(&mut device, &frame.clock, &format_options(self)).map_err(wrong)?;
+        }
+        let cache = match &frame.host {
+            None => fat_cache(self),
+            Some(host) => host_cache(host, sector_size),
+        };
+        let options = MountOptions { cache, barriers: self.barriers, read_only: false };
+        let mounted = Fat::mount(device, frame.clock.clone(), options).map_err(wrong)?;
+        if is_there {
+            check_same(&mounted, self)?;
+        }
+        frame.top(mounted, is_there)
+    }
 }
 
 /// Refuses a volume that is another than the one asked for.

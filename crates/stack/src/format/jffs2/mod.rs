@@ -14,9 +14,13 @@ use nandkit_jffs2::{Jffs2, MountOptions, probe, versions};
 use nandkit_units::Clock;
 use nandkit_vfs::check;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Timestamp};
+use toml::Table;
 
+use self::spec::Jffs2Spec;
+use crate::format::emulate::{EmulateFormat, FormatSpec};
 use crate::format::history::{DeletedName, FileVersion, OldContent};
 use crate::format::{ByteOrder, Checked, Finding, Format, MediumKind, OpenOptions, Repaired, RepairedImage, clock_at};
+use crate::named::whole;
 
 /// JFFS2 in the table of formats.
 pub static FORMAT: Jffs2Format = Jffs2Format;
@@ -35,6 +39,18 @@ impl Format for Jffs2Format {
 
     fn medium(&self) -> MediumKind {
         MediumKind::Flash
+    }
+
+    fn emulate(&self) -> Option<&dyn EmulateFormat> {
+        Some(self)
+    }
+}
+
+impl EmulateFormat for Jffs2Format {
+    fn parse(&self, table: Table) -> Result<Box<dyn FormatSpec>, String> {
+        let spec: Jffs2Spec = whole(table).map_err(|error| format!("in jffs2: {error}"))?;
+        spec.check().map_err(|error| format!("in jffs2: {error}"))?;
+        Ok(Box::new(spec))
     }
 }
 

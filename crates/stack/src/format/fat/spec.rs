@@ -1,0 +1,154 @@
+//! Options of FAT in a stack.
+
+use serde::{Deserialize, Serialize};
+
+/// When the sector cache writes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteBackName {
+    /// After each operation.
+    #[default]
+    Through,
+    /// When more than `dirty_sectors` are dirty, when a change is older than `age_ms`, and at a sync.
+    Back,
+}
+
+/// Which FAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FatTypeName {
+    /// As mkfs.vfat chooses for the size of the device.
+    #[default]
+    Auto,
+    /// Entries of 12 bits.
+    Fat12,
+    /// Entries of 16 bits.
+    Fat16,
+    /// Entries of 28 bits.
+    Fat32,
+}
+
+/// Where FAT's data area begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlignmentName {
+    /// Directly behind the root directory or the FATs.
+    None,
+    /// On a multiple of the cluster size, as mkfs.vfat has it.
+    #[default]
+    Cluster,
+    /// On an erase block, as memory cards are formatted: no block holds both metadata and files.
+    EraseBlock,
+}
+
+/// Options of FAT.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FatSpec {
+    /// Which FAT.
+    pub fat_type: FatTypeName,
+    /// Bytes of a cluster; 0 stands for what the size of the device asks for.
+    pub cluster_size: u32,
+    /// Where the data area begins.
+    pub alignment: AlignmentName,
+    /// Slots of the root directory of FAT12 and FAT16.
+    pub root_entries: u16,
+    /// The volume's label, up to 11 characters; empty for none.
+    pub label: String,
+    /// Clean sectors that the cache holds, of which the least recently used one leaves it; 0 for no cache.
+    pub cache_sectors: u32,
+    /// When the cache writes back.
+    pub write_back: WriteBackName,
+    /// Dirty sectors that are kept with `write_back = "back"`; 0 stands for half of `cache_sectors`.
+    pub dirty_sectors: u32,
+    /// How long a change is kept with `write_back = "back"`, in simulated milliseconds.
+    pub age_ms: u64,
+    /// Whether the cache holds file data too, or only metadata.
+    pub cache_data: bool,
+    /// Whether the steps of a change are kept apart by flushes of the device.
+    pub barriers: bool,
+}
+
+impl Default for FatSpec {
+    fn default() -> Self {
+        Self {
+            fat_type: FatTypeName::Auto,
+            cluster_size: 0,
+            alignment: AlignmentName::Cluster,
+            root_entries: 512,
+            label: String::new(),
+            cache_sectors: 0,
+            write_back: WriteBackName::default(),
+            dirty_sectors: 0,
+            age_ms: 5_000,
+            cache_data: false,
+            barriers: true,
+        }
+    }
+}
+
+impl FatSpec {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let size = self.cluster_size;
+        if size != 0 && (!size.is_power_of_two() || !(512..=32_768).contains(&size)) {
+            return Err(format!("cluster_size is {size}; expected 0, or a power of two from 512 to 32768"));
+        }
+        if self.root_entries == 0 {
+            return Err("root_entries is 0; expected 1 to 65535".to_string());
+        }
+        if self.label.chars().count() > 11 {
+            return Err(format!("label is \"{}\"; expected up to 11 characters", self.label));
+        }
+        if self.cache_sectors > 1 << 24 {
+            return Err(format!("cache_sectors is {}; expected 0 to {}", self.cache_sectors, 1 << 24));
+        }
+        if self.cache_sectors == 0 && (self.write_back == WriteBackName::Back || self.cache_data) {
+            return Err(
+                "there is no cache (cache_sectors is 0) to write back or to hold data; expected cache_sectors above 0"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn title(&self) -> String {
+        let standard = Self::default();
+        let mut title = match self.fat_type {
+            FatTypeName::Auto => "fat",
+            FatTypeName::Fat12 => "fat12",
+            FatTypeName::Fat16 => "fat16",
+            FatTypeName::Fat32 => "fat32",
+        }
+        .to_string();
+        if self.cluster_size > 0 {
+            title += &format!(" | clusters of {}", nandkit_units::format_bytes(u64::from(self.cluster_size)));
+        }
+        if self.root_entries != standard.root_entries {
+            title += &format!(" | {} root entries", self.root_entries);
+        }
+        match self.alignment {
+            AlignmentName::None => title += " | not aligned",
+            AlignmentName::Cluster => {}
+            AlignmentName::EraseBlock => title += " | aligned on erase blocks",
+        }
+        if self.cache_sectors > 0 {
+            title += &format!(" | cache of {} sectors", self.cache_sectors);
+            if self.cache_data {
+                title += " with data";
+            }
+        }
+        if self.write_back == WriteBackName::Back {
+            title += " | write-back";
+            if self.dirty_sectors > 0 {
+                title += &format!(" over {} dirty", self.dirty_sectors);
+            }
+            if self.age_ms != standard.age_ms {
+                title += &format!(" after {} ms", self.age_ms);
+            }
+        }
+        if !self.barriers {
+            title += " | no barriers";
+        }
+        title
+    }
+}
