@@ -1,4 +1,5 @@
-//! The host's side of both translation layers: requests cut into pages, ranges checked, errors told.
+//! The host's side of the translation layers with log blocks: requests are cut into pages, ranges
+//! checked, and errors told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,12 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use nandkit_record::RunRecord;
 use nandkit_workload::tree::source::TreeSource;
-use nandkit_workload::{Inputs, Outside};
+use nandkit_workload::{Inputs, NoInputs, Outside};
 use rayon::prelude::*;
 
 use crate::drive::Inside;
 use crate::kept::Kept;
-use crate::{HostMeter, LabError, Progress};
+use crate::{HostMeter, LabError, Progress, Unmeasured};
 
 /// How to run an experiment. Nothing of it changes a record but for its `host_*` fields.
 pub struct Options<'a> {
@@ -34,6 +34,26 @@ pub struct Options<'a> {
     pub progress: &'a (dyn Fn(&Progress) + Sync),
     /// Set from outside to stop: finished runs are kept.
     pub stop: &'a AtomicBool,
+}
+
+/// What [`Options::default`] looks at: never set.
+static NEVER_STOPPED: AtomicBool = AtomicBool::new(false);
+
+impl Default for Options<'_> {
+    /// A thread for each processor. Nothing is kept, measured on the host, told or stopped, and no
+    /// directory or trace can be read.
+    fn default() -> Self {
+        Self {
+            jobs: 0,
+            directory: None,
+            program: None,
+            notice: &|_| (),
+            inputs: &NoInputs,
+            host: &Unmeasured,
+            progress: &|_| (),
+            stop: &NEVER_STOPPED,
+        }
+    }
 }
 
 /// The inputs, until somebody stops the experiment.

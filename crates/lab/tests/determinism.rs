@@ -1,8 +1,6 @@
 //! The same experiment gives the same records, whatever the threads.
 
-use std::sync::atomic::AtomicBool;
-
-use nandkit_lab::{Experiment, Options, Unmeasured};
+use nandkit_lab::{Experiment, Options};
 use nandkit_record::RunRecord;
 use nandkit_workload::HostInputs;
 
@@ -89,16 +87,7 @@ const ALL: [(&str, usize); 7] = [(SPEC, 12), (REAL, 8), (BLOCKS, 2), (JFFS2, 6),
 
 fn run(spec: &str, jobs: usize) -> Vec<RunRecord> {
     let experiment = Experiment::parse(spec, "spec", &[], None).unwrap();
-    let options = Options {
-        jobs,
-        directory: None,
-        program: Some("test"),
-        notice: &|_| (),
-        inputs: &HostInputs,
-        host: &Unmeasured,
-        progress: &|_| (),
-        stop: &AtomicBool::new(false),
-    };
+    let options = Options { jobs, program: Some("test"), inputs: &HostInputs, ..Options::default() };
     experiment.run(&options).unwrap()
 }
 
@@ -136,16 +125,7 @@ fn a_record_alone_is_enough_to_run_it_again() {
     for record in records.iter().flat_map(|records| records.iter().take(2)) {
         let spec = toml::to_string(&record.spec).unwrap();
         let experiment = Experiment::parse(&spec, "record", &[], Some(&[record.seed])).unwrap();
-        let options = Options {
-            jobs: 1,
-            directory: None,
-            program: Some("test"),
-            notice: &|_| (),
-            inputs: &HostInputs,
-            host: &Unmeasured,
-            progress: &|_| (),
-            stop: &AtomicBool::new(false),
-        };
+        let options = Options { jobs: 1, program: Some("test"), inputs: &HostInputs, ..Options::default() };
         let again = experiment.run(&options).unwrap();
         assert_eq!(lines(&again), lines(std::slice::from_ref(record)));
     }

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nandkit_lab::{Experiment, LabError, Options, Progress, Unmeasured};
-use nandkit_workload::NoInputs;
+use nandkit_lab::{Experiment, LabError, Options, Progress};
 
 fn run(grid: &str, directory: Option<PathBuf>) -> (Result<usize, LabError>, bool) {
     let spec = format!(
@@ -12,16 +11,8 @@ fn run(grid: &str, directory: Option<PathBuf>) -> (Result<usize, LabError>, bool
     );
     let experiment = Experiment::parse(&spec, "spec", &[], None).unwrap();
     let has_run = AtomicBool::new(false);
-    let options = Options {
-        jobs: 2,
-        directory,
-        program: None,
-        notice: &|_| (),
-        inputs: &NoInputs,
-        host: &Unmeasured,
-        progress: &|_: &Progress| has_run.store(true, Ordering::Relaxed),
-        stop: &AtomicBool::new(false),
-    };
+    let progress = |_: &Progress| has_run.store(true, Ordering::Relaxed);
+    let options = Options { jobs: 2, directory, progress: &progress, ..Options::default() };
     let outcome = experiment.run(&options).map(|records| records.len());
     (outcome, has_run.into_inner())
 }

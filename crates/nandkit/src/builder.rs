@@ -38,14 +38,14 @@ impl StackBuilder {
         self
     }
 
-    /// The translation layer: `block-map`, `fast`, `page-map` (on a chip in memory), or `none`.
+    /// The translation layer: `block-map`, `fast`, `page-map`, or `none`.
     #[must_use]
     pub fn ftl(mut self, name: &str) -> Self {
         self.ftl = Some(name.to_owned());
         self
     }
 
-    /// The file system: `fat`, `jffs2`, `model`, or `none` for the bare block device.
+    /// The file system: one of [`FsSpec::kinds`], of which `none` is the bare block device.
     #[must_use]
     pub fn fs(mut self, name: &str) -> Self {
         name.clone_into(&mut self.fs);

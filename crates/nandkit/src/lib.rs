@@ -41,9 +41,7 @@
 //! runs, and each run becomes a [`RunRecord`]. The same spec and seed give the same record, byte for byte, on any machine and number of threads.
 //!
 //! ```
-//! use std::sync::atomic::AtomicBool;
-//!
-//! use nandkit::{Experiment, NoInputs, Options, Unmeasured};
+//! use nandkit::{Experiment, Options};
 //!
 //! let spec = r#"
 //!     seeds = 2
@@ -52,17 +50,7 @@
 //!     fs = "model"
 //! "#;
 //! let experiment = Experiment::parse(spec, "example", &[], None)?;
-//! let options = Options {
-//!     jobs: 2,
-//!     directory: None,
-//!     inputs: &NoInputs,
-//!     host: &Unmeasured,
-//!     progress: &|_| (),
-//!     stop: &AtomicBool::new(false),
-//!     program: None,
-//!     notice: &|_| (),
-//! };
-//! let records = experiment.run(&options)?;
+//! let records = experiment.run(&Options::default())?;
 //! assert_eq!(records.len(), 2);
 //! assert!(records.iter().all(|record| record.figures.user_bytes_written > 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
