@@ -7,15 +7,13 @@ use nandkit_flash_image::regions::{Region, RegionSource, partitions, regions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement};
 use nandkit_jffs2::probe::{Depth, Fit};
 use nandkit_units::FlashKind;
+use nandkit_vfs::probe::{Likeness, SURE};
 
 use super::f2fs;
-use super::fat::looks_like_fat;
 use super::jffs2::placement::{self, Seen};
 use super::sectors::DumpSectors;
 use super::{ByteOrder, OpenOptions};
 
-/// Points of the format itself from which a dump is taken for one volume, whatever else shows in it.
-pub(crate) const SURE: u32 = 500;
 /// Detections that are told, beside those that differ from the first in the erase size alone.
 const TOLD_MAX: usize = 4;
 /// Points that a layout with OOB has of its length alone.
@@ -193,64 +191,46 @@ fn sized(layout: &ImageLayout, size: u32) -> ImageLayout {
     }
 }
 
+/// The bytes of a part.
+fn part<'a>(image: &'a Image, layout: &ImageLayout) -> Option<&'a [u8]> {
+    let bytes = image.bytes().get(usize::try_from(layout.offset).ok()?..)?;
+    let length = layout.size.map_or(bytes.len(), |size| usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len()));
+    bytes.get(..length)
+}
+
 fn fat(image: &Image, within: Within) -> Option<Found> {
     let layout = DumpSectors::layout(within.0, within.1).ok()?;
-    let start = usize::try_from(layout.offset).ok()?;
-    if !looks_like_fat(image.bytes().get(start..start.checked_add(512)?)?) {
-        return None;
-    }
-    let detection = Detection {
-        format: Format::Fat.name(),
-        points: 1000,
-        why: vec!["the first sector begins with a jump and ends with 0x55 0xAA, as a boot sector does".to_owned()],
-        notes: Vec::new(),
-        layout: "sectors".to_owned(),
-        erase_size: 0,
-        erase_sizes: Vec::new(),
-        page_size: 0,
-        oob_size: 0,
-        byte_order: None,
-    };
-    Some(Found { format: Format::Fat, layout, score: 1000, fit: Fit::Proven, detection })
+    let bytes = part(image, &layout)?;
+    let likeness = nandkit_fat::probe(bytes, bytes.len() as u64)?;
+    Some(on_blocks(Format::Fat, likeness, layout, "sectors".to_owned(), Vec::new()))
 }
 
 fn f2fs(image: &Image, within: Within) -> Option<Found> {
     let layout = DumpSectors::layout_of_blocks(image.bytes().len() as u64, within.0, within.1).ok()?;
-    let bytes = image.bytes().get(usize::try_from(layout.offset).ok()?..)?;
-    let length = layout.size.map_or(bytes.len(), |size| usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len()));
-    let bytes = bytes.get(..length)?;
-    let seen = f2fs::look(bytes)?;
-    let mut notes = Vec::new();
-    if seen.bytes > length as u64 {
-        notes.push(format!("the volume has {} bytes, of which {length} are in the image", seen.bytes));
-    }
-    // mkfs.f2fs leaves nothing in the first sector: a boot sector there was put over it, by who makes FAT or by a boot loader.
-    let over = if is_boot_sector_of_fat(bytes) { 100 } else { 0 };
-    let points = if seen.sane { 1050 - over } else { 400 };
+    let bytes = part(image, &layout)?;
+    let length = bytes.len() as u64;
+    let likeness = nandkit_f2fs::probe(bytes, length)?;
+    let end = likeness.extent.as_ref().map_or(0, |extent| extent.end);
+    let cut = (end > length).then(|| format!("the volume has {end} bytes, of which {length} are in the image"));
+    let blocks = format!("blocks of {} bytes", likeness.layout.block_size);
+    Some(on_blocks(Format::F2fs, likeness, layout, blocks, cut.into_iter().collect()))
+}
+
+/// A volume on sectors, which knows neither erase blocks nor pages.
+fn on_blocks(format: Format, likeness: Likeness, layout: ImageLayout, described: String, notes: Vec<String>) -> Found {
     let detection = Detection {
-        format: Format::F2fs.name(),
-        points,
-        why: vec![seen.why],
+        format: format.name(),
+        points: likeness.points,
+        why: likeness.evidence,
         notes,
-        layout: format!("blocks of {} bytes", seen.block_size),
+        layout: described,
         erase_size: 0,
         erase_sizes: Vec::new(),
         page_size: 0,
         oob_size: 0,
         byte_order: None,
     };
-    Some(Found { format: Format::F2fs, layout, score: points, fit: Fit::Proven, detection })
-}
-
-/// Whether the numbers behind the jump are those of FAT, which a boot loader's code has no reason to be.
-fn is_boot_sector_of_fat(bytes: &[u8]) -> bool {
-    let Some(sector) = bytes.get(..512) else { return false };
-    let number = |at: usize| sector.get(at).copied().map_or(0, u32::from);
-    let sector_size = number(11) | number(12) << 8;
-    looks_like_fat(sector)
-        && matches!(sector_size, 512 | 1024 | 2048 | 4096)
-        && number(13).is_power_of_two()
-        && matches!(number(16), 1 | 2)
+    Found { format, layout, score: likeness.points, fit: Fit::Proven, detection }
 }
 
 /// The layouts of the whole that the options leave open. Cost: some thousand pages looked at.
@@ -355,10 +335,8 @@ const BEHIND_FAT: u64 = 1 << 20;
 fn is_one_volume(image: &Image, found: &[Found]) -> bool {
     let fills = || {
         let length = image.bytes().len() as u64;
-        let volume = nandkit_fat::Geometry::parse(image.bytes().get(..512).unwrap_or_default(), length);
-        volume.is_ok_and(|volume| {
-            length - volume.total_sectors.saturating_mul(volume.sector_size.into()).min(length) < BEHIND_FAT
-        })
+        let extent = nandkit_fat::probe(image.bytes(), length).and_then(|likeness| likeness.extent);
+        extent.is_some_and(|extent| length - extent.end.min(length) < BEHIND_FAT)
     };
     found.first().is_some_and(|best| match best.format {
         Format::F2fs => best.score >= SURE,

@@ -1,17 +1,16 @@
 //! The volume on a chip's translation layer: FAT or F2FS. The device is a copy in memory, and nothing of it goes back to the file; so what F2FS would recover is recovered on it.
 
 use nandkit_block::BlockDevice;
+use nandkit_f2fs::probe::BEGINNING;
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::{Clock, Context, Lba, ReadInto};
+use nandkit_vfs::probe::SURE;
 use nandkit_vfs::{FileSystem, FsError};
 
 use super::chip::{Opened, Volume};
 use crate::format::f2fs::check::{self as f2fs_check, recover};
 use crate::format::f2fs::recovery::waits;
 use crate::format::{Checked, f2fs, fat};
-
-/// Bytes in which F2FS has its superblocks: those of two blocks of 16 KiB.
-const LOOKED_AT: u64 = 32 << 10;
 
 /// Work on the device that a translation layer makes of a chip.
 pub(super) trait OnLayer {
@@ -32,7 +31,7 @@ enum Begins {
 fn beginning<D: BlockDevice>(device: &D, clock: &Clock) -> Result<Begins, String> {
     let geometry = *device.geometry();
     let size = u64::from(geometry.sector_size.max(1));
-    let mut bytes = vec![0; LOOKED_AT.max(size) as usize];
+    let mut bytes = vec![0; BEGINNING.max(size) as usize];
     for (number, sector) in (0..geometry.sectors).zip(bytes.chunks_exact_mut(size as usize)) {
         let read = device.read(&Context::at(clock.now()), Lba(number), ReadInto::Bytes(sector));
         if let Err(error) = read
@@ -42,9 +41,12 @@ fn beginning<D: BlockDevice>(device: &D, clock: &Clock) -> Result<Begins, String
         }
     }
     let first = bytes.get(..size as usize).unwrap_or_default();
-    Ok(match f2fs::look(&bytes) {
-        Some(seen) if seen.sane => Begins::F2fs,
-        Some(seen) if !fat::looks_like_fat(first) => Begins::BrokenF2fs(seen.why),
+    let length = geometry.sectors.saturating_mul(size);
+    Ok(match nandkit_f2fs::probe(&bytes, length) {
+        Some(likeness) if likeness.points >= SURE => Begins::F2fs,
+        Some(likeness) if nandkit_fat::probe(first, length).is_none() => {
+            Begins::BrokenF2fs(likeness.evidence.join("; "))
+        }
         _ if first.iter().all(|byte| *byte == 0) => Begins::Nothing,
         _ => Begins::Other,
     })

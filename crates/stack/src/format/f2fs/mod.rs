@@ -1,4 +1,4 @@
-//! F2FS volumes in images: how they show, and how they are mounted for reading.
+//! F2FS volumes in images, mounted for reading.
 
 pub(crate) mod build;
 pub(crate) mod check;
@@ -11,7 +11,7 @@ pub(crate) mod write;
 use std::path::{Path, PathBuf};
 
 use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
-use nandkit_f2fs::layout::{Geometry, MAGIC, Superblock};
+use nandkit_f2fs::layout::{MAGIC, Superblock};
 use nandkit_f2fs::{Finding as F2fsFinding, FindingKind};
 use nandkit_flash::Look as _;
 use nandkit_flash_image::regions::Signature;
@@ -59,53 +59,8 @@ impl EmulateFormat for F2fsFormat {
     }
 }
 
-/// Bytes of a superblock's block; that of 16 KiB holds it as far from its beginning.
-const BLOCK_SIZES: [u32; 2] = [4096, 16384];
-
-/// How a volume shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Bytes of a block.
-    pub block_size: u32,
-    /// Bytes of the volume; 0 where no superblock tells.
-    pub bytes: u64,
-    /// Whether a superblock's fields fit together.
-    pub sane: bool,
-    /// What speaks for it.
-    pub why: String,
-}
-
-/// Looks for a superblock in the first block, then in the second one.
-pub(crate) fn look(bytes: &[u8]) -> Option<Seen> {
-    let mut doubtful = None;
-    for (copy, block_size) in [(0, BLOCK_SIZES[0]), (1, BLOCK_SIZES[0]), (1, BLOCK_SIZES[1])] {
-        let start = copy as usize * block_size as usize;
-        let Some(superblock) = bytes.get(start..).and_then(Superblock::of_block) else { continue };
-        if superblock.magic.get() != MAGIC {
-            continue;
-        }
-        let at = start + SUPERBLOCK_OFFSET;
-        let mut wrong = None;
-        match Geometry::from_superblock(&superblock, &mut |finding| wrong = Some(finding.detail)) {
-            Some(geometry) if copy == 0 || geometry.block_size() == block_size as usize => {
-                let which = if copy == 0 { "" } else { "; the first superblock is none" };
-                return Some(Seen {
-                    block_size: geometry.block_size() as u32,
-                    bytes: geometry.main_end() << geometry.log_block_size(),
-                    sane: true,
-                    why: format!("at byte {at} stands a superblock of F2FS whose areas fit together{which}"),
-                });
-            }
-            Some(_) => {}
-            None => {
-                let why = wrong.unwrap_or_default();
-                let why = format!("at byte {at} stands the magic number of F2FS; against it: {why}");
-                doubtful = doubtful.or(Some(Seen { block_size, bytes: 0, sane: false, why }));
-            }
-        }
-    }
-    doubtful
-}
+/// Bytes of a block of nearly every volume.
+const BLOCK_SIZE: usize = 4096;
 
 /// The devices of a volume: the image's part that was chosen, then the further files that were named.
 pub(crate) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<DumpSectors>, StackError> {
@@ -181,9 +136,9 @@ pub(crate) fn told(error: &FsError, devices: &[String]) -> String {
 
 /// The devices that the superblock names, in its order; none of a volume on one.
 pub(crate) fn device_names(device: &DumpFlash) -> Vec<String> {
-    let mut bytes = vec![0; 2 * BLOCK_SIZES[0] as usize];
+    let mut bytes = vec![0; 2 * BLOCK_SIZE];
     device.look_at(0, &mut bytes);
-    let copies = [0, BLOCK_SIZES[0] as usize].into_iter();
+    let copies = [0, BLOCK_SIZE].into_iter();
     let superblock = copies.filter_map(|start| Superblock::of_block(bytes.get(start..)?));
     let superblock = superblock.into_iter().find(|superblock| superblock.magic.get() == MAGIC);
     let names = superblock.iter().flat_map(|superblock| &superblock.devices).map(|device| {
@@ -225,23 +180,6 @@ pub(crate) fn damage(mounted: &Mounted) -> Vec<(Option<InodeNumber>, Finding)> {
     };
     let damaged = mounted.findings.iter().filter(|found| !is_note(found.kind));
     damaged.map(|found| (found.inode.map(|inode| InodeNumber(u64::from(inode.0))), finding(found))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_seen_where_no_magic_number_stands() {
-        assert_eq!(look(&[]), None);
-        assert_eq!(look(&[0; 1 << 16]), None);
-        let mut bytes = vec![0; 1 << 16];
-        let at = SUPERBLOCK_OFFSET;
-        bytes[at..at + 4].copy_from_slice(&MAGIC.to_le_bytes());
-        let seen = look(&bytes).expect("a magic number");
-        assert!(!seen.sane && seen.why.contains("against it"), "{seen:?}");
-        assert_eq!(look(&bytes[..4000]), None);
-    }
 }
 
 /// The signature of a volume where a region of a dump begins: two superblocks that say the same of its shape, in the

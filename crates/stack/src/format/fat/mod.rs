@@ -68,12 +68,6 @@ pub struct FatInfo {
     pub free_bytes: u64,
 }
 
-/// Whether this is how a boot sector begins: a jump, and the two last bytes of the first sector. An MBR begins with any code.
-pub(crate) fn looks_like_fat(sector: &[u8]) -> bool {
-    let jumps = matches!(sector.first(), Some(0xEB | 0xE9));
-    jumps && sector.get(510..512) == Some(&[0x55, 0xAA])
-}
-
 /// Mounts a volume for reading.
 pub(crate) fn mount<D: BlockDevice>(device: D, clock: &Clock) -> Result<Fat<D>, String> {
     let options = MountOptions { read_only: true, ..MountOptions::default() };

@@ -3,9 +3,10 @@
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement, detect};
 use nandkit_jffs2::layout::HEADER_SIZE;
 use nandkit_jffs2::probe::{self, Assumptions, Depth, ERASE_SIZE_MIN, Probe, any_node, first_oob_marker};
+use nandkit_vfs::probe::SURE;
 
 use crate::format::OpenOptions;
-use crate::format::recognise::{SURE, Within, asked_for};
+use crate::format::recognise::{Within, asked_for};
 
 /// The largest erase size that is tried for OOB behind blocks.
 const AFTER_BLOCK_MAX: u32 = 1 << 20;

@@ -1,0 +1,90 @@
+//! Recognition of F2FS by its superblocks.
+//!
+//! Facts and their sources: `docs/formats/f2fs.md`, "Superblock".
+
+use nandkit_vfs::probe::{Layout, Likeness};
+
+use crate::layout::superblock::SUPERBLOCK_OFFSET;
+use crate::layout::{Geometry, MAGIC, Superblock};
+
+/// Bytes from a volume's beginning that a probe looks at: the first two blocks of the largest size.
+pub const BEGINNING: u64 = 32 << 10;
+
+/// Places of a superblock: the number of its block, and the bytes of a block.
+const PLACES: [(usize, u32); 3] = [(0, 4096), (1, 4096), (1, 16384)];
+/// Points of a superblock whose areas fit together.
+const SOUND: u32 = 1050;
+/// Taken off where a boot sector stands before the superblock. `mkfs.f2fs` leaves the first sector empty, so that a
+/// boot loader or another format wrote there later.
+const OVERWRITTEN: u32 = 100;
+/// Points of a magic number in a superblock that contradicts itself.
+const DOUBTFUL: u32 = 400;
+
+/// Looks for a superblock in the first block, then in the second one.
+///
+/// `beginning` holds the first bytes of what may be a volume, [`BEGINNING`] of them at most; `length` is the number of
+/// bytes that it has in all. A volume that is cut short is recognised, too: its extent ends behind `length`.
+pub fn probe(beginning: &[u8], _length: u64) -> Option<Likeness> {
+    let mut doubtful = None;
+    for (copy, block_size) in PLACES {
+        let start = copy * block_size as usize;
+        let Some(superblock) = beginning.get(start..).and_then(Superblock::of_block) else { continue };
+        if superblock.magic.get() != MAGIC {
+            continue;
+        }
+        let at = start + SUPERBLOCK_OFFSET;
+        let mut wrong = None;
+        match Geometry::from_superblock(&superblock, &mut |finding| wrong = Some(finding.detail)) {
+            Some(geometry) if copy == 0 || geometry.block_size() == block_size as usize => {
+                let which = if copy == 0 { "" } else { "; the first superblock is none" };
+                return Some(Likeness {
+                    points: if begins_with_parameter_block(beginning) { SOUND - OVERWRITTEN } else { SOUND },
+                    evidence: vec![format!("at byte {at} stands a superblock of F2FS whose areas fit together{which}")],
+                    layout: Layout { block_size: geometry.block_size() as u32, ..Layout::default() },
+                    extent: Some(0..geometry.main_end() << geometry.log_block_size()),
+                });
+            }
+            Some(_) => {}
+            None => {
+                let why = wrong.unwrap_or_default();
+                doubtful = doubtful.or(Some(Likeness {
+                    points: DOUBTFUL,
+                    evidence: vec![format!("at byte {at} stands the magic number of F2FS; against it: {why}")],
+                    layout: Layout { block_size, ..Layout::default() },
+                    extent: None,
+                }));
+            }
+        }
+    }
+    doubtful
+}
+
+/// Whether the first sector is a boot sector with a BIOS parameter block: a jump, a sector size, a power of two of
+/// sectors per cluster, one or two tables, and the signature. The code of a boot loader alone has no such numbers.
+fn begins_with_parameter_block(bytes: &[u8]) -> bool {
+    let Some(sector) = bytes.first_chunk::<512>() else { return false };
+    let sector_size = u16::from_le_bytes([sector[11], sector[12]]);
+    matches!(sector[0], 0xEB | 0xE9)
+        && sector[510..] == [0x55, 0xAA]
+        && matches!(sector_size, 512 | 1024 | 2048 | 4096)
+        && sector[13].is_power_of_two()
+        && matches!(sector[16], 1 | 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_seen_where_no_magic_number_stands() {
+        assert_eq!(probe(&[], 0), None);
+        assert_eq!(probe(&[0; 1 << 16], 1 << 16), None);
+        let mut bytes = vec![0; 1 << 16];
+        let at = SUPERBLOCK_OFFSET;
+        bytes[at..at + 4].copy_from_slice(&MAGIC.to_le_bytes());
+        let likeness = probe(&bytes, 1 << 16).expect("a magic number");
+        assert!(likeness.points == DOUBTFUL && likeness.evidence[0].contains("against it"), "{likeness:?}");
+        assert_eq!(likeness.extent, None);
+        assert_eq!(probe(&bytes[..4000], 4000), None);
+    }
+}

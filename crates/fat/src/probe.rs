@@ -1,0 +1,46 @@
+//! Recognition of FAT by its boot sector.
+
+use nandkit_vfs::probe::{Layout, Likeness};
+
+use crate::bpb::Geometry;
+
+/// Points of a boot sector.
+const BOOT_SECTOR: u32 = 1000;
+
+/// Looks for a boot sector: a jump, and the signature at the end of the first 512 bytes. (A master boot record begins
+/// with any code.)
+///
+/// `beginning` holds the first bytes of what may be a volume, `length` is the number of bytes that it has in all. The
+/// extent is that of a boot sector whose numbers fit `length`.
+pub fn probe(beginning: &[u8], length: u64) -> Option<Likeness> {
+    let sector = beginning.get(..512)?;
+    if !matches!(sector.first(), Some(0xEB | 0xE9)) || sector.get(510..) != Some(&[0x55, 0xAA]) {
+        return None;
+    }
+    let geometry = Geometry::parse(sector, length).ok();
+    let block_size = geometry.as_ref().map_or(0, |geometry| geometry.sector_size);
+    let end = |geometry: Geometry| geometry.total_sectors.saturating_mul(geometry.sector_size.into());
+    Some(Likeness {
+        points: BOOT_SECTOR,
+        evidence: vec!["the first sector begins with a jump and ends with 0x55 0xAA, as a boot sector does".to_owned()],
+        layout: Layout { block_size, ..Layout::default() },
+        extent: geometry.map(|geometry| 0..end(geometry)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_sector_has_a_jump_and_a_signature() {
+        let mut sector = vec![0; 512];
+        assert_eq!(probe(&sector, 1 << 20), None);
+        sector[510..].copy_from_slice(&[0x55, 0xAA]);
+        assert_eq!(probe(&sector, 1 << 20), None);
+        sector[0] = 0xEB;
+        let likeness = probe(&sector, 1 << 20).expect("a boot sector");
+        assert_eq!((likeness.points, likeness.layout.block_size, likeness.extent), (1000, 0, None));
+        assert_eq!(probe(&sector[..511], 1 << 20), None);
+    }
+}
