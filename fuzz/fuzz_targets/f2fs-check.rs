@@ -48,9 +48,6 @@ fuzz_target!(|data: &[u8]| {
     if data.len() < 5 {
         assert_eq!(report.as_ref().unwrap().findings, [], "the base is sound");
     }
-    if let Ok(report) = &report {
-        assert_eq!(report.is_sound(), report.findings.iter().all(|found| found.harmless));
-    }
     if let Ok(volume) = F2fs::mount(device, Clock::default(), MountOptions { cached_blocks: 64 }) {
         roam(&volume);
     }

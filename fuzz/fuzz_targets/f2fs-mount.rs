@@ -76,9 +76,9 @@ fuzz_target!(|data: &[u8]| {
     let report = check(devices.iter_mut().collect(), Clock::default());
     if edits.len() < 5 {
         let report = report.as_ref().unwrap();
-        assert!(report.is_sound(), "{:?}", report.findings);
+        assert!(report.is_clean(), "{:?}", report.findings);
     }
-    if report.is_ok_and(|report| report.is_sound()) {
+    if report.is_ok_and(|report| report.is_clean()) {
         Volume::mount(devices, Clock::default(), options).unwrap();
     }
 });

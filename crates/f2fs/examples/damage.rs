@@ -132,11 +132,11 @@ impl Outcome {
         self.read[read] += 1;
         let report = check(vec![&mut device], clock());
         let findings = report.as_ref().map_or(&[][..], |report| &report.findings);
-        let faults = || findings.iter().filter(|found| !found.harmless);
+        let faults = || findings.iter().filter(|found| !found.is_harmless());
         if report.is_err() || faults().next().is_some() {
             self.told += 1;
-            self.with_inode += u64::from(faults().any(|found| found.finding.inode.is_some()));
-            self.with_address += u64::from(faults().any(|found| found.finding.at.is_some()));
+            self.with_inode += u64::from(faults().any(|found| found.inode.is_some()));
+            self.with_address += u64::from(faults().any(|found| found.offset.is_some()));
         } else if !findings.is_empty() {
             self.harmless += 1;
         } else if read == 0 {

@@ -17,24 +17,15 @@ fn main() -> ExitCode {
                 println!("{path}: {error}");
             }
             Ok(report) => {
-                sound &= report.is_sound();
+                sound &= report.is_clean();
                 for found in &report.findings {
-                    let shown = found
-                        .path
-                        .as_deref()
-                        .map_or_else(String::new, |path| format!(" ({})", String::from_utf8_lossy(path)));
-                    eprintln!(
-                        "{}{}: {}{shown}",
-                        if found.harmless { "harmless " } else { "" },
-                        found.finding.kind.name(),
-                        found.finding
-                    );
+                    let shown = found.paths.iter().map(|path| format!(" (/{})", String::from_utf8_lossy(path)));
+                    let harmless = if found.is_harmless() { "harmless " } else { "" };
+                    eprintln!("{harmless}{found}{}", shown.collect::<String>());
                 }
                 let took = start.elapsed().as_secs_f64();
-                println!(
-                    "{path}: {:?}; {} files, {} directories, {} others, {} nodes, {} blocks, {took:.2} s",
-                    report.faults, report.files, report.directories, report.others, report.nodes, report.blocks
-                );
+                let faults = report.faults().count();
+                println!("{path}: {faults} faults; {:?}, {took:.2} s", report.counts);
             }
         }
     }

@@ -7,7 +7,7 @@ use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
 use crate::blocks::{Blocks, Nodes};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::word;
@@ -82,8 +82,8 @@ impl Clusters {
 }
 
 #[cold]
-fn damaged(inode: &Inode, cluster: u64, what: impl std::fmt::Display) -> Finding {
-    Finding::new(FindingKind::Compression, format!("compressed cluster {cluster}: {what}")).of(inode.nid)
+fn damaged(inode: &Inode, cluster: u64, what: impl std::fmt::Display) -> Defect {
+    Defect::new(FindingKind::Compression, format!("compressed cluster {cluster}: {what}")).of(inode.nid)
 }
 
 /// The compressed blocks of a cluster, joined.
@@ -95,7 +95,7 @@ fn packed_bytes(volume: &impl Blocks, inode: &Inode, cluster: u64, addresses: &A
             DataAddress::At(at) if volume.geometry().main(at).is_some() => Ok(at),
             other => Err(damaged(inode, cluster, format!("an address of {:#x}, outside the main area", other.field()))),
         })
-        .collect::<std::result::Result<_, Finding>>()?;
+        .collect::<std::result::Result<_, Defect>>()?;
     join(volume, &blocks)
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn decompress(
     cluster: u64,
     packed: &[u8],
     content: &mut [u8],
-) -> std::result::Result<(), Finding> {
+) -> std::result::Result<(), Defect> {
     let algorithm = inode.extra.map_or(0, |extra| extra.compression);
     let method = match algorithm {
         // The stream itself says whether it is lzo-rle.
@@ -137,7 +137,7 @@ pub(crate) fn decompress(
         2 => Compression::Zstd,
         other => {
             let detail = format!("method {other}; LZO (0), LZ4 (1), zstd (2) and LZO-RLE (3) can be read");
-            return Err(Finding { kind: FindingKind::Unsupported, ..damaged(inode, cluster, detail) });
+            return Err(Defect { kind: FindingKind::Unsupported, ..damaged(inode, cluster, detail) });
         }
     };
     let length = word(packed, 0).unwrap_or(0) as usize;

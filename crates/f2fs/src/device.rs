@@ -7,7 +7,7 @@ use nandkit_units::{Area, Cause, Clock, Context, Lba, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::blocks::Blocks;
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::BlockAddress;
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
 
@@ -39,7 +39,7 @@ impl<D: BlockDevice> Devices<D> {
     }
 
     /// Gives each device its place (super.c, `f2fs_scan_devices`). Errors: `InvalidArgument` where there are fewer or more than the volume has.
-    pub fn arrange(&mut self, geometry: &Geometry, findings: Findings<'_>) -> Result<()> {
+    pub fn arrange(&mut self, geometry: &Geometry, findings: Defects<'_>) -> Result<()> {
         let expected = geometry.devices.len().max(1);
         if self.parts.len() != expected {
             let detail =
@@ -61,7 +61,7 @@ impl<D: BlockDevice> Devices<D> {
             let capacity = part.device.geometry().capacity();
             if capacity < used {
                 let detail = format!("device {number} has {capacity} bytes; the volume uses {used} of it");
-                findings(Finding::new(FindingKind::CutShort, detail));
+                findings(Defect::new(FindingKind::CutShort, detail));
             }
             start += part.bytes;
         }

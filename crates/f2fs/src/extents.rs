@@ -95,7 +95,7 @@ fn encoded(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses
         DataAddress::Hole | DataAddress::Reserved => None,
         other => {
             let detail = format!("page {page} begins a cluster at {:#x}, outside the main area", other.field());
-            return Err(crate::Finding::new(crate::FindingKind::Address, detail).of(inode.nid).into_error());
+            return Err(crate::Defect::new(crate::FindingKind::Address, detail).of(inode.nid).into_error());
         }
     };
     let size = volume.geometry().block_size() as u64;

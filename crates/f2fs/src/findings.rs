@@ -1,11 +1,12 @@
 //! What decoding finds wrong.
 //!
-//! The same code decodes for a mount, which refuses, and for a check, which goes on. So decoding hands each finding to whoever asked and returns `None` only
-//! where nothing sensible can be returned.
+//! The same code decodes for a mount, which refuses, and for a check, which goes on. So decoding hands each defect to
+//! its caller and returns `None` only where nothing sensible can be returned.
 
 use std::fmt;
 
-use nandkit_vfs::{ErrorKind, FsError};
+use nandkit_vfs::check::{Finding, Kind, Severity};
+use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
 
 use crate::ids::{BlockAddress, NodeId};
 
@@ -70,11 +71,48 @@ pub enum FindingKind {
     NotReplayed,
     /// Something about the volume that is worth knowing and breaks nothing.
     Note,
+    /// An inode without a name, to which a repair gave one.
+    Orphan,
 }
 
 impl FindingKind {
-    /// The kind in a word or two, for people.
-    pub const fn name(self) -> &'static str {
+    /// All kinds, in the order in which findings at one place are listed.
+    pub const ALL: [Self; 30] = [
+        Self::NotF2fs,
+        Self::Superblock,
+        Self::SuperblockChecksum,
+        Self::Unsupported,
+        Self::CutShort,
+        Self::Checkpoint,
+        Self::Summary,
+        Self::Nat,
+        Self::Sit,
+        Self::Footer,
+        Self::Inode,
+        Self::InodeChecksum,
+        Self::Address,
+        Self::Tree,
+        Self::Compression,
+        Self::Xattr,
+        Self::Dentry,
+        Self::Directory,
+        Self::Count,
+        Self::Owners,
+        Self::Unreached,
+        Self::Links,
+        Self::Extent,
+        Self::Segment,
+        Self::State,
+        Self::Quota,
+        Self::Unreadable,
+        Self::NotReplayed,
+        Self::Note,
+        Self::Orphan,
+    ];
+}
+
+impl Kind for FindingKind {
+    fn name(self) -> &'static str {
         match self {
             Self::NotF2fs => "not F2FS",
             Self::Superblock => "superblock",
@@ -105,43 +143,60 @@ impl FindingKind {
             Self::Unreadable => "unreadable",
             Self::NotReplayed => "not replayed",
             Self::Note => "note",
+            Self::Orphan => "orphan",
+        }
+    }
+
+    fn severity(self) -> Severity {
+        match self {
+            Self::Note | Self::NotReplayed => Severity::Harmless,
+            _ => Severity::Fault,
         }
     }
 }
 
-/// One finding.
+/// One thing that decoding found wrong, by block address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What.
+pub struct Defect {
+    /// Its kind.
     pub kind: FindingKind,
-    /// Whose.
+    /// The inode concerned, where it is known.
     pub inode: Option<NodeId>,
-    /// Where.
+    /// The block concerned, where it is known.
     pub at: Option<BlockAddress>,
-    /// What exactly, and what would be right.
+    /// What was found, and what would be right.
     pub detail: String,
 }
 
-/// Who takes findings.
-pub type Findings<'a> = &'a mut dyn FnMut(Finding);
+/// Takes defects.
+pub type Defects<'a> = &'a mut dyn FnMut(Defect);
 
-impl Finding {
-    /// A finding about the volume.
+impl Defect {
+    /// A defect of the volume as a whole.
     #[cold]
     pub fn new(kind: FindingKind, detail: impl Into<String>) -> Self {
         Self { kind, inode: None, at: None, detail: detail.into() }
     }
 
-    /// The same, of an inode.
+    /// Names the inode concerned.
     #[must_use]
     pub fn of(self, inode: NodeId) -> Self {
         Self { inode: Some(inode), ..self }
     }
 
-    /// The same, at a block.
+    /// Names the block concerned.
     #[must_use]
     pub fn at(self, at: BlockAddress) -> Self {
         Self { at: Some(at), ..self }
+    }
+
+    /// The finding that leaves the crate: its offset counts bytes, in blocks of `block_size`.
+    pub fn into_finding(self, block_size: u32) -> Finding {
+        Finding {
+            inode: self.inode.map(|inode| InodeNumber(inode.0.into())),
+            offset: self.at.map(|at| u64::from(at.0) * u64::from(block_size)),
+            ..Finding::new(self.kind, self.detail)
+        }
     }
 
     /// The error of an operation that cannot go on because of it.
@@ -155,7 +210,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(inode) = self.inode {
             write!(f, "inode {}: ", inode.0)?;
@@ -167,8 +222,8 @@ impl fmt::Display for Finding {
     }
 }
 
-impl From<Finding> for FsError {
-    fn from(finding: Finding) -> Self {
-        finding.into_error()
+impl From<Defect> for FsError {
+    fn from(defect: Defect) -> Self {
+        defect.into_error()
     }
 }

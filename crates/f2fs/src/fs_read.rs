@@ -11,7 +11,7 @@ use nandkit_vfs::{
 
 use crate::blocks::{Blocks, Nodes};
 use crate::directory::Directory;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::NAME_MAX;
@@ -135,7 +135,7 @@ pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
         if nid < NodeId::ROOT || self.entry(nid)?.is_free() {
             let shown = String::from_utf8_lossy(name);
             let detail = format!("the entry {shown} names inode {}, which there is not", nid.0);
-            return Err(Finding::new(FindingKind::Dentry, detail).of(inode.nid).into_error());
+            return Err(Defect::new(FindingKind::Dentry, detail).of(inode.nid).into_error());
         }
         Ok(InodeNumber(u64::from(nid.0)))
     }
@@ -180,12 +180,12 @@ pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
         let (size, most) = (inode.head.size.get(), self.geometry().block_size() as u64);
         if size == 0 || size > most {
             let detail = format!("a link's target of {size} bytes; expected 1 to {most}");
-            return Err(Finding::new(FindingKind::Inode, detail).of(inode.nid).into_error());
+            return Err(Defect::new(FindingKind::Inode, detail).of(inode.nid).into_error());
         }
         let mut target = vec![0; size as usize];
         self.read_content(&inode, 0, &mut target)?;
         if target.contains(&0) {
-            return Err(Finding::new(FindingKind::Inode, "a link's target with NUL in it").of(inode.nid).into_error());
+            return Err(Defect::new(FindingKind::Inode, "a link's target with NUL in it").of(inode.nid).into_error());
         }
         Ok(target)
     }

@@ -2,7 +2,7 @@
 
 use nandkit_vfs::{Attributes, FileKind, InodeNumber, Timestamp};
 
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{Block, NodeId};
 use crate::layout::inode::{advise, cluster_pages, flag, inline};
 use crate::layout::{ExtraAttributes, Features, Geometry, InodeHead, InodeShape, inode_shape, word};
@@ -30,7 +30,7 @@ pub struct Inode {
 
 impl Inode {
     /// Decodes an inode's block, whose footer was checked. `None` where nothing can be made of it, and a finding says why.
-    pub fn decode(geometry: &Geometry, nid: NodeId, block: Block, findings: Findings<'_>) -> Option<Self> {
+    pub fn decode(geometry: &Geometry, nid: NodeId, block: Block, findings: Defects<'_>) -> Option<Self> {
         let features = geometry.features;
         let shape = match inode_shape(geometry, features, &block) {
             Ok(shape) => shape,
@@ -42,7 +42,7 @@ impl Inode {
         let head = InodeHead::of_block(&block)?;
         let Some(kind) = head.file_kind() else {
             let detail = format!("a mode of {:#o}, which is no kind of file", head.mode.get());
-            findings(Finding::new(FindingKind::Inode, detail).of(nid));
+            findings(Defect::new(FindingKind::Inode, detail).of(nid));
             return None;
         };
         let extra = ExtraAttributes::of_block(&block);
@@ -51,7 +51,7 @@ impl Inode {
             _ => 1,
         };
         if kind == FileKind::Directory && head.has_inline(inline::DATA) {
-            findings(Finding::new(FindingKind::Inode, "a directory with inline data").of(nid));
+            findings(Defect::new(FindingKind::Inode, "a directory with inline data").of(nid));
         }
         Some(Self { nid, kind, head, extra, shape, cluster, block, features })
     }

@@ -42,8 +42,8 @@ mod volume;
 pub mod write;
 pub mod xattr;
 
-pub use check::{CheckFinding, CheckReport, Repair, check, repair};
-pub use findings::{Finding, FindingKind, Findings};
+pub use check::{Repair, check, repair};
+pub use findings::{Defect, Defects, FindingKind};
 pub use ids::{Block, BlockAddress, DataAddress, Log, NodeId, SegmentIndex};
 pub use probe::probe;
 pub use volume::{F2fs, MountOptions};

@@ -7,7 +7,7 @@ use nandkit_vfs::Result;
 use crate::bits::msb_first;
 use crate::blocks::Blocks;
 use crate::encode::sit_nat::put_nat;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, DataAddress, NodeId};
 use crate::layout::NatEntry;
 use crate::layout::summary::{SummaryView, nat_journal_room};
@@ -52,7 +52,7 @@ impl Nat {
         let (number, index) = place(device, nid)?;
         let block = self.block(meta, device, number)?;
         let entry = NatEntry::in_block(&block, index);
-        entry.ok_or_else(|| Finding::new(FindingKind::Nat, format!("no NAT entry of {nid}")).into_error())
+        entry.ok_or_else(|| Defect::new(FindingKind::Nat, format!("no NAT entry of {nid}")).into_error())
     }
 
     /// The copy of a block that counts, without journal and changes. Errors: `Device`.
@@ -181,7 +181,7 @@ fn place(device: &dyn Blocks, nid: NodeId) -> Result<(u32, usize)> {
     let geometry = device.geometry();
     geometry.nat_block(nid).ok_or_else(|| {
         let detail = format!("{nid}, where nids end at {}", geometry.nid_end());
-        Finding::new(FindingKind::Nat, detail).into_error()
+        Defect::new(FindingKind::Nat, detail).into_error()
     })
 }
 

@@ -7,7 +7,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::blocks::{Blocks, Nodes};
 use crate::compressed::Clusters;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
 use crate::node::tree::{Addresses, Leaf, leaf};
@@ -35,7 +35,7 @@ pub fn run_at(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64, most: u6
 fn run_of(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses, most: u64) -> Result<Run> {
     let first = addresses.get(0);
     let most = most.min(u64::from(addresses.count));
-    let wrong = |detail: String| Err(Finding::new(FindingKind::Address, detail).of(inode.nid).into_error());
+    let wrong = |detail: String| Err(Defect::new(FindingKind::Address, detail).of(inode.nid).into_error());
     match first {
         DataAddress::Compressed => wrong(format!("page {page} begins a compressed cluster, where none may begin")),
         DataAddress::Hole | DataAddress::Reserved => {

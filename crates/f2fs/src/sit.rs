@@ -8,7 +8,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::sit::VALID_MAP_BYTES;
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry, SitEntry};
@@ -134,7 +134,7 @@ impl Sit {
     /// Reads the table of a checkpoint: each block from the copy that counts, the journal's entries instead of the table's. Counts that are not those of the maps, and
     /// types that do not exist, are found; the map counts, and the type is hot data then. Errors: `Device`, `Corrupt` (the device ends before).
     /// Cost: the SIT's blocks once, in runs.
-    pub fn read(device: &dyn Blocks, state: &CheckpointState, trimmed: bool, findings: Findings<'_>) -> Result<Self> {
+    pub fn read(device: &dyn Blocks, state: &CheckpointState, trimmed: bool, findings: Defects<'_>) -> Result<Self> {
         let geometry = device.geometry();
         let mut sit = Self::empty(geometry, trimmed);
         let (per_block, block_size) = (geometry.sit_entries(), geometry.block_size());
@@ -165,18 +165,18 @@ impl Sit {
     }
 
     /// Takes over an entry as the checkpoint has it. Segments outside the main area are passed over. To be followed by [`Sit::settle_load`].
-    pub fn load(&mut self, segment: SegmentIndex, entry: &SitEntry, findings: Findings<'_>) {
+    pub fn load(&mut self, segment: SegmentIndex, entry: &SitEntry, findings: Defects<'_>) {
         let index = segment.0 as usize;
         if segment.0 >= self.segments {
             return;
         }
         if u32::from(entry.valid_blocks()) != entry.counted_blocks() {
             let (says, has) = (entry.valid_blocks(), entry.counted_blocks());
-            findings(Finding::new(FindingKind::Sit, format!("{segment} says {says} valid blocks; its map has {has}")));
+            findings(Defect::new(FindingKind::Sit, format!("{segment} says {says} valid blocks; its map has {has}")));
         }
         let kind = entry.log().unwrap_or_else(|| {
             let detail = format!("{segment} is of type {}; expected 0 to 5", entry.raw_type());
-            findings(Finding::new(FindingKind::Sit, detail));
+            findings(Defect::new(FindingKind::Sit, detail));
             Log::HotData
         });
         let map = decoded(&entry.valid_map);

@@ -12,7 +12,7 @@ use crate::blocks::{Blocks, Nodes};
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
 use crate::device::DeviceBlocks;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::{Footer, Geometry, NatEntry, Superblock, inode};
@@ -44,7 +44,7 @@ pub struct F2fs<D> {
     cache: BlockCache,
     pub(crate) clusters: Clusters,
     checksum_seed: u32,
-    notes: Vec<Finding>,
+    notes: Vec<Defect>,
 }
 
 /// Pages of directories through a cache.
@@ -88,7 +88,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// What mounting found that does not stop it: damage that was worked around, data that are not shown.
-    pub fn notes(&self) -> &[Finding] {
+    pub fn notes(&self) -> &[Defect] {
         &self.notes
     }
 
@@ -165,7 +165,7 @@ impl<D: BlockDevice> Nodes for F2fs<D> {
     fn entry(&self, nid: NodeId) -> Result<NatEntry> {
         let Some((block, index)) = self.geometry().nat_block(nid) else {
             let detail = format!("{nid}, where nids end at {}", self.geometry().nid_end());
-            return Err(Finding::new(FindingKind::Nat, detail).into_error());
+            return Err(Defect::new(FindingKind::Nat, detail).into_error());
         };
         if let Some(entry) = self.nat_journal.get(&nid) {
             return Ok(*entry);

@@ -4,7 +4,7 @@ use nandkit_vfs::acl::{self, AclEntry, AclSubject};
 use nandkit_vfs::{ErrorKind, FsError, Result, XattrPair};
 
 use crate::blocks::{Blocks, Nodes};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::node::FOOTER_BYTES;
@@ -22,7 +22,7 @@ pub fn area(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<Vec<u8>> {
     let footer = Footer::of_block(&block);
     if !footer.is_some_and(|footer| footer.ino() == inode.nid && footer.offset() == NodeOffset::XATTR) {
         let detail = format!("{nid} does not say that it holds this inode's extended attributes");
-        return Err(Finding::new(FindingKind::Xattr, detail).of(inode.nid).into_error());
+        return Err(Defect::new(FindingKind::Xattr, detail).of(inode.nid).into_error());
     }
     area.extend_from_slice(block.get(..block.len().saturating_sub(FOOTER_BYTES)).unwrap_or_default());
     Ok(area)
@@ -47,7 +47,7 @@ pub(crate) fn damaged(ino: NodeId, fault: XattrFault) -> FsError {
         XattrFault::Magic(magic) => format!("extended attributes begin with {magic:#010x}; expected 0xf2f52011"),
         XattrFault::Overrun(at) => format!("the extended attribute at byte {at} of its area reaches out of it"),
     };
-    Finding::new(FindingKind::Xattr, detail).of(ino).into_error()
+    Defect::new(FindingKind::Xattr, detail).of(ino).into_error()
 }
 
 /// All attributes with their values. Where the area is damaged, those before the damage, and an error that stands for the rest.
@@ -86,7 +86,7 @@ fn value_of(inode: &Inode, attribute: &Attribute<'_>) -> Result<Vec<u8>> {
     }
     acl_from_stored(attribute.value).map(|entries| acl::encode(&entries)).ok_or_else(|| {
         let detail = format!("an access control list of {} bytes that is none", attribute.value.len());
-        Finding::new(FindingKind::Xattr, detail).of(inode.nid).into_error()
+        Defect::new(FindingKind::Xattr, detail).of(inode.nid).into_error()
     })
 }
 

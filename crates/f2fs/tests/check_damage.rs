@@ -1,12 +1,13 @@
 //! One fault planted in a sound volume, checksums mended: exactly that fault is found, with its inode and its block. What fsck.f2fs says of the same volume stands beside it.
 
 use crate::faults::{Case, DIRECTORIES, Expected, Fsck, INODES, NODES, TABLES, VOLUME};
-use crate::made::{clock, complaints, everything};
+use crate::made::{block_of, clock, complaints, everything, kind_of, node_of};
 use crate::planted::Planted;
 use crate::witness::made_with;
 use nandkit_f2fs::FindingKind::Segment;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::{check, repair};
+use nandkit_vfs::check::Report;
 
 fn base() -> Planted {
     made_with("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", &everything())
@@ -26,9 +27,7 @@ fn repaired(name: &str, planted: &Planted, before: u64, path: &std::path::Path, 
         copy.block(*at).copy_from_slice(bytes);
     }
     let again = check(vec![copy.device()], clock()).unwrap();
-    let told = |report: &nandkit_f2fs::CheckReport| -> Vec<String> {
-        report.findings.iter().map(|found| format!("{} {}", found.finding.kind.name(), found.finding)).collect()
-    };
+    let told = |report: &Report| -> Vec<String> { report.findings.iter().map(ToString::to_string).collect() };
     if !again.findings.is_empty() || !repair.after.findings.is_empty() {
         wrong.push(format!("{name}: repaired, and {:?}\n   {:?}", told(&again), told(&repair.after)));
     }
@@ -37,10 +36,14 @@ fn repaired(name: &str, planted: &Planted, before: u64, path: &std::path::Path, 
     if !complaints.is_empty() {
         wrong.push(format!("{name}: repaired, and fsck.f2fs: {complaints:?}"));
     }
-    let kept = again.files + again.others + again.directories;
+    let kept = inodes_of(&again);
     if kept + u64::from(DROPPED.contains(&name)) != before {
-        wrong.push(format!("{name}: {kept} of {before} inodes, dropped {:?}", repair.dropped));
+        wrong.push(format!("{name}: {kept} of {before} inodes, dropped {:?}", repair.report.dropped));
     }
+}
+
+fn inodes_of(report: &Report) -> u64 {
+    ["files", "directories", "other_inodes"].map(|name| report.count(name)).iter().sum()
 }
 
 /// Faults by which an inode is lost: nothing can be made of it.
@@ -52,29 +55,24 @@ fn run(cases: &[Case]) {
     let path = scratch.path().join("image");
     let mut wrong = Vec::new();
     let sound = check(vec![base.device()], clock()).unwrap();
-    let inodes = sound.files + sound.others + sound.directories;
+    let inodes = inodes_of(&sound);
     for (name, fsck, plant) in cases {
         let mut planted = base.clone();
         let mut expected = plant(&mut planted);
         let report = check(vec![planted.device()], clock()).unwrap();
-        let faults = report.findings.iter().filter(|found| !found.harmless);
         let mut found: Expected =
-            faults.map(|found| (found.finding.kind, found.finding.inode, found.finding.at)).collect();
+            report.faults().map(|found| (kind_of(found), node_of(found), block_of(found))).collect();
         expected.sort();
         found.sort();
         // Of segments the inode concerned is that of the first block.
         let same = found.len() == expected.len()
             && found.iter().zip(&expected).all(|(f, e)| f.0 == e.0 && f.2 == e.2 && (f.1 == e.1 || f.0 == Segment));
         if !same {
-            let told: Vec<String> = report
-                .findings
-                .iter()
-                .map(|found| format!("{} {}", found.finding.kind.name(), found.finding))
-                .collect();
+            let told: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
             wrong.push(format!("{name}: expected {expected:?}, found {found:?}\n    {}", told.join("\n    ")));
         }
-        for finding in report.findings.iter().filter(|found| !found.harmless) {
-            if let (Some(inode), Some(shown)) = (finding.finding.inode, &finding.path) {
+        for finding in report.faults() {
+            if let (Some(inode), Some(shown)) = (node_of(finding), finding.paths.first()) {
                 let shown = String::from_utf8_lossy(shown);
                 if !["name with a slash", "name twice", "node that is no inode"].contains(name)
                     && base.nid(&shown) != inode

@@ -3,7 +3,7 @@
 use crate::common;
 
 use crate::common::{mkfs, plant, sload};
-use crate::made::{clock, complaints, everything, new_image};
+use crate::made::{block_of, clock, complaints, everything, kind_of, new_image, node_of};
 use crate::planted::{BLOCK, PACK, Planted};
 use crate::witness;
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
@@ -15,21 +15,22 @@ use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::layout::dentry::Slot;
 use nandkit_f2fs::layout::{DentryArea, DentryRoom};
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
-use nandkit_f2fs::{BlockAddress, CheckReport, FindingKind, Log, NodeId, check};
+use nandkit_f2fs::{BlockAddress, FindingKind, Log, NodeId, check};
 use nandkit_units::Lba;
 use nandkit_vfs::ErrorKind;
+use nandkit_vfs::check::{Finding, Report};
 
 fn made_with(features: &str) -> Planted {
     witness::made_with(features, &everything())
 }
 
-fn checked(planted: &Planted) -> CheckReport {
+fn checked(planted: &Planted) -> Report {
     check(vec![planted.device()], clock()).unwrap()
 }
 
-fn kinds(report: &CheckReport, harmless: bool) -> Vec<FindingKind> {
+fn kinds(report: &Report, harmless: bool) -> Vec<FindingKind> {
     let mut kinds: Vec<_> =
-        report.findings.iter().filter(|found| found.harmless == harmless).map(|found| found.finding.kind).collect();
+        report.findings.iter().filter(|found| found.is_harmless() == harmless).map(kind_of).collect();
     kinds.sort();
     kinds
 }
@@ -54,7 +55,7 @@ fn unclean_volumes_and_what_waits_behind_them_are_told_and_sound() {
         "{:?}",
         report.findings
     );
-    assert!(report.is_sound());
+    assert!(report.is_clean());
     // Deleted and still open: two names go, and the inode is an orphan.
     let mut planted = made_with("extra_attr");
     for directory in ["devices", "names"] {
@@ -87,14 +88,14 @@ fn what_is_harmless_is_told_as_such() {
     planted.set_word(here, 4080, flags ^ 1);
     let report = checked(&planted);
     assert_eq!((kinds(&report, false), kinds(&report, true)), (vec![], vec![Footer, Inode]), "{:?}", report.findings);
-    assert!(report.findings.iter().all(|found| found.path.as_deref() == Some(b"/kinds/film.mp4")));
+    assert!(report.findings.iter().all(|found| found.paths == [b"kinds/film.mp4".to_vec()]));
     // The same with the right to have blocks behind the size.
     planted.set_word(here, 4080, flags);
     planted.head(nid, |head| head.advise |= 0x10);
     assert_eq!(checked(&planted).findings, []);
 }
 
-fn without(planted: &Planted, blocks: &[BlockAddress]) -> CheckReport {
+fn without(planted: &Planted, blocks: &[BlockAddress]) -> Report {
     let lost = |at: &BlockAddress| {
         DeviceFault::new(Operation::Read, DeviceFaultWhen::Sector(Lba(at.0.into())), BlockErrorKind::Unreadable)
     };
@@ -109,21 +110,22 @@ fn sectors_that_cannot_be_read_are_told_and_the_rest_is_checked() {
     let big = planted.nid("sizes/of-9000000");
     let inode = planted.at(film);
     let report = without(&planted, &[inode]);
-    assert_eq!(
-        (kinds(&report, false), report.findings.iter().find(|found| !found.harmless).unwrap().finding.at),
-        (vec![Unreadable], Some(inode))
-    );
-    assert_eq!(report.files, sound.files - 1);
+    assert_eq!((kinds(&report, false), report.faults().next().and_then(block_of)), (vec![Unreadable], Some(inode)));
+    assert_eq!(report.count("files"), sound.count("files") - 1);
     let ssa = {
         let page = planted.page(big, 0);
         planted.geometry.ssa(planted.geometry.main(page).unwrap().0)
     };
     let report = without(&planted, &[ssa]);
-    assert_eq!((kinds(&report, false), report.files), (vec![Unreadable], sound.files));
+    assert_eq!((kinds(&report, false), report.count("files")), (vec![Unreadable], sound.count("files")));
     // A block of a table: what it had is lost, and the rest is there.
     let nat = planted.nat_place(NodeId(3000)).0;
     let report = without(&planted, &[nat]);
-    assert!(kinds(&report, false).contains(&Unreadable) && report.files > sound.files - 600, "{:?}", report.faults);
+    assert!(
+        kinds(&report, false).contains(&Unreadable) && report.count("files") > sound.count("files") - 600,
+        "{:?}",
+        report.findings
+    );
     let many = planted.nid("many");
     let page = (10..300).map(|page| planted.page(many, page)).find(|page| page.0 != 0).unwrap();
     let report = without(&planted, &[page]);
@@ -132,12 +134,12 @@ fn sectors_that_cannot_be_read_are_told_and_the_rest_is_checked() {
         faults.contains(&Unreadable) && faults.iter().all(|kind| matches!(kind, Unreadable | Unreached)),
         "{faults:?}"
     );
-    assert_eq!(report.files, sound.files, "what has no name any more is found nevertheless");
+    assert_eq!(report.count("files"), sound.count("files"), "what has no name any more is found nevertheless");
     // Pack and superblock have a copy each, but mkfs leaves the other pack empty.
     let report = without(&planted, &[BlockAddress(0)]);
     assert_eq!(kinds(&report, false), [Superblock]);
-    assert!(!without(&planted, &[BlockAddress(PACK as u32)]).is_sound());
-    assert!(!without(&planted, &[BlockAddress(PACK as u32), BlockAddress(PACK as u32 + 512)]).is_sound());
+    assert!(!without(&planted, &[BlockAddress(PACK as u32)]).is_clean());
+    assert!(!without(&planted, &[BlockAddress(PACK as u32), BlockAddress(PACK as u32 + 512)]).is_clean());
 }
 
 #[test]
@@ -153,12 +155,12 @@ fn what_is_no_volume_is_refused_and_a_ruined_one_is_reported() {
     let report = ruined(&|bytes| [1024, 5120].iter().for_each(|at| bytes[at + 100] ^= 1)).unwrap();
     assert_eq!(kinds(&report, false), [Superblock]);
     let report = ruined(&|bytes| [PACK, PACK + 512].iter().for_each(|at| bytes[at * BLOCK + 9] ^= 1)).unwrap();
-    assert!(kinds(&report, false).contains(&Checkpoint) && report.files == 0);
+    assert!(kinds(&report, false).contains(&Checkpoint) && report.count("files") == 0);
     let report = ruined(&|bytes| bytes.truncate(120 << 20)).unwrap();
     assert_eq!(kinds(&report, false), [CutShort]);
     let report = ruined(&|bytes| bytes.truncate(40 << 20)).unwrap();
-    let of_files = |found: &&nandkit_f2fs::CheckFinding| found.finding.kind == CutShort && found.path.is_some();
-    assert!(report.findings.iter().filter(of_files).count() > 3 && report.faults.contains_key(&CutShort));
+    let of_files = |found: &&Finding| kind_of(found) == CutShort && !found.paths.is_empty();
+    assert!(report.findings.iter().filter(of_files).count() > 3 && kinds(&report, false).contains(&CutShort));
 }
 
 /// Two directories that hold each other, and that nothing else leads to.
@@ -186,8 +188,7 @@ fn circles_of_directories_are_found() {
     }
     planted.head(root, |head| head.links = (head.links.get() - 2).into());
     let report = checked(&planted);
-    let mut lost: Vec<_> =
-        report.findings.iter().map(|found| (found.finding.kind, found.finding.inode.unwrap())).collect();
+    let mut lost: Vec<_> = report.findings.iter().map(|found| (kind_of(found), node_of(found).unwrap())).collect();
     lost.sort();
     let first = one.min(other);
     let mut expected = vec![(Unreached, first), (Unreached, socket), (Unreached, link)];
@@ -202,9 +203,9 @@ fn an_extent_beside_content_in_the_inode_is_told_and_goes() {
     let nid = planted.nid("sizes/of-1");
     planted.head(nid, |head| head.extent.length = 0xC100.into());
     let report = checked(&planted);
-    assert_eq!((kinds(&report, false), report.findings[0].finding.inode), (vec![Extent], Some(nid)));
+    assert_eq!((kinds(&report, false), node_of(&report.findings[0])), (vec![Extent], Some(nid)));
     let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), Waiting::Refused).unwrap();
-    assert!(repair.after.is_sound(), "{:?}", repair.after.findings);
+    assert!(repair.after.is_clean(), "{:?}", repair.after.findings);
 }
 
 fn slot_of(area: &[u8], name: &[u8]) -> usize {
@@ -224,7 +225,7 @@ fn quotas_that_count_wrongly_are_told() {
     wrong.bytes[file + 5 * 1024 + 16 + 24] ^= 2;
     let report = checked(&wrong);
     assert_eq!(
-        (kinds(&report, false), report.findings[0].finding.inode),
+        (kinds(&report, false), node_of(&report.findings[0])),
         (vec![Quota], Some(NodeId(4))),
         "{:?}",
         report.findings
@@ -343,7 +344,7 @@ fn compressed_clusters_are_looked_into() {
         plant(&mut planted, nid, block);
         let report = checked(&planted);
         assert_eq!(kinds(&report, false), [kind], "{name}: {:?}", report.findings);
-        assert_eq!(report.findings[0].finding.inode, Some(nid), "{name}");
+        assert_eq!(node_of(&report.findings[0]), Some(nid), "{name}");
         planted.write(&path);
         assert_eq!(!complaints(&path).is_empty(), complains, "{name}: {:?}", complaints(&path));
     }
@@ -354,7 +355,7 @@ fn compressed_clusters_are_looked_into() {
 fn a_compressed_cluster_without_one_of_its_blocks_is_a_hole_behind_a_repair() {
     let (mut planted, nid, _) = compressed();
     planted.set_page(nid, 1, 7);
-    assert!(!checked(&planted).is_sound());
+    assert!(!checked(&planted).is_clean());
     let repair = nandkit_f2fs::repair(vec![planted.device()], clock(), Waiting::Refused).unwrap();
     for (at, bytes) in &repair.blocks {
         planted.block(*at).copy_from_slice(bytes);
@@ -420,7 +421,7 @@ fn volumes_on_several_devices_are_checked() {
     let devices = |names: &[&str]| -> Vec<RamDevice> { names.iter().map(|name| common::ram_of(&path(name))).collect() };
     let report = check(devices(&["first", "second", "third"]), clock()).unwrap();
     assert_eq!(report.findings, []);
-    assert!(report.files > 100);
+    assert!(report.count("files") > 100);
     assert_eq!(check(devices(&["first"]), clock()).unwrap_err().kind, ErrorKind::InvalidArgument);
     assert!(devices(&["first"])[0].geometry().capacity() > 0);
 }
@@ -441,10 +442,7 @@ fn an_entry_below_the_journal_is_judged_too() {
     let at = planted.geometry.sit_place(block, second);
     planted.block(at)[index * 74 + 10..][..4].fill(0xFF);
     let report = check(vec![planted.device()], clock()).unwrap();
-    assert!(
-        report.findings.iter().any(|found| found.finding.detail.contains("the journal has another entry")),
-        "{report:?}"
-    );
+    assert!(report.findings.iter().any(|found| found.detail.contains("the journal has another entry")), "{report:?}");
     planted.write(&path);
     assert!(!complaints(&path).is_empty());
 }

@@ -9,6 +9,7 @@ use nandkit_block::BlockDevice;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::{F2fs, FindingKind, MountOptions};
 use nandkit_units::{Clock, Context, Lba, Payload};
+use nandkit_vfs::check::Kind;
 
 /// Of the volumes that are repaired, fsck.f2fs sees every one of this number.
 const SEEN_EVERY: usize = 25;
@@ -30,15 +31,15 @@ fn damaged_images_are_repaired_or_refused() {
             refused += 1;
             continue;
         };
-        assert_eq!(repair.after.is_sound(), repair.after.findings.iter().all(|found| found.harmless), "round {round}");
+        assert_eq!(repair.after.is_clean(), repair.report.remaining.is_empty(), "round {round}");
         for (at, bytes) in &repair.blocks {
             device.write(&Context::default(), Lba(at.0.into()), Payload::Bytes(bytes)).unwrap();
         }
         let again = nandkit_f2fs::check(vec![&mut device], Clock::default()).unwrap();
         assert_eq!(again.findings, repair.after.findings, "round {round}");
-        if !again.is_sound() {
+        if !again.is_clean() {
             // A superblock whose features contradict each other: nothing tells which of them is wrong.
-            let is_known = again.faults.keys().all(|kind| *kind == FindingKind::Superblock);
+            let is_known = again.faults().all(|fault| fault.kind == FindingKind::Superblock.name());
             assert!(is_known, "round {round}: {:?}", again.findings);
             doubtful += 1;
             continue;

@@ -169,8 +169,8 @@ fn names_of_directories_are_told_as_uncertain() {
     volume.rename((root, b"next"), (root, b"current"), nandkit_vfs::RenameFlags::Exchange).unwrap();
     let device = destroyed(unmount(volume), root);
     let repair = repair(vec![device], clock(), Waiting::Dropped).unwrap();
-    let told = repair.dropped.iter().filter(|finding| finding.detail.contains("may be an older one"));
-    assert_eq!(told.count(), 2, "{:?}", repair.dropped);
+    let told = repair.report.dropped.iter().filter(|finding| finding.detail.contains("may be an older one"));
+    assert_eq!(told.count(), 2, "{:?}", repair.report.dropped);
 }
 
 /// A number of which all variants are names already stops nobody but its inode.

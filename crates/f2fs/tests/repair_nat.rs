@@ -59,7 +59,7 @@ fn damage(device: &mut RamDevice, geometry: &Geometry, block: u32, change: impl 
 }
 
 fn repaired(device: &mut RamDevice) -> Repair {
-    assert!(!check(vec![&mut *device], clock()).unwrap().is_sound());
+    assert!(!check(vec![&mut *device], clock()).unwrap().is_clean());
     let repair = repair(vec![&mut *device], clock(), Waiting::Dropped).unwrap();
     for (at, bytes) in &repair.blocks {
         device.write(&Context::default(), Lba(at.0.into()), Payload::Bytes(bytes)).unwrap();

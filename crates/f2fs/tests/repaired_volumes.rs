@@ -22,7 +22,7 @@ fn tree(planted: &Planted) -> crate::common::Listing {
 
 fn repaired(planted: &Planted) -> Planted {
     let before = check(vec![planted.device()], clock()).unwrap();
-    assert!(!before.is_sound());
+    assert!(!before.is_clean());
     let repair = repair(vec![planted.device()], clock(), Waiting::Refused).unwrap();
     let mut copy = planted.clone();
     for (at, bytes) in &repair.blocks {
@@ -141,7 +141,7 @@ fn a_volume_that_was_cut_short_is_whole_and_sound_behind_a_repair() {
         let named: Vec<String> = before
             .findings
             .iter()
-            .filter_map(|found| Some(String::from_utf8_lossy(found.path.as_deref()?).into_owned()))
+            .filter_map(|found| Some(format!("/{}", String::from_utf8_lossy(found.paths.first()?))))
             .collect();
         let differs = |path: &&String| found.get(*path).is_some_and(|now| *now != all[*path]);
         let silent: Vec<&String> = found.keys().filter(|path| all.contains_key(*path)).filter(differs).collect();

@@ -42,7 +42,7 @@ fn a_pack_that_a_cut_left_between_its_ends_is_no_fault() {
     while let Some((number, _)) = replay.peek() {
         let plan = DeviceCutPlan::at(number as u64 + 1, DeviceCutMoment::Before, Survival::All, 1);
         let report = nandkit_f2fs::check(vec![replay.cut(plan)], clock()).unwrap();
-        left += u32::from(report.findings.iter().any(|found| found.finding.detail.contains("as a cut leaves it")));
+        left += u32::from(report.findings.iter().any(|found| found.detail.contains("as a cut leaves it")));
         assert_eq!(findings(replay.cut(plan)), Vec::<String>::new(), "{plan}");
         replay.advance();
     }

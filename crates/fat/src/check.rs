@@ -1,11 +1,11 @@
 //! The checker: says what is wrong with a volume, and changes nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::Result;
+use nandkit_vfs::check::{Finding, Findings, Kind, Report};
 
 use crate::layout::case;
 use crate::options::MountOptions;
@@ -13,7 +13,7 @@ use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
 use crate::volume::{ROOT, Volume};
 
-/// What is wrong.
+/// What can be wrong with a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FindingKind {
@@ -37,82 +37,73 @@ pub enum FindingKind {
     WrongDots,
     /// An entry has the mark of an unfinished rename.
     UnfinishedRename,
-    /// FSInfo's number of free clusters is not what the FAT says. A hint only, but fsck.vfat reports it.
+    /// The number of free clusters in FSInfo is not that of the FAT: a hint only, but fsck.vfat reports it.
     FreeCountWrong,
-    /// There are more findings than are told one by one.
-    More,
 }
 
-/// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What.
-    pub kind: FindingKind,
-    /// Where, in words.
-    pub detail: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.detail)
+impl Kind for FindingKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::NotUnmounted => "NotUnmounted",
+            Self::FatCopiesDiffer => "FatCopiesDiffer",
+            Self::BrokenChain => "BrokenChain",
+            Self::SharedClusters => "SharedClusters",
+            Self::LostClusters => "LostClusters",
+            Self::SizeMismatch => "SizeMismatch",
+            Self::DuplicateName => "DuplicateName",
+            Self::OrphanSlots => "OrphanSlots",
+            Self::WrongDots => "WrongDots",
+            Self::UnfinishedRename => "UnfinishedRename",
+            Self::FreeCountWrong => "FreeCountWrong",
+        }
     }
 }
 
-/// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CheckReport {
-    /// What is wrong, in the order of the check: at most 10,000 findings, and one of kind `More` behind them where there are more.
-    pub findings: Vec<Finding>,
-    /// Files.
-    pub files: u64,
-    /// Directories, the root included.
-    pub directories: u64,
+/// A report in the making.
+#[derive(Debug, Default)]
+struct Draft {
+    findings: Findings,
+    files: u64,
+    /// The root included.
+    directories: u64,
     /// Clusters of files and directories.
-    pub clusters_used: u32,
-    /// Free clusters.
-    pub clusters_free: u32,
-    /// Clusters marked bad.
-    pub clusters_bad: u32,
-    left_out: u64,
+    clusters_used: u32,
+    clusters_free: u32,
+    clusters_bad: u32,
 }
-
-/// Findings that are told one by one. A volume that has more is a ruin, or made to cost memory: each may name a path of 64 KiB.
-const FINDINGS_MAX: usize = 10_000;
 
 /// Slots of a directory that a finding lists.
 const SLOTS_LISTED: usize = 8;
 
-impl CheckReport {
-    /// Whether nothing is wrong.
-    pub fn is_clean(&self) -> bool {
-        self.findings.is_empty()
-    }
-
-    /// Notes a finding; one beyond the bound is counted, and its text is not made.
+impl Draft {
+    /// Notes a finding. The text is made only if the finding is going to be listed.
     fn found(&mut self, kind: FindingKind, detail: impl FnOnce() -> String) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(Finding { kind, detail: detail() });
-        } else {
-            self.left_out += 1;
-        }
+        self.findings.add_with(kind.name(), kind.severity(), || Finding::new(kind, detail()));
     }
 
-    /// Says in a last finding how many more there are.
-    fn close(&mut self) {
-        if self.left_out > 0 {
-            let detail = format!("{} findings more are not told one by one", self.left_out);
-            self.findings.push(Finding { kind: FindingKind::More, detail });
-        }
+    fn finish(self) -> Report {
+        let counts = vec![
+            ("files", self.files),
+            ("directories", self.directories),
+            ("clusters_used", self.clusters_used.into()),
+            ("clusters_free", self.clusters_free.into()),
+            ("clusters_bad", self.clusters_bad.into()),
+        ];
+        Report { findings: self.findings.into_list(), counts, notes: Vec::new() }
     }
 }
 
 /// Checks a volume: chains, cross links, lost clusters, copies of the FAT, entries, long names, FSInfo. Reads only.
 ///
-/// Errors: a boot sector of which no layout can be made (`Corrupt`), a root directory without clusters, `Device`. Cost: reads all FATs and directories once.
-pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<CheckReport> {
+/// The findings are in the order of the check. Counts: `files`, `directories` (with the root), `clusters_used`,
+/// `clusters_free`, `clusters_bad`.
+///
+/// Errors: a boot sector that gives no layout (`Corrupt`), a root directory without clusters, `Device`. Cost: reads all
+/// FATs and directories once.
+pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Report> {
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let (mut volume, _) = Volume::mount(device, clock.clone(), options)?;
-    let mut report = CheckReport::default();
+    let mut report = Draft::default();
     if volume.is_dirty()? {
         let detail = || "the boot sector or FAT entry 1 says that the volume is in use".to_string();
         report.found(FindingKind::NotUnmounted, detail);
@@ -124,8 +115,7 @@ pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<CheckRepor
     let mut taken = std::mem::take(&mut survey.taken);
     volume.check_files(&survey, &mut taken, &mut report)?;
     volume.check_table(&taken, &mut report)?;
-    report.close();
-    Ok(report)
+    Ok(report.finish())
 }
 
 /// A directory's slots that are no entry's, the first ones by number.
@@ -138,7 +128,7 @@ fn slots_told(path: &str, slots: &[u32]) -> String {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    fn check_copies(&mut self, report: &mut CheckReport) -> Result<()> {
+    fn check_copies(&mut self, report: &mut Draft) -> Result<()> {
         let mut differing: BTreeMap<u32, u64> = BTreeMap::new();
         self.differing_fat_sectors(|_, copy, _, _| {
             *differing.entry(copy).or_default() += 1;
@@ -152,7 +142,7 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    fn check_directories(&mut self, survey: &Survey, report: &mut CheckReport) -> Result<()> {
+    fn check_directories(&mut self, survey: &Survey, report: &mut Draft) -> Result<()> {
         report.directories = survey.directories.len() as u64;
         for (at, directory) in survey.directories.iter().enumerate() {
             let path = || survey.path(at);
@@ -186,7 +176,7 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    fn check_files(&mut self, survey: &Survey, taken: &mut Taken, report: &mut CheckReport) -> Result<()> {
+    fn check_files(&mut self, survey: &Survey, taken: &mut Taken, report: &mut Draft) -> Result<()> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let mut directories: HashMap<usize, usize> = HashMap::new();
         for (index, found) in survey.entries.iter().enumerate() {
@@ -229,7 +219,7 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    fn check_table(&mut self, taken: &Taken, report: &mut CheckReport) -> Result<()> {
+    fn check_table(&mut self, taken: &Taken, report: &mut Draft) -> Result<()> {
         let copy = self.geometry.active_fat.unwrap_or(0);
         let (mut lost, mut first_lost) = (0u32, None);
         let sectors = &self.sectors;

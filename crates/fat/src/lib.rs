@@ -31,7 +31,7 @@ mod volume;
 mod write;
 
 pub use bpb::{FatKind, Geometry};
-pub use check::{CheckReport, Finding, FindingKind, check};
+pub use check::{FindingKind, check};
 pub use file_system::Fat;
 pub use format::{Alignment, FormatOptions, format};
 pub use options::{Cache, MountOptions, WriteBack};

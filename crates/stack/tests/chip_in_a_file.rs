@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nandkit_block::BlockDevice;
-use nandkit_stack::image::{self, Image, Layer, OpenOptions, Volume};
+use nandkit_stack::image::{self, Checked, Image, Layer, OpenOptions, Volume};
 use nandkit_stack::{Mounted, Stack, StackError, StackSpec};
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, NewNode};
@@ -67,7 +67,7 @@ fn what_a_run_leaves_is_there_for_the_next_one() {
     assert_eq!(info.layer, Layer::Known { kind: "block-map", clean: true });
     let Volume::Fat(fat) = &info.volume else { panic!("{:?}", info.volume) };
     assert_eq!((fat.label.as_str(), fat.kind), ("KEPT", "FAT12"));
-    let report = image::check(&path, &OpenOptions::default()).expect("checks");
+    let report = image::check(&path, &OpenOptions::default()).expect("checks").report;
     assert!(report.is_clean() && report.count("files") == 1, "{report:?}");
 
     // Only the file is named: the chip is as the file has it. The first run's file stays, the second run has a directory of its own.
@@ -77,7 +77,7 @@ fn what_a_run_leaves_is_there_for_the_next_one() {
     assert_eq!(names(&stack), Vec::<String>::new());
     put(&mut stack, "first.txt", b"second");
     stack.close().expect("closes");
-    let report = image::check(&path, &OpenOptions::default()).expect("checks");
+    let report = image::check(&path, &OpenOptions::default()).expect("checks").report;
     assert!(report.is_clean() && (report.count("files"), report.count("directories")) == (2, 2), "{report:?}");
     let later = chip(&path);
     assert_eq!(later.seed, 5, "the chip keeps its own seed");
@@ -104,8 +104,8 @@ fn a_chip_with_f2fs_is_opened_on_each_layer() {
         let mut found = [0; 60_000];
         assert_eq!(opened.fs().read(inode, 0, ReadInto::Bytes(&mut found)).expect("reads"), 50_000);
         assert_eq!((&found[..50_000], opened.format), (&[7; 50_000][..], "f2fs"));
-        let report = image::check(&path, &OpenOptions::default()).expect("checks");
-        assert!(report.is_clean() && (report.format, report.count("files")) == ("f2fs", 1), "{report:?}");
+        let Checked { format, report } = image::check(&path, &OpenOptions::default()).expect("checks");
+        assert!(report.is_clean() && (format, report.count("files")) == ("f2fs", 1), "{report:?}");
     }
 }
 
@@ -128,7 +128,7 @@ fn a_chip_with_jffs2_is_opened_for_reading_and_none_of_a_layer_for_one() {
         let mut found = [0; 20];
         assert_eq!(opened.fs().read(inode, 0, ReadInto::Bytes(&mut found)).expect("reads"), 8);
         assert_eq!((&found[..8], opened.format), (&b"in JFFS2"[..], "jffs2"));
-        let report = image::check(&path, &OpenOptions::default()).expect("checks");
+        let report = image::check(&path, &OpenOptions::default()).expect("checks").report;
         assert!(report.is_clean() && report.count("files") == 1, "{report:?}");
         content = fs::read(&path).expect("the chip's file");
     }
@@ -349,6 +349,6 @@ fn a_directory_of_ones_own_behaves_as_a_root() {
         assert_eq!(names(&stack), ["c"]);
         stack.close().expect("closes");
     }
-    let report = image::check(&path, &OpenOptions::default()).expect("checks");
+    let report = image::check(&path, &OpenOptions::default()).expect("checks").report;
     assert_eq!((report.count("files"), report.count("directories")), (3, 3), "{report:?}");
 }

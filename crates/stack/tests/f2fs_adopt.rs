@@ -98,7 +98,7 @@ fn must_be_sound(device: &impl BlockDevice, with_fsck: bool, context: &str) {
     let mut copy = RamDevice::with_sectors(4096, device.geometry().sectors).unwrap();
     copy.write(&Context::default(), Lba(0), Payload::Bytes(&image)).unwrap();
     let report = check(vec![copy], clock()).unwrap();
-    let wrong: Vec<_> = report.findings.iter().filter(|found| !found.harmless).collect();
+    let wrong: Vec<_> = report.findings.iter().filter(|found| !found.is_harmless()).collect();
     assert!(wrong.is_empty(), "{context}: {wrong:?}");
     if with_fsck {
         let folder = tempfile::tempdir().unwrap();

@@ -4,6 +4,7 @@
 //! carries the kind's name. [`Findings`] collects them with a bound for each kind, so that a hostile image costs no
 //! memory, and [`Report`] and [`Repair`] are what a check and a repair come to.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -22,6 +23,13 @@ pub trait Kind: Copy {
     /// How bad a finding of this kind is, unless it says otherwise.
     fn severity(self) -> Severity {
         Severity::Fault
+    }
+}
+
+/// A kind that no enum lists.
+impl Kind for &'static str {
+    fn name(self) -> &'static str {
+        self
     }
 }
 
@@ -123,6 +131,11 @@ impl Findings {
         if *count <= LISTED_MAX {
             self.listed.push(finding());
         }
+    }
+
+    /// Puts the listed findings in order; equal ones stay in the order in which they came.
+    pub fn sort_by(&mut self, order: impl FnMut(&Finding, &Finding) -> Ordering) {
+        self.listed.sort_by(order);
     }
 
     /// How many faults there are of each kind, those included that are not listed.

@@ -22,7 +22,7 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 }
 
 fn tell_notes(arguments: &CheckArguments, checked: &Checked) {
-    for note in &checked.notes {
+    for note in &checked.report.notes {
         output::message(&format!("{}: {note}", arguments.image.image.display()));
     }
 }
@@ -41,10 +41,10 @@ fn repair(arguments: &CheckArguments, target: &Path) -> Result<(), Failure> {
 
 fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repaired>) -> Result<(), Failure> {
     if arguments.json {
-        let findings: Vec<Value> = checked.findings.iter().map(finding_json).collect();
+        let findings: Vec<Value> = checked.report.findings.iter().map(finding_json).collect();
         let mut value = json!({"format": checked.format, "findings": findings});
         if let Some(map) = value.as_object_mut() {
-            map.extend(checked.counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())));
+            map.extend(checked.report.counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())));
         }
         if let (Some(map), Some(repaired)) = (value.as_object_mut(), repaired) {
             let dropped: Vec<Value> = repaired.dropped.iter().map(finding_json).collect();
@@ -57,10 +57,11 @@ fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repai
         }
         output::json(&value)?;
     } else {
-        let mut text: String = checked.findings.iter().map(|finding| format!("{}\n", finding_line(finding))).collect();
-        let count = |name: &str| checked.count(name);
+        let mut text: String =
+            checked.report.findings.iter().map(|finding| format!("{}\n", finding_line(finding))).collect();
+        let count = |name: &str| checked.report.count(name);
         text += &format!("{} files in {} directories", count("files"), count("directories"));
-        let rest = checked.counts.iter().filter(|(name, _)| !matches!(*name, "files" | "directories"));
+        let rest = checked.report.counts.iter().filter(|(name, _)| !matches!(*name, "files" | "directories"));
         let rest: Vec<String> = rest.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
         text += &format!("; {}\n", rest.join(", "));
         if let Some(repaired) = repaired {
@@ -74,6 +75,6 @@ fn report(arguments: &CheckArguments, checked: &Checked, repaired: Option<&Repai
     // What is whole and finds no place is lost as well.
     let left_out =
         repaired.map_or(0, |repaired| repaired.dropped.iter().filter(|dropped| dropped.kind == image::NO_ROOM).count());
-    let damaged = checked.findings.iter().filter(|finding| !finding.harmless).count() + left_out;
+    let damaged = checked.report.findings.iter().filter(|finding| !finding.is_harmless()).count() + left_out;
     verdict(&arguments.image, damaged, ("something is wrong with the volume", "things are wrong with the volume"))
 }

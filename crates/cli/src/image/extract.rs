@@ -68,7 +68,10 @@ pub fn extract(arguments: &ExtractArguments) -> Result<(), Failure> {
     let mut wrong = list("refused", &report.refused);
     wrong.extend(list("damaged", &report.damaged));
     wrong.extend(
-        findings.iter().filter(|finding| !finding.harmless).map(|finding| format!("damaged {}", finding_line(finding))),
+        findings
+            .iter()
+            .filter(|finding| !finding.is_harmless())
+            .map(|finding| format!("damaged {}", finding_line(finding))),
     );
     tell(&wrong);
     tell_way_out(&arguments.image, &findings);

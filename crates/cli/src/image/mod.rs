@@ -85,7 +85,7 @@ pub fn path_json(path: &[u8], into: &mut serde_json::Map<String, Value>) {
 /// One line on a finding: where, what, of which files.
 fn finding_line(finding: &Finding) -> String {
     let at = finding.offset.map_or_else(String::new, |offset| format!("{offset:#010x}: "));
-    let harmless = if finding.harmless { "harmless " } else { "" };
+    let harmless = if finding.is_harmless() { "harmless " } else { "" };
     let files: Vec<String> = finding.paths.iter().map(|path| show(path)).collect();
     let files = if files.is_empty() { String::new() } else { format!(" ({})", files.join(", ")) };
     format!("{at}{harmless}{}: {}{files}", finding.kind, finding.detail)
@@ -102,7 +102,7 @@ fn finding_json(finding: &Finding) -> Value {
         })
         .collect();
     let mut value =
-        json!({"kind": finding.kind, "detail": finding.detail, "files": files, "harmless": finding.harmless});
+        json!({"kind": finding.kind, "detail": finding.detail, "files": files, "harmless": finding.is_harmless()});
     if let (Some(offset), Some(map)) = (finding.offset, value.as_object_mut()) {
         map.insert("offset".to_owned(), offset.into());
     }
@@ -123,7 +123,7 @@ fn damage(image: &OpenImage, paths: &BTreeMap<InodeNumber, Vec<Vec<u8>>>) -> Vec
 
 /// What mounting and all reading until now witness as lost, with the inode that it belongs to where that is known. Every command that reads asks here, so that all judge alike.
 fn witnessed(image: &OpenImage) -> Vec<(Option<InodeNumber>, Finding)> {
-    image.damage().into_iter().filter(|(_, finding)| !finding.harmless).collect()
+    image.damage().into_iter().filter(|(_, finding)| !finding.is_harmless()).collect()
 }
 
 /// The failure for a path that is not there. Where names are lost it may be among them, and the image is to blame: exit status 1.

@@ -119,7 +119,7 @@ impl Check<'_> {
 
     fn check_fields(&mut self, inode: &Inode, place: Place) {
         let (head, kind) = (&inode.head, inode.kind);
-        let fault = |detail: String, report: &mut report::Collector| report.fault(FindingKind::Inode, place, || detail);
+        let fault = |detail: String, report: &mut report::Draft| report.fault(FindingKind::Inode, place, || detail);
         let report = &mut self.report;
         if head.blocks.get() == 0 {
             fault("an inode of no blocks; expected at least its own".into(), report);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Check;
 use super::mend::Overlay;
-use super::report::Collector;
+use super::report::Draft;
 use super::standing::{Standing, StandingNode, Witness};
 use crate::checkpoint_state::CheckpointState;
 use crate::ids::NodeId;
@@ -18,7 +18,7 @@ const SECTOR: u32 = 512;
 /// Cost: a read of all nodes.
 pub(super) fn restore(overlay: &Overlay<'_>, superblock: &Superblock, state: &mut CheckpointState) -> Vec<NodeId> {
     let entries = {
-        let check = Check::new(overlay, superblock, state, Collector::default());
+        let check = Check::new(overlay, superblock, state, Draft::default());
         let standing = check.standing_nodes();
         check.lost_entries(standing)
     };

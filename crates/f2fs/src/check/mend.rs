@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
+use nandkit_vfs::check::LISTED_MAX;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Check;
 use super::batch;
-use super::report::KEPT_MAX;
 use crate::bits::lsb_first;
 use crate::blocks::Blocks;
 use crate::encode::directory::put_dots;
 use crate::encode::put;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::dentry::slots_of;
@@ -87,7 +87,7 @@ pub(super) struct Mender {
     /// Where new blocks come from.
     pub next_free: Option<BlockAddress>,
     /// What is left out.
-    pub dropped: Vec<Finding>,
+    pub dropped: Vec<Defect>,
     /// Pages of the root and of `home`.
     pub pages: BTreeMap<NodeId, Vec<(u32, BlockAddress)>>,
 }
@@ -134,9 +134,9 @@ impl Check<'_> {
     /// Tells what of an inode a repair leaves out.
     pub fn drop_of(&mut self, nid: NodeId, detail: impl FnOnce() -> String) {
         if let Some(mender) = &mut self.mender
-            && (mender.dropped.len() as u64) < KEPT_MAX
+            && (mender.dropped.len() as u64) < LISTED_MAX
         {
-            mender.dropped.push(Finding::new(FindingKind::Address, detail()).of(nid));
+            mender.dropped.push(Defect::new(FindingKind::Address, detail()).of(nid));
         }
     }
 

@@ -32,12 +32,13 @@ mod walk;
 use nandkit_block::BlockDevice;
 use nandkit_codec::compression::Decompressor;
 use nandkit_units::Clock;
+use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{ErrorKind, Result};
 
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::NodeId;
 use crate::layout::{Geometry, NodeOffset, Superblock, inode as inode_layout};
 use crate::open::{choose_superblock, roll_forward};
@@ -47,8 +48,7 @@ use nat::NatTable;
 use quota::Quotas;
 use rebuild::Kept;
 pub use repair::{Repair, Waiting, repair};
-pub use report::{CheckFinding, CheckReport, KEPT_MAX};
-use report::{Collector, NOWHERE, of};
+use report::{Draft, NOWHERE, naming_inode, of};
 use segments::Segments;
 use summaries::Summaries;
 use totals::Totals;
@@ -56,16 +56,24 @@ use walk::Expected;
 
 /// Checks a volume that lies on these devices, in the order in which its superblock names them. Nothing is written.
 ///
+/// The findings are by offset, those without one first. Counts, of what was reached: `files` (regular ones),
+/// `directories`, `other_inodes` (links, devices, fifos, sockets), `nodes` (inodes included); and `blocks_used` of the
+/// main area. Where the paths of all findings take more than [`nandkit_vfs::path::PathBudget`] allows, they are the last
+/// components behind `/...`.
+///
 /// A volume with a superblock that can be used always gives a report, however bad it is; so does one without, where something says that it was F2FS. Sectors that cannot be read are findings.
 /// Errors: `Corrupt` (no F2FS at all), `InvalidArgument` (fewer or more devices than the volume has), `NotSupported` (a block size that cannot be read).
 /// Cost: a read of all metadata, nodes and directories, and of compressed clusters. Memory: two bits for each block of segments in use, ten bytes for each nid, 40 for each inode, and up to
 /// some 100 MB of work that waits.
-pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<CheckReport> {
+pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Report> {
     let mut devices = Devices::new(devices, clock)?;
-    let mut report = Collector::default();
+    let mut report = Draft::default();
     let mut told = Vec::new();
-    let chosen = choose_superblock(&devices, &mut |finding| told.push(finding));
-    told.into_iter().for_each(|finding| report.take(finding));
+    let chosen = choose_superblock(&devices, &mut |defect| told.push(defect));
+    if let Ok((_, geometry, _)) = &chosen {
+        report.block_size = geometry.block_size() as u32;
+    }
+    told.into_iter().for_each(|defect| report.take(defect));
     let (superblock, geometry, _) = match chosen {
         Ok(chosen) => chosen,
         Err(error) if error.kind == ErrorKind::Corrupt && superblocks::any(&devices) => {
@@ -76,8 +84,8 @@ pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<CheckRepor
     };
     superblocks::check(&devices, &superblock, &mut report);
     let mut told = Vec::new();
-    devices.arrange(&geometry, &mut |finding| told.push(finding))?;
-    told.into_iter().for_each(|finding| report.take(finding));
+    devices.arrange(&geometry, &mut |defect| told.push(defect))?;
+    told.into_iter().for_each(|defect| report.take(defect));
     if geometry.block_size() != 4096 {
         report.harmless(FindingKind::Note, NOWHERE, || {
             "blocks of 16 KiB: checked by the rules of Linux 6.12's headers, and judged by no outside image".into()
@@ -88,9 +96,9 @@ pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<CheckRepor
 }
 
 /// Checks all but the superblocks.
-fn finished_check(blocks: &dyn Blocks, superblock: &Superblock, mut report: Collector) -> CheckReport {
+fn finished_check(blocks: &dyn Blocks, superblock: &Superblock, mut report: Draft) -> Report {
     let Some((pack, state)) = packs::check(blocks, &mut report) else { return finished(report, None) };
-    roll_forward::look(blocks, &pack, &state, &mut |finding: Finding| report.take(finding));
+    roll_forward::look(blocks, &pack, &state, &mut |defect: Defect| report.take(defect));
     let mut check = Check::new(blocks, superblock, &state, report);
     check.run(superblock);
     let Check { report, inodes, totals, segments, .. } = check;
@@ -106,26 +114,27 @@ struct Met<'a> {
     claimed: u64,
 }
 
-fn finished(report: Collector, met: Option<Met<'_>>) -> CheckReport {
-    let (kept, faults) = report.finish();
+fn finished(report: Draft, met: Option<Met<'_>>) -> Report {
     let mut paths = met.as_ref().map(|met| Paths::new(met.blocks, met.inodes));
-    let findings = kept.into_iter().map(|(finding, harmless)| {
-        let path = finding.inode.and_then(|inode| paths.as_mut()?.path(inode));
-        CheckFinding { finding, harmless, path }
-    });
-    let findings = findings.collect();
-    let block_size = met.as_ref().map_or(4096, |met| met.blocks.geometry().block_size() as u32);
+    let with_path = |finding: Finding| {
+        let inode = finding.inode.and_then(|inode| u32::try_from(inode.0).ok());
+        let path = inode.and_then(|inode| paths.as_mut()?.path(NodeId(inode)));
+        let finding = naming_inode(finding);
+        match path {
+            Some(path) => finding.in_file(&path),
+            None => finding,
+        }
+    };
+    let findings = report.finish().into_iter().map(with_path).collect();
     let (totals, claimed) = met.map_or((Totals::default(), 0), |met| (met.totals, met.claimed));
-    CheckReport {
-        findings,
-        faults,
-        files: totals.files,
-        directories: totals.directories,
-        others: totals.others,
-        nodes: totals.nodes,
-        blocks: claimed,
-        block_size,
-    }
+    let counts = vec![
+        ("files", totals.files),
+        ("directories", totals.directories),
+        ("other_inodes", totals.others),
+        ("nodes", totals.nodes),
+        ("blocks_used", claimed),
+    ];
+    Report { findings, counts, notes: Vec::new() }
 }
 
 /// A check under way.
@@ -133,7 +142,7 @@ struct Check<'a> {
     blocks: &'a dyn Blocks,
     geometry: &'a Geometry,
     state: &'a CheckpointState,
-    report: Collector,
+    report: Draft,
     nat: NatTable,
     segments: Segments,
     summaries: Summaries,
@@ -156,7 +165,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(blocks: &'a dyn Blocks, superblock: &Superblock, state: &'a CheckpointState, mut report: Collector) -> Self {
+    fn new(blocks: &'a dyn Blocks, superblock: &Superblock, state: &'a CheckpointState, mut report: Draft) -> Self {
         Self {
             blocks,
             geometry: blocks.geometry(),

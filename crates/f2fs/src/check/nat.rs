@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nandkit_units::Cause;
 use nandkit_vfs::ErrorKind;
 
-use super::report::{Collector, NOWHERE, at};
+use super::report::{Draft, NOWHERE, at};
 use crate::bits::{lsb_first, msb_first};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::{CheckpointState, NatBits};
@@ -48,7 +48,7 @@ pub(super) enum Reach {
 
 impl NatTable {
     /// Reads the copies that count, and puts the journal over them. Cost: one copy of the NAT in requests as long as copies lie together.
-    pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) -> Self {
+    pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) -> Self {
         let geometry = blocks.geometry();
         let mut table = Self {
             chunks: BTreeMap::new(),
@@ -89,7 +89,7 @@ impl NatTable {
         }
     }
 
-    fn lay_journal(&mut self, state: &CheckpointState, report: &mut Collector) {
+    fn lay_journal(&mut self, state: &CheckpointState, report: &mut Draft) {
         let mut seen = BTreeSet::new();
         for &(nid, entry) in &state.nat_journal {
             if u64::from(nid.0) >= self.nid_end || nid == NodeId::NONE {
@@ -171,8 +171,8 @@ impl NatTable {
     }
 
     /// Holds the first entries and nat_bits against the table. Every entry must lead into the main area: that is told where it is reached, or not reached.
-    pub fn check(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Collector) {
-        let fault = |report: &mut Collector, nid: NodeId, detail: String| {
+    pub fn check(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Draft) {
+        let fault = |report: &mut Draft, nid: NodeId, detail: String| {
             let second = msb_first::get(&state.nat_map, 0);
             report.fault(FindingKind::Nat, at(geometry.nat_place(0, second)), || format!("{nid}: {detail}"));
         };
@@ -197,7 +197,7 @@ impl NatTable {
 
     /// nat_bits says of each block whether all of its entries are in use, or none; entry 0 counts as used (node.c, `__update_nat_bits`). mkfs.f2fs leaves out what its journal says, a kernel has no
     /// journal then: either is right.
-    fn check_bits(&self, geometry: &Geometry, bits: &NatBits, report: &mut Collector) {
+    fn check_bits(&self, geometry: &Geometry, bits: &NatBits, report: &mut Draft) {
         let (mut wrong, mut first) = (0_u32, None);
         let all = self.per_chunk as usize;
         for block in 0..geometry.nat_blocks() {
@@ -230,7 +230,7 @@ pub(super) fn read_or_tell(
     start: BlockAddress,
     into: &mut [u8],
     name: &str,
-    report: &mut Collector,
+    report: &mut Draft,
 ) -> bool {
     let Err(error) = blocks.read(Cause::Metadata, start, into) else { return true };
     into.fill(0);

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use nandkit_units::Cause;
 
 use super::batch;
-use super::report::{Collector, NOWHERE, Place, at};
+use super::report::{Draft, NOWHERE, Place, at};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{BlockAddress, NodeId};
 use crate::layout::checkpoint::{LOGS_PER_KIND, NO_SEGMENT, OrphanTail, flag};
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, Geometry, OrphanBlock};
@@ -18,7 +18,7 @@ use crate::open::{Pack, decode_state, read_pack, whole_block};
 const LOGS_USED: usize = 3;
 
 /// Reads both packs and what the one in use says. `None`, and told, where there is none that can be used.
-pub(super) fn check(blocks: &dyn Blocks, report: &mut Collector) -> Option<(Pack, CheckpointState)> {
+pub(super) fn check(blocks: &dyn Blocks, report: &mut Draft) -> Option<(Pack, CheckpointState)> {
     let start = blocks.geometry().checkpoint_address;
     let starts = [Some(start), start.checked_add(BLOCKS_PER_SEGMENT)];
     let mut packs = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn check(blocks: &dyn Blocks, report: &mut Collector) -> Option<(Pack
 }
 
 /// A pack that is not whole is what a cut leaves behind, unless its last block, which is written last, is there: that of the pack which stood here before is older than the new first block.
-fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Finding>, report: &mut Collector) {
+fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Defect>, report: &mut Draft) {
     let block = |at: Option<BlockAddress>| at.and_then(|at| batch::one(blocks, Cause::Metadata, at).ok());
     let first = block(Some(start));
     let head = first.as_deref().and_then(CheckpointHead::of_block);
@@ -84,12 +84,12 @@ fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Finding>, report
 }
 
 /// The pack that is not in use: what it says can be decoded, should it be needed.
-fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Collector) {
+fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Draft) {
     let mut told = Vec::new();
     let decoded = decode_state(blocks, other, &mut |finding| told.push(finding));
     for finding in told {
         let detail = format!("the checkpoint pack that is not in use: {}", finding.detail);
-        report.take(Finding { detail, at: finding.at.or(Some(other.start)), ..finding });
+        report.take(Defect { detail, at: finding.at.or(Some(other.start)), ..finding });
     }
     if let Err(error) = decoded {
         report.fault(FindingKind::Unreadable, at(other.start), || {
@@ -113,7 +113,7 @@ pub(super) fn spare_fits(head: &CheckpointHead, geometry: &Geometry) -> bool {
 }
 
 /// Fields that decoding does not need.
-fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Collector) {
+fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Draft) {
     let (geometry, head) = (blocks.geometry(), &pack.head);
     let place = at(pack.start);
     let mut fault = |detail: String| report.fault(FindingKind::Checkpoint, place, || detail);
@@ -148,7 +148,7 @@ fn check_head(blocks: &dyn Blocks, pack: &Pack, report: &mut Collector) {
 }
 
 /// What the volume says of itself.
-fn check_flags(head: &CheckpointHead, report: &mut Collector, place: Place) {
+fn check_flags(head: &CheckpointHead, report: &mut Draft, place: Place) {
     for (bit, text) in [
         (flag::ERROR, "an error stopped the volume's checkpoints: the last changes may be missing"),
         (flag::FSCK, "the volume is marked as in need of fsck"),
@@ -173,7 +173,7 @@ fn check_flags(head: &CheckpointHead, report: &mut Collector, place: Place) {
 }
 
 /// Orphan blocks, and who is in them.
-fn check_orphans(blocks: &dyn Blocks, pack: &Pack, state: &CheckpointState, report: &mut Collector) {
+fn check_orphans(blocks: &dyn Blocks, pack: &Pack, state: &CheckpointState, report: &mut Draft) {
     let geometry = blocks.geometry();
     let first = 1 + geometry.checkpoint_payload;
     let count = pack.head.summaries_start.get().saturating_sub(first);

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Clock};
-use nandkit_vfs::{ErrorKind, FsError, Result};
+use nandkit_vfs::check::{Finding, LISTED_MAX, Report};
+use nandkit_vfs::{self as vfs, ErrorKind, FsError, Result};
 use zerocopy::IntoBytes;
 
 use super::mend::{Mender, Overlay};
 use super::rebuild::Kept;
-use super::report::{CheckReport, Collector};
+use super::report::{Draft, naming_inode};
 use super::{Check, batch, finished_check, lost_entries, packs, root, superblocks};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
 use crate::encode::put;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Features, Superblock};
@@ -35,19 +36,23 @@ pub enum Waiting {
     Dropped,
 }
 
-/// What a repair comes to. Nothing is written: the blocks are to be put over a copy of the volume.
+/// A planned repair. Nothing is written: the blocks are to be put over a copy of the volume.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// What was wrong.
-    pub before: CheckReport,
-    /// What is wrong once the blocks are in place; sound unless content of compressed clusters is damaged, an inode of a volume with encryption or verity lacks what its marks promise, a directory lost its first page and no block is free for another, or the superblock's features contradict each other (nodes and data share a segment still where no other is free).
-    pub after: CheckReport,
-    /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the root.
+    /// What was wrong, what is put right and left out, and what is still wrong once the blocks are in place: nothing,
+    /// unless content of compressed clusters is damaged, an inode of a volume with encryption or verity lacks what its
+    /// marks promise, a directory lost its first page and no block is free for another, or the superblock's features
+    /// contradict each other (nodes and data share a segment still where no other is free).
+    pub report: vfs::check::Repair,
+    /// The check of the volume once the blocks are in place.
+    pub after: Report,
+    /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the
+    /// root.
     pub attached: Vec<NodeId>,
     /// Nodes that the NAT had lost, and that were found by their own blocks.
     pub found: Vec<NodeId>,
-    /// What was left out.
-    pub dropped: Vec<Finding>,
+    /// Bytes of a block.
+    pub block_size: u32,
     /// All changed blocks.
     pub blocks: BTreeMap<BlockAddress, Block>,
     /// Bytes of the whole volume: a device that was cut short is to be as long as that again.
@@ -57,26 +62,27 @@ pub struct Repair {
 /// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one (their number; behind the loss of the root the name that they know of themselves), what is wrong of nodes and directories is put right or taken away, and
 /// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Nodes whose entries the NAT has lost are found by their own blocks where the SIT has these as valid. Inodes that were deleted and still open are freed, as the next mount would.
 ///
-/// Not repaired: what [`Repair::after`] names. A quota file that cannot be put right (it has no room) is marked as in need of fsck; one whose inode is lost is one that the volume does without.
+/// Not repaired: what [`Repair::report`] names. A quota file that cannot be put right (it has no room) is marked as in need of fsck; one whose inode is lost is one that the volume does without.
 /// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which is to come first: [`crate::recover::recovered_several`]; summaries in
 /// packed form), `NoSpace` (no free segment for a log).
 pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiting) -> Result<Repair> {
     let mut devices = Devices::new(devices, clock)?;
     let mut told = Vec::new();
-    let (superblock, geometry, _) = choose_superblock(&devices, &mut |finding| told.push(finding))?;
-    devices.arrange(&geometry, &mut |finding| told.push(finding))?;
+    let (superblock, geometry, _) = choose_superblock(&devices, &mut |defect| told.push(defect))?;
+    devices.arrange(&geometry, &mut |defect| told.push(defect))?;
     if geometry.features.has(Features::PACKED_SSA) {
         return Err(FsError::new(ErrorKind::NotSupported, "summaries in packed form are not made"));
     }
-    let mut report = Collector::default();
-    told.into_iter().for_each(|finding| report.take(finding));
+    let block_size = geometry.block_size() as u32;
+    let mut report = Draft::of_volume(&geometry);
+    told.into_iter().for_each(|defect| report.take(defect));
     superblocks::check(&devices, &superblock, &mut report);
     let blocks = DeviceBlocks { devices, geometry };
-    let Some((pack, state)) = packs::check(&blocks, &mut Collector::default()) else {
+    let Some((pack, state)) = packs::check(&blocks, &mut Draft::default()) else {
         return Err(FsError::new(ErrorKind::Corrupt, "neither checkpoint pack can be used"));
     };
     let mut waiting = false;
-    roll_forward::look(&blocks, &pack, &state, &mut |finding| waiting |= finding.kind == FindingKind::NotReplayed);
+    roll_forward::look(&blocks, &pack, &state, &mut |defect| waiting |= defect.kind == FindingKind::NotReplayed);
     if waiting && waiting_data == Waiting::Refused {
         let detail = "data that were fsynced after the last checkpoint would be dropped";
         return Err(FsError::new(ErrorKind::NotSupported, detail));
@@ -92,11 +98,11 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     let root_is_new = root::provide(&mut overlay, &superblock, &mut state)?;
     if root_is_new {
         let detail = "of the root directory nothing was left: it is made anew, and inodes that it had get the names that they know of themselves, which may be older ones of what was renamed over others";
-        dropped.push(Finding::new(FindingKind::Directory, detail.to_owned()).of(NodeId::ROOT));
+        dropped.push(Defect::new(FindingKind::Directory, detail.to_owned()).of(NodeId::ROOT));
     }
     let attached = mend_all(&mut overlay, &mut superblock, &state, &mut dropped, (root_is_new, &deleted))?;
     let tables: BTreeMap<BlockAddress, Block> = {
-        let mut check = Check::new(&overlay, &superblock, &state, Collector::default());
+        let mut check = Check::new(&overlay, &superblock, &state, Draft::default());
         check.kept = Some(Kept::default());
         check.walk_from_roots(&superblock);
         tell_left_out(&check, &mut dropped);
@@ -114,11 +120,33 @@ pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiti
     overlay.blocks.extend(tables);
     let superblock = superblocks::mended(&superblock);
     put_superblocks(&mut overlay, &superblock);
-    let mut report = Collector::default();
+    let mut report = Draft::of_volume(&blocks.geometry);
     superblocks::check_features(&superblock, &mut report);
     let after = finished_check(&overlay, &superblock, report);
     let bytes = blocks.geometry.main_end() << blocks.geometry.log_block_size();
-    Ok(Repair { before, after, attached, found, dropped, blocks: overlay.blocks, bytes })
+    let report = vfs::check::Repair {
+        kept: after.count("nodes"),
+        mended: mended(&before, &after, &attached, &found),
+        dropped: dropped.into_iter().map(|defect| naming_inode(defect.into_finding(block_size))).collect(),
+        remaining: after.faults().cloned().collect(),
+        before,
+    };
+    Ok(Repair { report, after, attached, found, block_size, blocks: overlay.blocks, bytes })
+}
+
+/// The faults that are gone, and everything that came back.
+fn mended(before: &Report, after: &Report, attached: &[NodeId], found: &[NodeId]) -> Vec<Finding> {
+    let mut mended: Vec<Finding> = before.faults().filter(|fault| !after.findings.contains(fault)).cloned().collect();
+    mended.extend(attached.iter().map(|inode| {
+        let detail =
+            format!("inode {} has a name in lost+found, or in the root where there is no such directory", inode.0);
+        Finding::new(FindingKind::Orphan, detail)
+    }));
+    if !found.is_empty() {
+        let detail = format!("{} nodes that the NAT had lost were found by their own blocks", found.len());
+        mended.push(Finding::new(FindingKind::Nat, detail));
+    }
+    mended
 }
 
 /// Passes until nothing is left to mend. The inodes that got names. Errors: `Corrupt` (there is no end).
@@ -126,7 +154,7 @@ fn mend_all(
     overlay: &mut Overlay<'_>,
     superblock: &mut Superblock,
     state: &CheckpointState,
-    dropped: &mut Vec<Finding>,
+    dropped: &mut Vec<Defect>,
     (mut root_is_new, deleted): (bool, &[NodeId]),
 ) -> Result<Vec<NodeId>> {
     let seed = crate::layout::inode::checksum_seed(&superblock.uuid);
@@ -141,7 +169,7 @@ fn mend_all(
             superblocks::forget_quotas(superblock, &lost_quotas);
             dropped.extend(lost_quotas.into_iter().map(|nid| {
                 let detail = "the quota file and its limits: the inode is lost, and the superblock names none any more";
-                Finding::new(FindingKind::Quota, detail.to_owned()).of(nid)
+                Defect::new(FindingKind::Quota, detail.to_owned()).of(nid)
             }));
             continue;
         }
@@ -168,7 +196,7 @@ fn pass_over(
     state: &CheckpointState,
     (attached, mender): (&mut Vec<NodeId>, Mender),
 ) -> (Mender, Vec<NodeId>) {
-    let mut check = Check::new(overlay, superblock, state, Collector::default());
+    let mut check = Check::new(overlay, superblock, state, Draft::default());
     check.mender = Some(mender);
     check.walk_from_roots(superblock);
     let quotas = superblock.quota_inodes.iter().filter_map(|field| NodeId(field.get()).some());
@@ -194,10 +222,10 @@ fn pass_over(
 }
 
 /// Nodes to which nothing leads after all passes go.
-fn tell_left_out(check: &Check<'_>, dropped: &mut Vec<Finding>) {
-    let left = check.nat.unreached().take(super::KEPT_MAX as usize);
+fn tell_left_out(check: &Check<'_>, dropped: &mut Vec<Defect>) {
+    let left = check.nat.unreached().take(LISTED_MAX as usize);
     dropped.extend(left.map(|(nid, entry)| {
-        Finding::new(FindingKind::Unreached, format!("{nid} of inode {}, to which nothing leads", entry.ino.get()))
+        Defect::new(FindingKind::Unreached, format!("{nid} of inode {}, to which nothing leads", entry.ino.get()))
     }));
 }
 

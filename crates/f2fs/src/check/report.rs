@@ -1,143 +1,123 @@
-//! What a check found, as much as anybody reads.
+//! A report in the making.
 
-use std::collections::BTreeMap;
+use nandkit_vfs::check::{Finding, Findings, Kind, Severity};
 
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{BlockAddress, NodeId};
+use crate::layout::Geometry;
 
-/// Findings of one kind that are kept; of the others there is their number. A hostile image makes millions.
-pub const KEPT_MAX: u64 = 1000;
-
-/// Something that a check found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckFinding {
-    /// What, whose and where.
-    pub finding: Finding,
-    /// Nothing is lost by it and nothing goes wrong by it: it is worth knowing.
-    pub harmless: bool,
-    /// The path of the inode, with `/` in front; `None` where it has none, or nobody's inode is concerned. Where the paths of all findings take more than
-    /// [`nandkit_vfs::path::PathBudget`] allows, the last components behind `/...`.
-    pub path: Option<Vec<u8>>,
-}
-
-/// What a check came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CheckReport {
-    /// Findings by address, those without one first. Of each kind [`KEPT_MAX`] at most; one more then says how many there are besides.
-    pub findings: Vec<CheckFinding>,
-    /// How many faults there are of each kind, those counted too that are not in the list; what is harmless is not counted.
-    pub faults: BTreeMap<FindingKind, u64>,
-    /// Inodes of regular files that were reached.
-    pub files: u64,
-    /// Directories that were reached.
-    pub directories: u64,
-    /// Other inodes that were reached: links, devices, fifos, sockets.
-    pub others: u64,
-    /// Nodes that were reached, inodes included.
-    pub nodes: u64,
-    /// Blocks of the main area that are in use.
-    pub blocks: u64,
-    /// Bytes of a block, by which addresses are offsets; 4096 where no superblock tells.
-    pub block_size: u32,
-}
-
-impl CheckReport {
-    /// Whether nothing is wrong; what is harmless does not count.
-    pub fn is_sound(&self) -> bool {
-        self.faults.is_empty()
-    }
-}
-
-/// Whose and where.
+/// The inode and the block that a finding is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     inode: Option<NodeId>,
     at: Option<BlockAddress>,
 }
 
-/// Of the volume as a whole.
+/// The volume as a whole.
 pub(super) const NOWHERE: Place = Place { inode: None, at: None };
 
-/// Of an inode.
+/// An inode.
 pub(super) const fn of(inode: NodeId) -> Place {
     Place { inode: Some(inode), at: None }
 }
 
-/// At a block.
+/// A block.
 pub(super) const fn at(at: BlockAddress) -> Place {
     Place { inode: None, at: Some(at) }
 }
 
 impl Place {
-    /// The same, at a block.
+    /// Names the block besides.
     pub const fn at(self, at: BlockAddress) -> Self {
         Self { at: Some(at), ..self }
     }
 }
 
-/// Collects findings.
-#[derive(Debug, Default)]
-pub(super) struct Collector {
-    kept: Vec<(Finding, bool)>,
-    /// By kind and by being harmless.
-    numbers: BTreeMap<(FindingKind, bool), u64>,
+/// Collects what a check finds.
+#[derive(Debug)]
+pub(super) struct Draft {
+    findings: Findings,
+    /// Bytes of a block, by which addresses become offsets.
+    pub block_size: u32,
 }
 
-impl Collector {
-    /// Something is wrong. The text is made only where it is kept.
+impl Default for Draft {
+    fn default() -> Self {
+        Self { findings: Findings::default(), block_size: 4096 }
+    }
+}
+
+impl Draft {
+    /// A draft for a volume of which the superblock is known.
+    pub fn of_volume(geometry: &Geometry) -> Self {
+        Self { block_size: geometry.block_size() as u32, ..Self::default() }
+    }
+
+    /// Something is wrong. The text is made only if it is going to be listed.
     pub fn fault(&mut self, kind: FindingKind, place: Place, detail: impl FnOnce() -> String) {
-        self.add(kind, place, false, detail);
+        self.add(kind, Severity::Fault, place, detail);
     }
 
     /// Something is worth knowing.
     pub fn harmless(&mut self, kind: FindingKind, place: Place, detail: impl FnOnce() -> String) {
-        self.add(kind, place, true, detail);
+        self.add(kind, Severity::Harmless, place, detail);
     }
 
-    /// What decoding found.
-    pub fn take(&mut self, finding: Finding) {
-        let place = Place { inode: finding.inode, at: finding.at };
-        let harmless = matches!(finding.kind, FindingKind::Note | FindingKind::NotReplayed);
-        self.add(finding.kind, place, harmless, || finding.detail);
+    /// Something that decoding found.
+    pub fn take(&mut self, defect: Defect) {
+        let place = Place { inode: defect.inode, at: defect.at };
+        self.add(defect.kind, defect.kind.severity(), place, || defect.detail);
     }
 
-    fn add(&mut self, kind: FindingKind, place: Place, harmless: bool, detail: impl FnOnce() -> String) {
-        let number = self.numbers.entry((kind, harmless)).or_default();
-        *number += 1;
-        if *number <= KEPT_MAX {
-            self.kept.push((Finding { kind, inode: place.inode, at: place.at, detail: detail() }, harmless));
-        }
+    fn add(&mut self, kind: FindingKind, severity: Severity, place: Place, detail: impl FnOnce() -> String) {
+        let block_size = self.block_size;
+        self.findings.add_with(kind.name(), severity, || {
+            let defect = Defect { kind, inode: place.inode, at: place.at, detail: detail() };
+            Finding { severity, ..defect.into_finding(block_size) }
+        });
     }
 
-    /// All of it, sorted, and the number of faults of each kind.
-    pub fn finish(mut self) -> (Vec<(Finding, bool)>, BTreeMap<FindingKind, u64>) {
-        self.kept.sort_by(|(a, _), (b, _)| (a.at, a.inode, a.kind, &a.detail).cmp(&(b.at, b.inode, b.kind, &b.detail)));
-        for (&(kind, harmless), &number) in self.numbers.iter().filter(|(_, number)| **number > KEPT_MAX) {
-            let detail = format!("{} more findings of this kind, which are not listed", number - KEPT_MAX);
-            self.kept.push((Finding::new(kind, detail), harmless));
-        }
-        let faults = self.numbers.into_iter().filter(|((_, harmless), _)| !harmless);
-        (self.kept, faults.map(|((kind, _), number)| (kind, number)).collect())
+    /// The findings by offset, those without one first, then by inode and kind.
+    pub fn finish(mut self) -> Vec<Finding> {
+        let rank = |finding: &Finding| FindingKind::ALL.iter().position(|kind| kind.name() == finding.kind);
+        self.findings.sort_by(|a, b| {
+            let by_kind = || rank(a).cmp(&rank(b)).then_with(|| a.detail.cmp(&b.detail));
+            (a.offset, a.inode).cmp(&(b.offset, b.inode)).then_with(by_kind)
+        });
+        self.findings.into_list()
+    }
+}
+
+/// A finding whose text names the inode.
+pub(super) fn naming_inode(finding: Finding) -> Finding {
+    match finding.inode {
+        Some(inode) => Finding { detail: format!("inode {}: {}", inode.0, finding.detail), ..finding },
+        None => finding,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nandkit_vfs::check::LISTED_MAX;
+
     use super::*;
 
     #[test]
-    fn many_of_a_kind_are_counted_and_not_kept() {
-        let mut collector = Collector::default();
-        for number in 0..KEPT_MAX as u32 + 5 {
-            collector.fault(FindingKind::Sit, at(BlockAddress(9000 - number)), || format!("{number}"));
+    fn findings_are_in_the_order_of_their_offsets() {
+        let mut draft = Draft::default();
+        for number in 0..LISTED_MAX as u32 + 5 {
+            draft.fault(FindingKind::Sit, at(BlockAddress(9000 - number)), || format!("{number}"));
         }
-        collector.harmless(FindingKind::Sit, NOWHERE, || "one".into());
-        collector.take(Finding::new(FindingKind::Note, "a note"));
-        let (kept, faults) = collector.finish();
-        assert_eq!(faults, BTreeMap::from([(FindingKind::Sit, KEPT_MAX + 5)]));
-        assert_eq!(kept.len() as u64, KEPT_MAX + 3);
-        assert!(kept.iter().any(|(finding, _)| finding.detail.starts_with("5 more")));
-        let addresses: Vec<_> = kept.iter().take(1000).map(|(finding, _)| finding.at).collect();
-        assert!(addresses.is_sorted());
+        draft.harmless(FindingKind::Sit, NOWHERE, || "one".into());
+        draft.take(Defect::new(FindingKind::Note, "a note"));
+        draft.fault(FindingKind::Nat, of(NodeId(4)), || "of an inode".into());
+        let list = draft.finish();
+        assert_eq!(list.len() as u64, LISTED_MAX + 4);
+        assert!(list.last().is_some_and(|more| more.detail.starts_with("5 more")));
+        let kinds: Vec<_> = list.iter().take(3).map(|finding| (finding.kind, finding.is_harmless())).collect();
+        assert_eq!(kinds, [("SIT", true), ("note", true), ("NAT", false)]);
+        let offsets: Vec<_> = list.iter().take(1000).map(|finding| finding.offset).collect();
+        assert!(offsets.is_sorted() && offsets.contains(&Some(9000 * 4096)));
+        assert_eq!(naming_inode(list[2].clone()).detail, "inode 4: of an inode");
     }
 }

@@ -5,7 +5,7 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
 use zerocopy::FromZeros;
 
 use super::mend::{Mender, Overlay};
-use super::report::Collector;
+use super::report::Draft;
 use super::{Check, batch};
 use crate::checkpoint_state::CheckpointState;
 use crate::encode::directory::put_dots;
@@ -26,7 +26,7 @@ const PERMISSIONS: u16 = 0o755;
 pub(super) fn provide(overlay: &mut Overlay<'_>, superblock: &Superblock, state: &mut CheckpointState) -> Result<bool> {
     let geometry = overlay.inner.geometry();
     let (marked, new) = {
-        let mut check = Check::new(overlay, superblock, state, Collector::default());
+        let mut check = Check::new(overlay, superblock, state, Draft::default());
         check.mender = Some(Mender::default());
         check.walk_from_roots(superblock);
         if check.inodes.get(NodeId::ROOT).inode_type == type_of(FileKind::Directory) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::nat::read_or_tell;
-use super::report::{Collector, NOWHERE, at, of};
+use super::report::{Draft, NOWHERE, at, of};
 use crate::bits::msb_first;
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
@@ -78,7 +78,7 @@ fn join(groups: &mut BTreeMap<u32, Group>, segment: SegmentIndex, first: BlockAd
 
 impl Segments {
     /// Reads the copies of the SIT that count, and puts the journal over them. Tells of counts that are not those of their maps, and of types that do not exist.
-    pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) -> Self {
+    pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) -> Self {
         let geometry = blocks.geometry();
         let segments = geometry.main_segments;
         let mut table = Self {
@@ -136,13 +136,7 @@ impl Segments {
     }
 
     /// The entry of the block that one of the journal takes the place of: Linux looks at it first, and refuses the volume for it (segment.c, `build_sit_entries`).
-    fn check_hidden(
-        &self,
-        geometry: &Geometry,
-        state: &CheckpointState,
-        segment: SegmentIndex,
-        report: &mut Collector,
-    ) {
+    fn check_hidden(&self, geometry: &Geometry, state: &CheckpointState, segment: SegmentIndex, report: &mut Draft) {
         let Some(hidden) = self.get(segment) else { return };
         let (has, says) = (count(&hidden.valid), hidden.count);
         if has != u32::from(says) {
@@ -158,7 +152,7 @@ impl Segments {
         (0..).map(SegmentIndex).zip(&self.known).filter_map(|(segment, known)| Some((segment, known.as_deref()?)))
     }
 
-    fn check_entries(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Collector) {
+    fn check_entries(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Draft) {
         let place = |segment| {
             let (block, _) = geometry.sit_block(segment);
             at(geometry.sit_place(block, msb_first::get(&state.sit_map, block as usize)))
@@ -274,7 +268,7 @@ impl Segments {
     }
 
     /// Holds what was claimed against the SIT. Where not all could be looked at (`whole` is false), blocks that nobody claimed are no fault.
-    pub fn compare(&self, geometry: &Geometry, whole: bool, report: &mut Collector) {
+    pub fn compare(&self, geometry: &Geometry, whole: bool, report: &mut Draft) {
         for (segment, group) in &self.unmarked {
             let Group { blocks, first, inode } = *group;
             report.fault(FindingKind::Sit, of(inode).at(first), || {
@@ -307,7 +301,7 @@ impl Segments {
     }
 
     /// Each log has a segment of its own and of its type, its next block is free, and in an empty segment nothing lies behind it.
-    pub fn check_logs(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Collector) {
+    pub fn check_logs(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Draft) {
         let read_only = geometry.features.has(Features::READ_ONLY);
         for (index, (log, here)) in Log::ALL.into_iter().zip(&state.logs).enumerate() {
             let next = BlockAddress(geometry.segment_start(here.segment).0.wrapping_add(here.next.into()));

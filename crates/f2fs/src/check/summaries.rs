@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use nandkit_units::Cause;
 
 use super::batch;
-use super::report::{Collector, at, of};
+use super::report::{Draft, at, of};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::findings::FindingKind;
@@ -59,7 +59,7 @@ pub(super) struct Summaries {
 
 impl Summaries {
     /// A first claim.
-    pub fn add(&mut self, claim: Claim, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) {
+    pub fn add(&mut self, claim: Claim, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) {
         self.waiting.push(claim);
         if self.waiting.len() >= GATHERED {
             self.compare(blocks, state, report);
@@ -76,7 +76,7 @@ impl Summaries {
     }
 
     /// Compares what waits.
-    fn compare(&mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) {
+    fn compare(&mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) {
         let geometry = blocks.geometry();
         let mut claims = std::mem::take(&mut self.waiting);
         if geometry.features.has(Features::READ_ONLY) || geometry.features.has(Features::PACKED_SSA) {
@@ -117,7 +117,7 @@ impl Summaries {
         segment: SegmentIndex,
         group: &[Claim],
         block: &Block,
-        report: &mut Collector,
+        report: &mut Draft,
     ) {
         let view = SummaryView(block);
         let nodes = group.iter().filter(|claim| claim.is_node).count() * 2 > group.len();
@@ -151,7 +151,7 @@ impl Summaries {
     }
 
     /// Compares what waits still, and tells everything: blocks with two owners, of which the summary names the right one, and summaries that name nobody who has the block.
-    pub fn finish(mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Collector) {
+    pub fn finish(mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) {
         self.compare(blocks, state, report);
         self.tell_owners(report);
         let mut by_segment: BTreeMap<u32, (u32, Claim, SummaryEntry)> = BTreeMap::new();
@@ -181,7 +181,7 @@ impl Summaries {
         }
     }
 
-    fn tell_owners(&mut self, report: &mut Collector) {
+    fn tell_owners(&mut self, report: &mut Draft) {
         let mut again = std::mem::take(&mut self.again);
         again.sort_by_key(|claim| (claim.at, claim.nid, claim.index));
         for claim in again {

@@ -3,7 +3,7 @@
 use nandkit_block::BlockDevice;
 use nandkit_units::{Area, Cause, Context};
 
-use super::report::{Collector, NOWHERE};
+use super::report::{Draft, NOWHERE};
 use crate::device::Devices;
 use crate::findings::FindingKind;
 use crate::ids::NodeId;
@@ -50,7 +50,7 @@ pub(super) fn any<D: BlockDevice>(devices: &Devices<D>) -> bool {
 }
 
 /// Holds the copies against each other, and what the one in use says against itself.
-pub(super) fn check<D: BlockDevice>(devices: &Devices<D>, used: &Superblock, report: &mut Collector) {
+pub(super) fn check<D: BlockDevice>(devices: &Devices<D>, used: &Superblock, report: &mut Draft) {
     let block = 1_u64 << used.log_block_size.get().min(14);
     let (first, second) = (at(devices, 0), at(devices, block));
     // A copy that is not whole was told.
@@ -73,7 +73,7 @@ pub(super) fn check<D: BlockDevice>(devices: &Devices<D>, used: &Superblock, rep
 }
 
 /// What a superblock says against itself.
-pub(super) fn check_features(used: &Superblock, report: &mut Collector) {
+pub(super) fn check_features(used: &Superblock, report: &mut Draft) {
     let features = used.features();
     let encoding = used.encoding.get();
     if features.has(Features::CASEFOLD) && encoding != UTF8 {

@@ -11,7 +11,7 @@ use nandkit_vfs::Result;
 use crate::blocks::Blocks;
 use crate::checkpoint_state::{CheckpointState, SummaryBlock};
 use crate::device::Submission;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead};
@@ -188,7 +188,7 @@ impl<D: BlockDevice> Volume<D> {
         for range in long.chain(remapped) {
             if let Err(error) = self.device.discard(Cause::Checkpoint, range.clone()) {
                 let detail = format!("a discard failed, and no more are made: {error}");
-                self.notes.push(Finding::new(FindingKind::Note, detail).at(BlockAddress(range.start)));
+                self.notes.push(Defect::new(FindingKind::Note, detail).at(BlockAddress(range.start)));
                 self.options.discard = false;
                 return;
             }

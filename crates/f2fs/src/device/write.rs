@@ -11,7 +11,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::{DeviceBlocks, ends_before};
 use crate::blocks::Blocks;
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, Log};
 use crate::layout::Geometry;
 
@@ -81,7 +81,7 @@ pub struct WritableBlocks<D> {
 
 impl<D: BlockDevice> WritableBlocks<D> {
     /// The blocks of an arranged volume. Errors: `NotSupported` where a device's sectors may tear blocks and that is not taken; `Corrupt` where the devices end before the volume.
-    pub fn new(blocks: DeviceBlocks<D>, atomicity: Atomicity, findings: Findings<'_>) -> Result<Self> {
+    pub fn new(blocks: DeviceBlocks<D>, atomicity: Atomicity, findings: Defects<'_>) -> Result<Self> {
         let block_size = blocks.geometry.block_size();
         for (number, part) in blocks.devices.parts.iter().enumerate() {
             let geometry = part.device.geometry();
@@ -99,7 +99,7 @@ impl<D: BlockDevice> WritableBlocks<D> {
                 let detail = format!(
                     "device {number} has sectors of {sector} bytes: a power cut may tear blocks of {block_size}"
                 );
-                findings(Finding::new(FindingKind::Note, detail));
+                findings(Defect::new(FindingKind::Note, detail));
             }
             let end = blocks.geometry.main_end() * block_size as u64;
             let used = end.saturating_sub(part.start).min(part.bytes);

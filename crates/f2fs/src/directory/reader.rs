@@ -6,7 +6,7 @@ use nandkit_vfs::{FileKind, Result};
 
 use super::{DirectoryPages, Position, casefold, find_hashed, find_in, hash, no_key};
 use crate::blocks::{Blocks, Nodes};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::DentryArea;
@@ -53,7 +53,7 @@ impl<V: Blocks + Nodes + DirectorySource> Directory<'_, V> {
             }
             other => {
                 let detail = format!("page {page} of a directory has the address {:#x}", other.field());
-                Err(Finding::new(FindingKind::Address, detail).of(self.inode.nid).into_error())
+                Err(Defect::new(FindingKind::Address, detail).of(self.inode.nid).into_error())
             }
         }
     }

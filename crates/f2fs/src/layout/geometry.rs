@@ -2,7 +2,7 @@
 
 use super::superblock::{DEVICES_MAX, EXTENSIONS_MAX, Features, Superblock};
 use super::{BLOCKS_PER_SEGMENT, DentryRoom, MAGIC, NatEntry, SitEntry, node};
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, NodeId, SegmentIndex};
 
 /// Fewest and most segments of a volume (f2fs_fs.h, F2FS_MIN_SEGMENTS, F2FS_MAX_SEGMENT).
@@ -53,21 +53,21 @@ impl Geometry {
     /// Checks a superblock as Linux does (super.c, `sanity_check_raw_super`, `sanity_check_area_boundary`) and takes the shape from it.
     ///
     /// `None` where no shape can be had; a finding says why. A wrong checksum and features without a name are found, and the shape is returned nevertheless.
-    pub fn from_superblock(superblock: &Superblock, findings: Findings<'_>) -> Option<Self> {
+    pub fn from_superblock(superblock: &Superblock, findings: Defects<'_>) -> Option<Self> {
         let features = superblock.features();
         if superblock.magic.get() != MAGIC {
             let detail = format!("no superblock of F2FS: {:#010x} in place of {MAGIC:#010x}", superblock.magic.get());
-            findings(Finding::new(FindingKind::NotF2fs, detail));
+            findings(Defect::new(FindingKind::NotF2fs, detail));
             return None;
         }
         if features.has(Features::CHECKSUM) && superblock.computed_checksum() != superblock.checksum.get() {
             let (have, want) = (superblock.checksum.get(), superblock.computed_checksum());
             let detail = format!("the superblock's checksum is {have:#010x}; its bytes give {want:#010x}");
-            findings(Finding::new(FindingKind::SuperblockChecksum, detail));
+            findings(Defect::new(FindingKind::SuperblockChecksum, detail));
         }
         if features.unknown() != 0 {
             let detail = format!("features without a known name: {:#x}", features.unknown());
-            findings(Finding::new(FindingKind::Unsupported, detail));
+            findings(Defect::new(FindingKind::Unsupported, detail));
         }
         let checked =
             check_units(superblock).and_then(|()| check_areas(superblock)).and_then(|()| check_lists(superblock));
@@ -230,20 +230,20 @@ impl Geometry {
     }
 }
 
-fn refused(detail: String) -> Result<(), Finding> {
-    Err(Finding::new(FindingKind::Superblock, detail))
+fn refused(detail: String) -> Result<(), Defect> {
+    Err(Defect::new(FindingKind::Superblock, detail))
 }
 
 /// Block, sector, section and zone.
-fn check_units(superblock: &Superblock) -> Result<(), Finding> {
+fn check_units(superblock: &Superblock) -> Result<(), Defect> {
     let block = superblock.log_block_size.get();
     if !matches!(block, 12 | 14) {
         let detail = format!("blocks of 2^{block} bytes; 4 KiB (2^12) and 16 KiB (2^14) can be read");
-        return Err(Finding::new(FindingKind::Unsupported, detail));
+        return Err(Defect::new(FindingKind::Unsupported, detail));
     }
     if block != 12 && superblock.features().has(Features::PACKED_SSA) {
         let detail = "summaries packed into blocks of 16 KiB (packed_ssa) have another form, which cannot be read";
-        return Err(Finding::new(FindingKind::Unsupported, detail));
+        return Err(Defect::new(FindingKind::Unsupported, detail));
     }
     if superblock.log_blocks_per_segment.get() != 9 {
         let have = superblock.log_blocks_per_segment.get();
@@ -271,7 +271,7 @@ fn check_units(superblock: &Superblock) -> Result<(), Finding> {
 }
 
 /// The areas: without gaps, within the volume, and large enough for what they describe.
-fn check_areas(superblock: &Superblock) -> Result<(), Finding> {
+fn check_areas(superblock: &Superblock) -> Result<(), Defect> {
     let segments = superblock.segment_count.get();
     if !SEGMENTS.contains(&segments) {
         return refused(format!("{segments} segments; expected {} to {}", SEGMENTS.start(), SEGMENTS.end()));
@@ -323,7 +323,7 @@ const fn pair(segments: u32) -> bool {
 }
 
 /// Extensions, payload, reserved numbers, devices.
-fn check_lists(superblock: &Superblock) -> Result<(), Finding> {
+fn check_lists(superblock: &Superblock) -> Result<(), Defect> {
     let (cold, hot) = (superblock.extension_count.get(), u32::from(superblock.hot_extension_count));
     if cold.saturating_add(hot) > EXTENSIONS_MAX as u32 {
         return refused(format!("{cold} cold and {hot} hot extensions; at most {EXTENSIONS_MAX} together"));

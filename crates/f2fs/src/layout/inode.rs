@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use super::node::FOOTER_BYTES;
 use super::{Features, Geometry, NAME_MAX};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 
 /// Where an inode's words of addresses begin (`i_addr`); extra attributes take the first of them.
 pub const WORDS_OFFSET: usize = 360;
@@ -294,8 +294,8 @@ pub const fn nids_offset(block_size: usize) -> usize {
 /// The shape of an inode: one answer for every combination of extra attributes, inline attributes and compression.
 ///
 /// Errors: extra or inline attributes that do not fit, or a cluster size that is impossible: an [`FindingKind::Inode`].
-pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Result<InodeShape, Finding> {
-    let wrong = |detail: String| Finding::new(FindingKind::Inode, detail);
+pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Result<InodeShape, Defect> {
+    let wrong = |detail: String| Defect::new(FindingKind::Inode, detail);
     let end = words_end(geometry.block_size());
     let head = InodeHead::in_block(inode).filter(|_| inode.len() >= geometry.block_size());
     let head = head.ok_or_else(|| wrong(format!("an inode of {} bytes; expected a block", inode.len())))?;
@@ -339,10 +339,10 @@ pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Res
 }
 
 /// Pages of a cluster: 4 to 256 (compress.c; f2fs.md, "Compressed files"). A file that is not compressed has none, and 0 in the field.
-pub fn cluster_pages(extra: &ExtraAttributes) -> Result<u16, Finding> {
+pub fn cluster_pages(extra: &ExtraAttributes) -> Result<u16, Defect> {
     match extra.log_cluster_pages {
         log @ 2..=8 => Ok(1 << log),
-        log => Err(Finding::new(
+        log => Err(Defect::new(
             FindingKind::Inode,
             format!("clusters of 2^{log} pages in a compressed file; expected 2^2 to 2^8"),
         )),

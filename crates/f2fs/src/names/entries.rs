@@ -10,7 +10,7 @@ use super::area::{self, NewEntry};
 use super::store::{InodeStore, edit_head, set_modified};
 use crate::directory::{DirectoryPages, Placement, Position, casefold, find_hashed, find_in, hash, place};
 use crate::encode::put;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, NodeId};
 use crate::inode::Inode;
 use crate::layout::dentry::{Slot, kind_of, slots_of, type_of};
@@ -96,7 +96,7 @@ pub fn expect_plain(directory: &Inode) -> Result<()> {
 pub fn find_parent<S: InodeStore + ?Sized>(store: &S, directory: &Inode) -> Result<Position> {
     find_by(store, directory, 0, &|found| found == b"..")?.ok_or_else(|| {
         let what = format!("directory {} has no entry ..", directory.nid.0);
-        Finding::new(FindingKind::Directory, what).of(directory.nid).into_error()
+        Defect::new(FindingKind::Directory, what).of(directory.nid).into_error()
     })
 }
 

@@ -11,7 +11,7 @@ use super::links::{
 };
 use super::store::{InodeStore, edit_head, set_changed};
 use crate::encode::inode::set_name;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::InodeHead;
@@ -79,7 +79,7 @@ fn expect_no_circle<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: Node
         }
         if !seen.insert(at) {
             let detail = format!("the way up from directory {} goes in a circle", to.0);
-            return Err(Finding::new(FindingKind::Directory, detail).of(to).into_error());
+            return Err(Defect::new(FindingKind::Directory, detail).of(to).into_error());
         }
         at = NodeId(find_parent(store, &store.inode_at(at)?)?.entry.ino.get());
     }

@@ -2,7 +2,7 @@
 
 use nandkit_vfs::Result;
 
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::{ExtraAttributes, Footer, Geometry, NatEntry, inode};
@@ -16,7 +16,7 @@ pub(crate) fn address_of(geometry: &Geometry, nid: NodeId, entry: &NatEntry) -> 
                 DataAddress::Hole => "is free".to_owned(),
                 other => format!("has the address {:#x}, outside the main area", other.field()),
             };
-            Err(Finding::new(FindingKind::Nat, format!("{nid} {what}, and something refers to it")).into_error())
+            Err(Defect::new(FindingKind::Nat, format!("{nid} {what}, and something refers to it")).into_error())
         }
     }
 }
@@ -29,7 +29,7 @@ pub(crate) fn check_node(
     at: BlockAddress,
     block: &[u8],
 ) -> Result<()> {
-    let wrong = |kind, detail: String| Err(Finding::new(kind, detail).of(entry.ino()).at(at).into_error());
+    let wrong = |kind, detail: String| Err(Defect::new(kind, detail).of(entry.ino()).at(at).into_error());
     let Some(footer) = Footer::of_block(block) else { return Ok(()) };
     if footer.nid() != nid || footer.ino() != entry.ino() {
         let (found, owner) = (footer.nid(), footer.ino.get());
@@ -54,11 +54,11 @@ pub(crate) fn check_node(
 /// The inode in a node's block. Errors: `Corrupt`.
 pub(crate) fn decode_inode(geometry: &Geometry, nid: NodeId, block: Block) -> Result<Inode> {
     if Footer::of_block(&block).is_none_or(|footer| footer.ino() != nid) {
-        return Err(Finding::new(FindingKind::Footer, format!("{nid} is no inode, but part of one")).into_error());
+        return Err(Defect::new(FindingKind::Footer, format!("{nid} is no inode, but part of one")).into_error());
     }
     let mut why = None;
     let decoded = Inode::decode(geometry, nid, block, &mut |finding| why = Some(finding));
     decoded.ok_or_else(|| {
-        why.unwrap_or_else(|| Finding::new(FindingKind::Inode, "an inode that cannot be decoded").of(nid)).into_error()
+        why.unwrap_or_else(|| Defect::new(FindingKind::Inode, "an inode that cannot be decoded").of(nid)).into_error()
     })
 }

@@ -3,7 +3,7 @@
 use nandkit_vfs::Result;
 
 use crate::blocks::{Blocks, Nodes};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::node::word_of;
@@ -186,7 +186,7 @@ fn check_place(block: &[u8], ino: NodeId, nid: NodeId, offset: NodeOffset) -> Re
             let (owner, place) = footer.map_or((0, 0), |footer| (footer.ino.get(), footer.offset().0));
             let detail =
                 format!("{nid} at place {} of its tree says that it is at place {place} of inode {owner}", offset.0);
-            Err(Finding::new(FindingKind::Tree, detail).of(ino).into_error())
+            Err(Defect::new(FindingKind::Tree, detail).of(ino).into_error())
         }
     }
 }

@@ -6,7 +6,7 @@ use nandkit_vfs::{ErrorKind, Result};
 use super::{Copy, summaries};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::{CheckpointState, LogState, NatBits};
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Geometry, OrphanBlock, word};
@@ -25,14 +25,14 @@ pub struct Pack {
 }
 
 /// Of two whole packs the later one: by the difference of versions, which may have gone round.
-pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Findings<'_>) -> Result<(Pack, Copy)> {
+pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<(Pack, Copy)> {
     let start = blocks.geometry().checkpoint_address;
     let mut why = Vec::new();
     let mut lost = None;
     let mut read = |start| match read_pack(blocks, start, &mut |finding| why.push(finding)) {
         // One pack may lie on sectors that the medium lost; Linux takes the other one then (checkpoint.c, `validate_checkpoint`).
         Err(error) => {
-            why.push(Finding::new(FindingKind::Checkpoint, error.to_string()));
+            why.push(Defect::new(FindingKind::Checkpoint, error.to_string()));
             lost = Some(error);
             None
         }
@@ -52,29 +52,29 @@ pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Findings<'_>) -> Result
     if let Some(chosen) = chosen {
         for finding in why {
             let detail = format!("one of two checkpoint packs is not whole: {}", finding.detail);
-            findings(Finding { kind: FindingKind::Note, detail, ..finding });
+            findings(Defect { kind: FindingKind::Note, detail, ..finding });
         }
         return Ok(chosen);
     }
     if let Some(error) = lost {
         return Err(error);
     }
-    let first = why.into_iter().next().unwrap_or_else(|| Finding::new(FindingKind::Checkpoint, "no pack can be read"));
+    let first = why.into_iter().next().unwrap_or_else(|| Defect::new(FindingKind::Checkpoint, "no pack can be read"));
     let detail = format!("neither checkpoint pack is whole; of the first: {}", first.detail);
-    Err(Finding { detail, ..first }.into_error())
+    Err(Defect { detail, ..first }.into_error())
 }
 
 /// Reads a pack; `None` where it is not whole, and a finding says why. Errors: `Device` only.
 pub fn read_pack(
     blocks: &(impl Blocks + ?Sized),
     start: Option<BlockAddress>,
-    findings: Findings<'_>,
+    findings: Defects<'_>,
 ) -> Result<Option<Pack>> {
     let geometry = blocks.geometry();
     let Some(start) = start else { return Ok(None) };
     let size = geometry.block_size();
     let mut wrong = |detail: String| {
-        findings(Finding::new(FindingKind::Checkpoint, detail).at(start));
+        findings(Defect::new(FindingKind::Checkpoint, detail).at(start));
         Ok(None)
     };
     let mut bytes = vec![0; size * (1 + geometry.checkpoint_payload as usize)];
@@ -121,14 +121,14 @@ pub(crate) fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, 
 pub fn decode_state(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,
-    findings: Findings<'_>,
+    findings: Defects<'_>,
 ) -> Result<Option<CheckpointState>> {
     let geometry = blocks.geometry();
     let decoded = bitmaps(geometry, pack).and_then(|maps| Ok((maps, logs(geometry, &pack.head)?)));
     let ((nat_map, sit_map), logs) = match decoded {
         Ok(decoded) => decoded,
         Err(detail) => {
-            findings(Finding::new(FindingKind::Checkpoint, detail).at(pack.start));
+            findings(Defect::new(FindingKind::Checkpoint, detail).at(pack.start));
             return Ok(None);
         }
     };
@@ -189,7 +189,7 @@ fn logs(geometry: &Geometry, head: &CheckpointHead) -> std::result::Result<[LogS
     Ok(logs)
 }
 
-fn orphans(blocks: &(impl Blocks + ?Sized), pack: &Pack, findings: Findings<'_>) -> Result<Vec<NodeId>> {
+fn orphans(blocks: &(impl Blocks + ?Sized), pack: &Pack, findings: Defects<'_>) -> Result<Vec<NodeId>> {
     let mut orphans = Vec::new();
     if !pack.head.has(flag::ORPHANS) {
         return Ok(orphans);
@@ -204,7 +204,7 @@ fn orphans(blocks: &(impl Blocks + ?Sized), pack: &Pack, findings: Findings<'_>)
             Some(inodes) => orphans.extend(inodes),
             None => {
                 let detail = "an orphan block with more entries than it has room for";
-                findings(Finding::new(FindingKind::Checkpoint, detail).at(at));
+                findings(Defect::new(FindingKind::Checkpoint, detail).at(at));
             }
         }
     }

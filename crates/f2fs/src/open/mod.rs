@@ -16,7 +16,7 @@ use nandkit_vfs::Result;
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::layout::Superblock;
 
 /// Which of two copies.
@@ -42,7 +42,7 @@ pub(crate) struct Opened<D> {
 
 /// Opens a volume for reading. Errors: `Corrupt` (no F2FS, or no whole superblock or checkpoint; with the first reason), `NotSupported`, `InvalidArgument`, `Device`. What does not
 /// stop it is handed to `findings`.
-pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Findings<'_>) -> Result<Opened<D>> {
+pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Defects<'_>) -> Result<Opened<D>> {
     let mut devices = Devices::new(devices, clock)?;
     let (superblock, geometry, superblock_copy) = superblock::choose(&devices, findings)?;
     devices.arrange(&geometry, findings)?;
@@ -53,7 +53,7 @@ pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Find
     let Some(state) = state else {
         // Decoding says last why it stops.
         let why =
-            told.pop().unwrap_or_else(|| Finding::new(FindingKind::Checkpoint, "the checkpoint cannot be decoded"));
+            told.pop().unwrap_or_else(|| Defect::new(FindingKind::Checkpoint, "the checkpoint cannot be decoded"));
         return Err(why.into_error());
     };
     told.into_iter().for_each(&mut *findings);
@@ -63,9 +63,9 @@ pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Find
 }
 
 /// What a reader should know of the volume's state.
-fn note_state(blocks: &impl Blocks, state: &CheckpointState, findings: Findings<'_>) {
+fn note_state(blocks: &impl Blocks, state: &CheckpointState, findings: Defects<'_>) {
     use crate::layout::checkpoint::flag;
-    let mut note = |text: &str| findings(Finding::new(FindingKind::Note, text));
+    let mut note = |text: &str| findings(Defect::new(FindingKind::Note, text));
     if blocks.geometry().block_size() != 4096 {
         note("blocks of 16 KiB: read by the rules of Linux 6.12's headers, and judged by no outside image");
     }

@@ -6,14 +6,14 @@ use nandkit_vfs::ErrorKind;
 use super::Pack;
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::Log;
 use crate::layout::Footer;
 use crate::layout::checkpoint::flag;
 use crate::layout::node::mark;
 
 /// Follows the chain from the warm node log on until the first node with an fsync mark, and says so.
-pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointState, findings: Findings<'_>) {
+pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointState, findings: Defects<'_>) {
     if state.head.has(flag::DISABLED) {
         return;
     }
@@ -37,7 +37,7 @@ pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointStat
             Err(error) if error.kind == ErrorKind::Corrupt => return,
             Err(error) => {
                 let detail = format!("whether data were fsynced after the last checkpoint cannot be told: {error}");
-                findings(Finding::new(FindingKind::Note, detail).at(here));
+                findings(Defect::new(FindingKind::Note, detail).at(here));
                 return;
             }
             Ok(()) => {}
@@ -48,7 +48,7 @@ pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointStat
         }
         if footer.has(mark::FSYNC) {
             let detail = "data that were fsynced after the last checkpoint are not shown";
-            findings(Finding::new(FindingKind::NotReplayed, detail).of(footer.ino()).at(here));
+            findings(Defect::new(FindingKind::NotReplayed, detail).of(footer.ino()).at(here));
             return;
         }
         if footer.next() == here {

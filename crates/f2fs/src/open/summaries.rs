@@ -6,7 +6,7 @@ use nandkit_vfs::Result;
 use super::Pack;
 use crate::blocks::Blocks;
 use crate::checkpoint_state::{LogState, SummaryBlock};
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::summary::{self, FOOTER_BYTES, SummaryView, nat_journal, sit_journal, summary_entries};
@@ -26,7 +26,7 @@ pub fn read(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,
     logs: &[LogState; Log::COUNT],
-    findings: Findings<'_>,
+    findings: Defects<'_>,
 ) -> Result<Option<Found>> {
     let mut found = Found::default();
     let (nat, sit) = match pack.head.has(flag::COMPACT_SUMMARIES) {
@@ -45,7 +45,7 @@ pub fn read(
     }
     let mut wrong = |name: &str| {
         let detail = format!("the {name}'s journal says that it has more entries than room");
-        findings(Finding::new(FindingKind::Summary, detail).at(pack.start));
+        findings(Defect::new(FindingKind::Summary, detail).at(pack.start));
     };
     match (nat_journal(&nat), sit_journal(&sit)) {
         (Some(nat), Some(sit)) => {

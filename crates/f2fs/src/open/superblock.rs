@@ -6,14 +6,14 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::Copy;
 use crate::device::Devices;
-use crate::findings::{Finding, FindingKind, Findings};
+use crate::findings::{Defect, Defects, FindingKind};
 use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Geometry, Superblock};
 
 /// A copy that could be read, with what is wrong about it.
 struct Candidate {
     superblock: Option<(Superblock, Geometry)>,
-    findings: Vec<Finding>,
+    findings: Vec<Defect>,
     copy: Copy,
 }
 
@@ -29,7 +29,7 @@ impl Candidate {
 }
 
 /// The first copy that passes all checks. The second one begins in block 1: where the first is unreadable, block sizes are tried.
-pub fn choose<D: BlockDevice>(devices: &Devices<D>, findings: Findings<'_>) -> Result<(Superblock, Geometry, Copy)> {
+pub fn choose<D: BlockDevice>(devices: &Devices<D>, findings: Defects<'_>) -> Result<(Superblock, Geometry, Copy)> {
     let first = candidate(devices, SUPERBLOCK_OFFSET as u64, Copy::First)?;
     let sizes = match &first.superblock {
         Some((_, geometry)) => vec![geometry.block_size() as u64],
@@ -52,7 +52,7 @@ pub fn choose<D: BlockDevice>(devices: &Devices<D>, findings: Findings<'_>) -> R
             let (bad, used) = if is_first { ("first", "second") } else { ("second", "first") };
             let why = other.findings.first().map_or_else(String::new, |finding| finding.detail.clone());
             let detail = format!("the {bad} superblock is not whole ({why}); the {used} one is used");
-            findings(Finding::new(FindingKind::Superblock, detail));
+            findings(Defect::new(FindingKind::Superblock, detail));
         }
     }
     let chosen = candidates.swap_remove(chosen);
@@ -67,7 +67,7 @@ pub fn choose<D: BlockDevice>(devices: &Devices<D>, findings: Findings<'_>) -> R
 fn refusal(candidates: Vec<Candidate>) -> FsError {
     let ours = candidates.iter().find(|candidate| candidate.is_f2fs());
     let why = ours.or(candidates.first()).and_then(|candidate| candidate.findings.last().cloned());
-    why.map_or_else(|| FsError::new(ErrorKind::Corrupt, "no superblock"), Finding::into_error)
+    why.map_or_else(|| FsError::new(ErrorKind::Corrupt, "no superblock"), Defect::into_error)
 }
 
 fn candidate<D: BlockDevice>(devices: &Devices<D>, at: u64, copy: Copy) -> Result<Candidate> {
@@ -80,7 +80,7 @@ fn candidate<D: BlockDevice>(devices: &Devices<D>, at: u64, copy: Copy) -> Resul
         // One copy may lie on sectors that the medium lost, or behind the end of what is no volume at all.
         Err(error) => {
             let kind = if error.kind == ErrorKind::Device { FindingKind::Superblock } else { FindingKind::NotF2fs };
-            findings.push(Finding::new(kind, format!("no superblock can be read at byte {at}: {error}")));
+            findings.push(Defect::new(kind, format!("no superblock can be read at byte {at}: {error}")));
             None
         }
     };

@@ -8,7 +8,7 @@ use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
 use crate::blocks::{Blocks, Nodes};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, BlockAddress, DataAddress, Log, NodeId};
 use crate::layout::checkpoint::flag;
 use crate::layout::node::mark;
@@ -66,7 +66,7 @@ impl Chain {
             let Some(footer) = Footer::of_block(&block).filter(|footer| volume.is_recent(footer)) else { break };
             if footer.next() == here || !seen.insert(here.0) {
                 let detail = format!("the chain of fsynced nodes goes in a circle after {} nodes", chain.nodes.len());
-                return Err(Finding::new(FindingKind::State, detail).at(here).into_error());
+                return Err(Defect::new(FindingKind::State, detail).at(here).into_error());
             }
             chain.add(volume, here, footer, &block)?;
             at = Some(footer.next());

@@ -14,7 +14,7 @@ use nandkit_vfs::{ErrorKind, Result};
 
 use crate::blocks::Nodes;
 use crate::checkpoint::Reason;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Log, NodeId};
 use crate::write::Volume;
 use chain::Chain;
@@ -67,13 +67,13 @@ impl<D: BlockDevice> Volume<D> {
         for ino in orphans {
             if ino <= NodeId::ROOT || self.entry(ino)?.is_free() {
                 let detail = "the checkpoint says that this inode was open without a name; there is none";
-                self.notes.push(Finding::new(FindingKind::State, detail).of(ino));
+                self.notes.push(Defect::new(FindingKind::State, detail).of(ino));
                 continue;
             }
             let links = self.inode_at(ino)?.head.links.get();
             if links != 0 {
                 let detail = format!("an inode with {links} names that the checkpoint says has none: it stays");
-                self.notes.push(Finding::new(FindingKind::State, detail).of(ino));
+                self.notes.push(Defect::new(FindingKind::State, detail).of(ino));
                 continue;
             }
             self.free_inode(ino)?;

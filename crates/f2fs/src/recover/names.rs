@@ -6,7 +6,7 @@ use nandkit_block::BlockDevice;
 use nandkit_vfs::{FileKind, Result};
 
 use crate::blocks::{Blocks, Nodes};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::inode::advise;
@@ -20,7 +20,7 @@ impl<D: BlockDevice> Volume<D> {
     /// Enters the name that an inode of the chain says into its parent. Another file of that name loses it first, and a directory that is not empty, or in which files of the chain are to be named (`named_in`), gets another one (Linux's recovery unlinks it with all that it has, and fails at those files). Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted one), `NoSpace`, `Device`.
     pub(super) fn enter_name(&mut self, from: &Inode, named_in: &BTreeSet<NodeId>) -> Result<()> {
         let parent = NodeId(from.head.parent.get());
-        let wrong = |detail: String| Err(Finding::new(FindingKind::State, detail).of(from.nid).into_error());
+        let wrong = |detail: String| Err(Defect::new(FindingKind::State, detail).of(from.nid).into_error());
         let known = parent >= NodeId::ROOT && Blocks::geometry(self).nat_block(parent).is_some();
         if !known || self.entry(parent)?.is_free() || Volume::inode_at(self, parent)?.kind != FileKind::Directory {
             return wrong(format!("a fsynced file is to be named in inode {}, which is no directory", parent.0));
@@ -61,11 +61,11 @@ impl<D: BlockDevice> Volume<D> {
             if self.find_entry(&directory, free.as_bytes())?.is_none() {
                 rename_unasked(self, parent, (name, free.as_bytes()))?;
                 let detail = format!("a file that was fsynced has the name of this directory, which is {free} now");
-                self.notes.push(Finding::new(FindingKind::State, detail).of(ino));
+                self.notes.push(Defect::new(FindingKind::State, detail).of(ino));
                 return Ok(());
             }
         }
         let detail = "a file that was fsynced has the name of this directory, and all others for it are taken";
-        Err(Finding::new(FindingKind::State, detail).of(ino).into_error())
+        Err(Defect::new(FindingKind::State, detail).of(ino).into_error())
     }
 }

@@ -7,7 +7,7 @@ use nandkit_vfs::{FileKind, Result};
 
 use super::chain::{Chain, ChainNode};
 use crate::blocks::{Blocks, Nodes};
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::inode::{advise, inline};
@@ -83,7 +83,7 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(());
         }
         let detail = format!("a {} that was fsynced as a {} of another shape", here.kind, from.kind);
-        Err(Finding::new(FindingKind::State, detail).of(from.nid).into_error())
+        Err(Defect::new(FindingKind::State, detail).of(from.nid).into_error())
     }
 
     fn take_node(&mut self, node: &ChainNode, block: &Block) -> Result<()> {
@@ -98,7 +98,7 @@ impl<D: BlockDevice> Volume<D> {
         let here = self.inode_at(ino)?;
         let Some(first) = self.first_page_of(&here, offset) else {
             let detail = format!("a fsynced node says that it stands at place {} of its tree", offset.0);
-            return Err(Finding::new(FindingKind::Tree, detail).of(ino).at(node.at).into_error());
+            return Err(Defect::new(FindingKind::Tree, detail).of(ino).at(node.at).into_error());
         };
         let count = here.tree_shape(self.geometry()).direct_addresses as u16;
         self.take_addresses(ino, block, (0, count), first)
@@ -151,7 +151,7 @@ impl<D: BlockDevice> Volume<D> {
         let wanted = match wanted {
             DataAddress::At(at) if self.geometry().main(at).is_none() => {
                 let detail = format!("a fsynced node names {at}, outside the main area");
-                return Err(Finding::new(FindingKind::Address, detail).of(ino).into_error());
+                return Err(Defect::new(FindingKind::Address, detail).of(ino).into_error());
             }
             wanted => wanted,
         };

@@ -168,7 +168,7 @@ impl<D: BlockDevice> Volume<D> {
             let place = self.geometry().main(block);
             if !place.is_some_and(|(segment, block)| self.segments.sit().is_valid(segment, block)) {
                 let detail = format!("a page is at {block}, which is free");
-                let finding = crate::Finding::new(crate::FindingKind::Address, detail);
+                let finding = crate::Defect::new(crate::FindingKind::Address, detail);
                 return Err(finding.of(source.nid).into_error());
             }
         }

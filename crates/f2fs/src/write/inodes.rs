@@ -8,7 +8,7 @@ use super::Volume;
 use crate::blocks::{Blocks, Nodes};
 use crate::encode::inode::{InodeRest, inode_block};
 use crate::encode::pack::orphans_max;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, NodeId};
 use crate::inode::Inode;
 use crate::layout::node::FOOTER_BYTES;
@@ -134,5 +134,5 @@ impl<D: BlockDevice> Volume<D> {
 
 #[cold]
 fn no_inode(ino: NodeId) -> FsError {
-    Finding::new(FindingKind::Footer, format!("{ino} is no inode, but part of one")).into_error()
+    Defect::new(FindingKind::Footer, format!("{ino} is no inode, but part of one")).into_error()
 }

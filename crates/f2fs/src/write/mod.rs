@@ -39,7 +39,7 @@ use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
 use crate::counters::{Counters, Published};
 use crate::device::WritableBlocks;
-use crate::findings::Finding;
+use crate::findings::Defect;
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::{Geometry, NatEntry, Superblock};
@@ -121,13 +121,13 @@ pub struct Volume<D> {
     pub(crate) failed_places: BTreeSet<BlockAddress>,
     /// Why nothing is written any more.
     pub(crate) stopped: Option<String>,
-    pub(crate) notes: Vec<Finding>,
+    pub(crate) notes: Vec<Defect>,
     pub(crate) recovered: Recovered,
 }
 
 impl<D: BlockDevice> Volume<D> {
     /// What mounting found that does not stop it.
-    pub fn notes(&self) -> &[Finding] {
+    pub fn notes(&self) -> &[Defect] {
         &self.notes
     }
 

@@ -73,11 +73,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// The same behind the opening, whose findings are `notes`.
-    pub(crate) fn from_opened(
-        opened: Opened<D>,
-        options: WriteOptions,
-        mut notes: Vec<crate::Finding>,
-    ) -> Result<Self> {
+    pub(crate) fn from_opened(opened: Opened<D>, options: WriteOptions, mut notes: Vec<crate::Defect>) -> Result<Self> {
         let refused = |why: String| FsError::new(ErrorKind::NotSupported, format!("the volume is not written: {why}"));
         if let Some(why) = obstacle(&opened.blocks.geometry, &opened.state) {
             return Err(refused(why));
@@ -93,7 +89,7 @@ impl<D: BlockDevice> Volume<D> {
         Ok(volume)
     }
 
-    fn assemble(opened: Opened<D>, options: WriteOptions, mut notes: Vec<crate::Finding>) -> Result<Self> {
+    fn assemble(opened: Opened<D>, options: WriteOptions, mut notes: Vec<crate::Defect>) -> Result<Self> {
         let Opened { blocks, superblock, state, pack, checksum, .. } = opened;
         let device = WritableBlocks::new(blocks, options.atomicity, &mut |finding| notes.push(finding))?;
         let device = device.with_depth(options.depth);

@@ -13,7 +13,7 @@ use super::Volume;
 use super::back::Why;
 use crate::blocks::{Blocks, Nodes};
 use crate::encode::put;
-use crate::findings::{Finding, FindingKind};
+use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, NodeId};
 use crate::inode::Inode;
 use crate::layout::checkpoint::flag;
@@ -121,7 +121,7 @@ impl<D: BlockDevice> Volume<D> {
             Ok(()) => format!("the quotas are counted anew: {why}"),
             Err(error) => format!("the quotas are not kept: {error}"),
         };
-        self.notes.push(Finding::new(FindingKind::Note, note));
+        self.notes.push(Defect::new(FindingKind::Note, note));
     }
 
     /// Why usage is not kept although the volume has quota files; `None` where it is, and without any.
@@ -133,7 +133,7 @@ impl<D: BlockDevice> Volume<D> {
     fn distrust_quotas(&mut self, error: &FsError) {
         if self.quotas.distrust(error.to_string()) {
             let detail = format!("a quota file is damaged, and usage no longer kept: {error}");
-            self.notes.push(Finding::new(FindingKind::Note, detail));
+            self.notes.push(Defect::new(FindingKind::Note, detail));
         }
     }
 
@@ -472,7 +472,7 @@ fn expect_quota_file(inode: &Inode) -> Result<()> {
         return Ok(());
     }
     let detail = format!("a {} that the superblock names as a quota file; expected a plain file", inode.kind);
-    Err(Finding::new(FindingKind::Quota, detail).of(inode.nid).into_error())
+    Err(Defect::new(FindingKind::Quota, detail).of(inode.nid).into_error())
 }
 
 fn exceeded(kind: QuotaKind, record: &Record, verdict: Verdict, unit: &str) -> FsError {

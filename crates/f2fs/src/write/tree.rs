@@ -94,7 +94,7 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(());
         }
         let detail = format!("{nid} does not stand in the tree of inode {} where its footer says", ino.0);
-        Err(crate::Finding::new(crate::FindingKind::Tree, detail).of(ino).into_error())
+        Err(crate::Defect::new(crate::FindingKind::Tree, detail).of(ino).into_error())
     }
 
     /// Refuses what an inode calls its node of attributes and is another's. Errors: `Corrupt`, `Device`.

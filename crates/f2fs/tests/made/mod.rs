@@ -6,8 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice};
+use nandkit_f2fs::{BlockAddress, FindingKind, NodeId};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, ReadInto};
+use nandkit_vfs::check::{Finding, Kind};
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 use nandkit_vfs::{FileKind, Timestamp};
 
@@ -153,4 +155,19 @@ pub fn everything() -> MemoryTree {
     let node = SourceNode { xattrs, ..SourceNode::new(FileKind::Directory, 0o1777) };
     builder.put(b"attributes/directory", node, None).unwrap();
     MemoryTree::from_builder(builder)
+}
+
+/// The kind of a finding.
+pub fn kind_of(finding: &Finding) -> FindingKind {
+    FindingKind::ALL.into_iter().find(|kind| kind.name() == finding.kind).unwrap()
+}
+
+/// The inode of a finding.
+pub fn node_of(finding: &Finding) -> Option<NodeId> {
+    finding.inode.map(|inode| NodeId(inode.0 as u32))
+}
+
+/// The block of a finding.
+pub fn block_of(finding: &Finding) -> Option<BlockAddress> {
+    finding.offset.map(|offset| BlockAddress((offset / 4096) as u32))
 }

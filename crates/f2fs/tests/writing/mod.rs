@@ -32,7 +32,7 @@ pub fn unmount<D: BlockDevice + std::fmt::Debug>(volume: Volume<D>) -> D {
 /// What our check says of devices; nothing of a sound volume.
 pub fn findings<D: BlockDevice>(device: D) -> Vec<String> {
     let report = check(vec![device], Clock::default()).unwrap();
-    report.findings.iter().filter(|found| !found.harmless).map(|found| found.finding.to_string()).collect()
+    report.faults().map(ToString::to_string).collect()
 }
 
 /// Neither fsck.f2fs nor our own check has anything to say.

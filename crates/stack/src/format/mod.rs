@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::Path;
 
 use nandkit_units::Clock;
+use nandkit_vfs::check::{Finding, Report};
 
 pub(crate) mod emulate;
 pub(crate) mod extents;
@@ -76,44 +77,13 @@ pub fn named(name: &str) -> Option<&'static dyn Format> {
 /// The kind of finding that tells of something whole to which no path leads any more; a repair gives it one.
 pub const ORPHAN: &str = "orphan";
 
-/// Something that is wrong in an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What, in a word.
-    pub kind: String,
-    /// The first data byte concerned, counted from the beginning of the part that was opened.
-    pub offset: Option<u64>,
-    /// The files concerned, where it can be known: paths without a leading `/`.
-    pub paths: Vec<Vec<u8>>,
-    /// What was found, and what would be right.
-    pub detail: String,
-    /// Nothing is lost by it: the torn end of a write that was never acknowledged.
-    pub harmless: bool,
-}
-
-/// What a check came to.
+/// The check of an image's volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The format: `fat`.
+    /// The format's name: `fat`.
     pub format: &'static str,
-    /// Everything that is wrong.
-    pub findings: Vec<Finding>,
-    /// What there is, by name.
-    pub counts: Vec<(&'static str, u64)>,
-    /// What people should know besides: a sentence each.
-    pub notes: Vec<String>,
-}
-
-impl Checked {
-    /// Whether nothing is wrong; a harmless finding is none.
-    pub fn is_clean(&self) -> bool {
-        self.findings.iter().all(|finding| finding.harmless)
-    }
-
-    /// How many there are of what has this name; 0 for a name that the format does not know.
-    pub fn count(&self, name: &str) -> u64 {
-        self.counts.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
-    }
+    /// What is wrong, and what there is. Offsets are counted from the beginning of the part that was opened.
+    pub report: Report,
 }
 
 /// A repaired image.

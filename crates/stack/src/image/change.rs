@@ -11,6 +11,7 @@ use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{Clock, FlashKind, format_bytes};
+use nandkit_vfs::check::Finding;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, Timestamp};
 
 use super::is_chip;
@@ -20,7 +21,7 @@ use crate::format::fat::repairs;
 use crate::format::jffs2::bad_blocks;
 use crate::format::recognise::{Format, Found};
 use crate::format::sectors::DumpSectors;
-use crate::format::{BEGINNING, ByteOrder, Finding, OpenOptions, jffs2, sparse, wrong};
+use crate::format::{BEGINNING, ByteOrder, OpenOptions, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file, suggest};
 use nandkit_jffs2::probe::{Fit, WriterHabits};
 
@@ -176,7 +177,7 @@ impl ChangingImage {
             }
             Format::Jffs2 => {
                 let mut bad = bad_blocks::findings(&device);
-                bad.retain(|finding| !finding.harmless);
+                bad.retain(|finding| !finding.is_harmless());
                 let volume = mount_jffs2(device, &found, options, compression, clock);
                 (Volume::Jffs2(Box::new(volume.map_err(|error| wrong(path, error))?)), bad)
             }
@@ -216,7 +217,7 @@ impl ChangingImage {
         let mut damage = self.bad.clone();
         if let Volume::Jffs2(volume) = &self.volume {
             let findings = jffs2::damage(volume).into_iter().map(|(_, finding)| finding);
-            damage.extend(findings.filter(|finding| !finding.harmless));
+            damage.extend(findings.filter(|finding| !finding.is_harmless()));
         }
         damage
     }

@@ -8,6 +8,7 @@ use nandkit_fat::{Fat, MountOptions};
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, ImageError, text};
 use nandkit_jffs2::Jffs2;
 use nandkit_units::Clock;
+use nandkit_vfs::check::Finding;
 use nandkit_vfs::{Changes, FileSystem};
 
 use super::change::{compression, mount_jffs2, refuse_compression, refuse_unproven};
@@ -18,7 +19,7 @@ use crate::format::fat::repairs;
 use crate::format::jffs2::bad_blocks;
 use crate::format::recognise::Format;
 use crate::format::sectors::DumpSectors;
-use crate::format::{BEGINNING, Finding, OpenOptions, jffs2, sparse, wrong};
+use crate::format::{BEGINNING, OpenOptions, jffs2, sparse, wrong};
 use crate::{MountedFileSystem, StackError, chip_file};
 
 /// More bytes of changes are not held between two syncs: a node more or less on the flash is what a power cut leaves, too.
@@ -84,7 +85,7 @@ impl ImageInPlace {
         let device = DumpFlash::new(image, found.layout.clone()).map_err(failed)?;
         if found.format == Format::Jffs2 {
             bad = bad_blocks::findings(&device);
-            bad.retain(|finding| !finding.harmless);
+            bad.retain(|finding| !finding.is_harmless());
         }
         let clock = Clock::starting_at(u64::try_from(how.now.0).unwrap_or(0));
         let mut held = Arc::default();
@@ -144,7 +145,7 @@ impl ImageInPlace {
         let mut damage = self.bad.clone();
         if let Volume::Jffs2(volume) = &self.volume {
             let findings = jffs2::damage(volume).into_iter().map(|(_, finding)| finding);
-            damage.extend(findings.filter(|finding| !finding.harmless));
+            damage.extend(findings.filter(|finding| !finding.is_harmless()));
         }
         damage
     }

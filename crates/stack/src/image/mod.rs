@@ -18,6 +18,7 @@ pub use export::{ExportForm, Exported, Exporting};
 pub use in_place::ImageInPlace;
 pub use nandkit_f2fs::segment_map::{SegmentMap, Shown as SegmentsShown};
 pub use nandkit_jffs2::mkfs::BuildReport;
+pub use nandkit_vfs::check::{Finding, Report};
 pub use open::{OpenImage, open};
 pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
 
@@ -32,7 +33,7 @@ pub use crate::format::recognise::{Detection, RegionInfo};
 pub use crate::format::sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
 use crate::format::{BEGINNING, wrong};
 pub use crate::format::{
-    ByteOrder, Checked, DeletedName, FileVersion, Finding, ORPHAN, OldContent, OpenOptions, PlacedExtent, Repaired,
+    ByteOrder, Checked, DeletedName, FileVersion, ORPHAN, OldContent, OpenOptions, PlacedExtent, Repaired,
     RepairedImage, write_sparse,
 };
 

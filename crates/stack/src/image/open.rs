@@ -6,6 +6,7 @@ use nandkit_f2fs::segment_map::SegmentMap;
 use nandkit_flash_image::regions::{Region, select};
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, text};
 use nandkit_jffs2::Jffs2;
+use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{FileSystem, InodeNumber};
 
 use super::{DumpSummary, chip, is_chip};
@@ -16,8 +17,8 @@ use crate::format::recognise::{
 };
 use crate::format::sectors::DumpSectors;
 use crate::format::{
-    BEGINNING, Checked, DeletedName, FileVersion, Finding, OldContent, OpenOptions, PlacedExtent, Repaired,
-    RepairedImage, clock_at, extents, f2fs, fat, jffs2, sparse, wrong,
+    BEGINNING, Checked, DeletedName, FileVersion, OldContent, OpenOptions, PlacedExtent, Repaired, RepairedImage,
+    clock_at, extents, f2fs, fat, jffs2, sparse, wrong,
 };
 use crate::{MountedFileSystem, StackError, chip_file};
 use nandkit_jffs2::probe::{Fit, begins_with_node};
@@ -183,10 +184,10 @@ pub(super) fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, Sta
 }
 
 fn with_bad_blocks(checked: Checked, mut bad: Vec<Finding>) -> Checked {
-    let mut counts = checked.counts;
-    counts.push(("bad_blocks", bad.len() as u64));
-    bad.extend(checked.findings);
-    Checked { findings: bad, counts, ..checked }
+    let mut report = checked.report;
+    report.counts.push(("bad_blocks", bad.len() as u64));
+    bad.extend(report.findings);
+    Checked { report: Report { findings: bad, ..report }, ..checked }
 }
 
 fn mount_jffs2(

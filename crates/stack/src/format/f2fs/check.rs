@@ -5,19 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nandkit_block::BlockDevice;
+use nandkit_f2fs::FindingKind;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::device::Atomicity;
-use nandkit_f2fs::{CheckFinding, CheckReport, FindingKind, Volume as F2fsVolume, WriteOptions};
+use nandkit_f2fs::{Volume as F2fsVolume, WriteOptions};
 use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_units::Clock;
-use nandkit_vfs::{ErrorKind, FsError};
+use nandkit_vfs::check::{Finding, Kind, Report};
+use nandkit_vfs::{self as vfs, FsError};
 
 use super::recovery::{self, Mounted, SharedDump, failed, replay};
 use super::{device_names, devices, told};
 use crate::StackError;
 use crate::format::recognise::Found;
 use crate::format::sectors::DumpSectors;
-use crate::format::{Checked, Finding, ORPHAN, OpenOptions, Repaired, RepairedImage, clock_at, wrong};
+use crate::format::{Checked, OpenOptions, Repaired, RepairedImage, clock_at, wrong};
 
 /// Checks a volume; one that did not end cleanly as the next mount would leave it, and as it is.
 pub(crate) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Checked, StackError> {
@@ -26,15 +28,15 @@ pub(crate) fn check(path: &Path, first: DumpFlash, options: &OpenOptions) -> Res
     let wrong = |error| wrong(path, told(&error, &named));
     let before = nandkit_f2fs::check(devices.clone(), clock_at(0)).map_err(wrong)?;
     if options.no_recovery || !waits(&before) {
-        return Ok(checked(&before));
+        return Ok(checked(before));
     }
     let recovered = replay(&devices).and_then(|replayed| {
         let note = replayed.note();
         Ok((nandkit_f2fs::check(replayed.devices, clock_at(0))?, note))
     });
     Ok(match recovered {
-        Ok((after, note)) => Checked { notes: note.into_iter().collect(), ..joined(&before, &after) },
-        Err(error) => not_recovered(&before, &error),
+        Ok((after, note)) => checked(Report { notes: note.into_iter().collect(), ..joined(before, after) }),
+        Err(error) => checked(not_recovered(before, &error)),
     })
 }
 
@@ -43,15 +45,16 @@ pub(crate) fn check_device<D: BlockDevice>(mut device: D, clock: &Clock) -> Resu
     let told = |error: FsError| told(&error, &[]);
     let before = nandkit_f2fs::check(vec![&mut device], clock.clone()).map_err(told)?;
     if !waits(&before) {
-        return Ok(checked(&before));
+        return Ok(checked(before));
     }
     match recover(&mut device, clock).and_then(|()| nandkit_f2fs::check(vec![device], clock.clone())) {
-        Ok(after) => Ok(joined(&before, &after)),
-        Err(error) => Ok(not_recovered(&before, &error)),
+        Ok(after) => Ok(checked(joined(before, after))),
+        Err(error) => Ok(checked(not_recovered(before, &error))),
     }
 }
 
-/// Does what a mount for writing does to a volume that did not end cleanly. Errors: those of that mount; then the volume is as its checkpoint has it.
+/// Does what a mount for writing does to a volume that did not end cleanly. Errors: those of that
+/// mount; then the volume is as its checkpoint has it.
 pub(crate) fn recover<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<(), FsError> {
     // No power cut tears what is in memory.
     let options = WriteOptions { atomicity: Atomicity::Told, ..WriteOptions::default() };
@@ -59,40 +62,45 @@ pub(crate) fn recover<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<(
     volume.unmount().map(drop).map_err(|(_, error)| error)
 }
 
+fn checked(report: Report) -> Checked {
+    Checked { format: "f2fs", report }
+}
+
 /// What a check found, and that the recovery failed.
-fn not_recovered(before: &CheckReport, error: &FsError) -> Checked {
-    let checked = checked(before);
-    let failed = CheckFinding { harmless: error.kind == ErrorKind::NotSupported, path: None, finding: failed(error) };
-    let mut findings: Vec<Finding> = without_waiting(before, checked.findings);
-    findings.insert(0, finding(&failed, before.block_size));
-    Checked { findings, ..checked }
+fn not_recovered(before: Report, error: &FsError) -> Report {
+    let mut report = without_waiting(before);
+    report.findings.insert(0, failed(error).into_finding(0));
+    report
+}
+
+fn is_waiting(finding: &Finding) -> bool {
+    finding.kind == FindingKind::NotReplayed.name()
 }
 
 /// Whether fsynced data wait behind the checkpoint.
-fn waits(report: &CheckReport) -> bool {
-    report.findings.iter().any(|found| found.finding.kind == FindingKind::NotReplayed)
+fn waits(report: &Report) -> bool {
+    report.findings.iter().any(is_waiting)
 }
 
-/// Findings of a report but that data wait.
-fn without_waiting(report: &CheckReport, findings: Vec<Finding>) -> Vec<Finding> {
-    let all = report.findings.iter().zip(findings);
-    all.filter(|(found, _)| found.finding.kind != FindingKind::NotReplayed).map(|(_, finding)| finding).collect()
+/// A report that does not say that data wait.
+fn without_waiting(mut report: Report) -> Report {
+    report.findings.retain(|finding| !is_waiting(finding));
+    report
 }
 
 /// What is there behind a recovery, and all that is wrong before or behind it: the recovery may have written over damage.
-fn joined(before: &CheckReport, after: &CheckReport) -> Checked {
-    let mut all = checked(after);
-    let first = without_waiting(before, checked(before).findings);
+fn joined(before: Report, after: Report) -> Report {
+    let mut all = after;
     // Only faults: what is merely worth knowing of the state before is no longer so.
-    all.findings.extend(first.into_iter().filter(|finding| !finding.harmless));
+    all.findings.extend(without_waiting(before).findings.into_iter().filter(|finding| !finding.is_harmless()));
     let mut known = BTreeSet::new();
-    all.findings.retain(|finding| known.insert((finding.kind.clone(), finding.detail.clone())));
+    all.findings.retain(|finding| known.insert((finding.kind, finding.detail.clone())));
     all
 }
 
 /// What a check finds on one device.
 pub(crate) fn findings(device: DumpSectors) -> nandkit_vfs::Result<Vec<Finding>> {
-    nandkit_f2fs::check(vec![device], clock_at(0)).map(|report| checked(&report).findings)
+    nandkit_f2fs::check(vec![device], clock_at(0)).map(|report| report.findings)
 }
 
 /// The image with its volume repaired.
@@ -116,30 +124,6 @@ pub(crate) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
         (false, false) => (nandkit_f2fs::repair(devices, clock_at(0), Waiting::Refused), None),
     };
     let repair = repair.map_err(|error| wrong(path, told(&error, &named)))?;
-    let (checked, after) = (checked(&repair.before), checked(&repair.after));
-    let block_size = repair.before.block_size;
-    let is_mended = |finding: &&Finding| !finding.harmless && !after.findings.contains(finding);
-    let mut mended: Vec<Finding> = checked.findings.iter().filter(is_mended).cloned().collect();
-    mended.extend(repair.attached.iter().map(|inode| Finding {
-        kind: ORPHAN.to_owned(),
-        offset: None,
-        paths: Vec::new(),
-        detail: format!("inode {} has a name in lost+found, or in the root where there is no such directory", inode.0),
-        harmless: false,
-    }));
-    if !repair.found.is_empty() {
-        mended.push(Finding {
-            kind: FindingKind::Nat.name().to_owned(),
-            offset: None,
-            paths: Vec::new(),
-            detail: format!("{} nodes that the NAT had lost were found by their own blocks", repair.found.len()),
-            harmless: false,
-        });
-    }
-    let dropped = repair
-        .dropped
-        .iter()
-        .map(|dropped| finding(&CheckFinding { finding: dropped.clone(), harmless: false, path: None }, block_size));
     let end = found.layout.offset + repair.bytes;
     let length = image.bytes().len() as u64;
     if let Some(size) = found.layout.size
@@ -151,21 +135,21 @@ pub(crate) fn repair(path: &Path, image: Image, found: &Found, options: &OpenOpt
         );
         return Err(wrong(path, detail));
     }
-    let place = |at: u32| found.layout.offset + u64::from(at) * u64::from(block_size);
+    let place = |at: u32| found.layout.offset + u64::from(at) * u64::from(repair.block_size);
     let mut patches: Vec<(u64, Arc<[u8]>)> = Vec::new();
-    let mut checked = checked;
+    let vfs::check::Repair { mut before, kept, mended, dropped, remaining } = repair.report;
     if let Some((replayed, note)) = replayed {
         patches.extend(replayed.into_iter().map(|(at, bytes)| (found.layout.offset + at, bytes)));
-        checked.notes.extend(note);
+        before.notes.extend(note);
     }
     patches.extend(repair.blocks.iter().map(|(at, block)| (place(at.0), Arc::clone(block))));
     Ok(Repaired {
-        kept: repair.after.nodes,
+        checked: checked(before),
+        kept,
         mended,
-        dropped: dropped.collect(),
-        remaining: after.findings.into_iter().filter(|finding| !finding.harmless).collect(),
+        dropped,
+        remaining,
         image: RepairedImage::patched(image, patches, end),
-        checked,
     })
 }
 
@@ -175,28 +159,4 @@ fn cannot_replay(path: &Path, failed: &FsError) -> StackError {
         "--repair: the F2FS volume: data that were fsynced after the last checkpoint cannot be recovered: {failed}; expected --no-recovery as well, which drops them"
     );
     wrong(path, detail)
-}
-
-fn checked(report: &CheckReport) -> Checked {
-    let counts = vec![
-        ("files", report.files),
-        ("directories", report.directories),
-        ("other_inodes", report.others),
-        ("nodes", report.nodes),
-        ("blocks_used", report.blocks),
-    ];
-    let findings = report.findings.iter().map(|found| finding(found, report.block_size)).collect();
-    Checked { format: "f2fs", findings, counts, notes: Vec::new() }
-}
-
-fn finding(found: &CheckFinding, block_size: u32) -> Finding {
-    let inode = found.finding.inode.map_or_else(String::new, |inode| format!("inode {}: ", inode.0));
-    let path = found.path.as_deref().map(|path| path.strip_prefix(b"/").unwrap_or(path).to_vec());
-    Finding {
-        kind: found.finding.kind.name().to_owned(),
-        offset: found.finding.at.map(|at| u64::from(at.0) * u64::from(block_size)),
-        paths: path.into_iter().collect(),
-        detail: format!("{inode}{}", found.finding.detail),
-        harmless: found.harmless,
-    }
 }

@@ -10,9 +10,9 @@ pub(crate) mod write;
 
 use std::path::{Path, PathBuf};
 
+use nandkit_f2fs::FindingKind;
 use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
 use nandkit_f2fs::layout::{MAGIC, Superblock};
-use nandkit_f2fs::{Finding as F2fsFinding, FindingKind};
 use nandkit_flash::Look as _;
 use nandkit_flash_image::regions::Signature;
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
@@ -170,16 +170,14 @@ pub(crate) fn notes(mounted: &Mounted) -> Vec<String> {
 /// What mounting found damaged.
 pub(crate) fn damage(mounted: &Mounted) -> Vec<(Option<InodeNumber>, Finding)> {
     use nandkit_f2fs::blocks::Blocks;
-    let block_size = mounted.volume.geometry().block_size() as u64;
-    let finding = |found: &F2fsFinding| Finding {
-        kind: found.kind.name().to_owned(),
-        offset: found.at.map(|at| u64::from(at.0) * block_size),
-        paths: Vec::new(),
-        detail: found.detail.clone(),
-        harmless: false,
-    };
+    let block_size = mounted.volume.geometry().block_size() as u32;
     let damaged = mounted.findings.iter().filter(|found| !is_note(found.kind));
-    damaged.map(|found| (found.inode.map(|inode| InodeNumber(u64::from(inode.0))), finding(found))).collect()
+    damaged
+        .map(|found| {
+            let finding = found.clone().into_finding(block_size);
+            (finding.inode, finding)
+        })
+        .collect()
 }
 
 /// The signature of a volume where a region of a dump begins: two superblocks that say the same of its shape, in the

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nandkit_block::wrap::OverlayDevice;
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind as BlockErrorKind, Extent, Operation};
 use nandkit_f2fs::recover::{Recovered, recovered_several};
-use nandkit_f2fs::{F2fs, Finding as F2fsFinding, FindingKind, MountOptions};
+use nandkit_f2fs::{Defect, F2fs, FindingKind, MountOptions};
 use nandkit_units::{Content, Context, Done, Lba, Payload, ReadInto};
 use nandkit_vfs::{ErrorKind, FsError};
 
@@ -55,7 +55,7 @@ impl BlockDevice for SharedDump {
 }
 
 /// Whether a reader who was told this has not been shown all.
-pub(crate) fn waits(notes: &[F2fsFinding]) -> bool {
+pub(crate) fn waits(notes: &[Defect]) -> bool {
     notes.iter().any(|note| note.kind == FindingKind::NotReplayed)
 }
 
@@ -108,12 +108,12 @@ pub(crate) fn replay(devices: &[SharedDump]) -> Result<Replayed, FsError> {
 }
 
 /// That a recovery was not possible, as a finding: a fault, unless it is only that this program does not write such volumes.
-pub(crate) fn failed(error: &FsError) -> F2fsFinding {
+pub(crate) fn failed(error: &FsError) -> Defect {
     let kind = if error.kind == ErrorKind::NotSupported { FindingKind::NotReplayed } else { FindingKind::State };
     let detail = format!(
         "data that were fsynced after the last checkpoint are not shown, the volume is as the checkpoint has it: recovering them failed: {error}"
     );
-    F2fsFinding::new(kind, detail)
+    Defect::new(kind, detail)
 }
 
 /// A volume that is read.
@@ -121,7 +121,7 @@ pub(crate) struct Mounted {
     /// The volume.
     pub volume: F2fs<Reader>,
     /// What mounting found, of the image as it was before a recovery too.
-    pub findings: Vec<F2fsFinding>,
+    pub findings: Vec<Defect>,
     /// What a recovery did, for people.
     pub note: Option<String>,
     /// Bytes of the volume that only memory has so.

@@ -49,6 +49,6 @@ pub(crate) fn damage(image: &Image, layout: &ImageLayout) -> Result<Vec<Finding>
         ));
     }
     let mut findings = findings(DumpSectors::new(view)).map_err(|error| format!("the F2FS volume: {error}"))?;
-    findings.retain(|finding| !finding.harmless);
+    findings.retain(|finding| !finding.is_harmless());
     Ok(findings)
 }

@@ -5,14 +5,14 @@ pub(crate) mod repairs;
 pub(crate) mod spec;
 
 use nandkit_block::BlockDevice;
-use nandkit_fat::{CheckReport, Fat, MountOptions};
+use nandkit_fat::{Fat, MountOptions};
 use nandkit_units::Clock;
 use nandkit_vfs::FileSystem;
 use toml::Table;
 
 use self::spec::FatSpec;
 use crate::format::emulate::{EmulateFormat, FormatSpec};
-use crate::format::{Checked, Finding, Format, MediumKind};
+use crate::format::{Checked, Format, MediumKind};
 use crate::named::whole;
 
 /// FAT in the table of formats.
@@ -93,24 +93,6 @@ pub(crate) fn info<D: BlockDevice>(device: D, clock: &Clock) -> Result<FatInfo, 
 
 /// Checks a volume.
 pub(crate) fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Checked, String> {
-    let report: CheckReport = nandkit_fat::check(device, clock).map_err(|error| error.to_string())?;
-    let finding = |finding: &nandkit_fat::Finding| Finding {
-        kind: format!("{:?}", finding.kind),
-        offset: None,
-        paths: Vec::new(),
-        detail: finding.detail.clone(),
-        harmless: false,
-    };
-    Ok(Checked {
-        format: "fat",
-        findings: report.findings.iter().map(finding).collect(),
-        counts: vec![
-            ("files", report.files),
-            ("directories", report.directories),
-            ("clusters_used", report.clusters_used.into()),
-            ("clusters_free", report.clusters_free.into()),
-            ("clusters_bad", report.clusters_bad.into()),
-        ],
-        notes: Vec::new(),
-    })
+    let report = nandkit_fat::check(device, clock).map_err(|error| error.to_string())?;
+    Ok(Checked { format: "fat", report })
 }

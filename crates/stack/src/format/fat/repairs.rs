@@ -1,10 +1,9 @@
 //! What speaks against changing a volume of FAT: what its mount had to repair where it was not unmounted, and what no repair puts right.
 
 use nandkit_block::BlockDevice;
-use nandkit_fat::{CheckReport, FindingKind, RecoveryReport};
+use nandkit_fat::{FindingKind, RecoveryReport};
 use nandkit_units::Clock;
-
-use crate::format::Finding;
+use nandkit_vfs::check::{Finding, Kind, Report};
 
 /// The repairs in a sentence.
 pub(crate) fn told(report: &RecoveryReport) -> String {
@@ -37,33 +36,18 @@ pub(crate) fn losses(report: &RecoveryReport) -> Vec<Finding> {
     ];
     let found = losses.into_iter().filter(|(count, _)| *count > 0);
     found
-        .map(|(count, what)| Finding {
-            kind: "repair".to_owned(),
-            offset: None,
-            paths: Vec::new(),
-            detail: format!("{count} {what}; expected none (check lists them)"),
-            harmless: false,
-        })
+        .map(|(count, what)| Finding::new("repair", format!("{count} {what}; expected none (check lists them)")))
         .collect()
 }
 
 /// What makes a change of one file one of another: clusters that two entries have, among them directories within themselves, and chains that lead astray. A volume that was not
 /// unmounted is repaired by its mount, which tells what it loses; one that cannot be read is refused by it.
 pub(crate) fn shared<D: BlockDevice>(device: &mut D, clock: &Clock) -> Vec<Finding> {
-    let Ok(CheckReport { findings, .. }) = nandkit_fat::check(device, clock) else { return Vec::new() };
-    if findings.iter().any(|found| found.kind == FindingKind::NotUnmounted) {
+    let Ok(Report { mut findings, .. }) = nandkit_fat::check(device, clock) else { return Vec::new() };
+    if findings.iter().any(|found| found.kind == FindingKind::NotUnmounted.name()) {
         return Vec::new();
     }
-    let is_harmful =
-        |kind: FindingKind| matches!(kind, FindingKind::SharedClusters | FindingKind::BrokenChain | FindingKind::More);
-    let harmful = findings.into_iter().filter(|found| is_harmful(found.kind));
-    harmful
-        .map(|found| Finding {
-            kind: format!("{:?}", found.kind),
-            offset: None,
-            paths: Vec::new(),
-            detail: found.detail,
-            harmless: false,
-        })
-        .collect()
+    let harmful = [FindingKind::SharedClusters, FindingKind::BrokenChain].map(Kind::name);
+    findings.retain(|found| harmful.contains(&found.kind));
+    findings
 }

@@ -17,7 +17,7 @@ pub(crate) fn findings(device: &DumpFlash) -> Vec<Finding> {
 
 /// The same as a sentence each, for the blocks that hold nodes.
 pub(crate) fn notes(findings: &[Finding]) -> Vec<String> {
-    findings.iter().filter(|finding| !finding.harmless).map(|finding| finding.detail.clone()).collect()
+    findings.iter().filter(|finding| !finding.is_harmless()).map(|finding| finding.detail.clone()).collect()
 }
 
 fn finding(device: &DumpFlash, block: BlockIndex) -> Finding {
@@ -35,7 +35,8 @@ fn finding(device: &DumpFlash, block: BlockIndex) -> Finding {
             block.0
         ),
     };
-    Finding { kind: "bad block".to_owned(), offset: Some(start), paths: Vec::new(), detail, harmless: nodes == 0 }
+    let finding = Finding::new("bad block", detail).at(start);
+    if nodes == 0 { finding.harmless() } else { finding }
 }
 
 /// The mark that is not 0xFF, where one says so.

@@ -12,14 +12,14 @@ use nandkit_flash_image::regions::Signature;
 use nandkit_jffs2::layout::ByteOrder as Order;
 use nandkit_jffs2::{Jffs2, MountOptions, probe, versions};
 use nandkit_units::Clock;
-use nandkit_vfs::check;
+use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Timestamp};
 use toml::Table;
 
 use self::spec::Jffs2Spec;
 use crate::format::emulate::{EmulateFormat, FormatSpec};
 use crate::format::history::{DeletedName, FileVersion, OldContent};
-use crate::format::{ByteOrder, Checked, Finding, Format, MediumKind, OpenOptions, Repaired, RepairedImage, clock_at};
+use crate::format::{ByteOrder, Checked, Format, MediumKind, OpenOptions, Repaired, RepairedImage, clock_at};
 use crate::named::whole;
 
 /// JFFS2 in the table of formats.
@@ -110,17 +110,7 @@ pub(crate) fn mount_at<F: Flash>(
 
 /// What mounting and reading found damaged until now.
 pub(crate) fn damage(volume: &Jffs2<DumpFlash>) -> Vec<(Option<InodeNumber>, Finding)> {
-    volume.damage().into_iter().map(|found| (found.inode, finding(found))).collect()
-}
-
-fn finding(found: check::Finding) -> Finding {
-    let harmless = found.is_harmless();
-    let check::Finding { kind, offset, paths, detail, .. } = found;
-    Finding { kind: kind.to_owned(), offset, paths, detail, harmless }
-}
-
-fn findings(found: Vec<check::Finding>) -> Vec<Finding> {
-    found.into_iter().map(finding).collect()
+    volume.damage().into_iter().map(|found| (found.inode, found)).collect()
 }
 
 /// Looks at every byte.
@@ -128,9 +118,8 @@ pub(crate) fn check<F: Flash>(volume: &Jffs2<F>) -> Result<Checked, String> {
     volume.check(true).map(checked).map_err(|error| error.to_string())
 }
 
-fn checked(report: check::Report) -> Checked {
-    let check::Report { findings: found, counts, notes } = report;
-    Checked { format: FORMAT.name(), findings: findings(found), counts, notes }
+fn checked(report: Report) -> Checked {
+    Checked { format: FORMAT.name(), report }
 }
 
 /// The kind of a finding: a node that is whole, and that a repair has no place for.
@@ -142,9 +131,9 @@ pub(crate) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Resul
     Ok(Repaired {
         checked: checked(repair.before),
         kept: repair.kept,
-        mended: findings(repair.mended),
-        dropped: findings(repair.dropped),
-        remaining: findings(repair.remaining),
+        mended: repair.mended,
+        dropped: repair.dropped,
+        remaining: repair.remaining,
         image: RepairedImage::new(Vec::new()),
     })
 }
