@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::noise::noise;
-use crate::common::{nandkit, succeeds};
+use crate::common::{fsck_vfat, nandkit, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
@@ -67,7 +67,7 @@ fn commands_do_to_a_fat_volume_what_they_do_to_a_directory() {
         for (ours, _) in STEPS {
             let line = ours.replace('@', image);
             run(path, &format!("SOURCE_DATE_EPOCH=1600000000 {binary} {line}"));
-            run(path, &format!("fsck.vfat -n {image}"));
+            fsck_vfat(path, image);
         }
         run(path, &format!("{binary} check {image} && {binary} extract {image} out-{image}"));
         run(path, &format!("diff -r mirror out-{image}"));
@@ -120,7 +120,8 @@ fn a_partition_is_changed_and_the_rest_of_the_card_stays() {
     run(path, "cp card old");
     succeeds(path, &["put", "card", "--offset", "1M", "--size", "8000K", "-r", "over", "/"]);
     run(path, "cmp -n 1048576 card old && tail -c 1048576 card | cmp - before && ! cmp -s card old");
-    run(path, "tail -c +1048577 card | head -c 8192000 > now && fsck.vfat -n now");
+    run(path, "tail -c +1048577 card | head -c 8192000 > now");
+    fsck_vfat(path, "now");
     assert!(run(path, "mdir -b -i now ::/dcim/100NANDK").contains("number 39.jpeg"));
 }
 

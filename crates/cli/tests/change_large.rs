@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{nandkit, noise, succeeds};
+use crate::common::{fsck_f2fs, fsck_vfat, nandkit, noise, succeeds};
 
 fn run(directory: &Path, command: &str) -> String {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
@@ -17,13 +17,13 @@ fn run(directory: &Path, command: &str) -> String {
     text
 }
 
+/// A judge of an image in a directory.
+type Judge = fn(&Path, &str);
+
 /// How an image `i` of 300 MiB is made, most of it holes, and how its judge is asked.
-const IMAGES: [(&str, &str); 2] = [
-    (
-        "truncate -s 300M i && mkfs.f2fs -q i > /dev/null",
-        "fsck.f2fs --dry-run i > told 2>&1 && ! grep -E 'ASSERT|FIX|Fail' told",
-    ),
-    ("mkfs.vfat -F 32 -C i 307200 > /dev/null", "fsck.vfat -n i"),
+const IMAGES: [(&str, Judge); 2] = [
+    ("truncate -s 300M i && mkfs.f2fs -q i > /dev/null", fsck_f2fs),
+    ("mkfs.vfat -F 32 -C i 307200 > /dev/null", fsck_vfat),
 ];
 
 fn with_image(make: &str) -> tempfile::TempDir {
@@ -57,7 +57,7 @@ fn a_large_image_is_changed_where_it_is() {
             &["rm", "i", "/large"],
         ] {
             succeeds(path, words);
-            run(path, judge);
+            judge(path, "i");
         }
         let bytes = fs::read(path.join("i")).expect("an image");
         succeeds(path, &["rm", "i", "-r", "/e", "--dry-run"]);
@@ -93,7 +93,7 @@ fn a_change_that_fails_leaves_a_large_image_as_it_was() {
             assert_eq!(outcome.status, Some(2), "{words:?}: {}", outcome.stderr);
             assert!(fs::read(path.join("i")).expect("an image") == before, "{words:?}");
         }
-        run(path, judge);
+        judge(path, "i");
     }
 }
 
@@ -111,7 +111,8 @@ fn a_disk_without_room_is_told_before_a_large_image_is_changed() {
         let (after, status) = (run(path, "cksum < small/i"), outcome.status);
         run(path, "mount -o remount,size=330m small");
         let again = nandkit(path, &["put", "small/i", "more", "/more"]);
-        run(path, &format!("cp --sparse=always small/i i.new && mv i.new i && umount small && {judge}"));
+        run(path, "cp --sparse=always small/i i.new && mv i.new i && umount small");
+        judge(path, "i");
         assert_eq!(status, Some(2), "{make}: {}", outcome.stderr);
         assert!(outcome.stderr.contains("No space left"), "{make}: {}", outcome.stderr);
         assert_eq!((journals, after), (vec!["i".to_owned()], before), "{make}");
@@ -134,7 +135,7 @@ fn an_overlay_takes_the_changes_of_a_large_image() {
         let room = fs::metadata(path.join("o")).expect("an overlay").blocks() * 512;
         assert!(room < 40 << 20, "{make}: {room}");
         succeeds(path, &["overlay", "apply", "i", "o"]);
-        run(path, judge);
+        judge(path, "i");
         succeeds(path, &["get", "i", "/d/again", "got"]);
         run(path, "cmp got tree/large");
     }

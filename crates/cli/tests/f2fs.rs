@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::common::mounted::Mount;
 use crate::common::noise::noise;
-use crate::common::{nandkit, succeeds};
+use crate::common::{fsck_f2fs, nandkit, succeeds};
 use rustix::fs::XattrFlags;
 use serde_json::Value;
 
@@ -337,7 +337,7 @@ fn files_of_holes_are_taken_where_holes_cost_nothing() {
     disk.write_all_at(b"end", size - 3).expect("bytes");
     run(path, "setfattr -n user.large -v $(printf %03000d 1) tree/disk");
     succeeds(path, &["mkfs", "f2fs", "--from", "tree", "i"]);
-    run(path, "fsck.f2fs --dry-run i");
+    fsck_f2fs(path, "i");
     succeeds(path, &["extract", "i", "out"]);
     succeeds(path, &["get", "i", "disk", "got"]);
     for copy in ["out/disk", "got"] {
@@ -381,6 +381,6 @@ fn volumes_of_more_than_2_tib_are_opened_and_changed_through_a_mount() {
     run(path, "seq 100000 > mnt/numbers && sync mnt/numbers");
     assert_eq!(mount.unmount(), Some(0));
     assert!(succeeds(path, &["cat", "i", "/numbers"]).ends_with("\n99999\n100000\n"));
-    run(path, "fsck.f2fs --dry-run i");
+    fsck_f2fs(path, "i");
     succeeds(path, &["check", "i"]);
 }

@@ -1,20 +1,10 @@
 //! `nandkit mkfs f2fs`, with fsck.f2fs and dump.f2fs as judges.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
-use crate::common::{nandkit, succeeds};
+use crate::common::{fsck_f2fs, nandkit, succeeds};
 use serde_json::Value;
-
-/// fsck.f2fs without a complaint; it exits with 0 on some faults, which its output tells.
-fn must_be_sound(directory: &Path, image: &str) {
-    let output = Command::new("fsck.f2fs").args(["--dry-run", image]).current_dir(directory).output();
-    let output = output.expect("fsck.f2fs (Debian package f2fs-tools) runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let bad = ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| text.contains(mark));
-    assert!(output.status.success() && !bad && text.contains("other corrupted bugs"), "{text}");
-}
 
 fn with_tree() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
@@ -35,14 +25,14 @@ fn a_tree_becomes_a_volume_the_same_each_time() {
     let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!((report["format"].as_str(), report["names"].as_u64()), (Some("f2fs"), Some(6)));
     assert_eq!(report["size"].as_u64(), Some(fs::metadata(at.join("a.img")).expect("an image").len()));
-    must_be_sound(at, "a.img");
+    fsck_f2fs(at, "a.img");
     succeeds(at, &["mkfs", "f2fs", "--from", "tree", "b.img"]);
     assert!(fs::read(at.join("a.img")).expect("an image") == fs::read(at.join("b.img")).expect("an image"));
 
     let words =
         ["--exclude", "left-out", "--owner", "5:6", "-O", "extra_attr,inode_checksum", "-l", "label", "--size", "100M"];
     succeeds(at, &[&["mkfs", "f2fs", "--from", "tree", "c.img"][..], &words].concat());
-    must_be_sound(at, "c.img");
+    fsck_f2fs(at, "c.img");
     let told = Command::new("dump.f2fs").args(["-i", "4", "c.img"]).current_dir(at).output().expect("dump.f2fs runs");
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(told.contains("i_uid") && told.lines().any(|line| line.contains("i_gid") && line.contains('6')), "{told}");
@@ -63,7 +53,7 @@ fn the_features_of_android_are_those_of_mkfs_f2fs() {
         succeeds(at, &[&["mkfs", "f2fs", "--size", "256M", "-f", "ours"][..], words].concat());
         assert_eq!(features("ours"), features("theirs"), "{words:?}");
         assert!(features("ours").to_string().contains("verity"));
-        must_be_sound(at, "ours");
+        fsck_f2fs(at, "ours");
     }
     succeeds(at, &["mkfs", "f2fs", "--size", "256M", "-g", "android", "-O", "ro", "-f", "ours"]);
     assert!(!features("ours").to_string().contains("quota"));
@@ -92,5 +82,5 @@ fn what_cannot_be_made_leaves_nothing() {
     }
     assert_eq!(fs::read(at.join("there")).expect("a file"), b"kept");
     succeeds(at, &["mkfs", "f2fs", "--force", "--size", "64M", "there"]);
-    must_be_sound(at, "there");
+    fsck_f2fs(at, "there");
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::mounted::{Mount, cleaning_dead_mounts};
 use crate::common::noise::{noise, splitmix64};
-use crate::common::{nandkit, succeeds};
+use crate::common::{fsck_vfat, nandkit, succeeds};
 use rustix::fs::{FallocateFlags, Mode, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -41,7 +41,7 @@ fn with_image(make: &str) -> tempfile::TempDir {
 fn check(directory: &Path, is_jffs2: bool) {
     succeeds(directory, &["check", "i"]);
     if !is_jffs2 {
-        run(directory, "fsck.vfat -n i");
+        fsck_vfat(directory, "i");
     }
 }
 

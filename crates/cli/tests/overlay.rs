@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::mounted::{Mount, dead_mount};
-use crate::common::{nandkit, noise, succeeds};
+use crate::common::{fsck_vfat, nandkit, noise, succeeds};
 
 fn sh(directory: &Path, command: &str) {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
@@ -75,7 +75,7 @@ fn changes_stay_beside_the_image_until_they_are_applied() {
         assert!(!path.join("o").exists());
         succeeds(path, &["check", "i"]);
         if !is_jffs2 {
-            sh(path, "fsck.vfat -n i > /dev/null");
+            fsck_vfat(path, "i");
         }
         let mount = Mount::start(path, "i", &[]);
         sh(path, "cmp mnt/e/added added && grep -q new mnt/d/changed && grep -q more mnt/more && test ! -e mnt/gone");

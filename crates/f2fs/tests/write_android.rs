@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
 use crate::made::{clock, everything, new_image};
 use crate::writing::image::{file, folder, kind, nid};
-use crate::writing::{must_be_sound, unmount};
+use crate::writing::{assert_sound, unmount};
 use nandkit_block::FileDevice;
 use nandkit_f2fs::encode::xattr;
 use nandkit_f2fs::layout::inode::{WORDS_OFFSET, advise, flag};
@@ -41,7 +41,7 @@ impl Place<'_> {
 
     fn remount(&self, volume: Volume<FileDevice>, context: &str) -> Volume<FileDevice> {
         drop(unmount(volume));
-        must_be_sound(self.path, context);
+        assert_sound(self.path, context);
         assert_same(&self.before, &kept(self.path), context);
         self.mount()
     }
@@ -194,7 +194,7 @@ fn churn(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber
 }
 
 fn change(path: &Path, strict: bool, context: &str) {
-    must_be_sound(path, context);
+    assert_sound(path, context);
     let place = Place { path, before: kept(path), strict };
     let mut volume = place.mount();
     assert_eq!(volume.untrusted_quotas(), None);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::made::{clock, new_image};
 use crate::writing::image::{Image, MIB, file, nid};
-use crate::writing::{mount, must_be_sound, unmount};
+use crate::writing::{assert_sound, mount, unmount};
 use nandkit_block::{BlockDevice, FileDevice};
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::encode::inode::InodeRest;
@@ -180,7 +180,7 @@ fn random_run(path: &Path, files: &[NodeId], options: WriteOptions, rounds: u32,
         must_hold(&volume, &model, &format!("round {round}, before the unmount"));
         assert_eq!(volume.segments().faults(), 0);
         unmount(volume);
-        must_be_sound(path, &format!("round {round}"));
+        assert_sound(path, &format!("round {round}"));
         volume = mount(path, options);
         must_hold(&volume, &model, &format!("round {round}, mounted again"));
     }
@@ -242,7 +242,7 @@ fn a_nearly_full_volume_says_so_and_loses_nothing() {
         assert!(volume.segments().space.free_blocks() == 0, "{:?}", volume.segments().space);
         volume.truncate(files[0], at - (2 << 20)).unwrap();
         unmount(volume);
-        must_be_sound(&path, "full");
+        assert_sound(&path, "full");
         random_run(&path, &files, options, 3, 200, 3_000_000, seed);
     }
 }
@@ -261,7 +261,7 @@ fn large_files_reach_indirect_nodes_and_are_freed() {
         volume.write(files[0], page * 4096 + 17, Payload::Bytes(b"far away")).unwrap();
     }
     unmount(volume);
-    must_be_sound(&path, "seven pages");
+    assert_sound(&path, "seven pages");
     let mut volume = mount(&path, WriteOptions::default());
     let inode = volume.inode_at(files[0]).unwrap();
     for page in pages {
@@ -279,7 +279,7 @@ fn large_files_reach_indirect_nodes_and_are_freed() {
         (before.valid_blocks, before.valid_nodes)
     );
     unmount(volume);
-    must_be_sound(&path, "cut off again");
+    assert_sound(&path, "cut off again");
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn inodes_are_made_and_freed() {
         (before.valid_blocks, before.valid_nodes, before.valid_inodes)
     );
     unmount(volume);
-    must_be_sound(&path, "freed");
+    assert_sound(&path, "freed");
 }
 
 /// Overwrites of single pages on a volume that is nearly full, far more than its free space: collected, or filled gap by gap, and nothing is lost.
@@ -376,7 +376,7 @@ fn overwrites_of_a_nearly_full_volume_are_collected() {
                 assert!(taken(true) == 0 || !options.lfs, "gaps are not filled with mode=lfs");
                 assert!(taken(!options.lfs) > 100, "{} and {}", taken(true), taken(false));
                 unmount(volume);
-                must_be_sound(&path, &format!("{name}, {number} overwrites"));
+                assert_sound(&path, &format!("{name}, {number} overwrites"));
                 volume = mount(&path, options);
                 volume.segments_mut().sit_mut().keep_truth();
                 let mut found = vec![0; 4096];
@@ -433,7 +433,7 @@ fn idle_times_are_used() {
     );
     assert!(!volume.is_changed());
     unmount(volume);
-    must_be_sound(&path, "idle");
+    assert_sound(&path, "idle");
 }
 
 /// Linux reserves blocks behind the end for a write, and marks the file; behind a power cut they are no content, and hold what they held before.

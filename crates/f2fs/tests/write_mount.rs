@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
 use crate::made::{clock, everything, new_image, patiently};
 use crate::writing::image::{Image, MIB, file};
-use crate::writing::{mount, must_be_sound, open_to_write, unmount};
+use crate::writing::{assert_sound, mount, open_to_write, unmount};
 use nandkit_f2fs::blocks::Nodes;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::clean::Collection;
@@ -36,7 +36,7 @@ fn some_inodes(path: &Path) -> Vec<NodeId> {
 
 /// Changes the times of some inodes, over several checkpoints and mounts.
 fn change_times(path: &Path, context: &str) {
-    must_be_sound(path, context);
+    assert_sound(path, context);
     let (before, inodes) = (listing(path), some_inodes(path));
     let time = |seconds: i64| Timestamp(seconds * 1_000_000_000 + 5);
     for round in 0..3 {
@@ -64,7 +64,7 @@ fn change_times(path: &Path, context: &str) {
         } else {
             unmount(volume);
         }
-        must_be_sound(path, &format!("{context}, round {round}"));
+        assert_sound(path, &format!("{context}, round {round}"));
         assert_same(&before, &listing(path), context);
         let volume = mount_file(path).unwrap();
         for &ino in &inodes {

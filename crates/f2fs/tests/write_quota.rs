@@ -3,7 +3,7 @@
 use crate::made::{clock, open_image};
 use crate::planted::Planted;
 use crate::writing::image::{Image, MIB, file, folder, kind, nid};
-use crate::writing::{self, findings, must_be_sound, open_to_write, unmount};
+use crate::writing::{self, assert_sound, findings, open_to_write, unmount};
 use nandkit_block::FileDevice;
 use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::layout::checkpoint::flag as checkpoint_flag;
@@ -77,7 +77,7 @@ fn usage_follows_every_change() {
     let all = volume.quotas(User).unwrap();
     assert_eq!(all.iter().map(|record| record.id).collect::<Vec<_>>(), [0]);
     unmount(volume);
-    must_be_sound(image.path(), "at the end");
+    assert_sound(image.path(), "at the end");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn projects_are_handed_on_and_not_left() {
     volume.remove(root, b"deep").unwrap();
     assert_eq!(usage(&mut volume, QuotaKind::Project, 41), (2, 0));
     unmount(volume);
-    must_be_sound(image.path(), "at the end");
+    assert_sound(image.path(), "at the end");
 }
 
 /// Random work of many owners, whose ids need more than one block of references and of records, with remounts and what roll-forward finds.
@@ -241,7 +241,7 @@ fn hard_limits_are_kept_before_anything_changes() {
     volume.remove(root, b"second").unwrap();
     volume.create(root, b"third", &node).unwrap();
     unmount(volume);
-    must_be_sound(image.path(), "at the end");
+    assert_sound(image.path(), "at the end");
     // A record with limits stays when nothing is used.
     let options = WriteOptions { limits: false, ..WriteOptions::default() };
     let mut volume = writing::mount(image.path(), options);
@@ -281,7 +281,7 @@ fn soft_limits_have_a_grace_time() {
     write(&mut volume, 3, 8).unwrap();
     assert_eq!(until(&mut volume), 1_000_000_000 + 2 * week);
     unmount(volume);
-    must_be_sound(image.path(), "soft limits");
+    assert_sound(image.path(), "soft limits");
     assert_eq!(until(&mut image.mount()), 1_000_000_000 + 2 * week);
 }
 
@@ -318,7 +318,7 @@ fn damaged_quota_files_do_not_stop_a_volume_and_are_counted_anew() {
         Changes::write(&mut volume, made, 0, Payload::Bytes(&[1; 9000])).unwrap();
     }
     unmount(volume);
-    must_be_sound(image.path(), "whole");
+    assert_sound(image.path(), "whole");
     for (round, (what, damage, at_mount)) in (0..).zip([
         ("magic", 0..4, true),
         ("first reference", 1024..1028, false),
@@ -346,7 +346,7 @@ fn damaged_quota_files_do_not_stop_a_volume_and_are_counted_anew() {
         assert_eq!(usage(&mut volume, QuotaKind::User, 999 * 2), (1, 3), "{what}");
         volume.remove(root, what.as_bytes()).unwrap();
         unmount(volume);
-        must_be_sound(image.path(), what);
+        assert_sound(image.path(), what);
     }
 }
 
@@ -395,7 +395,7 @@ fn marks_that_are_not_true_go() {
     must_be_marked(&image, true);
     unmount(image.mount());
     must_be_marked(&image, false);
-    must_be_sound(image.path(), "unmarked");
+    assert_sound(image.path(), "unmarked");
 }
 
 fn must_be_marked(image: &Image, marked: bool) {

@@ -54,7 +54,7 @@ fn recover(device: RamDevice, expected: &BTreeMap<Vec<u8>, String>, context: &st
     assert!(volume.recovered().files > 0, "{context}: {:?}", volume.recovered());
     compare(&listing(&volume), expected, context);
     let device = unmount(volume);
-    must_be_sound(&device, context);
+    assert_sound(&device, context);
     let volume = mount(device);
     compare(&listing(&volume), expected, context);
     volume
@@ -67,7 +67,7 @@ fn compare(found: &BTreeMap<Vec<u8>, String>, expected: &BTreeMap<Vec<u8>, Strin
     }
 }
 
-fn must_be_sound(device: &RamDevice, context: &str) {
+fn assert_sound(device: &RamDevice, context: &str) {
     let image = image_of(device);
     assert_eq!(findings(device_of(&image)), Vec::<String>::new(), "{context}: check");
     let scratch = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn files_without_a_name_are_freed_behind_a_cut() {
         (before.valid_blocks, before.valid_nodes, before.valid_inodes)
     );
     assert!(volume.checkpoint_state().0.orphans.is_empty());
-    must_be_sound(&unmount(volume), "orphans");
+    assert_sound(&unmount(volume), "orphans");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn the_rest_of_a_chain_that_lost_its_beginning_is_never_taken_over() {
             assert!(bytes == page(file, at, version), "page {at} of file {file}");
         }
     }
-    must_be_sound(&unmount(volume), "behind it");
+    assert_sound(&unmount(volume), "behind it");
 }
 
 /// The block of a file's inode in the chain, the first of them or the second.
@@ -348,7 +348,7 @@ fn a_directory_whose_old_name_a_fsynced_file_has_keeps_what_is_in_it() {
     let aside = volume.lookup(root, directory.0.to_string().as_bytes()).unwrap();
     assert_eq!(aside, directory);
     volume.lookup(aside, b"inside").unwrap();
-    must_be_sound(&unmount(volume), "moved aside");
+    assert_sound(&unmount(volume), "moved aside");
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn a_directory_whose_name_was_exchanged_keeps_what_was_fsynced_in_it() {
         let expected = listing(&volume);
         let volume = mount(cut(volume));
         compare(&listing(&volume), &expected, "exchanged");
-        must_be_sound(&unmount(volume), "exchanged");
+        assert_sound(&unmount(volume), "exchanged");
     }
 }
 
@@ -410,7 +410,7 @@ fn an_empty_directory_in_which_files_were_fsynced_is_moved_aside() {
     assert_eq!(volume.lookup(root, b"d").unwrap(), file);
     assert_eq!(volume.lookup(root, directory.0.to_string().as_bytes()).unwrap(), directory);
     assert_eq!(volume.lookup(directory, b"x").unwrap(), inside);
-    must_be_sound(&unmount(volume), "moved aside");
+    assert_sound(&unmount(volume), "moved aside");
 }
 
 /// `chattr -i f; rm f`, a new f, fsync: Linux's recovery asks for no marks that the checkpoint has.
@@ -429,7 +429,7 @@ fn a_recovery_removes_what_was_immutable_at_the_checkpoint() {
     let volume = mount(device_of(&image));
     assert_eq!(volume.recovered().files, 1);
     assert_eq!(volume.lookup(root, b"f").unwrap(), file);
-    must_be_sound(&unmount(volume), "immutable");
+    assert_sound(&unmount(volume), "immutable");
 }
 
 /// A chain that says that a file is compressed now: by its rules it has other addresses, and Linux fsyncs no such file so.

@@ -154,7 +154,7 @@ fn their_image(size_kib: u64, arguments: &[&str], files: &Files) -> tempfile::Na
     image.as_file().set_len(size_kib << 10).unwrap();
     let path = image.path().to_str().unwrap();
     let made = run("dosfstools", "mkfs.vfat", &[arguments, &[path]].concat());
-    assert!(made.status.success(), "mkfs.vfat {arguments:?}: {}", text(&made));
+    assert!(made.succeeded(), "mkfs.vfat {arguments:?}: {}", made.text());
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
         let target = folder.path().join(name);
@@ -173,7 +173,7 @@ fn their_image(size_kib: u64, arguments: &[&str], files: &Files) -> tempfile::Na
         return image;
     }
     let copied = run("mtools", "mcopy", &all);
-    assert!(copied.status.success(), "mcopy {arguments:?}: {}", text(&copied));
+    assert!(copied.succeeded(), "mcopy {arguments:?}: {}", copied.text());
     image
 }
 
@@ -274,7 +274,7 @@ fn without_options_the_type_is_that_of_mkfs() {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(mib << 20).unwrap();
         let made = run("dosfstools", "mkfs.vfat", &[image.path().to_str().unwrap()]);
-        assert!(made.status.success());
+        assert!(made.succeeded());
         let mut boot = vec![0; 512];
         image.reopen().unwrap().read_exact(&mut boot).unwrap();
         let theirs = nandkit_fat::Geometry::parse(&boot, mib << 20).unwrap();

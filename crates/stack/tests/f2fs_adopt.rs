@@ -1,7 +1,5 @@
 //! Places of files that become another file's, on F2FS over a page-mapped layer that remaps: no page of them is programmed, and cuts leave the target old or new.
 
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, RequestKind, StatsDevice, Survival};
@@ -11,6 +9,7 @@ use nandkit_f2fs::{Volume, WriteOptions, check};
 use nandkit_ftl::page_map::JournalOptions;
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip};
+use nandkit_testkit::judges;
 use nandkit_units::random::hash;
 use nandkit_units::{Cause, Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Place};
@@ -93,7 +92,7 @@ fn block_image(device: &impl BlockDevice) -> Vec<u8> {
 }
 
 /// Neither our check nor, where asked, fsck.f2fs has anything to say of an unmounted volume.
-fn must_be_sound(device: &impl BlockDevice, with_fsck: bool, context: &str) {
+fn assert_sound(device: &impl BlockDevice, with_fsck: bool, context: &str) {
     let image = block_image(device);
     let mut copy = RamDevice::with_sectors(4096, device.geometry().sectors).unwrap();
     copy.write(&Context::default(), Lba(0), Payload::Bytes(&image)).unwrap();
@@ -104,20 +103,8 @@ fn must_be_sound(device: &impl BlockDevice, with_fsck: bool, context: &str) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         std::fs::write(&path, image).unwrap();
-        fsck(&path, context);
+        judges::must_be_sound(judges::fsck_f2fs(&path), context);
     }
-}
-
-fn fsck(path: &Path, context: &str) {
-    let output = Command::new("fsck.f2fs").arg("--dry-run").arg(path).output();
-    let output = output.expect("fsck.f2fs (Debian package f2fs-tools) runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let bad: Vec<_> =
-        text.lines().filter(|line| ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| line.contains(mark))).collect();
-    assert!(
-        output.status.success() && bad.is_empty() && text.contains("other corrupted bugs"),
-        "{context}: {bad:?}\n{text}"
-    );
 }
 
 /// Writes to the device that a cause made, and pairs that were remapped.
@@ -163,7 +150,7 @@ fn a_file_gets_the_content_of_others_and_no_page_is_programmed() {
     let after = device.inner().counters().since(&before);
     let holes = (5 << 20) / PAGE - 9000_u64.div_ceil(PAGE);
     assert_eq!(after.remapped_pages, expected.len() as u64 / PAGE - holes);
-    must_be_sound(&device, true, "adopted");
+    assert_sound(&device, true, "adopted");
     // Neither side sees what the other does from then on.
     let mut volume = mount(device);
     Changes::write(&mut volume, sources[3], 0, Payload::Bytes(&pattern(100_000, 60))).unwrap();
@@ -176,13 +163,13 @@ fn a_file_gets_the_content_of_others_and_no_page_is_programmed() {
     volume.sync().unwrap();
     assert!(content(&volume, sources[0]) == kept, "the target changed");
     let device = unmount(volume);
-    must_be_sound(&device, true, "changed afterwards");
+    assert_sound(&device, true, "changed afterwards");
     // Dropping the target gives all back.
     let mut volume = mount(device);
     let free = volume.volume().unwrap().blocks_free;
     volume.remove(volume.root(), b"together").unwrap();
     assert!(volume.volume().unwrap().blocks_free > free + expected.len() as u64 / PAGE - holes - 1);
-    must_be_sound(&unmount(volume), true, "dropped");
+    assert_sound(&unmount(volume), true, "dropped");
 }
 
 #[test]
@@ -214,7 +201,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     let mut expected = before[..16_384].to_vec();
     expected.extend(&pattern(40_000, 1)[32_768..]);
     assert!(content(&volume, target) == expected);
-    must_be_sound(&unmount(volume), true, "refused");
+    assert_sound(&unmount(volume), true, "refused");
 }
 
 #[test]
@@ -234,11 +221,11 @@ fn a_device_whose_memory_for_remaps_is_full_leaves_the_target_as_it_was() {
         assert!(now + 2 >= free, "{now} blocks free, before {free}");
     }
     volume.sync().unwrap();
-    must_be_sound(&unmount_and_keep(&mut volume), false, "full");
+    assert_sound(&unmount_and_keep(&mut volume), false, "full");
     volume.set_attributes(target, &change).unwrap();
     adopt(&mut volume, target, &[Place { offset: 0, source, source_offset: 0, length: 20 * 4096 }]).unwrap();
     assert!(content(&volume, target) == pattern(400 * 4096, 1)[..20 * 4096]);
-    must_be_sound(&unmount(volume), true, "full, and less");
+    assert_sound(&unmount(volume), true, "full, and less");
 }
 
 /// The device as an unmount would leave it, by a copy of its bytes.
@@ -296,7 +283,7 @@ fn cuts_leave_the_target_old_or_new_and_the_sources_as_they_are() {
             for (source, whole) in sources.iter().zip(&whole) {
                 assert!(content(&volume, *source) == *whole, "{context}: source {} is harmed", source.0);
             }
-            must_be_sound(&unmount(volume), request % 5 == 0, &context);
+            assert_sound(&unmount(volume), request % 5 == 0, &context);
             request += 1;
         }
         println!("all {syncs_all}, {survival:?}: {request} requests, {seen:?} old and new");

@@ -4,6 +4,7 @@ pub mod block_suite;
 pub mod cut;
 pub mod flash_suite;
 pub mod fs_suite;
+pub mod judges;
 pub mod model_block;
 pub mod model_compare;
 pub mod planted_block;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::build::{self, Kernel};
-use super::f2fs_made::must_be_sound;
+use super::f2fs_made::fsck_f2fs;
 use super::guest::Guest;
 use super::manifest::Manifest;
 use crate::options::Options;
@@ -221,7 +221,7 @@ impl Trial {
             let mut words = Command::new(&changer);
             words.arg(&image).args([self.seed.to_string().as_str(), "4000", "everywhere"]);
             let told = process::output(&mut words)?;
-            must_be_sound(&image).with_context(|| format!("{name}, changed by nandkit"))?;
+            fsck_f2fs(&image).with_context(|| format!("{name}, changed by nandkit"))?;
             println!("{name}: {}; checked: {}", told.trim(), check(checker, &image)?);
             guest = guest.disk(image.to_str().context("a path that is no text")?);
             let letter = letters.next().context("more disks than letters")?;
@@ -236,7 +236,7 @@ impl Trial {
         for (Volume { name, .. }, (ours, _)) in volumes().zip(ours) {
             let linux = Manifest::of_file(&self.work.join(format!("{name}.changed")))?;
             linux.must_equal(&ours, &format!("{name}, changed by nandkit: as Linux lists it / as nandkit does"))?;
-            must_be_sound(&self.image(name)).with_context(|| format!("{name}, mounted by Linux once more"))?;
+            fsck_f2fs(&self.image(name)).with_context(|| format!("{name}, mounted by Linux once more"))?;
             println!("{name}: {} entries after nandkit changed it, the same to Linux and to nandkit", linux.len());
         }
         Ok(())

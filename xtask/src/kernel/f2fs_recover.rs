@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::build::{self, Kernel};
 use super::f2fs::{build_example, build_lister, list};
-use super::f2fs_made::must_be_sound;
+use super::f2fs_made::fsck_f2fs;
 use super::guest::Guest;
 use super::manifest::Manifest;
 use crate::options::Options;
@@ -96,8 +96,8 @@ impl Trial {
         self.linux_recovers(&names)?;
         for name in names {
             let said = process::output(Command::new(&recoverer).arg(self.image(name)))?;
-            must_be_sound(&self.image(name)).with_context(|| format!("{name}, recovered by nandkit"))?;
-            must_be_sound(&self.image(&format!("{name}-linux"))).with_context(|| format!("{name}, by Linux"))?;
+            fsck_f2fs(&self.image(name)).with_context(|| format!("{name}, recovered by nandkit"))?;
+            fsck_f2fs(&self.image(&format!("{name}-linux"))).with_context(|| format!("{name}, by Linux"))?;
             let linux = Manifest::of_file(&self.work.join(format!("{name}.linux")))?.without_directory_times();
             let (ours, told) = list(&lister, &self.image(name), &[])?;
             let what = format!("{name}: as Linux recovers it / as nandkit does");

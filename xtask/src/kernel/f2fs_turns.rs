@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::build::{self, Kernel};
 use super::f2fs::{build_example, build_lister, list};
-use super::f2fs_made::must_be_sound;
+use super::f2fs_made::fsck_f2fs;
 use super::guest::Guest;
 use super::manifest::Manifest;
 use super::ours::Nandkit;
@@ -117,7 +117,7 @@ impl Trial {
     fn all_sound(&self, when: &str) -> Result<()> {
         VOLUMES
             .iter()
-            .try_for_each(|(name, ..)| must_be_sound(&self.image(name)).with_context(|| format!("{name}, {when}")))
+            .try_for_each(|(name, ..)| fsck_f2fs(&self.image(name)).with_context(|| format!("{name}, {when}")))
     }
 
     fn guest(&self, name: &str) -> Result<Guest<'_>> {

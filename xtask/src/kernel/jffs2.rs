@@ -145,7 +145,7 @@ pub struct Done {
 
 impl Done {
     /// Fails where the kernel complained, where what was changed did not survive the unmount, and where the collector had nothing to do.
-    pub fn must_be_sound(&self, job: &Job) -> Result<()> {
+    pub fn ensure_whole(&self, job: &Job) -> Result<()> {
         let name = &job.name;
         ensure!(self.complaints.is_empty(), "{name}: Linux complains:\n  {}", self.complaints.join("\n  "));
         if let (Some(before), Some(after)) = (&self.churned, &self.remounted) {

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use nandkit_testkit::judges::FSCK_F2FS_MARKS;
 
 use super::build::{self, Kernel};
 use super::guest::Guest;
@@ -42,9 +43,6 @@ const EXPORTS: [Export; 2] = [
         fsck: "fsck.f2fs --dry-run",
     },
 ];
-
-/// Words of fsck.f2fs about a volume that is not whole: its exit status does not say.
-const F2FS_TROUBLE: &str = "\\[Fail\\]|\\[FIX\\]|ASSERT";
 
 /// A running server, with the chip that it keeps.
 struct Server {
@@ -227,8 +225,10 @@ fn each(script: impl Fn(&Export, &str) -> String) -> String {
 /// The checker's verdict; what it said is in the output where it is not content.
 fn whole(export: &Export, disk: &str) -> String {
     let fsck = export.fsck;
+    // The exit status of fsck.f2fs does not tell all.
+    let marks = FSCK_F2FS_MARKS.map(|mark| format!("-e '{mark}'")).join(" ");
     format!(
         "{fsck} {disk} >/run/fsck 2>&1 || {{ cat /run/fsck; exit 1; }}\n\
-         if grep -E '{F2FS_TROUBLE}' /run/fsck; then cat /run/fsck; exit 1; fi\n"
+         if grep -F {marks} /run/fsck; then cat /run/fsck; exit 1; fi\n"
     )
 }

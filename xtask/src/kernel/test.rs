@@ -128,7 +128,7 @@ impl Set {
         }
         let changed = self.boot("changed", &jobs)?;
         for (job, done) in jobs.iter().zip(&changed) {
-            done.must_be_sound(job)?;
+            done.ensure_whole(job)?;
             let Some(image) = &job.image else { continue };
             if job.device.page_bytes().is_some() && image.with_oob != (done.mount_erases == 0) {
                 // Blocks without cleanmarkers are erased once more, and those with them are not.
@@ -188,7 +188,7 @@ impl Set {
         }
         let again = self.boot("third", &jobs)?;
         for ((job, ours), done) in jobs.iter().zip(listings).zip(&again) {
-            done.must_be_sound(job)?;
+            done.ensure_whole(job)?;
             let linux = done.mounted.clone().without_root();
             linux.must_equal(&ours.without_root(), &format!("{}, changed by nandkit: Linux / nandkit", job.name))?;
         }
@@ -203,7 +203,7 @@ impl Set {
         }
         let again = self.boot("again", &jobs)?;
         for ((job, first), second) in jobs.iter().zip(changed).zip(&again) {
-            second.must_be_sound(job)?;
+            second.ensure_whole(job)?;
             let remounted = first.remounted.as_ref().context("a job without changes")?;
             remounted.must_equal(&second.mounted, &format!("{}: remounted / in another guest", job.name))?;
         }

@@ -17,7 +17,8 @@ pub fn check(metadata: &Value, house: &[Room]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (name, manifest, edges) in members(metadata) {
         if name == "xtask" {
-            let inner = edges.iter().filter(|edge| is_ours(edge.to));
+            // Its trials ask the outside judges of the tests, so that "sound" has one meaning.
+            let inner = edges.iter().filter(|edge| is_ours(edge.to) && edge.to != "nandkit-testkit");
             violations.extend(inner.map(|edge| {
                 Violation::new(&manifest, 0, format!("xtask depends on {}: it checks the house from outside", edge.to))
             }));

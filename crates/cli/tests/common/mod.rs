@@ -9,6 +9,8 @@ pub mod noise;
 use std::path::Path;
 use std::process::Command;
 
+use nandkit_testkit::judges;
+
 /// What a call of nandkit gave.
 pub struct Outcome {
     pub status: Option<i32>,
@@ -30,6 +32,18 @@ pub fn nandkit(directory: &Path, arguments: &[&str]) -> Outcome {
         stdout: String::from_utf8(output.stdout).expect("UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("UTF-8"),
     }
+}
+
+/// fsck.f2fs has no complaint of an image in a directory.
+#[track_caller]
+pub fn fsck_f2fs(directory: &Path, image: &str) {
+    judges::must_be_sound(judges::fsck_f2fs(&directory.join(image)), image);
+}
+
+/// fsck.vfat has no complaint of an image in a directory.
+#[track_caller]
+pub fn fsck_vfat(directory: &Path, image: &str) {
+    judges::must_be_sound(judges::fsck_vfat(&directory.join(image)), image);
 }
 
 /// Calls nandkit and expects success.

@@ -3,10 +3,10 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::Path;
-use std::process::Command;
 
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice};
 use nandkit_f2fs::{BlockAddress, FindingKind, NodeId};
+use nandkit_testkit::judges;
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::check::{Finding, Kind};
@@ -24,30 +24,15 @@ pub fn patiently<T>(open: impl Fn() -> nandkit_block::Result<T>) -> T {
     open().unwrap()
 }
 
-/// Runs a tool of f2fs-tools; its exit status and all that it printed. Without the tool the test fails.
+/// Runs a tool of f2fs-tools: its exit status and all that it printed.
 pub fn run(tool: &str, words: &[&str]) -> (i32, String) {
-    let found = ["", "/usr/sbin/", "/sbin/"]
-        .iter()
-        .find_map(|place| Command::new(format!("{place}{tool}")).args(words).output().ok());
-    let Some(output) = found else { panic!("{tool} is missing: install the Debian package f2fs-tools") };
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
+    let output = judges::tool("f2fs-tools", tool, words).unwrap_or_else(|error| panic!("{error}"));
+    (output.status.unwrap_or(-1), output.text())
 }
 
-/// What fsck.f2fs complains of (f2fs-mkfs.md, "fsck.f2fs"): nothing in a sound volume. It exits with 0 on some faults, which its output tells.
+/// Complaints of fsck.f2fs; none of a sound volume.
 pub fn complaints(image: &Path) -> Vec<String> {
-    let (status, text) = run("fsck.f2fs", &["--dry-run", &image.to_string_lossy()]);
-    let bad = |line: &&str| {
-        ["[ASSERT]", "[FIX]", "[Fail]", "[QUOTA WARNING]", "[ERROR]"].iter().any(|mark| line.contains(mark))
-    };
-    let mut complaints: Vec<String> = text.lines().filter(bad).map(str::to_owned).collect();
-    if status != 0 {
-        complaints.push(format!("status {status}"));
-    }
-    if !text.contains("[FSCK] other corrupted bugs") && complaints.is_empty() {
-        complaints.push(format!("fsck.f2fs did not look at it: {text}"));
-    }
-    complaints
+    judges::fsck_f2fs(image).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A clock that nobody watches.

@@ -20,7 +20,7 @@ use nandkit_vfs::model::ModelOptions;
 use nandkit_vfs::{Changes, FileSystem, NewNode, OpenFiles};
 
 use crate::made::new_image;
-use crate::writing::{must_be_sound, open_to_write, unmount};
+use crate::writing::{assert_sound, open_to_write, unmount};
 
 /// 2001-09-09.
 const EPOCH_UNIX_NS: u64 = 1_000_000_000_000_000_000;
@@ -203,7 +203,7 @@ impl FsMaker for Maker {
         drop(unmount(fs));
         let path = self.image.lock().unwrap().1.clone();
         if self.mounts.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.look_every) {
-            must_be_sound(&path, self.configuration.name);
+            assert_sound(&path, self.configuration.name);
             self.checked.fetch_add(1, Ordering::Relaxed);
         }
         self.mount()

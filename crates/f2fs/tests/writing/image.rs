@@ -10,7 +10,7 @@ use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode};
 
-use super::{mount, must_be_sound, unmount};
+use super::{assert_sound, mount, unmount};
 use crate::made::{clock, new_image};
 
 /// A mebibyte.
@@ -41,7 +41,7 @@ impl Image {
     /// Unmounts, has both judges look, and mounts again.
     pub fn remount(&self, volume: Volume<FileDevice>, context: &str) -> Volume<FileDevice> {
         drop(unmount(volume));
-        must_be_sound(&self.path, context);
+        assert_sound(&self.path, context);
         self.mount()
     }
 

@@ -36,7 +36,7 @@ pub fn findings<D: BlockDevice>(device: D) -> Vec<String> {
 }
 
 /// Neither fsck.f2fs nor our own check has anything to say.
-pub fn must_be_sound(path: &Path, context: &str) {
+pub fn assert_sound(path: &Path, context: &str) {
     assert_eq!(complaints(path), Vec::<String>::new(), "{context}: fsck.f2fs");
     assert_eq!(findings(open_image(path)), Vec::<String>::new(), "{context}: check");
 }

@@ -7,11 +7,12 @@ use std::path::Path;
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::{FindingKind, check};
+use nandkit_testkit::judges;
 use nandkit_vfs::check::Kind;
 use tempfile::NamedTempFile;
 
 use super::workload::Tree;
-use super::{clock, run, text, to_file};
+use super::{clock, run, to_file};
 
 /// Who looks at an image besides our own checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,10 @@ fn keep(image: NamedTempFile) -> String {
 
 fn outside(image: &Path, expected: &Tree, judges: Judges) -> Result<(), String> {
     if judges.fsck {
-        fsck(image).map_err(|said| format!("fsck.vfat:\n{said}"))?;
+        let complaints = judges::fsck_vfat(image).map_err(|error| error.to_string())?;
+        if !complaints.is_empty() {
+            return Err(format!("fsck.vfat: {}", complaints.join("\n")));
+        }
     }
     if judges.mtools {
         compare(&mtools_tree(image)?, &as_mtools_names(expected)).map_err(|said| format!("mtools: {said}"))?;
@@ -85,13 +89,6 @@ fn compare(found: &Tree, expected: &Tree) -> Result<(), String> {
     }
 }
 
-/// Whether fsck.vfat finds nothing; else what it says.
-fn fsck(path: &Path) -> Result<(), String> {
-    let output = run("dosfstools", "fsck.vfat", &["-n", "-v", path.to_str().unwrap()]);
-    // Everything that fsck reports about a file or the volume comes on lines of its own after the geometry; a clean run ends in one line.
-    if output.status.success() { Ok(()) } else { Err(text(&output)) }
-}
-
 /// mtools shows `_` for each half of a character outside the basic plane.
 fn as_mtools_names(tree: &Tree) -> Tree {
     let shown = |c: char| if c.len_utf16() == 2 { "__".to_owned() } else { c.to_string() };
@@ -103,8 +100,8 @@ fn mtools_tree(image: &Path) -> Result<Tree, String> {
     let target = tempfile::tempdir().unwrap();
     let arguments = ["-s", "-n", "-i", image.to_str().unwrap(), "::/", target.path().to_str().unwrap()];
     let copied = run("mtools", "mcopy", &arguments);
-    if !copied.status.success() {
-        return Err(format!("mcopy: {}", text(&copied)));
+    if !copied.succeeded() {
+        return Err(format!("mcopy: {}", copied.text()));
     }
     let (mut tree, mut queue) = (Tree::new(), vec![(target.path().to_path_buf(), String::new())]);
     while let Some((directory, prefix)) = queue.pop() {

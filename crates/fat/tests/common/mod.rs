@@ -7,11 +7,11 @@ pub mod workload;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::{Command, Output};
 
 use nandkit_block::BlockDevice;
 use nandkit_block::RamDevice;
 use nandkit_fat::{Cache, Fat, FatKind, FormatOptions, MountOptions, format};
+use nandkit_testkit::judges::{ToolOutput, tool};
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{FileSystem, InodeNumber};
 use tempfile::NamedTempFile;
@@ -51,16 +51,8 @@ pub fn mount<D: BlockDevice>(device: D, options: MountOptions) -> Fat<D> {
 }
 
 /// Runs a program; one that is not installed fails the test with its Debian package.
-pub fn run(package: &str, program: &str, arguments: &[&str]) -> Output {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    // mtools takes names by the locale.
-    let environment = [("PATH", path.as_str()), ("MTOOLS_SKIP_CHECK", "1"), ("LC_ALL", "C.UTF-8")];
-    let output = Command::new(program).args(arguments).envs(environment).output();
-    output.unwrap_or_else(|error| panic!("{program}: {error}; install the Debian package {package}"))
-}
-
-pub fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+pub fn run(package: &str, program: &str, arguments: &[&str]) -> ToolOutput {
+    tool(package, program, arguments).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The device's content as a file. Runs of zeroes stay holes.
