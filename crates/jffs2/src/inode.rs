@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use crate::NodeAddress;
 use crate::catalogue::NodeState;
 use crate::fragments::Fragments;
-use crate::layout;
 use crate::work;
+use nandkit_vfs::FileKind;
 
 /// An inode. Its nodes and names are known from the mount on, its body from its first use.
 #[derive(Debug, Default)]
@@ -205,7 +205,7 @@ impl Entries {
     /// Bytes of memory, as [`crate::Jffs2::memory`] counts.
     pub(crate) fn memory(&self) -> usize {
         let names: usize = self.names.values().map(|named| named.name.len() + 16).sum();
-        crate::memory::tree(&self.names, true) + names + size_of::<Self>() + 16
+        tree_bytes(&self.names, true) + names + size_of::<Self>() + 16
     }
 
     /// Forgets the name with this cookie if its entry is this node; returns it.
@@ -222,22 +222,45 @@ impl Entries {
     }
 }
 
+/// Bytes that an allocation takes besides its content, at the most.
+pub(crate) const ALLOCATION: usize = 16;
+
+/// Bytes of memory of a tree. Its nodes have room for 11 entries and are at least about half full unless they were made at once.
+pub(crate) fn tree_bytes<K, V>(map: &BTreeMap<K, V>, at_once: bool) -> usize {
+    let leaves = map.len().div_ceil(if at_once { 11 } else { 6 });
+    leaves * (11 * (size_of::<K>() + size_of::<V>()) + 16 + ALLOCATION) * 12 / 11
+}
+
 /// The inodes of a volume.
 pub type Inodes = BTreeMap<u32, Inode>;
 
-/// Whether a name can stand in a directory of this format.
-pub fn is_name(name: &[u8]) -> bool {
-    !name.is_empty()
-        && name.len() <= layout::NAME_MAX
-        && name != b"."
-        && name != b".."
-        && !name.contains(&b'/')
-        && !name.contains(&0)
+/// An inode that has lost its name, in a volume from which nothing was ever taken away. What is in it is not told by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stray {
+    pub(crate) inode: u32,
+    /// The node that tells of it.
+    pub(crate) at: NodeAddress,
+    /// What its newest node says that it is; `None` of a directory of which names in it alone are left.
+    pub(crate) mode: Option<u32>,
+}
+
+/// A kind in words.
+pub(crate) const fn kind_text(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "a file",
+        FileKind::Directory => "a directory",
+        FileKind::Symlink => "a link",
+        FileKind::CharacterDevice => "a character device",
+        FileKind::BlockDevice => "a block device",
+        FileKind::Fifo => "a pipe",
+        FileKind::Socket => "a socket",
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::is_name;
 
     fn entry(inode: u32) -> Entry {
         Entry { inode, kind: 8, version: 1, node: NodeAddress(0) }

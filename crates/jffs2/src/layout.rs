@@ -444,6 +444,31 @@ pub mod covered {
     pub const SUMMARY: usize = 24;
 }
 
+/// Bytes of the largest file: Linux sets no limit of its own for JFFS2, which leaves that of system calls without
+/// large files.
+pub(crate) const FILE_SIZE_MAX: u32 = u32::MAX >> 1;
+
+/// File types, the bits of a mode above the permissions.
+pub(crate) mod format {
+    /// The bits of a type.
+    pub(crate) const MASK: u32 = 0o170_000;
+    pub(crate) const CHARACTER: u32 = 0o020_000;
+    pub(crate) const DIRECTORY: u32 = 0o040_000;
+    pub(crate) const BLOCK: u32 = 0o060_000;
+    pub(crate) const REGULAR: u32 = 0o100_000;
+    pub(crate) const SYMLINK: u32 = 0o120_000;
+}
+
+/// Whether a name can stand in a directory of this format.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name.len() <= NAME_MAX
+        && name != b"."
+        && name != b".."
+        && !name.contains(&b'/')
+        && !name.contains(&0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

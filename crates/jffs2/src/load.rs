@@ -17,6 +17,7 @@ use crate::catalogue::NodeState;
 use crate::damage::{Damage, DamageKind};
 use crate::fragments::{Fragment, Fragments};
 use crate::inode::{Body, Inode};
+use crate::layout::format;
 use crate::layout::{self, Dirent, Header, INODE_SIZE, PAGE_SIZE, compression, node_type};
 use crate::medium::Soundness;
 use crate::scan::node::{self, Bad};
@@ -24,19 +25,6 @@ use crate::volume::Jffs2;
 
 /// The most that one node's data may become. Linux writes pages of 4 KiB (64 KiB on some machines).
 const DECOMPRESSED_MAX: u32 = 1 << 20;
-
-/// Types in a mode.
-pub(crate) mod format {
-    /// The bits of a type.
-    pub(crate) const MASK: u32 = 0o170_000;
-    pub(crate) const FIFO: u32 = 0o010_000;
-    pub(crate) const CHARACTER: u32 = 0o020_000;
-    pub(crate) const DIRECTORY: u32 = 0o040_000;
-    pub(crate) const BLOCK: u32 = 0o060_000;
-    pub(crate) const REGULAR: u32 = 0o100_000;
-    pub(crate) const SYMLINK: u32 = 0o120_000;
-    pub(crate) const SOCKET: u32 = 0o140_000;
-}
 
 /// An inode node of the inode that is being loaded.
 #[derive(Clone, Copy, Debug)]

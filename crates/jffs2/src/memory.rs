@@ -1,21 +1,10 @@
 //! How much memory what is known of a volume takes.
 
-use std::collections::BTreeMap;
-
 use crate::NodeAddress;
 use crate::catalogue::{Block, NodeRef};
-use crate::inode::Inode;
+use crate::inode::{ALLOCATION, Inode, tree_bytes};
 use crate::volume::Jffs2;
 use crate::xattr::{Attribute, Reference};
-
-/// What an allocation takes besides its bytes, at the most.
-const ALLOCATION: usize = 16;
-
-/// A tree's nodes have room for 11 entries and are at least about half full unless they were made at once.
-pub(crate) fn tree<K, V>(map: &BTreeMap<K, V>, at_once: bool) -> usize {
-    let leaves = map.len().div_ceil(if at_once { 11 } else { 6 });
-    leaves * (11 * (size_of::<K>() + size_of::<V>()) + 16 + ALLOCATION) * 12 / 11
-}
 
 impl<F> Jffs2<F> {
     /// Bytes of memory that the catalogue, inodes, names and attributes take, allocations reckoned at the most. Content that was loaded is not counted. Cost: one pass.
@@ -30,8 +19,9 @@ impl<F> Jffs2<F> {
             .sum();
         let attributes: usize = self.xattrs.attributes.values().map(|found: &Attribute| addresses(&found.nodes)).sum();
         let references: usize = self.xattrs.references.values().map(|found: &Reference| addresses(&found.nodes)).sum();
-        let trees =
-            tree(&self.inodes, true) + tree(&self.xattrs.attributes, false) + tree(&self.xattrs.references, false);
+        let trees = tree_bytes(&self.inodes, true)
+            + tree_bytes(&self.xattrs.attributes, false)
+            + tree_bytes(&self.xattrs.references, false);
         // A block's place on its list is in a tree as well.
         let lists = self.catalogue.blocks.len() * (size_of::<Block>() + 2 * size_of::<(i64, u32)>());
         blocks + inodes + attributes + references + trees + lists

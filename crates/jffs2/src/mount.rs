@@ -21,7 +21,6 @@ use crate::scan::{Condition, Scan};
 use crate::volume::{Jffs2, MountOptions};
 use crate::write::Writer;
 use collect::Collected;
-pub(crate) use strays::Stray;
 
 /// Blocks that are scanned before what was found in them is put together.
 const BATCH: u32 = 256;
@@ -55,7 +54,7 @@ impl<F: Flash> Jffs2<F> {
                 collected.add(&shape, number, found, medium.now());
             }
         }
-        collected.finish(&medium, &damage).map_err(device)?;
+        names::finish(&mut collected, &medium, &damage).map_err(device)?;
         if shape.cleanmarker == Cleanmarker::None && !options.just_erased && !options.read_only {
             let ready = collected.conditions.iter_mut().filter(|condition| **condition == Condition::Ready);
             ready.for_each(|condition| *condition = Condition::Blank);

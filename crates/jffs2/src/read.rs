@@ -13,35 +13,7 @@ use crate::catalogue::{Owner, Queue, is_dirty};
 use crate::fragments::Fragment;
 use crate::inode::{Body, Entries, Entry, Inode};
 use crate::layout::{INODE_SIZE, NAME_MAX, PAGE_SIZE, ROOT};
-use crate::load::format;
 use crate::volume::Jffs2;
-
-/// What a mode's type bits say; `None` where nobody knows them.
-pub(crate) const fn kind_of(mode: u32) -> Option<FileKind> {
-    match mode & 0o170_000 {
-        format::REGULAR => Some(FileKind::Regular),
-        format::DIRECTORY => Some(FileKind::Directory),
-        format::SYMLINK => Some(FileKind::Symlink),
-        format::BLOCK => Some(FileKind::BlockDevice),
-        format::CHARACTER => Some(FileKind::CharacterDevice),
-        format::FIFO => Some(FileKind::Fifo),
-        format::SOCKET => Some(FileKind::Socket),
-        _ => None,
-    }
-}
-
-/// A kind in words.
-pub(crate) const fn kind_text(kind: FileKind) -> &'static str {
-    match kind {
-        FileKind::Regular => "a file",
-        FileKind::Directory => "a directory",
-        FileKind::Symlink => "a link",
-        FileKind::CharacterDevice => "a character device",
-        FileKind::BlockDevice => "a block device",
-        FileKind::Fifo => "a pipe",
-        FileKind::Socket => "a socket",
-    }
-}
 
 fn seconds(seconds: u32) -> Timestamp {
     Timestamp(i64::from(seconds) * 1_000_000_000)
@@ -60,7 +32,7 @@ impl<F: Flash> Jffs2<F> {
         let (number, found) = self.existing(inode)?;
         let body = self.body(number)?;
         let lost = || FsError::new(ErrorKind::Corrupt, format!("inode {number}: no valid node gives its attributes"));
-        Ok((number, found, body, kind_of(body.mode).ok_or_else(lost)?))
+        Ok((number, found, body, FileKind::of_mode(body.mode).ok_or_else(lost)?))
     }
 
     /// Bytes of the nodes that hold a file's content. (Linux tells the size, as if holes took space.)
@@ -87,8 +59,9 @@ impl<F: Flash> Jffs2<F> {
 
     /// What a directory entry is: as it says itself, else as its inode does.
     fn entry_kind(&self, entry: &Entry) -> FileKind {
-        let told = kind_of(u32::from(entry.kind) << 12);
-        told.or_else(|| self.body(entry.inode).ok().and_then(|body| kind_of(body.mode))).unwrap_or(FileKind::Regular)
+        let told = FileKind::of_mode(u32::from(entry.kind) << 12);
+        told.or_else(|| self.body(entry.inode).ok().and_then(|body| FileKind::of_mode(body.mode)))
+            .unwrap_or(FileKind::Regular)
     }
 
     /// Whether a fragment's node stands for zeroes. One that cannot be read does not: whoever reads it is told.

@@ -14,8 +14,9 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::NodeAddress;
 use crate::check::Paths;
 use crate::inode::Body;
+use crate::layout::format;
 use crate::layout::{Header, INODE_SIZE, PAGE_SIZE, node_type, padded};
-use crate::load::{Piece, choose, format, fragments_of};
+use crate::load::{Piece, choose, fragments_of};
 use crate::scan::node;
 use crate::volume::Jffs2;
 

@@ -9,9 +9,9 @@ use nandkit_vfs::check::{Finding, Findings};
 use crate::catalogue::Catalogue;
 use crate::damage::{Damage, DamageList};
 use crate::inode::Inodes;
+use crate::inode::Stray;
 use crate::layout::ByteOrder;
 use crate::medium::{Cleanmarker, Medium};
-use crate::mount::Stray;
 use crate::write::{WriteOptions, Writer};
 use crate::xattr::XattrTable;
 

@@ -7,13 +7,15 @@ use nandkit_vfs::{FsError, Result};
 
 use crate::catalogue::NodeState;
 use crate::damage::DamageKind;
+use crate::inode::kind_text;
 use crate::inode::{Body, Entry, Inode};
+use crate::layout::format;
 use crate::layout::{Header, INODE_SIZE, ROOT, node_type};
-use crate::load::{Piece, format};
+use crate::load::Piece;
 use crate::medium::MOUNT;
-use crate::read::{kind_of, kind_text};
 use crate::scan::node;
 use crate::volume::Jffs2;
+use nandkit_vfs::FileKind;
 
 impl<F: Flash> Jffs2<F> {
     /// Adds to [`Jffs2::damage`] what inodes and names say against each other, as [`Jffs2::check`] finds it: inodes that cannot be, names where no names can be, and of another type than their
@@ -28,7 +30,7 @@ impl<F: Flash> Jffs2<F> {
         // What is wrong with the root is found when it is loaded.
         self.body(ROOT)?;
         for (number, format) in &formats {
-            let certain = format.filter(|format| kind_of(*format).is_some() && *format != format::SYMLINK);
+            let certain = format.filter(|format| FileKind::of_mode(*format).is_some() && *format != format::SYMLINK);
             if certain.is_none() {
                 let body = self.body(*number)?;
                 let fault = body.metadata.and_then(|at| self.own_fault(*number, at, body));
@@ -79,7 +81,7 @@ impl<F: Flash> Jffs2<F> {
             let mode = piece.node.mode;
             let is_directory = mode & format::MASK == format::DIRECTORY;
             if !is_directory {
-                let what = kind_of(mode).map_or("of no possible type", kind_text);
+                let what = FileKind::of_mode(mode).map_or("of no possible type", kind_text);
                 let detail =
                     format!("a node of the root says that it is {what} (mode {mode:#o}); expected a directory");
                 self.note(piece.at, ROOT, DamageKind::Inode, detail);

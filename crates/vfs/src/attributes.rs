@@ -19,6 +19,45 @@ pub enum FileKind {
     Socket,
 }
 
+impl FileKind {
+    /// The kind that the type bits of a mode tell, as `<sys/stat.h>` has them; `None` for bits of no type.
+    pub const fn of_mode(mode: u32) -> Option<Self> {
+        match mode & 0o170_000 {
+            0o100_000 => Some(Self::Regular),
+            0o040_000 => Some(Self::Directory),
+            0o120_000 => Some(Self::Symlink),
+            0o060_000 => Some(Self::BlockDevice),
+            0o020_000 => Some(Self::CharacterDevice),
+            0o010_000 => Some(Self::Fifo),
+            0o140_000 => Some(Self::Socket),
+            _ => None,
+        }
+    }
+
+    /// The type bits of a mode.
+    pub const fn mode(self) -> u32 {
+        match self {
+            Self::Regular => 0o100_000,
+            Self::Directory => 0o040_000,
+            Self::Symlink => 0o120_000,
+            Self::BlockDevice => 0o060_000,
+            Self::CharacterDevice => 0o020_000,
+            Self::Fifo => 0o010_000,
+            Self::Socket => 0o140_000,
+        }
+    }
+
+    /// The kind that a directory entry tells by `d_type`, as `<dirent.h>` has it; `None` for a number of no kind.
+    pub const fn of_dirent(kind: u8) -> Option<Self> {
+        if kind < 16 { Self::of_mode((kind as u32) << 12) } else { None }
+    }
+
+    /// Its `d_type`.
+    pub const fn dirent(self) -> u8 {
+        (self.mode() >> 12) as u8
+    }
+}
+
 /// As in find(1)'s manual: `regular file`, `symbolic link`.
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,7 @@
 
 mod block;
 mod paths;
+mod plan;
 mod reattach;
 mod repair;
 mod tree;

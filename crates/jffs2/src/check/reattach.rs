@@ -5,41 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use nandkit_flash::Flash;
 use nandkit_vfs::Result;
 
-use super::repair::{RepairPlan, Whole};
+use super::plan::{Attached, Made, RepairPlan, Whole};
 use crate::NodeAddress;
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::inode::Entries;
+use crate::inode::Stray;
 use crate::layout::ROOT;
-use crate::load::format;
-use crate::mount::Stray;
-use crate::read::kind_of;
+use crate::layout::format;
 use crate::volume::Jffs2;
+use nandkit_vfs::FileKind;
 
 /// The directory's name.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// A name that nothing has, for the word that something was deleted.
 const DELETED: &[u8] = b".nandkit-deleted";
-
-/// An inode that gets a name again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Attached {
-    /// The node that tells of it.
-    pub(super) at: NodeAddress,
-    /// Which.
-    pub(super) inode: u32,
-    /// Where it is now, with `/` in front.
-    pub(super) path: Vec<u8>,
-}
-
-/// A node that no volume had before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Made {
-    /// The node that tells of what it is made for.
-    pub(super) at: NodeAddress,
-    /// All of it, without what fills up to a multiple of four.
-    pub(super) bytes: Vec<u8>,
-}
 
 /// The directory that takes them.
 struct LostAndFound<'a> {
@@ -61,7 +41,7 @@ impl<F: Flash> Jffs2<F> {
         let held: BTreeSet<u32> =
             whole.names.iter().filter(|(name, _)| name.inode != 0).map(|(name, _)| name.parent).collect();
         let is_left = |stray: &&Stray| match stray.mode {
-            Some(mode) => own.contains(&stray.inode) && kind_of(mode).is_some(),
+            Some(mode) => own.contains(&stray.inode) && FileKind::of_mode(mode).is_some(),
             None => held.contains(&stray.inode),
         };
         let mut left: Vec<Stray> = self.strays.iter().filter(is_left).copied().collect();
@@ -70,7 +50,9 @@ impl<F: Flash> Jffs2<F> {
         let mut nodes = whole.inodes.iter().rev().map(|(at, _, inode)| (*inode, *at)).collect::<BTreeMap<_, _>>();
         for (number, _) in self.inodes.iter().filter(|(number, inode)| inode.links > 0 && **number != ROOT) {
             let mode = self.body(*number)?.mode;
-            if let Some(at) = nodes.remove(number).filter(|_| !named.contains(number) && kind_of(mode).is_some()) {
+            if let Some(at) =
+                nodes.remove(number).filter(|_| !named.contains(number) && FileKind::of_mode(mode).is_some())
+            {
                 left.push(Stray { inode: *number, at, mode: Some(mode) });
             }
         }

@@ -7,13 +7,13 @@ use nandkit_units::{BlockIndex, Cause, Context, FlashKind, Nanos};
 use nandkit_vfs::check::{Finding, Repair};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Result};
 
+use super::plan::{Made, Name, RepairPlan, Whole};
 use super::tree::Remedy;
 use super::{bounded, of_bytes};
 use crate::NodeAddress;
 use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, Header, ROOT, XATTR_SIZE, covered, crc, node_type, padded};
 use crate::medium::Cleanmarker;
-use crate::read::kind_of;
 use crate::scan::full::is_unknown;
 use crate::scan::node::{self, FoundName};
 use crate::scan::walk::{Stretch, Walk};
@@ -21,49 +21,6 @@ use crate::volume::Jffs2;
 
 /// Where a directory entry says what its inode is (linux/jffs2.h).
 const DIRENT_KIND: usize = 29;
-
-use super::reattach::{Attached, Made};
-
-/// What a repair keeps and what it leaves out.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RepairPlan {
-    /// Nodes that are kept, in the order of their addresses: where and how many bytes.
-    kept: Vec<(NodeAddress, u32)>,
-    /// Names that get the type of their inode: which, and `st_mode >> 12`. They are among the kept nodes.
-    retyped: BTreeMap<NodeAddress, u8>,
-    /// Inodes that had lost their names, and get new ones.
-    pub(super) attached: Vec<Attached>,
-    /// The nodes that say so, and are written besides those that are kept.
-    pub(super) made: Vec<Made>,
-    /// Nodes that are left out, and why, by address. Summaries, padding and nodes that were marked obsolete are not mentioned.
-    dropped: Vec<Damage>,
-}
-
-/// A directory entry that might be kept.
-pub(super) struct Name {
-    at: NodeAddress,
-    pub(super) parent: u32,
-    version: u32,
-    name: Box<[u8]>,
-    pub(super) inode: u32,
-}
-
-/// All nodes that are whole, by what they are.
-#[derive(Default)]
-pub(super) struct Whole {
-    /// Address, length, inode.
-    pub(super) inodes: Vec<(NodeAddress, u32, u32)>,
-    pub(super) names: Vec<(Name, u32)>,
-    /// Address, length, inode, attribute.
-    references: Vec<(NodeAddress, u32, u32, u32)>,
-    /// Address, length, attribute.
-    attributes: Vec<(NodeAddress, u32, u32)>,
-    others: Vec<(NodeAddress, u32)>,
-    /// Inodes of which nodes without a possible type are left out.
-    typeless: BTreeSet<u32>,
-    /// Such nodes, and their inodes.
-    impossible: Vec<(NodeAddress, u32)>,
-}
 
 impl<F: Flash> Jffs2<F> {
     /// Writes the volume without what is provably bad to `output`, a device of the same kind, page
@@ -118,7 +75,8 @@ impl<F: Flash> Jffs2<F> {
             .collect();
         let mut plan = RepairPlan { dropped: bad.values().cloned().collect(), ..RepairPlan::default() };
         let mut typeless = self.apply_faults(&mut bad, &mut refused, &mut plan)?;
-        let no_kind = self.strays.iter().filter(|stray| stray.mode.is_some_and(|mode| kind_of(mode).is_none()));
+        let no_kind =
+            self.strays.iter().filter(|stray| stray.mode.is_some_and(|mode| FileKind::of_mode(mode).is_none()));
         typeless.extend(no_kind.map(|stray| stray.inode));
         let mut whole = Whole { typeless, ..Whole::default() };
         for block in 0..self.catalogue.blocks.len() as u32 {
@@ -219,8 +177,8 @@ impl<F: Flash> Jffs2<F> {
                 node_type::INODE => {
                     let Ok(found) = node::inode(order, node, length) else { continue };
                     let is_impossible = match found.inode {
-                        ROOT => kind_of(found.mode) != Some(FileKind::Directory),
-                        inode => whole.typeless.contains(&inode) && kind_of(found.mode).is_none(),
+                        ROOT => FileKind::of_mode(found.mode) != Some(FileKind::Directory),
+                        inode => whole.typeless.contains(&inode) && FileKind::of_mode(found.mode).is_none(),
                     };
                     if is_impossible {
                         whole.impossible.push((at, found.inode));

@@ -8,9 +8,9 @@ use nandkit_vfs::{FileKind, Result};
 
 use crate::NodeAddress;
 use crate::damage::{Damage, DamageKind};
+use crate::inode::kind_text;
 use crate::inode::{Body, Entry};
-use crate::load::format;
-use crate::read::{kind_of, kind_text};
+use crate::layout::format;
 use crate::scan::Found;
 use crate::scan::node::{FoundName, What};
 use crate::volume::Jffs2;
@@ -121,7 +121,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// What is wrong with an inode by itself. `at` is the node that gives its attributes.
     pub(crate) fn own_fault(&self, number: u32, at: NodeAddress, body: &Body) -> Option<Fault> {
-        if kind_of(body.mode).is_none() {
+        if FileKind::of_mode(body.mode).is_none() {
             let what = if body.format() == 0 { "no type" } else { "a type that does not exist" };
             let detail = format!(
                 "its mode is {:#o}, which has {what}; expected that of a file, directory, link, device, pipe or socket",
@@ -140,7 +140,7 @@ impl<F: Flash> Jffs2<F> {
     /// What is wrong with a name in the inode `parent`.
     pub(crate) fn name_fault(&self, parent: u32, body: &Body, name: &[u8], entry: &Entry) -> Result<Option<Fault>> {
         let (name, at) = (String::from_utf8_lossy(name), entry.node);
-        if let Some(kind) = kind_of(body.mode).filter(|kind| *kind != FileKind::Directory) {
+        if let Some(kind) = FileKind::of_mode(body.mode).filter(|kind| *kind != FileKind::Directory) {
             let detail = format!(
                 "the name {name:?} of inode {} is in inode {parent}, which is {}; expected a directory",
                 entry.inode,
@@ -149,10 +149,10 @@ impl<F: Flash> Jffs2<F> {
             return Ok(Some(self.fault(at, DamageKind::Reference, parent, detail, Remedy::DropName)));
         }
         let child = self.body(entry.inode)?;
-        let Some(kind) = kind_of(child.mode).filter(|_| child.format() != u32::from(entry.kind) << 12) else {
+        let Some(kind) = FileKind::of_mode(child.mode).filter(|_| child.format() != u32::from(entry.kind) << 12) else {
             return Ok(None);
         };
-        let says = kind_of(u32::from(entry.kind) << 12).map_or("of no type", kind_text);
+        let says = FileKind::of_mode(u32::from(entry.kind) << 12).map_or("of no type", kind_text);
         let detail = format!(
             "the name {name:?} says that its inode is {says} ({}), the inode itself that it is {}",
             entry.kind,

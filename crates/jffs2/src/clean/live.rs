@@ -9,10 +9,10 @@ use crate::NodeAddress;
 use crate::catalogue::{NodeRef, NodeState, Owner, Queue, is_dirty};
 use crate::encode::{DirentFields, InodeFields, Piece, inode_node};
 use crate::fragments::{Fragment, Fragments};
+use crate::layout::format;
 use crate::layout::{
     self, ByteOrder, DIRENT_SIZE, Dirent, Header, INODE_SIZE, MIN_DATA, PAGE_SIZE, compression, covered, crc, node_type,
 };
-use crate::load::format;
 use crate::scan::node;
 use crate::volume::Jffs2;
 use crate::write::allocate::Need;

@@ -3,25 +3,12 @@
 use std::collections::BTreeMap;
 
 use nandkit_vfs::source::SourceNode;
-use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
+use nandkit_vfs::{ErrorKind, FsError, Result, Timestamp};
 
 use crate::acl;
 use crate::encode::{InodeFields, XattrFields, xattr_node, xref_node};
 use crate::layout::{ByteOrder, xattr_prefix};
 use crate::xattr::split_name;
-
-/// `st_mode >> 12` of a kind (POSIX `S_IFMT`; dirent's `d_type` has the same numbers).
-pub(super) const fn kind_of(kind: FileKind) -> u8 {
-    match kind {
-        FileKind::Fifo => 1,
-        FileKind::CharacterDevice => 2,
-        FileKind::Directory => 4,
-        FileKind::BlockDevice => 6,
-        FileKind::Regular => 8,
-        FileKind::Symlink => 10,
-        FileKind::Socket => 12,
-    }
-}
 
 /// Whole seconds since 1970, the nearest that 32 bits hold.
 pub(super) fn seconds(time: Timestamp) -> u32 {
@@ -40,7 +27,7 @@ pub(super) fn fields_of(node: &SourceNode, inode: u32, version: u32) -> InodeFie
     InodeFields {
         inode,
         version,
-        mode: u32::from(kind_of(node.kind)) << 12 | u32::from(node.mode & 0o7777),
+        mode: node.kind.mode() | u32::from(node.mode & 0o7777),
         // Larger numbers were refused before anything was placed.
         uid: u16::try_from(node.uid).unwrap_or(u16::MAX),
         gid: u16::try_from(node.gid).unwrap_or(u16::MAX),

@@ -17,10 +17,11 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 pub use options::{BuildOptions, OobPages};
 
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
+use crate::layout::FILE_SIZE_MAX;
 use crate::layout::{INODE_SIZE, MIN_DATA, NAME_MAX, ROOT, compression, padded};
+use crate::write::INODE_ENTRY;
 use crate::write::attributes::attachment;
-use crate::write::{FILE_SIZE_MAX, INODE_ENTRY};
-use attributes::{Attributes, fields_of, kind_of};
+use attributes::{Attributes, fields_of};
 use content::{Page, Part};
 use place::Placer;
 
@@ -168,7 +169,7 @@ impl<'a> Builder<'a> {
             inode: self.numbers[index],
             // The directory's own: its newest name gives a directory its time (fs/jffs2/readinode.c), and what is in a directory may be much newer.
             made: attributes::seconds(self.nodes[node.parent].modified),
-            kind: kind_of(node.kind),
+            kind: node.kind.dirent(),
         };
         self.node.clear();
         dirent_node(self.options.order, &fields, &node.name, &mut self.node);

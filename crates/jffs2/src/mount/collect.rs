@@ -1,15 +1,12 @@
 //! Nodes put together by whose they are.
 
-use nandkit_flash::{Flash, FlashError};
 use nandkit_units::{BlockIndex, Nanos};
 
-use super::names;
 use crate::NodeAddress;
 use crate::catalogue::{Block, NodeRef, NodeState, Owner};
-use crate::damage::DamageList;
 use crate::inode::{Inode, Inodes};
 use crate::layout::ROOT;
-use crate::medium::{Medium, Shape};
+use crate::medium::Shape;
 use crate::scan::node::{FoundName, What};
 use crate::scan::{BlockScan, Condition};
 use crate::xattr::{Attribute, Reference, XattrTable};
@@ -133,7 +130,7 @@ impl Collected {
     }
 
     /// Puts ghosts to what they belong to, where that is there.
-    fn finish_ghosts(&mut self) {
+    pub(super) fn finish_ghosts(&mut self) {
         for (owner, number, at) in std::mem::take(&mut self.ghosts) {
             let nodes = match owner {
                 Owner::Inode(inode) => self.inodes.get_mut(&inode).map(|inode| {
@@ -175,18 +172,7 @@ impl Collected {
         }
     }
 
-    /// Puts nodes to inodes, names to directories, and attributes together. Errors: those of the device.
-    pub(super) fn finish<F: Flash>(&mut self, medium: &Medium<F>, damage: &DamageList) -> Result<(), FlashError> {
-        let erase_size = medium.shape().erase_size;
-        self.finish_inodes();
-        names::finish(self, medium, damage)?;
-        self.finish_attributes(erase_size);
-        self.finish_references(erase_size);
-        self.finish_ghosts();
-        Ok(())
-    }
-
-    fn finish_inodes(&mut self) {
+    pub(super) fn finish_inodes(&mut self) {
         let mut nodes = std::mem::take(&mut self.nodes);
         nodes.sort_unstable();
         let mut inodes: Vec<(u32, Inode)> = Vec::new();
@@ -203,7 +189,7 @@ impl Collected {
         self.inodes.entry(ROOT).or_default();
     }
 
-    fn finish_attributes(&mut self, erase_size: u32) {
+    pub(super) fn finish_attributes(&mut self, erase_size: u32) {
         let mut found = std::mem::take(&mut self.attributes);
         found.sort_unstable();
         for own in found.chunk_by(|a, b| a.0 == b.0) {
@@ -219,7 +205,7 @@ impl Collected {
     }
 
     /// Of all references of one inode to one attribute the one with the highest sequence number counts.
-    fn finish_references(&mut self, erase_size: u32) {
+    pub(super) fn finish_references(&mut self, erase_size: u32) {
         let mut found = std::mem::take(&mut self.references);
         found.sort_unstable();
         for own in found.chunk_by(|a, b| a.0 == b.0) {

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use nandkit_flash::{Flash, FlashError};
 
 use super::Collected;
-use super::strays::{self, Stray};
+use super::strays;
 use crate::NodeAddress;
 use crate::catalogue::NodeState;
 use crate::damage::{Damage, DamageKind, DamageList};
 use crate::inode::Inodes;
+use crate::inode::Stray;
 use crate::layout::ROOT;
 use crate::medium::{Medium, Shape};
 

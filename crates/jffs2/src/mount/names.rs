@@ -12,13 +12,28 @@ use crate::medium::MOUNT;
 use crate::medium::Medium;
 use crate::scan::node::{self, Bad, FoundName, Witness};
 
+/// Puts nodes to inodes, names to directories, and attributes together. Errors: those of the device.
+pub(super) fn finish<F: Flash>(
+    collected: &mut Collected,
+    medium: &Medium<F>,
+    damage: &DamageList,
+) -> Result<(), FlashError> {
+    let erase_size = medium.shape().erase_size;
+    collected.finish_inodes();
+    finish_names(collected, medium, damage)?;
+    collected.finish_attributes(erase_size);
+    collected.finish_references(erase_size);
+    collected.finish_ghosts();
+    Ok(())
+}
+
 /// Of all entries with one name the one with the highest version counts; among equals the one found last (fs/jffs2/nodelist.c, `jffs2_add_fd_to_list`).
 ///
 /// Other than in Linux one that would hide others is looked at first where only a summary tells of it, or its page could not be corrected, and among equals the latter comes behind: an
 /// erase that was cut off may leave such entries of names that are whole elsewhere. So both ways to mount show the same tree. Cost: a read for each name that hides another.
 ///
 /// Errors: those of the device.
-pub(super) fn finish<F: Flash>(
+fn finish_names<F: Flash>(
     collected: &mut Collected,
     medium: &Medium<F>,
     damage: &DamageList,

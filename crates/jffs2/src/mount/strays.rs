@@ -12,23 +12,14 @@ use super::Collected;
 use crate::NodeAddress;
 use crate::catalogue::Block;
 use crate::damage::{Damage, DamageKind, DamageList};
-use crate::inode::Inode;
+use crate::inode::kind_text;
+use crate::inode::{Inode, Stray};
+use crate::layout::format;
 use crate::layout::{self, Header, INODE_SIZE, ROOT, node_type};
-use crate::load::format;
 use crate::medium::MOUNT;
 use crate::medium::Medium;
-use crate::read::{kind_of, kind_text};
 use crate::scan::node;
-
-/// An inode that has lost its name, in a volume from which nothing was ever taken away. What is in it is not told by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stray {
-    pub(crate) inode: u32,
-    /// The node that tells of it.
-    pub(crate) at: NodeAddress,
-    /// What its newest node says that it is; `None` of a directory of which names in it alone are left.
-    pub(crate) mode: Option<u32>,
-}
+use nandkit_vfs::FileKind;
 
 /// Finds the inodes that have lost their names, and tells of them. `links`: the names of each inode, those in dead directories among them. Errors: those of the device. Cost: a read for each
 /// node of an inode without a name; nothing where anything was ever taken away.
@@ -80,7 +71,7 @@ fn orphan<F: Flash>(medium: &Medium<F>, at: NodeAddress, number: u32, inode: &In
     let what = match node.mode & 0o170_000 {
         format::REGULAR => format!("a file of {} bytes", node.file_size),
         format::DIRECTORY => format!("a directory with {} names", names(inode).count()),
-        _ => kind_of(node.mode).map_or("of no possible type", kind_text).to_owned(),
+        _ => FileKind::of_mode(node.mode).map_or("of no possible type", kind_text).to_owned(),
     };
     told(medium, at, number, format!("it is {what}, and has no name; nothing was ever deleted in this volume"))
 }

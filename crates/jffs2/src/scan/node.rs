@@ -1,7 +1,7 @@
 //! What a node says, as far as its checksums stand behind it.
 
 use crate::damage::DamageKind;
-use crate::inode::is_name;
+use crate::layout::is_name;
 use crate::layout::{
     ByteOrder, Compatibility, DIRENT_SIZE, Dirent, HEADER_SIZE, Header, INODE_SIZE, Inode, XATTR_SIZE, XREF_SIZE,
     Xattr, Xref, compression, covered, crc, node_type, padded,

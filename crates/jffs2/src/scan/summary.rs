@@ -2,7 +2,7 @@
 
 use super::Found;
 use super::node::{FoundName, What, Witness};
-use crate::inode::is_name;
+use crate::layout::is_name;
 use crate::layout::{
     ByteOrder, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, Summary, covered, crc, node_type, padded,
 };

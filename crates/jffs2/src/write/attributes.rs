@@ -5,11 +5,10 @@ use nandkit_units::Cause;
 use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, Result, Timestamp};
 
 use super::allocate::Urgency;
-use super::data::FILE_SIZE_MAX;
-use super::directory::{DIRECTORY, REGULAR};
 use crate::encode::Piece;
 use crate::inode::Body;
 use crate::layout::{ByteOrder, compression};
+use crate::layout::{FILE_SIZE_MAX, format as mode_format};
 use crate::volume::Jffs2;
 
 /// Seconds since 1970 in the range of the format.
@@ -72,10 +71,10 @@ impl<F: Flash> Jffs2<F> {
         let (old_size, format) = (body.size, body.format());
         let size = match change.size {
             None => old_size,
-            Some(_) if format == DIRECTORY => {
+            Some(_) if format == mode_format::DIRECTORY => {
                 return Err(FsError::new(ErrorKind::IsADirectory, "a directory has no size to set"));
             }
-            Some(_) if format != REGULAR => {
+            Some(_) if format != mode_format::REGULAR => {
                 return Err(FsError::new(ErrorKind::InvalidArgument, "only regular files have a size to set"));
             }
             Some(size) => match u32::try_from(size) {

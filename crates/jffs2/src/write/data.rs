@@ -8,12 +8,10 @@ use nandkit_vfs::{ErrorKind, FileSystem, FsError, InodeNumber, Result};
 use super::CompressionMode;
 use super::allocate::{Grant, Urgency};
 use crate::encode::Piece;
+use crate::layout::{FILE_SIZE_MAX, format};
 use crate::layout::{INODE_SIZE, MIN_DATA, PAGE_SIZE, compression};
 use crate::volume::Jffs2;
 use nandkit_cleaning::separation::Stamp;
-
-/// Bytes of a file at the most: Linux sets no limit of its own for JFFS2, which leaves the one of system calls without large files.
-pub(crate) const FILE_SIZE_MAX: u32 = u32::MAX >> 1;
 
 /// Data as they go into a node: how, how many of them, into which bytes.
 struct Packed {
@@ -46,8 +44,8 @@ impl<F: Flash> Jffs2<F> {
     /// Writes to a regular file.
     pub(super) fn write_file(&mut self, number: u32, offset: u64, data: Payload<'_>) -> Result<usize> {
         let kind = match self.body_mut(number)?.format() {
-            super::directory::REGULAR => None,
-            super::directory::DIRECTORY => Some(ErrorKind::IsADirectory),
+            format::REGULAR => None,
+            format::DIRECTORY => Some(ErrorKind::IsADirectory),
             _ => Some(ErrorKind::InvalidArgument),
         };
         if let Some(kind) = kind {

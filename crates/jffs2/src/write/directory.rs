@@ -9,28 +9,12 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, NewNode, RenameFlag
 use super::allocate::{Need, Urgency};
 use super::attributes::attachment;
 use crate::encode::{DirentFields, InodeFields, Piece};
-use crate::inode::{Body, Entries, Entry, Inode, is_name};
+use crate::inode::{Body, Entries, Entry, Inode};
 use crate::layout::{DIRENT_SIZE, INODE_SIZE, NAME_MAX, ROOT, compression};
+use crate::layout::{format, is_name};
 use crate::volume::Jffs2;
 use crate::write::exhausted;
 use crate::write::summary::{DIRENT_ENTRY, INODE_ENTRY};
-
-/// The type bits of a regular file's mode.
-pub(super) const REGULAR: u32 = 0o100_000;
-/// The type bits of a directory's mode.
-pub(super) const DIRECTORY: u32 = 0o040_000;
-
-const fn format_of(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Regular => REGULAR,
-        FileKind::Directory => DIRECTORY,
-        FileKind::Symlink => 0o120_000,
-        FileKind::BlockDevice => 0o060_000,
-        FileKind::CharacterDevice => 0o020_000,
-        FileKind::Fifo => 0o010_000,
-        FileKind::Socket => 0o140_000,
-    }
-}
 
 /// A new name: not too long, and a name at all.
 fn check_name(name: &[u8]) -> Result<()> {
@@ -64,7 +48,7 @@ impl<F: Flash> Jffs2<F> {
     /// A directory that has a name.
     fn directory(&mut self, inode: InodeNumber) -> Result<u32> {
         let number = self.living(inode)?;
-        let is_directory = self.body_mut(number)?.format() == DIRECTORY;
+        let is_directory = self.body_mut(number)?.format() == format::DIRECTORY;
         if !is_directory {
             return Err(FsError::new(ErrorKind::NotADirectory, format!("inode {number} is no directory")));
         }
@@ -109,7 +93,7 @@ impl<F: Flash> Jffs2<F> {
         let grant = self.reserve(Need { region: datum.region, least, entry }, Urgency::Normal)?;
         let now = self.seconds();
         let mode =
-            format_of(node.kind) | if node.kind == FileKind::Symlink { 0o777 } else { u32::from(node.mode) & 0o7777 };
+            node.kind.mode() | if node.kind == FileKind::Symlink { 0o777 } else { u32::from(node.mode) & 0o7777 };
         let size = if node.kind == FileKind::Symlink { data } else { 0 };
         let fields = InodeFields {
             inode,
@@ -238,7 +222,7 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn add_name(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
         let inode = self.living(inode)?;
         let mode = self.body_mut(inode)?.mode;
-        if mode & 0o170_000 == DIRECTORY {
+        if mode & 0o170_000 == format::DIRECTORY {
             return Err(fails(ErrorKind::IsADirectory, name, "a directory has one name"));
         }
         if self.inode_mut(inode)?.links == 0 {
@@ -318,7 +302,7 @@ impl<F: Flash> Jffs2<F> {
             }
             let entries = self.inodes.get(&at).and_then(|inode| inode.entries.as_ref());
             for (_, entry) in entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0) {
-                let is_directory = entry.kind == (DIRECTORY >> 12) as u8
+                let is_directory = entry.kind == (format::DIRECTORY >> 12) as u8
                     || self.inodes.get(&entry.inode).is_some_and(|inode| inode.entries.is_some());
                 if is_directory && seen.insert(entry.inode) {
                     next.push(entry.inode);
@@ -337,7 +321,7 @@ impl<F: Flash> Jffs2<F> {
         new: &[u8],
         flags: RenameFlags,
     ) -> Result<bool> {
-        let is_directory = self.body_mut(moved.inode)?.format() == DIRECTORY;
+        let is_directory = self.body_mut(moved.inode)?.format() == format::DIRECTORY;
         if is_directory && from != to && self.leads_to(moved.inode, to) {
             return Err(fails(ErrorKind::InvalidArgument, new, "a directory cannot go into itself"));
         }
@@ -349,7 +333,7 @@ impl<F: Flash> Jffs2<F> {
             return Ok(false);
         }
         if self.inodes.contains_key(&replaced.inode) {
-            let replaces_directory = self.body_mut(replaced.inode)?.format() == DIRECTORY;
+            let replaces_directory = self.body_mut(replaced.inode)?.format() == format::DIRECTORY;
             match (is_directory, replaces_directory) {
                 (true, false) => return Err(fails(ErrorKind::NotADirectory, new, "is no directory")),
                 (false, true) => return Err(fails(ErrorKind::IsADirectory, new, "is a directory")),

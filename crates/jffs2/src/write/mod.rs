@@ -33,7 +33,6 @@ use nandkit_vfs::{ErrorKind, FsError};
 use crate::catalogue::{Catalogue, Queue};
 use crate::volume::Jffs2;
 use counters::Published;
-pub(crate) use data::FILE_SIZE_MAX;
 pub(crate) use summary::{Collector, DIRENT_ENTRY, FRAME, INODE_ENTRY, XATTR_ENTRY, XREF_ENTRY};
 
 /// Everything that only writing needs.

@@ -7,13 +7,13 @@ use nandkit_units::{Cause, Nanos};
 use nandkit_vfs::{ErrorKind, FsError, Result, acl};
 
 use super::allocate::{Grant, Need, Urgency};
-use super::directory::DIRECTORY;
 use super::exhausted;
 use super::order::{Order, Reference as Placed};
 use super::summary::{XATTR_ENTRY, XREF_ENTRY};
 use crate::NodeAddress;
 use crate::catalogue::{NodeState, Owner};
 use crate::encode::{XattrFields, xattr_node, xref_node};
+use crate::layout::format as mode_format;
 use crate::layout::{XATTR_SIZE, XREF_SIZE, xattr_prefix};
 use crate::volume::Jffs2;
 use crate::xattr::{Attribute, AttributeContent, Reference, is_list};
@@ -43,7 +43,7 @@ impl<F: Flash> Jffs2<F> {
             if format == 0o120_000 {
                 return Err(FsError::new(ErrorKind::NotSupported, "a symbolic link has no access control list"));
             }
-            if prefix == xattr_prefix::ACL_DEFAULT && format != DIRECTORY {
+            if prefix == xattr_prefix::ACL_DEFAULT && format != mode_format::DIRECTORY {
                 return Err(FsError::new(ErrorKind::InvalidArgument, "only directories have a default list"));
             }
             value = crate::xattr::acl_to_node(self.medium.order(), &acl::parse(&value)?);
