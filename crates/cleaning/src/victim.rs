@@ -26,7 +26,7 @@ use nandkit_units::Nanos;
 
 pub use name::{OptionInfo, PolicyError, PolicyInfo, info, names};
 pub(crate) use name::{option, parse_span};
-pub use rule::{Age, CatParameters, OwnRule, Rule};
+pub use rule::{Age, CatParameters, OwnRule, Rule, f2fs_benefit};
 
 /// The list on which a list-based cleaner holds a block, in the terms of JFFS2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! Options of the page-mapped translation layer in a stack.
 
 use nandkit_cleaning::separation::Separation;
-use nandkit_cleaning::victim::{Rule, VictimPolicy};
+use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_ftl::PageMapOptions;
 use nandkit_ftl::page_map::{JournalOptions, Spare};
 use nandkit_units::Nanos;
@@ -94,7 +94,7 @@ const RETENTION_MAX_S: u64 = 100 * 365 * 86_400;
 impl PageMapSpec {
     fn policy(&self) -> Result<VictimPolicy, String> {
         let policy: VictimPolicy = self.victim.parse().map_err(|error| format!("victim: {error}"))?;
-        if matches!(policy.rule, Rule::Linux | Rule::P2Baseline) {
+        if policy.rule.needs_lists() {
             let name = &self.victim;
             return Err(format!(
                 "victim: {name} takes the head of a list of JFFS2's, which this layer does not keep; expected another, as fifo or greedy"

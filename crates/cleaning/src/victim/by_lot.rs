@@ -132,7 +132,7 @@ mod tests {
             index.add_many(block, if block < 4 { 9 } else { 5 });
             index.enter(block);
         }
-        // One that was drawn among others of its count and is none of them any more.
+        // A stale entry: the block left after it was queued.
         index.leave(7);
         let policy: VictimPolicy = "greedy-by-lot".parse().unwrap();
         let views: Vec<_> = (0..blocks)

@@ -89,9 +89,6 @@ const fn policy(name: &'static str, rule: Rule, options: &'static [OptionInfo], 
     PolicyInfo { name, about, options, rule }
 }
 
-const CAT_DEFAULT: CatParameters =
-    CatParameters { erase_offset: 1, age: Age::Created, age_unit: 1_000_000, invalid_floor: 10 };
-
 static POLICIES: &[PolicyInfo] = &[
     policy("linux", Rule::Linux, &[], "JFFS2 in Linux: a draw picks the list, its head is the victim"),
     policy(
@@ -121,10 +118,15 @@ static POLICIES: &[PolicyInfo] = &[
         &[],
         "F2FS in Linux: cost-benefit in per cent, age by rank in the range of ages",
     ),
-    policy("cat", Rule::Cat(CAT_DEFAULT), CAT, "P2's cost-age-times: the smallest valid/invalid * 1/age * erases"),
+    policy(
+        "cat",
+        Rule::Cat(CatParameters::DEFAULT),
+        CAT,
+        "P2's cost-age-times: the smallest valid/invalid * 1/age * erases",
+    ),
     policy(
         "cat-chiang",
-        Rule::Chiang { parameters: CAT_DEFAULT, log_age: false },
+        Rule::Chiang { parameters: CatParameters::DEFAULT, log_age: false },
         CHIANG,
         "Chiang and Chang's cost-age-times: the smallest u/(1-u) * 1/age * erases",
     ),

@@ -1,6 +1,7 @@
 //! How blocks compare.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::ops::RangeInclusive;
 
 use nandkit_units::{Nanos, random};
 
@@ -43,9 +44,14 @@ pub struct CatParameters {
     pub invalid_floor: u32,
 }
 
+impl CatParameters {
+    /// The defaults that the fields name.
+    pub const DEFAULT: Self = Self { erase_offset: 1, age: Age::Created, age_unit: 1_000_000, invalid_floor: 10 };
+}
+
 impl Default for CatParameters {
     fn default() -> Self {
-        Self { erase_offset: 1, age: Age::Created, age_unit: 1_000_000, invalid_floor: 10 }
+        Self::DEFAULT
     }
 }
 
@@ -145,6 +151,18 @@ impl Rule {
     /// Whether the rule's authors let it take blocks of the queue `Clean`: only `linux` does.
     pub const fn opens_clean(&self) -> bool {
         matches!(self, Self::Linux)
+    }
+
+    /// Whether the rule takes the block with the fewest valid data: no other candidate then wins
+    /// more than its victim does.
+    pub const fn looks_at_counts_only(&self) -> bool {
+        matches!(self, Self::Greedy | Self::GreedyByLot)
+    }
+
+    /// Whether the rule takes the heads of JFFS2's lists ([`BlockView::queue`], [`BlockView::place`],
+    /// [`BlockView::dirtied`]), so that only an owner that keeps lists can use it.
+    pub const fn needs_lists(&self) -> bool {
+        matches!(self, Self::Linux | Self::P2Baseline)
     }
 
     /// The victim among the candidates.
@@ -295,11 +313,20 @@ fn head(blocks: impl Iterator<Item = BlockView>, open_clean: bool) -> Option<Cho
 
 fn f2fs(blocks: impl Iterator<Item = BlockView> + Clone) -> Option<Choice> {
     let (oldest, newest) = range(blocks.clone().map(|view| view.modified().get()))?;
-    best(blocks, |view| {
-        let u = percent(view.valid, view.capacity());
-        let age = if newest == oldest { 0 } else { 100 - percent(view.modified().get() - oldest, newest - oldest) };
-        std::cmp::Reverse(100 * (100 - u) * age / (100 + u))
-    })
+    best(blocks, |view| Reverse(f2fs_benefit(view.valid, view.capacity(), view.modified().get(), oldest..=newest)))
+}
+
+/// The benefit of cleaning a block by [`Rule::F2fs`], 0 to 10 000: `valid` of `capacity` are in use,
+/// `modified` is the mean time of the last writes, and `times` spans those of all blocks. The unit of
+/// times cancels out. F2FS itself searches by this formula too (`fs/f2fs/gc.c`, `get_cb_cost`).
+pub fn f2fs_benefit(valid: u64, capacity: u64, modified: u64, times: RangeInclusive<u64>) -> u64 {
+    let (oldest, newest) = times.into_inner();
+    let used = percent(valid, capacity);
+    let age = match newest.saturating_sub(oldest) {
+        0 => 0,
+        span => 100 - percent(modified.saturating_sub(oldest), span),
+    };
+    100 * (100 - used) * age / (100 + used)
 }
 
 /// `100 * part / whole` rounded down, at most 100; 0 of nothing.

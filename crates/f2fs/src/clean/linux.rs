@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use nandkit_cleaning::victim::f2fs_benefit;
 use nandkit_units::Nanos;
 
 use super::{Collection, VictimSearch};
@@ -62,15 +63,10 @@ impl Costs for CostBenefit<'_> {
         let sit = self.segments.sit();
         let time = sit.section_modified(section);
         let valid = u64::from(sit.section_valid(section)) / u64::from(sit.per_section());
-        let used = (valid * 100) / u64::from(BLOCKS_PER_SEGMENT);
         self.search.oldest.set(self.search.oldest.get().min(time));
         self.search.newest.set(self.search.newest.get().max(time));
         let (oldest, newest) = (self.search.oldest.get(), self.search.newest.get());
-        let age = match newest - oldest {
-            0 => 0,
-            span => 100 - ((time - oldest) as u128 * 100 / u128::from(span)) as u64,
-        };
-        COST_END - (100 * (100 - used.min(100)) * age) / (100 + used)
+        COST_END - f2fs_benefit(valid, u64::from(BLOCKS_PER_SEGMENT), time, oldest..=newest)
     }
 
     fn may(&self, section: u32) -> bool {

@@ -1,7 +1,7 @@
 //! Which superblock is cleaned next.
 
 use nandkit_cleaning::victim::index::VictimIndex;
-use nandkit_cleaning::victim::{BlockView, Leveling, Queue, Rule, VictimPolicy};
+use nandkit_cleaning::victim::{BlockView, Leveling, Queue, VictimPolicy};
 use nandkit_flash::Flash;
 use nandkit_units::Nanos;
 
@@ -59,11 +59,13 @@ impl<F: Flash> PageMapFtl<F> {
             return Ok(chosen);
         }
         self.fruitless += 1;
-        // Greedy has nothing better; levelling by the policy has its turn once for each victim that wins a page.
-        let most_fruitless = match (self.options.victim.rule, self.options.victim.leveling) {
-            (Rule::Greedy | Rule::GreedyByLot, Leveling::None) => 0,
-            (Rule::Greedy | Rule::GreedyByLot, _) => 1,
-            _ => self.superblocks.count(),
+        // A rule by counts has nothing better. Wear levelling has its turn once for each victim that
+        // wins a page.
+        let VictimPolicy { rule, leveling, .. } = self.options.victim;
+        let most_fruitless = match (rule.looks_at_counts_only(), leveling) {
+            (true, Leveling::None) => 0,
+            (true, _) => 1,
+            (false, _) => self.superblocks.count(),
         };
         if self.fruitless <= most_fruitless {
             return Ok(chosen);
