@@ -12,9 +12,9 @@ pub struct FormatBound {
 
 /// The formats. The aim is at most 8 files each.
 pub const FORMATS: &[FormatBound] = &[
-    FormatBound { name: "f2fs", files_max: 40 },
-    FormatBound { name: "jffs2", files_max: 43 },
-    FormatBound { name: "fat", files_max: 32 },
+    FormatBound { name: "f2fs", files_max: 31 },
+    FormatBound { name: "jffs2", files_max: 35 },
+    FormatBound { name: "fat", files_max: 28 },
 ];
 
 /// Public modules that a crate may have.
@@ -22,7 +22,7 @@ pub const PUBLIC_MODULES_MAX: usize = 10;
 
 /// Crates that have more, how many, and why.
 pub const PUBLIC_MODULES_MORE: &[(&str, usize, &str)] =
-    &[("f2fs", 30, "until its face is narrow"), ("testkit", 20, "a suite or a judge a module, and in no product")];
+    &[("f2fs", 26, "until its face is narrow"), ("testkit", 13, "a suite or a judge a module, and in no product")];
 
 /// A circle of modules that is allowed.
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +75,9 @@ pub const CIRCLES: &[AllowedCircle] = &[
 /// The longest comment line that is not counted.
 pub const COMMENT_COLUMNS: usize = 120;
 /// Longer ones. The aim is none of more than 100.
-pub const LONG_COMMENTS_MAX: usize = 2707;
+pub const LONG_COMMENTS_MAX: usize = 2669;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
-pub const SAME_DOCS_MAX: usize = 158;
+pub const SAME_DOCS_MAX: usize = 155;
 
 /// Definitions of "a checker has no complaint" outside `testkit`. The aim is none.
 pub const JUDGES_ELSEWHERE_MAX: usize = 0;
