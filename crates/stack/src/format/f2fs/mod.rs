@@ -185,7 +185,7 @@ pub(crate) fn damage(mounted: &Mounted) -> Vec<(Option<InodeNumber>, Finding)> {
 pub(crate) fn signature(bytes: &[u8]) -> Option<Signature> {
     const BLOCK: usize = 4096;
     let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let start = SUPERBLOCK_OFFSET as usize;
+    let start = SUPERBLOCK_OFFSET;
     let first = bytes.get(start..start + 128)?;
     if number(first, 0)? != MAGIC {
         return None;
