@@ -168,7 +168,7 @@ impl Segments {
         &self.sit
     }
 
-    /// For [`Sit::keep_truth`], and to say what was discarded.
+    /// For `Sit::keep_truth`, and to say what was discarded.
     pub fn sit_mut(&mut self) -> &mut Sit {
         &mut self.sit
     }
