@@ -187,8 +187,8 @@ fn directories_deeper_than_anybody_enters_are_told_by_check_as_well() {
     }
 }
 
-/// Paths of half a megabyte, thousands of times: what is told of them fits in memory. A report lists
-/// a thousand findings of a kind and says how many more there are.
+/// Paths of half a megabyte, thousands of times: what is told of them fits in memory. A report
+/// lists a thousand findings of a kind and says how many more there are.
 #[test]
 fn findings_and_deleted_names_in_the_deepest_directory_fit_in_memory() {
     const DEPTH: u32 = 2000;

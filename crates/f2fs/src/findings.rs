@@ -1,7 +1,7 @@
 //! What decoding finds wrong.
 //!
-//! The same code decodes for a mount, which refuses, and for a check, which goes on. So decoding hands each defect to
-//! its caller and returns `None` only where nothing sensible can be returned.
+//! The same code decodes for a mount, which refuses, and for a check, which goes on. So decoding
+//! hands each defect to its caller and returns `None` only where nothing sensible can be returned.
 
 use std::fmt;
 

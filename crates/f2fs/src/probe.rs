@@ -14,8 +14,8 @@ pub const BEGINNING: u64 = 32 << 10;
 const PLACES: [(usize, u32); 3] = [(0, 4096), (1, 4096), (1, 16384)];
 /// Points of a superblock whose areas fit together.
 const SOUND: u32 = 1050;
-/// Taken off where a boot sector stands before the superblock. `mkfs.f2fs` leaves the first sector empty, so that a
-/// boot loader or another format wrote there later.
+/// Taken off where a boot sector stands before the superblock. `mkfs.f2fs` leaves the first sector
+/// empty, so that a boot loader or another format wrote there later.
 const OVERWRITTEN: u32 = 100;
 /// Points of a magic number in a superblock that contradicts itself.
 const DOUBTFUL: u32 = 400;
@@ -59,8 +59,9 @@ pub fn probe(beginning: &[u8], _length: u64) -> Option<Likeness> {
     doubtful
 }
 
-/// Whether the first sector is a boot sector with a BIOS parameter block: a jump, a sector size, a power of two of
-/// sectors per cluster, one or two tables, and the signature. The code of a boot loader alone has no such numbers.
+/// Whether the first sector is a boot sector with a BIOS parameter block: a jump, a sector size, a
+/// power of two of sectors per cluster, one or two tables, and the signature. The code of a boot
+/// loader alone has no such numbers.
 fn begins_with_parameter_block(bytes: &[u8]) -> bool {
     let Some(sector) = bytes.first_chunk::<512>() else { return false };
     let sector_size = u16::from_le_bytes([sector[11], sector[12]]);

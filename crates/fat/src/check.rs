@@ -37,7 +37,8 @@ pub enum FindingKind {
     WrongDots,
     /// An entry has the mark of an unfinished rename.
     UnfinishedRename,
-    /// The number of free clusters in FSInfo is not that of the FAT: a hint only, but fsck.vfat reports it.
+    /// The number of free clusters in FSInfo is not that of the FAT: a hint only, but fsck.vfat
+    /// reports it.
     FreeCountWrong,
 }
 

@@ -7,11 +7,11 @@ use crate::bpb::Geometry;
 /// Points of a boot sector.
 const BOOT_SECTOR: u32 = 1000;
 
-/// Looks for a boot sector: a jump, and the signature at the end of the first 512 bytes. (A master boot record begins
-/// with any code.)
+/// Looks for a boot sector: a jump, and the signature at the end of the first 512 bytes. (A master
+/// boot record begins with any code.)
 ///
-/// `beginning` holds the first bytes of what may be a volume, `length` is the number of bytes that it has in all. The
-/// extent is that of a boot sector whose numbers fit `length`.
+/// `beginning` holds the first bytes of what may be a volume, `length` is the number of bytes that
+/// it has in all. The extent is that of a boot sector whose numbers fit `length`.
 pub fn probe(beginning: &[u8], length: u64) -> Option<Likeness> {
     let sector = beginning.get(..512)?;
     if !matches!(sector.first(), Some(0xEB | 0xE9)) || sector.get(510..) != Some(&[0x55, 0xAA]) {

@@ -503,8 +503,8 @@ fn fill(bytes: &[u8], column: usize, into: &mut [u8]) {
 }
 
 impl Image {
-    /// A read-only device on the same bytes, for trying a layout out. Cost: no copy. While one exists the image cannot be made a device for writing.
-    /// Errors: `Layout`.
+    /// A read-only device on the same bytes, for trying a layout out. Cost: no copy. While one
+    /// exists the image cannot be made a device for writing. Errors: `Layout`.
     pub fn view(&self, layout: ImageLayout) -> Result<DumpFlash> {
         let view = Self {
             bytes: Arc::clone(&self.bytes),

@@ -40,7 +40,8 @@ impl Image {
         Self { bytes: Arc::new(bytes), oob: oob.map(Arc::new), store: Some(store), overlay: None, access, notes }
     }
 
-    /// Opens an image for reading, with the changes of an overlay laid over it, which takes further ones.
+    /// Opens an image for reading, with the changes of an overlay laid over it, which takes further
+    /// ones.
     fn open_over(path: &Path, overlay: &Path, options: &DumpOptions) -> Result<Self> {
         if options.oob_file.is_some() {
             let detail = "an overlay holds the changes of one file; expected no OOB in a file of its own";

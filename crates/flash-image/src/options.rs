@@ -7,16 +7,20 @@ use nandkit_block::Access;
 /// Options for [`Image::open`](crate::Image::open).
 #[derive(Clone, Debug)]
 pub struct DumpOptions {
-    /// For reading (several readers may have it open; no permission to write is needed), or for changes (nobody else may have it open).
+    /// For reading (several readers may have it open; no permission to write is needed), or for
+    /// changes (nobody else may have it open).
     pub access: Access,
-    /// Reads the files into memory instead of mapping them: for files that other programs may change or shorten meanwhile.
+    /// Reads the files into memory instead of mapping them: for files that other programs may
+    /// change or shorten meanwhile.
     pub copy: bool,
     /// The file with the OOB, for [`OobPlacement::Separate`](crate::OobPlacement::Separate).
     pub oob_file: Option<PathBuf>,
-    /// A file that takes the changes, and is made where it is not there; the image itself is only read. It holds those of earlier times, which are laid over the image. Not with `oob_file`.
+    /// A file that takes the changes, and is made where it is not there; the image itself is only
+    /// read. It holds those of earlier times, which are laid over the image. Not with `oob_file`.
     pub overlay: Option<PathBuf>,
-    /// So many bytes of a mapped file stay in this process's memory at the most; without it, and where a journal or an overlay is laid over the file, as many as were read. Costs a little time for
-    /// what is read again.
+    /// So many bytes of a mapped file stay in this process's memory at the most; without it, and
+    /// where a journal or an overlay is laid over the file, as many as were read. Costs a little
+    /// time for what is read again.
     pub resident_max: Option<u64>,
 }
 

@@ -71,8 +71,8 @@ pub struct Region {
 
 /// All regions of a dump that any source knows: partition tables first, then `mtdparts`, then signatures, each by offset.
 ///
-/// `probes` recognise the file systems; what has no crate of its own (UBI, SquashFS, images of U-Boot) is known here.
-/// Cost: one pass over all data bytes, at memory speed.
+/// `probes` recognise the file systems; what has no crate of its own (UBI, SquashFS, images of
+/// U-Boot) is known here. Cost: one pass over all data bytes, at memory speed.
 pub fn regions(device: &DumpFlash, probes: &[SignatureProbe]) -> Vec<Region> {
     let mut found = tables::find(device);
     found.extend(mtdparts::find(device));

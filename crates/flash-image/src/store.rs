@@ -38,7 +38,8 @@ pub(crate) struct OpenedFiles {
     pub notes: Vec<String>,
 }
 
-/// Opens an image, and completes or forgets a sync that a crash interrupted. `options.overlay` is not looked at.
+/// Opens an image, and completes or forgets a sync that a crash interrupted. `options.overlay` is
+/// not looked at.
 pub(crate) fn open(path: &Path, options: &DumpOptions) -> Result<OpenedFiles> {
     let (image, journal) = open_with_journal(path, options.access)?;
     let oob = options.oob_file.as_deref().map(|path| open_locked(path, options.access)).transpose()?;

@@ -1,4 +1,5 @@
-//! Damage as the crate works with it: typed, ordered by address, and turned into a finding at the crate's door.
+//! Damage as the crate works with it: typed, ordered by address, and turned into a finding at the
+//! crate's door.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +10,8 @@ use nandkit_vfs::check::{Finding, Kind, Severity};
 
 use crate::NodeAddress;
 
-/// The damage found so far, each piece once. It grows through a shared reference while inodes are loaded.
+/// The damage found so far, each piece once. It grows through a shared reference while inodes are
+/// loaded.
 #[derive(Debug, Default)]
 pub(crate) struct DamageList {
     damage: Mutex<BTreeSet<Damage>>,
@@ -59,7 +61,8 @@ impl Damage {
 /// What can be wrong with a JFFS2 volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DamageKind {
-    /// A node's magic number, length or header checksum is wrong, or bytes are no node where one should begin.
+    /// A node's magic number, length or header checksum is wrong, or bytes are no node where one
+    /// should begin.
     Header,
     /// The fixed part of a node fails its checksum or contradicts itself.
     Node,
@@ -79,13 +82,15 @@ pub enum DamageKind {
     Inode,
     /// A node names an inode, directory or attribute that is missing or of another type.
     Reference,
-    /// No path leads from the root to a whole inode or name, in a volume from which nothing was ever deleted.
+    /// No path leads from the root to a whole inode or name, in a volume from which nothing was
+    /// ever deleted.
     Orphan,
     /// No node holds bytes of a file that its other nodes say were written.
     Missing,
     /// The device could not read bytes without errors.
     Uncorrectable,
-    /// The last node of the block that was open at a power cut is torn. Nothing acknowledged as durable is lost.
+    /// The last node of the block that was open at a power cut is torn. Nothing acknowledged as
+    /// durable is lost.
     Torn,
     /// A name is left of a deleted directory, whose nodes are erased in any order.
     Remains,

@@ -225,7 +225,8 @@ impl Entries {
 /// Bytes that an allocation takes besides its content, at the most.
 pub(crate) const ALLOCATION: usize = 16;
 
-/// Bytes of memory of a tree. Its nodes have room for 11 entries and are at least about half full unless they were made at once.
+/// Bytes of memory of a tree. Its nodes have room for 11 entries and are at least about half full
+/// unless they were made at once.
 pub(crate) fn tree_bytes<K, V>(map: &BTreeMap<K, V>, at_once: bool) -> usize {
     let leaves = map.len().div_ceil(if at_once { 11 } else { 6 });
     leaves * (11 * (size_of::<K>() + size_of::<V>()) + 16 + ALLOCATION) * 12 / 11
@@ -234,13 +235,15 @@ pub(crate) fn tree_bytes<K, V>(map: &BTreeMap<K, V>, at_once: bool) -> usize {
 /// The inodes of a volume.
 pub type Inodes = BTreeMap<u32, Inode>;
 
-/// An inode that has lost its name, in a volume from which nothing was ever taken away. What is in it is not told by itself.
+/// An inode that has lost its name, in a volume from which nothing was ever taken away. What is in
+/// it is not told by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
     pub(crate) inode: u32,
     /// The node that tells of it.
     pub(crate) at: NodeAddress,
-    /// What its newest node says that it is; `None` of a directory of which names in it alone are left.
+    /// What its newest node says that it is; `None` of a directory of which names in it alone are
+    /// left.
     pub(crate) mode: Option<u32>,
 }
 

@@ -444,8 +444,8 @@ pub mod covered {
     pub const SUMMARY: usize = 24;
 }
 
-/// Bytes of the largest file: Linux sets no limit of its own for JFFS2, which leaves that of system calls without
-/// large files.
+/// Bytes of the largest file: Linux sets no limit of its own for JFFS2, which leaves that of system
+/// calls without large files.
 pub(crate) const FILE_SIZE_MAX: u32 = u32::MAX >> 1;
 
 /// File types, the bits of a mode above the permissions.

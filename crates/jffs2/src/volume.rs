@@ -73,7 +73,8 @@ impl Default for MountOptions {
 }
 
 impl<F> Jffs2<F> {
-    /// The damage that the mount and all reads since have met, by address. [`Jffs2::check`] finds the rest.
+    /// The damage that the mount and all reads since have met, by address. [`Jffs2::check`] finds
+    /// the rest.
     pub fn damage(&self) -> Vec<Finding> {
         let mut findings = Findings::default();
         findings.extend(self.damage.sorted().iter().map(Damage::finding));

@@ -1,4 +1,5 @@
-//! The block device of a stack: memory, a card, or a translation layer on a chip in memory or in a file.
+//! The block device of a stack: memory, a card, or a translation layer on a chip in memory or in a
+//! file.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

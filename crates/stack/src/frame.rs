@@ -10,7 +10,8 @@ use nandkit_units::{Clock, Nanos, Statistics};
 use crate::chip_file::{FileChip, Keep, NewFile};
 use crate::{HostSpec, StackError};
 
-/// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need one.
+/// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need
+/// one.
 pub(crate) const EPOCH_UNIX_NS: u64 = 1_577_836_800 * 1_000_000_000;
 
 /// Counters that may be read while the stack is in use.
@@ -52,7 +53,8 @@ pub struct Frame {
     pub(crate) host: Option<HostSpec>,
     /// A chip that is there already; it outlives the stack.
     pub(crate) given: Option<Box<dyn FileChip>>,
-    /// What is expected on that chip; its volume is seen from its root, and not from a directory of this run's own.
+    /// What is expected on that chip; its volume is seen from its root, and not from a directory of
+    /// this run's own.
     pub(crate) expected: Option<Existing>,
     pub(crate) keeping: Option<Keeping>,
 }

@@ -15,7 +15,8 @@ pub enum Mounted {
 
 /// A file system that knows an orderly end.
 pub trait MountedFileSystem: FileSystem {
-    /// What its mount found lost, or had to take away, that an unfinished change does not explain: a sentence each.
+    /// What its mount found lost, or had to take away, that an unfinished change does not explain:
+    /// a sentence each.
     fn losses(&self) -> Vec<String> {
         Vec::new()
     }

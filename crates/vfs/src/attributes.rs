@@ -20,7 +20,8 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The kind that the type bits of a mode tell, as `<sys/stat.h>` has them; `None` for bits of no type.
+    /// The kind that the type bits of a mode tell, as `<sys/stat.h>` has them; `None` for bits of
+    /// no type.
     pub const fn of_mode(mode: u32) -> Option<Self> {
         match mode & 0o170_000 {
             0o100_000 => Some(Self::Regular),
@@ -47,7 +48,8 @@ impl FileKind {
         }
     }
 
-    /// The kind that a directory entry tells by `d_type`, as `<dirent.h>` has it; `None` for a number of no kind.
+    /// The kind that a directory entry tells by `d_type`, as `<dirent.h>` has it; `None` for a
+    /// number of no kind.
     pub const fn of_dirent(kind: u8) -> Option<Self> {
         if kind < 16 { Self::of_mode((kind as u32) << 12) } else { None }
     }

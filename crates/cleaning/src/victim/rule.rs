@@ -159,8 +159,9 @@ impl Rule {
         matches!(self, Self::Greedy | Self::GreedyByLot)
     }
 
-    /// Whether the rule takes the heads of JFFS2's lists ([`BlockView::queue`], [`BlockView::place`],
-    /// [`BlockView::dirtied`]), so that only an owner that keeps lists can use it.
+    /// Whether the rule takes the heads of JFFS2's lists ([`BlockView::queue`],
+    /// [`BlockView::place`], [`BlockView::dirtied`]), so that only an owner that keeps lists can
+    /// use it.
     pub const fn needs_lists(&self) -> bool {
         matches!(self, Self::Linux | Self::P2Baseline)
     }
@@ -316,9 +317,10 @@ fn f2fs(blocks: impl Iterator<Item = BlockView> + Clone) -> Option<Choice> {
     best(blocks, |view| Reverse(f2fs_benefit(view.valid, view.capacity(), view.modified().get(), oldest..=newest)))
 }
 
-/// The benefit of cleaning a block by [`Rule::F2fs`], 0 to 10 000: `valid` of `capacity` are in use,
-/// `modified` is the mean time of the last writes, and `times` spans those of all blocks. The unit of
-/// times cancels out. F2FS itself searches by this formula too (`fs/f2fs/gc.c`, `get_cb_cost`).
+/// The benefit of cleaning a block by [`Rule::F2fs`], 0 to 10 000: `valid` of `capacity` are in
+/// use,
+/// `modified` is the mean time of the last writes, and `times` spans those of all blocks. The unit
+/// of times cancels out. F2FS itself searches by this formula too (`fs/f2fs/gc.c`, `get_cb_cost`).
 pub fn f2fs_benefit(valid: u64, capacity: u64, modified: u64, times: RangeInclusive<u64>) -> u64 {
     let (oldest, newest) = times.into_inner();
     let used = percent(valid, capacity);

@@ -56,10 +56,11 @@ use walk::Expected;
 
 /// Checks a volume that lies on these devices, in the order in which its superblock names them. Nothing is written.
 ///
-/// The findings are by offset, those without one first. Counts, of what was reached: `files` (regular ones),
+/// The findings are by offset, those without one first. Counts, of what was reached: `files`
+/// (regular ones),
 /// `directories`, `other_inodes` (links, devices, fifos, sockets), `nodes` (inodes included); and `blocks_used` of the
-/// main area. Where the paths of all findings take more than [`nandkit_vfs::path::PathBudget`] allows, they are the last
-/// components behind `/...`.
+/// main area. Where the paths of all findings take more than [`nandkit_vfs::path::PathBudget`]
+/// allows, they are the last components behind `/...`.
 ///
 /// A volume with a superblock that can be used always gives a report, however bad it is; so does one without, where something says that it was F2FS. Sectors that cannot be read are findings.
 /// Errors: `Corrupt` (no F2FS at all), `InvalidArgument` (fewer or more devices than the volume has), `NotSupported` (a block size that cannot be read).

@@ -39,15 +39,16 @@ pub enum Waiting {
 /// A planned repair. Nothing is written: the blocks are to be put over a copy of the volume.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// What was wrong, what is put right and left out, and what is still wrong once the blocks are in place: nothing,
-    /// unless content of compressed clusters is damaged, an inode of a volume with encryption or verity lacks what its
-    /// marks promise, a directory lost its first page and no block is free for another, or the superblock's features
-    /// contradict each other (nodes and data share a segment still where no other is free).
+    /// What was wrong, what is put right and left out, and what is still wrong once the blocks are
+    /// in place: nothing, unless content of compressed clusters is damaged, an inode of a volume
+    /// with encryption or verity lacks what its marks promise, a directory lost its first page and
+    /// no block is free for another, or the superblock's features contradict each other (nodes and
+    /// data share a segment still where no other is free).
     pub report: vfs::check::Repair,
     /// The check of the volume once the blocks are in place.
     pub after: Report,
-    /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no such directory, in the
-    /// root.
+    /// Inodes that had lost their names, and have new ones in `lost+found` or, where there is no
+    /// such directory, in the root.
     pub attached: Vec<NodeId>,
     /// Nodes that the NAT had lost, and that were found by their own blocks.
     pub found: Vec<NodeId>,
@@ -62,9 +63,12 @@ pub struct Repair {
 /// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one (their number; behind the loss of the root the name that they know of themselves), what is wrong of nodes and directories is put right or taken away, and
 /// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Nodes whose entries the NAT has lost are found by their own blocks where the SIT has these as valid. Inodes that were deleted and still open are freed, as the next mount would.
 ///
-/// Not repaired: what [`Repair::report`] names. A quota file that cannot be put right (it has no room) is marked as in need of fsck; one whose inode is lost is one that the volume does without.
-/// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported` (fsynced data wait for a roll-forward, which is to come first: [`crate::recover::recovered_several`]; summaries in
-/// packed form), `NoSpace` (no free segment for a log).
+/// Not repaired: what [`Repair::report`] names. A quota file that cannot be put right (it has no
+/// room) is marked as in need of fsck; one whose inode is lost is one that the volume does without.
+/// Errors: those of [`super::check`]; `Corrupt` (no checkpoint that can be used), `NotSupported`
+/// (fsynced data wait for a roll-forward, which is to come first:
+/// [`crate::recover::recovered_several`]; summaries in packed form), `NoSpace` (no free segment for
+/// a log).
 pub fn repair<D: BlockDevice>(devices: Vec<D>, clock: Clock, waiting_data: Waiting) -> Result<Repair> {
     let mut devices = Devices::new(devices, clock)?;
     let mut told = Vec::new();

@@ -1,7 +1,8 @@
 //! Formats that show themselves by a magic number, checked as far as the format allows. Looked for at every 512 bytes of data, where partitions begin.
 //!
 //! Sources: Linux `drivers/mtd/ubi/ubi-media.h`, `fs/squashfs/squashfs_fs.h`, `Documentation/driver-api/early-userspace/buffer-format.rst`; U-Boot
-//! `include/image.h` (legacy image); the Devicetree specification 0.4, chapter 5 (FIT images are such trees); RFC 1952 (gzip).
+//! `include/image.h` (legacy image); the Devicetree specification 0.4, chapter 5 (FIT images are
+//! such trees); RFC 1952 (gzip).
 
 use nandkit_codec::checksum::{crc32, crc32_linux};
 
@@ -11,7 +12,8 @@ use crate::bytes::is_erased;
 use crate::dump::DumpFlash;
 
 const STEP: usize = 512;
-/// Bytes that a probe is given: two blocks of 4 KiB, which hold both superblocks of a volume that has two.
+/// Bytes that a probe is given: two blocks of 4 KiB, which hold both superblocks of a volume that
+/// has two.
 pub const PROBE_BYTES: usize = 8 << 10;
 /// More pieces than a dump has; a hostile one may hold a magic number in every sector.
 const FOUND_MAX: usize = 4096;
@@ -25,8 +27,8 @@ pub struct Signature {
     pub kind: &'static str,
     /// Details for people, perhaps none.
     pub detail: String,
-    /// Its length in bytes, where the format says it. Formats made of many erase blocks do not: they go on to where
-    /// something else begins.
+    /// Its length in bytes, where the format says it. Formats made of many erase blocks do not:
+    /// they go on to where something else begins.
     pub size: Option<u64>,
     /// Whether it is made of erase blocks that each show a signature.
     pub is_blockwise: bool,

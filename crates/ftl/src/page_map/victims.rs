@@ -59,8 +59,8 @@ impl<F: Flash> PageMapFtl<F> {
             return Ok(chosen);
         }
         self.fruitless += 1;
-        // A rule by counts has nothing better. Wear levelling has its turn once for each victim that
-        // wins a page.
+        // A rule by counts has nothing better. Wear levelling has its turn once for each victim
+        // that wins a page.
         let VictimPolicy { rule, leveling, .. } = self.options.victim;
         let most_fruitless = match (rule.looks_at_counts_only(), leveling) {
             (true, Leveling::None) => 0,

@@ -66,9 +66,9 @@ pub(crate) struct BlockReport {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Checks every byte and every inode: checksums, data decompressed, summaries against their blocks,
-    /// cleanmarkers, free flash, references, and names against inodes. Bytes that wait in write
-    /// buffers count as written.
+    /// Checks every byte and every inode: checksums, data decompressed, summaries against their
+    /// blocks, cleanmarkers, free flash, references, and names against inodes. Bytes that wait in
+    /// write buffers count as written.
     ///
     /// The report counts `files`, `directories`, `nodes`, `inodes`, `content_bytes`, `blank_bytes`
     /// and `damaged_bytes`. `parallel` as in [`crate::MountOptions`]: the result does
@@ -119,8 +119,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(survey)
     }
 
-    /// The findings with their paths. Where all paths together are longer than [`PathBudget`] allows,
-    /// only the last components are given, behind `/...`.
+    /// The findings with their paths. Where all paths together are longer than [`PathBudget`]
+    /// allows, only the last components are given, behind `/...`.
     pub(crate) fn named(&self, damage: &[Damage]) -> Vec<Finding> {
         let paths = Paths::of(&self.inodes);
         let mut budget = PathBudget::default();

@@ -10,13 +10,15 @@ use crate::damage::Damage;
 pub(super) struct RepairPlan {
     /// Nodes that are kept, in the order of their addresses: where and how many bytes.
     pub(super) kept: Vec<(NodeAddress, u32)>,
-    /// Names that get the type of their inode: which, and `st_mode >> 12`. They are among the kept nodes.
+    /// Names that get the type of their inode: which, and `st_mode >> 12`. They are among the kept
+    /// nodes.
     pub(super) retyped: BTreeMap<NodeAddress, u8>,
     /// Inodes that had lost their names, and get new ones.
     pub(super) attached: Vec<Attached>,
     /// The nodes that say so, and are written besides those that are kept.
     pub(super) made: Vec<Made>,
-    /// Nodes that are left out, and why, by address. Summaries, padding and nodes that were marked obsolete are not mentioned.
+    /// Nodes that are left out, and why, by address. Summaries, padding and nodes that were marked
+    /// obsolete are not mentioned.
     pub(super) dropped: Vec<Damage>,
 }
 

@@ -26,8 +26,8 @@ impl<F: Flash> Jffs2<F> {
     /// Writes the volume without what is provably bad to `output`, a device of the same kind, page
     /// size and blocks. Nothing is kept there. `parallel` as in [`crate::MountOptions`].
     ///
-    /// Errors: `InvalidArgument` where the shapes differ, `Device`. Cost: a check, and two passes over
-    /// the device.
+    /// Errors: `InvalidArgument` where the shapes differ, `Device`. Cost: a check, and two passes
+    /// over the device.
     pub fn repair(&self, parallel: bool, output: &mut dyn Flash) -> Result<Repair> {
         let survey = self.survey(parallel)?;
         let plan = self.repair_plan(&survey.damage)?;

@@ -12,7 +12,8 @@ use crate::medium::MOUNT;
 use crate::medium::Medium;
 use crate::scan::node::{self, Bad, FoundName, Witness};
 
-/// Puts nodes to inodes, names to directories, and attributes together. Errors: those of the device.
+/// Puts nodes to inodes, names to directories, and attributes together. Errors: those of the
+/// device.
 pub(super) fn finish<F: Flash>(
     collected: &mut Collected,
     medium: &Medium<F>,

@@ -31,7 +31,8 @@ pub struct Assumptions<'a> {
     pub block_with_oob: Option<u32>,
 }
 
-/// Looks a dump through; `None` where nothing of JFFS2 shows. The erase size of the device itself does not matter.
+/// Looks a dump through; `None` where nothing of JFFS2 shows. The erase size of the device itself
+/// does not matter.
 pub fn probe(device: &dyn Look, depth: Depth, known: &Assumptions<'_>) -> Option<Probe> {
     let mut sizes = known.erase_sizes.to_vec();
     sizes.extend(known.block_with_oob);
@@ -83,7 +84,8 @@ impl Probe {
         self.verdict.fit(&self.survey, size)
     }
 
-    /// How surely this is JFFS2 with blocks of `size` bytes, which is number `rank` of those that fit.
+    /// How surely this is JFFS2 with blocks of `size` bytes, which is number `rank` of those that
+    /// fit.
     pub fn likeness(&self, size: u32, rank: u32) -> Likeness {
         likeness(&self.survey, &self.verdict, size, rank)
     }

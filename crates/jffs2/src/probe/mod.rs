@@ -1,6 +1,7 @@
 //! How surely flash holds JFFS2, and how it lies there.
 //!
-//! [`probe`] looks a dump through, from node to node, and judges the erase sizes that fit. A chip answers by [`is_on_chip`], the first bytes of anything by [`begins_with_node`].
+//! [`probe`] looks a dump through, from node to node, and judges the erase sizes that fit. A chip
+//! answers by [`is_on_chip`], the first bytes of anything by [`begins_with_node`].
 
 mod chip;
 mod erase_size;
@@ -17,6 +18,7 @@ pub use survey::Depth;
 pub use writer::WriterHabits;
 
 use crate::layout::{ByteOrder, HEADER_SIZE, Header, node_type};
+use crate::scan::full::is_unknown;
 
 /// The smallest erase size that JFFS2 takes (fs/jffs2/fs.c).
 pub const ERASE_SIZE_MIN: u32 = 4 << 10;
@@ -28,7 +30,8 @@ pub fn begins_with_node(bytes: &[u8]) -> bool {
     ByteOrder::ALL.into_iter().any(|order| node(order, bytes).is_some())
 }
 
-/// The byte order of a node of a known type at the beginning of some bytes: enough to say that JFFS2 begins here.
+/// The byte order of a node of a known type at the beginning of some bytes: enough to say that
+/// JFFS2 begins here.
 pub fn signature(bytes: &[u8]) -> Option<ByteOrder> {
     // Checked first: most sectors of a dump are something else.
     let order = match bytes {
@@ -37,17 +40,7 @@ pub fn signature(bytes: &[u8]) -> Option<ByteOrder> {
         _ => return None,
     };
     let header = Header::decode(order, bytes)?;
-    let is_known = matches!(
-        header.node_type,
-        node_type::DIRENT
-            | node_type::INODE
-            | node_type::CLEANMARKER
-            | node_type::PADDING
-            | node_type::SUMMARY
-            | node_type::XATTR
-            | node_type::XREF
-    );
-    let right = is_known && header.header_crc == crate::layout::crc(bytes.get(..8)?);
+    let right = !is_unknown(header.node_type) && header.header_crc == crate::layout::crc(bytes.get(..8)?);
     right.then_some(order)
 }
 

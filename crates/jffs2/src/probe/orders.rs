@@ -8,7 +8,8 @@ use crate::layout::{ByteOrder, HEADER_SIZE, Header};
 
 /// Blocks that are looked through for nodes of both byte orders.
 const SAMPLED: u32 = 16;
-/// Nodes of the other byte order from which they are no accident: damage may lay bare a few in a file's content.
+/// Nodes of the other byte order from which they are no accident: damage may lay bare a few in a
+/// file's content.
 const FOREIGN_MIN: u32 = 8;
 
 /// How the two byte orders are mixed in a dump.

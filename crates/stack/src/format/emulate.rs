@@ -45,7 +45,8 @@ pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
 
     /// Makes the volume on a block device, or mounts the one that is there; the counters go to `frame`.
     /// `seed` decides what the file system draws.
-    /// Errors: a volume that is not the one asked for, a device that is too small, what the device fails with.
+    /// Errors: a volume that is not the one asked for, a device that is too small, what the device
+    /// fails with.
     fn mount_on_blocks(
         &self,
         _device: WatchedBlocks,
@@ -55,7 +56,8 @@ pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
         Err(StackError::new("stack.device", "this file system works on flash; expected a chip"))
     }
 
-    /// Makes the volume on flash, or mounts the one that is there; otherwise as [`FormatSpec::mount_on_blocks`].
+    /// Makes the volume on flash, or mounts the one that is there; otherwise as
+    /// [`FormatSpec::mount_on_blocks`].
     fn mount_on_flash(
         &self,
         _flash: WatchedFlash,
@@ -122,16 +124,17 @@ pub(crate) fn wrong(error: FsError) -> StackError {
 
 impl Frame {
     /// Whether there is a volume on a block device: in a file, any of its first `bytes` is written.
-    /// Data that are no volume of the format may be somebody's: they count as one, and no format is made over them.
-    /// Errors: the device fails; a volume where none is expected, or none where one is.
+    /// Data that are no volume of the format may be somebody's: they count as one, and no format is
+    /// made over them. Errors: the device fails; a volume where none is expected, or none where one
+    /// is.
     pub(crate) fn finds_volume(&self, device: &WatchedBlocks, bytes: u32) -> Result<bool, StackError> {
         let is_there = self.keeping.is_some() && !is_blank(device, bytes, &self.clock)?;
         self.expect(is_there)?;
         Ok(is_there)
     }
 
-    /// The top of a stack with this file system. A further run on a volume works in a directory of its own, since
-    /// workloads expect an empty one.
+    /// The top of a stack with this file system. A further run on a volume works in a directory of
+    /// its own, since workloads expect an empty one.
     pub(crate) fn top<F>(&self, fs: F, was_there: bool) -> Result<Box<dyn MountedFileSystem>, StackError>
     where
         F: MountedFileSystem + Changes + 'static,

@@ -82,7 +82,8 @@ pub const ORPHAN: &str = "orphan";
 pub struct Checked {
     /// The format's name: `fat`.
     pub format: &'static str,
-    /// What is wrong, and what there is. Offsets are counted from the beginning of the part that was opened.
+    /// What is wrong, and what there is. Offsets are counted from the beginning of the part that
+    /// was opened.
     pub report: Report,
 }
 

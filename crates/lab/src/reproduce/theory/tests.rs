@@ -2,23 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use nandkit_workload::NoInputs;
-
 use super::*;
-use crate::{Options, Unmeasured};
+use crate::Options;
 
 fn claims(wanted: &dyn Fn(&str) -> bool) -> Vec<Claim> {
     let stop = AtomicBool::new(false);
-    let options = Options {
-        jobs: 2,
-        directory: None,
-        program: None,
-        notice: &|_| (),
-        inputs: &NoInputs,
-        host: &Unmeasured,
-        progress: &|_| (),
-        stop: &stop,
-    };
+    let options = Options { jobs: 2, stop: &stop, ..Options::default() };
     let request = Request { quick: true, wanted, options: &options };
     Theory.reproduce(&request).unwrap()
 }

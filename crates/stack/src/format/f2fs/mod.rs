@@ -180,8 +180,9 @@ pub(crate) fn damage(mounted: &Mounted) -> Vec<(Option<InodeNumber>, Finding)> {
         .collect()
 }
 
-/// The signature of a volume where a region of a dump begins: two superblocks that say the same of its shape, in the
-/// first two blocks. One alone does not tell which of the two it is. Blocks of 16 KiB are left to partition tables.
+/// The signature of a volume where a region of a dump begins: two superblocks that say the same of
+/// its shape, in the first two blocks. One alone does not tell which of the two it is. Blocks of 16
+/// KiB are left to partition tables.
 pub(crate) fn signature(bytes: &[u8]) -> Option<Signature> {
     const BLOCK: usize = 4096;
     let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));

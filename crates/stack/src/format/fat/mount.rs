@@ -112,7 +112,8 @@ fn fat_cache(spec: &FatSpec) -> Cache {
 }
 
 impl<D: BlockDevice> MountedFileSystem for Fat<D> {
-    /// Entries that go may be those of a rename that was not finished; files that are shorter are none's.
+    /// Entries that go may be those of a rename that was not finished; files that are shorter are
+    /// none's.
     fn losses(&self) -> Vec<String> {
         let shortened = self.recovery().map_or(0, |report| report.shortened);
         let told = || format!("{shortened} files had fewer clusters than bytes, and are shorter now");

@@ -9,7 +9,8 @@ pub enum WriteBackName {
     /// After each operation.
     #[default]
     Through,
-    /// When more than `dirty_sectors` are dirty, when a change is older than `age_ms`, and at a sync.
+    /// When more than `dirty_sectors` are dirty, when a change is older than `age_ms`, and at a
+    /// sync.
     Back,
 }
 
@@ -55,7 +56,8 @@ pub struct FatSpec {
     pub root_entries: u16,
     /// The volume's label, up to 11 characters; empty for none.
     pub label: String,
-    /// Clean sectors that the cache holds, of which the least recently used one leaves it; 0 for no cache.
+    /// Clean sectors that the cache holds, of which the least recently used one leaves it; 0 for no
+    /// cache.
     pub cache_sectors: u32,
     /// When the cache writes back.
     pub write_back: WriteBackName,

@@ -58,7 +58,8 @@ impl FormatSpec for Jffs2Spec {
     }
 }
 
-/// Whether the first page of no block is programmed, its OOB included: what is there and is no JFFS2 may be somebody's data.
+/// Whether the first page of no block is programmed, its OOB included: what is there and is no
+/// JFFS2 may be somebody's data.
 fn is_blank<F: Flash>(flash: &F, clock: &Clock) -> Result<bool, StackError> {
     let geometry = *flash.geometry();
     let (mut page, mut oob) = (vec![0; geometry.page_size as usize], vec![0; geometry.oob_size as usize]);
