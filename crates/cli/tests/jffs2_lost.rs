@@ -215,8 +215,8 @@ fn findings_and_deleted_names_in_the_deepest_directory_fit_in_memory() {
     let nandkit = env!("CARGO_BIN_EXE_nandkit");
     let limited = |command: &str| run(path, &format!("ulimit -v 1500000; exec {nandkit} {command}"));
     for (command, status, first, last) in [
-        ("check found.img > told", 1, "(/.../f999)", "1000 more findings of this kind"),
-        ("check --json found.img > told", 1, "\"/.../f999\"", "1000 more findings of this kind"),
+        ("check found.img > told", 1, "/f999)", "1000 more findings of this kind"),
+        ("check --json found.img > told", 1, "/f999\"", "1000 more findings of this kind"),
         ("extract found.img --to-tar out.tar > told", 1, "", ""),
         ("ls --deleted gone.img > told", 0, "inode 10000", "<inode 2001>/f1999 (inode 11999)"),
     ] {
