@@ -116,7 +116,7 @@ mod tests {
         assert!(list.last().is_some_and(|more| more.detail.starts_with("5 more")));
         let kinds: Vec<_> = list.iter().take(3).map(|finding| (finding.kind, finding.is_harmless())).collect();
         assert_eq!(kinds, [("SIT", true), ("note", true), ("NAT", false)]);
-        let offsets: Vec<_> = list.iter().take(1000).map(|finding| finding.offset).collect();
+        let offsets: Vec<_> = list.iter().take(list.len() - 1).map(|finding| finding.offset).collect();
         assert!(offsets.is_sorted() && offsets.contains(&Some(9000 * 4096)));
         assert_eq!(naming_inode(list[2].clone()).detail, "inode 4: of an inode");
     }
