@@ -3,8 +3,8 @@
 mod change;
 mod exec;
 mod export;
-mod f2fs;
 mod image;
+mod mkfs;
 mod mount;
 mod overlay;
 mod serve;
@@ -20,12 +20,10 @@ pub use change::{
 };
 pub use exec::{Cuts, ExecArguments};
 pub use export::{ExportArguments, Tool};
-pub use f2fs::{F2fsArguments, FeatureSet};
 pub use image::{
-    CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, Jffs2Arguments, LsArguments,
-    MkfsArguments, MkfsFormat, SegmentsName,
+    CatArguments, CheckArguments, ExtractArguments, ImageArguments, InfoArguments, LsArguments, SegmentsName,
 };
-
+pub use mkfs::{Asked, MkfsArguments, TreeOptions};
 pub use mount::{MountArguments, UmountArguments};
 pub use overlay::{OverlayAction, OverlayArguments};
 pub use serve::{LatencyName, ServeArguments};

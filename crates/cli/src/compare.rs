@@ -55,10 +55,10 @@ fn measure(arguments: &CompareArguments) -> Result<(Vec<RunRecord>, Vec<String>)
         [] => DEFAULT_WORKLOADS.to_vec(),
         names => names.iter().map(String::as_str).collect(),
     };
-    let on_fat = stacks.iter().any(|stack| stack.fs.restricts_names());
+    let restricted = stacks.iter().any(|stack| stack.fs.restricts_names());
     let workloads: Vec<WorkloadSpec> = names
         .iter()
-        .map(|text| workload(text, on_fat))
+        .map(|text| workload(text, restricted))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::Input(format!("--workload: {error}")))?;
     // A chip in a file takes one run at a time.
@@ -118,9 +118,9 @@ fn metrics(records: &[RunRecord]) -> Vec<serde_json::Value> {
 }
 
 /// A directory that is copied to FAT gets names that FAT can hold, on all stacks of the comparison alike, unless the user says how names are to be.
-fn workload(text: &str, on_fat: bool) -> Result<WorkloadSpec, SpecError> {
+fn workload(text: &str, restricted: bool) -> Result<WorkloadSpec, SpecError> {
     let (mut spec, given) = WorkloadSpec::parse_with_keys(text)?;
-    if on_fat && matches!(spec, WorkloadSpec::Tree(_)) && !given.contains(&"names") {
+    if restricted && matches!(spec, WorkloadSpec::Tree(_)) && !given.contains(&"names") {
         spec.set("names", &Value::Text("portable".to_string()))?;
     }
     Ok(spec)
@@ -131,15 +131,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_on_fat_are_portable_unless_the_user_says_otherwise() {
-        for (text, on_fat, expected) in [
+    fn names_restricted_are_portable_unless_the_user_says_otherwise() {
+        for (text, restricted, expected) in [
             ("tree:td", true, "portable"),
             ("tree:dir=td", true, "portable"),
             ("tree:names=keep,dir=td", true, "keep"),
             ("tree:td,names=keep", true, "keep"),
             ("tree:td", false, "keep"),
         ] {
-            let values = workload(text, on_fat).unwrap().values();
+            let values = workload(text, restricted).unwrap().values();
             let names = values.iter().find(|(key, _)| *key == "names").unwrap();
             assert_eq!(names.1.to_string(), expected, "{text}");
         }

@@ -29,10 +29,7 @@ use crate::args::ExecArguments;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::stacks::Single;
-use crate::{output, stacks, summary};
-
-/// Where neither the command line nor an image says otherwise.
-const DEFAULT_FS: &str = "fat";
+use crate::{image as images, output, stacks, summary};
 
 /// Counts what passes the door.
 #[derive(Default)]
@@ -62,11 +59,12 @@ impl Observer for Counter {
 /// The stack that is asked for, and the chip with the image that is to be on it.
 fn asked_for(arguments: &ExecArguments) -> Result<(StackSpec, Option<CrashChip>), Failure> {
     let mut image = arguments.image.as_deref().map(|path| open_image(path, arguments)).transpose()?;
-    let found = image.as_ref().map_or(DEFAULT_FS, EmulatedImage::format);
+    let found = image.as_ref().map_or_else(|| FsSpec::default().name(), EmulatedImage::format);
     let name = arguments.fs.as_deref().unwrap_or(found);
     let fs = FsSpec::kind(name).map_err(|error| Failure::Input(format!("--fs: {error}")))?;
     if fs == FsSpec::None {
-        return Err(Failure::Input("--fs: none cannot be mounted; expected f2fs, fat, jffs2 or model".to_owned()));
+        let detail = format!("--fs: none cannot be mounted; expected model or {}", FsSpec::on_devices());
+        return Err(Failure::Input(detail));
     }
     if image.is_some() && name != found {
         return Err(Failure::Input(format!("--fs: the image holds {found}; expected this, or no --fs")));
@@ -85,7 +83,7 @@ fn asked_for(arguments: &ExecArguments) -> Result<(StackSpec, Option<CrashChip>)
     }
     let Some(image) = image else { return Ok((spec, None)) };
     for note in &image.notes {
-        output::message(note);
+        output::message(&images::with_flags(note));
     }
     image.settle(&mut spec);
     let chip = image.load(&spec, arguments.seed).map_err(input)?;
@@ -95,7 +93,7 @@ fn asked_for(arguments: &ExecArguments) -> Result<(StackSpec, Option<CrashChip>)
 fn open_image(path: &Path, arguments: &ExecArguments) -> Result<EmulatedImage, Failure> {
     let (region, erase_size) = (arguments.region.clone(), arguments.erase_size);
     let options = OpenOptions { region, erase_size, ..OpenOptions::default() };
-    EmulatedImage::open(path, &options).map_err(|error| Failure::Input(error.detail))
+    EmulatedImage::open(path, &options).map_err(images::input)
 }
 
 /// Requests are issued when they arrive, counted from now.

@@ -170,10 +170,8 @@ fn open(arguments: &MountArguments) -> Result<(Mounted, Options), Failure> {
     }
     let how = ChangeOptions { compression: arguments.compress.clone(), now: images::now()?, for_good: true };
     let path = &arguments.image.image;
-    let image = ImageInPlace::open(path, &for_long(arguments), &how).map_err(|error| Failure::Input(error.detail))?;
-    for note in &image.notes {
-        output::message(&format!("{}: {note}", path.display()));
-    }
+    let image = ImageInPlace::open(path, &for_long(arguments), &how).map_err(images::input)?;
+    images::tell_notes(path, &image.notes);
     let damage = image.damage();
     if !damage.is_empty() {
         images::tell_damage(&damage);

@@ -72,7 +72,7 @@ fn a_cut_that_is_not_reached_is_no_pass_and_mistakes_are_told() {
         (&["exec", "--device", "ram", "--cut-at", "5", "--", "true"], 2, "expected a chip"),
         (&["exec", "--cut-at", "5", "--", "sh", "-c", "exit 9"], 9, "fails without a power cut"),
         (&["exec", "--check", "true", "--", "true"], 2, "--cut-at"),
-        (&["exec", "--fs", "model", "--cut-at", "5", "--", "true"], 2, "expected --fs fat or jffs2"),
+        (&["exec", "--fs", "model", "--cut-at", "5", "--", "true"], 2, "expected --fs f2fs or fat or jffs2"),
         // What writes elsewhere is never cut, and that is no pass.
         (&["exec", "--cut-at", "random:5", "--", "true"], 2, "nothing to cut"),
     ] {

@@ -20,6 +20,26 @@ const OVERWRITTEN: u32 = 100;
 /// Points of a magic number in a superblock that contradicts itself.
 const DOUBTFUL: u32 = 400;
 
+/// The signature of a volume where a region of a dump begins: two superblocks that say the same of
+/// its shape, in the first two blocks; the bytes that the volume has. One superblock alone does not
+/// tell which of the two it is. Blocks of 16 KiB are left to partition tables.
+pub fn signature(bytes: &[u8]) -> Option<u64> {
+    const BLOCK: usize = 4096;
+    let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let start = SUPERBLOCK_OFFSET;
+    let first = bytes.get(start..start + 128)?;
+    if number(first, 0)? != MAGIC {
+        return None;
+    }
+    let second = bytes.get(BLOCK + start..)?.get(..128)?;
+    // The areas stand in bytes 12 to 108: sizes, then addresses.
+    let same = first.get(8..108)? == second.get(8..108)? && number(second, 0)? == MAGIC;
+    let (log_block, log_segment) = (number(first, 16)?, number(first, 20)?);
+    let (segments, main) = (u64::from(number(first, 68)?), u64::from(number(first, 92)?));
+    let blocks = main.checked_add(segments.checked_mul(512)?)?;
+    (same && log_block == 12 && log_segment == 9).then_some(blocks << 12)
+}
+
 /// Looks for a superblock in the first block, then in the second one.
 ///
 /// `beginning` holds the first bytes of what may be a volume, [`BEGINNING`] of them at most; `length` is the number of

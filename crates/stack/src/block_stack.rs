@@ -14,12 +14,13 @@ use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCap
 use nandkit_nand_sim::{AddressStore, ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
 use nandkit_units::{Clock, Context, Done, Statistics};
 
-use crate::chip_file::{self, FileChip};
+use crate::chip_file::{self, EmulatedChip};
 use crate::device_handle::DeviceHandle;
 use crate::frame::{Frame, Keeping};
 use crate::traced::{EVENTS, TracedBlock};
 use crate::{
-    AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PolicyName, StackError, StackSpec, StoreKind, VictimName,
+    AlphaName, BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, PageMapSpec, PolicyName, StackError, StackSpec, StoreKind,
+    VictimName,
 };
 
 /// The largest sector that every file system on blocks takes.
@@ -59,7 +60,8 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
     };
     // Without a file system a sector is a page, as the layer has it.
     let sector_size = if spec.is_block_device() { 0 } else { chip.geometry.page_size.min(SECTOR_MAX) };
-    let above = Above { ftl: &spec.ftl, sector_size, seed, is_new: true, may_be_left: false };
+    let ftl = &spec.ftl;
+    let above = Above { ftl, sector_size, seed, is_new: true, may_be_left: false };
     if let Some(chip) = frame.given.take() {
         return in_file(Above { may_be_left: true, ..above }, chip, chip_file::NewFile::default(), frame);
     }
@@ -68,11 +70,20 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
         let may_be_left = frame.keep == chip_file::Keep::AtSync;
         return in_file(Above { may_be_left, ..above }, chip, new_file, frame);
     }
-    match store {
-        StoreKind::Content => in_memory::<ContentStore>(&above, chip, frame),
-        StoreKind::Described => in_memory::<DescribedStore>(&above, chip, frame),
-        StoreKind::Shadow => in_memory::<ShadowStore>(&above, chip, frame),
-        StoreKind::Address => in_memory::<AddressStore>(&above, chip, frame),
+    match (store, ftl) {
+        // The largest devices: layer and chip are compiled together, without a call between them.
+        (StoreKind::Shadow, FtlSpec::PageMap(spec)) => {
+            page_map(&above, spec, StatsFlash::new(made::<ShadowStore>(chip, seed, frame)?), frame)
+                .map(|(device, _)| device)
+        }
+        (StoreKind::Address, FtlSpec::PageMap(spec)) => {
+            page_map(&above, spec, StatsFlash::new(made::<AddressStore>(chip, seed, frame)?), frame)
+                .map(|(device, _)| device)
+        }
+        (StoreKind::Content, _) => in_memory(&above, Box::new(made::<ContentStore>(chip, seed, frame)?), frame),
+        (StoreKind::Described, _) => in_memory(&above, Box::new(made::<DescribedStore>(chip, seed, frame)?), frame),
+        (StoreKind::Shadow, _) => in_memory(&above, Box::new(made::<ShadowStore>(chip, seed, frame)?), frame),
+        (StoreKind::Address, _) => in_memory(&above, Box::new(made::<AddressStore>(chip, seed, frame)?), frame),
     }
 }
 
@@ -88,20 +99,20 @@ struct Above<'a> {
     may_be_left: bool,
 }
 
-fn in_memory<S: Store + 'static>(
-    above: &Above<'_>,
-    chip: &ChipSpec,
-    frame: &mut Frame,
-) -> Result<DeviceHandle, StackError> {
-    let chip =
-        NandChip::<S>::new(chip, above.seed).map_err(|error| StackError::new("stack.device", error.to_string()))?;
+fn made<S: Store + 'static>(chip: &ChipSpec, seed: u64, frame: &mut Frame) -> Result<NandChip<S>, StackError> {
+    let chip = NandChip::<S>::new(chip, seed);
+    let chip = chip.map_err(|error| StackError::new("stack.device", error.to_string()))?;
     frame.watch_dies(chip.queue_statistics());
+    Ok(chip)
+}
+
+fn in_memory(above: &Above<'_>, chip: Box<dyn EmulatedChip>, frame: &mut Frame) -> Result<DeviceHandle, StackError> {
     attach(above, StatsFlash::new(chip), frame).map(|(device, _)| device)
 }
 
 fn in_file(
     above: Above<'_>,
-    chip: Box<dyn FileChip>,
+    chip: Box<dyn EmulatedChip>,
     new_file: chip_file::NewFile,
     frame: &mut Frame,
 ) -> Result<DeviceHandle, StackError> {
@@ -146,19 +157,20 @@ where
     (handle, close)
 }
 
+/// A chip of any kind, with counters: each layer is compiled once for all of them.
+type AnyChip = StatsFlash<Box<dyn EmulatedChip>>;
+
 /// Puts the layer on a chip: formatted on a new one, else with what is there.
-fn attach<F: Flash + 'static>(
+fn attach(
     above: &Above<'_>,
-    flash: StatsFlash<F>,
+    flash: AnyChip,
     frame: &mut Frame,
-) -> Result<(DeviceHandle, CloseLayer<StatsFlash<F>>), StackError> {
-    let Above { ftl, sector_size, seed, is_new, may_be_left } = *above;
-    frame.watched.flash = Some(Arc::clone(flash.counters()));
+) -> Result<(DeviceHandle, CloseLayer<AnyChip>), StackError> {
     let context = Context::at(frame.clock.now());
-    let wrong = |error: nandkit_block::BlockError| StackError::new("stack.ftl", error.to_string());
-    match ftl {
+    match above.ftl {
         FtlSpec::BlockMap(spec) => {
-            let options = block_map_options(spec, sector_size);
+            frame.watched.flash = Some(Arc::clone(flash.counters()));
+            let options = block_map_options(spec, above.sector_size);
             let ftl = BlockMapFtl::attach_at(flash, options, &context).map_err(wrong)?;
             frame.clock.advance_to(ftl.attach_report().done.completed);
             let ftl = watch("ftl", ftl, frame);
@@ -168,23 +180,40 @@ fn attach<F: Flash + 'static>(
             Ok(with_end(ftl, BlockMapFtl::close))
         }
         FtlSpec::Fast(spec) => {
-            let ftl = FastFtl::attach_at(flash, fast_options(spec, sector_size), &context).map_err(wrong)?;
+            frame.watched.flash = Some(Arc::clone(flash.counters()));
+            let options = fast_options(spec, above.sector_size);
+            let ftl = FastFtl::attach_at(flash, options, &context).map_err(wrong)?;
             frame.clock.advance_to(ftl.attach_report().done.completed);
             Ok(with_end(watch("ftl", ftl, frame), FastFtl::close))
         }
-        FtlSpec::PageMap(spec) => {
-            let options = spec.options(seed, sector_size).map_err(|detail| StackError::new("stack.ftl", detail))?;
-            let options = PageMapOptions { saved_at_flush: may_be_left, ..options };
-            let opened = match is_new {
-                true => PageMapFtl::format_at(flash, options, &context),
-                false => PageMapFtl::open_at(flash, options, &context),
-            };
-            let ftl = opened.map_err(wrong)?;
-            frame.clock.advance_to(ftl.opened());
-            Ok(with_end(watch("ftl", ftl, frame), PageMapFtl::close))
-        }
+        FtlSpec::PageMap(spec) => page_map(above, spec, flash, frame),
         FtlSpec::None => Err(StackError::new("stack.ftl", "no layer on flash; expected block-map, fast or page-map")),
     }
+}
+
+/// The page-mapped layer on a chip.
+fn page_map<F: Flash + 'static>(
+    above: &Above<'_>,
+    spec: &PageMapSpec,
+    flash: StatsFlash<F>,
+    frame: &mut Frame,
+) -> Result<(DeviceHandle, CloseLayer<StatsFlash<F>>), StackError> {
+    frame.watched.flash = Some(Arc::clone(flash.counters()));
+    let context = Context::at(frame.clock.now());
+    let options = spec.options(above.seed, above.sector_size);
+    let options = options.map_err(|detail| StackError::new("stack.ftl", detail))?;
+    let options = PageMapOptions { saved_at_flush: above.may_be_left, ..options };
+    let opened = match above.is_new {
+        true => PageMapFtl::format_at(flash, options, &context),
+        false => PageMapFtl::open_at(flash, options, &context),
+    };
+    let ftl = opened.map_err(wrong)?;
+    frame.clock.advance_to(ftl.opened());
+    Ok(with_end(watch("ftl", ftl, frame), PageMapFtl::close))
+}
+
+fn wrong(error: nandkit_block::BlockError) -> StackError {
+    StackError::new("stack.ftl", error.to_string())
 }
 
 const fn capacity(spare_blocks: u32, bytes: u64) -> LogicalCapacity {

@@ -7,7 +7,7 @@ use nandkit_units::{Clock, Nanos};
 use nandkit_vfs::model::{ModelFileSystem, ModelOptions};
 
 use crate::block_stack::block_stack;
-use crate::chip_file::{FileChip, Keep};
+use crate::chip_file::{EmulatedChip, Keep};
 use crate::crash::CrashChip;
 use crate::flash_stack::flash_stack;
 use crate::frame::{EPOCH_UNIX_NS, Existing, Frame, Keeping, Watched};
@@ -54,7 +54,7 @@ impl Stack {
         spec: &StackSpec,
         seed: u64,
         keep: Keep,
-        given: Option<(Box<dyn FileChip>, Existing)>,
+        given: Option<(Box<dyn EmulatedChip>, Existing)>,
     ) -> Result<Self, StackError> {
         let spec = &spec.resolved()?;
         spec.check()?;
@@ -78,7 +78,7 @@ impl Stack {
             FsSpec::Format(format) => {
                 let device = StatsDevice::new(block_stack(spec, seed, &mut frame)?);
                 frame.watched.block = Some(Arc::clone(device.counters()));
-                Mounted::Files(format.mount_on_blocks(device, seed, &mut frame)?)
+                Mounted::Files(format.mount_on_blocks(Box::new(device), seed, &mut frame)?)
             }
         };
         let Frame { clock, started, watched, keep, mut keeping, .. } = frame;

@@ -26,9 +26,9 @@ const SECTOR_SIZE: u32 = 4096;
 /// How many differing figures a message names.
 const DIFFERENCES_SHOWN: usize = 4;
 
-/// A chip kept in a file, of any store.
-pub trait FileChip: Flash {
-    /// Brings everything that changed to the file.
+/// An emulated chip in memory or in a file, of any store.
+pub trait EmulatedChip: Flash {
+    /// Brings everything that changed to the file; of a chip in memory nothing is kept.
     fn save(&mut self) -> FlashResult<Done>;
     /// When its last operation ended.
     fn last_instant(&self) -> Nanos;
@@ -60,7 +60,44 @@ struct Kept<S> {
     keep: Keep,
 }
 
-impl<S: Store> FileChip for Kept<S> {
+/// A chip in memory: nothing of it outlives the run.
+impl<S: Store> EmulatedChip for NandChip<S> {
+    fn save(&mut self) -> FlashResult<Done> {
+        Ok(Done::immediately(&Context::default()))
+    }
+
+    /// The clock is its stack's: the chip was made with it.
+    fn last_instant(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn seed(&self) -> u64 {
+        NandChip::seed(self)
+    }
+
+    fn erase_counts(&self) -> Vec<u32> {
+        NandChip::erase_counts(self).collect()
+    }
+
+    fn bad_blocks(&self) -> u32 {
+        (0..self.geometry().blocks).filter(|block| self.is_bad(BlockIndex(*block))).count() as u32
+    }
+
+    fn programmed_pages(&self) -> u64 {
+        let geometry = *self.geometry();
+        let of_block = |block: u32| {
+            let pages = (0..geometry.pages_per_block).map(move |page| BlockIndex(block).page(page));
+            pages.filter(|at| self.is_programmed(*at)).count() as u64
+        };
+        (0..geometry.blocks).map(of_block).sum()
+    }
+
+    fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
+        NandChip::queue_statistics(self)
+    }
+}
+
+impl<S: Store> EmulatedChip for Kept<S> {
     fn save(&mut self) -> FlashResult<Done> {
         self.chip.sync(&Context::default())
     }
@@ -74,25 +111,19 @@ impl<S: Store> FileChip for Kept<S> {
     }
 
     fn erase_counts(&self) -> Vec<u32> {
-        self.chip.chip().erase_counts().collect()
+        EmulatedChip::erase_counts(self.chip.chip())
+    }
+
+    fn bad_blocks(&self) -> u32 {
+        self.chip.chip().bad_blocks()
+    }
+
+    fn programmed_pages(&self) -> u64 {
+        self.chip.chip().programmed_pages()
     }
 
     fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
         self.chip.chip().queue_statistics()
-    }
-
-    fn bad_blocks(&self) -> u32 {
-        (0..self.geometry().blocks).filter(|block| self.is_bad(BlockIndex(*block))).count() as u32
-    }
-
-    fn programmed_pages(&self) -> u64 {
-        let chip: &NandChip<S> = self.chip.chip();
-        let geometry = *chip.geometry();
-        let of_block = |block: u32| {
-            let pages = (0..geometry.pages_per_block).map(move |page| BlockIndex(block).page(page));
-            pages.filter(|at| chip.is_programmed(*at)).count() as u64
-        };
-        (0..geometry.blocks).map(of_block).sum()
     }
 }
 
@@ -121,7 +152,7 @@ impl<S: Store> Flash for Kept<S> {
         self.chip.mark_bad(context, block)
     }
 
-    /// At [`Keep::AtEnd`] nothing: to the layers above the chip is the medium, and the file follows with [`FileChip::save`]. A file system syncs thousands of
+    /// At [`Keep::AtEnd`] nothing: to the layers above the chip is the medium, and the file follows with [`EmulatedChip::save`]. A file system syncs thousands of
     /// times in a run, and each would cost the host two flushes of its disk.
     fn sync(&mut self, context: &Context) -> FlashResult<Done> {
         match self.keep {
@@ -355,11 +386,11 @@ fn check_same(path: &Path, found: (&ChipSpec, StoreKind), asked: (&ChipSpec, Sto
 fn boxed<S: Store + 'static>(
     image: Result<ChipImage<S, JournalledFile>, ImageError>,
     keep: Keep,
-) -> Result<Box<dyn FileChip>, ImageError> {
-    image.map(|chip| Box::new(Kept { chip, keep }) as Box<dyn FileChip>)
+) -> Result<Box<dyn EmulatedChip>, ImageError> {
+    image.map(|chip| Box::new(Kept { chip, keep }) as Box<dyn EmulatedChip>)
 }
 
-fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Result<Box<dyn FileChip>, StackError> {
+fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Result<Box<dyn EmulatedChip>, StackError> {
     let context = Context::default();
     let chip = match store {
         StoreKind::Content => boxed(ChipImage::<ContentStore, _>::open(file, &context), keep),
@@ -371,7 +402,7 @@ fn load(path: &Path, file: JournalledFile, store: StoreKind, keep: Keep) -> Resu
 }
 
 /// Opens the chip of a file for looking at it: nothing reaches the file, whatever is done with the chip.
-pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn FileChip>), StackError> {
+pub(crate) fn look(path: &Path) -> Result<(ChipSpec, StoreKind, Box<dyn EmulatedChip>), StackError> {
     let file = open_file(path, Access::ReadOnly)?;
     let header = header(path, &file)?;
     let (spec, store) = (spec_in(path, &header)?, store_of(path, &header)?);
@@ -385,7 +416,7 @@ pub(crate) fn open_or_create(
     store: StoreKind,
     seed: u64,
     keep: Keep,
-) -> Result<(Box<dyn FileChip>, NewFile), StackError> {
+) -> Result<(Box<dyn EmulatedChip>, NewFile), StackError> {
     match path.try_exists() {
         Ok(true) => {
             // A reader's look comes first, so that a file that cannot be used is not changed by being opened.
@@ -409,7 +440,7 @@ fn create(
     store: StoreKind,
     seed: u64,
     keep: Keep,
-) -> Result<(Box<dyn FileChip>, NewFile), StackError> {
+) -> Result<(Box<dyn EmulatedChip>, NewFile), StackError> {
     let context = Context::default();
     let bytes = match store {
         StoreKind::Content => ChipImage::<ContentStore, JournalledFile>::required_bytes(chip),

@@ -8,7 +8,7 @@ use nandkit_flash::{Copyback, Flash, PageProgram, PageRead, Result as FlashResul
 use nandkit_nand_sim::{ChipSpec, ContentChip, QueueStatistics};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, Nanos, PageAddress};
 
-use crate::chip_file::FileChip;
+use crate::chip_file::EmulatedChip;
 use crate::device_handle::lock;
 pub use crate::frame::Existing;
 use crate::{DeviceSpec, StackError, StackSpec};
@@ -159,7 +159,7 @@ impl Copyback for CrashChip {
     }
 }
 
-impl FileChip for CrashChip {
+impl EmulatedChip for CrashChip {
     fn save(&mut self) -> FlashResult<Done> {
         Ok(Done::immediately(&Context::default()))
     }

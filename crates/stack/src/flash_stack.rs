@@ -1,15 +1,15 @@
 //! The chip of a stack with a file system on flash itself.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use nandkit_flash::Flash;
 use nandkit_flash::wrap::StatsFlash;
-use nandkit_flash::{Flash, PageProgram, PageRead, Result as FlashResult};
 use nandkit_nand_sim::{ChipSpec, ContentStore, DescribedStore, NandChip, Store};
-use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, PageAddress};
+use nandkit_units::Clock;
 
-use crate::chip_file::{self, FileChip};
-use crate::device_handle::lock;
+use crate::chip_file::{self, EmulatedChip};
+use crate::chip_handle::ChipHandle;
 use crate::format::emulate::WatchedFlash;
 use crate::frame::{Frame, Keeping};
 use crate::{DeviceSpec, StackError, StackSpec, StoreKind};
@@ -36,7 +36,7 @@ pub(crate) fn flash_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Res
     };
     let flash = StatsFlash::new(flash);
     frame.watched.flash = Some(Arc::clone(flash.counters()));
-    Ok(WatchedFlash { flash, partial_programs: chip.rules.partial_programs })
+    Ok(WatchedFlash { flash: Box::new(flash), partial_programs: chip.rules.partial_programs })
 }
 
 fn in_memory<S: Store + 'static>(chip: &ChipSpec, seed: u64, frame: &mut Frame) -> Result<Box<dyn Flash>, StackError> {
@@ -46,63 +46,16 @@ fn in_memory<S: Store + 'static>(chip: &ChipSpec, seed: u64, frame: &mut Frame) 
     Ok(Box::new(chip))
 }
 
-fn in_file(chip: Box<dyn FileChip>, new_file: chip_file::NewFile, frame: &mut Frame) -> Box<dyn Flash> {
+fn in_file(chip: Box<dyn EmulatedChip>, new_file: chip_file::NewFile, frame: &mut Frame) -> Box<dyn Flash> {
     frame.clock.advance_to(chip.last_instant());
     frame.started = frame.clock.now();
     frame.watch_dies(chip.queue_statistics());
     let chip = ChipHandle::new(chip);
-    let closing = chip.clone();
-    frame.keeping = Some(Keeping { closing: Box::new(move |_: &Clock| closing.save()), new_file });
+    let mut kept = chip.clone();
+    let closing = Box::new(move |_: &Clock| {
+        let saved = kept.save().map(|_| ());
+        saved.map_err(|error| StackError::new("stack.device.file", format!("cannot keep the chip: {error}")))
+    });
+    frame.keeping = Some(Keeping { closing, new_file });
     Box::new(chip)
-}
-
-/// A chip in a file that its stack brings there at the end. What the file system syncs stays in
-/// memory until then, so that a run that is given up leaves the file as it was.
-#[derive(Clone)]
-struct ChipHandle {
-    geometry: FlashGeometry,
-    chip: Arc<Mutex<Box<dyn FileChip>>>,
-}
-
-impl ChipHandle {
-    fn new(chip: Box<dyn FileChip>) -> Self {
-        Self { geometry: *chip.geometry(), chip: Arc::new(Mutex::new(chip)) }
-    }
-
-    fn save(&self) -> Result<(), StackError> {
-        let saved = lock(&self.chip).save();
-        saved
-            .map(|_| ())
-            .map_err(|error| StackError::new("stack.device.file", format!("cannot keep the chip: {error}")))
-    }
-}
-
-impl Flash for ChipHandle {
-    fn geometry(&self) -> &FlashGeometry {
-        &self.geometry
-    }
-
-    fn read(&self, context: &Context, at: PageAddress, read: PageRead<'_>) -> FlashResult<Done> {
-        lock(&self.chip).read(context, at, read)
-    }
-
-    fn program(&mut self, context: &Context, at: PageAddress, program: PageProgram<'_>) -> FlashResult<Done> {
-        lock(&self.chip).program(context, at, program)
-    }
-
-    fn erase(&mut self, context: &Context, block: BlockIndex) -> FlashResult<Done> {
-        lock(&self.chip).erase(context, block)
-    }
-
-    fn is_bad(&self, block: BlockIndex) -> bool {
-        lock(&self.chip).is_bad(block)
-    }
-
-    fn mark_bad(&mut self, context: &Context, block: BlockIndex) -> FlashResult<Done> {
-        lock(&self.chip).mark_bad(context, block)
-    }
-
-    fn sync(&mut self, context: &Context) -> FlashResult<Done> {
-        lock(&self.chip).sync(context)
-    }
 }

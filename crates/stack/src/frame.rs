@@ -7,7 +7,7 @@ use nandkit_flash::wrap::FlashCounters;
 use nandkit_nand_sim::QueueStatistics;
 use nandkit_units::{Clock, Nanos, Statistics};
 
-use crate::chip_file::{FileChip, Keep, NewFile};
+use crate::chip_file::{EmulatedChip, Keep, NewFile};
 use crate::{HostSpec, StackError};
 
 /// 2020-01-01T00:00:00Z, the calendar time at which every simulation starts: FAT's time stamps need
@@ -52,7 +52,7 @@ pub struct Frame {
     /// The host's memory.
     pub(crate) host: Option<HostSpec>,
     /// A chip that is there already; it outlives the stack.
-    pub(crate) given: Option<Box<dyn FileChip>>,
+    pub(crate) given: Option<Box<dyn EmulatedChip>>,
     /// What is expected on that chip; its volume is seen from its root, and not from a directory of
     /// this run's own.
     pub(crate) expected: Option<Existing>,

@@ -43,6 +43,12 @@ impl FsSpec {
         kinds
     }
 
+    /// The names of the file systems that stand on a device, in words, in the order of the alphabet.
+    pub fn on_devices() -> String {
+        let names: Vec<_> = Self::kinds().into_iter().filter(|name| !["model", "none"].contains(name)).collect();
+        names.join(" or ")
+    }
+
     /// The file system of this kind with its defaults.
     pub fn kind(name: &str) -> Result<Self, String> {
         Self::from_table(Table::from_iter([("kind".to_string(), name.into())]))

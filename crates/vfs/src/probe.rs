@@ -33,8 +33,31 @@ pub struct Layout {
     pub erase_size: u32,
     /// Every erase size that fits what is there, the likeliest first.
     pub erase_sizes: Vec<u32>,
-    /// Whether the content proves [`Layout::erase_size`].
-    pub erase_size_is_proven: bool,
+    /// How [`Layout::erase_size`] fits the content.
+    pub erase_size_fit: Fit,
     /// The order of bytes in numbers, where the format has both.
     pub byte_order: Option<ByteOrder>,
+}
+
+/// How an erase size fits what is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fit {
+    /// Something stands where it cannot be.
+    Refuted,
+    /// Nothing speaks against it, but another one is proven.
+    Unlikely,
+    /// As good as any other.
+    Fits,
+    /// The content leaves no other one, or the format has no erase size.
+    #[default]
+    Proven,
+}
+
+/// How much of a dump a probe looks through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Enough to see which format it is.
+    Glance,
+    /// Enough to see where erase blocks end.
+    Thorough,
 }

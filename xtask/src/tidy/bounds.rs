@@ -12,9 +12,9 @@ pub struct FormatBound {
 
 /// The formats. The aim is at most 8 files each.
 pub const FORMATS: &[FormatBound] = &[
-    FormatBound { name: "f2fs", files_max: 31 },
-    FormatBound { name: "jffs2", files_max: 35 },
-    FormatBound { name: "fat", files_max: 28 },
+    FormatBound { name: "f2fs", files_max: 14 },
+    FormatBound { name: "jffs2", files_max: 7 },
+    FormatBound { name: "fat", files_max: 7 },
 ];
 
 /// Public modules that a crate may have.
@@ -69,13 +69,12 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("fuse", ANY, "until it is untangled"),
     circle("lab", ANY, "until it is untangled"),
     circle("record", ANY, "until it is untangled"),
-    circle("stack", ANY, "until it is untangled"),
 ];
 
 /// The longest comment line that is not counted.
 pub const COMMENT_COLUMNS: usize = 120;
 /// Longer ones. The aim is none of more than 100.
-pub const LONG_COMMENTS_MAX: usize = 2669;
+pub const LONG_COMMENTS_MAX: usize = 2626;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
 pub const SAME_DOCS_MAX: usize = 155;
 

@@ -10,17 +10,22 @@ pub fn code(source: &str) -> String {
 /// The source with every character of comments replaced by a space, literals kept; lines stay where
 /// they are.
 pub fn without_comments(source: &str) -> String {
-    blanked_where(source, |first| first == '/')
+    blanked_where(source, |text| text.starts_with(&['/']))
 }
 
-/// The source with those comments and literals blanked out whose first character is chosen.
-fn blanked_where(source: &str, chosen: impl Fn(char) -> bool) -> String {
+/// [`without_comments`], and without literals that have a space in them: sentences for people.
+pub fn without_sentences(source: &str) -> String {
+    blanked_where(source, |text| text.starts_with(&['/']) || text.contains(&' '))
+}
+
+/// The source with those comments and literals blanked out that are chosen.
+fn blanked_where(source: &str, chosen: impl Fn(&[char]) -> bool) -> String {
     let text: Vec<char> = source.chars().collect();
     let mut out = String::with_capacity(source.len());
     let mut at = 0;
     while at < text.len() {
         let end = literal_or_comment_end(&text, at);
-        if end > at && !chosen(text[at]) {
+        if end > at && !chosen(&text[at..end]) {
             out.extend(&text[at..end]);
             at = end;
         } else if end > at {

@@ -98,9 +98,8 @@ impl Live {
 /// `chip`: with an image on it; without one the volume is a fresh one.
 pub fn test(arguments: &ExecArguments, cuts: Cuts, spec: &StackSpec, chip: Option<CrashChip>) -> Result<(), Failure> {
     if spec.fs == FsSpec::Model {
-        return Err(Failure::Input(
-            "--cut-at: the model file system has no device; expected --fs fat or jffs2".to_owned(),
-        ));
+        let detail = format!("--cut-at: the model file system has no device; expected --fs {}", FsSpec::on_devices());
+        return Err(Failure::Input(detail));
     }
     let (stopped, live) = (Arc::new(AtomicBool::new(false)), Arc::new(Live::default()));
     let (flag, all) = (Arc::clone(&stopped), Arc::clone(&live));

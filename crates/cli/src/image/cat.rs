@@ -1,6 +1,6 @@
 //! `nandkit cat`
 
-use nandkit_stack::image::{FileVersion, OpenImage};
+use nandkit_stack::image::{FileVersion, OpenImage, formats_that_keep};
 use nandkit_tree::show;
 use nandkit_units::ReadInto;
 use nandkit_vfs::path::{Follow, Next, Step, resolve, walk};
@@ -169,7 +169,8 @@ fn any_inode(arguments: &CatArguments, image: &OpenImage) -> Result<(InodeNumber
 
 fn keeps_none(arguments: &CatArguments, image: &OpenImage) -> Failure {
     let path = arguments.image.image.display();
-    Failure::Input(format!("{path}: {} keeps no old contents; expected an image of JFFS2", image.format))
+    let expected = formats_that_keep(|keeps| keeps.history);
+    Failure::Input(format!("{path}: {} keeps no old contents; expected an image of {expected}", image.format))
 }
 
 fn versions(arguments: &CatArguments, image: &OpenImage) -> Result<(), Failure> {

@@ -12,9 +12,9 @@ use nandkit_vfs::path::read_file;
 use nandkit_vfs::{ErrorKind, FileSystem, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::mkfs::source_date_epoch;
 use super::new_file::NewFile;
-use super::{input, path_json, tell, tell_damage};
+use super::source::source_date_epoch;
+use super::{input, path_json, tell, tell_damage, tell_notes};
 use crate::args::{
     ChangeArguments, ChmodArguments, ChownArguments, LnArguments, MkdirArguments, MvArguments, RmArguments,
     SetfattrArguments,
@@ -63,22 +63,20 @@ fn change_image(
     let path = &arguments.image.image;
     let options = ChangeOptions { compression: arguments.compress.clone(), now: now()?, for_good: !arguments.dry_run };
     let mut image = ChangingImage::open(path, &arguments.image.options(), &options).map_err(input)?;
-    for note in &image.notes {
-        output::message(&format!("{}: {note}", path.display()));
-    }
+    tell_notes(path, &image.notes);
     // Counting what is free reads all inodes, without which damaged data are not known of.
     let before = image.free();
     refuse_damaged(arguments, &image)?;
     let mut editor = Editor::new(image.changes());
     let worked = work(&mut editor);
     let (edits, skipped, asked) = (editor.edits().to_vec(), editor.skipped().to_vec(), editor.bytes());
-    let format = image.format;
-    worked.map_err(|error| failed(path, error, (asked, before), format))?;
+    let how = Stored { compressed: image.compresses(), fills_up: image.fills_up() };
+    worked.map_err(|error| failed(path, error, (asked, before), how))?;
     let after = image.free();
     if !arguments.dry_run && !edits.is_empty() {
-        let mut changed = image.finish().map_err(|error| {
-            failed(path, TreeError::Node { path: "/".into(), source: error }, (asked, before), format)
-        })?;
+        let mut changed = image
+            .finish()
+            .map_err(|error| failed(path, TreeError::Node { path: "/".into(), source: error }, (asked, before), how))?;
         bring(&mut changed)?;
         *kept = true;
     }
@@ -121,19 +119,25 @@ fn refuse_damaged(arguments: &ChangeArguments, image: &ChangingImage) -> Result<
     )))
 }
 
+/// How an image stores what is put into it.
+#[derive(Clone, Copy)]
+struct Stored {
+    compressed: bool,
+    /// The flash may be larger than the file.
+    fills_up: bool,
+}
+
 /// A full volume is told with what was asked for and what there is.
-fn failed(path: &Path, error: TreeError, (asked, free): (u64, u64), format: &str) -> Failure {
+fn failed(path: &Path, error: TreeError, (asked, free): (u64, u64), how: Stored) -> Failure {
     let full = matches!(&error, TreeError::Node { source, .. } if source.kind == ErrorKind::NoSpace);
     let path = path.display();
     if full {
-        let stored = match (asked, format) {
+        let stored = match (asked, how.compressed) {
             (0, _) => ";".to_owned(),
-            (asked, "jffs2") => {
-                format!("; {} of files were to be stored (before compression), and", format_bytes(asked))
-            }
-            (asked, _) => format!("; {} of files were to be stored, and", format_bytes(asked)),
+            (asked, true) => format!("; {} of files were to be stored (before compression), and", format_bytes(asked)),
+            (asked, false) => format!("; {} of files were to be stored, and", format_bytes(asked)),
         };
-        let or = if format == "jffs2" { ", or --size where the flash is larger than the file" } else { "" };
+        let or = if how.fills_up { ", or --size where the flash is larger than the file" } else { "" };
         let free = format_bytes(free);
         return Failure::Input(format!(
             "{path}: {error}{stored} {free} are free. Nothing was changed. Expected less to store{or}"

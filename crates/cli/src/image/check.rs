@@ -22,9 +22,7 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 }
 
 fn tell_notes(arguments: &CheckArguments, checked: &Checked) {
-    for note in &checked.report.notes {
-        output::message(&format!("{}: {note}", arguments.image.image.display()));
-    }
+    super::tell_notes(&arguments.image.image, &checked.report.notes);
 }
 
 /// Writes an image without what is provably bad. Exit status 1 where something was: the file may have lost what it held.

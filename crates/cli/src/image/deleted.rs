@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_stack::image::{DeletedName, OpenImage};
+use nandkit_stack::image::{DeletedName, OpenImage, formats_that_keep};
 use nandkit_tree::show;
 use serde_json::{Map, Value};
 
@@ -17,9 +17,10 @@ pub fn names(image: &OpenImage, shown: &std::path::Path) -> Result<Vec<DeletedNa
     match image.deleted() {
         Some(names) => names.map_err(|error| Failure::Check(format!("{}: {error}", shown.display()))),
         None => Err(Failure::Input(format!(
-            "{}: {} keeps nothing of what was deleted; expected an image of JFFS2",
+            "{}: {} keeps nothing of what was deleted; expected an image of {}",
             shown.display(),
-            image.format
+            image.format,
+            formats_that_keep(|keeps| keeps.history)
         ))),
     }
 }

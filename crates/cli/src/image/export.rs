@@ -5,8 +5,8 @@ use std::io::{BufWriter, Write};
 use nandkit_stack::image::{ExportForm, Exported, Exporting};
 use serde_json::json;
 
-use super::input;
 use super::new_file::NewFile;
+use super::{input, tell_notes};
 use crate::args::{ExportArguments, Tool};
 use crate::failure::Failure;
 use crate::output;
@@ -41,9 +41,7 @@ pub fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     let _lock = NewFile::lock(&arguments.out)?;
     let path = &arguments.image.image;
     let image = Exporting::open(path, &arguments.image.options()).map_err(input)?;
-    for note in &image.notes {
-        output::message(&format!("{}: {note}", path.display()));
-    }
+    tell_notes(path, &image.notes);
     let tool = arguments.tool.unwrap_or(if image.is_nand() { Tool::Nandwrite } else { Tool::Nor });
     let mut form = form(tool);
     // A chip that was read without its OOB is written without.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nandkit_stack::image::PlacedExtent;
+use nandkit_stack::image::{PlacedExtent, formats_that_keep};
 use nandkit_tree::show;
 use nandkit_vfs::FsError;
 use nandkit_vfs::path::{Follow, resolve};
@@ -30,8 +30,9 @@ pub fn of(arguments: &ImageArguments, path: &str) -> Result<Extents, Failure> {
     let all = image.extents(inode).ok_or_else(|| {
         let format = image.format;
         Failure::Input(format!(
-            "{}: this is {format}, where places are not told; expected an image of F2FS or FAT",
-            place()
+            "{}: this is {format}, where places are not told; expected an image of {}",
+            place(),
+            formats_that_keep(|keeps| keeps.extents)
         ))
     })?;
     Ok(Extents { path: path.to_owned(), size, all: all.map_err(failed)? })

@@ -9,16 +9,16 @@ mod extents;
 mod extract;
 mod get;
 mod info;
-mod info_f2fs;
 mod ls;
 mod mkfs;
-mod mkfs_f2fs;
 pub mod new_file;
 mod put;
 mod segments;
+mod source;
 mod time;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use nandkit_stack::StackError;
 use nandkit_stack::image::{self, Finding, ORPHAN, OpenImage, OpenOptions};
@@ -46,8 +46,37 @@ use crate::output;
 const TOLD_MAX: usize = 20;
 
 /// The message begins with the path: the key in a spec would say less.
-fn input(error: StackError) -> Failure {
-    Failure::Input(error.detail)
+pub fn input(error: StackError) -> Failure {
+    Failure::Input(with_flags(&error.detail))
+}
+
+/// Keys of options, as the library's messages have them in backticks, and their flags.
+const FLAGS: [(&str, &str); 20] = [
+    ("byte_order", "--endian"),
+    ("compression", "--compress"),
+    ("compressions", "--compress"),
+    ("device", "--device"),
+    ("devices", "--devices"),
+    ("encoding", "--encoding"),
+    ("erase_size", "--erase-size"),
+    ("extents", "--extents"),
+    ("features", "--features"),
+    ("no_recovery", "--no-recovery"),
+    ("offset", "--offset"),
+    ("oob", "--oob"),
+    ("oob_size", "--oob-size"),
+    ("overlay", "--overlay"),
+    ("page_size", "--page-size"),
+    ("region", "--region"),
+    ("repair", "--repair"),
+    ("segments", "--segments"),
+    ("size", "--size"),
+    ("uuid", "--uuid"),
+];
+
+/// A message of the library with its options as the command line calls them.
+pub fn with_flags(message: &str) -> String {
+    FLAGS.iter().fold(message.to_owned(), |text, (key, flag)| text.replace(&format!("`{key}`"), flag))
 }
 
 fn tree_input(error: TreeError) -> Failure {
@@ -62,10 +91,15 @@ pub fn open(arguments: &ImageArguments) -> Result<OpenImage, Failure> {
 /// The same, as [`ImageArguments::options`] say it or a little otherwise.
 pub fn open_as(arguments: &ImageArguments, options: &OpenOptions) -> Result<OpenImage, Failure> {
     let image = image::open(&arguments.image, options).map_err(input)?;
-    for note in &image.notes {
-        output::message(&format!("{}: {note}", arguments.image.display()));
-    }
+    tell_notes(&arguments.image, &image.notes);
     Ok(image)
+}
+
+/// What people should know about an image, a line each.
+pub fn tell_notes(path: &Path, notes: &[String]) {
+    for note in notes {
+        output::message(&format!("{}: {}", path.display(), with_flags(note)));
+    }
 }
 
 /// A path or name of an image without a leading `/`, with what steers a terminal escaped.

@@ -8,7 +8,7 @@ use nandkit_vfs::FileKind;
 use nandkit_vfs::source::SourceNode;
 
 use super::change::{bytes, change, now};
-use super::mkfs::source;
+use super::source::source;
 use super::tree_input;
 use crate::args::PutArguments;
 use crate::failure::Failure;

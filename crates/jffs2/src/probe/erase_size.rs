@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nandkit_vfs::probe::Fit;
+
 use super::ERASE_SIZE_MIN;
 use super::survey::{Against, Survey};
 
@@ -10,19 +12,6 @@ const USUAL_MAX: u32 = 1 << 20;
 
 /// What is this unlikely is no accident: one time in some ten thousand.
 const BITS_MIN: u32 = 13;
-
-/// How an erase size fits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// Nodes, cleanmarkers or summaries stand where they cannot be.
-    Refuted,
-    /// Nothing speaks against it, but another one is proven.
-    Unlikely,
-    /// As good as any other.
-    Fits,
-    /// The image leaves no other one.
-    Proven,
-}
 
 /// What an image says of its erase size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,10 @@
 
 use nandkit_flash::Look;
 use nandkit_units::{ByteOrder, format_bytes};
-use nandkit_vfs::probe::{Layout, Likeness};
+use nandkit_vfs::probe::{Depth, Fit, Layout, Likeness};
 
 use super::erase_size::Verdict;
 use super::survey::Survey;
-use super::{Depth, Fit};
 
 /// Points less for an erase size that fits, but is not proven; each further one has a point less.
 const UNPROVEN: u32 = 12;
@@ -111,7 +110,7 @@ fn likeness(survey: &Survey, verdict: &Verdict, size: u32, rank: u32) -> Likenes
         layout: Layout {
             erase_size: size,
             erase_sizes: verdict.fitting.clone(),
-            erase_size_is_proven: fit == Fit::Proven,
+            erase_size_fit: fit,
             byte_order: Some(order),
             ..Layout::default()
         },

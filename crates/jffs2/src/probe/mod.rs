@@ -11,10 +11,8 @@ mod survey;
 mod writer;
 
 pub use chip::is_on_chip;
-pub use erase_size::Fit;
 pub use likeness::{Assumptions, Probe, probe};
 pub use orders::{MixedOrders, mixed_orders};
-pub use survey::Depth;
 pub use writer::WriterHabits;
 
 use crate::layout::{ByteOrder, HEADER_SIZE, Header, node_type};

@@ -5,6 +5,7 @@
 
 use nandkit_flash::{Look, PageRead};
 use nandkit_units::{BlockIndex, Context};
+use nandkit_vfs::probe::Depth;
 
 use super::{ERASE_SIZE_MIN, any_node, stored_length};
 use crate::layout::{
@@ -33,15 +34,6 @@ const NODE_BITS: u32 = 5;
 const FILLED_BITS: u32 = 3;
 /// Facts of a kind that are remembered; more would say the same.
 const REMEMBERED: usize = 1 << 16;
-
-/// How much of a dump is looked through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// Enough to see which format it is.
-    Glance,
-    /// Enough to see where blocks end.
-    Thorough,
-}
 
 /// What speaks against blocks of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,7 @@ use std::any::Any;
 use std::fmt;
 
 use nandkit_block::BlockDevice;
-use nandkit_block::wrap::StatsDevice;
 use nandkit_flash::Flash;
-use nandkit_flash::wrap::StatsFlash;
 use nandkit_flash_image::detect::ByteOrder;
 use nandkit_units::{Clock, Context, Lba, ReadInto};
 use nandkit_vfs::{Changes, FsError};
@@ -15,7 +13,6 @@ use toml::Table;
 
 use super::Format;
 use crate::StackError;
-use crate::device_handle::DeviceHandle;
 use crate::frame::Frame;
 use crate::in_directory::for_next_run;
 use crate::mounted::MountedFileSystem;
@@ -68,13 +65,14 @@ pub trait FormatSpec: SpecValue + fmt::Debug + Send + Sync {
     }
 }
 
-/// A block device below a file system, with counters.
-pub type WatchedBlocks = StatsDevice<DeviceHandle>;
+/// A block device below a file system, with counters. It is of no type that is known, so that each
+/// file system is compiled once for all devices.
+pub type WatchedBlocks = Box<dyn BlockDevice>;
 
 /// A chip below a file system.
 pub struct WatchedFlash {
     /// The chip, with counters.
-    pub flash: StatsFlash<Box<dyn Flash>>,
+    pub flash: Box<dyn Flash>,
     /// How many programs the part allows for a page between two erases.
     pub partial_programs: u32,
 }

@@ -54,3 +54,17 @@ pub struct DeletedName {
     /// The inode has another name now: it was renamed, or this was one of several.
     pub lives: bool,
 }
+
+/// What a format keeps of the past.
+pub trait History {
+    /// The states of a file of which something is still on the flash, the present one last. Errors:
+    /// `NotFound`, `Device`.
+    fn versions(&self, inode: InodeNumber) -> nandkit_vfs::Result<Vec<FileVersion>>;
+
+    /// What a file held at one of its versions. Errors: `NotFound`, `InvalidArgument` (no file),
+    /// `Device`.
+    fn content_at(&self, inode: InodeNumber, number: u64) -> nandkit_vfs::Result<OldContent>;
+
+    /// Names that were deleted or replaced and are still on the flash. Errors: `Device`.
+    fn deleted(&self) -> nandkit_vfs::Result<Vec<DeletedName>>;
+}

@@ -1,30 +1,49 @@
-//! One door for formats: what the stack and the image commands need of a file system, behind one trait and one table.
+//! One door for formats: what the stack and the image commands need of a file system, behind one
+//! trait and one table.
 //!
 //! The cut is explained in `docs/design/12-formats.md`.
 
 use std::fmt;
 use std::path::Path;
 
-use nandkit_units::Clock;
+use nandkit_flash::Flash;
+use nandkit_flash_image::Image;
+use nandkit_flash_image::regions::SignatureProbe;
+use nandkit_units::{Clock, Context};
 use nandkit_vfs::check::{Finding, Report};
+use nandkit_vfs::probe::Likeness;
 
-pub(crate) mod emulate;
-pub(crate) mod extents;
-pub(crate) mod f2fs;
-pub(crate) mod fat;
-mod history;
-pub(crate) mod jffs2;
+pub mod build;
+pub mod container;
+pub mod emulate;
+mod error;
+pub mod extents;
+pub mod f2fs;
+pub mod fact;
+pub mod fat;
+pub mod found;
+pub mod history;
+pub mod jffs2;
+mod on_sectors;
 mod options;
-pub(crate) mod recognise;
+pub mod recognise;
 mod repaired;
-pub(crate) mod sectors;
-pub(crate) mod sparse;
+pub mod sectors;
+pub mod volume;
 
+pub use build::{BuildVolume, Built};
 pub use emulate::{EmulateFormat, FormatSpec};
+pub use error::FormatError;
 pub use extents::PlacedExtent;
+pub use fact::Fact;
+pub use found::{Detection, Found, View};
 pub use history::{DeletedName, FileVersion, OldContent};
-pub use options::{ByteOrder, OpenOptions};
+pub use options::{ByteOrder, ChangeOptions, OpenOptions};
 pub use repaired::{RepairedImage, write_sparse};
+pub use volume::{
+    Changing, ChangingVolume, Medium, OpenVolume, Opened, OpenedForChanges, Opening, SegmentTable, SegmentsShown,
+    VolumeInfo,
+};
 
 use crate::StackError;
 use crate::frame::EPOCH_UNIX_NS;
@@ -32,7 +51,8 @@ use crate::frame::EPOCH_UNIX_NS;
 /// Bytes in which a file's kind is recognised.
 pub(crate) const BEGINNING: u64 = 512;
 
-/// The formats that can be opened. Of those that stand on sectors, the first one says why unknown bytes are no volume.
+/// The formats that can be opened. Of those that stand on sectors, the first one says why unknown
+/// bytes are no volume.
 pub static FORMATS: &[&dyn Format] = &[&fat::FORMAT, &f2fs::FORMAT, &jffs2::FORMAT];
 
 /// What a volume of a format stands on.
@@ -42,6 +62,17 @@ pub enum MediumKind {
     Blocks,
     /// Pages in erase blocks.
     Flash,
+}
+
+/// What volumes of a format tell beside their files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keeps {
+    /// Older contents and deleted names.
+    pub history: bool,
+    /// Where files lie.
+    pub extents: bool,
+    /// A table of segments.
+    pub segments: bool,
 }
 
 /// One file-system format. A method that answers `None` says that the format does not offer this.
@@ -55,8 +86,82 @@ pub trait Format: Sync {
     /// What its volumes stand on.
     fn medium(&self) -> MediumKind;
 
+    /// What its volumes tell beside their files.
+    fn keeps(&self) -> Keeps {
+        Keeps::default()
+    }
+
+    /// Everything that a part of an image may be of this format, by any layout that the options leave
+    /// open.
+    fn probe(&self, view: &View<'_>) -> Vec<Found>;
+
+    /// How surely a device of `length` bytes that begins so holds a volume; asked of formats on
+    /// sectors.
+    fn likeness(&self, _beginning: &[u8], _length: u64) -> Option<Likeness> {
+        None
+    }
+
+    /// Whether a chip holds a volume on its bare flash; asked of formats on flash.
+    fn is_on_chip(&self, _chip: &dyn Flash, _context: &Context) -> bool {
+        false
+    }
+
+    /// What recognises the beginning of a volume inside a dump.
+    fn signature(&self) -> Option<SignatureProbe> {
+        None
+    }
+
+    /// The fewest bytes that a part has that begins so; 0 where nothing is known.
+    fn bytes_min(&self, _beginning: &[u8]) -> u64 {
+        0
+    }
+
+    /// Opens a volume for reading.
+    fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError>;
+
+    /// What a volume says of itself.
+    fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError>;
+
+    /// Checks a volume.
+    fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError>;
+
+    /// Changes in images.
+    fn change(&self) -> Option<&dyn ChangeFormat> {
+        None
+    }
+
+    /// Repairs of images.
+    fn repair(&self) -> Option<&dyn RepairFormat> {
+        None
+    }
+
     /// Its options in a spec, and its mount on an emulated device.
-    fn emulate(&self) -> Option<&dyn EmulateFormat>;
+    fn emulate(&self) -> Option<&dyn EmulateFormat> {
+        None
+    }
+}
+
+/// What a format has for images that are changed.
+pub trait ChangeFormat: Sync {
+    /// Whether new data can be stored compressed.
+    fn compresses(&self) -> bool {
+        false
+    }
+
+    /// Whether the option `size` names the flash of which the image is a part, so that a shorter
+    /// image becomes longer by erased bytes.
+    fn fills_up(&self) -> bool {
+        false
+    }
+
+    /// Opens a volume for changes.
+    fn open(&self, image: Image, found: &Found, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError>;
+}
+
+/// What a format has for images that are repaired.
+pub trait RepairFormat: Sync {
+    /// The image without what is provably bad.
+    fn repair(&self, image: Image, found: &Found, how: &Opening<'_>) -> Result<Repaired, FormatError>;
 }
 
 impl fmt::Debug for dyn Format + '_ {
@@ -74,7 +179,24 @@ pub(crate) fn default_spec() -> Box<dyn FormatSpec> {
 pub fn named(name: &str) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.name() == name)
 }
-/// The kind of finding that tells of something whole to which no path leads any more; a repair gives it one.
+
+/// The titles of the formats that offer something, in words: `FAT, F2FS or JFFS2`.
+pub(crate) fn titles(offer: impl Fn(&dyn Format) -> bool) -> String {
+    let titles: Vec<&str> = FORMATS.iter().filter(|format| offer(**format)).map(|format| format.title()).collect();
+    match titles.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// The titles of the formats that keep something, in words.
+pub fn formats_that_keep(what: impl Fn(Keeps) -> bool) -> String {
+    titles(|format| what(format.keeps()))
+}
+
+/// The kind of finding that tells of something whole to which no path leads any more; a repair gives
+/// it one.
 pub const ORPHAN: &str = "orphan";
 
 /// The check of an image's volume.

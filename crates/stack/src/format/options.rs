@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use nandkit_vfs::Timestamp;
+
 pub use nandkit_flash_image::detect::ByteOrder;
 
 /// Which part of an image is to be opened, and what is known of it that detection need not find out. The default leaves all to detection.
@@ -34,20 +36,34 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// The first option given that says something about a dump of flash, which a chip of nandkit's knows itself.
+    /// The key of the first option given that says something about a dump of flash, which a chip of
+    /// nandkit's knows itself.
     pub(crate) fn first_given(&self) -> Option<&'static str> {
         [
-            (self.region.is_some(), "--region"),
-            (self.offset.is_some(), "--offset"),
-            (self.size.is_some(), "--size"),
-            (self.erase_size.is_some(), "--erase-size"),
-            (self.page_size.is_some(), "--page-size"),
-            (self.oob_size.is_some(), "--oob-size"),
-            (self.byte_order.is_some(), "--endian"),
-            (self.overlay.is_some(), "--overlay"),
-            (!self.devices.is_empty(), "--devices"),
+            (self.region.is_some(), "region"),
+            (self.offset.is_some(), "offset"),
+            (self.size.is_some(), "size"),
+            (self.erase_size.is_some(), "erase_size"),
+            (self.page_size.is_some(), "page_size"),
+            (self.oob_size.is_some(), "oob_size"),
+            (self.byte_order.is_some(), "byte_order"),
+            (self.overlay.is_some(), "overlay"),
+            (!self.devices.is_empty(), "devices"),
         ]
         .into_iter()
         .find_map(|(given, name)| given.then_some(name))
     }
+}
+
+/// How an image is changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeOptions {
+    /// How new data are compressed, in formats that compress: `none`, `zlib`, `lzo`, `rtime`,
+    /// `priority` (Linux's order) or `size` (the smallest). `None` for zlib, which every kernel with
+    /// JFFS2 reads unless it was configured not to.
+    pub compression: Option<String>,
+    /// The present: the time of what is made or changed.
+    pub now: Timestamp,
+    /// Whether the file is locked and may be replaced; else the changes are only tried.
+    pub for_good: bool,
 }

@@ -1,19 +1,23 @@
-//! A chip that a file holds: its translation layer with the volume on it (`chip_volume.rs`), or JFFS2 on the bare flash.
+//! A chip that a file holds: its translation layer with the volume on it, or a volume on the bare
+//! flash. The chip is a copy in memory, and nothing of it goes back to the file.
 
 use std::path::Path;
 
+use nandkit_block::BlockDevice;
+use nandkit_flash::wrap::StatsFlash;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl, PageMapOptions};
-use nandkit_jffs2::Jffs2;
 use nandkit_nand_sim::ChipSpec;
-use nandkit_units::{Clock, Context};
-use nandkit_vfs::FileSystem;
+use nandkit_units::{Clock, Context, Lba, ReadInto};
+use nandkit_vfs::probe::SURE;
 
-use super::chip_volume::{CheckVolume, LookForVolume, MountVolume, OnLayer};
-use crate::chip_file::{self, FileChip};
-use crate::format::fat::FatInfo;
+use crate::chip_file::{self, EmulatedChip};
+use crate::chip_handle::ChipHandle;
 use crate::format::sectors::SECTOR_SIZE;
-use crate::format::{Checked, OpenOptions, clock_at, jffs2, wrong};
-use crate::{MountedFileSystem, StackError, StoreKind};
+use crate::format::{
+    Checked, FORMATS, Fact, Format, FormatError, Medium, MediumKind, OpenOptions, Opened, Opening, clock_at, titles,
+    wrong,
+};
+use crate::{StackError, StoreKind};
 
 /// A chip in a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +39,7 @@ pub struct ChipInfo {
     /// The translation layer on it.
     pub layer: Layer,
     /// What the translation layer holds.
-    pub volume: Volume,
+    pub volume: ChipVolume,
 }
 
 /// A translation layer on a chip.
@@ -56,28 +60,12 @@ pub enum Layer {
 
 /// What a chip holds, or its translation layer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Volume {
+pub enum ChipVolume {
     /// Nothing that begins in its first sector.
     None,
-    /// FAT.
-    Fat(FatInfo),
-    /// F2FS.
-    F2fs {
-        /// Its name.
-        label: String,
-        /// Bytes that files can use, in all.
-        total_bytes: u64,
-        /// Of these, free.
-        free_bytes: u64,
-    },
-    /// JFFS2, which has no layer below it.
-    Jffs2 {
-        /// Bytes that files can use, in all.
-        total_bytes: u64,
-        /// Of these, free.
-        free_bytes: u64,
-    },
-    /// Something else: why it is none of these.
+    /// A volume, and what it says of itself.
+    Known(Vec<Fact>),
+    /// Something else: why it is no volume.
     Unknown(String),
 }
 
@@ -101,66 +89,100 @@ fn fast_options() -> FastOptions {
     }
 }
 
+/// A chip as the layers of stacks know it, so that none is compiled for another type.
+fn any(chip: &ChipHandle) -> StatsFlash<Box<dyn EmulatedChip>> {
+    StatsFlash::new(Box::new(chip.clone()))
+}
+
 /// Finds out which layer is on the chip. What its recovery changes stays.
-fn layer_on(chip: &mut Box<dyn FileChip>, clock: &Clock) -> Layer {
+fn layer_on(chip: &ChipHandle, clock: &Clock) -> Layer {
     let context = Context::at(clock.now());
     // Its journal is proof; the others go by what each page says of itself.
     // Each of its starts replays the journal, and none has to mend anything.
-    let error = match PageMapFtl::attach_at(&mut *chip, PageMapOptions::default(), &context) {
+    let error = match PageMapFtl::attach_at(any(chip), PageMapOptions::default(), &context) {
         Ok(_) => return Layer::Known { kind: "page-map", clean: true },
         Err(error) => error,
     };
-    if PageMapFtl::has_journal(&*chip, &context) {
+    if PageMapFtl::has_journal(&any(chip), &context) {
         return Layer::Unknown(error.detail);
     }
-    let error = match BlockMapFtl::attach_at(&mut *chip, block_map_options(), &context) {
+    let error = match BlockMapFtl::attach_at(any(chip), block_map_options(), &context) {
         Ok(ftl) if ftl.attach_report().empty => return Layer::None,
         Ok(ftl) => return Layer::Known { kind: "block-map", clean: ftl.attach_report().clean },
         Err(error) => error,
     };
-    match FastFtl::attach_at(&mut *chip, fast_options(), &context) {
+    match FastFtl::attach_at(any(chip), fast_options(), &context) {
         Ok(ftl) => Layer::Known { kind: "fast", clean: ftl.attach_report().clean },
         Err(_) => Layer::Unknown(error.detail),
     }
 }
 
-/// Does work on the device that the chip's layer makes of it. Errors: there is no layer, or none that is known.
-fn on_layer<W: OnLayer>(mut chip: Box<dyn FileChip>, clock: &Clock, work: W) -> (Layer, Result<W::Output, String>) {
+/// The device that the chip's layer makes of it. Errors: there is no layer, or none that is known.
+fn device_on(chip: Box<dyn EmulatedChip>, clock: &Clock) -> (Layer, Result<Box<dyn BlockDevice>, FormatError>) {
     let context = Context::at(clock.now());
-    let layer = layer_on(&mut chip, clock);
-    let again = |error: nandkit_block::BlockError| error.detail;
-    let done = match &layer {
-        Layer::None => Err(EMPTY.to_owned()),
-        Layer::Unknown(why) => Err(why.clone()),
-        Layer::Known { kind: "page-map", .. } => PageMapFtl::attach_at(chip, PageMapOptions::default(), &context)
-            .map(|ftl| work.work(ftl, clock))
-            .map_err(again),
-        Layer::Known { kind: "block-map", .. } => {
-            BlockMapFtl::attach_at(chip, block_map_options(), &context).map(|ftl| work.work(ftl, clock)).map_err(again)
+    let chip = ChipHandle::new(chip);
+    let layer = layer_on(&chip, clock);
+    let chip = any(&chip);
+    let device = match &layer {
+        Layer::None => Err(FormatError::Unfit(empty())),
+        Layer::Unknown(why) => Err(FormatError::Unfit(why.clone())),
+        Layer::Known { kind: "page-map", .. } => {
+            boxed(PageMapFtl::attach_at(chip, PageMapOptions::default(), &context))
         }
-        Layer::Known { .. } => {
-            FastFtl::attach_at(chip, fast_options(), &context).map(|ftl| work.work(ftl, clock)).map_err(again)
-        }
+        Layer::Known { kind: "block-map", .. } => boxed(BlockMapFtl::attach_at(chip, block_map_options(), &context)),
+        Layer::Known { .. } => boxed(FastFtl::attach_at(chip, fast_options(), &context)),
     };
-    (layer, done)
+    (layer, device)
 }
 
-/// Whether JFFS2 is on the bare flash.
-fn is_jffs2(chip: &dyn FileChip, clock: &Clock) -> bool {
-    nandkit_jffs2::probe::is_on_chip(chip, &Context::at(clock.now()))
+fn boxed<D: BlockDevice + 'static>(device: nandkit_block::Result<D>) -> Result<Box<dyn BlockDevice>, FormatError> {
+    Ok(Box::new(device?))
 }
 
-/// Mounts JFFS2 on the bare flash for reading.
-fn jffs2_on(chip: Box<dyn FileChip>, clock: &Clock) -> Result<Jffs2<Box<dyn FileChip>>, String> {
-    let options = OpenOptions { no_summaries: true, ..OpenOptions::default() };
-    jffs2::mount_at(chip, clock.clone(), None, &options)
+fn empty() -> String {
+    format!("the chip is empty; expected one with {} on it", titles(|_| true))
 }
 
-/// What JFFS2 on a chip has room for.
-fn jffs2_info(chip: Box<dyn FileChip>, clock: &Clock) -> Result<Volume, String> {
-    let status = jffs2_on(chip, clock)?.volume().map_err(|error| error.to_string())?;
-    let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
-    Ok(Volume::Jffs2 { total_bytes: bytes(status.blocks), free_bytes: bytes(status.blocks_free) })
+/// The format whose volume is on the bare flash.
+fn format_on(chip: &dyn EmulatedChip, clock: &Clock) -> Option<&'static dyn Format> {
+    let context = Context::at(clock.now());
+    FORMATS.iter().copied().find(|format| format.is_on_chip(chip, &context))
+}
+
+/// What a device begins with.
+enum Begins {
+    Nothing,
+    /// A volume, or what only looks like one: of that, what speaks against it.
+    With(&'static dyn Format, Result<(), String>),
+}
+
+/// Bytes from a device's beginning that formats are asked about.
+const LOOKED_AT: u64 = 32 << 10;
+
+/// Looks at the first sectors; behind the first, those that cannot be read are as good as empty.
+/// Errors: the first one cannot be read.
+fn beginning(device: &dyn BlockDevice, clock: &Clock) -> Result<Begins, FormatError> {
+    let geometry = *device.geometry();
+    let size = u64::from(geometry.sector_size.max(1));
+    let mut bytes = vec![0; LOOKED_AT.max(size) as usize];
+    for (number, sector) in (0..geometry.sectors).zip(bytes.chunks_exact_mut(size as usize)) {
+        let read = device.read(&Context::at(clock.now()), Lba(number), ReadInto::Bytes(sector));
+        if number == 0 {
+            read?;
+        }
+    }
+    let length = geometry.sectors.saturating_mul(size);
+    let likely = FORMATS.iter().filter_map(|format| Some((*format, format.likeness(&bytes, length)?)));
+    if let Some((format, likeness)) = likely.max_by_key(|(_, likeness)| likeness.points) {
+        let sound = if likeness.points >= SURE { Ok(()) } else { Err(likeness.evidence.join("; ")) };
+        return Ok(Begins::With(format, sound));
+    }
+    let first = bytes.get(..size as usize).unwrap_or_default();
+    // The first format on sectors says why unknown bytes are no volume.
+    match FORMATS.iter().find(|format| format.medium() == MediumKind::Blocks) {
+        Some(format) if first.iter().any(|byte| *byte != 0) => Ok(Begins::With(*format, Ok(()))),
+        _ => Ok(Begins::Nothing),
+    }
 }
 
 /// Says what a chip's file holds.
@@ -176,47 +198,71 @@ pub(super) fn inspect(path: &Path) -> Result<ChipInfo, StackError> {
         bad_blocks: chip.bad_blocks(),
         programmed_pages: chip.programmed_pages(),
         layer: Layer::None,
-        volume: Volume::None,
+        volume: ChipVolume::None,
     };
     let clock = clock_at(last_instant_ns);
-    if is_jffs2(&*chip, &clock) {
-        info.volume = jffs2_info(chip, &clock).unwrap_or_else(Volume::Unknown);
+    if let Some(format) = format_on(&*chip, &clock) {
+        info.volume = told(format, Medium::Flash(chip), clock);
         return Ok(info);
     }
     // Opening a layer may recover, and changes the chip in memory: it comes after the figures.
-    let (layer, volume) = on_layer(chip, &clock, LookForVolume);
-    info.volume = match (&layer, volume) {
-        (Layer::Known { .. }, Err(why)) => Volume::Unknown(why),
-        (_, volume) => volume.unwrap_or(Volume::None),
+    let (layer, device) = device_on(chip, &clock);
+    info.volume = match (&layer, device) {
+        (_, Ok(device)) => volume_on(device, clock),
+        (Layer::Known { .. }, Err(why)) => ChipVolume::Unknown(why.to_string()),
+        (_, Err(_)) => ChipVolume::None,
     };
     info.layer = layer;
     Ok(info)
 }
 
-/// Checks the volume on a chip.
-pub(super) fn check(path: &Path) -> Result<Checked, StackError> {
-    let (_, _, chip) = chip_file::look(path)?;
-    let clock = clock_at(chip.last_instant().get());
-    if is_jffs2(&*chip, &clock) {
-        return jffs2_on(chip, &clock).and_then(|volume| jffs2::check(&volume)).map_err(|error| wrong(path, error));
+fn volume_on(device: Box<dyn BlockDevice>, clock: Clock) -> ChipVolume {
+    match beginning(&*device, &clock) {
+        Ok(Begins::Nothing) => ChipVolume::None,
+        Ok(Begins::With(format, Ok(()))) => told(format, Medium::Blocks(device), clock),
+        Ok(Begins::With(_, Err(why))) => ChipVolume::Unknown(why),
+        Err(why) => ChipVolume::Unknown(why.to_string()),
     }
-    let (_, checked) = on_layer(chip, &clock, CheckVolume);
-    checked.and_then(|checked| checked).map_err(|error| wrong(path, error))
 }
 
-const EMPTY: &str = "the chip is empty; expected one with FAT, F2FS or JFFS2 on it";
+fn told(format: &dyn Format, medium: Medium, clock: Clock) -> ChipVolume {
+    let options = OpenOptions::default();
+    match format.info(medium, &Opening { options: &options, clock }) {
+        Ok(info) => ChipVolume::Known(info.facts),
+        Err(why) => ChipVolume::Unknown(why.to_string()),
+    }
+}
 
-/// A mounted file system, and the name of its format.
-pub(super) type Opened = (Box<dyn MountedFileSystem>, &'static str);
-
-/// Mounts the volume on a chip for reading. What recovery changes stays in memory.
-pub(super) fn mount(path: &Path) -> Result<Opened, StackError> {
+/// The volume on a chip, and what it stands on.
+fn volume(path: &Path) -> Result<(&'static dyn Format, Medium, Clock), StackError> {
     let (_, _, chip) = chip_file::look(path)?;
     let clock = clock_at(chip.last_instant().get());
-    if is_jffs2(&*chip, &clock) {
-        let volume = jffs2_on(chip, &clock).map_err(|error| wrong(path, error))?;
-        return Ok((Box::new(volume), "jffs2"));
+    if let Some(format) = format_on(&*chip, &clock) {
+        return Ok((format, Medium::Flash(chip), clock));
     }
-    let (_, mounted) = on_layer(chip, &clock, MountVolume);
-    mounted.and_then(|mounted| mounted).map_err(|error| wrong(path, error))
+    let failed = |error: FormatError| error.of(path);
+    let device = device_on(chip, &clock).1.map_err(failed)?;
+    match beginning(&*device, &clock).map_err(failed)? {
+        Begins::With(format, _) => Ok((format, Medium::Blocks(device), clock)),
+        Begins::Nothing => Err(wrong(path, NO_VOLUME)),
+    }
+}
+
+const NO_VOLUME: &str = "the device on the chip begins with an empty sector; expected a volume";
+
+/// Checks the volume on a chip.
+pub(super) fn check(path: &Path) -> Result<Checked, StackError> {
+    let (format, medium, clock) = volume(path)?;
+    let options = OpenOptions::default();
+    let report = format.check(medium, &Opening { options: &options, clock }).map_err(|error| error.of(path))?;
+    Ok(Checked { format: format.name(), report })
+}
+
+/// Opens the volume on a chip for reading, and says its format. What recovery changes stays in
+/// memory.
+pub(super) fn open(path: &Path) -> Result<(Opened, &'static str), StackError> {
+    let (format, medium, clock) = volume(path)?;
+    let options = OpenOptions::default();
+    let opened = format.open(medium, &Opening { options: &options, clock }).map_err(|error| error.of(path))?;
+    Ok((opened, format.name()))
 }

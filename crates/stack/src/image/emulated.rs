@@ -9,12 +9,13 @@ use nandkit_nand_sim::PageOrder;
 use nandkit_units::{BlockIndex, Clock, Context, FlashGeometry, Lba, PageAddress, Payload, ReadInto, format_bytes};
 use toml::{Table, Value};
 
+use super::choose::choose;
 use super::is_chip;
-use super::open::{choose, dump, read};
+use super::open::{dump, read};
 use crate::crash::{CrashChip, Existing};
-use crate::format::recognise::{Format, Found};
+use crate::format::found::Found;
 use crate::format::sectors::{DumpSectors, SECTOR_SIZE};
-use crate::format::{OpenOptions, wrong};
+use crate::format::{MediumKind, OpenOptions, wrong};
 use crate::{DeviceSpec, FsSpec, FtlSpec, Mounted, Stack, StackError, StackSpec, presets};
 
 /// Fewer blocks have no room for what a file system keeps in reserve.
@@ -63,14 +64,14 @@ impl EmulatedImage {
     }
 
     /// The file system that is in it: `fat`, `jffs2`.
-    pub const fn format(&self) -> &'static str {
+    pub fn format(&self) -> &'static str {
         self.found.format.name()
     }
 
     /// The chip for it: the one that was asked for, or for an image of flash a preset of its shape, with as many blocks as the image has. Errors: a shape that does not fit.
     pub fn device(&mut self, asked: Option<DeviceSpec>) -> Result<DeviceSpec, StackError> {
         let misfit = |detail: String| StackError::new("stack.device", detail);
-        if self.found.format != Format::Jffs2 {
+        if self.found.format.medium() == MediumKind::Blocks {
             return asked.map_or_else(|| DeviceSpec::preset(crate::DEFAULT_DEVICE).map_err(misfit), Ok);
         }
         let Some(device) = asked else { return self.like_a_preset() };
@@ -106,7 +107,7 @@ impl EmulatedImage {
             table
                 .insert("geometry".to_owned(), Value::Table(Table::from_iter([("pages_per_block".to_owned(), pages)])));
             self.notes.push(format!(
-                "no preset has {}: it is brought onto {name} with blocks of as many pages; --device takes another chip",
+                "no preset has {}: it is brought onto {name} with blocks of as many pages; `device` takes another chip",
                 self.shape()
             ));
         }
@@ -154,13 +155,13 @@ impl EmulatedImage {
     /// Errors: no chip; a chip that is too small, or on which a block is bad where the image has one in use.
     pub fn load(self, spec: &StackSpec, seed: u64) -> Result<CrashChip, StackError> {
         let chip = CrashChip::new(spec, seed)?;
-        match self.found.format {
-            Format::Jffs2 => {
+        match self.found.format.medium() {
+            MediumKind::Flash => {
                 let consecutive =
                     matches!(&spec.device, DeviceSpec::Chip { chip, .. } if chip.rules.order == PageOrder::Consecutive);
                 self.load_pages(chip, consecutive)
             }
-            Format::F2fs | Format::Fat => self.load_sectors(spec, seed, chip),
+            MediumKind::Blocks => self.load_sectors(spec, seed, chip),
         }
     }
 

@@ -15,10 +15,10 @@ use nandkit_flash::{Flash, PageRead};
 use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_units::{BlockIndex, Context, FlashKind};
 
-use super::open::{choose, read};
+use super::choose::choose;
+use super::open::read;
 use crate::StackError;
-use crate::format::recognise::Format;
-use crate::format::{OpenOptions, wrong};
+use crate::format::{MediumKind, OpenOptions, wrong};
 
 /// What a form of an image holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Exporting {
         let selected = choose(path, &image, options)?;
         notes.extend(selected.notes);
         let found = selected.found;
-        if found.format != Format::Jffs2 {
+        if found.format.medium() != MediumKind::Flash {
             let detail = format!(
                 "this is {}, sectors and no flash; expected a dump of flash: sectors are copied as they are",
                 found.format.name()

@@ -2,39 +2,38 @@
 
 mod change;
 mod chip;
-mod chip_volume;
+mod choose;
 mod emulated;
 mod export;
 mod in_place;
+mod inspect;
 mod open;
 mod overlay;
 
 use std::path::Path;
 
-pub use change::{ChangeOptions, ChangedImage, ChangingImage};
-pub use chip::{ChipInfo, Layer, Volume};
+pub use change::{ChangedImage, ChangingImage};
+pub use chip::{ChipInfo, ChipVolume, Layer};
 pub use emulated::EmulatedImage;
 pub use export::{ExportForm, Exported, Exporting};
 pub use in_place::ImageInPlace;
-pub use nandkit_f2fs::segment_map::{SegmentMap, Shown as SegmentsShown};
-pub use nandkit_jffs2::mkfs::BuildReport;
 pub use nandkit_vfs::check::{Finding, Report};
 pub use open::{OpenImage, open};
 pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
 
 use crate::StackError;
 use crate::chip_file;
-pub use crate::format::f2fs::build::{F2fsBuild, MkfsReport, build_f2fs, check_f2fs_build};
-pub use crate::format::f2fs::info::{CheckpointInfo, F2fsInfo, LogInfo};
-pub use crate::format::fat::FatInfo;
+pub use crate::format::container::{SPARSE_BLOCK, pack_sparse, unpacked_device};
+pub use crate::format::f2fs::build::F2fsBuild;
+pub use crate::format::fact;
 pub use crate::format::jffs2::NO_ROOM;
-pub use crate::format::jffs2::build::{Jffs2Build, OobOf, build_jffs2, check_jffs2_build};
-pub use crate::format::recognise::{Detection, RegionInfo};
-pub use crate::format::sparse::{SPARSE_BLOCK, pack_sparse, unpacked_device};
-use crate::format::{BEGINNING, wrong};
+pub use crate::format::jffs2::build::{Jffs2Build, OobOf};
+pub use crate::format::recognise::RegionInfo;
+use crate::format::{BEGINNING, titles, wrong};
 pub use crate::format::{
-    ByteOrder, Checked, DeletedName, FileVersion, ORPHAN, OldContent, OpenOptions, PlacedExtent, Repaired,
-    RepairedImage, write_sparse,
+    BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps, ORPHAN,
+    OldContent, OpenOptions, PlacedExtent, Repaired, RepairedImage, SegmentTable, SegmentsShown, formats_that_keep,
+    write_sparse,
 };
 
 /// What a file is.
@@ -47,7 +46,7 @@ pub enum Image {
 }
 
 /// A dump of flash, or a volume as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DumpSummary {
     /// Bytes of the file.
     pub file_bytes: u64,
@@ -55,10 +54,8 @@ pub struct DumpSummary {
     pub region: Option<RegionInfo>,
     /// What it may be, the likeliest first; empty where no format that can be opened is recognised.
     pub detections: Vec<Detection>,
-    /// The F2FS volume, where it is one.
-    pub f2fs: Option<Box<F2fsInfo>>,
-    /// The FAT volume, where it is one.
-    pub fat: Option<FatInfo>,
+    /// What the likeliest volume says of itself.
+    pub volume: Vec<Fact>,
     /// The regions of a whole-device dump, whatever they hold.
     pub regions: Vec<RegionInfo>,
     /// Bad blocks, where the dump tells them.
@@ -83,7 +80,7 @@ fn is_chip(path: &Path, options: &OpenOptions) -> Result<bool, StackError> {
         None => Ok(true),
         Some(option) => Err(wrong(
             path,
-            format!("{option}: the file holds a chip, which knows its own geometry; expected no such option"),
+            format!("`{option}`: the file holds a chip, which knows its own geometry; expected no such option"),
         )),
     }
 }
@@ -93,14 +90,12 @@ pub fn inspect(path: &Path, options: &OpenOptions) -> Result<Image, StackError> 
     if is_chip(path, options)? {
         return chip::inspect(path).map(|info| Image::Chip(Box::new(info)));
     }
-    open::inspect(path, options).map(|info| Image::Dump(Box::new(info)))
+    inspect::inspect(path, options).map(|info| Image::Dump(Box::new(info)))
 }
 
-/// What is in each segment of an F2FS volume. Errors: those of [`open()`]; another format.
-pub fn segments(path: &Path, options: &OpenOptions) -> Result<SegmentMap, StackError> {
-    if is_chip(path, options)? {
-        return Err(wrong(path, "--segments: the file holds a chip; expected an image of F2FS"));
-    }
+/// What is in each segment of a volume, where its format has a table of them. Errors: those of
+/// [`open()`]; another format.
+pub fn segments(path: &Path, options: &OpenOptions) -> Result<Box<dyn SegmentTable>, StackError> {
     open::segments(path, options)
 }
 
@@ -112,10 +107,11 @@ pub fn check(path: &Path, options: &OpenOptions) -> Result<Checked, StackError> 
     open::check(path, options)
 }
 
-/// Makes an image without what is provably bad, of JFFS2 or F2FS.
+/// Makes an image without what is provably bad, of a format that can.
 pub fn repair(path: &Path, options: &OpenOptions) -> Result<Repaired, StackError> {
     if is_chip(path, options)? {
-        return Err(wrong(path, "--repair: the file holds a chip; expected an image of JFFS2 or F2FS"));
+        let expected = titles(|format| format.repair().is_some());
+        return Err(wrong(path, format!("`repair`: the file holds a chip; expected an image of {expected}")));
     }
     open::repair(path, options)
 }

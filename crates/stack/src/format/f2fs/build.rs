@@ -4,13 +4,13 @@ use std::fs::File;
 use std::path::Path;
 
 use nandkit_block::{Access, FileDevice};
-pub use nandkit_f2fs::mkfs::MkfsReport;
-use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named, uuid_of};
-use nandkit_units::Clock;
+use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, MkfsReport, features_named, uuid_of};
+use nandkit_units::{Clock, format_bytes};
 use nandkit_vfs::FsError;
 use nandkit_vfs::source::SourceTree;
 
 use crate::StackError;
+use crate::format::{BuildVolume, Built, Fact};
 use crate::frame::EPOCH_UNIX_NS;
 
 /// How an F2FS volume is to be. The defaults are those of mkfs.f2fs 1.15, but reproducible.
@@ -72,7 +72,7 @@ fn options(asked: &F2fsBuild) -> Result<MkfsOptions, StackError> {
         None => None,
         Some("utf8") => Some(false),
         Some("utf8:strict") => Some(true),
-        Some(other) => return Err(wrong("--encoding", format!("{other:?}; expected utf8 or utf8:strict"))),
+        Some(other) => return Err(wrong("`encoding`", format!("{other:?}; expected utf8 or utf8:strict"))),
     };
     let mut names = asked.features.join(",");
     if encoding.is_some() {
@@ -84,10 +84,10 @@ fn options(asked: &F2fsBuild) -> Result<MkfsOptions, StackError> {
         uuid: match &asked.uuid {
             None => plain.uuid,
             Some(text) => uuid(text).ok_or_else(|| {
-                wrong("--uuid", format!("{text:?}; expected 32 hexadecimal digits, as uuidgen prints"))
+                wrong("`uuid`", format!("{text:?}; expected 32 hexadecimal digits, as uuidgen prints"))
             })?,
         },
-        features: features_named(&names).map_err(|error| wrong("--features", error.detail))?,
+        features: features_named(&names).map_err(|error| wrong("`features`", error.detail))?,
         segments_per_section: asked.segments_per_section.unwrap_or(plain.segments_per_section),
         sections_per_zone: asked.sections_per_zone.unwrap_or(plain.sections_per_zone),
         overprovision_percent: asked.overprovision_percent,
@@ -106,44 +106,70 @@ fn options(asked: &F2fsBuild) -> Result<MkfsOptions, StackError> {
     Ok(built)
 }
 
-/// Refuses options that cannot be, before anything is read or written.
-pub fn check_f2fs_build(asked: &F2fsBuild) -> Result<(), StackError> {
-    options(asked)?;
-    match asked.size.filter(|size| !size.is_multiple_of(512)) {
-        Some(size) => Err(wrong("--size", format!("{size} bytes; expected a multiple of 512"))),
-        None => Ok(()),
+impl BuildVolume for F2fsBuild {
+    fn check(&self) -> Result<(), StackError> {
+        options(self)?;
+        match self.size.filter(|size| !size.is_multiple_of(512)) {
+            Some(size) => Err(wrong("`size`", format!("{size} bytes; expected a multiple of 512"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Errors besides: a size that is too small, with the one that would do.
+    fn build(
+        &self,
+        tree: Option<&dyn SourceTree>,
+        path: &Path,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Built, StackError> {
+        self.check()?;
+        let mut options = options(self)?;
+        let empty = EmptyTree::new(&options);
+        let tree = tree.unwrap_or(&empty);
+        if self.uuid.is_none() {
+            options.uuid = uuid_of(tree.nodes(), self.size.unwrap_or(0), &self.label);
+        }
+        let mkfs = Mkfs::new(tree, options).map_err(told)?;
+        let size = match self.size {
+            Some(size) => size,
+            None => mkfs.smallest_size().map_err(told)?,
+        };
+        mkfs.check_size(size).map_err(told)?;
+        let failed = |error: std::io::Error| {
+            wrong(&path.display().to_string(), format!("cannot be made {size} bytes long: {error}"))
+        };
+        let file = File::options().write(true).open(path).map_err(failed)?;
+        // All of it becomes a hole first.
+        file.set_len(0).and_then(|()| file.set_len(size)).map_err(failed)?;
+        drop(file);
+        let device = FileDevice::open(path, 512, Access::ReadWrite);
+        let mut device = device.map_err(|error| StackError::new("image", error.to_string()))?;
+        let report = mkfs.write(&mut device, &Clock::starting_at(EPOCH_UNIX_NS), progress).map_err(told)?;
+        Ok(built(&report))
     }
 }
 
-/// Makes an existing plain file, whatever it holds, an F2FS volume with a tree, or an empty one. `progress` hears how many bytes of files are done. Errors: an option that cannot be, a tree that the
-/// format cannot hold (which path), a size that is too small (with the size that would do), all before the file is changed; then what the tree and the file say.
-pub fn build_f2fs(
-    tree: Option<&dyn SourceTree>,
-    asked: &F2fsBuild,
-    path: &Path,
-    progress: &dyn Fn(u64),
-) -> Result<MkfsReport, StackError> {
-    check_f2fs_build(asked)?;
-    let mut options = options(asked)?;
-    let empty = EmptyTree::new(&options);
-    let tree = tree.unwrap_or(&empty);
-    if asked.uuid.is_none() {
-        options.uuid = uuid_of(tree.nodes(), asked.size.unwrap_or(0), &asked.label);
-    }
-    let mkfs = Mkfs::new(tree, options).map_err(told)?;
-    let size = match asked.size {
-        Some(size) => size,
-        None => mkfs.smallest_size().map_err(told)?,
-    };
-    mkfs.check_size(size).map_err(told)?;
-    let failed = |error: std::io::Error| {
-        wrong(&path.display().to_string(), format!("cannot be made {size} bytes long: {error}"))
-    };
-    let file = File::options().write(true).open(path).map_err(failed)?;
-    // All of it becomes a hole first.
-    file.set_len(0).and_then(|()| file.set_len(size)).map_err(failed)?;
-    drop(file);
-    let mut device =
-        FileDevice::open(path, 512, Access::ReadWrite).map_err(|error| StackError::new("image", error.to_string()))?;
-    mkfs.write(&mut device, &Clock::starting_at(EPOCH_UNIX_NS), progress).map_err(told)
+fn built(report: &MkfsReport) -> Built {
+    let line = format!(
+        "{} names, {} of files in a volume of {}, {} of {} segments used",
+        report.names,
+        format_bytes(report.content_bytes),
+        format_bytes(report.size),
+        report.used_segments,
+        report.segments,
+    );
+    let facts = vec![
+        Fact::member("format", super::NAME),
+        Fact::member("size", report.size),
+        Fact::member("inodes", report.inodes),
+        Fact::member("names", report.names),
+        Fact::member("content_bytes", report.content_bytes),
+        Fact::member("node_blocks", report.node_blocks),
+        Fact::member("data_blocks", report.data_blocks),
+        Fact::member("user_blocks", report.user_blocks),
+        Fact::member("segments", report.segments),
+        Fact::member("used_segments", report.used_segments),
+        Fact::member("overprovision_segments", report.overprovision_segments),
+    ];
+    Built { line, facts }
 }

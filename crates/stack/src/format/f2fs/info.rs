@@ -1,144 +1,185 @@
 //! What an F2FS volume says of itself: superblock, checkpoint, logs.
 
+use nandkit_f2fs::blocks::Blocks;
 use nandkit_f2fs::checkpoint_state::CheckpointState;
 use nandkit_f2fs::layout::checkpoint::flag;
-use nandkit_f2fs::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, Superblock};
+use nandkit_f2fs::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, Geometry, Superblock};
 use nandkit_f2fs::open::Copy;
 use nandkit_f2fs::{F2fs, Log};
-use nandkit_vfs::FileSystem;
+use nandkit_units::format_bytes;
+use nandkit_vfs::{FileSystem, Result};
+use serde_json::{Value, json};
 
 use super::recovery::Reader;
+use crate::format::fact::{self, Fact, or_none};
 
-/// An F2FS volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct F2fsInfo {
-    /// The label; empty for none.
-    pub label: String,
-    /// The identity, as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
-    pub uuid: String,
-    /// Version of the format: `1.16`.
-    pub version: String,
-    /// The kernel on which it was made, as mkfs.f2fs tells.
-    pub made_by: String,
-    /// The kernel that mounted or checked it last.
-    pub last_kernel: String,
-    /// Its features' names as mkfs.f2fs has them; bits without a name as a number.
-    pub features: Vec<String>,
-    /// Bytes of a block.
-    pub block_size: u32,
-    /// Bytes of a sector, as the superblock has it.
-    pub sector_size: u64,
-    /// Blocks of all devices.
-    pub blocks: u64,
-    /// Blocks of a segment.
-    pub segment_blocks: u32,
-    /// Segments of all areas.
-    pub segments: u32,
-    /// Segments of a section.
-    pub segments_per_section: u32,
-    /// Sections of a zone.
-    pub sections_per_zone: u32,
-    /// Sections of the main area.
-    pub sections: u32,
-    /// The areas in their order: name, first block, segments.
-    pub areas: Vec<(&'static str, u32, u32)>,
-    /// The superblock in use: 1 or 2.
-    pub superblock: u8,
-    /// The devices, where there are several: path and segments.
-    pub devices: Vec<(String, u32)>,
-    /// Encoding of casefolded names; `None` without one.
-    pub encoding: Option<String>,
-    /// Extensions of files that are written seldom, and of those that are written often.
-    pub extensions: [Vec<String>; 2],
-    /// Inodes of the quota files: user, group, project; 0 for none.
-    pub quota_inodes: [u32; 3],
-    /// The checkpoint.
-    pub checkpoint: CheckpointInfo,
-    /// Bytes that files and nodes can use, in all.
-    pub total_bytes: u64,
-    /// Of these, free.
-    pub free_bytes: u64,
-}
-
-/// A checkpoint of an F2FS volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckpointInfo {
-    /// One more with each checkpoint.
-    pub version: u64,
-    /// The pack in use: 1 or 2.
-    pub pack: u8,
-    /// Names of its flags.
-    pub flags: Vec<&'static str>,
-    /// Seconds for which it was mounted, all mounts together.
-    pub elapsed_seconds: u64,
-    /// KiB written over the volume's life, as far as Linux counted.
-    pub lifetime_kib: u64,
-    /// Blocks that users may have.
-    pub user_blocks: u64,
-    /// Blocks in use.
-    pub valid_blocks: u64,
-    /// Nodes in use.
-    pub nodes: u32,
-    /// Inodes among them.
-    pub inodes: u32,
-    /// Inodes without a name that were open.
-    pub orphans: usize,
-    /// Segments without a valid block that no log has.
-    pub free_segments: u32,
-    /// Segments that users do not get.
-    pub overprovision_segments: u32,
-    /// Of these, kept for cleaning.
-    pub reserved_segments: u32,
-    /// The logs.
-    pub logs: Vec<LogInfo>,
-}
-
-/// Where a log of an F2FS volume writes next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogInfo {
-    /// `hot data`.
-    pub name: String,
-    /// Its segment of the main area.
-    pub segment: u32,
-    /// Its next block there.
-    pub next: u16,
-    /// Whether it fills gaps of a used segment (SSR) instead of an empty one (LFS).
-    pub ssr: bool,
-}
-
-/// What a mounted volume says of itself.
-pub(crate) fn info(volume: &F2fs<Reader>) -> Result<F2fsInfo, String> {
-    use nandkit_f2fs::blocks::Blocks;
+/// Everything that superblock and checkpoint say. Errors: those of reading the volume's counters.
+pub(super) fn facts(volume: &F2fs<Reader>) -> Result<Vec<Fact>> {
     let ((superblock, copy), geometry) = (volume.superblock(), volume.geometry());
     let (state, pack) = volume.checkpoint();
-    let status = volume.volume().map_err(|error| error.to_string())?;
+    let status = volume.volume()?;
     let bytes = |blocks: u64| blocks.saturating_mul(status.block_size.into());
-    let sections = superblock.section_count.get();
-    Ok(F2fsInfo {
-        label: superblock.label(),
-        uuid: uuid_text(superblock.uuid),
-        version: format!("{}.{}", superblock.major_version.get(), superblock.minor_version.get()),
-        made_by: text(&superblock.initial_version),
-        last_kernel: text(&superblock.version),
-        features: features(superblock.features()),
-        block_size: status.block_size,
-        sector_size: 1_u64.checked_shl(superblock.log_sector_size.get()).unwrap_or(0),
-        blocks: geometry.block_count,
-        segment_blocks: BLOCKS_PER_SEGMENT,
-        segments: geometry.segments,
-        segments_per_section: geometry.segments_per_section,
-        sections_per_zone: geometry.sections_per_zone,
-        sections,
-        areas: areas(superblock, geometry),
-        superblock: number(copy),
-        devices: devices(superblock),
-        encoding: encoding(superblock),
-        extensions: extensions(superblock),
-        quota_inodes: superblock.quota_inodes.map(|field| field.get()),
-        checkpoint: checkpoint(state, number(pack)),
-        total_bytes: bytes(status.blocks),
-        free_bytes: bytes(status.blocks_free),
-    })
+    let (total, free) = (bytes(status.blocks), bytes(status.blocks_free));
+    let mut facts = of_superblock(superblock, copy, status.block_size);
+    facts.extend(of_segments(superblock, geometry, status.block_size));
+    facts.extend(of_rest(superblock));
+    facts.extend(of_checkpoint(state, pack));
+    facts.push(
+        Fact::new("free", format!("{} of {}", format_bytes(free), format_bytes(total)), "free_bytes", free)
+            .and("total_bytes", total),
+    );
+    Ok(facts)
+}
+
+/// Names and numbers by which the volume was made.
+fn of_superblock(superblock: &Superblock, copy: Copy, block_size: u32) -> Vec<Fact> {
+    let version = format!("{}.{}", superblock.major_version.get(), superblock.minor_version.get());
+    let sector_size = 1_u64.checked_shl(superblock.log_sector_size.get()).unwrap_or(0);
+    let shape = format!(
+        "F2FS {version}, blocks of {}, sectors of {}",
+        format_bytes(block_size.into()),
+        format_bytes(sector_size)
+    );
+    let (label, uuid, features) = (superblock.label(), uuid_text(superblock.uuid), features(superblock.features()));
+    let (made_by, last_kernel) = (text(&superblock.initial_version), text(&superblock.version));
+    let which = if number(copy) == 1 { "the first" } else { "the second" };
+    vec![
+        Fact::new("file system", shape, "kind", super::NAME)
+            .and("version", version)
+            .and("block_size", block_size)
+            .and("sector_size", sector_size),
+        Fact::new("label", or_none(&label), "label", label),
+        Fact::new("uuid", uuid.clone(), "uuid", uuid),
+        Fact::new("features", or_none(&features.join(", ")), "features", features),
+        Fact::new("superblock", which, "superblock", number(copy)),
+        Fact::new("made by", or_none(&made_by), "made_by", made_by),
+        Fact::new("last kernel", or_none(&last_kernel), "last_kernel", last_kernel),
+    ]
+}
+
+/// Segments, sections, zones, and the areas that they make.
+fn of_segments(superblock: &Superblock, geometry: &Geometry, block_size: u32) -> Vec<Fact> {
+    let segment = u64::from(block_size) * u64::from(BLOCKS_PER_SEGMENT);
+    let areas = areas(superblock, geometry);
+    let (sections, per_section) = (superblock.section_count.get(), geometry.segments_per_section);
+    let shape = format!(
+        "{} of {}, {} of them in the main area: {sections} sections of {per_section}, {} sections a zone",
+        geometry.segments,
+        format_bytes(segment),
+        geometry.main_segments,
+        geometry.sections_per_zone
+    );
+    let told = |(name, start, segments): &(&str, u32, u32)| format!("{name} {segments} at block {start:#x}");
+    let area = |(name, start, segments): &(&str, u32, u32)| json!({"name": name, "block": start, "segments": segments});
+    vec![
+        Fact::new("segments", shape, "segments", geometry.segments)
+            .and("blocks", geometry.block_count)
+            .and("blocks_per_segment", BLOCKS_PER_SEGMENT)
+            .and("segments_per_section", per_section)
+            .and("sections_per_zone", geometry.sections_per_zone)
+            .and("sections", sections),
+        Fact::new(
+            "areas",
+            areas.iter().map(told).collect::<Vec<_>>().join(", "),
+            "areas",
+            areas.iter().map(area).collect::<Vec<_>>(),
+        ),
+    ]
+}
+
+/// What most volumes have none of: people are told where there is some.
+fn of_rest(superblock: &Superblock) -> Vec<Fact> {
+    let (encoding, devices, [cold, hot]) = (encoding(superblock), devices(superblock), extensions(superblock));
+    let quotas @ [user, group, project] = superblock.quota_inodes.map(|field| field.get());
+    let told = |(path, segments): &(String, u32)| format!("{path} ({segments} segments)");
+    let device = |(path, segments): &(String, u32)| json!({"path": path, "segments": segments});
+    let mut facts = vec![
+        Fact::member("encoding", encoding.clone()),
+        Fact::member("cold_extensions", cold).and("hot_extensions", hot),
+        Fact::member("quota_inodes", quotas.to_vec()),
+        Fact::member("devices", devices.iter().map(device).collect::<Vec<_>>()),
+    ];
+    facts.extend(encoding.map(|encoding| Fact::line("encoding", encoding)));
+    if quotas != [0; 3] {
+        let told = format!("inodes {user} (user), {group} (group), {project} (project)");
+        facts.push(Fact::line("quota", told));
+    }
+    if !devices.is_empty() {
+        facts.push(Fact::line("devices", devices.iter().map(told).collect::<Vec<_>>().join(", ")));
+    }
+    facts
+}
+
+/// The checkpoint: lines of their own for people, one object for programs.
+fn of_checkpoint(state: &CheckpointState, pack: Copy) -> Vec<Fact> {
+    let head = &state.head;
+    let mut facts = of_head(state, pack);
+    facts.extend(of_counters(head, state));
+    let logs: Vec<_> = Log::ALL.into_iter().filter_map(|log| Some((log, state.logs.get(log.index())?))).collect();
+    let object = |(log, state): &(Log, &nandkit_f2fs::checkpoint_state::LogState)| json!({"name": log.to_string(), "segment": state.segment.0, "next_block": state.next, "ssr": state.ssr});
+    facts.push(Fact::member("logs", logs.iter().map(object).collect::<Vec<_>>()));
+    let object: Value = fact::json(&facts);
+    for fact in &mut facts {
+        fact.members.clear();
+    }
+    facts.retain(|fact| fact.text.is_some());
+    facts.extend(logs.iter().map(|(log, state)| {
+        let how = if state.ssr { ", filling gaps" } else { "" };
+        Fact::line("log", format!("{log}: block {} of segment {}{how}", state.next, state.segment.0))
+    }));
+    facts.push(Fact::member("checkpoint", object));
+    facts
+}
+
+fn of_head(state: &CheckpointState, pack: Copy) -> Vec<Fact> {
+    let head = &state.head;
+    let names = [
+        (flag::UNMOUNTED, "unmounted"),
+        (flag::ORPHANS, "orphans"),
+        (flag::COMPACT_SUMMARIES, "compact_summaries"),
+        (flag::ERROR, "error"),
+        (flag::FSCK, "fsck"),
+        (flag::FASTBOOT, "fastboot"),
+        (flag::CRC_RECOVERY, "crc_recovery"),
+        (flag::NAT_BITS, "nat_bits"),
+        (flag::TRIMMED, "trimmed"),
+        (flag::NO_CRC_RECOVERY, "no_crc_recovery"),
+        (flag::LARGE_NAT_BITMAP, "large_nat_bitmap"),
+        (flag::QUOTA_NEEDS_FSCK, "quota_need_fsck"),
+        (flag::DISABLED, "disabled"),
+        (flag::DISABLED_QUICK, "disabled_quick"),
+        (flag::RESIZING, "resizing"),
+    ];
+    let flags: Vec<&str> = names.iter().filter(|(bit, _)| head.has(*bit)).map(|(_, name)| *name).collect();
+    let which = if number(pack) == 1 { "first" } else { "second" };
+    let version = head.version.get();
+    vec![
+        Fact::new("checkpoint", format!("version {version}, in the {which} pack"), "version", version)
+            .and("pack", number(pack)),
+        Fact::new("flags", or_none(&flags.join(", ")), "flags", flags),
+    ]
+}
+
+fn of_counters(head: &CheckpointHead, state: &CheckpointState) -> Vec<Fact> {
+    let (valid, user) = (head.valid_blocks.get(), head.user_blocks.get());
+    let (nodes, inodes, orphans) = (head.valid_nodes.get(), head.valid_inodes.get(), state.orphans.len());
+    let (free, spare, kept) =
+        (head.free_segments.get(), head.overprovision_segments.get(), head.reserved_segments.get());
+    let (elapsed, written) = (head.elapsed_seconds.get(), state.lifetime_kib);
+    let blocks = format!("{valid} of {user} used; {nodes} nodes, {inodes} inodes, {orphans} orphans");
+    let segments = format!("{free} segments free, {spare} for overprovision, {kept} of them for cleaning");
+    let life = format!("mounted for {elapsed} s, {} written", format_bytes(written.saturating_mul(1024)));
+    vec![
+        Fact::new("blocks", blocks, "valid_blocks", valid)
+            .and("user_blocks", user)
+            .and("nodes", nodes)
+            .and("inodes", inodes)
+            .and("orphans", orphans),
+        Fact::new("spare", segments, "free_segments", free)
+            .and("overprovision_segments", spare)
+            .and("reserved_segments", kept),
+        Fact::new("life", life, "elapsed_seconds", elapsed).and("lifetime_kib", written),
+    ]
 }
 
 const fn number(copy: Copy) -> u8 {
@@ -203,45 +244,4 @@ fn extensions(superblock: &Superblock) -> [Vec<String>; 2] {
         superblock.extensions.iter().skip(skip).take(count).map(|name| text(name)).collect()
     };
     [list(0, cold), list(cold, hot)]
-}
-
-fn checkpoint(state: &CheckpointState, pack: u8) -> CheckpointInfo {
-    let head = &state.head;
-    let names = [
-        (flag::UNMOUNTED, "unmounted"),
-        (flag::ORPHANS, "orphans"),
-        (flag::COMPACT_SUMMARIES, "compact_summaries"),
-        (flag::ERROR, "error"),
-        (flag::FSCK, "fsck"),
-        (flag::FASTBOOT, "fastboot"),
-        (flag::CRC_RECOVERY, "crc_recovery"),
-        (flag::NAT_BITS, "nat_bits"),
-        (flag::TRIMMED, "trimmed"),
-        (flag::NO_CRC_RECOVERY, "no_crc_recovery"),
-        (flag::LARGE_NAT_BITMAP, "large_nat_bitmap"),
-        (flag::QUOTA_NEEDS_FSCK, "quota_need_fsck"),
-        (flag::DISABLED, "disabled"),
-        (flag::DISABLED_QUICK, "disabled_quick"),
-        (flag::RESIZING, "resizing"),
-    ];
-    let log = |log: Log| {
-        let state = state.logs.get(log.index())?;
-        Some(LogInfo { name: log.to_string(), segment: state.segment.0, next: state.next, ssr: state.ssr })
-    };
-    CheckpointInfo {
-        version: head.version.get(),
-        pack,
-        flags: names.iter().filter(|(bit, _)| head.has(*bit)).map(|(_, name)| *name).collect(),
-        elapsed_seconds: head.elapsed_seconds.get(),
-        lifetime_kib: state.lifetime_kib,
-        user_blocks: head.user_blocks.get(),
-        valid_blocks: head.valid_blocks.get(),
-        nodes: head.valid_nodes.get(),
-        inodes: head.valid_inodes.get(),
-        orphans: state.orphans.len(),
-        free_segments: head.free_segments.get(),
-        overprovision_segments: head.overprovision_segments.get(),
-        reserved_segments: head.reserved_segments.get(),
-        logs: Log::ALL.into_iter().filter_map(log).collect(),
-    }
 }

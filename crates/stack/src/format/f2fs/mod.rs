@@ -1,31 +1,39 @@
-//! F2FS volumes in images, mounted for reading.
+//! F2FS in the table of formats.
 
-pub(crate) mod build;
-pub(crate) mod check;
-pub(crate) mod info;
-pub(crate) mod mount;
-pub(crate) mod recovery;
-pub(crate) mod spec;
-pub(crate) mod write;
+pub mod build;
+mod change;
+mod check;
+mod devices;
+mod extents;
+mod info;
+mod mount;
+mod recovery;
+mod repair;
+mod segments;
+pub mod spec;
 
-use std::path::{Path, PathBuf};
-
-use nandkit_f2fs::FindingKind;
-use nandkit_f2fs::layout::superblock::SUPERBLOCK_OFFSET;
-use nandkit_f2fs::layout::{MAGIC, Superblock};
-use nandkit_flash::Look as _;
-use nandkit_flash_image::regions::Signature;
-use nandkit_flash_image::{DumpFlash, DumpOptions, Image};
-use nandkit_vfs::{ErrorKind, FsError, InodeNumber};
+use nandkit_f2fs::blocks::Blocks as _;
+use nandkit_f2fs::segment_map::SegmentMap;
+use nandkit_flash_image::regions::{Signature, SignatureProbe};
+use nandkit_vfs::check::{Finding, Report};
+use nandkit_vfs::probe::{Likeness, SURE};
+use nandkit_vfs::{FileSystem, InodeNumber};
 use toml::Table;
 
-use self::recovery::{Mounted, SharedDump, failed, replay, waits};
+use self::recovery::Mounted;
 use self::spec::F2fsSpec;
-use crate::StackError;
-use crate::format::emulate::{EmulateFormat, FormatSpec};
-use crate::format::sectors::DumpSectors;
-use crate::format::{Finding, Format, MediumKind, OpenOptions, sparse, wrong};
+use super::emulate::{EmulateFormat, FormatSpec};
+use super::extents::PlacedExtent;
+use super::found::{Claims, Found, View};
+use super::sectors::DumpSectors;
+use super::{
+    ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenVolume, Opened, Opening, RepairFormat,
+    SegmentTable, VolumeInfo,
+};
 use crate::named::whole;
+
+/// The format's name.
+const NAME: &str = "f2fs";
 
 /// F2FS in the table of formats.
 pub static FORMAT: F2fsFormat = F2fsFormat;
@@ -35,7 +43,7 @@ pub struct F2fsFormat;
 
 impl Format for F2fsFormat {
     fn name(&self) -> &'static str {
-        "f2fs"
+        NAME
     }
 
     fn title(&self) -> &'static str {
@@ -44,6 +52,64 @@ impl Format for F2fsFormat {
 
     fn medium(&self) -> MediumKind {
         MediumKind::Blocks
+    }
+
+    fn keeps(&self) -> Keeps {
+        Keeps { extents: true, segments: true, ..Keeps::default() }
+    }
+
+    fn probe(&self, view: &View<'_>) -> Vec<Found> {
+        let file_bytes = view.image.bytes().len() as u64;
+        let Ok(layout) = DumpSectors::layout_of_blocks(file_bytes, view.within.0, view.within.1) else {
+            return Vec::new();
+        };
+        let Some(bytes) = view.bytes(&layout) else { return Vec::new() };
+        let length = bytes.len() as u64;
+        let Some(likeness) = nandkit_f2fs::probe(bytes, length) else { return Vec::new() };
+        let end = likeness.extent.as_ref().map_or(0, |extent| extent.end);
+        let described = format!("blocks of {} bytes", likeness.layout.block_size);
+        let sure = likeness.points >= SURE;
+        let mut found = Found::on_blocks(&FORMAT, likeness, layout, described);
+        if end > length {
+            let note = format!("the volume has {end} bytes, of which {length} are in the image");
+            found.detection.notes.push(note);
+        }
+        // It says its length on its own account.
+        found.claims = Claims { whole_image: sure, ends_search: sure, ..Claims::default() };
+        vec![found]
+    }
+
+    fn likeness(&self, beginning: &[u8], length: u64) -> Option<Likeness> {
+        nandkit_f2fs::probe(beginning, length)
+    }
+
+    fn signature(&self) -> Option<SignatureProbe> {
+        Some(|bytes| nandkit_f2fs::probe::signature(bytes).map(|size| Signature::new("f2fs", "F2FS", Some(size))))
+    }
+
+    fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError> {
+        let mounted = Mounted::open(medium, how)?;
+        let notes = mounted.notes();
+        Ok(Opened { volume: Box::new(mounted), notes })
+    }
+
+    fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
+        let mounted = Mounted::inspect(medium, how)?;
+        let mut notes = mounted.notes();
+        notes.extend(mounted.damage().into_iter().map(|(_, finding)| finding.detail));
+        Ok(VolumeInfo { facts: info::facts(&mounted.volume)?, notes })
+    }
+
+    fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
+        check::check(medium, how)
+    }
+
+    fn change(&self) -> Option<&dyn ChangeFormat> {
+        Some(self)
+    }
+
+    fn repair(&self) -> Option<&dyn RepairFormat> {
+        Some(self)
     }
 
     fn emulate(&self) -> Option<&dyn EmulateFormat> {
@@ -59,143 +125,23 @@ impl EmulateFormat for F2fsFormat {
     }
 }
 
-/// Bytes of a block of nearly every volume.
-const BLOCK_SIZE: usize = 4096;
-
-/// The devices of a volume: the image's part that was chosen, then the further files that were named.
-pub(crate) fn devices(first: DumpFlash, options: &OpenOptions) -> Result<Vec<DumpSectors>, StackError> {
-    expect_order(&device_names(&first), &options.devices)?;
-    let mut devices = vec![DumpSectors::new(first)];
-    for path in &options.devices {
-        let how = DumpOptions { resident_max: options.resident_max, ..DumpOptions::read_only() };
-        let failed = |error| wrong(path, error);
-        let image = Image::open(path, &how).map_err(failed)?;
-        let plain = OpenOptions { resident_max: options.resident_max, ..OpenOptions::default() };
-        let (image, _) = sparse::unpacked(path, image, &plain)?;
-        let layout = DumpSectors::layout_of_blocks(image.bytes().len() as u64, 0, None).map_err(failed)?;
-        let device = DumpFlash::new(image, layout).map_err(failed)?;
-        devices.push(DumpSectors::new(device.into_read_only()));
+impl OpenVolume for Mounted {
+    fn fs(&self) -> &dyn FileSystem {
+        &self.volume
     }
-    Ok(devices)
-}
 
-/// Refuses further devices of which one has the name that the superblock has for another place: their bytes would be those of other files.
-fn expect_order(named: &[String], devices: &[PathBuf]) -> Result<(), StackError> {
-    for (place, path) in (1..).zip(devices) {
-        let is_it = |name: &String| Path::new(name).file_name().is_some_and(|name| Some(name) == path.file_name());
-        if named.get(place).is_some_and(|own| !is_it(own))
-            && let Some(other) = named.iter().position(is_it)
-        {
-            let order = named.get(1..).unwrap_or_default().join(", ");
-            let detail = format!(
-                "the volume has a device of this name in place {other}, and --devices has it in place {place}; expected them in this order: {order}"
-            );
-            return Err(wrong(path, detail));
-        }
+    fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
+        let block_size = self.volume.geometry().block_size() as u32;
+        let damaged = self.findings.iter().filter(|found| !recovery::is_note(found.kind));
+        damaged.map(|found| found.clone().into_finding(block_size)).map(|finding| (finding.inode, finding)).collect()
     }
-    Ok(())
-}
 
-/// Mounts a volume for reading, as [`OpenOptions::no_recovery`] says.
-pub(crate) fn mount(path: &Path, first: DumpFlash, options: &OpenOptions) -> Result<Mounted, StackError> {
-    let named = device_names(&first);
-    let devices: Vec<SharedDump> = devices(first, options)?.into_iter().map(SharedDump::new).collect();
-    Mounted::new(&devices, !options.no_recovery).map_err(|error| wrong(path, told(&error, &named)))
-}
-
-/// A volume as its checkpoint has it, and what is to be told: also what of the image the commands that read show besides.
-pub(crate) fn inspect(
-    path: &Path,
-    first: DumpFlash,
-    options: &OpenOptions,
-) -> Result<(Mounted, Vec<String>), StackError> {
-    let named = device_names(&first);
-    let devices: Vec<SharedDump> = devices(first, options)?.into_iter().map(SharedDump::new).collect();
-    let mut mounted = Mounted::new(&devices, false).map_err(|error| wrong(path, told(&error, &named)))?;
-    if !options.no_recovery && waits(&mounted.findings) {
-        mounted.findings.retain(|finding| finding.kind != FindingKind::NotReplayed);
-        match replay(&devices) {
-            Ok(replayed) => mounted.note = replayed.note(),
-            Err(error) => mounted.findings.push(failed(&error)),
-        }
+    fn extents(&self, inode: InodeNumber) -> Option<nandkit_vfs::Result<Vec<PlacedExtent>>> {
+        extents::of_mounted(self, inode)
     }
-    let notes = notes(&mounted);
-    Ok((mounted, notes))
-}
 
-/// An error with what can be done about it.
-pub(crate) fn told(error: &FsError, devices: &[String]) -> String {
-    if error.kind != ErrorKind::InvalidArgument || devices.is_empty() {
-        return format!("the F2FS volume: {error}");
+    fn segments(&self) -> Option<nandkit_vfs::Result<Box<dyn SegmentTable>>> {
+        let map = SegmentMap::read(&self.volume, self.volume.checkpoint().0);
+        Some(map.map(|map| Box::new(map) as Box<dyn SegmentTable>))
     }
-    format!(
-        "the F2FS volume: {error}; expected --devices with the files of all but the first, in this order: {}",
-        devices.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(", ")
-    )
-}
-
-/// The devices that the superblock names, in its order; none of a volume on one.
-pub(crate) fn device_names(device: &DumpFlash) -> Vec<String> {
-    let mut bytes = vec![0; 2 * BLOCK_SIZE];
-    device.look_at(0, &mut bytes);
-    let copies = [0, BLOCK_SIZE].into_iter();
-    let superblock = copies.filter_map(|start| Superblock::of_block(bytes.get(start..)?));
-    let superblock = superblock.into_iter().find(|superblock| superblock.magic.get() == MAGIC);
-    let names = superblock.iter().flat_map(|superblock| &superblock.devices).map(|device| {
-        let end = device.path.iter().position(|byte| *byte == 0).unwrap_or(device.path.len());
-        String::from_utf8_lossy(device.path.get(..end).unwrap_or_default()).into_owned()
-    });
-    names.take_while(|name| !name.is_empty()).collect()
-}
-
-/// Whether something that a mount found is worth a sentence, and no damage: all that is read in spite of it is whole, or an error says that it is not.
-const fn is_note(kind: FindingKind) -> bool {
-    matches!(
-        kind,
-        FindingKind::Note
-            | FindingKind::NotReplayed
-            | FindingKind::Superblock
-            | FindingKind::SuperblockChecksum
-            | FindingKind::Unsupported
-            | FindingKind::CutShort
-    )
-}
-
-/// What mounting found that is worth knowing.
-pub(crate) fn notes(mounted: &Mounted) -> Vec<String> {
-    let found = mounted.findings.iter().filter(|found| is_note(found.kind)).map(ToString::to_string);
-    mounted.note.iter().cloned().chain(found).collect()
-}
-
-/// What mounting found damaged.
-pub(crate) fn damage(mounted: &Mounted) -> Vec<(Option<InodeNumber>, Finding)> {
-    use nandkit_f2fs::blocks::Blocks;
-    let block_size = mounted.volume.geometry().block_size() as u32;
-    let damaged = mounted.findings.iter().filter(|found| !is_note(found.kind));
-    damaged
-        .map(|found| {
-            let finding = found.clone().into_finding(block_size);
-            (finding.inode, finding)
-        })
-        .collect()
-}
-
-/// The signature of a volume where a region of a dump begins: two superblocks that say the same of
-/// its shape, in the first two blocks. One alone does not tell which of the two it is. Blocks of 16
-/// KiB are left to partition tables.
-pub(crate) fn signature(bytes: &[u8]) -> Option<Signature> {
-    const BLOCK: usize = 4096;
-    let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let start = SUPERBLOCK_OFFSET;
-    let first = bytes.get(start..start + 128)?;
-    if number(first, 0)? != MAGIC {
-        return None;
-    }
-    let second = bytes.get(BLOCK + start..)?.get(..128)?;
-    // The areas stand in bytes 12 to 108: sizes, then addresses.
-    let same = first.get(8..108)? == second.get(8..108)? && number(second, 0)? == MAGIC;
-    let (log_block, log_segment) = (number(first, 16)?, number(first, 20)?);
-    let (segments, main) = (u64::from(number(first, 68)?), u64::from(number(first, 92)?));
-    let blocks = main.checked_add(segments.checked_mul(512)?)?;
-    (same && log_block == 12 && log_segment == 9).then(|| Signature::new("f2fs", "F2FS", Some(blocks << 12)))
 }

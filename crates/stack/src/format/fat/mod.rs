@@ -1,18 +1,23 @@
-//! FAT volumes in images.
+//! FAT in the table of formats.
 
-pub(crate) mod mount;
-pub(crate) mod repairs;
-pub(crate) mod spec;
+mod change;
+mod info;
+mod mount;
+mod repairs;
+pub mod spec;
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::{Fat, MountOptions};
-use nandkit_units::Clock;
 use nandkit_vfs::FileSystem;
+use nandkit_vfs::check::Report;
+use nandkit_vfs::probe::Likeness;
 use toml::Table;
 
 use self::spec::FatSpec;
-use crate::format::emulate::{EmulateFormat, FormatSpec};
-use crate::format::{Checked, Format, MediumKind};
+use super::emulate::{EmulateFormat, FormatSpec};
+use super::found::{Claims, Found, View};
+use super::sectors::DumpSectors;
+use super::{ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
 use crate::named::whole;
 
 /// FAT in the table of formats.
@@ -20,6 +25,9 @@ pub static FORMAT: FatFormat = FatFormat;
 
 /// FAT.
 pub struct FatFormat;
+
+/// Bytes behind a volume that partitioning leaves over: the rest of a track or of an alignment.
+const BEHIND_VOLUME: u64 = 1 << 20;
 
 impl Format for FatFormat {
     fn name(&self) -> &'static str {
@@ -32,6 +40,40 @@ impl Format for FatFormat {
 
     fn medium(&self) -> MediumKind {
         MediumKind::Blocks
+    }
+
+    fn keeps(&self) -> Keeps {
+        Keeps { extents: true, ..Keeps::default() }
+    }
+
+    fn probe(&self, view: &View<'_>) -> Vec<Found> {
+        let Ok(layout) = DumpSectors::layout(view.within.0, view.within.1) else { return Vec::new() };
+        let Some(bytes) = view.bytes(&layout) else { return Vec::new() };
+        let length = bytes.len() as u64;
+        let Some(likeness) = nandkit_fat::probe(bytes, length) else { return Vec::new() };
+        let fills = likeness.extent.as_ref().is_some_and(|extent| length - extent.end.min(length) < BEHIND_VOLUME);
+        let found = Found::on_blocks(&FORMAT, likeness, layout, "sectors".to_owned());
+        vec![Found { claims: Claims { whole_image: fills, ..Claims::default() }, ..found }]
+    }
+
+    fn likeness(&self, beginning: &[u8], length: u64) -> Option<Likeness> {
+        nandkit_fat::probe(beginning, length)
+    }
+
+    fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError> {
+        Ok(Opened::plain(mount(medium, how)?))
+    }
+
+    fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
+        Ok(VolumeInfo { facts: info::facts(&mount(medium, how)?)?, notes: Vec::new() })
+    }
+
+    fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
+        Ok(nandkit_fat::check(&mut medium.into_blocks()?, &how.clock)?)
+    }
+
+    fn change(&self) -> Option<&dyn ChangeFormat> {
+        Some(self)
     }
 
     fn emulate(&self) -> Option<&dyn EmulateFormat> {
@@ -51,48 +93,14 @@ impl EmulateFormat for FatFormat {
     }
 }
 
-/// A FAT volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FatInfo {
-    /// `FAT12`, `FAT16` or `FAT32`.
-    pub kind: &'static str,
-    /// The label; empty for none.
-    pub label: String,
-    /// Bytes of a sector.
-    pub sector_size: u32,
-    /// Bytes of a cluster.
-    pub cluster_size: u32,
-    /// Bytes in clusters.
-    pub total_bytes: u64,
-    /// Bytes in free clusters.
-    pub free_bytes: u64,
+impl<D: BlockDevice> OpenVolume for Fat<D> {
+    fn fs(&self) -> &dyn FileSystem {
+        self
+    }
 }
 
 /// Mounts a volume for reading.
-pub(crate) fn mount<D: BlockDevice>(device: D, clock: &Clock) -> Result<Fat<D>, String> {
+fn mount(medium: Medium, how: &Opening<'_>) -> Result<Fat<Box<dyn BlockDevice>>, FormatError> {
     let options = MountOptions { read_only: true, ..MountOptions::default() };
-    Fat::mount(device, clock.clone(), options).map_err(|error| error.to_string())
-}
-
-/// What a volume says of itself.
-pub(crate) fn info<D: BlockDevice>(device: D, clock: &Clock) -> Result<FatInfo, String> {
-    let fat = mount(device, clock)?;
-    let label = fat.label().map_err(|error| error.to_string())?;
-    let status = fat.volume().map_err(|error| error.to_string())?;
-    let geometry = fat.geometry();
-    let block = u64::from(status.block_size);
-    Ok(FatInfo {
-        kind: geometry.kind.name(),
-        label,
-        sector_size: geometry.sector_size,
-        cluster_size: geometry.cluster_size(),
-        total_bytes: status.blocks.saturating_mul(block),
-        free_bytes: status.blocks_free.saturating_mul(block),
-    })
-}
-
-/// Checks a volume.
-pub(crate) fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Checked, String> {
-    let report = nandkit_fat::check(device, clock).map_err(|error| error.to_string())?;
-    Ok(Checked { format: "fat", report })
+    Ok(Fat::mount(medium.into_blocks()?, how.clock.clone(), options)?)
 }

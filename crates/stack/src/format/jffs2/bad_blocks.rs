@@ -8,16 +8,23 @@ use nandkit_flash_image::DumpFlash;
 use nandkit_jffs2::probe::count_nodes;
 use nandkit_units::{BlockIndex, Context};
 
-use crate::format::Finding;
+use nandkit_vfs::check::{Finding, Report};
 
 /// What an open image says of its bad blocks: the ones that hold nodes first told as loss, the others as harmless.
-pub(crate) fn findings(device: &DumpFlash) -> Vec<Finding> {
+pub(super) fn findings(device: &DumpFlash) -> Vec<Finding> {
     device.info().bad_blocks.into_iter().map(|block| finding(device, BlockIndex(block))).collect()
 }
 
 /// The same as a sentence each, for the blocks that hold nodes.
-pub(crate) fn notes(findings: &[Finding]) -> Vec<String> {
+pub(super) fn notes(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| !finding.is_harmless()).map(|finding| finding.detail.clone()).collect()
+}
+
+/// A report with them before all else.
+pub(super) fn reported(mut report: Report, mut bad: Vec<Finding>) -> Report {
+    report.counts.push(("bad_blocks", bad.len() as u64));
+    bad.extend(report.findings);
+    Report { findings: bad, ..report }
 }
 
 fn finding(device: &DumpFlash, block: BlockIndex) -> Finding {

@@ -1,15 +1,17 @@
-//! Images from trees.
+//! JFFS2 images from trees.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
 
 use nandkit_codec::compression::{Compression, Level};
 use nandkit_jffs2::layout::ByteOrder as Order;
 use nandkit_jffs2::mkfs::{self, BuildOptions, BuildReport, OobPages};
-use nandkit_units::FlashKind;
+use nandkit_units::{FlashKind, format_bytes};
 use nandkit_vfs::source::SourceTree;
-use nandkit_vfs::{ErrorKind, FsError};
+use nandkit_vfs::{ErrorKind, FsError, Timestamp};
 
-use crate::format::ByteOrder;
+use crate::format::{BuildVolume, Built, ByteOrder, Fact};
 use crate::{StackError, presets, suggest};
 
 /// How a JFFS2 image is to be. The defaults are those of mkfs.jffs2 on a little-endian host.
@@ -71,7 +73,7 @@ fn wrong(option: &str, detail: impl std::fmt::Display) -> StackError {
 
 fn options(asked: &Jffs2Build) -> Result<(BuildOptions, Option<u64>), StackError> {
     let plain = BuildOptions::default();
-    let chip = asked.device.as_deref().map(presets::chip).transpose().map_err(|error| wrong("--device", error))?;
+    let chip = asked.device.as_deref().map(presets::chip).transpose().map_err(|error| wrong("`device`", error))?;
     let geometry = chip.map(|chip| chip.geometry.build());
     let nand = geometry.filter(|geometry| geometry.kind == FlashKind::Nand);
     let oob = match asked.oob {
@@ -79,7 +81,7 @@ fn options(asked: &Jffs2Build) -> Result<(BuildOptions, Option<u64>), StackError
         Some(OobOf::Pages { page_size, oob_size }) => Some(OobPages { page_size, oob_size }),
         Some(OobOf::Device) => {
             let pages = nand.map(|geometry| OobPages { page_size: geometry.page_size, oob_size: geometry.oob_size });
-            let missing = || wrong("--oob", "whose pages? Expected a NAND with --device, or bytes as --oob=2048+64");
+            let missing = || wrong("`oob`", "whose pages? Expected a NAND with `device`, or bytes as `oob`=2048+64");
             Some(pages.ok_or_else(missing)?)
         }
     };
@@ -88,7 +90,7 @@ fn options(asked: &Jffs2Build) -> Result<(BuildOptions, Option<u64>), StackError
         let found = COMPRESSIONS.iter().find(|(known, _)| known == name);
         let known: Vec<&str> = COMPRESSIONS.iter().map(|(known, _)| *known).collect();
         let (_, compression) =
-            found.ok_or_else(|| wrong("--compress", suggest::unknown("compression", name, &known)))?;
+            found.ok_or_else(|| wrong("`compressions`", suggest::unknown("compression", name, &known)))?;
         compressions.push(*compression);
     }
     let built = BuildOptions {
@@ -118,30 +120,71 @@ fn options(asked: &Jffs2Build) -> Result<(BuildOptions, Option<u64>), StackError
     Ok((built, geometry.map(|geometry| geometry.capacity())))
 }
 
-/// Writes a JFFS2 image of a tree to `sink`. `progress` hears how many bytes of files are done. Errors: an option that cannot be, a tree that the format cannot hold (which path),
-/// an image that is larger than its device or than asked for; what the tree and the sink say.
-pub fn build_jffs2(
-    tree: &dyn SourceTree,
-    asked: &Jffs2Build,
-    sink: &mut (dyn Write + Send),
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<BuildReport, StackError> {
-    let (options, capacity) = options(asked)?;
-    if let Some(capacity) = capacity.filter(|capacity| options.size > *capacity) {
-        return Err(wrong("--size", format!("{} bytes, but the device has {capacity}", options.size)));
+impl BuildVolume for Jffs2Build {
+    fn check(&self) -> Result<(), StackError> {
+        options(self).map(drop)
     }
-    let report = mkfs::build(tree, &options, sink, progress).map_err(told)?;
-    if let Some(capacity) = capacity.filter(|capacity| report.image_bytes > *capacity) {
-        let detail =
-            format!("the image has {} bytes, the device {capacity}; expected less to store", report.image_bytes);
-        return Err(wrong("--device", detail));
+
+    fn build(
+        &self,
+        tree: Option<&dyn SourceTree>,
+        path: &Path,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Built, StackError> {
+        let (options, capacity) = options(self)?;
+        if let Some(capacity) = capacity.filter(|capacity| options.size > *capacity) {
+            return Err(wrong("`size`", format!("{} bytes, but the device has {capacity}", options.size)));
+        }
+        let tree = tree.ok_or_else(|| wrong("mkfs jffs2", "an image is made of a tree; expected one"))?;
+        let failed = |error: std::io::Error| wrong(&path.display().to_string(), format!("cannot write: {error}"));
+        let file = File::options().write(true).open(path).map_err(failed)?;
+        let mut sink = BufWriter::with_capacity(1 << 20, file);
+        let report = mkfs::build(tree, &options, &mut sink, progress).map_err(told)?;
+        if let Some(capacity) = capacity.filter(|capacity| report.image_bytes > *capacity) {
+            let detail =
+                format!("the image has {} bytes, the device {capacity}; expected less to store", report.image_bytes);
+            return Err(wrong("`device`", detail));
+        }
+        sink.flush().map_err(failed)?;
+        Ok(built(&report))
     }
-    Ok(report)
+
+    fn holds_time(&self, time: Timestamp) -> bool {
+        u32::try_from(time.0.div_euclid(1_000_000_000)).is_ok()
+    }
+
+    fn times_not_held(&self) -> &'static str {
+        "before 1970 or after 2106, which JFFS2 cannot hold"
+    }
 }
 
-/// Refuses options that cannot be, before anything is read or written.
-pub fn check_jffs2_build(asked: &Jffs2Build) -> Result<(), StackError> {
-    options(asked).map(drop)
+fn built(report: &BuildReport) -> Built {
+    let oob = match report.oob_bytes {
+        0 => String::new(),
+        bytes => format!(", with {} of OOB", format_bytes(bytes)),
+    };
+    let line = format!(
+        "{} names, {} of files in {}, {} blocks of {}{oob}",
+        report.names,
+        format_bytes(report.content_bytes),
+        format_bytes(report.image_bytes),
+        report.image_bytes.div_ceil(u64::from(report.erase_size.max(1))),
+        format_bytes(report.erase_size.into()),
+    );
+    let facts = vec![
+        Fact::member("format", super::NAME),
+        Fact::member("inodes", report.inodes),
+        Fact::member("names", report.names),
+        Fact::member("data_nodes", report.data_nodes),
+        Fact::member("content_bytes", report.content_bytes),
+        Fact::member("image_bytes", report.image_bytes),
+        Fact::member("oob_bytes", report.oob_bytes),
+        Fact::member("summary_blocks", report.summary_blocks),
+        Fact::member("lost_bytes", report.lost_bytes),
+        Fact::member("times_clamped", report.times_clamped),
+        Fact::member("erase_size", report.erase_size),
+    ];
+    Built { line, facts }
 }
 
 fn told(error: FsError) -> StackError {

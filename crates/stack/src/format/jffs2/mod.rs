@@ -1,26 +1,40 @@
-//! JFFS2 in images: mounting, and what is damaged.
+//! JFFS2 in the table of formats.
 
-pub(crate) mod bad_blocks;
-pub(crate) mod build;
-pub(crate) mod mount;
-pub(crate) mod placement;
-pub(crate) mod spec;
+mod bad_blocks;
+pub mod build;
+mod change;
+mod dump_handle;
+mod history;
+mod mount;
+mod placement;
+mod probe;
+mod repair;
+pub mod spec;
 
 use nandkit_flash::Flash;
 use nandkit_flash_image::DumpFlash;
-use nandkit_flash_image::regions::Signature;
+use nandkit_flash_image::regions::{Signature, SignatureProbe};
 use nandkit_jffs2::layout::ByteOrder as Order;
-use nandkit_jffs2::{Jffs2, MountOptions, probe, versions};
-use nandkit_units::Clock;
+use nandkit_jffs2::probe::{ERASE_SIZE_MIN, begins_with_node, mixed_orders};
+use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_units::{Clock, Context, format_bytes};
 use nandkit_vfs::check::{Finding, Report};
-use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Timestamp};
+use nandkit_vfs::{FileSystem, InodeNumber};
 use toml::Table;
 
 use self::spec::Jffs2Spec;
-use crate::format::emulate::{EmulateFormat, FormatSpec};
-use crate::format::history::{DeletedName, FileVersion, OldContent};
-use crate::format::{ByteOrder, Checked, Format, MediumKind, OpenOptions, Repaired, RepairedImage, clock_at};
+use super::emulate::{EmulateFormat, FormatSpec};
+use super::fact::Fact;
+use super::found::{Found, View};
+use super::history::History;
+use super::{
+    ByteOrder, ChangeFormat, Format, FormatError, Keeps, Medium, MediumKind, OpenOptions, OpenVolume, Opened, Opening,
+    RepairFormat, VolumeInfo, clock_at,
+};
 use crate::named::whole;
+
+/// The format's name.
+const NAME: &str = "jffs2";
 
 /// JFFS2 in the table of formats.
 pub static FORMAT: Jffs2Format = Jffs2Format;
@@ -30,7 +44,7 @@ pub struct Jffs2Format;
 
 impl Format for Jffs2Format {
     fn name(&self) -> &'static str {
-        "jffs2"
+        NAME
     }
 
     fn title(&self) -> &'static str {
@@ -39,6 +53,73 @@ impl Format for Jffs2Format {
 
     fn medium(&self) -> MediumKind {
         MediumKind::Flash
+    }
+
+    fn keeps(&self) -> Keeps {
+        Keeps { history: true, ..Keeps::default() }
+    }
+
+    fn probe(&self, view: &View<'_>) -> Vec<Found> {
+        probe::found(&FORMAT, view)
+    }
+
+    fn is_on_chip(&self, chip: &dyn Flash, context: &Context) -> bool {
+        nandkit_jffs2::probe::is_on_chip(chip, context)
+    }
+
+    fn signature(&self) -> Option<SignatureProbe> {
+        Some(signature)
+    }
+
+    fn bytes_min(&self, beginning: &[u8]) -> u64 {
+        if begins_with_node(beginning) { ERASE_SIZE_MIN.into() } else { 0 }
+    }
+
+    fn open(&self, medium: Medium, how: &Opening<'_>) -> Result<Opened, FormatError> {
+        match medium {
+            Medium::Dump(dump) => {
+                let notes = bad_blocks::notes(&bad_blocks::findings(&dump.device));
+                Ok(Opened { volume: Box::new(mount_dump(dump.device, &dump.found, how.options)?), notes })
+            }
+            other => Ok(Opened::plain(mount_chip(other, how)?)),
+        }
+    }
+
+    /// A dump says what detection found; a volume on a chip is mounted, and says how much is free.
+    fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
+        let facts = match medium {
+            Medium::Dump(dump) => vec![Fact::new("file system", dump.found.detection.text(), "kind", self.name())],
+            other => {
+                let status = mount_chip(other, how)?.volume()?;
+                let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
+                let (total, free) = (bytes(status.blocks), bytes(status.blocks_free));
+                let room = format!("{} of {}", format_bytes(free), format_bytes(total));
+                vec![
+                    Fact::new("file system", self.name(), "kind", self.name()),
+                    Fact::new("free", room, "free_bytes", free).and("total_bytes", total),
+                ]
+            }
+        };
+        Ok(VolumeInfo { facts, notes: Vec::new() })
+    }
+
+    fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {
+        match medium {
+            Medium::Dump(dump) => {
+                let bad = bad_blocks::findings(&dump.device);
+                let report = mount_dump(dump.device, &dump.found, &every_node(how.options))?.check(true)?;
+                Ok(bad_blocks::reported(report, bad))
+            }
+            other => Ok(mount_chip(other, how)?.check(true)?),
+        }
+    }
+
+    fn change(&self) -> Option<&dyn ChangeFormat> {
+        Some(self)
+    }
+
+    fn repair(&self) -> Option<&dyn RepairFormat> {
+        Some(self)
     }
 
     fn emulate(&self) -> Option<&dyn EmulateFormat> {
@@ -54,9 +135,26 @@ impl EmulateFormat for Jffs2Format {
     }
 }
 
+impl<F: Flash> OpenVolume for Jffs2<F> {
+    fn fs(&self) -> &dyn FileSystem {
+        self
+    }
+
+    fn damage(&self) -> Vec<(Option<InodeNumber>, Finding)> {
+        Jffs2::damage(self).into_iter().map(|found| (found.inode, found)).collect()
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+}
+
+/// The kind of a finding: a node that is whole, and that a repair has no place for.
+pub const NO_ROOM: &str = "no room";
+
 /// The signature of a node where a region of a dump begins.
-pub(crate) fn signature(bytes: &[u8]) -> Option<Signature> {
-    let kind = match probe::signature(bytes)? {
+fn signature(bytes: &[u8]) -> Option<Signature> {
+    let kind = match nandkit_jffs2::probe::signature(bytes)? {
         Order::Little => "JFFS2, little-endian",
         Order::Big => "JFFS2, big-endian",
     };
@@ -64,33 +162,45 @@ pub(crate) fn signature(bytes: &[u8]) -> Option<Signature> {
 }
 
 /// Refuses a device with nodes of both byte orders: parts of different volumes, of which only one can be opened. Error: what was found, and what would be right.
-pub(crate) fn refuse_mixed(device: &DumpFlash) -> Result<(), String> {
-    let Some(mixed) = probe::mixed_orders(device) else { return Ok(()) };
+fn refuse_mixed(device: &DumpFlash) -> Result<(), FormatError> {
+    let Some(mixed) = mixed_orders(device) else { return Ok(()) };
     let at = |place: Option<u64>| place.map_or_else(String::new, |place| format!(" (the first at {place:#x})"));
     let ([little, big], [first_little, first_big]) = (mixed.blocks, mixed.first.map(at));
-    Err(format!(
+    Err(FormatError::Unfit(format!(
         "mixed byte orders: {little} blocks begin with a little-endian node{first_little} and {big} with a big-endian one{first_big}, and in the {} blocks looked at {} nodes are of \
-         another order than those before them; expected --offset and --size of one volume, or --endian",
+         another order than those before them; expected `offset` and `size` of one volume, or `byte_order`",
         mixed.sampled, mixed.foreign
-    ))
+    )))
 }
 
-/// Mounts for reading. Error: why it cannot be mounted.
-pub(crate) fn mount(
-    device: DumpFlash,
-    order: Option<ByteOrder>,
-    options: &OpenOptions,
-) -> Result<Jffs2<DumpFlash>, String> {
-    mount_at(device, clock_at(0), order, options)
+/// The options for a look at every node, not only at what summaries say of them.
+fn every_node(options: &OpenOptions) -> OpenOptions {
+    OpenOptions { no_summaries: true, ..options.clone() }
 }
 
-/// The same of any flash, at the time of its clock.
-pub(crate) fn mount_at<F: Flash>(
-    device: F,
+/// Mounts a dump for reading.
+fn mount_dump(device: DumpFlash, found: &Found, options: &OpenOptions) -> Result<Jffs2<Box<dyn Flash>>, FormatError> {
+    if options.byte_order.is_none() {
+        refuse_mixed(&device)?;
+    }
+    mount(Box::new(device), clock_at(0), found.detection.byte_order, options)
+}
+
+/// Mounts the bare flash of a chip for reading.
+fn mount_chip(medium: Medium, how: &Opening<'_>) -> Result<Jffs2<Box<dyn Flash>>, FormatError> {
+    let Medium::Flash(chip) = medium else {
+        return Err(FormatError::Unfit("this is a block device; expected bare flash".to_owned()));
+    };
+    mount(chip, how.clock.clone(), None, &every_node(how.options))
+}
+
+/// The device is of no type that is known, so that JFFS2 is compiled once for all of them.
+fn mount(
+    device: Box<dyn Flash>,
     clock: Clock,
     order: Option<ByteOrder>,
     options: &OpenOptions,
-) -> Result<Jffs2<F>, String> {
+) -> Result<Jffs2<Box<dyn Flash>>, FormatError> {
     let order = options.byte_order.or(order).map(|order| match order {
         ByteOrder::Little => Order::Little,
         ByteOrder::Big => Order::Big,
@@ -102,100 +212,8 @@ pub(crate) fn mount_at<F: Flash>(
         parallel: true,
         ..MountOptions::default()
     };
-    let volume = Jffs2::mount(device, clock, mount).map_err(|error| error.to_string())?;
+    let volume = Jffs2::mount(device, clock, mount)?;
     // So that every command knows it, whatever it looks at.
-    volume.witness_contradictions().map_err(|error| error.to_string())?;
+    volume.witness_contradictions()?;
     Ok(volume)
-}
-
-/// What mounting and reading found damaged until now.
-pub(crate) fn damage(volume: &Jffs2<DumpFlash>) -> Vec<(Option<InodeNumber>, Finding)> {
-    volume.damage().into_iter().map(|found| (found.inode, found)).collect()
-}
-
-/// Looks at every byte.
-pub(crate) fn check<F: Flash>(volume: &Jffs2<F>) -> Result<Checked, String> {
-    volume.check(true).map(checked).map_err(|error| error.to_string())
-}
-
-fn checked(report: Report) -> Checked {
-    Checked { format: FORMAT.name(), report }
-}
-
-/// The kind of a finding: a node that is whole, and that a repair has no place for.
-pub const NO_ROOM: &str = "no room";
-
-/// The image without what is provably bad: `output` is a device of the same layout on the same bytes, which is changed.
-pub(crate) fn repair(volume: &Jffs2<DumpFlash>, output: &mut DumpFlash) -> Result<Repaired, String> {
-    let repair = volume.repair(true, output).map_err(|error| error.to_string())?;
-    Ok(Repaired {
-        checked: checked(repair.before),
-        kept: repair.kept,
-        mended: repair.mended,
-        dropped: repair.dropped,
-        remaining: repair.remaining,
-        image: RepairedImage::new(Vec::new()),
-    })
-}
-
-fn inode_of(inode: InodeNumber) -> nandkit_vfs::Result<u32> {
-    u32::try_from(inode.0).map_err(|_| FsError::new(ErrorKind::NotFound, format!("no inode {}", inode.0)))
-}
-
-fn seconds(seconds: u32) -> Timestamp {
-    Timestamp(i64::from(seconds) * 1_000_000_000)
-}
-
-/// The nodes of an inode that are still there.
-pub(crate) fn versions(volume: &Jffs2<DumpFlash>, inode: InodeNumber) -> nandkit_vfs::Result<Vec<FileVersion>> {
-    let told = |version: versions::Version| FileVersion {
-        number: version.version.into(),
-        at: version.at.0.into(),
-        offset: version.offset.into(),
-        length: version.length.into(),
-        size: version.size.into(),
-        modified: seconds(version.modified),
-        intact: version.intact,
-    };
-    Ok(volume.versions(inode_of(inode)?)?.into_iter().map(told).collect())
-}
-
-/// What a file held at one of its versions.
-pub(crate) fn content_at(
-    volume: &Jffs2<DumpFlash>,
-    inode: InodeNumber,
-    number: u64,
-) -> nandkit_vfs::Result<OldContent> {
-    let number = u32::try_from(number)
-        .map_err(|_| FsError::new(ErrorKind::NotFound, format!("versions end at {}", u32::MAX)))?;
-    let content = volume.content_at(inode_of(inode)?, number)?;
-    let wide = |(start, end): (u32, u32)| (u64::from(start), u64::from(end));
-    Ok(OldContent {
-        number: content.version.into(),
-        modified: seconds(content.modified),
-        bytes: content.bytes,
-        lost: content.lost.into_iter().map(wide).collect(),
-    })
-}
-
-/// Names that were taken away and are still there.
-pub(crate) fn deleted(volume: &Jffs2<DumpFlash>) -> nandkit_vfs::Result<Vec<DeletedName>> {
-    let told = |found: versions::DeletedName| DeletedName {
-        path: found.parent_path.map(|parent| {
-            let mut path = parent.strip_prefix(b"/").unwrap_or(&parent).to_vec();
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(&found.name);
-            path
-        }),
-        name: found.name,
-        parent: InodeNumber(found.parent.into()),
-        inode: InodeNumber(found.inode.into()),
-        kind: FileKind::of_dirent(found.kind).unwrap_or(FileKind::Regular),
-        at: found.at.0.into(),
-        deleted: found.deleted.map(seconds),
-        lives: found.lives,
-    };
-    Ok(volume.deleted()?.into_iter().map(told).collect())
 }

@@ -2,11 +2,12 @@
 
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout, OobPlacement, detect};
 use nandkit_jffs2::layout::HEADER_SIZE;
-use nandkit_jffs2::probe::{self, Assumptions, Depth, ERASE_SIZE_MIN, Probe, any_node, first_oob_marker};
-use nandkit_vfs::probe::SURE;
+use nandkit_jffs2::probe::{self, Assumptions, ERASE_SIZE_MIN, Probe, any_node, first_oob_marker};
+use nandkit_vfs::probe::{Depth, SURE};
 
 use crate::format::OpenOptions;
-use crate::format::recognise::{Within, asked_for};
+use crate::format::found::Within;
+use crate::format::recognise::asked_for;
 
 /// The largest erase size that is tried for OOB behind blocks.
 const AFTER_BLOCK_MAX: u32 = 1 << 20;
@@ -23,7 +24,7 @@ const THOROUGH_MAX: usize = 4;
 
 /// A way of lying in the file, and what is found if a dump is read by it.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(super) struct Seen {
     /// A layout of this placement for the whole file; its erase size says nothing but with the OOB behind blocks.
     pub layout: ImageLayout,
     pub probe: Probe,
@@ -53,13 +54,13 @@ impl Seen {
 }
 
 /// The part of an image as a device.
-pub(crate) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Option<DumpFlash> {
+pub(super) fn view(image: &Image, within: Within, layout: &ImageLayout) -> Option<DumpFlash> {
     let part = if within == (0, None) { layout.clone() } else { layout.region(within.0, within.1).ok()? };
     image.view(part).ok()
 }
 
 /// Everything that shows nodes of JFFS2. Cost: a glance by every placement, and all of the part, up to some 64 MiB, by the few that show most.
-pub(crate) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
+pub(super) fn seen(image: &Image, within: Within, options: &OpenOptions, depth: Depth) -> Vec<Seen> {
     let mut found = look(image, within, usual(options), options, depth);
     // An OOB of which nothing shows has to make the way from node to node better.
     let plain = found.iter().find(|seen| seen.layout.oob == OobPlacement::None).map(|seen| seen.probe.quality());

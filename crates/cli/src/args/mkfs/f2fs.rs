@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use nandkit_stack::image::F2fsBuild;
 
-use super::image::{bytes, bytes32, owner};
+use super::{Asked, TreeOptions};
+use crate::args::image::{bytes, bytes32, owner};
 
 const TREE: &str = "What the tree is to be";
 const VOLUME: &str = "What the volume is to be";
@@ -120,4 +122,61 @@ pub struct F2fsArguments {
     /// Print the report as JSON, and nothing else, on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+impl F2fsArguments {
+    /// What is asked for.
+    pub fn asked(&self) -> Asked<'_> {
+        Asked {
+            image: &self.image,
+            force: self.force,
+            json: self.json,
+            size: self.size,
+            sparse: Some(self.sparse),
+            tree: TreeOptions {
+                from: self.from.as_deref(),
+                exclude: &self.exclude,
+                device_table: self.device_table.as_deref(),
+                squash_owners: self.squash || self.squash_uids,
+                squash_permissions: self.squash || self.squash_perms,
+                owner: self.owner,
+                faketime: self.faketime,
+                no_xattrs: self.no_xattrs,
+            },
+            build: Box::new(self.build()),
+        }
+    }
+
+    /// Those of `-g android` are those of mkfs.f2fs 1.15 (f2fs_format_main.c, `add_default_options`).
+    fn features(&self) -> Vec<String> {
+        let asked = &self.features;
+        let set: &[&str] = match self.defaults {
+            Some(FeatureSet::Android) if !asked.iter().any(|name| name == "ro") => {
+                &["encrypt", "extra_attr", "project_quota", "quota", "verity"]
+            }
+            _ => &[],
+        };
+        asked.iter().cloned().chain(set.iter().map(|name| (*name).to_owned())).collect()
+    }
+
+    fn build(&self) -> F2fsBuild {
+        F2fsBuild {
+            size: self.size,
+            label: self.label.clone(),
+            uuid: self.uuid.clone(),
+            features: self.features(),
+            segments_per_section: self.segments_per_section,
+            sections_per_zone: self.sections_per_zone,
+            overprovision_percent: self.overprovision,
+            cold_extensions: self.cold_extensions.clone(),
+            hot_extensions: self.hot_extensions.clone(),
+            sector_size: self.sector_size,
+            start_sector: self.start_sector,
+            extended_node_bitmap: self.extended_node_bitmap,
+            heap: self.heap,
+            encoding: self.encoding.clone(),
+            time_seconds: self.time,
+            root_owner: self.root_owner.unwrap_or_default(),
+        }
+    }
 }

@@ -6,29 +6,33 @@ use std::path::Path;
 use nandkit_block::BlockDevice;
 use nandkit_flash_image::{DumpFlash, DumpOptions, Image, android_sparse};
 
-use super::sectors::DumpSectors;
-use super::{BEGINNING, OpenOptions, wrong};
+use super::Container;
+use crate::format::sectors::DumpSectors;
+use crate::format::{BEGINNING, OpenOptions, wrong};
 use crate::{StackError, chip_file};
 
 /// Bytes of the blocks of which a packed image is made: it holds whole ones only.
 pub const SPARSE_BLOCK: u64 = 4096;
 
-/// What is said where somebody wants to change one.
-pub(crate) const ONLY_READ: &str =
-    "this is an Android sparse image, which is only read; expected the image as simg2img unpacks it";
+/// Android's sparse images.
+pub(super) struct AndroidSparse;
 
-/// The image that a sparse one unpacks to, in a temporary file without a name, and a note that says so; others as they are.
-pub(crate) fn unpacked(path: &Path, image: Image, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
-    if !android_sparse::is_sparse(image.bytes()) {
-        return Ok((image, Vec::new()));
+impl Container for AndroidSparse {
+    fn holds(&self, outer: &Image) -> bool {
+        android_sparse::is_sparse(outer.bytes())
     }
-    if options.overlay.is_some() {
-        return Err(wrong(path, format!("--overlay: {ONLY_READ}")));
+
+    fn only_read(&self) -> &'static str {
+        "this is an Android sparse image, which is only read; expected the image as simg2img unpacks it"
     }
-    let packed = image.bytes().len();
-    let image = image.unpack_sparse(options.resident_max).map_err(|error| wrong(path, error))?;
-    let note = format!("an Android sparse image: {packed} bytes, {} when unpacked", image.bytes().len());
-    Ok((image, vec![note]))
+
+    /// The image is in a temporary file without a name.
+    fn unwrap(&self, path: &Path, outer: Image, options: &OpenOptions) -> Result<(Image, Vec<String>), StackError> {
+        let packed = outer.bytes().len();
+        let image = outer.unpack_sparse(options.resident_max).map_err(|error| wrong(path, error))?;
+        let note = format!("an Android sparse image: {packed} bytes, {} when unpacked", image.bytes().len());
+        Ok((image, vec![note]))
+    }
 }
 
 /// A sparse image as the device that it unpacks to, for reading; `None` for any other file. Errors: it cannot be read, or unpacked.
@@ -51,12 +55,4 @@ pub fn pack_sparse(image: &Path, into: &mut File) -> Result<u64, StackError> {
     let bytes = from.metadata().map_err(failed)?.len();
     android_sparse::pack_file(&mut from, bytes, into).map_err(|error| wrong(image, error))?;
     Ok(into.metadata().map_err(failed)?.len())
-}
-
-/// Whether an image may be changed where it is.
-pub(crate) fn refuse_changes(path: &Path, image: &Image) -> Result<(), StackError> {
-    match android_sparse::is_sparse(image.bytes()) {
-        true => Err(wrong(path, ONLY_READ)),
-        false => Ok(()),
-    }
 }

@@ -1,0 +1,77 @@
+//! The options of `mkfs`: one file a format, each of which says what it asks for in common terms.
+
+mod f2fs;
+mod jffs2;
+
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use nandkit_stack::image::BuildVolume;
+
+/// Arguments of `mkfs`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  nandkit mkfs jffs2 --from rootfs --erase-size 128K image.jffs2\n  nandkit mkfs f2fs --from rootfs image.f2fs"
+)]
+pub struct MkfsArguments {
+    /// The format.
+    #[command(subcommand)]
+    pub format: MkfsFormat,
+}
+
+/// The formats of which images can be made.
+#[derive(Debug, Subcommand)]
+pub enum MkfsFormat {
+    /// A JFFS2 image: the same tree and options, the same bytes.
+    Jffs2(Box<jffs2::Jffs2Arguments>),
+    /// An F2FS volume, empty or with a tree: the same tree and options, the same bytes.
+    F2fs(Box<f2fs::F2fsArguments>),
+}
+
+impl MkfsFormat {
+    /// What is asked for, whatever the format.
+    pub fn asked(&self) -> Asked<'_> {
+        match self {
+            Self::Jffs2(arguments) => arguments.asked(),
+            Self::F2fs(arguments) => arguments.asked(),
+        }
+    }
+}
+
+/// A volume that is to be made.
+pub struct Asked<'a> {
+    /// The image.
+    pub image: &'a Path,
+    /// Whether an image that exists is replaced.
+    pub force: bool,
+    /// Whether the report is JSON.
+    pub json: bool,
+    /// Bytes of the volume.
+    pub size: Option<u64>,
+    /// Whether the image is packed; `None` where the format knows no packed images.
+    pub sparse: Option<bool>,
+    /// The tree.
+    pub tree: TreeOptions<'a>,
+    /// The format's own options.
+    pub build: Box<dyn BuildVolume>,
+}
+
+/// The tree of a volume that is to be made.
+pub struct TreeOptions<'a> {
+    /// A directory or an archive; `None` for an empty volume.
+    pub from: Option<&'a Path>,
+    /// Paths that are left out.
+    pub exclude: &'a [String],
+    /// A table of nodes and owners.
+    pub device_table: Option<&'a Path>,
+    /// Everything belongs to user 0 and group 0.
+    pub squash_owners: bool,
+    /// Group and others may not write, and nothing is set-user-id or set-group-id.
+    pub squash_permissions: bool,
+    /// Everything belongs to this user and group.
+    pub owner: Option<(u32, u32)>,
+    /// All times are 1970-01-01.
+    pub faketime: bool,
+    /// Extended attributes are left out.
+    pub no_xattrs: bool,
+}

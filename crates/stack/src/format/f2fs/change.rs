@@ -1,0 +1,64 @@
+//! F2FS volumes in images that are changed.
+
+use std::sync::Arc;
+
+use nandkit_f2fs::device::Atomicity;
+use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
+use nandkit_vfs::check::Finding;
+
+use super::F2fsFormat;
+use super::devices::{device_names, told};
+use super::recovery::{Reader, boxed};
+use crate::format::found::Found;
+use crate::format::on_sectors::{OnSectors, shared};
+use crate::format::sectors::DumpSectors;
+use crate::format::{ChangeFormat, Changing, FormatError, OpenedForChanges, clock_at};
+
+impl ChangeFormat for F2fsFormat {
+    fn open(&self, image: Image, found: &Found, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError> {
+        let bad = damage(&image, &found.layout)?;
+        let mut sectors = DumpSectors::new(DumpFlash::new(image, found.layout.clone())?);
+        let held = if how.in_place { sectors.hold() } else { Arc::default() };
+        let (device, sectors) = shared(sectors);
+        let volume = mount(device, how)?;
+        let recovered = volume.recovered();
+        let told = [
+            (recovered.files, "files that were fsynced after the last checkpoint are taken over"),
+            (recovered.orphans, "inodes without a name are freed"),
+        ];
+        let told = told.iter().filter(|(count, _)| *count > 0);
+        let notes = told.map(|(count, what)| format!("the volume was not unmounted: {count} {what}")).collect();
+        Ok(OpenedForChanges { volume: Box::new(OnSectors::new(volume, sectors)), notes, bad, held })
+    }
+}
+
+/// Mounts a volume for changes. What was fsynced behind the last checkpoint is taken over first.
+fn mount(device: Reader, how: &Changing<'_>) -> Result<Volume<Reader>, FormatError> {
+    if !how.options.devices.is_empty() {
+        let detail = "volumes on several devices are only read; expected one on one device";
+        return Err(FormatError::option("devices", detail));
+    }
+    if how.options.no_recovery {
+        let detail = "a change takes over what was fsynced first; expected no such option";
+        return Err(FormatError::option("no_recovery", detail));
+    }
+    // A sync brings all to the file or nothing: no power cut leaves half a block.
+    let write = WriteOptions { discard: false, atomicity: Atomicity::Told, ..WriteOptions::default() };
+    Volume::mount(vec![device], how.clock.clone(), write).map_err(|error| told(&error, &[]))
+}
+
+/// What is wrong with a volume before it is changed. Cost: a check.
+fn damage(image: &Image, layout: &ImageLayout) -> Result<Vec<Finding>, FormatError> {
+    let view = image.view(layout.clone())?;
+    let names = device_names(&view);
+    if !names.is_empty() {
+        let names = names.join(", ");
+        return Err(FormatError::Unfit(format!(
+            "the F2FS volume lies on several devices ({names}), and such volumes are only read"
+        )));
+    }
+    let report =
+        nandkit_f2fs::check(vec![boxed(DumpSectors::new(view))], clock_at(0)).map_err(|error| told(&error, &[]))?;
+    Ok(report.findings.into_iter().filter(|finding| !finding.is_harmless()).collect())
+}

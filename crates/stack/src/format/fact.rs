@@ -1,0 +1,75 @@
+//! What an image says of itself: each fact is a line for people and members for programs, defined
+//! in one place.
+
+use serde_json::{Map, Value};
+
+/// One thing that an image says of itself. A line may gather several members: `FAT16, sectors of
+/// 512 bytes` is one for people, and two for programs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// What stands before the line.
+    pub label: &'static str,
+    /// The line; `None` for what only programs are told.
+    pub text: Option<String>,
+    /// The members of a JSON object that say the same: key and value.
+    pub members: Vec<(&'static str, Value)>,
+}
+
+impl Fact {
+    /// A line, and the one member that says the same.
+    pub fn new(label: &'static str, text: impl Into<String>, key: &'static str, value: impl Into<Value>) -> Self {
+        Self::line(label, text).and(key, value)
+    }
+
+    /// A line for people alone.
+    pub fn line(label: &'static str, text: impl Into<String>) -> Self {
+        Self { label, text: Some(text.into()), members: Vec::new() }
+    }
+
+    /// A member for programs alone.
+    pub fn member(key: &'static str, value: impl Into<Value>) -> Self {
+        Self { label: "", text: None, members: vec![(key, value.into())] }
+    }
+
+    /// The same line with one more member.
+    #[must_use]
+    pub fn and(mut self, key: &'static str, value: impl Into<Value>) -> Self {
+        self.members.push((key, value.into()));
+        self
+    }
+}
+
+/// The facts as a JSON object.
+pub fn json(facts: &[Fact]) -> Value {
+    let members = facts.iter().flat_map(|fact| fact.members.iter().cloned());
+    Value::Object(members.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
+}
+
+/// The facts as lines: label and text.
+pub fn lines(facts: &[Fact]) -> impl Iterator<Item = (&'static str, &str)> {
+    facts.iter().filter_map(|fact| Some((fact.label, fact.text.as_deref()?)))
+}
+
+/// A text that may be empty, for people.
+pub fn or_none(text: &str) -> String {
+    if text.is_empty() { "none".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_fact_is_a_line_and_members() {
+        let facts = [
+            Fact::new("file system", "FAT16, sectors of 512 bytes", "kind", "FAT16").and("sector_size", 512),
+            Fact::member("label", ""),
+            Fact::line("note", "two sectors are bad"),
+        ];
+        assert_eq!(json(&facts), json!({"kind": "FAT16", "sector_size": 512, "label": ""}));
+        let lines: Vec<_> = lines(&facts).collect();
+        assert_eq!(lines, [("file system", "FAT16, sectors of 512 bytes"), ("note", "two sectors are bad")]);
+    }
+}

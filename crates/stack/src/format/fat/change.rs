@@ -1,0 +1,31 @@
+//! Volumes of FAT in images that are changed.
+
+use std::sync::Arc;
+
+use nandkit_fat::{Fat, MountOptions};
+use nandkit_flash_image::{DumpFlash, Image};
+
+use super::{FatFormat, repairs};
+use crate::format::found::Found;
+use crate::format::on_sectors::{OnSectors, shared};
+use crate::format::sectors::DumpSectors;
+use crate::format::{ChangeFormat, Changing, FormatError, OpenedForChanges};
+
+impl ChangeFormat for FatFormat {
+    fn open(&self, image: Image, found: &Found, how: &Changing<'_>) -> Result<OpenedForChanges, FormatError> {
+        let mut sectors = DumpSectors::new(DumpFlash::new(image, found.layout.clone())?);
+        let held = if how.in_place { sectors.hold() } else { Arc::default() };
+        let (mut device, sectors) = shared(sectors);
+        let mut bad = repairs::shared(&mut device, &how.clock);
+        // In the file a sync is all or nothing, whatever was written before it; in a copy in memory
+        // no power fails. Neither needs barriers.
+        let options = MountOptions { barriers: false, ..MountOptions::default() };
+        let volume = Fat::mount(device, how.clock.clone(), options)?;
+        let mut notes = Vec::new();
+        if let Some(report) = volume.recovery() {
+            notes.push(repairs::told(report));
+            bad.extend(repairs::losses(report));
+        }
+        Ok(OpenedForChanges { volume: Box::new(OnSectors::new(volume, sectors)), notes, bad, held })
+    }
+}

@@ -1,0 +1,80 @@
+//! How a dump may hold JFFS2: placements, and the erase sizes that fit each.
+
+use nandkit_flash_image::{ImageLayout, OobPlacement, detect};
+use nandkit_jffs2::probe::begins_with_node;
+use nandkit_units::FlashKind;
+
+use super::placement::{self, Seen};
+use crate::format::found::{Claims, Detection, Found, View};
+use crate::format::{BEGINNING, ByteOrder, Format};
+
+/// Points that a layout with OOB has of its length alone.
+const OOB_POINTS: u32 = 60;
+/// What is taken off where no cleanmarker and no bad-block mark shows that there is an OOB.
+const OOB_DOUBT: u32 = 30;
+
+/// Every layout by which nodes show.
+pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<Found> {
+    let first = view.image.bytes();
+    let first = first.get(..BEGINNING as usize).unwrap_or(first);
+    let begins_otherwise = !begins_with_node(first) && first.iter().any(|byte| *byte != 0xFF);
+    let claims = Claims { begins_otherwise, ..Claims::default() };
+    let seen = placement::seen(view.image, view.within, view.options, view.depth);
+    seen.iter().flat_map(|seen| by_size(format, view, claims, seen)).collect()
+}
+
+/// A placement with each erase size that fits, or with the one that was asked for.
+fn by_size(format: &'static dyn Format, view: &View<'_>, claims: Claims, seen: &Seen) -> Vec<Found> {
+    let (within, options) = (view.within, view.options);
+    let mut sizes = options.erase_size.map_or_else(|| seen.probe.erase_sizes().to_vec(), |asked| vec![asked]);
+    if seen.layout.oob != OobPlacement::None {
+        sizes.retain(|size| size.is_multiple_of(seen.layout.page_size.max(1)));
+    }
+    let Some(first) = sizes.first() else { return Vec::new() };
+    let judged = detect::judge(view.image.bytes(), sized(&seen.layout, *first));
+    let marked = judged.points > OOB_POINTS || seen.probe.oob_markers() > 0;
+    // OOB of which nothing shows is less likely than none.
+    let doubt = if seen.layout.oob == OobPlacement::None || marked { 0 } else { OOB_DOUBT };
+    let mut found = Vec::new();
+    for (place, size) in (0_u32..).zip(&sizes) {
+        let likeness = seen.probe.likeness(*size, place);
+        let score = likeness.points.saturating_sub(doubt).max(1);
+        let layout = sized(&seen.layout, *size);
+        let part = if within == (0, None) { Ok(layout) } else { layout.region(within.0, within.1) };
+        let Ok(layout) = part else { continue };
+        let mut why = likeness.evidence;
+        why.extend(judged.evidence.iter().cloned());
+        let (order, name) = match likeness.layout.byte_order {
+            Some(ByteOrder::Big) => (ByteOrder::Big, "big"),
+            _ => (ByteOrder::Little, "little"),
+        };
+        let mut notes = vec![format!("{name}-endian")];
+        if seen.probe.summaries() > 0 {
+            notes.push("holds summaries".to_owned());
+        }
+        let is_nand = layout.kind == FlashKind::Nand;
+        let detection = Detection {
+            format: format.name(),
+            points: score.saturating_add(judged.points),
+            why,
+            notes,
+            layout: layout.describe(),
+            erase_size: layout.block_size,
+            erase_sizes: likeness.layout.erase_sizes,
+            page_size: if is_nand { layout.page_size } else { 0 },
+            oob_size: layout.oob_size,
+            byte_order: Some(order),
+        };
+        found.push(Found { format, layout, score, fit: seen.probe.fit(*size), claims, detection });
+    }
+    found
+}
+
+/// The same placement with blocks of another size.
+fn sized(layout: &ImageLayout, size: u32) -> ImageLayout {
+    match (layout.kind, layout.oob) {
+        (FlashKind::Nor, _) => ImageLayout::nor(size),
+        (_, OobPlacement::AfterBlock) => layout.clone(),
+        _ => ImageLayout { block_size: size, ..layout.clone() },
+    }
+}

@@ -1,0 +1,27 @@
+//! JFFS2 in images: a repair.
+
+use nandkit_flash_image::{DumpFlash, Image};
+
+use super::{Jffs2Format, bad_blocks, every_node, mount_dump};
+use crate::format::found::Found;
+use crate::format::{Checked, FormatError, Opening, RepairFormat, Repaired, RepairedImage};
+
+impl RepairFormat for Jffs2Format {
+    fn repair(&self, image: Image, found: &Found, how: &Opening<'_>) -> Result<Repaired, FormatError> {
+        let copy = Image::from_bytes(image.bytes().to_vec(), None)?;
+        let mut output = DumpFlash::new(copy, found.layout.clone())?;
+        let device = DumpFlash::new(image, found.layout.clone())?.into_read_only();
+        let bad = bad_blocks::findings(&device);
+        let volume = mount_dump(device, found, &every_node(how.options))?;
+        let repair = volume.repair(true, &mut output)?;
+        let report = bad_blocks::reported(repair.before, bad);
+        Ok(Repaired {
+            checked: Checked { format: found.format.name(), report },
+            kept: repair.kept,
+            mended: repair.mended,
+            dropped: repair.dropped,
+            remaining: repair.remaining,
+            image: RepairedImage::new(output.into_bytes().0),
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! Which part of an image is meant, and what it is opened as.
+
+use std::path::Path;
+
+use nandkit_flash_image::Image;
+use nandkit_flash_image::regions::{Region, select};
+use nandkit_vfs::probe::Fit;
+
+use crate::StackError;
+use crate::format::found::{Found, Within};
+use crate::format::recognise::{self, RegionInfo, base_layout, look, region_list};
+use crate::format::{FORMATS, MediumKind, OpenOptions, titles, wrong};
+
+/// Regions that a message names.
+const NAMED_MAX: usize = 12;
+
+/// What is to be opened.
+pub(super) struct Selected {
+    pub found: Found,
+    pub region: Option<RegionInfo>,
+    pub notes: Vec<String>,
+}
+
+/// The part that the options name; `None` where they name none. Errors: no such region; a part outside the image.
+pub(super) fn part(
+    path: &Path,
+    image: &Image,
+    options: &OpenOptions,
+) -> Result<Option<(Within, Option<RegionInfo>)>, StackError> {
+    if let Some(wanted) = &options.region {
+        let list = regions_of(path, image, options)?;
+        let plain: Vec<Region> = list.iter().map(|(region, _)| region.clone()).collect();
+        let chosen = select(&plain, wanted).map_err(|error| wrong(path, format!("`region`: {error}")))?;
+        let info = list.iter().find(|(region, _)| region == chosen).map(|(_, info)| info.clone());
+        return Ok(Some(((chosen.offset, Some(chosen.size)), info)));
+    }
+    if options.offset.is_none() && options.size.is_none() {
+        return Ok(None);
+    }
+    let (offset, length) = (options.offset.unwrap_or(0), image.bytes().len() as u64);
+    if offset >= length || options.size == Some(0) {
+        let size = options.size.map_or_else(|| "the rest".to_owned(), |size| format!("{size} bytes"));
+        let detail = format!("`offset` {offset}, {size}: the image has {length} bytes; expected a part inside it");
+        return Err(wrong(path, detail));
+    }
+    Ok(Some(((offset, options.size), None)))
+}
+
+fn regions_of(path: &Path, image: &Image, options: &OpenOptions) -> Result<Vec<(Region, RegionInfo)>, StackError> {
+    let found = look(image, (0, None), options);
+    let layout = base_layout(image, &found, options);
+    let device = image.view(layout).map_err(|error| wrong(path, error))?;
+    Ok(region_list(image, &device, options, &found))
+}
+
+/// Refuses an erase size that does not fit, where another one does.
+fn check_erase_size(path: &Path, options: &OpenOptions, chosen: &Selected) -> Result<(), StackError> {
+    let Some(asked) = options.erase_size.filter(|_| chosen.found.fit == Fit::Refuted) else { return Ok(()) };
+    let sizes: Vec<String> = chosen.found.detection.erase_sizes.iter().map(ToString::to_string).collect();
+    if sizes.is_empty() {
+        return Ok(());
+    }
+    let sizes = sizes.join(" or ");
+    Err(wrong(path, format!("`erase_size` {asked}: nodes do not fit blocks of this size; expected {sizes}")))
+}
+
+/// Refuses an image, or a part of one, that is shorter than one erase block: than the size that was
+/// given, or else than the smallest there is. mkfs.jffs2 leaves the last block as short as its nodes
+/// are, so that a longer file may be one block, whatever its size: it is read as if the rest were
+/// blank.
+pub(super) fn check_length(
+    path: &Path,
+    image: &Image,
+    within: Within,
+    options: &OpenOptions,
+) -> Result<(), StackError> {
+    let length = (image.bytes().len() as u64).saturating_sub(within.0);
+    let length = within.1.map_or(length, |size| size.min(length));
+    let start = usize::try_from(within.0).unwrap_or(usize::MAX);
+    let bytes = image.bytes().get(start..).unwrap_or_default();
+    let what = if within == (0, None) { "the file" } else { "the part" };
+    let refuse = |block: String| {
+        let detail = format!(
+            "{what} has {length} bytes, less than one erase block of {block}; expected whole blocks: the rest of the last one filled up with 0xFF, as mkfs.jffs2 --pad does"
+        );
+        Err(wrong(path, detail))
+    };
+    match options.erase_size {
+        Some(size) if length < u64::from(size) => refuse(format!("{size} bytes (`erase_size`)")),
+        Some(_) => Ok(()),
+        None => match FORMATS.iter().map(|format| format.bytes_min(bytes)).max() {
+            Some(least) if length < least => refuse(format!("{least} bytes, which is the smallest there is")),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Chooses the part that is meant, and refuses an erase size that does not fit it.
+pub(super) fn choose(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
+    let within = part(path, image, options)?.map_or((0, None), |(within, _)| within);
+    check_length(path, image, within, options)?;
+    let chosen = chosen(path, image, options)?;
+    check_erase_size(path, options, &chosen)?;
+    Ok(chosen)
+}
+
+/// Chooses the part that is meant, and what it is to be opened as. Without a word from the options: the one file system that a partition table shows; else the whole,
+/// where it surely is one; else the one that shows by its content; else the whole, if there is any trace.
+fn chosen(path: &Path, image: &Image, options: &OpenOptions) -> Result<Selected, StackError> {
+    if let Some((within, region)) = part(path, image, options)? {
+        return match look(image, within, options).into_iter().next() {
+            Some(found) => Ok(Selected { found, region, notes: Vec::new() }),
+            None => Err(unknown(path, image, within)),
+        };
+    }
+    let whole = look(image, (0, None), options);
+    let layout = base_layout(image, &whole, options);
+    let device = image.view(layout).map_err(|error| wrong(path, error))?;
+    let regions = region_list(image, &device, options, &whole);
+    drop(device);
+    let openable = |in_table: bool| -> Vec<&RegionInfo> {
+        let fits = |(region, info): &&(Region, RegionInfo)| {
+            info.opens_as.is_some() && recognise::is_in_a_table(region) == in_table
+        };
+        regions.iter().filter(fits).map(|(_, info)| info).collect()
+    };
+    let mut shown = openable(true);
+    if shown.is_empty() && !recognise::is_sure(&whole) {
+        shown = openable(false);
+    }
+    let one = match shown.as_slice() {
+        [] => None,
+        [one] => Some(*one),
+        several => return Err(wrong(path, ambiguous(several))),
+    };
+    let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
+    match one.filter(|region| !covers_all(region)) {
+        Some(region) => match look(image, (region.offset, Some(region.size)), options).into_iter().next() {
+            Some(found) => {
+                let notes = vec![format!("opened region {} \"{}\" at {}", region.number, region.name, region.offset)];
+                Ok(Selected { found, region: Some(region.clone()), notes })
+            }
+            None => Err(unknown(path, image, (region.offset, Some(region.size)))),
+        },
+        None => match whole.into_iter().next() {
+            Some(found) => Ok(Selected { found, region: None, notes: Vec::new() }),
+            None => Err(unknown(path, image, (0, None))),
+        },
+    }
+}
+
+fn ambiguous(regions: &[&RegionInfo]) -> String {
+    let told = |region: &&RegionInfo| format!("{} \"{}\"", region.number, region.name);
+    let mut names: Vec<String> = regions.iter().take(NAMED_MAX).map(told).collect();
+    if regions.len() > NAMED_MAX {
+        names.push(format!("{} more", regions.len() - NAMED_MAX));
+    }
+    let count = regions.len();
+    format!(
+        "the image holds {count} file systems, in the regions {}; expected `region` with one of them",
+        names.join(", ")
+    )
+}
+
+pub(super) fn unknown(path: &Path, image: &Image, within: Within) -> StackError {
+    let start = usize::try_from(within.0).unwrap_or(usize::MAX);
+    let bytes = image.bytes().get(start..).unwrap_or_default();
+    let shown = bytes.get(..8.min(bytes.len())).unwrap_or_default().escape_ascii();
+    let what = if within == (0, None) { "the file".to_owned() } else { format!("the part at {start}") };
+    wrong(
+        path,
+        format!(
+            "{what} begins with \"{shown}\" and holds no format that is known; expected a chip of nandkit's (\"NANDKJRN\"), a {} volume, or a {} image. \
+             Where in the file it is can be said by `offset`, how it lies there by `erase_size`, `page_size` and `oob_size`",
+            titles(|format| format.medium() == MediumKind::Blocks),
+            titles(|format| format.medium() == MediumKind::Flash)
+        ),
+    )
+}

@@ -1,0 +1,77 @@
+//! What an image is that is no chip.
+
+use std::path::Path;
+
+use nandkit_flash_image::Image;
+
+use super::DumpSummary;
+use super::choose::{check_length, part, unknown};
+use super::open::{opening, read};
+use crate::StackError;
+use crate::format::found::Found;
+use crate::format::recognise::{RegionInfo, base_layout, is_sure, look, region_list};
+use crate::format::{Medium, MediumKind, OpenOptions, wrong};
+
+/// Says what an image is that is no chip.
+pub(super) fn inspect(path: &Path, options: &OpenOptions) -> Result<DumpSummary, StackError> {
+    let (image, mut notes) = read(path, options)?;
+    let (within, region) = match part(path, &image, options)? {
+        Some((within, region)) => (within, region),
+        None => ((0, None), None),
+    };
+    check_length(path, &image, within, options)?;
+    let mut found = look(&image, within, options);
+    let whole = options.region.is_none() && within == (0, None);
+    let layout = match found.iter().find(|found| found.detection.erase_size > 0) {
+        Some(found) => found.layout.clone(),
+        None => base_layout(&image, &found, options).region(within.0, within.1).map_err(|error| wrong(path, error))?,
+    };
+    let device = image.view(layout).map_err(|error| wrong(path, error))?;
+    let regions: Vec<RegionInfo> = match whole {
+        true => region_list(&image, &device, options, &found).into_iter().map(|(_, region)| region).collect(),
+        false => Vec::new(),
+    };
+    if found.is_empty() && regions.is_empty() {
+        return Err(unknown(path, &image, within));
+    }
+    if is_divided(&image, &found, &regions) {
+        notes.push("the whole is no single volume: `region` says which part is meant".to_owned());
+        found.clear();
+    }
+    let mut summary = DumpSummary {
+        file_bytes: image.bytes().len() as u64,
+        region,
+        volume: Vec::new(),
+        regions,
+        bad_blocks: Vec::new(),
+        notes: Vec::new(),
+        detections: found.iter().map(|found| found.detection.clone()).collect(),
+    };
+    if let Some(best) = found.first() {
+        let part = image.view(best.layout.clone()).map_err(|error| wrong(path, error))?;
+        let medium = Medium::dump(part, best.clone());
+        let info = best.format.info(medium, &opening(options)).map_err(|error| error.of(path))?;
+        notes.extend(info.notes);
+        summary.volume = info.facts;
+    }
+    if found.first().is_none_or(|best| best.format.medium() == MediumKind::Flash) {
+        let info = device.info();
+        notes.extend(info.notes);
+        summary.bad_blocks = info.bad_blocks;
+    }
+    notes.dedup();
+    Ok(DumpSummary { notes, ..summary })
+}
+
+/// Whether a dump is made of regions, so that nothing can be said of the whole as of one volume: a
+/// table says so, what shows is surer than the whole, or the file begins with something else.
+fn is_divided(image: &Image, found: &[Found], regions: &[RegionInfo]) -> bool {
+    let covers_all = |region: &RegionInfo| region.offset == 0 && region.size >= image.bytes().len() as u64;
+    let begins_otherwise = found.first().is_some_and(|best| best.claims.begins_otherwise);
+    let openable = |region: &&RegionInfo| region.opens_as.is_some();
+    !regions.is_empty()
+        && !regions.iter().any(covers_all)
+        && (regions.iter().filter(openable).any(|region| region.in_table)
+            || begins_otherwise && regions.iter().any(|region| openable(&region))
+            || !is_sure(found))
+}
