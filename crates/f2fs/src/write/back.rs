@@ -285,7 +285,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Hands a batch to the device; its pages have their addresses then. Errors: `Device`: its pages are dirty still, and their files as before.
     fn settle(&mut self, cause: Cause, batch: Batch<OnItsWay>) -> Result<()> {
-        let written = self.write_pages(cause, batch.log, batch.start, batch.items.iter().map(|(_, page)| page));
+        let written = self.write_batch(cause, &batch);
         if let Err(error) = written {
             let overwritten = batch.items.iter().filter_map(|(item, _)| match (item.new, item.old) {
                 (None, DataAddress::At(at)) => Some(at),

@@ -1,16 +1,15 @@
 //! Nodes: made, changed, written, given up.
 
 use nandkit_block::BlockDevice;
-use nandkit_units::{Cause, Payload};
+use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::Volume;
 use super::runs::{Batch, Runs};
 use crate::blocks::{Blocks, Nodes};
-use crate::device::Submission;
 use crate::encode::node::{FooterFields, put_footer};
 use crate::encode::put;
-use crate::ids::{Block, BlockAddress, DataAddress, Log, NodeId};
+use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::layout::checkpoint::flag;
 use crate::layout::inode::{WORDS_OFFSET, computed_checksum};
 use crate::layout::node::mark;
@@ -145,21 +144,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn write_node_batch(&mut self, cause: Cause, batch: Batch<()>) -> Result<()> {
-        let written = self.write_pages(cause, batch.log, batch.start, batch.items.iter().map(|(_, page)| page));
+        let written = self.write_batch(cause, &batch);
         self.or_stop(written)
-    }
-
-    /// Hands pages to the device from an address on, as one request. Errors: `Device`.
-    pub(crate) fn write_pages<'a>(
-        &mut self,
-        cause: Cause,
-        log: Log,
-        start: BlockAddress,
-        pages: impl Iterator<Item = &'a Page>,
-    ) -> Result<()> {
-        let parts: Vec<Payload<'_>> = pages.map(Page::payload).collect();
-        self.written_blocks += parts.len() as u64;
-        self.device.write(Submission::of(cause, log), start, &parts)
     }
 
     /// Writes all waiting nodes.

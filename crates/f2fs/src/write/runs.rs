@@ -1,5 +1,11 @@
 //! Blocks on their way to the device: what a log gets one behind the other is one request.
 
+use nandkit_block::BlockDevice;
+use nandkit_units::{Cause, Payload};
+use nandkit_vfs::Result;
+
+use super::Volume;
+use crate::device::Submission;
 use crate::ids::{BlockAddress, Log};
 use crate::pages::Page;
 
@@ -45,6 +51,15 @@ impl<T> Runs<T> {
     /// The batches that are open still.
     pub fn finish(&mut self) -> Vec<Batch<T>> {
         self.open.iter_mut().filter_map(Option::take).collect()
+    }
+}
+
+impl<D: BlockDevice> Volume<D> {
+    /// Hands a batch to the device, as one request. Errors: `Device`.
+    pub(super) fn write_batch<T>(&mut self, cause: Cause, batch: &Batch<T>) -> Result<()> {
+        let parts: Vec<Payload<'_>> = batch.items.iter().map(|(_, page)| page.payload()).collect();
+        self.written_blocks += parts.len() as u64;
+        self.device.write(Submission::of(cause, batch.log), batch.start, &parts)
     }
 }
 
