@@ -2,15 +2,14 @@
 //!
 //! While a file has a draft everybody reads and writes the draft, as the kernel keeps one set of pages for each file; Linux's F2FS does the same.
 
-use std::collections::BTreeMap;
-
 use fuser::{Errno, FileHandle, INodeNo};
 use nandkit_vfs::{AtomicWrites, Changes, InodeNumber};
 
+use crate::Operation;
 use crate::answer::{Answer, Outcome};
 use crate::asker::Asker;
-use crate::shared::Shared;
-use crate::{Operation, Volume};
+use crate::drafts::Draft;
+use crate::served_volume::{ServedVolume, Volume};
 
 /// F2FS_IOC_START_ATOMIC_WRITE.
 const START: u32 = 0xF501;
@@ -41,22 +40,6 @@ pub(crate) enum Asked {
     Draft(About),
 }
 
-/// Drafts by their files.
-#[derive(Debug, Default)]
-pub(crate) struct Drafts {
-    of: BTreeMap<InodeNumber, Draft>,
-    handles: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Draft {
-    inode: InodeNumber,
-    /// The open file that began it: its end is the draft's.
-    handle: FileHandle,
-    /// The process that began it, where the host tells: where it dies, the draft goes before its locks do.
-    process: Option<u32>,
-}
-
 /// Who asks for something, and through which open file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Through {
@@ -67,30 +50,12 @@ pub(crate) struct Through {
     pub handle: FileHandle,
 }
 
-impl Drafts {
-    /// The number of a file that is opened now.
-    pub(crate) const fn handle(&mut self, writes: bool) -> FileHandle {
-        self.handles = self.handles.wrapping_add(2);
-        FileHandle(self.handles | writes as u64)
-    }
-
-    /// Where a file's content is.
-    pub(crate) fn content(&self, file: InodeNumber) -> InodeNumber {
-        self.of.get(&file).map_or(file, |draft| draft.inode)
-    }
-
-    /// Nobody holds this inode any more.
-    pub(crate) fn forget(&mut self, file: InodeNumber) {
-        self.of.remove(&file);
-    }
-}
-
 /// The volume's side of it. Errors: it has none, as Linux's drivers say it of a request that they do not know.
 fn side(changes: &mut dyn Changes) -> Outcome<&mut dyn AtomicWrites> {
     Ok(changes.atomic_writes().ok_or(Errno::ENOTTY)?)
 }
 
-impl<V: Volume> Shared<V> {
+impl<V: Volume> ServedVolume<V> {
     /// Where a file's content is. Asked under the volume's lock.
     pub(crate) fn content(&self, file: InodeNumber) -> InodeNumber {
         self.drafts().content(file)
@@ -216,7 +181,7 @@ impl<V: Volume> Shared<V> {
         Asker::of(through.thread) == Some(Asker { process, is_exiting: true })
     }
 
-    /// The open file that began a draft ends, and the draft with it. Blocks as [`Shared::about_draft`].
+    /// The open file that began a draft ends, and the draft with it. Blocks as [`ServedVolume::about_draft`].
     pub(crate) fn closed(&self, inode: INodeNo, handle: FileHandle, read_again: impl Fn(bool)) {
         read_again(true);
         if let Err(errno) = self.abort(self.inside(inode), Some(handle)) {

@@ -5,7 +5,7 @@ use nandkit_vfs::{Changes, ErrorKind, FileKind, InodeNumber, NewNode, RenameFlag
 
 use crate::access::inherited;
 use crate::answer::{Answer, Outcome};
-use crate::shared::Shared;
+use crate::served_volume::ServedVolume;
 use crate::translate::{MODE_BITS, SET_GID};
 use crate::{Operation, Volume};
 
@@ -21,7 +21,7 @@ pub(crate) struct Wanted<'a> {
     pub target: &'a [u8],
 }
 
-impl<V: Volume> Shared<V> {
+impl<V: Volume> ServedVolume<V> {
     /// Makes an inode with a name, whose attributes the kernel is told.
     pub(crate) fn make(&self, request: &Request, wanted: &Wanted<'_>) -> Answer<FileAttr> {
         let directory = self.inside(wanted.directory);

@@ -20,7 +20,7 @@ use crate::answer::{Answer, Outcome};
 use crate::atomic::{About, Asked, Through};
 use crate::create::Wanted;
 use crate::listing::is_unreadable;
-use crate::shared::Shared;
+use crate::served_volume::ServedVolume;
 use crate::{Operation, Volume, mount, translate};
 
 /// How long the kernel may keep what it was told: nobody else changes the volume.
@@ -36,24 +36,24 @@ const SEEK_HOLE: i32 = 4;
 
 /// The kernel's side of a session.
 pub(crate) struct Door<V> {
-    shared: Arc<Shared<V>>,
+    served: Arc<ServedVolume<V>>,
     entries_for: Duration,
 }
 
 impl<V: Volume> Door<V> {
-    pub(crate) fn new(shared: Arc<Shared<V>>) -> Self {
+    pub(crate) fn new(served: Arc<ServedVolume<V>>) -> Self {
         // Where `foo` and `FOO` are one file, the kernel would keep both names after one of them went.
-        let entries_for = if shared.features.case_sensitive { FOREVER } else { Duration::ZERO };
-        Self { shared, entries_for }
+        let entries_for = if served.features.case_sensitive { FOREVER } else { Duration::ZERO };
+        Self { served, entries_for }
     }
 
     /// A request about a draft, by a thread of its own: it waits for pages that the kernel reads and writes, and it is this one that answers such requests.
     fn about_draft(&self, about: About, through: Through, reply: ReplyIoctl) {
-        let shared = Arc::clone(&self.shared);
+        let served = Arc::clone(&self.served);
         apart(move || {
-            let done = shared.about_draft(about, through, |pages| shared.read_again(through.inode, pages));
+            let done = served.about_draft(about, through, |pages| served.read_again(through.inode, pages));
             // Whoever is answered may unmount at once, and then the volume is this session's alone.
-            drop(shared);
+            drop(served);
             match done {
                 Ok(()) => reply.ioctl(0, &[]),
                 Err(errno) => reply.error(errno),
@@ -63,7 +63,7 @@ impl<V: Volume> Door<V> {
 
     /// How the kernel treats an open file. The end of one that may begin a draft is to be heard before locks are let go.
     fn opened(&self, flags: i32) -> FopenFlags {
-        match self.shared.features.atomic_writes && may_write(flags) {
+        match self.served.features.atomic_writes && may_write(flags) {
             true => FopenFlags::FOPEN_KEEP_CACHE,
             false => FopenFlags::FOPEN_KEEP_CACHE.union(FopenFlags::FOPEN_NOFLUSH),
         }
@@ -146,7 +146,7 @@ impl<V: Volume> Filesystem for Door<V> {
             InitFlags::FUSE_NO_EXPORT_SUPPORT,
         ];
         // Where no permissions are checked, lists are attributes like others.
-        if self.shared.features.posix_acls && mount::is_root() {
+        if self.served.features.posix_acls && mount::is_root() {
             wanted.push(InitFlags::FUSE_POSIX_ACL);
         }
         for flag in wanted {
@@ -154,7 +154,7 @@ impl<V: Volume> Filesystem for Door<V> {
             let _ = config.add_capabilities(flag);
         }
         let _ = config.set_max_write(WRITE_MAX);
-        let step = Duration::from_nanos(self.shared.features.modified_step_ns.clamp(1, 1_000_000_000));
+        let step = Duration::from_nanos(self.served.features.modified_step_ns.clamp(1, 1_000_000_000));
         if let Err(nearest) = config.set_time_granularity(step) {
             let _ = config.set_time_granularity(nearest);
         }
@@ -162,22 +162,22 @@ impl<V: Volume> Filesystem for Door<V> {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let shared = &self.shared;
-        let directory = shared.inside(parent);
-        let answer = shared.read(Operation::Lookup, |fs| {
+        let served = &self.served;
+        let directory = served.inside(parent);
+        let answer = served.read(Operation::Lookup, |fs| {
             let inode = fs.lookup(directory, name.as_bytes())?;
-            shared.tell(fs, inode, directory)
+            served.tell(fs, inode, directory)
         });
         self.answer_entry(reply, answer);
     }
 
     fn forget(&self, _: &Request, inode: INodeNo, times: u64) {
-        self.shared.forget(inode, times);
+        self.served.forget(inode, times);
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let inside = self.shared.inside(inode);
-        answer_attributes(reply, self.shared.read(Operation::Stat, |fs| self.shared.attributes(fs, inside)));
+        let inside = self.served.inside(inode);
+        answer_attributes(reply, self.served.read(Operation::Stat, |fs| self.served.attributes(fs, inside)));
     }
 
     fn setattr(
@@ -200,13 +200,13 @@ impl<V: Volume> Filesystem for Door<V> {
     ) {
         let mode = mode.map(|mode| (mode & u32::from(translate::MODE_BITS)) as u16);
         let change = AttributeChange { size, mode, uid, gid, accessed: time(accessed), modified: time(modified) };
-        answer_attributes(reply, self.shared.set_attributes(request, inode, change));
+        answer_attributes(reply, self.served.set_attributes(request, inode, change));
     }
 
     fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
-        let inside = self.shared.inside(inode);
+        let inside = self.served.inside(inode);
         let answer =
-            self.shared.read(Operation::ReadLink, |fs| Ok(fs.symlinks().ok_or(Errno::EINVAL)?.read_link(inside)?));
+            self.served.read(Operation::ReadLink, |fs| Ok(fs.symlinks().ok_or(Errno::EINVAL)?.read_link(inside)?));
         match answer {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(errno),
@@ -231,29 +231,29 @@ impl<V: Volume> Filesystem for Door<V> {
         };
         let name = name.as_bytes();
         let wanted = Wanted { operation, directory, name, kind, mode, umask, device, target: &[] };
-        self.answer_entry(reply, self.shared.make(request, &wanted));
+        self.answer_entry(reply, self.served.make(request, &wanted));
     }
 
     fn mkdir(&self, request: &Request, directory: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let (operation, kind) = (Operation::MakeDirectory, FileKind::Directory);
         let name = name.as_bytes();
         let wanted = Wanted { operation, directory, name, kind, mode, umask, device: 0, target: &[] };
-        self.answer_entry(reply, self.shared.make(request, &wanted));
+        self.answer_entry(reply, self.served.make(request, &wanted));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(reply, self.shared.remove(parent, name.as_bytes(), false));
+        answer_empty(reply, self.served.remove(parent, name.as_bytes(), false));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(reply, self.shared.remove(parent, name.as_bytes(), true));
+        answer_empty(reply, self.served.remove(parent, name.as_bytes(), true));
     }
 
     fn symlink(&self, request: &Request, directory: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let (operation, kind, name) = (Operation::Symlink, FileKind::Symlink, name.as_bytes());
         let target = target.as_os_str().as_bytes();
         let wanted = Wanted { operation, directory, name, kind, mode: 0o777, umask: 0, device: 0, target };
-        self.answer_entry(reply, self.shared.make(request, &wanted));
+        self.answer_entry(reply, self.served.make(request, &wanted));
     }
 
     fn rename(
@@ -267,15 +267,15 @@ impl<V: Volume> Filesystem for Door<V> {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent, name.as_bytes()), (new_parent, new_name.as_bytes()));
-        answer_empty(reply, self.shared.rename(from, to, flags));
+        answer_empty(reply, self.served.rename(from, to, flags));
     }
 
     fn link(&self, _: &Request, inode: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
-        self.answer_entry(reply, self.shared.link(inode, new_parent, new_name.as_bytes()));
+        self.answer_entry(reply, self.served.link(inode, new_parent, new_name.as_bytes()));
     }
 
     fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let handle = self.shared.drafts().handle(may_write(flags.0));
+        let handle = self.served.drafts().handle(may_write(flags.0));
         reply.opened(handle, self.opened(flags.0));
     }
 
@@ -290,13 +290,13 @@ impl<V: Volume> Filesystem for Door<V> {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let inside = self.shared.inside(inode);
+        let inside = self.served.inside(inode);
         let mut buffer = vec![0; size as usize];
-        let answer = self.shared.read_counted(
+        let answer = self.served.read_counted(
             Operation::Read,
             |read| *read as u64,
             |fs| {
-                let read = fs.read(self.shared.content(inside), offset, ReadInto::Bytes(&mut buffer))?;
+                let read = fs.read(self.served.content(inside), offset, ReadInto::Bytes(&mut buffer))?;
                 Ok(read.min(size as usize))
             },
         );
@@ -319,30 +319,30 @@ impl<V: Volume> Filesystem for Door<V> {
         reply: ReplyWrite,
     ) {
         let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        match self.shared.write(inode, offset, data, kills) {
+        match self.served.write(inode, offset, data, kills) {
             Ok(written) => reply.written(u32::try_from(written).unwrap_or(u32::MAX)),
             Err(errno) => reply.error(errno),
         }
     }
 
     fn flush(&self, request: &Request, inode: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        if !self.shared.dies(through(request, inode, handle)) {
+        if !self.served.dies(through(request, inode, handle)) {
             return reply.ok();
         }
-        let shared = Arc::clone(&self.shared);
+        let served = Arc::clone(&self.served);
         apart(move || {
-            shared.closed(inode, handle, |pages| shared.read_again(inode, pages));
-            drop(shared);
+            served.closed(inode, handle, |pages| served.read_again(inode, pages));
+            drop(served);
             reply.ok();
         });
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer_empty(reply, self.shared.sync(Some(self.shared.inside(inode))));
+        answer_empty(reply, self.served.sync(Some(self.served.inside(inode))));
     }
 
     fn readdir(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let answer = self.shared.list(inode, offset, false, |entry, _| {
+        let answer = self.served.list(inode, offset, false, |entry, _| {
             reply.add(entry.inode, entry.cookie, entry.kind, OsStr::from_bytes(&entry.name))
         });
         match answer {
@@ -352,7 +352,7 @@ impl<V: Volume> Filesystem for Door<V> {
     }
 
     fn readdirplus(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
-        let answer = self.shared.list(inode, offset, true, |entry, attributes| {
+        let answer = self.served.list(inode, offset, true, |entry, attributes| {
             let Some(attributes) = attributes else { return true };
             let keep = if is_unreadable(&attributes) { Duration::ZERO } else { self.entries_for };
             reply.add(entry.inode, entry.cookie, OsStr::from_bytes(&entry.name), &keep, &attributes, GENERATION)
@@ -365,12 +365,12 @@ impl<V: Volume> Filesystem for Door<V> {
 
     fn fsyncdir(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         // The root stands for the whole volume: `nandkit umount` asks so, since FUSE passes no syncfs(2) on.
-        let inode = (inode != INodeNo::ROOT).then(|| self.shared.inside(inode));
-        answer_empty(reply, self.shared.sync(inode));
+        let inode = (inode != INodeNo::ROOT).then(|| self.served.inside(inode));
+        answer_empty(reply, self.served.sync(inode));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.shared.read(Operation::Status, |fs| Ok(fs.volume()?)) {
+        match self.served.read(Operation::Status, |fs| Ok(fs.volume()?)) {
             Ok(status) => {
                 let (size, free) = (status.block_size, status.blocks_free);
                 reply.statfs(status.blocks, free, free, status.inodes, status.inodes_free, size, status.name_max, size);
@@ -389,19 +389,19 @@ impl<V: Volume> Filesystem for Door<V> {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        answer_empty(reply, self.shared.set_xattr(request, inode, name.as_bytes(), value, flags));
+        answer_empty(reply, self.served.set_xattr(request, inode, name.as_bytes(), value, flags));
     }
 
     fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        answer_sized(reply, self.shared.xattr(inode, name.as_bytes()), size);
+        answer_sized(reply, self.served.xattr(inode, name.as_bytes()), size);
     }
 
     fn listxattr(&self, request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
-        answer_sized(reply, self.shared.xattr_names(request, inode), size);
+        answer_sized(reply, self.served.xattr_names(request, inode), size);
     }
 
     fn removexattr(&self, _: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(reply, self.shared.remove_xattr(inode, name.as_bytes()));
+        answer_empty(reply, self.served.remove_xattr(inode, name.as_bytes()));
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
@@ -421,9 +421,9 @@ impl<V: Volume> Filesystem for Door<V> {
     ) {
         let (operation, kind, name) = (Operation::Create, FileKind::Regular, name.as_bytes());
         let wanted = Wanted { operation, directory, name, kind, mode, umask, device: 0, target: &[] };
-        let handle = self.shared.drafts().handle(may_write(flags));
+        let handle = self.served.drafts().handle(may_write(flags));
         let flags = self.opened(flags);
-        match self.shared.make(request, &wanted) {
+        match self.served.make(request, &wanted) {
             // One time for both here; names that are not to be kept are few.
             Ok(attributes) => reply.created(&self.entries_for, &attributes, GENERATION, handle, flags),
             Err(errno) => reply.error(errno),
@@ -441,7 +441,7 @@ impl<V: Volume> Filesystem for Door<V> {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        match self.shared.asked(handle, command) {
+        match self.served.asked(handle, command) {
             Ok(Asked::Features(bits)) => reply.ioctl(0, &bits),
             Ok(Asked::Draft(about)) => self.about_draft(about, through(request, inode, handle), reply),
             Err(errno) => reply.error(errno),
@@ -458,10 +458,10 @@ impl<V: Volume> Filesystem for Door<V> {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        if self.shared.began(inode, handle) {
-            let shared = Arc::clone(&self.shared);
+        if self.served.began(inode, handle) {
+            let served = Arc::clone(&self.served);
             // From another thread, as for requests; nobody waits for the answer.
-            apart(move || shared.closed(inode, handle, |pages| shared.read_again(inode, pages)));
+            apart(move || served.closed(inode, handle, |pages| served.read_again(inode, pages)));
         }
         reply.ok();
     }
@@ -476,13 +476,13 @@ impl<V: Volume> Filesystem for Door<V> {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        answer_empty(reply, self.shared.allocate(inode, offset, length, mode));
+        answer_empty(reply, self.served.allocate(inode, offset, length, mode));
     }
 
     fn lseek(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
-        let inside = self.shared.inside(inode);
-        let answer = self.shared.read(Operation::Stat, |fs| {
-            let content = self.shared.content(inside);
+        let inside = self.served.inside(inode);
+        let answer = self.served.read(Operation::Stat, |fs| {
+            let content = self.served.content(inside);
             let size = fs.stat(content)?.size;
             let from = u64::try_from(offset).ok().filter(|from| *from < size).ok_or(Errno::ENXIO)?;
             let found = match whence {

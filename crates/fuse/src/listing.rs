@@ -6,7 +6,7 @@ use fuser::{Errno, FileAttr, FileType, INodeNo};
 use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
 
 use crate::answer::{Answer, Outcome};
-use crate::shared::Shared;
+use crate::served_volume::ServedVolume;
 use crate::translate::{file_type, is_name};
 use crate::{Operation, Volume};
 
@@ -34,7 +34,7 @@ struct Part {
     next: Option<u64>,
 }
 
-impl<V: Volume> Shared<V> {
+impl<V: Volume> ServedVolume<V> {
     fn dots(&self, directory: INodeNo, from: u64) -> Vec<Entry> {
         let inside = self.inside(directory);
         let parent = self.nodes().parent(inside);

@@ -8,14 +8,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use fuser::{Config, SessionACL};
-use nandkit_units::{Clock, Nanos};
 
 use crate::dead;
 use crate::door::Door;
 use crate::mount::{self, MountError};
+use crate::options::Options;
 use crate::outcome::Teller;
-use crate::shared::Shared;
-use crate::{Observer, Volume};
+use crate::served_volume::{ServedVolume, Volume};
 
 /// How long a mount that is in use is asked again before its name alone is taken away.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,66 +23,11 @@ const PLACES_MAX: u32 = 1000;
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// As whom files are shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Owner {
-    /// The user to whom everything seems to belong; none for the file system's own.
-    pub uid: Option<u32>,
-    /// The group likewise.
-    pub gid: Option<u32>,
-}
-
-/// What time requests have.
-#[derive(Clone, Debug, Default)]
-pub enum Timing {
-    /// None: nothing is ever changed.
-    #[default]
-    None,
-    /// Changes are stamped with the host's time, which this clock is set to; devices take no simulated time. Reads may go in parallel.
-    Calendar(Clock),
-    /// The same, and each request is issued at its arrival, that is `from` and the host's time since the mount, or later where the device is busy still. One request at a time.
-    Arrivals {
-        /// The stack's clock.
-        clock: Clock,
-        /// The simulated instant of the mount.
-        from: Nanos,
-    },
-}
-
-/// When changes are made durable that nobody asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommitLimit {
-    /// After so many bytes.
-    pub bytes: u64,
-    /// After this time.
-    pub every: Duration,
-}
-
-/// How a volume is served.
-#[derive(Default)]
-pub struct Options {
-    /// Nothing is changed.
-    pub read_only: bool,
-    /// As whom files are shown, where not as the file system says. Then owners cannot be changed, and what is made belongs to the owner of its directory.
-    pub owner: Option<Owner>,
-    /// What time requests have.
-    pub timing: Timing,
-    /// When changes are made durable that nobody asked for; without it at a sync and at the end alone.
-    pub commit: Option<CommitLimit>,
-    /// Who hears of requests.
-    pub observer: Option<Arc<dyn Observer>>,
-    /// Threads that answer requests; 0 stands for one. With several, reads go in parallel (not with [`Timing::Arrivals`]), and changes one at a time.
-    ///
-    /// Answers may then overtake each other. The kernel drops attributes that were asked for before a change and arrive after it (`attr_version`, fs/fuse/inode.c), holds a directory's
-    /// lock while a name in it is looked up or changed, and a page's while it is read. It forgets only what it was told in answers that it has.
-    pub threads: usize,
-}
-
 /// A mounted volume.
 pub struct Session<V: Volume> {
     teller: Option<Teller>,
     kernel: fuser::Session<Door<V>>,
-    shared: Arc<Shared<V>>,
+    served: Arc<ServedVolume<V>>,
     unmounter: Unmounter,
 }
 
@@ -119,8 +63,8 @@ impl<V: Volume> Session<V> {
         crate::check_device()?;
         let source = dead::source(MOUNTS.fetch_add(1, Ordering::Relaxed));
         let (read_only, threads) = (options.read_only, options.threads.max(1));
-        let shared = Arc::new(Shared::new(volume, options).map_err(|error| refused(&error))?);
-        let door = Door::new(Arc::clone(&shared));
+        let served = Arc::new(ServedVolume::new(volume, options).map_err(|error| refused(&error))?);
+        let door = Door::new(Arc::clone(&served));
         let mut config = Config::default();
         config.n_threads = Some(threads);
         let mut unmounter = Unmounter { point: point.to_owned(), source, connection: None };
@@ -132,11 +76,11 @@ impl<V: Volume> Session<V> {
             let _ = mount::unmount(point, true);
             mount::refused(point, &error)
         })?;
-        let _ = shared.notifier().set(kernel.notifier());
+        let _ = served.notifier().set(kernel.notifier());
         // Without it the mount is as good, and its end is told to nobody but its process's parent.
         unmounter.connection = mount::connection_of(&unmounter.source);
         let teller = Teller::listen(&unmounter.source).ok();
-        Ok(Self { teller, kernel, shared, unmounter })
+        Ok(Self { teller, kernel, served, unmounter })
     }
 
     /// What tells others how the mount ended. Whoever took it tells, when everything is kept.
@@ -151,43 +95,43 @@ impl<V: Volume> Session<V> {
 
     /// Answers requests until the mount has ended and its last user has gone; then lets go what is unlinked, and makes everything durable.
     pub fn run(self) -> Ended<V> {
-        let Self { kernel, shared, unmounter, .. } = self;
-        let served = match shared.options.commit {
+        let Self { kernel, served, unmounter, .. } = self;
+        let ended = match served.options.commit {
             None => kernel.run(),
             Some(limit) => std::thread::scope(|scope| {
                 let (stop, stopped) = channel::<()>();
-                let timed = &shared;
+                let timed = &served;
                 scope.spawn(move || {
                     while stopped.recv_timeout(limit.every) == Err(RecvTimeoutError::Timeout) {
                         timed.commit();
                     }
                 });
-                let served = kernel.run();
+                let ended = kernel.run();
                 drop(stop);
-                served
+                ended
             }),
         };
-        if let Err(error) = served
+        if let Err(error) = ended
             && !ended_by_unmounting(&error)
         {
-            shared.remember(format!("the connection to the kernel broke: {error}"));
+            served.remember(format!("the connection to the kernel broke: {error}"));
         }
         // A connection that broke leaves its mount behind, which nobody would answer.
         let _ = unmounter.detach();
-        shared.finish();
-        let (trouble, broken) = (shared.take_trouble(), shared.is_broken());
-        Ended { volume: alone(shared).map(Shared::into_volume), trouble, broken }
+        served.finish();
+        let (trouble, broken) = (served.take_trouble(), served.is_broken());
+        Ended { volume: alone(served).map(ServedVolume::into_volume), trouble, broken }
     }
 }
 
-/// What is shared, once the last thread that works on a draft has let it go; none where one is stuck.
-fn alone<V: Volume>(mut shared: Arc<Shared<V>>) -> Option<Shared<V>> {
+/// The volume, once the last thread that works on a draft has let it go; none where one is stuck.
+fn alone<V: Volume>(mut served: Arc<ServedVolume<V>>) -> Option<ServedVolume<V>> {
     let end = Instant::now() + PATIENCE;
     loop {
-        shared = match Arc::try_unwrap(shared) {
+        served = match Arc::try_unwrap(served) {
             Ok(alone) => return Some(alone),
             Err(_) if Instant::now() >= end => return None,
-            Err(shared) => shared,
+            Err(served) => served,
         };
         std::thread::sleep(PAUSE);
     }

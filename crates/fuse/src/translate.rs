@@ -6,7 +6,7 @@ use fuser::{Errno, FileAttr, FileType, INodeNo};
 use nandkit_vfs::{Attributes, FileKind, Timestamp};
 
 use crate::answer::Outcome;
-use crate::session::Owner;
+use crate::options::Owner;
 
 /// The set-user-id bit.
 pub(crate) const SET_UID: u16 = 0o4000;

@@ -6,7 +6,7 @@ use nandkit_vfs::{AttributeChange, Attributes, Changes, ErrorKind, FileKind, Fil
 
 use crate::access::{is_plain, mode_of, with_mode};
 use crate::answer::{Answer, Outcome};
-use crate::shared::Shared;
+use crate::served_volume::ServedVolume;
 use crate::translate::{MODE_BITS, SET_GID, SET_UID};
 use crate::{Operation, Volume};
 
@@ -33,7 +33,7 @@ const fn without_rights(mode: u16) -> u16 {
     if mode & 0o010 != 0 { mode & !SET_GID } else { mode }
 }
 
-impl<V: Volume> Shared<V> {
+impl<V: Volume> ServedVolume<V> {
     /// Writes; `kills` says that the writer may not keep set-user-id bits.
     pub(crate) fn write(&self, inode: INodeNo, offset: u64, data: &[u8], kills: bool) -> Answer<usize> {
         let inode = self.inside(inode);

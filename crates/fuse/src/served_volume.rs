@@ -1,4 +1,4 @@
-//! The file system behind its lock, and what all requests share.
+//! A volume behind its lock, and the state that all requests share.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use nandkit_units::Nanos;
 use nandkit_vfs::{Changes, Features, FileSystem, InodeNumber};
 
 use crate::answer::{Answer, Fault, Outcome};
-use crate::atomic::Drafts;
+use crate::drafts::Drafts;
 use crate::errno::errno;
 use crate::nodes::Nodes;
-use crate::session::{Options, Timing};
+use crate::options::{Options, Timing};
 use crate::{Operation, translate};
 
 /// What a session serves.
@@ -25,8 +25,8 @@ pub trait Volume: Send + Sync + 'static {
     fn changes(&mut self) -> Option<&mut dyn Changes>;
 }
 
-/// What all requests share.
-pub(crate) struct Shared<V> {
+/// A volume behind its lock, with the state that all requests share.
+pub(crate) struct ServedVolume<V> {
     volume: RwLock<V>,
     nodes: Mutex<Nodes>,
     drafts: Mutex<Drafts>,
@@ -49,7 +49,7 @@ pub(crate) struct Shared<V> {
 /// After a sync that failed, the next change tries it again, but not sooner than this.
 const STALLED_FOR: Duration = Duration::from_secs(1);
 
-impl<V: Volume> Shared<V> {
+impl<V: Volume> ServedVolume<V> {
     pub(crate) fn new(volume: V, options: Options) -> nandkit_vfs::Result<Self> {
         let status = volume.fs().volume()?;
         let nodes = Mutex::new(Nodes::new(volume.fs().root()));
@@ -90,7 +90,7 @@ impl<V: Volume> Shared<V> {
         }
     }
 
-    fn shared(&self) -> RwLockReadGuard<'_, V> {
+    fn for_reading(&self) -> RwLockReadGuard<'_, V> {
         self.volume.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -200,7 +200,7 @@ impl<V: Volume> Shared<V> {
         work: impl FnOnce(&dyn FileSystem) -> Outcome<T>,
     ) -> Answer<T> {
         if !matches!(self.options.timing, Timing::Arrivals { .. }) {
-            let volume = self.shared();
+            let volume = self.for_reading();
             let result = self.caught(operation, || work(volume.fs()))?;
             self.ended(operation, bytes(&result), Nanos::ZERO);
             return Ok(result);
