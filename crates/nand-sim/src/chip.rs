@@ -14,8 +14,8 @@ use crate::die_queues::Work;
 use crate::flaws::Flaws;
 use crate::rules::Rules;
 use crate::spec::ChipSpec;
-use crate::spec_check::SpecError;
-use crate::statistics::{ReadCounters, WriteCounters};
+use crate::spec_error::SpecError;
+use crate::statistics::{QueueCounters, QueueStatistics, ReadCounters, WriteCounters};
 use crate::store::{AddressStore, ContentStore, DescribedStore, Place, ShadowStore, Store};
 use crate::timing::{Schedule, Times};
 use crate::wear::{FailureScript, Failures};
@@ -52,12 +52,12 @@ pub struct NandChip<S> {
     /// Instant of the first program since the erase, by block; empty where no bit errors are simulated.
     pub(crate) programmed_at: Vec<u64>,
     pub(crate) counters: WriteCounters,
-    pub(crate) shared: Mutex<Shared>,
+    pub(crate) read_state: Mutex<ReadState>,
 }
 
-/// What reads change too.
+/// The state that reads change, too.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ReadState {
     pub(crate) schedule: Schedule,
     pub(crate) counters: ReadCounters,
     /// Reads of the device in its whole life: decides how garbage reads come out.
@@ -86,7 +86,7 @@ impl<S: Store> NandChip<S> {
             scripted: false,
             programmed_at: vec![0; aged],
             counters: WriteCounters::default(),
-            shared: Mutex::new(Shared {
+            read_state: Mutex::new(ReadState {
                 schedule: Schedule::new(&geometry, &spec.timing),
                 counters: ReadCounters::default(),
                 read_number: 0,
@@ -145,13 +145,34 @@ impl<S: Store> NandChip<S> {
         self.script = script;
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts of what reads moved; all zero where no read goes before anything.
+    pub fn queue_counters(&self) -> QueueCounters {
+        self.queue_statistics().map_or(QueueCounters::default(), |counts| counts.snapshot())
+    }
+
+    /// Counts of what reads moved, to be watched while the chip is in use; `None` where every die
+    /// works in the order in which it is asked.
+    pub fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
+        self.lock().schedule.queue_statistics()
+    }
+
+    /// Counts of programs, copies, erases and their failures.
+    pub const fn write_counters(&self) -> WriteCounters {
+        self.counters
+    }
+
+    /// Counts of reads.
+    pub fn read_counters(&self) -> ReadCounters {
+        self.lock().counters
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ReadState> {
+        self.read_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
-    pub(crate) fn shared_mut(&mut self) -> &mut Shared {
-        self.shared.get_mut().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn read_state_mut(&mut self) -> &mut ReadState {
+        self.read_state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state of a block that is about to be changed: with the factory's verdict, and whether its present cycle will see a failure.
@@ -210,7 +231,7 @@ impl<S: Store> Clone for NandChip<S> {
             scripted: self.scripted,
             programmed_at: self.programmed_at.clone(),
             counters: self.counters,
-            shared: Mutex::new(self.lock().clone()),
+            read_state: Mutex::new(self.lock().clone()),
         }
     }
 }
@@ -270,7 +291,7 @@ impl<S: Store> Flash for NandChip<S> {
     }
 
     fn pacing(&mut self) -> Option<&mut dyn Pacing> {
-        if self.shared_mut().schedule.queues().is_some() { Some(self) } else { None }
+        if self.read_state_mut().schedule.queues().is_some() { Some(self) } else { None }
     }
 
     fn multi_plane(&mut self) -> Option<&mut dyn MultiPlane> {

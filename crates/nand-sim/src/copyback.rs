@@ -72,7 +72,7 @@ impl<S: Store> NandChip<S> {
 
     #[cold]
     fn register_slowly(&mut self, context: &Context, from: PageAddress, source: &BlockState) -> Register {
-        let block_reads = self.shared_mut().reads_since_erase.get_mut(from.block.index()).map_or(0, |reads| {
+        let block_reads = self.read_state_mut().reads_since_erase.get_mut(from.block.index()).map_or(0, |reads| {
             *reads = reads.saturating_add(1);
             *reads
         });
@@ -150,10 +150,10 @@ impl<S: Store> NandChip<S> {
         to: PageAddress,
         oob: &[u8],
     ) -> Done {
-        let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = self.read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(block) = from.first().map(|at| at.block) else { return Done::immediately(context) };
-        let units = (shared.schedule.unit(block), shared.schedule.unit(to.block));
-        let done = shared.schedule.copies(&self.times, units, context, run.transfer, (from, to));
+        let units = (state.schedule.unit(block), state.schedule.unit(to.block));
+        let done = state.schedule.copies(&self.times, units, context, run.transfer, (from, to));
         self.counters.copies += from.len() as u64;
         self.store.copy_run(slot, from, Place { slot: run.slot, page: to.page }, oob);
         let end = to.page + from.len() as u32;
@@ -173,12 +173,12 @@ impl<S: Store> Copyback for NandChip<S> {
         let (source, target) = self.admit_copy(from, to, oob)?;
         let transfer = self.times.transfer(oob.map_or(0, <[u8]>::len));
         let array = self.times.copy(from.page, to.page);
-        let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let units = (shared.schedule.unit(from.block), shared.schedule.unit(to.block));
-        let done = shared.schedule.copy(&self.times, units, context, to, (transfer, array));
+        let state = self.read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let units = (state.schedule.unit(from.block), state.schedule.unit(to.block));
+        let done = state.schedule.copy(&self.times, units, context, to, (transfer, array));
         let register = self.register(context, from, &source);
         if let Register::Uncorrectable = register {
-            self.shared_mut().counters.uncorrectable += 1;
+            self.read_state_mut().counters.uncorrectable += 1;
             let what = "more bit errors in the source than the part's ECC corrects";
             let error = FlashError::new(ErrorKind::Uncorrectable, Operation::Copy, from, what);
             return Err(error.after(done));

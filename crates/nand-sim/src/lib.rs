@@ -23,6 +23,7 @@ mod rules;
 mod sources;
 mod spec;
 mod spec_check;
+mod spec_error;
 mod statistics;
 mod store;
 mod timing;
@@ -36,7 +37,7 @@ pub use spec::{
     BadBlockSpec, BitErrorSpec, ChipSpec, CopybackReach, DieOrder, EccSpec, EnduranceSpec, FailureSpec, GeometrySpec,
     MarkerPages, PageOrder, PageTimes, PlaneRule, RuleSpec, TimingSpec,
 };
-pub use spec_check::SpecError;
+pub use spec_error::SpecError;
 pub use statistics::{QueueCounters, QueueStatistics, ReadCounters, WriteCounters};
 pub use store::{AddressStore, ContentStore, DescribedStore, Kept, NoContent, Place, ShadowStore, Store, StoreKind};
 pub use wear::FailureScript;

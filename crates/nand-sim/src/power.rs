@@ -116,6 +116,6 @@ impl<S: Store> Interrupt for NandChip<S> {
     }
 
     fn power_on(&mut self) {
-        self.shared_mut().schedule.reset();
+        self.read_state_mut().schedule.reset();
     }
 }

@@ -3,7 +3,7 @@
 use nandkit_units::suggest;
 
 use crate::spec::ChipSpec;
-use crate::spec_check::SpecError;
+use crate::spec_error::SpecError;
 
 const ALL: [(&str, &str); 7] = [
     ("k9l8g08u0m", include_str!("../../../specs/devices/k9l8g08u0m.toml")),

@@ -20,9 +20,9 @@ impl<S: Store> NandChip<S> {
         (work, at): (Work, PageAddress),
         times: (u64, u64),
     ) -> Done {
-        let shared = self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let unit = shared.schedule.unit(at.block);
-        shared.schedule.write(&self.times, unit, context, (work, at), times)
+        let state = self.read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let unit = state.schedule.unit(at.block);
+        state.schedule.write(&self.times, unit, context, (work, at), times)
     }
 
     /// Whether the program may happen at all; nothing has changed if not.
@@ -258,7 +258,7 @@ impl<S: Store> NandChip<S> {
     #[inline]
     fn age(&mut self, block: BlockIndex) {
         self.blocks.count_erase(block);
-        if let Some(reads) = self.shared_mut().reads_since_erase.get_mut(block.index()) {
+        if let Some(reads) = self.read_state_mut().reads_since_erase.get_mut(block.index()) {
             *reads = 0;
         }
     }

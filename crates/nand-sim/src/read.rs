@@ -54,18 +54,18 @@ impl<S: Store> NandChip<S> {
 
     #[inline]
     fn time_read(&self, context: &Context, at: PageAddress, bytes: usize) -> (Done, Counted) {
-        let mut shared = self.lock();
-        let shared = &mut *shared;
-        let unit = shared.schedule.unit(at.block);
+        let mut state = self.lock();
+        let state = &mut *state;
+        let unit = state.schedule.unit(at.block);
         let (array, transfer) = (self.times.read(at.page), self.times.transfer(bytes));
-        let done = shared.schedule.read(&self.times, unit, context, at, (array, transfer));
-        shared.counters.reads += 1;
-        shared.read_number += 1;
-        let block_reads = shared.reads_since_erase.get_mut(at.block.index()).map_or(0, |reads| {
+        let done = state.schedule.read(&self.times, unit, context, at, (array, transfer));
+        state.counters.reads += 1;
+        state.read_number += 1;
+        let block_reads = state.reads_since_erase.get_mut(at.block.index()).map_or(0, |reads| {
             *reads = reads.saturating_add(1);
             *reads
         });
-        (done, Counted { device_reads: shared.read_number, block_reads })
+        (done, Counted { device_reads: state.read_number, block_reads })
     }
 
     /// The age of a page that is read, with what copyback brought along.
@@ -112,15 +112,15 @@ impl<S: Store> NandChip<S> {
         if self.is_bad(at.block) && self.bad_blocks.is_marked_page(at.block, at.page) {
             self.bad_blocks.mark(read.oob);
         }
-        let mut shared = self.lock();
+        let mut state = self.lock();
         if uncorrectable {
-            shared.counters.uncorrectable += 1;
+            state.counters.uncorrectable += 1;
             let what = "more bit errors in a code word than the part's ECC corrects";
             let error = FlashError::new(ErrorKind::Uncorrectable, Operation::Read, at, what);
             return Err(error.after(done));
         }
         if done.corrected_bits > 0 {
-            shared.counters.corrected += 1;
+            state.counters.corrected += 1;
         }
         Ok(done)
     }

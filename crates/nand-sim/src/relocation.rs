@@ -95,21 +95,21 @@ impl<S: Store> Relocation for NandChip<S> {
         }
         let page_size = self.geometry.page_size;
         let transfer = self.times.transfer(page_size as usize + length);
-        let Self { shared, times, blocks, store, .. } = self;
-        let shared = shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Self { read_state, times, blocks, store, .. } = self;
+        let read_state = read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut block = None;
         for (index, &at) in from.iter().enumerate() {
-            block = Sound::of(at, block, blocks, &shared.schedule);
+            block = Sound::of(at, block, blocks, &read_state.schedule);
             let Some(Sound { slot, next_page, unit, .. }) = block else { break };
             let Some(into) = oob.get_mut(index * length..(index + 1) * length) else { break };
             let nothing = &mut ReadInto::Nothing { length: page_size };
             if at.page >= next_page || store.read(Place { slot, page: at.page }, 0, nothing, into).is_err() {
                 break;
             }
-            run.add(Ok(shared.schedule.read(times, unit, context, at, (times.read(at.page), transfer))));
+            run.add(Ok(read_state.schedule.read(times, unit, context, at, (times.read(at.page), transfer))));
         }
-        shared.counters.reads += run.pages as u64;
-        shared.read_number += run.pages as u64;
+        read_state.counters.reads += run.pages as u64;
+        read_state.read_number += run.pages as u64;
         run
     }
 
@@ -143,7 +143,7 @@ impl<S: Store> NandChip<S> {
         let transfer = self.times.transfer(page_size as usize + length);
         let (mut source, mut target) = (None, None);
         for (index, &Move { from, to, .. }) in moves.iter().enumerate() {
-            let schedule = &self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
+            let schedule = &self.read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
             source = Sound::of(from, source, &self.blocks, schedule);
             let Some(read) = source else { break };
             let Some(image) = oob.get(index * length..(index + 1) * length) else { break };
@@ -151,8 +151,8 @@ impl<S: Store> NandChip<S> {
                 break;
             }
             let Some(slot) = self.take_target(to) else { break };
-            let Self { shared, times, store, rules, .. } = self;
-            let schedule = &mut shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
+            let Self { read_state, times, store, rules, .. } = self;
+            let schedule = &mut read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
             let unit = match target {
                 Some((block, unit)) if block == to.block => unit,
                 _ => schedule.unit(to.block),
@@ -181,15 +181,15 @@ impl<S: Store> NandChip<S> {
             let Some(&Move { to, .. }) = group.first() else { break };
             sources.clear();
             for &Move { from, part, to: its } in group {
-                let schedule = &self.shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
+                let schedule = &self.read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
                 source = Sound::of(from, source, &self.blocks, schedule);
                 let sound = source.filter(|read| from.page < read.next_page && from.block != to.block);
                 let Some(read) = sound.filter(|_| its == to && (part as usize) < parts) else { return run };
                 sources.push((Place { slot: read.slot, page: from.page }, part));
             }
             let Some(slot) = self.take_target(to) else { break };
-            let Self { shared, times, store, rules, .. } = self;
-            let schedule = &mut shared.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
+            let Self { read_state, times, store, rules, .. } = self;
+            let schedule = &mut read_state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).schedule;
             let unit = schedule.unit(to.block);
             let done = program((schedule, times, rules), context, (unit, slot, to), (transfer, page_size));
             store.place_parts(&sources, Place { slot, page: to.page }, image, (page_size, oob_size));

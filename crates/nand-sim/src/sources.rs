@@ -4,7 +4,7 @@ use nandkit_units::suggest;
 use toml::{Table, Value};
 
 use crate::spec::ChipSpec;
-use crate::spec_check::SpecError;
+use crate::spec_error::SpecError;
 
 /// One figure of a spec.
 #[derive(Clone, Debug, PartialEq)]

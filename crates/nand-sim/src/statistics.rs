@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use nandkit_units::{StatisticValue, Statistics};
 
-use crate::chip::NandChip;
-use crate::store::Store;
-
 /// Counts of what changes the chip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounters {
@@ -103,27 +100,5 @@ impl Clone for QueueCounts {
             postponements: postponements.into(),
             postponed_ns: postponed_ns.into(),
         }))
-    }
-}
-
-impl<S: Store> NandChip<S> {
-    /// Counts of what reads moved; all zero where no read goes before anything.
-    pub fn queue_counters(&self) -> QueueCounters {
-        self.queue_statistics().map_or(QueueCounters::default(), |counts| counts.snapshot())
-    }
-
-    /// The same, to be watched while the chip is in use; `None` where every die works in the order in which it is asked.
-    pub fn queue_statistics(&self) -> Option<Arc<QueueStatistics>> {
-        self.lock().schedule.queue_statistics()
-    }
-
-    /// Counts of programs, copies, erases and their failures.
-    pub const fn write_counters(&self) -> WriteCounters {
-        self.counters
-    }
-
-    /// Counts of reads.
-    pub fn read_counters(&self) -> ReadCounters {
-        self.lock().counters
     }
 }

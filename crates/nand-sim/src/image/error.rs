@@ -2,7 +2,7 @@
 
 use nandkit_block::BlockError;
 
-use crate::spec_check::SpecError;
+use crate::spec_error::SpecError;
 
 /// A saved chip that cannot be used: what was found, and what would be right.
 #[derive(Debug, thiserror::Error)]

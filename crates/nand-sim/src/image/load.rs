@@ -42,7 +42,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
             last_instant: header.last_instant,
             number: header.chip,
         };
-        image.chip.shared_mut().read_number = header.read_number;
+        image.chip.read_state_mut().read_number = header.read_number;
         image.load_blocks(context)?;
         image.check_blocks(&header)?;
         Ok(image)
@@ -107,7 +107,7 @@ impl<S: Store, D: BlockDevice> ChipImage<S, D> {
         if let Some(instant) = chip.programmed_at.get_mut(block.index()) {
             *instant = record.programmed_at;
         }
-        if let Some(reads) = chip.shared_mut().reads_since_erase.get_mut(block.index()) {
+        if let Some(reads) = chip.read_state_mut().reads_since_erase.get_mut(block.index()) {
             *reads = record.reads;
         }
         if record.next_page == 0 {
