@@ -49,7 +49,6 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("f2fs", &["check::file", "check::walk"], "the walk over files, and what it expects of them"),
     circle("fat", &["directory", "inode", "preallocated", "table", "volume"], METHODS),
     circle("jffs2", &["volume", "write", "xattr"], METHODS),
-    circle("nand-sim", &["chip", "die_queues", "statistics", "timing"], METHODS),
     circle(
         "workload",
         &["trace::blkparse", "trace::iolog", "trace::msr", "trace::reader"],
@@ -61,12 +60,10 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("tree", &["extract", "mounted"], "the two ways of a tree out of a volume share their notes"),
     circle("testkit", &["model_compare::agree", "model_compare::execute"], "a value, and what it is compared by"),
     circle("theory", &["hot_cold", "mixed", "separated"], "one population, and the two answers for it"),
-    circle("nand-sim", &["sources", "spec_check"], "one error type"),
     circle("xtask", &["kernel::f2fs", "kernel::f2fs_made"], "until the trials share one frame"),
     circle("cleaning", ANY, "until it is untangled"),
     circle("cli", ANY, "until it is untangled"),
     circle("f2fs", ANY, "until it is untangled"),
-    circle("fuse", ANY, "until it is untangled"),
     circle("lab", ANY, "until it is untangled"),
     circle("record", ANY, "until it is untangled"),
 ];
