@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::build::{self, Kernel};
+use super::build::Kernel;
 use super::jffs2::{self, Device, Image, Job};
 use super::ours::Nandkit;
+use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
 
@@ -20,18 +21,12 @@ const TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The command.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &["--keep"], &["--images", "--seed", "--nandkit"], 0)?;
-    let kernel = build::build()?;
-    let nandkit = Nandkit::find(&options)?;
-    let work = kernel.directory.join(format!("cuts-{}", std::process::id()));
-    compare(&kernel, &nandkit, &work, options.number("--images", 50)?, options.number("--seed", 1)?)
-        .with_context(|| format!("files in {}", work.display()))?;
-    if options.flag("--keep") {
-        println!("files in {}", work.display());
-    } else {
-        fs::remove_dir_all(&work)?;
-    }
-    Ok(true)
+    let options = Options::parse(arguments, &[KEEP], &["--images", "--seed", "--nandkit"], 0)?;
+    Trial::run("cuts", &options, |trial| {
+        let nandkit = Nandkit::find(&options)?;
+        let (count, seed) = (options.number("--images", 50)?, options.number("--seed", 1)?);
+        compare(&trial.kernel, &nandkit, &trial.work, count, seed)
+    })
 }
 
 /// Samples `count` images of the cut test by `seed`, and lets Linux and nandkit list each: the trees must be the same, contents included.

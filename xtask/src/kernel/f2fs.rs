@@ -1,21 +1,15 @@
 //! `cargo xtask kernel f2fs`: volumes that Linux writes, with every option that changes where things lie, listed by Linux and by nandkit.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::{self, Kernel};
-use super::f2fs_made::fsck_f2fs;
+use super::f2fs_tools::{TIMEOUT, build_example, build_lister, fsck_f2fs, list};
 use super::guest::Guest;
-use super::manifest::Manifest;
+use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
-
-/// Far more than anything takes on a loaded machine.
-const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Each volume, in MiB.
 const VOLUME_MIB: u64 = 512;
@@ -141,42 +135,26 @@ const HUGE_DATA: &str = "data\thuge\t0-4096 8999997440-9000000011 t\\x20the\\x20
 
 /// Runs the trial and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &["--keep"], &["--seed", "--mib"], 0)?;
-    let start = Instant::now();
-    let kernel = build::build()?;
-    let trial = Trial {
-        work: kernel.directory.join(format!("f2fs-{}", std::process::id())),
-        kernel,
-        seed: options.number("--seed", 1)?,
-        mib: options.number("--mib", 12)?,
-    };
-    fs::create_dir_all(&trial.work)?;
-    trial.run().with_context(|| format!("files in {}", trial.work.display()))?;
-    if options.flag("--keep") {
-        println!("files in {}", trial.work.display());
-    } else {
-        fs::remove_dir_all(&trial.work)?;
-    }
-    println!("kernel f2fs: passed in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(true)
+    let options = Options::parse(arguments, &[KEEP], &["--seed", "--mib"], 0)?;
+    Trial::run("f2fs", &options, |trial| {
+        LinuxWrites { trial, seed: options.number("--seed", 1)?, mib: options.number("--mib", 12)? }.run()
+    })
 }
 
-struct Trial {
-    kernel: Kernel,
-    work: PathBuf,
+struct LinuxWrites<'a> {
+    trial: &'a Trial,
     seed: u64,
     mib: u64,
 }
 
-impl Trial {
+impl LinuxWrites<'_> {
     fn run(&self) -> Result<()> {
         let (lister, checker) = (build_lister()?, build_example("f2fs-check")?);
         self.linux_writes()?;
         for volume in &VOLUMES {
-            let listing = |name: &str| Manifest::of_file(&self.work.join(format!("{}.{name}", volume.name)));
-            let linux = listing("linux")?;
+            let linux = self.trial.manifest(volume.name, "linux")?;
             let looked_for: Vec<&str> = LOOKED_FOR.iter().map(|(path, _)| *path).collect();
-            let (ours, told) = list(&lister, &self.image(volume.name), &looked_for)?;
+            let (ours, told) = list(&lister, &self.trial.image(volume.name), &looked_for)?;
             linux.must_equal(&ours, &format!("{}: as Linux lists it / as nandkit does", volume.name))?;
             ensure!(!told.contains("note\t"), "{}: notes of a whole volume:\n{told}", volume.name);
             let huge = told.lines().filter(|line| line.starts_with("data\t")).collect::<Vec<_>>();
@@ -195,16 +173,16 @@ impl Trial {
                     ensure!(told.lines().any(|line| line == expected), "{}: not {expected}\n{told}", volume.name);
                 }
             }
-            let checked = check(&checker, &self.image(volume.name))?;
+            let checked = check(&checker, &self.trial.image(volume.name))?;
             println!("{}: {} entries, the same to Linux and to nandkit; checked: {checked}", volume.name, linux.len());
         }
         self.changed(&lister, &checker)?;
         // Copied while it was mounted, after an fsync: the checkpoint's tree, and a note of what is behind it.
-        let (ours, told) = list(&lister, &self.image("unclean"), &[])?;
-        let checkpoint = Manifest::of_file(&self.work.join("unclean.linux"))?;
+        let (ours, told) = list(&lister, &self.trial.image("unclean"), &[])?;
+        let checkpoint = self.trial.manifest("unclean", "linux")?;
         checkpoint.must_equal(&ours, "unclean: as it was at the last checkpoint / as nandkit lists it")?;
         ensure!(told.contains("note\tNotReplayed"), "unclean: no note of fsynced data:\n{told}");
-        check(&checker, &self.image("unclean"))?;
+        check(&checker, &self.trial.image("unclean"))?;
         println!("unclean: the last checkpoint's tree, and a note of what was fsynced since; checked");
         Ok(())
     }
@@ -213,17 +191,17 @@ impl Trial {
     fn changed(&self, lister: &Path, checker: &Path) -> Result<()> {
         let changer = build_example("f2fs-change")?;
         let (mut script, mut letters) = (String::new(), 'a'..='z');
-        let mut guest = Guest::new(&self.kernel, "f2fs-changed").share(&self.work).timeout(TIMEOUT);
+        let mut guest = Guest::new(&self.trial.kernel, "f2fs-changed").share(&self.trial.work).timeout(TIMEOUT);
         guest = guest.module("quota_v2").module("f2fs");
         let volumes = || VOLUMES.iter();
         for Volume { name, mount, .. } in volumes() {
-            let image = self.image(name);
+            let image = self.trial.image(name);
             let mut words = Command::new(&changer);
             words.arg(&image).args([self.seed.to_string().as_str(), "4000", "everywhere"]);
             let told = process::output(&mut words)?;
             fsck_f2fs(&image).with_context(|| format!("{name}, changed by nandkit"))?;
             println!("{name}: {}; checked: {}", told.trim(), check(checker, &image)?);
-            guest = guest.disk(image.to_str().context("a path that is no text")?);
+            guest = guest.disk(&self.trial.disk(name)?);
             let letter = letters.next().context("more disks than letters")?;
             script += &format!(
                 "mount -t f2fs -o {mount} /dev/vd{letter} /mnt\nhelper manifest /mnt >/share/{name}.changed\numount /mnt\n"
@@ -231,50 +209,40 @@ impl Trial {
         }
         // Before Linux mounts them: a mount may write.
         let ours: Vec<_> =
-            volumes().map(|volume| list(lister, &self.image(volume.name), &[])).collect::<Result<_>>()?;
+            volumes().map(|volume| list(lister, &self.trial.image(volume.name), &[])).collect::<Result<_>>()?;
         guest.run(&script)?.success()?;
         for (Volume { name, .. }, (ours, _)) in volumes().zip(ours) {
-            let linux = Manifest::of_file(&self.work.join(format!("{name}.changed")))?;
+            let linux = self.trial.manifest(name, "changed")?;
             linux.must_equal(&ours, &format!("{name}, changed by nandkit: as Linux lists it / as nandkit does"))?;
-            fsck_f2fs(&self.image(name)).with_context(|| format!("{name}, mounted by Linux once more"))?;
+            fsck_f2fs(&self.trial.image(name)).with_context(|| format!("{name}, mounted by Linux once more"))?;
             println!("{name}: {} entries after nandkit changed it, the same to Linux and to nandkit", linux.len());
         }
         Ok(())
     }
 
-    fn image(&self, name: &str) -> PathBuf {
-        self.work.join(format!("{name}.img"))
-    }
-
     /// One boot; each volume is a disk.
     fn linux_writes(&self) -> Result<()> {
-        let mut guest = Guest::new(&self.kernel, "f2fs").share(&self.work).timeout(TIMEOUT);
+        let mut guest = Guest::new(&self.trial.kernel, "f2fs").share(&self.trial.work).timeout(TIMEOUT);
         guest = guest.module("quota_v2").module("f2fs");
         let mut script = PROGRAMS.to_owned();
         for (volume, letter) in VOLUMES.iter().zip('a'..) {
-            guest = guest.disk(&self.disk(volume.name)?);
+            guest = guest.disk(&self.trial.new_disk(volume.name, VOLUME_MIB)?);
             script += &self.script(volume, letter);
         }
         script += &format!("mount -t f2fs /dev/vda /mnt\n{HUGE}umount /mnt\n");
         let letter = char::from(b'a' + VOLUMES.len() as u8);
         for name in ["unclean-first", "unclean"] {
-            guest = guest.disk(&self.disk(name)?);
+            guest = guest.disk(&self.trial.new_disk(name, VOLUME_MIB)?);
         }
         script += &unclean(letter, char::from(letter as u8 + 1));
         let outcome = guest.run(&script)?.success()?;
         println!(
             "{} volumes written by Linux {}: {:.0} s",
             VOLUMES.len(),
-            self.kernel.version,
+            self.trial.kernel.version,
             outcome.took.as_secs_f64()
         );
         Ok(())
-    }
-
-    fn disk(&self, name: &str) -> Result<String> {
-        let path = self.image(name);
-        fs::File::create(&path)?.set_len(VOLUME_MIB << 20)?;
-        Ok(path.to_str().context("a path that is no text")?.to_owned())
     }
 
     fn script(&self, volume: &Volume, letter: char) -> String {
@@ -299,35 +267,9 @@ fn unclean(from: char, to: char) -> String {
     )
 }
 
-/// The program that lists an image as the guest's helper lists a tree.
-pub(super) fn build_lister() -> Result<PathBuf> {
-    build_example("f2fs-manifest")
-}
-
 /// A volume that Linux wrote has no fault to nandkit's check; what it counted.
 fn check(checker: &Path, image: &Path) -> Result<String> {
     let text = process::output(Command::new(checker).arg(image))?;
     let last = text.lines().last().and_then(|line| line.split_once("; ")).map(|(_, counts)| counts.to_owned());
     last.with_context(|| format!("{}: {text}", image.display()))
-}
-
-/// A program of the examples.
-pub(super) fn build_example(name: &str) -> Result<PathBuf> {
-    let arguments = ["build", "--quiet", "--locked", "--package", "nandkit-f2fs", "--example", name];
-    let (profile, flags): (_, &[&str]) =
-        if cfg!(debug_assertions) { ("debug", &[]) } else { ("release", &["--release"]) };
-    ensure!(process::succeeds(process::cargo(&arguments).args(flags))?, "{name} does not compile");
-    Ok(process::target_directory()?.join(profile).join("examples").join(name))
-}
-
-/// The tree of an image, and what else the lister says.
-pub(super) fn list(lister: &Path, image: &Path, paths: &[&str]) -> Result<(Manifest, String)> {
-    let text = process::output(Command::new(lister).arg(image).args(paths))?;
-    let is_told = |line: &&str| {
-        ["note\t", "found\t", "absent\t", "data\t", "compressed\t", "hashed\t"]
-            .iter()
-            .any(|word| line.starts_with(word))
-    };
-    let (told, tree): (Vec<&str>, Vec<&str>) = text.lines().partition(is_told);
-    Ok((Manifest::parse(&(tree.join("\n") + "\n"))?, told.join("\n")))
 }

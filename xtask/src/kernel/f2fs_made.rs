@@ -5,21 +5,16 @@ use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nandkit_testkit::judges;
 
-use super::build::{self, Kernel};
-use super::f2fs::{build_example, build_lister, list};
+use super::f2fs_tools::{TIMEOUT, build_example, build_lister, fsck_f2fs, list};
 use super::guest::Guest;
 use super::manifest::Manifest;
 use super::ours::Nandkit;
+use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
-
-/// Far more than anything takes on a loaded machine.
-const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Names of the large directory.
 const NAMES: usize = 5000;
@@ -62,37 +57,26 @@ const WORK: &str = "cd /mnt\nrm -rf many/1*\nmv tree moved\nrm -f sparse/with-da
 
 /// Runs the trial and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &["--keep"], &["--seed", "--mib", "--nandkit"], 0)?;
-    let start = Instant::now();
-    let kernel = build::build()?;
-    let nandkit = Nandkit::find(&options)?;
-    let work = kernel.directory.join(format!("f2fs-made-{}", std::process::id()));
-    let trial = Trial { work, kernel, seed: options.number("--seed", 1)?, mib: options.number("--mib", 30)? };
-    fs::create_dir_all(&trial.work)?;
-    trial.run(&nandkit).with_context(|| format!("files in {}", trial.work.display()))?;
-    if options.flag("--keep") {
-        println!("files in {}", trial.work.display());
-    } else {
-        fs::remove_dir_all(&trial.work)?;
-    }
-    println!("kernel f2fs-made: passed in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(true)
+    let options = Options::parse(arguments, &[KEEP], &["--seed", "--mib", "--nandkit"], 0)?;
+    Trial::run("f2fs-made", &options, |trial| {
+        let nandkit = Nandkit::find(&options)?;
+        Made { trial, seed: options.number("--seed", 1)?, mib: options.number("--mib", 30)? }.run(&nandkit)
+    })
 }
 
-struct Trial {
-    kernel: Kernel,
-    work: PathBuf,
+struct Made<'a> {
+    trial: &'a Trial,
     seed: u64,
     mib: u64,
 }
 
-impl Trial {
+impl Made<'_> {
     fn run(&self, nandkit: &Nandkit) -> Result<()> {
         let tree = self.make_tree()?;
-        let all = Manifest::of_directory(&self.kernel, &tree)?;
+        let all = Manifest::of_directory(&self.trial.kernel, &tree)?;
         let some = all.clone().without(LARGE);
         for (name, words) in VOLUMES {
-            let image = self.image(name);
+            let image = self.trial.image(name);
             let mut mkfs = nandkit.command();
             mkfs.args(["mkfs", "f2fs", "--from"]).arg(&tree).args(words.split_whitespace()).arg(&image);
             process::output(&mut mkfs)?;
@@ -103,14 +87,14 @@ impl Trial {
         let mut changed = BTreeMap::new();
         for name in CHANGED {
             self.change(&changer, name, self.seed)?;
-            changed.insert(name, list(&lister, &self.image(name), &[])?.0);
+            changed.insert(name, list(&lister, &self.trial.image(name), &[])?.0);
         }
-        plant(&self.image("planted"))?;
-        let complaint = fsck_f2fs(&self.image("planted"));
+        plant(&self.trial.image("planted"))?;
+        let complaint = fsck_f2fs(&self.trial.image("planted"));
         ensure!(complaint.is_err(), "fsck.f2fs does not see the planted hash");
         self.linux()?;
         for (name, _) in VOLUMES {
-            let listing = |kind: &str| Manifest::of_file(&self.work.join(format!("{name}.{kind}")));
+            let listing = |kind: &str| self.trial.manifest(name, kind);
             let mounted = listing("mounted");
             let expected = changed.get(name).unwrap_or(if name == "plain" { &all } else { &some });
             if name == "planted" {
@@ -126,8 +110,8 @@ impl Trial {
                 different.len(),
                 different.join("\n")
             );
-            fsck_f2fs(&self.image(name)).with_context(|| format!("{name}, after Linux wrote"))?;
-            let (after, (ours, told)) = (listing("after")?, list(&lister, &self.image(name), &[])?);
+            fsck_f2fs(&self.trial.image(name)).with_context(|| format!("{name}, after Linux wrote"))?;
+            let (after, (ours, told)) = (listing("after")?, list(&lister, &self.trial.image(name), &[])?);
             after.must_equal(&ours, &format!("{name}, changed: as Linux lists it / as nandkit does"))?;
             ensure!(!told.contains("note\t"), "{name}: notes of a whole volume:\n{told}");
             if CHANGED.contains(&name) {
@@ -144,24 +128,23 @@ impl Trial {
 
     /// nandkit changes a volume, and fsck.f2fs finds nothing: neither in the tree nor in what quota files count.
     fn change(&self, changer: &Path, name: &str, seed: u64) -> Result<()> {
-        let image = self.image(name);
+        let image = self.trial.image(name);
         let mut words = Command::new(changer);
         words.arg(&image).args([seed, OPERATIONS].map(|number| number.to_string()));
         print!("{name}: {}", process::output(&mut words)?);
         fsck_f2fs(&image).with_context(|| format!("{name}, changed by nandkit"))
     }
 
-    fn image(&self, name: &str) -> PathBuf {
-        self.work.join(format!("{name}.img"))
-    }
-
     /// One boot; each volume is a disk.
     fn linux(&self) -> Result<()> {
-        let mut guest =
-            Guest::new(&self.kernel, "f2fs-made").share(&self.work).timeout(TIMEOUT).module("quota_v2").module("f2fs");
+        let mut guest = Guest::new(&self.trial.kernel, "f2fs-made")
+            .share(&self.trial.work)
+            .timeout(TIMEOUT)
+            .module("quota_v2")
+            .module("f2fs");
         let mut script = String::new();
         for ((name, _), letter) in VOLUMES.iter().zip('a'..) {
-            guest = guest.disk(self.image(name).to_str().context("a path that is no text")?);
+            guest = guest.disk(&self.trial.disk(name)?);
             script += &format!("mount -t f2fs /dev/vd{letter} /mnt\n");
             if *name == "planted" {
                 script += &format!(
@@ -189,19 +172,24 @@ impl Trial {
         let bad = |line: &&str| line.contains("F2FS-fs") && !usual(line);
         let said: Vec<&str> = outcome.log.lines().filter(bad).collect();
         ensure!(said.is_empty(), "Linux says of the volumes:\n{}", said.join("\n"));
-        println!("{} volumes in Linux {}: {:.0} s", VOLUMES.len(), self.kernel.version, outcome.took.as_secs_f64());
+        println!(
+            "{} volumes in Linux {}: {:.0} s",
+            VOLUMES.len(),
+            self.trial.kernel.version,
+            outcome.took.as_secs_f64()
+        );
         Ok(())
     }
 
     /// The helper's tree with every kind of entry, and around it what F2FS keeps in other ways than small files.
     fn make_tree(&self) -> Result<PathBuf> {
-        let top = self.work.join("source");
+        let top = self.trial.work.join("source");
         let path = |name: &str| top.join(name);
         for directory in ["tree", "many", "names", "sparse", "links", "attributes/with", "empty"] {
             fs::create_dir_all(path(directory))?;
         }
         process::output(
-            Command::new(self.kernel.helper()).arg("tree").arg(path("tree")).args([&self.seed.to_string(), "20"]),
+            Command::new(self.trial.kernel.helper()).arg("tree").arg(path("tree")).args([&self.seed.to_string(), "20"]),
         )?;
         for number in 0..NAMES {
             fs::write(path(&format!("many/{number}-{}", "n".repeat(number % 100))), format!("file {number}\n"))?;
@@ -266,13 +254,6 @@ fn plant(image: &Path) -> Result<()> {
     let hash = bytes.get(at as usize).copied().unwrap_or(0);
     let file = fs::File::options().write(true).open(image)?;
     Ok(file.write_all_at(&[hash ^ 1], at)?)
-}
-
-/// fsck.f2fs has no complaint of an image.
-pub(super) fn fsck_f2fs(image: &Path) -> Result<()> {
-    let complaints = judges::fsck_f2fs(image)?;
-    ensure!(complaints.is_empty(), "fsck.f2fs complains of {}:\n{}", image.display(), complaints.join("\n"));
-    Ok(())
 }
 
 /// The root has another size in each file system, and where the feature makes it, lost+found.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::build::{self, Kernel};
-use super::f2fs::build_example;
+use super::f2fs_tools::build_example;
 use super::guest::Guest;
 use crate::options::{Options, Unusable};
 use crate::process;

@@ -2,22 +2,15 @@
 //! nothing in what either leaves.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::{self, Kernel};
-use super::f2fs::{build_example, build_lister, list};
-use super::f2fs_made::fsck_f2fs;
+use super::f2fs_tools::{TIMEOUT, build_example, build_lister, fsck_f2fs, list};
 use super::guest::Guest;
-use super::manifest::Manifest;
+use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
-
-/// Far more than anything takes on a loaded machine.
-const TIMEOUT: Duration = Duration::from_secs(1800);
 
 const VOLUME_MIB: u64 = 256;
 
@@ -62,102 +55,64 @@ seq 1 3000 | dd of=d/grown conv=notrunc,fsync 2>/dev/null
 
 /// Runs the trial and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &["--keep"], &[], 0)?;
-    let start = Instant::now();
-    let kernel = build::build()?;
-    let trial = Trial { work: kernel.directory.join(format!("f2fs-recover-{}", std::process::id())), kernel };
-    fs::create_dir_all(&trial.work)?;
-    trial.run().with_context(|| format!("files in {}", trial.work.display()))?;
-    if options.flag("--keep") {
-        println!("files in {}", trial.work.display());
-    } else {
-        fs::remove_dir_all(&trial.work)?;
-    }
-    println!("kernel f2fs-recover: passed in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(true)
+    let options = Options::parse(arguments, &[KEEP], &[], 0)?;
+    Trial::run("f2fs-recover", &options, recover)
 }
 
-struct Trial {
-    kernel: Kernel,
-    work: PathBuf,
+fn recover(trial: &Trial) -> Result<()> {
+    let (lister, recoverer) = (build_lister()?, build_example("f2fs-recover")?);
+    linux_writes(trial)?;
+    for (name, seed) in OURS {
+        process::output(Command::new(&recoverer).arg("--cut").arg(trial.image(name)).arg(seed.to_string()))?;
+    }
+    let names: Vec<&str> = LINUX.iter().map(|(name, _)| *name).chain(OURS.iter().map(|(name, _)| *name)).collect();
+    for name in &names {
+        fs::copy(trial.image(name), trial.image(&format!("{name}-linux")))?;
+    }
+    linux_recovers(trial, &names)?;
+    for name in names {
+        let said = process::output(Command::new(&recoverer).arg(trial.image(name)))?;
+        fsck_f2fs(&trial.image(name)).with_context(|| format!("{name}, recovered by nandkit"))?;
+        fsck_f2fs(&trial.image(&format!("{name}-linux"))).with_context(|| format!("{name}, by Linux"))?;
+        let linux = trial.manifest(name, "linux")?.without_directory_times();
+        let (ours, told) = list(&lister, &trial.image(name), &[])?;
+        let what = format!("{name}: as Linux recovers it / as nandkit does");
+        linux.must_equal(&ours.without_directory_times(), &what)?;
+        ensure!(!told.contains("note\t"), "{name}: notes of a whole volume:\n{told}");
+        println!("{name}: {} entries, the same recovered by Linux and by nandkit: {}", linux.len(), said.trim());
+    }
+    Ok(())
 }
 
-impl Trial {
-    fn run(&self) -> Result<()> {
-        let (lister, recoverer) = (build_lister()?, build_example("f2fs-recover")?);
-        self.linux_writes()?;
-        for (name, seed) in OURS {
-            process::output(Command::new(&recoverer).arg("--cut").arg(self.image(name)).arg(seed.to_string()))?;
+/// One boot; each volume is copied while it is mounted.
+fn linux_writes(trial: &Trial) -> Result<()> {
+    let mut guest = Guest::new(&trial.kernel, "f2fs-recover").timeout(TIMEOUT).module("f2fs");
+    let mut script = String::new();
+    for (index, (name, mkfs)) in LINUX.iter().enumerate() {
+        let letter = |number: usize| char::from(b'a' + number as u8);
+        let (from, to) = (letter(2 * index), letter(2 * index + 1));
+        for name in [&format!("{name}-first"), *name] {
+            guest = guest.disk(&trial.new_disk(name, VOLUME_MIB)?);
         }
-        let names: Vec<&str> = LINUX.iter().map(|(name, _)| *name).chain(OURS.iter().map(|(name, _)| *name)).collect();
-        for name in &names {
-            fs::copy(self.image(name), self.image(&format!("{name}-linux")))?;
-        }
-        self.linux_recovers(&names)?;
-        for name in names {
-            let said = process::output(Command::new(&recoverer).arg(self.image(name)))?;
-            fsck_f2fs(&self.image(name)).with_context(|| format!("{name}, recovered by nandkit"))?;
-            fsck_f2fs(&self.image(&format!("{name}-linux"))).with_context(|| format!("{name}, by Linux"))?;
-            let linux = Manifest::of_file(&self.work.join(format!("{name}.linux")))?.without_directory_times();
-            let (ours, told) = list(&lister, &self.image(name), &[])?;
-            let what = format!("{name}: as Linux recovers it / as nandkit does");
-            linux.must_equal(&ours.without_directory_times(), &what)?;
-            ensure!(!told.contains("note\t"), "{name}: notes of a whole volume:\n{told}");
-            println!("{name}: {} entries, the same recovered by Linux and by nandkit: {}", linux.len(), said.trim());
-        }
-        Ok(())
-    }
-
-    fn image(&self, name: &str) -> PathBuf {
-        self.work.join(format!("{name}.img"))
-    }
-
-    fn disk(&self, name: &str) -> Result<String> {
-        let path: PathBuf = self.image(name);
-        Ok(path.to_str().context("a path that is no text")?.to_owned())
-    }
-
-    /// One boot; each volume is copied while it is mounted.
-    fn linux_writes(&self) -> Result<()> {
-        let mut guest = Guest::new(&self.kernel, "f2fs-recover").timeout(TIMEOUT).module("f2fs");
-        let mut script = String::new();
-        for (index, (name, mkfs)) in LINUX.iter().enumerate() {
-            let letter = |number: usize| char::from(b'a' + number as u8);
-            let (from, to) = (letter(2 * index), letter(2 * index + 1));
-            for name in [&format!("{name}-first"), *name] {
-                create(&self.image(name))?;
-                guest = guest.disk(&self.disk(name)?);
-            }
-            script += &format!(
-                "mkfs.f2fs -q -f {mkfs} /dev/vd{from}\nmount -t f2fs /dev/vd{from} /mnt\ncd /mnt\n{WORK}\
-                 dd if=/dev/vd{from} of=/dev/vd{to} bs=1M 2>/dev/null\nexec 3>&-\nsync\ncd /\numount /mnt\n"
-            );
-        }
-        let outcome = guest.run(&script)?.success()?;
-        println!(
-            "{} volumes cut off in Linux {}: {:.0} s",
-            LINUX.len(),
-            self.kernel.version,
-            outcome.took.as_secs_f64()
+        script += &format!(
+            "mkfs.f2fs -q -f {mkfs} /dev/vd{from}\nmount -t f2fs /dev/vd{from} /mnt\ncd /mnt\n{WORK}\
+             dd if=/dev/vd{from} of=/dev/vd{to} bs=1M 2>/dev/null\nexec 3>&-\nsync\ncd /\numount /mnt\n"
         );
-        Ok(())
     }
-
-    fn linux_recovers(&self, names: &[&str]) -> Result<()> {
-        let mut guest = Guest::new(&self.kernel, "f2fs-recovers").share(&self.work).timeout(TIMEOUT).module("f2fs");
-        let mut script = String::new();
-        for (name, letter) in names.iter().zip('a'..) {
-            guest = guest.disk(&self.disk(&format!("{name}-linux"))?);
-            script += &format!(
-                "mount -t f2fs /dev/vd{letter} /mnt\nhelper manifest /mnt >/share/{name}.linux\numount /mnt\n"
-            );
-        }
-        let outcome = guest.run(&script)?.success()?;
-        println!("{} volumes recovered by Linux: {:.0} s", names.len(), outcome.took.as_secs_f64());
-        Ok(())
-    }
+    let outcome = guest.run(&script)?.success()?;
+    println!("{} volumes cut off in Linux {}: {:.0} s", LINUX.len(), trial.kernel.version, outcome.took.as_secs_f64());
+    Ok(())
 }
 
-fn create(path: &Path) -> Result<()> {
-    Ok(fs::File::create(path)?.set_len(VOLUME_MIB << 20)?)
+fn linux_recovers(trial: &Trial, names: &[&str]) -> Result<()> {
+    let mut guest = Guest::new(&trial.kernel, "f2fs-recovers").share(&trial.work).timeout(TIMEOUT).module("f2fs");
+    let mut script = String::new();
+    for (name, letter) in names.iter().zip('a'..) {
+        guest = guest.disk(&trial.disk(&format!("{name}-linux"))?);
+        script +=
+            &format!("mount -t f2fs /dev/vd{letter} /mnt\nhelper manifest /mnt >/share/{name}.linux\numount /mnt\n");
+    }
+    let outcome = guest.run(&script)?.success()?;
+    println!("{} volumes recovered by Linux: {:.0} s", names.len(), outcome.took.as_secs_f64());
+    Ok(())
 }

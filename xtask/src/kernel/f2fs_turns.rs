@@ -1,23 +1,18 @@
 //! `cargo xtask kernel f2fs-turns`: a volume that nandkit makes goes from Linux to nandkit and back, and each writes until its collector has moved blocks. After each turn the other finds the tree as it was left, and fsck.f2fs nothing.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::{self, Kernel};
-use super::f2fs::{build_example, build_lister, list};
-use super::f2fs_made::fsck_f2fs;
+use super::f2fs_tools::{TIMEOUT, build_example, build_lister, fsck_f2fs, list};
 use super::guest::Guest;
 use super::manifest::Manifest;
 use super::ours::Nandkit;
+use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
-
-/// Far more than anything takes on a loaded machine.
-const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Name, which is also the mode of Linux's mount and of nandkit's, and options of `nandkit mkfs f2fs`.
 const VOLUMES: [(&str, &str, &str); 3] = [
@@ -48,47 +43,36 @@ until_collected() {
 
 /// Runs the trial and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &["--keep"], &["--seed", "--nandkit"], 0)?;
-    let start = Instant::now();
-    let kernel = build::build()?;
-    let nandkit = Nandkit::find(&options)?;
-    let work = kernel.directory.join(format!("f2fs-turns-{}", std::process::id()));
-    let trial = Trial { work, kernel, seed: options.number("--seed", 1)? };
-    fs::create_dir_all(&trial.work)?;
-    trial.run(&nandkit).with_context(|| format!("files in {}", trial.work.display()))?;
-    if options.flag("--keep") {
-        println!("files in {}", trial.work.display());
-    } else {
-        fs::remove_dir_all(&trial.work)?;
-    }
-    println!("kernel f2fs-turns: passed in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(true)
+    let options = Options::parse(arguments, &[KEEP], &["--seed", "--nandkit"], 0)?;
+    Trial::run("f2fs-turns", &options, |trial| {
+        let nandkit = Nandkit::find(&options)?;
+        Turns { trial, seed: options.number("--seed", 1)? }.run(&nandkit)
+    })
 }
 
-struct Trial {
-    kernel: Kernel,
-    work: PathBuf,
+struct Turns<'a> {
+    trial: &'a Trial,
     seed: u64,
 }
 
-impl Trial {
+impl Turns<'_> {
     fn run(&self, nandkit: &Nandkit) -> Result<()> {
-        let tree = self.work.join("source");
+        let tree = self.trial.work.join("source");
         fs::create_dir_all(tree.join("churned"))?;
-        let mut helper = Command::new(self.kernel.helper());
+        let mut helper = Command::new(self.trial.kernel.helper());
         process::output(helper.arg("tree").arg(&tree).args([&self.seed.to_string(), "12"]))?;
         let (collector, lister) = (build_example("f2fs-collect")?, build_lister()?);
-        let made = Manifest::of_directory(&self.kernel, &tree)?;
+        let made = Manifest::of_directory(&self.trial.kernel, &tree)?;
         for (name, _, words) in VOLUMES {
             let mut mkfs = nandkit.command();
-            mkfs.args(["mkfs", "f2fs", "--from"]).arg(&tree).args(words.split_whitespace()).arg(self.image(name));
+            mkfs.args(["mkfs", "f2fs", "--from"]).arg(&tree).args(words.split_whitespace()).arg(self.trial.image(name));
             process::output(&mut mkfs)?;
         }
         self.all_sound("made by nandkit")?;
         self.linux_writes()?;
         self.all_sound("collected by Linux")?;
         for (name, ..) in VOLUMES {
-            let mounted = self.manifest(name, "mounted")?.without_root();
+            let mounted = self.trial.manifest(name, "mounted")?.without_root();
             made.clone().without_root().must_equal(&mounted, &format!("{name}: the tree / Linux"))?;
         }
         let mut ours = Vec::new();
@@ -99,31 +83,23 @@ impl Trial {
         self.linux_looks()?;
         self.all_sound("mounted by Linux once more")?;
         for ((name, ..), ours) in VOLUMES.iter().zip(ours) {
-            let last = self.manifest(name, "last")?;
+            let last = self.trial.manifest(name, "last")?;
             ours.must_equal(&last, &format!("{name}: as nandkit left it / as Linux lists it"))?;
             println!("{name}: {} entries, the same to both after each turn; fsck.f2fs is content", last.len());
         }
         Ok(())
     }
 
-    fn image(&self, name: &str) -> PathBuf {
-        self.work.join(format!("{name}.img"))
-    }
-
-    fn manifest(&self, name: &str, kind: &str) -> Result<Manifest> {
-        Manifest::of_file(&self.work.join(format!("{name}.{kind}")))
-    }
-
     fn all_sound(&self, when: &str) -> Result<()> {
         VOLUMES
             .iter()
-            .try_for_each(|(name, ..)| fsck_f2fs(&self.image(name)).with_context(|| format!("{name}, {when}")))
+            .try_for_each(|(name, ..)| fsck_f2fs(&self.trial.image(name)).with_context(|| format!("{name}, {when}")))
     }
 
     fn guest(&self, name: &str) -> Result<Guest<'_>> {
-        let mut guest = Guest::new(&self.kernel, name).share(&self.work).timeout(TIMEOUT).module("f2fs");
+        let mut guest = Guest::new(&self.trial.kernel, name).share(&self.trial.work).timeout(TIMEOUT).module("f2fs");
         for (name, ..) in VOLUMES {
-            guest = guest.disk(self.image(name).to_str().context("a path that is no text")?);
+            guest = guest.disk(&self.trial.disk(name)?);
         }
         Ok(guest)
     }
@@ -141,9 +117,9 @@ impl Trial {
             );
         }
         let outcome = self.guest("f2fs-turns")?.run(&script)?.success()?;
-        println!("Linux {}: {:.0} s", self.kernel.version, outcome.took.as_secs_f64());
+        println!("Linux {}: {:.0} s", self.trial.kernel.version, outcome.took.as_secs_f64());
         for (name, ..) in VOLUMES {
-            let moved = fs::read_to_string(self.work.join(format!("{name}.moved")))?;
+            let moved = fs::read_to_string(self.trial.work.join(format!("{name}.moved")))?;
             let blocks: u64 = moved.split_whitespace().filter_map(|word| word.parse::<u64>().ok()).sum();
             ensure!(blocks >= MOVED, "{name}: Linux's collector moved {blocks} blocks");
             println!("{name}: blocks that Linux's collector moved: {}", moved.trim().replace('\n', ", "));
@@ -153,9 +129,9 @@ impl Trial {
 
     /// nandkit finds what Linux left and writes until its collector has worked; the tree then.
     fn nandkit_writes(&self, (collector, lister): (&Path, &Path), name: &str, mode: &str) -> Result<Manifest> {
-        let image = self.image(name);
+        let image = self.trial.image(name);
         let (found, told) = list(lister, &image, &[])?;
-        let after = self.manifest(name, "after")?;
+        let after = self.trial.manifest(name, "after")?;
         after.must_equal(&found, &format!("{name}: as Linux left it / as nandkit lists it"))?;
         ensure!(!told.contains("note\t"), "{name}: notes of a whole volume:\n{told}");
         let mut words = Command::new(collector);

@@ -7,6 +7,7 @@ mod f2fs;
 mod f2fs_made;
 mod f2fs_overwrite;
 mod f2fs_recover;
+mod f2fs_tools;
 mod f2fs_turns;
 mod guest;
 mod jffs2;
@@ -15,6 +16,7 @@ mod ours;
 mod served;
 pub mod test;
 mod third_leg;
+mod trial;
 mod wear;
 
 use std::time::Duration;

@@ -3,17 +3,16 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nandkit_testkit::judges::FSCK_F2FS_MARKS;
 
-use super::build::{self, Kernel};
 use super::guest::Guest;
-use super::manifest::Manifest;
 use super::ours::Nandkit;
+use super::trial::{KEEP, Trial};
 use crate::options::Options;
 use crate::process;
 
@@ -89,10 +88,9 @@ impl Drop for Server {
 }
 
 /// One run.
-struct Trial {
-    kernel: Kernel,
+struct Served<'a> {
+    trial: &'a Trial,
     nandkit: Nandkit,
-    work: PathBuf,
     mib: u64,
     seed: u64,
     files: usize,
@@ -100,35 +98,26 @@ struct Trial {
 
 /// Runs the trial and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let options = Options::parse(arguments, &["--keep"], &["--seed", "--mib", "--files", "--nandkit"], 0)?;
-    let start = Instant::now();
-    let kernel = build::build()?;
-    let trial = Trial {
-        work: kernel.directory.join(format!("serve-{}", std::process::id())),
-        nandkit: Nandkit::find(&options)?,
-        kernel,
-        mib: options.number("--mib", 100)?,
-        seed: options.number("--seed", 1)?,
-        files: usize::try_from(options.number("--files", 30)?)?,
-    };
-    fs::create_dir_all(&trial.work)?;
-    trial.run().with_context(|| format!("files in {}", trial.work.display()))?;
-    if options.flag("--keep") {
-        println!("files in {}", trial.work.display());
-    } else {
-        fs::remove_dir_all(&trial.work)?;
-    }
-    println!("kernel serve: passed in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(true)
+    let options = Options::parse(arguments, &[KEEP], &["--seed", "--mib", "--files", "--nandkit"], 0)?;
+    Trial::run("serve", &options, |trial| {
+        let served = Served {
+            trial,
+            nandkit: Nandkit::find(&options)?,
+            mib: options.number("--mib", 100)?,
+            seed: options.number("--seed", 1)?,
+            files: usize::try_from(options.number("--files", 30)?)?,
+        };
+        served.run()
+    })
 }
 
-impl Trial {
+impl Served<'_> {
     fn run(&self) -> Result<()> {
         let written = self.boot("written", &self.script_written())?;
         println!("made, filled, changed ({} MiB each) and mounted again: {written:.0} s", self.mib);
         let again = self.boot("again", &self.script_again())?;
         for export in &EXPORTS {
-            let listing = |name: &str| Manifest::of_file(&self.work.join(format!("{}.{name}", export.fs)));
+            let listing = |name: &str| self.trial.manifest(export.fs, name);
             let before = listing("before")?;
             before.must_equal(&listing("after")?, &format!("{}: before the unmount / after it", export.fs))?;
             before.must_equal(&listing("again")?, &format!("{}: before the servers' end / after it", export.fs))?;
@@ -141,7 +130,7 @@ impl Trial {
     /// Guest and servers are killed when enough files were synced; what was is there afterwards.
     fn cut(&self) -> Result<()> {
         let servers = self.serve()?;
-        let told = self.work.join("synced");
+        let told = self.trial.work.join("synced");
         let count = || fs::read_to_string(&told).map_or(0, |text| text.lines().count());
         self.guest("cut", &servers).cut(&self.script_syncing(), || count() >= self.files)?;
         servers.into_iter().try_for_each(Server::kill)?;
@@ -154,11 +143,11 @@ impl Trial {
     }
 
     fn serve(&self) -> Result<Vec<Server>> {
-        EXPORTS.iter().map(|export| Server::start(&self.nandkit, &self.work, export)).collect()
+        EXPORTS.iter().map(|export| Server::start(&self.nandkit, &self.trial.work, export)).collect()
     }
 
     fn guest(&self, name: &str, servers: &[Server]) -> Guest<'_> {
-        let guest = Guest::new(&self.kernel, &format!("serve-{name}")).share(&self.work).timeout(TIMEOUT);
+        let guest = Guest::new(&self.trial.kernel, &format!("serve-{name}")).share(&self.trial.work).timeout(TIMEOUT);
         let guest = EXPORTS.iter().fold(guest, |guest, export| guest.module(export.fs));
         servers.iter().fold(guest, |guest, server| guest.durable_disk(&server.uri))
     }

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::build::{self, Kernel};
 use super::jffs2::{self, Churn, Device, Done, Job};
 use super::manifest::Manifest;
 use super::ours::{Made, Nandkit};
+use super::trial::{KEEP, Trial};
 use super::{cuts, third_leg};
 use crate::options::{Options, Unusable};
 use crate::process;
@@ -29,10 +29,8 @@ type Variant = (&'static str, Device, bool, bool);
 
 /// What a run of the set is.
 #[derive(Debug)]
-struct Set {
-    kernel: Kernel,
-    /// The directory of this run.
-    work: PathBuf,
+struct Set<'a> {
+    trial: &'a Trial,
     seed: u64,
     churn_mib: u64,
     devices: Vec<Variant>,
@@ -41,36 +39,28 @@ struct Set {
 
 /// Runs the set and prints what it saw; an error where something does not hold.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let flags = ["--all", "--keep", "--verbose", "--mkfs-jffs2"];
+    let flags = ["--all", KEEP, "--verbose", "--mkfs-jffs2"];
     let options = Options::parse(arguments, &flags, &["--seed", "--churn-mib", "--nandkit", "--devices"], 0)?;
-    let start = Instant::now();
     must_be_root()?;
-    let kernel = build::build()?;
-    // Other people's images say whether the guest or nandkit is at fault where something differs.
-    let nandkit = if options.flag("--mkfs-jffs2") { None } else { Some(Nandkit::find(&options)?) };
-    let set = Set {
-        work: kernel.directory.join(format!("test-{}", std::process::id())),
-        kernel,
-        seed: options.number("--seed", 1)?,
-        churn_mib: options.number("--churn-mib", 12)?,
-        devices: match options.text("--devices") {
-            Some(names) => named(names)?,
-            None => devices(options.flag("--all")),
-        },
-        verbose: options.flag("--verbose"),
-    };
-    fs::create_dir_all(&set.work)?;
-    set.run(nandkit.as_ref()).with_context(|| format!("files in {}", set.work.display()))?;
-    if let Some(nandkit) = nandkit.filter(|_| options.flag("--all")) {
-        cuts::compare(&set.kernel, &nandkit, &set.work.join("cuts"), CUT_IMAGES, set.seed)?;
-    }
-    if options.flag("--keep") {
-        println!("files in {}", set.work.display());
-    } else {
-        fs::remove_dir_all(&set.work)?;
-    }
-    println!("kernel test: passed in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(true)
+    Trial::run("test", &options, |trial| {
+        // Other people's images say whether the guest or nandkit is at fault where something differs.
+        let nandkit = if options.flag("--mkfs-jffs2") { None } else { Some(Nandkit::find(&options)?) };
+        let set = Set {
+            trial,
+            seed: options.number("--seed", 1)?,
+            churn_mib: options.number("--churn-mib", 12)?,
+            devices: match options.text("--devices") {
+                Some(names) => named(names)?,
+                None => devices(options.flag("--all")),
+            },
+            verbose: options.flag("--verbose"),
+        };
+        set.run(nandkit.as_ref())?;
+        if let Some(nandkit) = nandkit.filter(|_| options.flag("--all")) {
+            cuts::compare(&trial.kernel, &nandkit, &trial.work.join("cuts"), CUT_IMAGES, set.seed)?;
+        }
+        Ok(())
+    })
 }
 
 /// The devices of the set, 4 MiB each: NAND and NOR, and with `--all` other geometries of both, and other kinds of images.
@@ -102,20 +92,22 @@ fn named(names: &str) -> Result<Vec<Variant>> {
     names.split(',').map(|name| Ok(find(name).ok_or_else(|| missing(name))?)).collect()
 }
 
-impl Set {
+impl Set<'_> {
     /// Images of one tree go into Linux; what Linux makes of them comes back out.
     fn run(&self, ours: Option<&Nandkit>) -> Result<()> {
         let tree = self.make_tree()?;
-        let expected = Manifest::of_directory(&self.kernel, &tree)?.without_root();
+        let expected = Manifest::of_directory(&self.trial.kernel, &tree)?.without_root();
         let mut jobs = Vec::new();
         for (number, &(name, device, oob, summaries)) in self.devices.iter().enumerate() {
             let made = Made { compress: COMPRESSIONS[number % COMPRESSIONS.len()], oob, summaries };
             let (maker, image) = match ours {
                 Some(nandkit) => {
-                    ("nandkit", Some(nandkit.mkfs(&tree, device, made, &self.work.join(format!("{name}.ours")))?))
+                    ("nandkit", Some(nandkit.mkfs(&tree, device, made, &self.trial.work.join(format!("{name}.ours")))?))
                 }
                 None if device.erase_bytes() < jffs2::MKFS_LEAST_ERASE_BYTES => ("empty", None),
-                None => ("mkfs.jffs2", Some(jffs2::mkfs(&tree, device, &self.work.join(format!("{name}.mkfs")))?)),
+                None => {
+                    ("mkfs.jffs2", Some(jffs2::mkfs(&tree, device, &self.trial.work.join(format!("{name}.mkfs")))?))
+                }
             };
             jobs.push(Job {
                 name: format!("{name}, {maker}"),
@@ -155,8 +147,8 @@ impl Set {
     /// nandkit reads what Linux wrote.
     fn read_back(&self, nandkit: &Nandkit, jobs: &[Job], changed: &[Done]) -> Result<()> {
         for (number, (job, done)) in jobs.iter().zip(changed).enumerate() {
-            let to = self.work.join(format!("extracted-{number}"));
-            let extracted = nandkit.extract(&self.kernel, job.device, &done.image, &to)?;
+            let to = self.trial.work.join(format!("extracted-{number}"));
+            let extracted = nandkit.extract(&self.trial.kernel, job.device, &done.image, &to)?;
             let remounted = done.remounted.clone().context("a job without changes")?.without_root();
             remounted.must_equal(&extracted.without_root(), &format!("{}: Linux / nandkit", job.name))?;
         }
@@ -173,10 +165,10 @@ impl Set {
     ) -> Result<()> {
         let mut listings = Vec::new();
         for (number, (job, done)) in jobs.iter_mut().zip(changed).enumerate() {
-            let extracted = self.work.join(format!("extracted-{number}"));
+            let extracted = self.trial.work.join(format!("extracted-{number}"));
             let written = third_leg::change(nandkit, job.device, &done.image, &extracted, tree)
                 .with_context(|| format!("{}: nandkit changes what Linux left", job.name))?;
-            listings.push(third_leg::listing(nandkit, &self.kernel, job.device, &written, expected)?);
+            listings.push(third_leg::listing(nandkit, &self.trial.kernel, job.device, &written, expected)?);
             println!(
                 "{}: {} commands, {} KiB written again and again into {} KiB",
                 job.name,
@@ -211,7 +203,7 @@ impl Set {
     }
 
     fn boot(&self, name: &str, jobs: &[Job]) -> Result<Vec<Done>> {
-        let (done, outcome) = jffs2::run(&self.kernel, &self.work.join(name), jobs, TIMEOUT)?;
+        let (done, outcome) = jffs2::run(&self.trial.kernel, &self.trial.work.join(name), jobs, TIMEOUT)?;
         for (job, done) in jobs.iter().zip(&done) {
             let (entries, blocks) = (done.mounted.len(), job.device.blocks());
             match &done.remounted {
@@ -235,9 +227,9 @@ impl Set {
 
     /// A tree with every kind of entry.
     fn make_tree(&self) -> Result<PathBuf> {
-        let tree = self.work.join("tree");
+        let tree = self.trial.work.join("tree");
         fs::create_dir_all(&tree)?;
-        let mut helper = Command::new(self.kernel.helper());
+        let mut helper = Command::new(self.trial.kernel.helper());
         process::output(helper.arg("tree").arg(&tree).args([&self.seed.to_string(), "1"]))?;
         Ok(tree)
     }
