@@ -7,7 +7,7 @@ use nandkit_vfs::FileKind;
 use super::directory::ENTRY_TYPE;
 use super::file::FileWalk;
 use super::inodes::state;
-use super::mend::AreaPlace;
+use super::repair::mend::AreaPlace;
 use super::report::{Place, of};
 use super::walk::Expected;
 use super::{Check, report};

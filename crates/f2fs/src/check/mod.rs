@@ -4,7 +4,6 @@
 //! summaries (`summaries`) and the counts (`totals`). Every node and every block of a directory is read once, in requests as long as they lie together; of file data only compressed
 //! clusters, which can be wrong, are read. Nothing recurses, and nothing is looked at twice, so that a hostile volume costs no more than its size.
 
-mod attach;
 mod batch;
 mod content;
 mod directory;
@@ -12,18 +11,12 @@ mod file;
 mod inode;
 mod inodes;
 mod lost;
-mod lost_entries;
-mod mend;
 mod nat;
 mod packs;
 mod quota;
-mod quota_mend;
-mod rebuild;
 mod repair;
 mod report;
-mod root;
 mod segments;
-mod standing;
 mod summaries;
 mod superblocks;
 mod totals;
@@ -43,10 +36,10 @@ use crate::ids::NodeId;
 use crate::layout::{Geometry, NodeOffset, Superblock, inode as inode_layout};
 use crate::open::{choose_superblock, roll_forward};
 use inodes::{Inodes, Paths, state};
-use mend::Mender;
 use nat::NatTable;
 use quota::Quotas;
-use rebuild::Kept;
+use repair::mend::Mender;
+use repair::rebuild::Kept;
 pub use repair::{Repair, Waiting, repair};
 use report::{Draft, NOWHERE, naming_inode, of};
 use segments::Segments;

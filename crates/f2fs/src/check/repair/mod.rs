@@ -1,5 +1,13 @@
 //! A repaired volume: nodes and directories mended in passes until nothing is left to mend, then all tables made anew.
 
+mod attach;
+mod lost_entries;
+pub(super) mod mend;
+mod quota_mend;
+pub(super) mod rebuild;
+mod root;
+mod standing;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_block::BlockDevice;
@@ -8,10 +16,8 @@ use nandkit_vfs::check::{Finding, LISTED_MAX, Report};
 use nandkit_vfs::{self as vfs, ErrorKind, FsError, Result};
 use zerocopy::IntoBytes;
 
-use super::mend::{Mender, Overlay};
-use super::rebuild::Kept;
 use super::report::{Draft, naming_inode};
-use super::{Check, batch, finished_check, lost_entries, packs, root, superblocks};
+use super::{Check, batch, finished_check, packs, superblocks};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
@@ -21,6 +27,8 @@ use crate::ids::{Block, BlockAddress, NodeId};
 use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Features, Superblock};
 use crate::open::{choose_superblock, roll_forward};
+use mend::{Mender, Overlay};
+use rebuild::Kept;
 
 /// Passes at most. Each mends all that it meets; what one makes visible, the next one meets.
 const PASSES: usize = 24;

@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use nandkit_units::Cause;
 use nandkit_vfs::{FileKind, Result};
 
-use super::Check;
-use super::batch;
 use super::mend::AreaPlace;
 use crate::blocks::Blocks;
+use crate::check::{Check, batch};
 use crate::directory::{DirectoryPages, casefold, find_hashed, find_in, hash, place};
 use crate::encode::directory::{put_dots, put_entry};
 use crate::ids::{Block, BlockAddress, NodeId};

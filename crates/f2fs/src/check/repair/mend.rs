@@ -8,10 +8,9 @@ use nandkit_vfs::Result;
 use nandkit_vfs::check::LISTED_MAX;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::Check;
-use super::batch;
 use crate::bits::lsb_first;
 use crate::blocks::Blocks;
+use crate::check::{Check, batch};
 use crate::encode::directory::put_dots;
 use crate::encode::put;
 use crate::findings::{Defect, FindingKind};
@@ -23,7 +22,7 @@ use crate::layout::xattr::index::VERITY;
 use crate::layout::{DentryRoom, ExtraAttributes, Geometry, InodeHead, inode_shape, set_word};
 
 /// A volume with some of its blocks changed.
-pub(super) struct Overlay<'a> {
+pub(in crate::check) struct Overlay<'a> {
     pub inner: &'a dyn Blocks,
     pub blocks: BTreeMap<BlockAddress, Block>,
 }
@@ -64,7 +63,7 @@ impl Blocks for Overlay<'_> {
 
 /// Changes of one pass.
 #[derive(Debug, Default)]
-pub(super) struct Mender {
+pub(in crate::check) struct Mender {
     edits: BTreeMap<BlockAddress, Vec<u8>>,
     /// Those that are inodes, and get a new checksum.
     inodes: BTreeSet<BlockAddress>,
@@ -94,7 +93,7 @@ pub(super) struct Mender {
 
 /// Where a directory's entries are: a block, and whether they are the inline part of an inode.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AreaPlace {
+pub(in crate::check) struct AreaPlace {
     pub at: BlockAddress,
     pub inline: bool,
 }
@@ -217,8 +216,10 @@ impl Check<'_> {
         }
         self.mender.iter_mut().for_each(|mender| _ = mender.hopeless.insert(nid));
         self.drop_of(nid, || "the inode, of which nothing can be made".into());
-        let place =
-            AreaPlace { at: BlockAddress(known.name_block), inline: known.has(super::inodes::state::NAME_INLINE) };
+        let place = AreaPlace {
+            at: BlockAddress(known.name_block),
+            inline: known.has(crate::check::inodes::state::NAME_INLINE),
+        };
         self.mend_remove(place, known.name_slot.into(), usize::from(known.name_length));
     }
 

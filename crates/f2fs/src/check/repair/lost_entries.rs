@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::Check;
 use super::mend::Overlay;
-use super::report::Draft;
 use super::standing::{Standing, StandingNode, Witness};
+use crate::check::Check;
+use crate::check::report::Draft;
 use crate::checkpoint_state::CheckpointState;
 use crate::ids::NodeId;
 use crate::layout::{NatEntry, Superblock};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_units::Cause;
 
-use super::Check;
-use super::batch::{self, BATCH};
+use crate::check::Check;
+use crate::check::batch::{self, BATCH};
 use crate::checkpoint_state::SummaryBlock;
 use crate::ids::{Block, BlockAddress, DataAddress, NodeId, SegmentIndex};
 use crate::layout::summary::SummaryView;
@@ -43,7 +43,7 @@ pub(super) struct Standing {
 
 impl Check<'_> {
     /// Reads all nodes that the SIT has as valid. What cannot be a node of this volume as its checkpoint has it, is none.
-    pub fn standing_nodes(&self) -> Standing {
+    pub(super) fn standing_nodes(&self) -> Standing {
         let mut found = Standing::default();
         let newest = self.state.head.version.get() as u32;
         let mut places = self.segments.valid_nodes(self.blocks).map(|place| (place, ())).peekable();

@@ -5,8 +5,8 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
 use zerocopy::FromZeros;
 
 use super::mend::{Mender, Overlay};
-use super::report::Draft;
-use super::{Check, batch};
+use crate::check::report::Draft;
+use crate::check::{Check, batch};
 use crate::checkpoint_state::CheckpointState;
 use crate::encode::directory::put_dots;
 use crate::encode::inode::{InodeRest, inode_block, type_bits};

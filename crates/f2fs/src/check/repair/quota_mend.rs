@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_units::Cause;
 
-use super::Check;
-use super::batch;
-use super::quota::QuotaPages;
+use crate::check::quota::QuotaPages;
+use crate::check::{Check, batch};
 use crate::encode::put;
 use crate::ids::BlockAddress;
 use crate::inode::Inode;

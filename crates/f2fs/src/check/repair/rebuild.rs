@@ -6,10 +6,10 @@ use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::IntoBytes;
 
-use super::packs::spare_fits;
-use super::summaries::Claim;
-use super::{Check, batch};
 use crate::bits::msb_first;
+use crate::check::packs::spare_fits;
+use crate::check::summaries::Claim;
+use crate::check::{Check, batch};
 use crate::checkpoint_state::{CheckpointState, LogState, SummaryBlock};
 use crate::encode::put;
 use crate::ids::{Block, BlockAddress, Log, NodeId, SegmentIndex};
@@ -21,7 +21,7 @@ use crate::mkfs::geometry::spare;
 
 /// Everything that was claimed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
+pub(in crate::check) struct Kept {
     segments: BTreeMap<u32, KeptSegment>,
     nodes: BTreeMap<NodeId, NatEntry>,
 }
