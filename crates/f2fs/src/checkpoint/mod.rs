@@ -167,10 +167,7 @@ impl<D: BlockDevice> Volume<D> {
         self.counted_blocks = self.written_blocks;
         self.idle.checkpoint = self.device.now();
         self.nat.checkpointed();
-        self.xattr_directories.clear();
-        self.renamed_in.clear();
-        self.pruned.clear();
-        self.copied.clear();
+        self.since_checkpoint.clear();
         let mapped = std::mem::take(&mut self.mapped);
         self.segments.summaries_written();
         let freed = self.segments.checkpointed();

@@ -86,7 +86,7 @@ impl<D: BlockDevice> Volume<D> {
         let taken = self.take_pairs(target, &runs, &pairs);
         self.or_stop(taken)?;
         // Roll-forward would bring back the nodes of an fsync one by one, and not know whether the device shared all.
-        self.pruned.insert(target);
+        self.since_checkpoint.pruned(target);
         self.edit_head(target, |head| {
             if head.size.get() < end {
                 head.size = end.into();

@@ -176,7 +176,7 @@ impl<D: BlockDevice> Volume<D> {
         let (Some((page, dirt)), Some(slot)) = (dirty, self.slot(&inode, number.into())?) else { return Ok(()) };
         let (why, version) = (Why { elsewhere: true, ..Why::BACKGROUND }, self.entry(slot.nid)?.version);
         let source = Source { inode, hot: self.pages().is_hot(ino), dirty: 1 };
-        self.copied.insert(ino);
+        self.since_checkpoint.copied(ino);
         let mut runs = Runs::new();
         let full = self.queue_page(&source, why, (number, page, dirt), slot, version, &mut runs)?;
         full.into_iter().chain(runs.finish()).try_for_each(|batch| self.settle(why.cause, batch))
@@ -225,7 +225,7 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(runs.push(log, at, OnItsWay { ino, page: number, slot, old, new: None }, page));
         }
         if dirt == Dirt::Moved {
-            self.copied.insert(ino);
+            self.since_checkpoint.copied(ino);
         }
         let head = &source.inode.head;
         let log = self.options.logs.of_data(DataFacts {

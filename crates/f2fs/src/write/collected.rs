@@ -124,7 +124,7 @@ impl<D: BlockDevice> Collected for Volume<D> {
         self.written_blocks += 1;
         match self.owner_of(block.from, block.owner)? {
             Some((inode, _, slot)) => {
-                self.copied.insert(inode.nid);
+                self.since_checkpoint.copied(inode.nid);
                 if let Some(files) = &mut self.moved_files {
                     files.insert(inode.nid);
                 }

@@ -325,7 +325,7 @@ impl<D: BlockDevice> Volume<D> {
         let mut bytes = vec![0; self.geometry().block_size()];
         bytes.iter_mut().zip(content).for_each(|(to, from)| *to = *from);
         self.pages().change(ino, 0, Page::Bytes(bytes.into()), false);
-        self.copied.insert(ino);
+        self.since_checkpoint.copied(ino);
         self.write_back(&[ino], Why::BACKGROUND)
     }
 

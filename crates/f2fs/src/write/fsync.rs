@@ -43,38 +43,32 @@ impl<D: BlockDevice> Volume<D> {
     pub(super) fn flush(&mut self) -> Result<()> {
         let flushed = self.device.flush(Cause::UserData);
         self.or_stop(flushed)?;
-        self.copied.clear();
+        self.since_checkpoint.flushed();
         Ok(())
     }
 
-    /// A directory lost a name by rename or removal: with `fsync_mode=strict`, an fsync of a new file in it is a checkpoint until the next one; where the name was a directory's, always.
-    pub fn note_lost_name(&mut self, directory: NodeId, name_of_directory: bool) {
-        *self.renamed_in.entry(directory).or_default() |= name_of_directory;
-    }
-
-    /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`). Also where its tree lost nodes, which Linux does not ask: its recovery leaves their blocks behind the
-    /// end of the file, and they are content again when that grows. And where the file may have the name that a directory has at the last checkpoint: Linux's recovery unlinks that directory, whatever is in it.
+    /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`). Also where its
+    /// tree lost nodes, which Linux does not ask: its recovery leaves their blocks behind the end of the
+    /// file, and they are content again when that grows.
     pub(super) fn needs_checkpoint(&self, inode: &Inode) -> bool {
         let head = &inode.head;
         let parent = NodeId(head.parent.get());
+        let is_new = self.nat.needs_dentry_mark(inode.nid);
         inode.kind != FileKind::Regular
             || inode.is_compressed()
             || head.links.get() != 1
             || head.has_advise(advise::LOST_PARENT)
-            || !self.segments.space.has_room_for_roll_forward(self.nat.needs_dentry_mark(inode.nid))
+            || !self.segments.space.has_room_for_roll_forward(is_new)
             || !self.nat.is_checkpointed(parent)
             || self.options.logs == ActiveLogs::Two
-            || self.pruned.contains(&inode.nid)
-            || self.xattr_directories.contains(&parent)
-            || self.renamed_in.get(&parent).is_some_and(|of_directory| *of_directory || self.options.strict_fsync)
-                && self.nat.needs_dentry_mark(inode.nid)
+            || self.since_checkpoint.fsync_is_checkpoint(inode.nid, parent, is_new)
     }
 
     /// Writes what of the file's nodes waits, but for indirect ones. The last of them, the inode where it is among them, has the only mark: roll-forward takes the file over whole, or as it was before
     /// (Linux marks each, and a power cut in the middle leaves the halves of its attributes or of its tree in different states).
     fn write_marked(&mut self, ino: NodeId) -> Result<()> {
         self.device.drain();
-        if self.options.ordered_fsync || self.copied.contains(&ino) {
+        if self.options.ordered_fsync || self.since_checkpoint.has_copies(ino) {
             self.flush()?;
         }
         let mut nids = self.direct_nodes_waiting(ino);

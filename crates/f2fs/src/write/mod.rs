@@ -21,6 +21,7 @@ mod nodes;
 mod options;
 mod quota;
 mod runs;
+mod since_checkpoint;
 mod sync;
 mod tree;
 mod truncate;
@@ -57,6 +58,7 @@ use crate::segments::Segments;
 use crate::volume::DirectorySource;
 use idle::Idle;
 use lazy_times::LazyTimes;
+use since_checkpoint::SinceCheckpoint;
 
 pub use balance::Cleaners;
 pub use mount::obstacle;
@@ -89,16 +91,9 @@ pub struct Volume<D> {
     /// Blocks handed to the device since the mount, and how many of them the last checkpoint counted.
     pub(crate) written_blocks: u64,
     pub(crate) counted_blocks: u64,
-    /// Directories whose attributes changed since the last checkpoint: an fsync of what is in them must be one.
-    pub(crate) xattr_directories: BTreeSet<NodeId>,
-    /// Files whose trees lost nodes since the last checkpoint that are on the device, or got blocks that the device shares: roll-forward would not hear of it, and an fsync must be one.
-    pub(crate) pruned: BTreeSet<NodeId>,
-    /// Directories that lost a name since, by rename or removal, and whether any was a directory's: then, and with `fsync_mode=strict`, likewise.
-    pub(crate) renamed_in: BTreeMap<NodeId, bool>,
+    pub(crate) since_checkpoint: SinceCheckpoint,
     /// Times that no node has yet.
     pub(crate) lazy_times: LazyTimes,
-    /// Files of which content that was durable was copied to other blocks since the device was last flushed: by the collector, or out of the inode. What leads to the copies is not written before they are durable.
-    pub(crate) copied: BTreeSet<NodeId>,
     /// Files whose last page has more behind the end on the device than in memory, as it could not be written when that was cleared: before they grow it is tried again.
     pub(crate) uncleared: BTreeSet<NodeId>,
     /// During a sync, files of which pages were moved by the collector after their write-back.

@@ -8,6 +8,7 @@ use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::idle::Idle;
+use super::since_checkpoint::SinceCheckpoint;
 use super::{Cleaners, Volume, WriteOptions};
 use crate::blocks::Blocks;
 use crate::checkpoint::SitTable;
@@ -112,10 +113,7 @@ impl<D: BlockDevice> Volume<D> {
             meta: MetaBlocks::new(options.cached_blocks),
             pages: Mutex::new(Pages::new(options.pages)),
             orphans: BTreeSet::new(),
-            xattr_directories: BTreeSet::new(),
-            renamed_in: BTreeMap::new(),
-            pruned: BTreeSet::new(),
-            copied: BTreeSet::new(),
+            since_checkpoint: SinceCheckpoint::new(options.strict_fsync),
             uncleared: BTreeSet::new(),
             drafts: BTreeMap::new(),
             names,

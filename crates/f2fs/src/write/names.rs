@@ -121,7 +121,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 
     fn lost_name(&mut self, directory: NodeId, name_of_directory: bool) {
-        self.note_lost_name(directory, name_of_directory);
+        self.since_checkpoint.lost_name(directory, name_of_directory);
     }
 
     fn free_inode(&mut self, ino: NodeId) -> Result<()> {

@@ -284,7 +284,7 @@ impl<D: BlockDevice> Volume<D> {
         self.segments.space.valid_inodes = self.segments.space.valid_inodes.saturating_sub(1);
         self.orphans.remove(&ino);
         self.lazy_times.take(ino);
-        self.pruned.remove(&ino);
+        self.since_checkpoint.forget(ino);
         self.uncleared.remove(&ino);
         self.drafts.remove(&ino);
         Ok(())
@@ -356,7 +356,7 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(false);
         }
         if matches!(self.entry(nid)?.address(), DataAddress::At(_)) {
-            self.pruned.insert(ino);
+            self.since_checkpoint.pruned(ino);
         }
         self.drop_node(nid)?;
         self.count_blocks(ino, -1)?;

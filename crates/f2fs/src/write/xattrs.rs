@@ -35,7 +35,7 @@ impl<D: BlockDevice> Volume<D> {
                 self.expect_xattr_node(ino, nid)?;
                 if matches!(self.entry(nid)?.address(), DataAddress::At(_)) {
                     // Linux's roll-forward takes attributes from a node that it finds, and never takes a node away: an fsync has to be a checkpoint (node.c, `f2fs_recover_inline_xattr`).
-                    self.pruned.insert(ino);
+                    self.since_checkpoint.pruned(ino);
                 }
                 self.drop_node(nid)?;
                 self.edit_head(ino, |head| head.xattr_nid = 0.into())?;
@@ -59,7 +59,7 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         if inode.kind == FileKind::Directory {
-            self.xattr_directories.insert(ino);
+            self.since_checkpoint.xattrs_changed(ino);
         }
         self.fill(ino, words, inside)
     }
