@@ -12,7 +12,7 @@ use crate::ids::{BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::word;
 use crate::node::tree::{Addresses, Leaf, leaf};
-use crate::read::{read_run, run_at};
+use crate::runs::{read_run, run_at};
 
 /// Bytes before the compressed ones: length, checksum, reserved words.
 const HEAD_BYTES: usize = 24;

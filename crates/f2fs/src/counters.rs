@@ -2,20 +2,41 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nandkit_block::BlockDevice;
 use nandkit_units::{Nanos, StatisticValue, Statistics};
 
-use crate::checkpoint::Reason;
 use crate::clean::Collection;
 use crate::clean::collect::Outcome;
 use crate::clean::reuse::Reuse;
 use crate::ids::Log;
 use crate::over_time::{OverTime, Sample};
 use crate::segments::{Segments, Usage, Way};
-use crate::write::Volume;
 
 /// Classes of valid blocks in a segment.
 const CLASSES: usize = 16;
+
+/// Why a checkpoint is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Somebody wants what changed to be durable; nothing happens where nothing did.
+    Sync,
+    /// Segments are to become free, or a recovery has ended.
+    Forced,
+    /// The mount ends.
+    Unmount,
+}
+
+/// What a recovery did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Inodes without a name that were freed.
+    pub orphans: u64,
+    /// Files that were taken over.
+    pub files: u64,
+    /// Of these, made anew.
+    pub created: u64,
+    /// Nodes of the chain.
+    pub nodes: u64,
+}
 
 /// What the collector did, of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,19 +133,6 @@ impl Published {
         shown.histogram = segments.histogram(CLASSES);
         let present = shown.present;
         shown.over_time.add(present);
-    }
-}
-
-impl<D: BlockDevice> Volume<D> {
-    /// What happened since the mount.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// The counters, for those who watch the volume while it is in use: those after the last write-back, checkpoint or collection.
-    pub fn statistics(&self) -> Arc<dyn Statistics> {
-        self.published.show(self.device.now(), &self.counters, &self.segments);
-        Arc::new(self.published.clone())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::inode::Inode;
 use crate::layout::inode::flag;
 use crate::node::tree::{Addresses, Leaf, leaf};
 use crate::pages::Dirt;
-use crate::read::run_at;
+use crate::runs::run_at;
 use crate::volume::F2fs;
 use crate::write::Volume;
 

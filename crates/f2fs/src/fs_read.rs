@@ -15,7 +15,7 @@ use crate::findings::{Defect, FindingKind};
 use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::NAME_MAX;
-use crate::node::tree::TreeShape;
+use crate::layout::TreeShape;
 use crate::volume::{DirectorySource, F2fs};
 use crate::{read, xattr};
 

@@ -4,9 +4,9 @@ use nandkit_vfs::{Attributes, FileKind, InodeNumber, Timestamp};
 
 use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{Block, NodeId};
+use crate::layout::TreeShape;
 use crate::layout::inode::{advise, cluster_pages, flag, inline};
 use crate::layout::{ExtraAttributes, Features, Geometry, InodeHead, InodeShape, inode_shape, word};
-use crate::node::tree::TreeShape;
 
 /// An inode, decoded.
 #[derive(Clone, Debug)]

@@ -2,58 +2,14 @@
 
 use std::ops::Range;
 
-use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::blocks::{Blocks, Nodes};
 use crate::compressed::Clusters;
-use crate::findings::{Defect, FindingKind};
-use crate::ids::{BlockAddress, DataAddress};
+use crate::ids::DataAddress;
 use crate::inode::Inode;
-use crate::node::tree::{Addresses, Leaf, leaf};
-
-/// Pages of a file that follow one another, and where they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// How many, at least one.
-    pub pages: u64,
-    /// The first one's block, those of the others following; `None` where they read as zeros.
-    pub at: Option<BlockAddress>,
-    /// Whether the pages are nothing but a hole: neither blocks nor reserved.
-    pub is_hole: bool,
-}
-
-/// The run from a page on, of `most` pages at most. In compressed files only for clusters that are not compressed.
-/// Errors: `Corrupt` (an address outside the main area, a mark of compression where none may be), `Device`.
-pub fn run_at(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64, most: u64) -> Result<Run> {
-    match leaf(volume, inode, page)? {
-        Leaf::Hole { pages } => Ok(Run { pages: pages.min(most), at: None, is_hole: true }),
-        Leaf::Addresses(addresses) => run_of(volume, inode, page, &addresses, most),
-    }
-}
-
-fn run_of(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses, most: u64) -> Result<Run> {
-    let first = addresses.get(0);
-    let most = most.min(u64::from(addresses.count));
-    let wrong = |detail: String| Err(Defect::new(FindingKind::Address, detail).of(inode.nid).into_error());
-    match first {
-        DataAddress::Compressed => wrong(format!("page {page} begins a compressed cluster, where none may begin")),
-        DataAddress::Hole | DataAddress::Reserved => {
-            let pages = (1..most).take_while(|&number| addresses.get(number) == first).count() as u64 + 1;
-            Ok(Run { pages, at: None, is_hole: first == DataAddress::Hole })
-        }
-        DataAddress::At(at) => {
-            if volume.geometry().main(at).is_none() {
-                return wrong(format!("page {page} is at {at}, outside the main area"));
-            }
-            let room = volume.geometry().main_end() - u64::from(at.0);
-            let follows =
-                |number: u64| addresses.get(number) == DataAddress::At(BlockAddress(at.0.wrapping_add(number as u32)));
-            let pages = (1..most.min(room)).take_while(|&number| follows(number)).count() as u64 + 1;
-            Ok(Run { pages, at: Some(at), is_hole: false })
-        }
-    }
-}
+use crate::node::tree::{Leaf, leaf};
+use crate::runs::{read_run, run_at};
 
 /// Refuses what cannot be read without a key. Errors: `NotSupported`.
 pub fn expect_readable(inode: &Inode) -> Result<()> {
@@ -104,32 +60,6 @@ pub fn read(
         rest = rest.get_mut(done..).unwrap_or_default();
     }
     Ok(())
-}
-
-/// Reads from byte `within` of a run on as much as the run and `into` have, and says how much. Whole blocks go straight to where they are wanted.
-pub(crate) fn read_run(volume: &impl Blocks, run: Run, within: u64, into: &mut [u8]) -> Result<usize> {
-    let size = volume.geometry().block_size();
-    let bytes = run.pages.saturating_mul(size as u64).saturating_sub(within);
-    let length = usize::try_from(bytes).unwrap_or(usize::MAX).min(into.len());
-    let into = into.get_mut(..length).unwrap_or_default();
-    let Some(at) = run.at else {
-        into.fill(0);
-        return Ok(length);
-    };
-    let behind = |blocks: usize| BlockAddress(at.0.saturating_add(blocks as u32));
-    let skip = within as usize;
-    if skip == 0 && length >= size {
-        let whole = length - length % size;
-        volume.read(Cause::UserData, at, into.get_mut(..whole).unwrap_or_default())?;
-        return Ok(whole);
-    }
-    // The part of one block.
-    let mut block = vec![0; size];
-    volume.read(Cause::UserData, behind(skip / size), &mut block)?;
-    let part = block.get(skip % size..).unwrap_or_default();
-    let length = part.len().min(length);
-    into.get_mut(..length).unwrap_or_default().copy_from_slice(part.get(..length).unwrap_or_default());
-    Ok(length)
 }
 
 /// The next range of bytes at or behind `offset` that has blocks, within the size. Errors: `Corrupt`, `Device`. Cost: a look at each address of holes and range, one a missing subtree.

@@ -3,12 +3,12 @@
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, NewNode, Result};
 
-use crate::inode::Inode;
+use crate::inode::{Inode, ROOT};
 use crate::layout::{ShortEntry, attribute};
 use crate::names::Name;
 use crate::patch::{Patch, Phase};
 use crate::time;
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
 
 impl<D: BlockDevice> Volume<D> {
     /// The slot and inode of a name.

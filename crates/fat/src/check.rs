@@ -7,11 +7,12 @@ use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::Result;
 use nandkit_vfs::check::{Finding, Findings, Kind, Report};
 
+use crate::inode::ROOT;
 use crate::layout::case;
 use crate::options::MountOptions;
 use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
 
 /// What can be wrong with a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

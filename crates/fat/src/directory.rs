@@ -6,12 +6,12 @@ use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::inode::Inode;
+use crate::inode::{Inode, ROOT};
 use crate::layout::{LongEntry, SLOT_END, SLOT_FREE, SLOT_SIZE, SLOTS_MAX, ShortEntry};
 use crate::names::{self, Basis, LongNameReader, Name};
 use crate::patch::{Patch, Phase};
 use crate::table::Link;
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
 
 /// One entry of a directory.
 #[derive(Clone, Debug)]

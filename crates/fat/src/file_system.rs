@@ -11,11 +11,12 @@ use nandkit_vfs::{
 };
 
 use crate::bpb::Geometry;
+use crate::inode::ROOT;
 use crate::layout::FILE_SIZE_MAX;
 use crate::names::NAME_MAX;
 use crate::options::MountOptions;
 use crate::recover::RecoveryReport;
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
 
 /// Entries of a directory that are copied out at once.
 const LISTING_PART: usize = 128;

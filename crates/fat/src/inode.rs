@@ -7,7 +7,10 @@ use crate::chain::Chain;
 use crate::layout::{ShortEntry, attribute};
 use crate::patch::{Patch, Phase};
 use crate::time;
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
+
+/// Number of the root directory.
+pub const ROOT: u64 = 1;
 
 /// What is known of a file or directory.
 #[derive(Clone, Debug)]

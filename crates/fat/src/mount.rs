@@ -9,13 +9,13 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::allocate::FreeMap;
 use crate::bpb::{FatKind, Geometry};
-use crate::inode::Inode;
+use crate::inode::{Inode, ROOT};
 use crate::layout::{FsInfo, STATE_DIRTY, ShortEntry, attribute};
 use crate::options::{Cache, MountOptions};
 use crate::recover::RecoveryReport;
 use crate::sectors::{Mirrors, Sectors};
 use crate::table::entry_value;
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
 
 /// Byte of the state in the boot sector, on FAT12 and FAT16, and on FAT32.
 const STATE: (usize, usize) = (37, 65);

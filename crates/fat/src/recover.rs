@@ -10,11 +10,12 @@ use nandkit_vfs::Result;
 use zerocopy::little_endian::U32;
 
 use crate::chain::Chain;
+use crate::inode::ROOT;
 use crate::layout::{SLOT_FREE, SLOT_SIZE, ShortEntry, case};
 use crate::patch::{Patch, Phase};
 use crate::survey::{Survey, Taken};
 use crate::table::{Link, scan};
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
 
 /// What a repair did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

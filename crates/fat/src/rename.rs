@@ -4,10 +4,11 @@ use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FsError, RenameFlags, Result};
 use zerocopy::FromBytes;
 
+use crate::inode::ROOT;
 use crate::layout::{SLOT_END, SLOT_FREE, SLOT_SIZE, ShortEntry, case};
 use crate::names::Name;
 use crate::patch::{Patch, Phase};
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
 
 /// The first byte of a slot that a mark may change: `attributes`.
 const MARKED_FROM: u32 = 11;

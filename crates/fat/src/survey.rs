@@ -9,11 +9,11 @@ use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::FromBytes;
 
-use crate::inode::Inode;
+use crate::inode::{Inode, ROOT};
 use crate::layout::{LongEntry, SLOT_END, SLOT_FREE, SLOT_SIZE, SLOTS_MAX, ShortEntry, case};
 use crate::names::{self, LongNameReader};
 use crate::rename::MoveMark;
-use crate::volume::{ROOT, Volume};
+use crate::volume::Volume;
 
 /// Which clusters have an owner.
 #[derive(Debug, Default)]

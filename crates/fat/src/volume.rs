@@ -15,9 +15,6 @@ use crate::preallocated::Preallocated;
 use crate::sectors::Sectors;
 use crate::table::{Link, straddles};
 
-/// Number of the root directory.
-pub const ROOT: u64 = 1;
-
 /// A mounted volume, without the lock around it.
 #[derive(Debug)]
 pub(crate) struct Volume<D> {

@@ -62,7 +62,6 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("theory", &["hot_cold", "mixed", "separated"], "one population, and the two answers for it"),
     circle("cleaning", ANY, "until it is untangled"),
     circle("cli", ANY, "until it is untangled"),
-    circle("f2fs", ANY, "until it is untangled"),
     circle("lab", ANY, "until it is untangled"),
     circle("record", ANY, "until it is untangled"),
 ];

@@ -11,7 +11,7 @@ use crate::findings::FindingKind;
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::layout::sit::VALID_MAP_BYTES;
 use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, SitEntry};
-use crate::sit::{BlockMap, decoded, has, runs};
+use crate::segments::sit::{BlockMap, decoded, has, runs};
 
 /// SIT blocks read with one request.
 const RUN: u32 = 256;

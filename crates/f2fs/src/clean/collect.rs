@@ -4,8 +4,8 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::mover::{BlockMover, LiveBlock, Mover, Sources};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
+use crate::segments::sit::runs;
 use crate::segments::{Segments, Space, Summary};
-use crate::sit::runs;
 
 /// What a block of data is to its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::ids::{Log, SegmentIndex};
 use crate::segments::Segments;
-use crate::sit::{BLOCKS, runs};
+use crate::segments::sit::{BLOCKS, runs};
 
 /// Blocks of a segment that may be written, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -401,7 +401,7 @@ fn a_treated_segment_is_taken_after_the_checkpoint_with_its_holes_joined() {
     small.check();
     let valid = small.bench.segments.sit().map(segment);
     // The four blocks lie at its start; the run of ten is gone, so that the log's gap runs on to the end.
-    assert!(crate::sit::runs(&valid).count() == 1 && small.bench.segments.log_state(Log::WarmData).ssr);
+    assert!(crate::segments::sit::runs(&valid).count() == 1 && small.bench.segments.log_state(Log::WarmData).ssr);
 }
 
 #[test]

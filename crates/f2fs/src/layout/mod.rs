@@ -12,6 +12,7 @@ pub mod node;
 pub mod sit;
 pub mod summary;
 pub mod superblock;
+mod tree_shape;
 pub mod xattr;
 
 pub use checkpoint::{CheckpointHead, OrphanBlock};
@@ -23,6 +24,7 @@ pub use node::{Footer, NodeOffset};
 pub use sit::SitEntry;
 pub use summary::SummaryEntry;
 pub use superblock::{Features, Superblock};
+pub use tree_shape::{NodePath, TreeShape};
 
 use nandkit_codec::checksum::crc32_linux;
 

@@ -3,26 +3,13 @@
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, Result};
 
-use super::{Copy, summaries};
+use super::{Copy, Pack, summaries};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::{CheckpointState, LogState, NatBits};
 use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Geometry, OrphanBlock, word};
-
-/// A pack whose first and last block are whole and of one version.
-#[derive(Clone, Debug)]
-pub struct Pack {
-    /// Its first block.
-    pub start: BlockAddress,
-    /// The beginning of its first block.
-    pub head: CheckpointHead,
-    /// The checksum of its first block.
-    pub checksum: u32,
-    /// Its first block, and the payload blocks.
-    pub bytes: Vec<u8>,
-}
 
 /// Of two whole packs the later one: by the difference of versions, which may have gone round.
 pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<(Pack, Copy)> {

@@ -6,7 +6,7 @@ mod summaries;
 mod superblock;
 
 pub(crate) use checkpoint::whole_block;
-pub use checkpoint::{Pack, decode_state, read_pack};
+pub use checkpoint::{decode_state, read_pack};
 pub(crate) use superblock::choose as choose_superblock;
 
 use nandkit_block::BlockDevice;
@@ -17,7 +17,21 @@ use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::device::{DeviceBlocks, Devices};
 use crate::findings::{Defect, Defects, FindingKind};
-use crate::layout::Superblock;
+use crate::ids::BlockAddress;
+use crate::layout::{CheckpointHead, Superblock};
+
+/// A pack whose first and last block are whole and of one version.
+#[derive(Clone, Debug)]
+pub struct Pack {
+    /// Its first block.
+    pub start: BlockAddress,
+    /// The beginning of its first block.
+    pub head: CheckpointHead,
+    /// The checksum of its first block.
+    pub checksum: u32,
+    /// Its first block, and the payload blocks.
+    pub bytes: Vec<u8>,
+}
 
 /// Which of two copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

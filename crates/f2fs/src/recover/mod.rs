@@ -13,26 +13,14 @@ use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, Result};
 
 use crate::blocks::Nodes;
-use crate::checkpoint::Reason;
+use crate::counters::Reason;
 use crate::findings::{Defect, FindingKind};
 use crate::ids::{Log, NodeId};
 use crate::write::Volume;
 use chain::Chain;
 
+pub use crate::counters::Recovered;
 pub use reading::{ForReading, recovered, recovered_several};
-
-/// What a recovery did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
-    /// Inodes without a name that were freed.
-    pub orphans: u64,
-    /// Files that were taken over.
-    pub files: u64,
-    /// Of these, made anew.
-    pub created: u64,
-    /// Nodes of the chain.
-    pub nodes: u64,
-}
 
 impl<D: BlockDevice> Volume<D> {
     /// Recovers what there is to recover, and writes a checkpoint if there was anything. Errors: `Corrupt` (a chain that contradicts itself), `NoSpace`, `Device`; the device is as before then.

@@ -5,11 +5,11 @@ use std::ops::Range;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::search::{Costs, Search};
+use super::sit::Sit;
 use super::ssa::{self, Entries, SummaryCache};
 use super::{BLOCKS, NO_BLOCK, OpenLog, Placed, Segments, Summary, Way};
 use crate::blocks::Blocks;
 use crate::ids::{BlockAddress, Log, SegmentIndex};
-use crate::sit::Sit;
 
 /// The next segment of a log, chosen and not yet taken.
 enum Next {

@@ -1,8 +1,8 @@
 //! Dirty and prefree segments (segment.c, `locate_dirty_segment`): what SSR and the collector choose from, and what the next checkpoint frees.
 
 use super::bitmap::Bitmap;
+use super::sit::{BLOCKS, Sit};
 use crate::ids::{Log, SegmentIndex};
-use crate::sit::{BLOCKS, Sit};
 
 /// The lists. Segments of logs and prepared ones are in none.
 #[derive(Clone, Debug)]

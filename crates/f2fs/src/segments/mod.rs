@@ -13,6 +13,8 @@ mod open;
 mod prepared;
 mod records;
 pub mod search;
+pub(crate) mod sit;
+pub(crate) mod sit_table;
 pub mod space;
 pub mod ssa;
 #[cfg(test)]
@@ -25,10 +27,10 @@ use nandkit_vfs::Result;
 use crate::blocks::Blocks;
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
-use crate::sit::{BLOCKS, Sit};
 use dirty::DirtySegments;
 use free::FreeMap;
 use search::Cursor;
+use sit::{BLOCKS, Sit};
 use ssa::{Entries, SummaryCache};
 
 pub use prepared::Preparation;

@@ -6,6 +6,7 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use super::dirty::DirtySegments;
 use super::free::FreeMap;
 use super::search::Cursor;
+use super::sit::{BLOCKS, Sit};
 use super::ssa::{self, Entries, SummaryCache};
 use super::{DirtyPages, OpenLog, Options, Segments, SpaceCounters, Summary, Usage};
 use crate::blocks::Blocks;
@@ -13,7 +14,6 @@ use crate::checkpoint_state::CheckpointState;
 use crate::ids::{Log, NodeId, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
-use crate::sit::{BLOCKS, Sit};
 
 /// Blocks of a node log's segment read with one request, where its summary has to be made again.
 const RUN: usize = 64;

@@ -1,8 +1,8 @@
 //! What is counted of segments and blocks.
 
 use super::Segments;
+use super::sit::BLOCKS;
 use crate::ids::Log;
-use crate::sit::BLOCKS;
 
 /// How a block came to its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -20,7 +20,7 @@ use crate::ids::{BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::inode::advise;
 use crate::layout::word;
-use crate::read;
+use crate::runs::run_at;
 use crate::segments::Summary;
 use crate::segments::classes::DataFacts;
 
@@ -151,7 +151,7 @@ impl<D: BlockDevice> Volume<D> {
             let mut left = place.length.div_ceil(unit);
             end = end.max(place.offset + place.length);
             while left > 0 {
-                let run = read::run_at(self, &source, from, left)?;
+                let run = run_at(self, &source, from, left)?;
                 let pages = run.pages.clamp(1, left);
                 self.expect_in_use(&source, run.at, pages)?;
                 runs.push(Run { page, pages, from: run.at });
@@ -229,7 +229,7 @@ impl<D: BlockDevice> Volume<D> {
         let inode = self.inode_at(target)?;
         let (mut page, end, mut holes) = (run.page, run.page + run.pages, Vec::new());
         while page < end {
-            let found = read::run_at(self, &inode, page, end - page)?;
+            let found = run_at(self, &inode, page, end - page)?;
             let behind = page + found.pages.clamp(1, end - page);
             if found.is_hole {
                 holes.push(page..behind);

@@ -13,7 +13,7 @@ use super::back::Why;
 use super::runs::Runs;
 use super::tree::Slot;
 use crate::blocks::{Blocks, Nodes};
-use crate::checkpoint::Reason;
+use crate::counters::Reason;
 use crate::device::Submission;
 use crate::encode::put;
 use crate::ids::{BlockAddress, DataAddress, NodeId};
@@ -22,7 +22,7 @@ use crate::layout::inode::{Extent, WORDS_OFFSET, inline};
 use crate::layout::node::mark;
 use crate::layout::{ExtraAttributes, InodeHead, set_word, word};
 use crate::names::store::set_modified;
-use crate::read;
+use crate::runs::run_at;
 use crate::segments::{Charge, Space, SpaceOn, Summary};
 
 #[cold]
@@ -144,7 +144,7 @@ impl<D: BlockDevice> Volume<D> {
         let pages = inode.head.size.get().div_ceil(self.geometry().block_size() as u64);
         let (mut page, mut runs) = (0, Vec::new());
         while page < pages {
-            let run = read::run_at(self, &inode, page, pages - page)?;
+            let run = run_at(self, &inode, page, pages - page)?;
             let count = run.pages.clamp(1, pages - page);
             if run.at.is_some() {
                 runs.push(Run { page, pages: count, from: run.at });

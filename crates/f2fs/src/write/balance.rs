@@ -10,13 +10,13 @@ use nandkit_vfs::Result;
 use super::Volume;
 use super::back::Why;
 use crate::blocks::Blocks;
-use crate::checkpoint::Reason;
 use crate::clean::balance::{Foreground, Need, is_short, most_needed};
 use crate::clean::collect::{Outcome, collect};
 use crate::clean::linux::LinuxSearch;
 use crate::clean::mover::{BlockMover, CopyMover};
 use crate::clean::review::{NoReview, ReuseReview};
 use crate::clean::{Collection, VictimSearch, reuse};
+use crate::counters::Reason;
 use crate::ids::{Log, NodeId, SegmentIndex};
 use crate::segments::Segments;
 

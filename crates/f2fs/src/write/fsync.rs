@@ -7,7 +7,7 @@ use nandkit_vfs::{FileKind, Result};
 use super::Volume;
 use super::back::Why;
 use crate::blocks::Blocks;
-use crate::checkpoint::Reason;
+use crate::counters::Reason;
 use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::Footer;

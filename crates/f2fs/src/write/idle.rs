@@ -7,9 +7,9 @@ use nandkit_units::Nanos;
 use nandkit_vfs::Result;
 
 use super::Volume;
-use crate::checkpoint::Reason;
 use crate::clean::Collection;
 use crate::clean::balance::Background;
+use crate::counters::Reason;
 
 /// Dirty data are written back after so long (Linux' dirty_expire_centisecs).
 const OLD: Nanos = Nanos::from_secs(30);

@@ -28,16 +28,16 @@ mod truncate;
 mod xattrs;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nandkit_block::BlockDevice;
-use nandkit_units::{Cause, Nanos};
+use nandkit_units::{Cause, Nanos, Statistics};
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result};
 
 use crate::blocks::{Blocks, Nodes};
-use crate::checkpoint::SitTable;
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
+use crate::counters::Recovered;
 use crate::counters::{Counters, Published};
 use crate::device::WritableBlocks;
 use crate::findings::Defect;
@@ -53,8 +53,8 @@ use crate::node::checked::{address_of, check_node, decode_inode};
 use crate::open::Copy;
 use crate::pages::{Page, Pages};
 use crate::quota::usage::Quotas;
-use crate::recover::Recovered;
 use crate::segments::Segments;
+use crate::segments::sit_table::SitTable;
 use crate::volume::DirectorySource;
 use idle::Idle;
 use lazy_times::LazyTimes;
@@ -129,6 +129,17 @@ impl<D: BlockDevice> Volume<D> {
     /// What the mount recovered.
     pub fn recovered(&self) -> Recovered {
         self.recovered
+    }
+
+    /// What happened since the mount.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The counters, for those who watch the volume while it is in use: those after the last write-back, checkpoint or collection.
+    pub fn statistics(&self) -> Arc<dyn Statistics> {
+        self.published.show(self.device.now(), &self.counters, &self.segments);
+        Arc::new(self.published.clone())
     }
 
     /// The superblock.

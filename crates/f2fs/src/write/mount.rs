@@ -11,9 +11,9 @@ use super::idle::Idle;
 use super::since_checkpoint::SinceCheckpoint;
 use super::{Cleaners, Volume, WriteOptions};
 use crate::blocks::Blocks;
-use crate::checkpoint::SitTable;
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
+use crate::counters::Recovered;
 use crate::counters::{Counters, Published};
 use crate::device::WritableBlocks;
 use crate::findings::FindingKind;
@@ -27,9 +27,9 @@ use crate::node::cache::NodeCache;
 use crate::open::{self, Opened};
 use crate::pages::Pages;
 use crate::quota::usage::Quotas;
-use crate::recover::Recovered;
 use crate::segments::Segments;
-use crate::sit::Sit;
+use crate::segments::sit::Sit;
+use crate::segments::sit_table::SitTable;
 
 /// Why a volume cannot be written by this program, although it can be read; `None` where it can. Linux checks no unknown features: who writes must refuse them himself.
 pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> {

@@ -7,7 +7,7 @@ use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
 use super::Volume;
-use crate::checkpoint::Reason;
+use crate::counters::Reason;
 use crate::ids::NodeId;
 
 impl<D: BlockDevice> Volume<D> {

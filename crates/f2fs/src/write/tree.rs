@@ -7,9 +7,9 @@ use super::Volume;
 use crate::blocks::{Blocks, Nodes};
 use crate::ids::{DataAddress, NodeId};
 use crate::inode::Inode;
+use crate::layout::NodePath;
 use crate::layout::inode::{Extent, nids_offset};
 use crate::layout::{Footer, NodeOffset, set_word, word};
-use crate::node::tree::NodePath;
 
 /// Whether something was refused because there is no room, or no more is allowed to its owner.
 pub(super) fn is_want_of_room(error: &FsError) -> bool {

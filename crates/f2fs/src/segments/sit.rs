@@ -6,13 +6,13 @@
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
+use super::bitmap::Bitmap;
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
 use crate::findings::{Defect, Defects, FindingKind};
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::sit::VALID_MAP_BYTES;
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry, SitEntry};
-use crate::segments::bitmap::Bitmap;
 
 /// Blocks of a segment, as counts of blocks are held.
 pub const BLOCKS: u16 = BLOCKS_PER_SEGMENT as u16;

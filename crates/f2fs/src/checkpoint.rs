@@ -1,7 +1,5 @@
 //! Checkpoints: all that changed but the data of files becomes durable at once (f2fs-writing.md, "Checkpoint"; checkpoint.c, `f2fs_write_checkpoint`).
 
-mod sit;
-
 use std::ops::Range;
 
 use nandkit_block::BlockDevice;
@@ -19,21 +17,10 @@ use crate::open::Copy;
 use crate::segments::ssa;
 use crate::write::Volume;
 
-pub(crate) use sit::SitTable;
+pub use crate::counters::Reason;
 
 /// Runs of fewer blocks than this are not discarded (f2fs-writing.md, "Discard").
 const DISCARD_LEAST: u32 = 16;
-
-/// Why a checkpoint is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Somebody wants what changed to be durable; nothing happens where nothing did.
-    Sync,
-    /// Segments are to become free, or a recovery has ended.
-    Forced,
-    /// The mount ends.
-    Unmount,
-}
 
 impl<D: BlockDevice> Volume<D> {
     /// Writes a checkpoint. Data of files in memory are not part of it: [`Volume::sync`]. Errors: `NoSpace` (no section for nodes; the volume goes on), `ReadOnly` (it stopped before), `Device`, which stops the volume: what

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_vfs::Result;
 
+use super::Segments;
 use crate::bits::msb_first;
 use crate::blocks::Blocks;
 use crate::encode::sit_nat::put_sit;
@@ -11,7 +12,6 @@ use crate::ids::SegmentIndex;
 use crate::layout::SitEntry;
 use crate::layout::summary::{SummaryView, sit_journal_room};
 use crate::meta::MetaBlocks;
-use crate::segments::Segments;
 
 /// What a checkpoint says beside the entries themselves.
 #[derive(Clone, Debug)]
