@@ -1,7 +1,5 @@
 //! Drives a workload through its phases on a stack, with the counters of all layers taken between the phases.
 
-use std::ops::ControlFlow;
-
 use nandkit_block::BlockDevice;
 use nandkit_flash::wrap::FlashCounters;
 use nandkit_stack::{DeviceHandle, Mounted, Stack};
@@ -13,17 +11,11 @@ use nandkit_workload::{
     ProgressSink, Windows, WorkloadError,
 };
 
+use crate::job::Inside;
+use crate::run_spec::RunSpec;
 use crate::snapshot::{Snapshot, Watch};
 use crate::steady::Settling;
-use crate::{LabError, Precondition, RunSpec};
-
-/// What a run is given from outside.
-pub(crate) struct Inside<'a> {
-    /// Where directories and traces are read from.
-    pub inputs: &'a dyn Inputs,
-    /// Hears the share of the run that is done, and answers whether to go on.
-    pub progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
-}
+use crate::{LabError, Precondition};
 
 /// One phase, between two snapshots.
 pub(crate) struct PhaseOutcome {

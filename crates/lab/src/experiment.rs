@@ -9,7 +9,7 @@ use nandkit_workload::WorkloadSpec;
 use toml::{Table, Value};
 
 use crate::execute::execute;
-use crate::run::RunSpec;
+use crate::run_spec::RunSpec;
 use crate::{LabError, Options, Precondition, SpecError, grid};
 
 /// The keys of an experiment.

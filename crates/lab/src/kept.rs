@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use nandkit_record::RunRecord;
 
-use crate::execute::{Job, Stoppable};
+use crate::job::{Job, Options, Stoppable};
 use crate::origin::{Origin, Origins};
 use crate::results::DirectoryLock;
-use crate::{LabError, Options, Results};
+use crate::{LabError, Results};
 
 /// What is kept in a results directory: records that this program made, and nothing else.
 pub(crate) struct Kept {
@@ -185,8 +185,8 @@ mod tests {
 
     use super::*;
     use crate::Unmeasured;
-    use crate::drive::Inside;
     use crate::execute::execute;
+    use crate::job::Inside;
     use crate::testing::record;
 
     struct Counted<'a> {

@@ -8,7 +8,7 @@ use nandkit_units::Nanos;
 use nandkit_workload::LatencyHistogram;
 use serde_json::json;
 
-use crate::run::VERSION;
+use crate::run_spec::VERSION;
 use crate::snapshot::{Snapshot, Watch, latency, layers};
 
 fn look(stack: &Below) -> Snapshot {

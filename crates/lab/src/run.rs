@@ -2,91 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA, run_key};
-use nandkit_stack::{DeviceSpec, Stack, StackSpec};
-use nandkit_workload::{Inputs, Outside, Phase, WorkloadSpec};
-use serde_json::{Value as Json, json};
+use nandkit_record::{Figures, LayerValue, RunRecord, SCHEMA};
+use nandkit_workload::{Inputs, Outside, Phase};
+use serde_json::json;
 
-use crate::drive::{Inside, drive, fits};
-use crate::execute::Job;
+use crate::LabError;
+use crate::drive::{drive, fits};
+use crate::job::{Inside, Job};
+use crate::run_spec::{RunSpec, VERSION};
 use crate::snapshot::{Snapshot, add_report, layers, verification};
-use crate::{LabError, Precondition, SpecError};
-
-/// The version that records carry.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// One run, resolved: with its seed it determines its record.
-#[derive(Clone, Debug)]
-pub struct RunSpec {
-    /// What it runs on.
-    pub stack: StackSpec,
-    /// What is run.
-    pub workload: WorkloadSpec,
-    /// What happens to the device before it is measured.
-    pub precondition: Precondition,
-    /// Whether everything written is read back and compared at the end.
-    pub verify: bool,
-    /// The seed of every random stream.
-    pub seed: u64,
-}
-
-impl RunSpec {
-    /// A verified run with seed 1.
-    pub const fn new(stack: StackSpec, workload: WorkloadSpec) -> Self {
-        Self { stack, workload, precondition: Precondition::None, verify: true, seed: 1 }
-    }
-
-    /// The key of its record.
-    pub fn key(&self) -> String {
-        run_key(VERSION, self.seed, &self.to_json())
-    }
-
-    /// The whole resolved spec.
-    pub fn to_json(&self) -> Json {
-        json!({
-            "stack": self.stack, "workload": self.workload, "precondition": self.precondition, "verify": self.verify
-        })
-    }
-
-    fn build(&self) -> Result<Stack, LabError> {
-        Stack::build(&self.stack, self.seed).map_err(|error| LabError::Input(error.to_string()))
-    }
-
-    /// Refuses parts that do not fit together.
-    pub fn check(&self) -> Result<(), SpecError> {
-        self.stack.check().map_err(|error| SpecError::new("", error.to_string()))?;
-        if self.verify && !self.stack.keeps_content() {
-            let detail = "the stores shadow and address keep no content that could be read back; expected verify = false, or the store content or described";
-            return Err(SpecError::new("verify", detail));
-        }
-        if self.stack.is_block_device() && !self.workload.on_blocks() {
-            let detail = format!(
-                "{} does not run on blocks; expected overwrite, random, sequential or trace, or a file system",
-                self.workload.name()
-            );
-            return Err(SpecError::new("workload", detail));
-        }
-        self.check_precondition().map_err(|detail| SpecError::new("precondition", detail))
-    }
-
-    fn check_precondition(&self) -> Result<(), String> {
-        if self.precondition == Precondition::None {
-            return Ok(());
-        }
-        let name = self.precondition.name();
-        if !self.stack.is_block_device() {
-            return Err(format!("{name} is for workloads on blocks; expected stack.fs = \"none\", or none"));
-        }
-        let is_steady = matches!(self.precondition, Precondition::Steady(_));
-        if is_steady && matches!(self.stack.device, DeviceSpec::Ram { .. } | DeviceSpec::Card { .. }) {
-            return Err(
-                "memory, and a card in memory, have no write amplification that could settle; expected a chip, or fill"
-                    .to_string(),
-            );
-        }
-        self.precondition.workload(&self.workload).map(|_| ())
-    }
-}
 
 impl Job for RunSpec {
     fn key(&self) -> String {

@@ -58,6 +58,19 @@ impl FileKind {
     pub const fn dirent(self) -> u8 {
         (self.mode() >> 12) as u8
     }
+
+    /// The word for it in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Regular => "file",
+            Self::Directory => "directory",
+            Self::Symlink => "symlink",
+            Self::BlockDevice => "block_device",
+            Self::CharacterDevice => "character_device",
+            Self::Fifo => "fifo",
+            Self::Socket => "socket",
+        }
+    }
 }
 
 /// As in find(1)'s manual: `regular file`, `symbolic link`.

@@ -61,8 +61,6 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("testkit", &["model_compare::agree", "model_compare::execute"], "a value, and what it is compared by"),
     circle("theory", &["hot_cold", "mixed", "separated"], "one population, and the two answers for it"),
     circle("cleaning", ANY, "until it is untangled"),
-    circle("cli", ANY, "until it is untangled"),
-    circle("lab", ANY, "until it is untangled"),
     circle("record", ANY, "until it is untangled"),
 ];
 

@@ -33,7 +33,7 @@ pub fn cat(arguments: &CatArguments) -> Result<(), Failure> {
         resolve(fs, arguments.path.as_bytes(), Follow::Last).map_err(|error| missing(arguments, &image, &error))?;
     let attributes = fs.stat(inode).map_err(|error| Failure::Check(format!("{place}: {error}")))?;
     if attributes.kind != FileKind::Regular {
-        let what = super::ls::kind_name(attributes.kind);
+        let what = attributes.kind.name();
         return Err(Failure::Input(format!("{place}: this is a {what}; expected a file")));
     }
     let mut problems = content(fs, inode, attributes.size, &place)?;

@@ -6,7 +6,6 @@ use nandkit_stack::image::{DeletedName, OpenImage, formats_that_keep};
 use nandkit_tree::show;
 use serde_json::{Map, Value};
 
-use super::ls::kind_name;
 use super::{path_json, time};
 use crate::args::LsArguments;
 use crate::failure::Failure;
@@ -49,7 +48,7 @@ pub fn list(arguments: &LsArguments, image: &OpenImage) -> Result<(), Failure> {
     let line = |name: &DeletedName| {
         let when = name.deleted.map_or_else(|| "-".to_owned(), time::utc);
         let lives = if name.lives { ", has another name now" } else { "" };
-        format!("{when:<19} {:<16} {} (inode {}{lives})\n", kind_name(name.kind), show(&place(name)), name.inode.0)
+        format!("{when:<19} {:<16} {} (inode {}{lives})\n", name.kind.name(), show(&place(name)), name.inode.0)
     };
     output::text(&sorted.values().map(line).collect::<String>())
 }
@@ -59,7 +58,7 @@ fn name_json(name: &DeletedName) -> Value {
     path_json(&place(name), &mut map);
     map.insert("path_is_known".to_owned(), name.path.is_some().into());
     map.insert("inode".to_owned(), name.inode.0.into());
-    map.insert("kind".to_owned(), kind_name(name.kind).into());
+    map.insert("kind".to_owned(), name.kind.name().into());
     map.insert("offset".to_owned(), name.at.into());
     map.insert("deleted_ns".to_owned(), name.deleted.map(|time| time.0).into());
     map.insert("has_another_name".to_owned(), name.lives.into());

@@ -11,7 +11,7 @@ use nandkit_vfs::source::to_read;
 use nandkit_vfs::{Attributes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber};
 
 use super::new_file::NewFile;
-use super::{absent, extract, finding_line, ls, open, shown, witnessed};
+use super::{absent, extract, finding_line, open, shown, witnessed};
 use crate::args::{ExtractArguments, GetArguments};
 use crate::failure::Failure;
 use crate::output;
@@ -47,7 +47,7 @@ pub fn get(arguments: GetArguments) -> Result<(), Failure> {
     let inode = inode.map_err(|error| absent(&arguments.image, &image, unusable(error)))?;
     let attributes = image.fs().stat(inode).map_err(unusable)?;
     if attributes.kind != FileKind::Regular {
-        let what = ls::kind_name(attributes.kind);
+        let what = attributes.kind.name();
         return Err(Failure::Input(format!("{place}: this is a {what}; expected a file, or -r with a directory")));
     }
     let damaged = |detail: String| {

@@ -141,25 +141,12 @@ fn long(rows: &[Row]) -> String {
     text
 }
 
-/// The word for a kind in JSON.
-pub const fn kind_name(kind: FileKind) -> &'static str {
-    match kind {
-        FileKind::Regular => "file",
-        FileKind::Directory => "directory",
-        FileKind::Symlink => "symlink",
-        FileKind::BlockDevice => "block_device",
-        FileKind::CharacterDevice => "character_device",
-        FileKind::Fifo => "fifo",
-        FileKind::Socket => "socket",
-    }
-}
-
 fn row_json(row: &Row) -> Value {
     let attributes = &row.attributes;
     let mut map = Map::new();
     path_json(&row.path, &mut map);
     let more = json!({
-        "kind": kind_name(attributes.kind),
+        "kind": attributes.kind.name(),
         "inode": attributes.inode.0,
         "mode": format!("{:04o}", attributes.mode),
         "links": attributes.links,
