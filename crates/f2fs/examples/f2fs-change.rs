@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use nandkit_block::{Access, FileDevice};
-use nandkit_f2fs::names::new_inode::Making;
+use nandkit_f2fs::write::Making;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use nandkit_block::{Access, FileDevice};
-use nandkit_f2fs::counters::Collections;
+use nandkit_f2fs::testing::counters::Collections;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Nanos, Payload};

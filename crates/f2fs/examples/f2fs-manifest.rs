@@ -12,10 +12,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use nandkit_block::{Access, FileDevice};
-use nandkit_f2fs::blocks::Blocks;
-use nandkit_f2fs::directory::{DirectoryPages, casefold, find_hashed, hash};
-use nandkit_f2fs::inode::Inode;
-use nandkit_f2fs::node::tree::{Leaf, leaf};
+use nandkit_f2fs::Blocks;
+use nandkit_f2fs::Inode;
+use nandkit_f2fs::testing::directory::{DirectoryPages, casefold, find_hashed, hash};
+use nandkit_f2fs::testing::node::tree::{Leaf, leaf};
 use nandkit_f2fs::{Block, DataAddress, F2fs, MountOptions};
 use nandkit_units::{Cause, Clock, ReadInto};
 use nandkit_vfs::{Attributes, FileKind, FileSystem, InodeNumber};

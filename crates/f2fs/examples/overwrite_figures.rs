@@ -3,11 +3,11 @@
 //! `cargo run --release -p nandkit-f2fs --example overwrite_figures -- [seq|rnd|hcf|hcc|hci] [lfs|ssr|default] [flusher|sync]`, the last word: who comes first at a sync (docs/formats/f2fs-writing.md, "Sync").
 
 use nandkit_block::RamDevice;
-use nandkit_f2fs::encode::inode::InodeRest;
 use nandkit_f2fs::layout::InodeHead;
 use nandkit_f2fs::layout::inode::Extent;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions};
 use nandkit_f2fs::segments::Way;
+use nandkit_f2fs::testing::encode::inode::InodeRest;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 use nandkit_f2fs::{Log, NodeId};
 use nandkit_units::{Clock, Nanos, Payload};

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use nandkit_f2fs::blocks::Blocks;
+use nandkit_f2fs::Blocks;
 use nandkit_f2fs::layout::{Geometry, Superblock};
 use nandkit_f2fs::segments::{Options, Segments, Space, SpaceCounters, SpaceOn, Summary};
 use nandkit_f2fs::{BlockAddress, Log, NodeId, SegmentIndex};

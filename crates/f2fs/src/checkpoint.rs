@@ -13,7 +13,7 @@ use crate::findings::{Defect, FindingKind};
 use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead};
-use crate::open::Copy;
+use crate::open::WhichCopy;
 use crate::segments::ssa;
 use crate::write::Volume;
 
@@ -76,8 +76,8 @@ impl<D: BlockDevice> Volume<D> {
         let tables = [sit_blocks, nat_blocks, waiting - nat_blocks - sit_blocks];
         self.meta.write(&mut self.device, Cause::Checkpoint)?;
         let state = self.next_state(unmount);
-        let other = if self.pack == Copy::First { Copy::Second } else { Copy::First };
-        let pack = state.encode(self.geometry(), other == Copy::Second);
+        let other = if self.pack == WhichCopy::First { WhichCopy::Second } else { WhichCopy::First };
+        let pack = state.encode(self.geometry(), other == WhichCopy::Second);
         self.write_pack_blocks(&pack.blocks)?;
         let (at, block) = &pack.commit;
         self.device.commit(Submission::metadata(Cause::Checkpoint), *at, block)?;

@@ -9,7 +9,6 @@ use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
 use crate::layout::inode::flag;
 use crate::node::tree::{Addresses, Leaf, leaf};
-use crate::pages::Dirt;
 use crate::runs::run_at;
 use crate::volume::F2fs;
 use crate::write::Volume;
@@ -131,7 +130,7 @@ impl<D: BlockDevice> Extents for Volume<D> {
         let size = Blocks::geometry(self).block_size() as u64;
         let first = u32::try_from(offset / size).unwrap_or(u32::MAX);
         let pages = self.locked_pages();
-        let mut changed = pages.dirty_pages(inode.nid, first).filter(|(_, _, dirt)| *dirt == Dirt::Changed);
+        let mut changed = pages.dirty_pages(inode.nid, first);
         let Some(start) = changed.next().map(|(page, ..)| u64::from(page)) else { return Ok(found) };
         match found {
             Some(found) if found.offset < start * size => {

@@ -33,19 +33,10 @@ impl Page {
     }
 }
 
-/// Why a page is to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dirt {
-    /// It was changed.
-    Changed,
-    /// The collector wants it elsewhere: it goes to cold data, unless it is changed before.
-    Moved,
-}
-
 #[derive(Clone, Debug)]
 struct Entry {
     page: Page,
-    dirt: Option<Dirt>,
+    is_dirty: bool,
     /// When a clean page was last asked for; 0 for one that is in no queue.
     asked: u64,
 }
@@ -109,9 +100,9 @@ impl Pages {
     }
 
     /// The same, for who only looks: the page goes as soon as it would have.
-    pub fn peek(&self, inode: NodeId, page: u32) -> Option<(&Page, Option<Dirt>)> {
+    pub fn peek(&self, inode: NodeId, page: u32) -> Option<(&Page, bool)> {
         let entry = self.files.get(&inode)?.pages.get(&page)?;
-        Some((&entry.page, entry.dirt))
+        Some((&entry.page, entry.is_dirty))
     }
 
     /// A page with these bytes, in memory of one that went where there is some.
@@ -140,17 +131,17 @@ impl Pages {
     /// A page of a file has these bytes now, all of them.
     pub fn overwrite(&mut self, inode: NodeId, page: u32, bytes: &[u8]) {
         let content = self.filled(bytes);
-        self.soil(inode, page, Some(content), Dirt::Changed, false);
+        self.change(inode, page, content, false);
     }
 
     /// Keeps a page as the device has it, unless a dirty one is here.
     pub fn keep(&mut self, inode: NodeId, page: u32, content: Page) {
         let file = self.files.entry(inode).or_default();
-        if file.pages.get(&page).is_some_and(|entry| entry.dirt.is_some()) {
+        if file.pages.get(&page).is_some_and(|entry| entry.is_dirty) {
             return;
         }
         self.time += 1;
-        let entry = Entry { page: content, dirt: None, asked: self.time };
+        let entry = Entry { page: content, is_dirty: false, asked: self.time };
         if file.pages.insert(page, entry).is_none() {
             self.clean += 1;
             self.queue.push_back((inode, page, self.time));
@@ -160,41 +151,22 @@ impl Pages {
 
     /// A page has new content. `directory`: its inode is one.
     pub fn change(&mut self, inode: NodeId, page: u32, content: Page, directory: bool) {
-        self.soil(inode, page, Some(content), Dirt::Changed, directory);
-    }
-
-    /// The collector wants a page elsewhere. False if it is not here.
-    pub fn mark_moved(&mut self, inode: NodeId, page: u32) -> bool {
-        let Some((_, dirt)) = self.peek(inode, page) else { return false };
-        if dirt.is_none() {
-            let directory = self.files.get(&inode).is_some_and(|file| file.directory);
-            self.soil(inode, page, None, Dirt::Moved, directory);
-        }
-        true
-    }
-
-    fn soil(&mut self, inode: NodeId, page: u32, content: Option<Page>, dirt: Dirt, directory: bool) {
         self.time += 1;
         let file = self.files.entry(inode).or_default();
         file.directory = directory;
-        let was = match (file.pages.get_mut(&page), content) {
-            (Some(entry), content) => {
-                let was = entry.dirt.replace(dirt);
-                if let Some(content) = content {
-                    Self::let_go(&mut self.spare, std::mem::replace(&mut entry.page, content));
-                }
-                if was.is_none() {
-                    self.clean -= 1;
-                }
-                was
+        let was_dirty = match file.pages.get_mut(&page) {
+            Some(entry) => {
+                Self::let_go(&mut self.spare, std::mem::replace(&mut entry.page, content));
+                let was_dirty = std::mem::replace(&mut entry.is_dirty, true);
+                self.clean -= usize::from(!was_dirty);
+                was_dirty
             }
-            (None, Some(content)) => {
-                file.pages.insert(page, Entry { page: content, dirt: Some(dirt), asked: 0 });
-                None
+            None => {
+                file.pages.insert(page, Entry { page: content, is_dirty: true, asked: 0 });
+                false
             }
-            (None, None) => return,
         };
-        if was.is_none() {
+        if !was_dirty {
             file.dirty += 1;
             self.dirty += 1;
             self.dirty_dentries += usize::from(directory);
@@ -209,9 +181,9 @@ impl Pages {
     /// A dirty page was written as it is here: it is clean.
     pub fn written(&mut self, inode: NodeId, page: u32) {
         let Some(file) = self.files.get_mut(&inode) else { return };
-        let Some(entry) = file.pages.get_mut(&page).filter(|entry| entry.dirt.is_some()) else { return };
+        let Some(entry) = file.pages.get_mut(&page).filter(|entry| entry.is_dirty) else { return };
         self.time += 1;
-        (entry.dirt, entry.asked) = (None, self.time);
+        (entry.is_dirty, entry.asked) = (false, self.time);
         self.clean += 1;
         self.queue.push_back((inode, page, self.time));
         self.washed(inode, 1);
@@ -254,7 +226,7 @@ impl Pages {
         let mut dirty = 0;
         for page in &numbers {
             match file.pages.remove(page) {
-                Some(Entry { dirt: Some(_), .. }) => dirty += 1,
+                Some(Entry { is_dirty: true, .. }) => dirty += 1,
                 Some(_) => self.clean -= 1,
                 None => {}
             }
@@ -272,7 +244,7 @@ impl Pages {
         while self.clean > most {
             let Some((inode, page, put)) = self.queue.pop_front() else { return };
             let Some(file) = self.files.get_mut(&inode) else { continue };
-            let Some(entry) = file.pages.get(&page).filter(|entry| entry.dirt.is_none()) else { continue };
+            let Some(entry) = file.pages.get(&page).filter(|entry| !entry.is_dirty) else { continue };
             if entry.asked > put {
                 self.queue.push_back((inode, page, entry.asked));
                 continue;
@@ -290,7 +262,7 @@ impl Pages {
             let files = &self.files;
             self.queue.retain(|(inode, page, put)| {
                 let entry = files.get(inode).and_then(|file| file.pages.get(page));
-                entry.is_some_and(|entry| entry.dirt.is_none() && entry.asked >= *put)
+                entry.is_some_and(|entry| !entry.is_dirty && entry.asked >= *put)
             });
         }
     }
@@ -311,10 +283,10 @@ impl Pages {
     }
 
     /// The dirty pages of an inode from one on, ascending.
-    pub fn dirty_pages(&self, inode: NodeId, from: u32) -> impl Iterator<Item = (u32, &Page, Dirt)> {
+    pub fn dirty_pages(&self, inode: NodeId, from: u32) -> impl Iterator<Item = (u32, &Page)> {
         let pages = self.files.get(&inode).filter(|file| file.dirty > 0);
         let pages = pages.into_iter().flat_map(move |file| file.pages.range(from..));
-        pages.filter_map(|(&page, entry)| Some((page, &entry.page, entry.dirt?)))
+        pages.filter(|(_, entry)| entry.is_dirty).map(|(&page, entry)| (page, &entry.page))
     }
 
     /// Whether pages must be written back before more are dirtied.
@@ -373,16 +345,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_collector_wants_moved_is_a_change_like_others_once_it_is_changed() {
+    fn a_clean_copy_does_not_replace_a_changed_page() {
         let mut pages = Pages::default();
-        assert!(!pages.mark_moved(NodeId(5), 1));
         pages.keep(NodeId(5), 1, page(1));
-        assert!(pages.mark_moved(NodeId(5), 1));
-        assert_eq!(pages.peek(NodeId(5), 1).unwrap().1, Some(Dirt::Moved));
+        assert_eq!(pages.peek(NodeId(5), 1).unwrap(), (&page(1), false));
         pages.change(NodeId(5), 1, page(2), false);
-        assert!(pages.mark_moved(NodeId(5), 1));
-        assert_eq!(pages.peek(NodeId(5), 1).unwrap(), (&page(2), Some(Dirt::Changed)));
-        // A clean copy from the device does not replace it.
+        assert_eq!(pages.peek(NodeId(5), 1).unwrap(), (&page(2), true));
         pages.keep(NodeId(5), 1, page(1));
         assert_eq!(pages.get(NodeId(5), 1), Some(&page(2)));
     }
@@ -426,12 +394,12 @@ mod tests {
                     dirty.retain(|&(i, n), _| i != inode || !(number..number + 2).contains(&n));
                 }
             }
-            let all = (3..7)
-                .flat_map(|inode| pages.dirty_pages(NodeId(inode), 0).map(move |(n, p, _)| ((inode, n), p.clone())));
+            let all =
+                (3..7).flat_map(|inode| pages.dirty_pages(NodeId(inode), 0).map(move |(n, p)| ((inode, n), p.clone())));
             assert!(all.eq(dirty.iter().map(|(&at, &byte)| (at, page(byte)))), "step {step}");
             assert_eq!(pages.counts().1, dirty.len());
             assert!(pages.counts().0 <= 70);
-            let clean = pages.files.values().flat_map(|file| file.pages.values()).filter(|entry| entry.dirt.is_none());
+            let clean = pages.files.values().flat_map(|file| file.pages.values()).filter(|entry| !entry.is_dirty);
             assert_eq!(clean.count(), pages.counts().0);
         }
     }

@@ -17,7 +17,7 @@ use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::{Footer, Geometry, NatEntry, Superblock, inode};
 use crate::node::checked::{address_of, check_node, decode_inode};
-use crate::open::{self, Copy};
+use crate::open::{self, WhichCopy};
 
 /// How a volume is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,9 @@ impl Default for MountOptions {
 pub struct F2fs<D> {
     blocks: DeviceBlocks<D>,
     superblock: Superblock,
-    superblock_copy: Copy,
+    superblock_copy: WhichCopy,
     state: CheckpointState,
-    pack: Copy,
+    pack: WhichCopy,
     nat_journal: BTreeMap<NodeId, NatEntry>,
     cache: BlockCache,
     pub(crate) clusters: Clusters,
@@ -93,12 +93,12 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// The superblock in use, and which copy it is.
-    pub fn superblock(&self) -> (&Superblock, Copy) {
+    pub fn superblock(&self) -> (&Superblock, WhichCopy) {
         (&self.superblock, self.superblock_copy)
     }
 
     /// The checkpoint in use, and in which pack it stands.
-    pub fn checkpoint(&self) -> (&CheckpointState, Copy) {
+    pub fn checkpoint(&self) -> (&CheckpointState, WhichCopy) {
         (&self.state, self.pack)
     }
 

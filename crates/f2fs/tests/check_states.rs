@@ -438,7 +438,7 @@ fn an_entry_below_the_journal_is_judged_too() {
     let mut planted = Planted::new(std::fs::read(&path).unwrap());
     let (segment, _) = planted.state.sit_journal[0];
     let (block, index) = planted.geometry.sit_block(segment);
-    let second = nandkit_f2fs::bits::msb_first::get(&planted.state.sit_map, block as usize);
+    let second = nandkit_f2fs::testing::bits::msb_first::get(&planted.state.sit_map, block as usize);
     let at = planted.geometry.sit_place(block, second);
     planted.block(at)[index * 74 + 10..][..4].fill(0xFF);
     let report = check(vec![planted.device()], clock()).unwrap();

@@ -12,7 +12,7 @@ use crate::common::{
 use crate::made::patiently;
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{Access, ErrorKind as BlockErrorKind, FileDevice, Operation, RamDevice};
-use nandkit_f2fs::open::Copy;
+use nandkit_f2fs::WhichCopy;
 use nandkit_f2fs::{F2fs, FindingKind, MountOptions};
 use nandkit_units::{Clock, Lba};
 use nandkit_vfs::{ErrorKind, FileSystem};
@@ -51,7 +51,7 @@ fn one_good_copy_of_each_is_enough_and_the_bad_one_is_told() {
             let notes = volume.notes();
             assert!(notes.len() == 1 && notes[0].kind == FindingKind::Superblock, "{notes:?}");
             let used = volume.superblock().1;
-            assert_eq!(used, if copy == 0 { Copy::Second } else { Copy::First });
+            assert_eq!(used, if copy == 0 { WhichCopy::Second } else { WhichCopy::First });
         }
     }
     for (copy, place) in PACKS.into_iter().enumerate() {
@@ -59,7 +59,7 @@ fn one_good_copy_of_each_is_enough_and_the_bad_one_is_told() {
         bytes[place as usize + 100] ^= 0x40;
         let volume = mount(&bytes).unwrap();
         assert_same(&listing_of_volume(&volume), &expected, "one pack");
-        assert_eq!(volume.checkpoint().1, if copy == 0 { Copy::Second } else { Copy::First });
+        assert_eq!(volume.checkpoint().1, if copy == 0 { WhichCopy::Second } else { WhichCopy::First });
         assert!(volume.notes().iter().any(|note| note.detail.contains("checkpoint pack")), "{:?}", volume.notes());
     }
 }
@@ -189,7 +189,7 @@ fn fsynced_data_behind_the_checkpoint_are_told() {
         assert!(volume.notes().iter().all(|note| note.kind != FindingKind::NotReplayed));
         let (state, _) = volume.checkpoint();
         let log = state.logs[nandkit_f2fs::Log::WarmNode.index()];
-        let geometry = nandkit_f2fs::blocks::Blocks::geometry(&volume);
+        let geometry = nandkit_f2fs::Blocks::geometry(&volume);
         (geometry.segment_start(log.segment).0 + u32::from(log.next), state.head.version.get())
     };
     let file = fs::OpenOptions::new().write(true).open(&image).unwrap();

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use crate::made::{clock, everything};
 use crate::writing::unmount;
 use nandkit_block::RamDevice;
-use nandkit_f2fs::blocks::Blocks;
+use nandkit_f2fs::Blocks;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::{BlockAddress, F2fs, MountOptions, Volume, WriteOptions};
 use nandkit_testkit::fs_suite::extents::{self, DeviceMaker};
@@ -103,7 +103,7 @@ fn a_tree_of_all_sizes_lies_where_readers_are_told() {
     let writer = Volume::mount(
         reader.into_devices(),
         clock(),
-        WriteOptions { atomicity: nandkit_f2fs::device::Atomicity::Told, ..WriteOptions::default() },
+        WriteOptions { atomicity: nandkit_f2fs::write::Atomicity::Told, ..WriteOptions::default() },
     )
     .unwrap();
     assert_eq!(judge_all(&writer, "for writing"), of_reader);

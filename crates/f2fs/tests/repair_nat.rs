@@ -5,12 +5,12 @@ use crate::writing::oracle::{Image, device_of_size, empty_image_of, image_of, wr
 use crate::writing::trees::tree;
 use crate::writing::unmount;
 use nandkit_block::{BlockDevice, RamDevice};
-use nandkit_f2fs::bits::msb_first;
-use nandkit_f2fs::blocks::{Blocks, Nodes};
 use nandkit_f2fs::check::{Repair, Waiting};
 use nandkit_f2fs::layout::{Geometry, NatEntry, SitEntry};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions};
+use nandkit_f2fs::testing::bits::msb_first;
 use nandkit_f2fs::{BlockAddress, NodeId, Volume, WriteOptions, check, repair};
+use nandkit_f2fs::{Blocks, Nodes};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode};

@@ -76,7 +76,7 @@ fn a_root_that_is_lost_is_made_anew_and_its_names_come_back() {
 fn a_volume_whose_nat_names_the_wrong_copy_is_whole_behind_a_repair() {
     let sound = base("quota,extra_attr,project_quota");
     let mut planted = sound.clone();
-    planted.write_state(|state| nandkit_f2fs::bits::msb_first::set(&mut state.nat_map, 0, true));
+    planted.write_state(|state| nandkit_f2fs::testing::bits::msb_first::set(&mut state.nat_map, 0, true));
     planted.write_state(|state| state.nat_journal.clear());
     let mended = repaired(&planted);
     assert_eq!(tree(&mended), tree(&sound));

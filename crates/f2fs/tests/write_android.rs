@@ -9,12 +9,12 @@ use crate::made::{clock, everything, new_image};
 use crate::writing::image::{file, folder, kind, nid};
 use crate::writing::{assert_sound, unmount};
 use nandkit_block::FileDevice;
-use nandkit_f2fs::encode::xattr;
 use nandkit_f2fs::layout::inode::{WORDS_OFFSET, advise, flag};
 use nandkit_f2fs::layout::{ExtraAttributes, set_word};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
-use nandkit_f2fs::names::xattrs;
-use nandkit_f2fs::quota::QuotaKind;
+use nandkit_f2fs::testing::encode::xattr;
+use nandkit_f2fs::testing::names::xattrs;
+use nandkit_f2fs::testing::quota::QuotaKind;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, RenameFlags, XattrChanges};
@@ -100,7 +100,7 @@ fn fold(place: &Place<'_>, mut volume: Volume<FileDevice>, changed: InodeNumber)
 /// Gives an inode an attribute that users do not see: 9 c of encrypted ones, 11 v of those under verity.
 fn plant_attribute(volume: &mut Volume<FileDevice>, inode: InodeNumber, bit: u8, key: (u8, &[u8]), value: &[u8]) {
     let found = volume.inode(inode).unwrap();
-    let area = nandkit_f2fs::xattr::area(&*volume, &found).unwrap();
+    let area = nandkit_f2fs::testing::xattr::area(&*volume, &found).unwrap();
     let room = xattr::room((found.inline_xattrs().len() / 4) as u16, 4096);
     let area = xattrs::set(&area, room, nid(inode), key, value).unwrap().unwrap();
     volume.set_xattr_area(nid(inode), &area).unwrap();

@@ -5,7 +5,7 @@ use crate::writing::oracle::{BLOCK, SECTORS, device_of, empty_image, image_of};
 use crate::writing::{findings, unmount};
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::random::hash;
 use nandkit_units::{Payload, ReadInto};

@@ -9,12 +9,12 @@ use crate::made::{clock, new_image};
 use crate::writing::image::{Image, MIB, file, nid};
 use crate::writing::{assert_sound, mount, unmount};
 use nandkit_block::{BlockDevice, FileDevice};
-use nandkit_f2fs::checkpoint::Reason;
-use nandkit_f2fs::encode::inode::InodeRest;
 use nandkit_f2fs::layout::InodeHead;
 use nandkit_f2fs::layout::inode::{Extent, advise, inline};
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
-use nandkit_f2fs::pages::PageLimits;
+use nandkit_f2fs::testing::encode::inode::InodeRest;
+use nandkit_f2fs::write::PageLimits;
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::write::ipu;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
@@ -152,12 +152,12 @@ fn step<D: BlockDevice>(volume: &mut Volume<D>, model: &mut Model, random: &mut 
             let mut area = vec![0; xattrs];
             if xattrs > 0 {
                 let value = vec![7; xattrs.saturating_sub(24 + 5).max(1)];
-                area = nandkit_f2fs::encode::xattr::area(&[(b"user.a".to_vec(), value)], 8000).unwrap();
+                area = nandkit_f2fs::testing::encode::xattr::area(&[(b"user.a".to_vec(), value)], 8000).unwrap();
             }
             match volume.set_xattr_area(ino, &area) {
                 Ok(()) => {
                     let inode = volume.inode_at(ino).unwrap();
-                    let found = nandkit_f2fs::xattr::area(&*volume, &inode).unwrap();
+                    let found = nandkit_f2fs::testing::xattr::area(&*volume, &inode).unwrap();
                     assert!(found.starts_with(&area) && found[area.len()..].iter().all(|&byte| byte == 0));
                 }
                 Err(error) => assert_eq!(error.kind, ErrorKind::NoSpace, "{error}"),
@@ -205,7 +205,7 @@ fn files_hold_what_was_written() {
             "",
             WriteOptions {
                 ipu_policy: Some(ipu::FSYNC),
-                logs: nandkit_f2fs::segments::classes::ActiveLogs::Two,
+                logs: nandkit_f2fs::write::ActiveLogs::Two,
                 ..WriteOptions::default()
             },
         ),

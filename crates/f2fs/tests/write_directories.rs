@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::writing::image::{Image, MIB, file, folder, kind, links, names, nid};
 use crate::writing::mount;
 use nandkit_f2fs::WriteOptions;
-use nandkit_f2fs::directory::hash;
-use nandkit_f2fs::names::new_inode::Making;
+use nandkit_f2fs::testing::directory::hash;
+use nandkit_f2fs::write::Making;
 use nandkit_units::random::Random;
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, RenameFlags};
 

@@ -6,7 +6,7 @@ use crate::writing::image::{Image, MIB, file, folder, names};
 use crate::writing::mount;
 use nandkit_block::FileDevice;
 use nandkit_f2fs::clean::Collection;
-use nandkit_f2fs::names::new_inode::Making;
+use nandkit_f2fs::write::Making;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_units::random::Random;

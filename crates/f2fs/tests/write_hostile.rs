@@ -4,9 +4,9 @@ use crate::common::Draw;
 use crate::damaged::{Edits, damage};
 use crate::writing::oracle::{Model, device_of, empty_image, image_of, run};
 use nandkit_block::RamDevice;
-use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::recover::recovered_several;
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{F2fs, MountOptions, NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Payload};
@@ -82,7 +82,7 @@ fn damaged_chains_are_recovered_or_refused() {
             volume.fsync(NodeId(ino.0 as u32), false).unwrap();
         }
     }
-    let geometry = nandkit_f2fs::blocks::Blocks::geometry(&volume).clone();
+    let geometry = nandkit_f2fs::Blocks::geometry(&volume).clone();
     let first = u64::from(geometry.segment_start(start.segment).0) + u64::from(start.next);
     let image = image_of(&volume.abandon().remove(0));
     let chain: Vec<usize> = (0..image.len()).filter(|&index| (first..first + 12).contains(&image[index].0)).collect();

@@ -9,12 +9,12 @@ use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, p
 use crate::made::{clock, everything, new_image, patiently};
 use crate::writing::image::{Image, MIB, file};
 use crate::writing::{assert_sound, mount, open_to_write, unmount};
-use nandkit_f2fs::blocks::Nodes;
-use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::Nodes;
 use nandkit_f2fs::clean::Collection;
-use nandkit_f2fs::encode::inode::set_times;
 use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
+use nandkit_f2fs::testing::encode::inode::set_times;
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};

@@ -8,7 +8,7 @@ use crate::writing::oracle::{Image, Oracle, device_of, empty_image, image_of, wr
 use crate::writing::trees::{Known, tree};
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_f2fs::names::new_inode::Making;
+use nandkit_f2fs::write::Making;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_units::random::Random;
 

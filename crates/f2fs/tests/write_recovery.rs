@@ -7,10 +7,10 @@ use crate::made::{clock, complaints};
 use crate::writing::oracle::{Image, device_of, empty_image, image_of, page, write_image};
 use crate::writing::{findings, unmount};
 use nandkit_block::RamDevice;
-use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::layout::inode::{WORDS_OFFSET, flag};
 use nandkit_f2fs::layout::{ExtraAttributes, Footer, InodeHead};
 use nandkit_f2fs::recover::recovered;
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{F2fs, Log, MountOptions, NodeId, Volume, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_units::{Payload, ReadInto};
@@ -284,8 +284,7 @@ fn the_rest_of_a_chain_that_lost_its_beginning_is_never_taken_over() {
     }
     Changes::sync(&mut volume, Some(long)).unwrap();
     let log = volume.checkpoint_state().0.logs[Log::WarmNode.index()];
-    let first =
-        u64::from(nandkit_f2fs::blocks::Blocks::geometry(&volume).segment_start(log.segment).0) + u64::from(log.next);
+    let first = u64::from(nandkit_f2fs::Blocks::geometry(&volume).segment_start(log.segment).0) + u64::from(log.next);
     let mut after = image_of(&cut(volume));
     let nodes = after.iter().filter(|&block| (first..first + 2).contains(&block.0) && !before.contains(block)).count();
     assert_eq!(nodes, 2);

@@ -7,7 +7,7 @@ use crate::soaking::{CAUSES, Course, Tally, soak};
 use crate::writing::oracle::empty_image;
 use crate::writing::{findings, unmount};
 use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
 

@@ -5,7 +5,7 @@ use crate::writing::image::nid;
 use crate::writing::oracle::{device_of, empty_image, page};
 use crate::writing::{findings, unmount};
 use nandkit_block::RamDevice;
-use nandkit_f2fs::checkpoint::Reason;
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::{Clock, Nanos, Payload};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, InodeNumber, NewNode, Timestamp};

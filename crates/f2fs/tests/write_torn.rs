@@ -2,7 +2,7 @@
 
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
-use nandkit_f2fs::blocks::Blocks;
+use nandkit_f2fs::Blocks;
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::{Log, NodeId, Volume, WriteOptions};
 use nandkit_units::Payload;

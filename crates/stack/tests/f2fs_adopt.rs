@@ -230,7 +230,7 @@ fn a_device_whose_memory_for_remaps_is_full_leaves_the_target_as_it_was() {
 
 /// The device as an unmount would leave it, by a copy of its bytes.
 fn unmount_and_keep(volume: &mut Volume<Layer>) -> RamDevice {
-    use nandkit_f2fs::blocks::Blocks;
+    use nandkit_f2fs::Blocks;
     volume.finish().unwrap();
     let sectors = Blocks::geometry(volume).main_end();
     let mut copy = RamDevice::with_sectors(4096, sectors).unwrap();

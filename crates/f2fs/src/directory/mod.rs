@@ -45,12 +45,7 @@ pub struct Placement {
     pub depth: u32,
 }
 
-/// The entry with this name in a directory without casefolding, from level 0 on. Cost: two pages a level.
-pub fn find(pages: &dyn DirectoryPages, name: &[u8], depth: u32, directory_level: u8) -> Result<Option<Position>> {
-    find_hashed(pages, hash(name), &|found| found == name, depth, directory_level)
-}
-
-/// The first entry with this hash whose name is the one that is looked for.
+/// The first entry with this hash whose name is the one that is looked for, from level 0 on. Cost: two pages a level.
 pub fn find_hashed(
     pages: &dyn DirectoryPages,
     hash: u32,
@@ -150,11 +145,13 @@ mod tests {
             pages.put(at, name.as_bytes(), ino as u32);
         }
         assert!((4..8).contains(&depth), "{depth}");
+        let find =
+            |name: &[u8], depth, level| find_hashed(&pages, hash(name), &|found| found == name, depth, level).unwrap();
         for (ino, name) in names.iter().enumerate() {
-            let found = find(&pages, name.as_bytes(), depth, 0).unwrap().unwrap();
+            let found = find(name.as_bytes(), depth, 0).unwrap();
             assert_eq!(found.entry.ino.get(), ino as u32);
         }
-        assert_eq!(find(&pages, b"another", depth, 0).unwrap(), None);
-        assert_eq!(find(&pages, b"another", u32::MAX, 255).unwrap(), None);
+        assert_eq!(find(b"another", depth, 0), None);
+        assert_eq!(find(b"another", u32::MAX, 255), None);
     }
 }

@@ -61,7 +61,8 @@ pub fn is_unused(area: &[u8]) -> bool {
 }
 
 /// Whether there is nothing but `.` and `..`.
-pub fn is_empty(area: &[u8]) -> bool {
+#[cfg(test)]
+fn is_empty(area: &[u8]) -> bool {
     DentryArea::new(area).slots_from(0).all(|slot| matches!(slot, Slot::Entry(entry) if entry.is_dots()))
 }
 

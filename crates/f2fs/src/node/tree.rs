@@ -26,10 +26,6 @@ pub enum Leaf {
 pub struct Addresses {
     block: Block,
     first_word: usize,
-    /// Whose block it is: for summaries.
-    pub node: NodeId,
-    /// Index of the first address in the node: for summaries.
-    pub index: u16,
     /// How many, at least one.
     pub count: u16,
 }
@@ -51,13 +47,7 @@ pub fn leaf(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64) -> Result<
         let (index, start) = (path.indexes[0], inode.shape.addresses.start);
         let first_word = start + usize::from(index) * 4;
         let count = inode.shape.count - index;
-        return Ok(Leaf::Addresses(Addresses {
-            block: inode.block.clone(),
-            first_word,
-            node: inode.nid,
-            index,
-            count,
-        }));
+        return Ok(Leaf::Addresses(Addresses { block: inode.block.clone(), first_word, count }));
     }
     let nids = inode::nids_offset(volume.geometry().block_size());
     let mut nid = NodeId(crate::layout::word(&inode.block, nids + usize::from(path.indexes[0]) * 4).unwrap_or(0));
@@ -70,13 +60,7 @@ pub fn leaf(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64) -> Result<
         check_place(&block, inode.nid, nid, offset)?;
         if level == path.depth {
             let count = (shape.direct_addresses - u64::from(index)) as u16;
-            return Ok(Leaf::Addresses(Addresses {
-                block,
-                first_word: usize::from(index) * 4,
-                node: nid,
-                index,
-                count,
-            }));
+            return Ok(Leaf::Addresses(Addresses { block, first_word: usize::from(index) * 4, count }));
         }
         nid = NodeId(word_of(&block, index).unwrap_or(0));
     }

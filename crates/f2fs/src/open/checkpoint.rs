@@ -3,7 +3,7 @@
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, Result};
 
-use super::{Copy, Pack, summaries};
+use super::{Pack, WhichCopy, summaries};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::{CheckpointState, LogState, NatBits};
 use crate::findings::{Defect, Defects, FindingKind};
@@ -12,7 +12,7 @@ use crate::layout::checkpoint::flag;
 use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Geometry, OrphanBlock, word};
 
 /// Of two whole packs the later one: by the difference of versions, which may have gone round.
-pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<(Pack, Copy)> {
+pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<(Pack, WhichCopy)> {
     let start = blocks.geometry().checkpoint_address;
     let mut why = Vec::new();
     let mut lost = None;
@@ -30,9 +30,9 @@ pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<
     let later =
         |one: &Pack, other: &Pack| one.head.version.get().wrapping_sub(other.head.version.get()).cast_signed() > 0;
     let chosen = match (first, second) {
-        (Some(first), Some(second)) if later(&second, &first) => Some((second, Copy::Second)),
-        (Some(first), _) => Some((first, Copy::First)),
-        (None, Some(second)) => Some((second, Copy::Second)),
+        (Some(first), Some(second)) if later(&second, &first) => Some((second, WhichCopy::Second)),
+        (Some(first), _) => Some((first, WhichCopy::First)),
+        (None, Some(second)) => Some((second, WhichCopy::Second)),
         (None, None) => None,
     };
     // A volume that was just made, or cut while a pack was written, has one whole pack: that is told, and is no damage.

@@ -36,7 +36,7 @@ pub struct Pack {
 /// Which of two copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Copy {
+pub enum WhichCopy {
     First,
     Second,
 }
@@ -46,9 +46,9 @@ pub enum Copy {
 pub(crate) struct Opened<D> {
     pub blocks: DeviceBlocks<D>,
     pub superblock: Superblock,
-    pub superblock_copy: Copy,
+    pub superblock_copy: WhichCopy,
     pub state: CheckpointState,
-    pub pack: Copy,
+    pub pack: WhichCopy,
     /// Of the checkpoint block: footers of nodes carry it.
     #[allow(dead_code, reason = "who writes asks for it")]
     pub checksum: u32,

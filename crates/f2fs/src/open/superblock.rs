@@ -4,7 +4,7 @@ use nandkit_block::BlockDevice;
 use nandkit_units::{Area, Cause, Context};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::Copy;
+use super::WhichCopy;
 use crate::device::Devices;
 use crate::findings::{Defect, Defects, FindingKind};
 use crate::layout::superblock::SUPERBLOCK_OFFSET;
@@ -14,7 +14,7 @@ use crate::layout::{Geometry, Superblock};
 struct Candidate {
     superblock: Option<(Superblock, Geometry)>,
     findings: Vec<Defect>,
-    copy: Copy,
+    copy: WhichCopy,
 }
 
 impl Candidate {
@@ -29,15 +29,18 @@ impl Candidate {
 }
 
 /// The first copy that passes all checks. The second one begins in block 1: where the first is unreadable, block sizes are tried.
-pub fn choose<D: BlockDevice>(devices: &Devices<D>, findings: Defects<'_>) -> Result<(Superblock, Geometry, Copy)> {
-    let first = candidate(devices, SUPERBLOCK_OFFSET as u64, Copy::First)?;
+pub fn choose<D: BlockDevice>(
+    devices: &Devices<D>,
+    findings: Defects<'_>,
+) -> Result<(Superblock, Geometry, WhichCopy)> {
+    let first = candidate(devices, SUPERBLOCK_OFFSET as u64, WhichCopy::First)?;
     let sizes = match &first.superblock {
         Some((_, geometry)) => vec![geometry.block_size() as u64],
         None => vec![4096, 16384],
     };
     let mut candidates = vec![first];
     for size in sizes {
-        let second = candidate(devices, size + SUPERBLOCK_OFFSET as u64, Copy::Second)?;
+        let second = candidate(devices, size + SUPERBLOCK_OFFSET as u64, WhichCopy::Second)?;
         // A superblock of another block size is not the copy that is looked for.
         let fits = second.superblock.as_ref().is_none_or(|(_, geometry)| geometry.block_size() as u64 == size);
         if fits {
@@ -47,7 +50,7 @@ pub fn choose<D: BlockDevice>(devices: &Devices<D>, findings: Defects<'_>) -> Re
     let chosen = candidates.iter().position(Candidate::is_whole);
     let Some(chosen) = chosen else { return Err(refusal(candidates)) };
     for other in candidates.iter().enumerate().filter(|(number, _)| *number != chosen).map(|(_, other)| other) {
-        let is_first = other.copy == Copy::First;
+        let is_first = other.copy == WhichCopy::First;
         if !other.is_whole() && (is_first || chosen == 0) {
             let (bad, used) = if is_first { ("first", "second") } else { ("second", "first") };
             let why = other.findings.first().map_or_else(String::new, |finding| finding.detail.clone());
@@ -70,7 +73,7 @@ fn refusal(candidates: Vec<Candidate>) -> FsError {
     why.map_or_else(|| FsError::new(ErrorKind::Corrupt, "no superblock"), Defect::into_error)
 }
 
-fn candidate<D: BlockDevice>(devices: &Devices<D>, at: u64, copy: Copy) -> Result<Candidate> {
+fn candidate<D: BlockDevice>(devices: &Devices<D>, at: u64, copy: WhichCopy) -> Result<Candidate> {
     let mut block = vec![0; SUPERBLOCK_OFFSET + size_of::<Superblock>()];
     let context = Context::default().for_cause(Cause::Metadata).in_area(Area::Metadata);
     let mut findings = Vec::new();

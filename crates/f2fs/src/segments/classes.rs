@@ -41,11 +41,9 @@ pub enum LifeHint {
 pub struct DataFacts {
     /// Of a directory.
     pub directory: bool,
-    /// The collector moves it.
-    pub moved: bool,
     /// The inode is cold by its name or by request, or the file is to be compressed.
     pub cold: bool,
-    /// The inode is hot by its name or by request, the write-back is one of few pages ([`crate::pages::HOT_PAGES`]), or it is of the second inode of an atomic write.
+    /// The inode is hot by its name or by request, the write-back is one of few pages (`HOT_PAGES`), or it is of the second inode of an atomic write.
     pub hot: bool,
     /// The writer's hint.
     pub life: LifeHint,
@@ -67,7 +65,7 @@ impl ActiveLogs {
             Self::Two => Log::HotData,
             Self::Four if facts.directory => Log::HotData,
             Self::Four => Log::ColdData,
-            Self::Six if facts.moved || facts.cold => Log::ColdData,
+            Self::Six if facts.cold => Log::ColdData,
             Self::Six if facts.hot => Log::HotData,
             Self::Six => match facts.life {
                 LifeHint::Short => Log::HotData,
@@ -95,15 +93,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_are_not_hot_by_themselves_and_what_is_moved_is_cold_whatever_else_it_is() {
+    fn directories_are_not_hot_by_themselves_and_what_is_cold_stays_so_whatever_else_it_is() {
         let facts = DataFacts::default();
         let directory = DataFacts { directory: true, ..facts };
         assert_eq!(ActiveLogs::Six.of_data(directory), Log::WarmData);
         assert_eq!(ActiveLogs::Four.of_data(directory), Log::HotData);
-        assert_eq!(ActiveLogs::Six.of_data(DataFacts { moved: true, hot: true, ..facts }), Log::ColdData);
+        assert_eq!(ActiveLogs::Six.of_data(DataFacts { cold: true, hot: true, ..facts }), Log::ColdData);
         assert_eq!(ActiveLogs::Six.of_data(DataFacts { hot: true, life: LifeHint::Extreme, ..facts }), Log::HotData);
         assert_eq!(ActiveLogs::Six.of_data(DataFacts { life: LifeHint::Extreme, ..facts }), Log::ColdData);
-        assert_eq!(ActiveLogs::Two.of_data(DataFacts { moved: true, ..facts }), Log::HotData);
+        assert_eq!(ActiveLogs::Two.of_data(DataFacts { cold: true, ..facts }), Log::HotData);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::ids::{BlockAddress, DataAddress, Log, NodeId};
 use crate::inode::Inode;
 use crate::layout::inode::{advise, inline};
 use crate::layout::word;
-use crate::pages::{Dirt, Page};
+use crate::pages::Page;
 use crate::segments::Summary;
 use crate::segments::classes::DataFacts;
 
@@ -172,23 +172,23 @@ impl<D: BlockDevice> Volume<D> {
 
     fn try_write_back_page(&mut self, ino: NodeId, number: u32) -> Result<()> {
         let inode = self.inode_at(ino)?;
-        let dirty = self.pages().peek(ino, number).and_then(|(page, dirt)| Some((page.clone(), dirt?)));
-        let (Some((page, dirt)), Some(slot)) = (dirty, self.slot(&inode, number.into())?) else { return Ok(()) };
+        let dirty = self.pages().peek(ino, number).filter(|(_, is_dirty)| *is_dirty).map(|(page, _)| page.clone());
+        let (Some(page), Some(slot)) = (dirty, self.slot(&inode, number.into())?) else { return Ok(()) };
         let (why, version) = (Why { elsewhere: true, ..Why::BACKGROUND }, self.entry(slot.nid)?.version);
         let source = Source { inode, hot: self.pages().is_hot(ino), dirty: 1 };
         self.since_checkpoint.copied(ino);
         let mut runs = Runs::new();
-        let full = self.queue_page(&source, why, (number, page, dirt), slot, version, &mut runs)?;
+        let full = self.queue_page(&source, why, (number, page), slot, version, &mut runs)?;
         full.into_iter().chain(runs.finish()).try_for_each(|batch| self.settle(why.cause, batch))
     }
 
     fn queue_pages(&mut self, inode: Inode, why: Why, runs: &mut Runs<OnItsWay>) -> Result<()> {
         let ino = inode.nid;
-        let pages: Vec<(u32, Page, Dirt)> =
-            self.pages().dirty_pages(ino, 0).map(|(number, page, dirt)| (number, page.clone(), dirt)).collect();
+        let pages: Vec<(u32, Page)> =
+            self.pages().dirty_pages(ino, 0).map(|(number, page)| (number, page.clone())).collect();
         let source = Source { inode, hot: self.pages().is_hot(ino), dirty: pages.len() };
         let mut leaf: Option<(u64, Slot, u8)> = None;
-        for (number, page, dirt) in pages {
+        for (number, page) in pages {
             let at = u64::from(number);
             let known = leaf.filter(|(first, slot, _)| at >= *first && at - first < u64::from(slot.count));
             let (first, slot, version) = match known {
@@ -200,7 +200,7 @@ impl<D: BlockDevice> Volume<D> {
             };
             leaf = Some((first, slot, version));
             let slot = slot.ahead((at - first) as u16);
-            if let Some(batch) = self.queue_page(&source, why, (number, page, dirt), slot, version, runs)? {
+            if let Some(batch) = self.queue_page(&source, why, (number, page), slot, version, runs)? {
                 self.settle(why.cause, batch)?;
             }
         }
@@ -211,7 +211,7 @@ impl<D: BlockDevice> Volume<D> {
         &mut self,
         source: &Source,
         why: Why,
-        (number, page, dirt): (u32, Page, Dirt),
+        (number, page): (u32, Page),
         slot: Slot,
         version: u8,
         runs: &mut Runs<OnItsWay>,
@@ -219,18 +219,13 @@ impl<D: BlockDevice> Volume<D> {
         let ino = source.inode.nid;
         let old = DataAddress::of(word(&self.node(slot.nid)?, slot.byte).unwrap_or(0));
         if let DataAddress::At(at) = old
-            && dirt == Dirt::Changed
             && let Some(log) = self.in_place(source, why, at)
         {
             return Ok(runs.push(log, at, OnItsWay { ino, page: number, slot, old, new: None }, page));
         }
-        if dirt == Dirt::Moved {
-            self.since_checkpoint.copied(ino);
-        }
         let head = &source.inode.head;
         let log = self.options.logs.of_data(DataFacts {
             directory: source.inode.kind == FileKind::Directory,
-            moved: dirt == Dirt::Moved,
             cold: head.has_advise(advise::COLD) || source.inode.is_compressed(),
             hot: head.has_advise(advise::HOT) || source.hot || self.drafts.contains_key(&ino),
             ..DataFacts::default()

@@ -14,7 +14,7 @@ use crate::ids::{DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::inode::{InodeShape, advise, flag, inline};
 use crate::layout::{InodeHead, word};
-use crate::pages::{Dirt, Page};
+use crate::pages::Page;
 use crate::read;
 
 /// Pages that are written as one operation; between two, room is made.
@@ -209,9 +209,9 @@ impl<D: BlockDevice> Volume<D> {
         let mut found = on_device;
         let first = u32::try_from(offset / size).unwrap_or(u32::MAX);
         let pages = self.locked_pages();
-        for (page, _, dirt) in pages.dirty_pages(inode.nid, first) {
+        for (page, _) in pages.dirty_pages(inode.nid, first) {
             let range = (u64::from(page) * size).max(offset)..((u64::from(page) + 1) * size).min(end);
-            if dirt == Dirt::Moved || range.is_empty() {
+            if range.is_empty() {
                 continue;
             }
             match &mut found {

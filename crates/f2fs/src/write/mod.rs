@@ -1,6 +1,6 @@
 //! A volume mounted for writing.
 //!
-//! What changes waits in memory: nodes, pages of files and directories, entries of NAT and SIT. A checkpoint ([`crate::checkpoint`]) makes all of it but the data of files durable at once;
+//! What changes waits in memory: nodes, pages of files and directories, entries of NAT and SIT. A checkpoint (`checkpoint.rs`) makes all of it but the data of files durable at once;
 //! an fsync one file. [`Volume`] serves [`Blocks`] and [`Nodes`] from what it has changed, so that the code of reading sees the present state.
 //!
 //! Names, kinds and times are nobody's business here: who changes a directory takes its pages ([`Volume::change_directory_page`]), who makes a file an inode ([`Volume::new_inode`]).
@@ -37,8 +37,7 @@ use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result};
 use crate::blocks::{Blocks, Nodes};
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
-use crate::counters::Recovered;
-use crate::counters::{Counters, Published};
+use crate::counters::{Published, Recovered};
 use crate::device::WritableBlocks;
 use crate::findings::Defect;
 use crate::ids::{Block, BlockAddress, NodeId};
@@ -50,7 +49,7 @@ use crate::nat::Nat;
 use crate::nids::Nids;
 use crate::node::cache::NodeCache;
 use crate::node::checked::{address_of, check_node, decode_inode};
-use crate::open::Copy;
+use crate::open::WhichCopy;
 use crate::pages::{Page, Pages};
 use crate::quota::usage::Quotas;
 use crate::segments::Segments;
@@ -63,6 +62,12 @@ use since_checkpoint::SinceCheckpoint;
 pub use balance::Cleaners;
 pub use mount::obstacle;
 pub use options::{WriteOptions, ipu};
+
+pub use crate::counters::{Counters, Reason};
+pub use crate::device::Atomicity;
+pub use crate::names::new_inode::Making;
+pub use crate::pages::PageLimits;
+pub use crate::segments::classes::ActiveLogs;
 pub(crate) use tree::Slot;
 
 /// An F2FS volume that is written. Readers share it; who changes it has it alone.
@@ -72,7 +77,7 @@ pub struct Volume<D> {
     pub(crate) superblock: Superblock,
     /// The last checkpoint, in which pack it stands, and the checksum of its block.
     pub(crate) state: CheckpointState,
-    pub(crate) pack: Copy,
+    pub(crate) pack: WhichCopy,
     pub(crate) checksum: u32,
     pub(crate) segments: Segments,
     pub(crate) sit: SitTable,
@@ -148,7 +153,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     /// The last checkpoint, and in which pack it stands.
-    pub fn checkpoint_state(&self) -> (&CheckpointState, Copy) {
+    pub fn checkpoint_state(&self) -> (&CheckpointState, WhichCopy) {
         (&self.state, self.pack)
     }
 

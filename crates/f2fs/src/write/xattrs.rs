@@ -11,8 +11,8 @@ use crate::layout::inode::inline;
 use crate::layout::node::FOOTER_BYTES;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Gives an inode the attributes of this area ([`crate::encode::xattr::area`]; empty: none): its inline words first, the rest in a node of their own, which comes and goes as it is needed
-    /// (xattr.c, `write_all_xattrs`). Reading is [`crate::xattr::area`]. Errors: `AttributesTooBig` (E2BIG, as `__f2fs_setxattr` says it), `NoSpace` (no block for the node; nothing has changed then), `ReadOnly`, `Corrupt`, `Device`.
+    /// Gives an inode the attributes of this area (`encode::xattr::area`; empty: none): its inline words first, the rest in a node of their own, which comes and goes as it is needed
+    /// (xattr.c, `write_all_xattrs`). Reading is `xattr::area`. Errors: `AttributesTooBig` (E2BIG, as `__f2fs_setxattr` says it), `NoSpace` (no block for the node; nothing has changed then), `ReadOnly`, `Corrupt`, `Device`.
     pub fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;

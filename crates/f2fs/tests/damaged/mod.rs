@@ -34,7 +34,7 @@ pub fn base() -> &'static Base {
         sload(&image, &source);
         let bytes = fs::read(&image).unwrap();
         let volume = F2fs::mount(ram_of_bytes(&bytes), Clock::default(), MountOptions::default()).unwrap();
-        let main = nandkit_f2fs::blocks::Blocks::geometry(&volume).main_address().0 as usize;
+        let main = nandkit_f2fs::Blocks::geometry(&volume).main_address().0 as usize;
         let used = |number: &usize| bytes[number * BLOCK..(number + 1) * BLOCK].iter().any(|&byte| byte != 0);
         let is_node = |number: &usize| {
             let footer = Footer::of_block(&bytes[number * BLOCK..(number + 1) * BLOCK]).unwrap();

@@ -67,12 +67,12 @@ pub const DIRECTORIES: &[Case] = &[
     }),
     ("wrong bucket", Complains, |p| {
         let (many, here, slot, mut name) = entry_of_many(p);
-        let old = nandkit_f2fs::directory::hash(&name);
+        let old = nandkit_f2fs::testing::directory::hash(&name);
         // The bucket of a level is the hash modulo a power of two: another last bit is another bucket.
-        while nandkit_f2fs::directory::hash(&name) & 1 == old & 1 {
+        while nandkit_f2fs::testing::directory::hash(&name) & 1 == old & 1 {
             name[0] += 1;
         }
-        let hash = nandkit_f2fs::directory::hash(&name);
+        let hash = nandkit_f2fs::testing::directory::hash(&name);
         p.block(here)[NAMES + slot * 8] = name[0];
         p.set_word(here, ENTRIES + slot * 11, hash);
         one(Directory, many, here)
@@ -82,7 +82,7 @@ pub const DIRECTORIES: &[Case] = &[
         area(p, "devices", |area| {
             let (_, entry, name) = find(area, b"socket");
             area[name + 1] = b'/';
-            area[entry..entry + 4].copy_from_slice(&nandkit_f2fs::directory::hash(b"s/cket").to_le_bytes());
+            area[entry..entry + 4].copy_from_slice(&nandkit_f2fs::testing::directory::hash(b"s/cket").to_le_bytes());
         });
         one(Dentry, nid, here)
     }),
@@ -91,7 +91,7 @@ pub const DIRECTORIES: &[Case] = &[
         area(p, "links", |area| {
             let (_, entry, name) = find(area, b"1");
             area[name] = b'0';
-            area[entry..entry + 4].copy_from_slice(&nandkit_f2fs::directory::hash(b"0").to_le_bytes());
+            area[entry..entry + 4].copy_from_slice(&nandkit_f2fs::testing::directory::hash(b"0").to_le_bytes());
         });
         one(Dentry, nid, here)
     }),

@@ -95,7 +95,7 @@ pub fn full_node_segment(p: &Planted) -> NodeId {
             nandkit_vfs::FileSystem::lookup(volume, nandkit_vfs::InodeNumber(many.0.into()), name.as_bytes()).unwrap();
         NodeId(found.0 as u32)
     };
-    let at = |nid: NodeId| BlockAddress(nandkit_f2fs::blocks::Nodes::entry(volume, nid).unwrap().address.get());
+    let at = |nid: NodeId| BlockAddress(nandkit_f2fs::Nodes::entry(volume, nid).unwrap().address.get());
     (0..5000).map(inode).find(|nid| p.has_ssa(at(*nid)) && p.geometry.main(at(*nid)).unwrap().1 > 0).unwrap()
 }
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nandkit_block::RamDevice;
-use nandkit_f2fs::blocks::{Blocks, Nodes};
-use nandkit_f2fs::checkpoint_state::CheckpointState;
+use nandkit_f2fs::CheckpointState;
 use nandkit_f2fs::layout::inode::{checksum_seed, computed_checksum};
 use nandkit_f2fs::layout::{CheckpointHead, Geometry, InodeHead, NatEntry, SitEntry, SummaryEntry, Superblock};
 use nandkit_f2fs::{BlockAddress, F2fs, MountOptions, NodeId};
+use nandkit_f2fs::{Blocks, Nodes};
 use nandkit_units::Clock;
 use nandkit_vfs::FileSystem;
 use zerocopy::{FromBytes, IntoBytes};
@@ -152,7 +152,7 @@ impl Planted {
     pub fn nat_place(&self, nid: NodeId) -> (BlockAddress, usize) {
         assert!(self.state.nat_journal.iter().all(|(known, _)| *known != nid), "{nid} is in the journal");
         let (block, index) = self.geometry.nat_block(nid).unwrap();
-        let second = nandkit_f2fs::bits::msb_first::get(&self.state.nat_map, block as usize);
+        let second = nandkit_f2fs::testing::bits::msb_first::get(&self.state.nat_map, block as usize);
         (self.geometry.nat_place(block, second), index * 9)
     }
 
@@ -169,7 +169,7 @@ impl Planted {
         let (segment, _) = self.geometry.main(at).unwrap();
         assert!(self.state.sit_journal.iter().all(|(known, _)| *known != segment), "{segment} is in the journal");
         let (block, index) = self.geometry.sit_block(segment);
-        let second = nandkit_f2fs::bits::msb_first::get(&self.state.sit_map, block as usize);
+        let second = nandkit_f2fs::testing::bits::msb_first::get(&self.state.sit_map, block as usize);
         (self.geometry.sit_place(block, second), index * 74)
     }
 
@@ -186,7 +186,7 @@ impl Planted {
     pub fn mark(&mut self, at: BlockAddress, valid: bool) {
         let (_, block) = self.geometry.main(at).unwrap();
         self.sit(at, |entry| {
-            nandkit_f2fs::bits::msb_first::set(&mut entry.valid_map, block.into(), valid);
+            nandkit_f2fs::testing::bits::msb_first::set(&mut entry.valid_map, block.into(), valid);
             let count = entry.counted_blocks() as u16;
             entry.count_and_type = (entry.count_and_type.get() & !0x3FF | count).into();
         });

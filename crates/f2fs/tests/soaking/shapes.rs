@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use nandkit_block::wrap::Survival;
-use nandkit_f2fs::names::new_inode::Making;
-use nandkit_f2fs::pages::PageLimits;
-use nandkit_f2fs::segments::classes::ActiveLogs;
+use nandkit_f2fs::write::ActiveLogs;
+use nandkit_f2fs::write::Making;
+use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_units::random::Random;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use nandkit_f2fs::blocks::Nodes;
+use nandkit_f2fs::Nodes;
 use nandkit_f2fs::layout::dentry::{Slot, slots_of};
 use nandkit_f2fs::layout::{BLOCKS_PER_SEGMENT, DentryArea, DentryRoom, Footer, InodeHead, NodeOffset};
 use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
@@ -86,7 +86,7 @@ fn metadata(p: &Planted, classes: &mut Classes) {
         }
         let ssa = p.geometry.ssa(segment).0;
         let is_node = entry[1] >> 2 >= 3;
-        for block in (0..512).filter(|block| nandkit_f2fs::bits::msb_first::get(&entry[2..66], *block)) {
+        for block in (0..512).filter(|block| nandkit_f2fs::testing::bits::msb_first::get(&entry[2..66], *block)) {
             match is_node {
                 true => add(classes, "SSA, nid of a node in use", ssa, block * 7..block * 7 + 4),
                 false => add(classes, "SSA, summary of data in use", ssa, block * 7..block * 7 + 7),

@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use nandkit_block::{BlockDevice, RamDevice};
-use nandkit_f2fs::checkpoint::Reason;
 use nandkit_f2fs::clean::Collection;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
+use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{NodeId, Volume};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nandkit_f2fs::device::Atomicity;
+use nandkit_f2fs::write::Atomicity;
 use nandkit_f2fs::{Volume, WriteOptions};
 use nandkit_flash_image::{DumpFlash, Image, ImageLayout};
 use nandkit_vfs::check::Finding;

@@ -1,7 +1,7 @@
 //! Where files of an F2FS volume lie, with the segments there.
 
+use nandkit_f2fs::Blocks;
 use nandkit_f2fs::SegmentIndex;
-use nandkit_f2fs::blocks::Blocks;
 use nandkit_f2fs::segment_map::SegmentMap;
 use nandkit_vfs::{FileExtent, FsError, InodeNumber, Result};
 

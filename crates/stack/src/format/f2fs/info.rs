@@ -1,10 +1,10 @@
 //! What an F2FS volume says of itself: superblock, checkpoint, logs.
 
-use nandkit_f2fs::blocks::Blocks;
-use nandkit_f2fs::checkpoint_state::CheckpointState;
+use nandkit_f2fs::Blocks;
+use nandkit_f2fs::CheckpointState;
+use nandkit_f2fs::WhichCopy;
 use nandkit_f2fs::layout::checkpoint::flag;
 use nandkit_f2fs::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, Features, Geometry, Superblock};
-use nandkit_f2fs::open::Copy;
 use nandkit_f2fs::{F2fs, Log};
 use nandkit_units::format_bytes;
 use nandkit_vfs::{FileSystem, Result};
@@ -32,7 +32,7 @@ pub(super) fn facts(volume: &F2fs<Reader>) -> Result<Vec<Fact>> {
 }
 
 /// Names and numbers by which the volume was made.
-fn of_superblock(superblock: &Superblock, copy: Copy, block_size: u32) -> Vec<Fact> {
+fn of_superblock(superblock: &Superblock, copy: WhichCopy, block_size: u32) -> Vec<Fact> {
     let version = format!("{}.{}", superblock.major_version.get(), superblock.minor_version.get());
     let sector_size = 1_u64.checked_shl(superblock.log_sector_size.get()).unwrap_or(0);
     let shape = format!(
@@ -111,12 +111,12 @@ fn of_rest(superblock: &Superblock) -> Vec<Fact> {
 }
 
 /// The checkpoint: lines of their own for people, one object for programs.
-fn of_checkpoint(state: &CheckpointState, pack: Copy) -> Vec<Fact> {
+fn of_checkpoint(state: &CheckpointState, pack: WhichCopy) -> Vec<Fact> {
     let head = &state.head;
     let mut facts = of_head(state, pack);
     facts.extend(of_counters(head, state));
     let logs: Vec<_> = Log::ALL.into_iter().filter_map(|log| Some((log, state.logs.get(log.index())?))).collect();
-    let object = |(log, state): &(Log, &nandkit_f2fs::checkpoint_state::LogState)| json!({"name": log.to_string(), "segment": state.segment.0, "next_block": state.next, "ssr": state.ssr});
+    let object = |(log, state): &(Log, &nandkit_f2fs::LogState)| json!({"name": log.to_string(), "segment": state.segment.0, "next_block": state.next, "ssr": state.ssr});
     facts.push(Fact::member("logs", logs.iter().map(object).collect::<Vec<_>>()));
     let object: Value = fact::json(&facts);
     for fact in &mut facts {
@@ -131,7 +131,7 @@ fn of_checkpoint(state: &CheckpointState, pack: Copy) -> Vec<Fact> {
     facts
 }
 
-fn of_head(state: &CheckpointState, pack: Copy) -> Vec<Fact> {
+fn of_head(state: &CheckpointState, pack: WhichCopy) -> Vec<Fact> {
     let head = &state.head;
     let names = [
         (flag::UNMOUNTED, "unmounted"),
@@ -182,10 +182,10 @@ fn of_counters(head: &CheckpointHead, state: &CheckpointState) -> Vec<Fact> {
     ]
 }
 
-const fn number(copy: Copy) -> u8 {
+const fn number(copy: WhichCopy) -> u8 {
     match copy {
-        Copy::First => 1,
-        Copy::Second => 2,
+        WhichCopy::First => 1,
+        WhichCopy::Second => 2,
     }
 }
 

@@ -12,7 +12,7 @@ mod repair;
 mod segments;
 pub mod spec;
 
-use nandkit_f2fs::blocks::Blocks as _;
+use nandkit_f2fs::Blocks as _;
 use nandkit_f2fs::segment_map::SegmentMap;
 use nandkit_flash_image::regions::{Signature, SignatureProbe};
 use nandkit_vfs::check::{Finding, Report};

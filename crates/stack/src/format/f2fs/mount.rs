@@ -6,10 +6,10 @@ use nandkit_f2fs::F2fs;
 use nandkit_f2fs::clean::VictimSearch;
 use nandkit_f2fs::clean::linux::LinuxSearch;
 use nandkit_f2fs::clean::policy::{PolicySearch, SearchByKind};
-use nandkit_f2fs::device::Atomicity;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
-use nandkit_f2fs::pages::PageLimits;
-use nandkit_f2fs::segments::classes::ActiveLogs;
+use nandkit_f2fs::write::ActiveLogs;
+use nandkit_f2fs::write::Atomicity;
+use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 
 use super::spec::{F2fsModeName, F2fsSpec};

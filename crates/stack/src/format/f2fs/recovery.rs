@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use nandkit_block::wrap::OverlayDevice;
 use nandkit_block::{BlockDevice, BlockError, BlockGeometry, ErrorKind as BlockErrorKind, Extent, Operation};
-use nandkit_f2fs::device::Atomicity;
 use nandkit_f2fs::recover::{Recovered, recovered_several};
+use nandkit_f2fs::write::Atomicity;
 use nandkit_f2fs::{Defect, F2fs, FindingKind, MountOptions, Volume, WriteOptions};
 use nandkit_flash_image::DumpFlash;
 use nandkit_units::{Clock, Content, Context, Done, Lba, Payload, ReadInto};

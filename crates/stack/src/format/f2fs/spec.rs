@@ -79,7 +79,7 @@ impl F2fsSpec {
 
     pub(crate) fn check(&self) -> Result<(), String> {
         self.policies()?;
-        if nandkit_f2fs::segments::classes::ActiveLogs::of(self.active_logs).is_none() {
+        if nandkit_f2fs::write::ActiveLogs::of(self.active_logs).is_none() {
             return Err(format!("active_logs is {}; expected 2, 4 or 6", self.active_logs));
         }
         if !(-1..=255).contains(&self.ipu_policy) {

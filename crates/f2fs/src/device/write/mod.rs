@@ -124,12 +124,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         self.blocks
     }
 
-    /// Looks at the volume without writing.
-    pub fn inner(&self) -> &DeviceBlocks<D> {
-        &self.blocks
-    }
-
     /// Requests under way.
+    #[cfg(test)]
     pub fn under_way(&self) -> usize {
         self.pending.len()
     }

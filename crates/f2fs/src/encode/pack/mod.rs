@@ -36,7 +36,7 @@ impl CheckpointState {
     /// The pack of this state, in the first or second place. Cost: some ten blocks.
     ///
     /// From `head` come version, counts, flags and times. Found anew are: logs, lengths and places of bitmaps, the counts of blocks, the checksum, and of the flags those for orphans, compact
-    /// summaries, and for nat_bits where the state has them; a pack without room for them goes without. Orphans behind [`orphans_max`] and entries behind the room of a journal are left out:
+    /// summaries, and for nat_bits where the state has them; a pack without room for them goes without. Orphans behind `orphans_max` and entries behind the room of a journal are left out:
     /// callers keep to both.
     pub fn encode(&self, geometry: &Geometry, second: bool) -> Pack {
         let size = geometry.block_size();
