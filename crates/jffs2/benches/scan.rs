@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nandkit_flash::{Flash, FlashError, PageProgram, PageRead, Result};
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
-use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_jffs2::{Ino, Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
 
 const ERASE_SIZE: usize = 128 << 10;
@@ -69,7 +69,7 @@ fn image() -> Vec<u8> {
         while block.len() + 4096 + 68 + 80 < ERASE_SIZE {
             if offset == 1 << 20 {
                 (inode, offset) = (inode + 1, 0);
-                let fields = DirentFields { parent: 1, version: inode, inode, made: 1, kind: 8 };
+                let fields = DirentFields { parent: Ino(1), version: inode, inode: Ino(inode), made: 1, kind: 8 };
                 dirent_node(order, &fields, format!("file-{inode:05}").as_bytes(), &mut block);
                 block.resize(block.len().next_multiple_of(4), 0xFF);
             }
@@ -80,8 +80,13 @@ fn image() -> Vec<u8> {
                 *word = state.to_le_bytes();
             }
             let size = offset + 4096;
-            let fields =
-                InodeFields { inode, version: size / 4096, mode: 0o100_644, file_size: size, ..InodeFields::default() };
+            let fields = InodeFields {
+                inode: Ino(inode),
+                version: size / 4096,
+                mode: 0o100_644,
+                file_size: size,
+                ..InodeFields::default()
+            };
             inode_node(order, &fields, &Piece { offset, size: 4096, compression: 0, bytes: &page }, &mut block);
             offset = size;
         }

@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 
 use nandkit_units::{BlockIndex, Nanos};
 
-use crate::NodeAddress;
 use crate::layout::{INODE_SIZE, MIN_DATA};
+use crate::{Ino, NodeAddress};
 
 /// Whose a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// Nobody's: cleanmarkers, padding, summaries, unknown nodes, gaps.
     None,
     /// An inode's: inode nodes, and directory entries of the directory that they stand in.
-    Inode(u32),
+    Inode(Ino),
     /// The attribute's with this number.
     Xattr(u32),
     /// A reference of the inode with this number to an attribute.
-    Xref(u32),
+    Xref(Ino),
 }
 
 /// What is known of a node's use.
@@ -56,9 +56,9 @@ impl NodeRef {
     pub const fn new(offset: u32, length: u32, owner: Owner, state: NodeState, written: Nanos) -> Self {
         let (owner_kind, owner) = match owner {
             Owner::None => (0, 0),
-            Owner::Inode(number) => (1, number),
+            Owner::Inode(number) => (1, number.0),
             Owner::Xattr(number) => (2, number),
-            Owner::Xref(number) => (3, number),
+            Owner::Xref(number) => (3, number.0),
         };
         Self { written, offset, length, owner, owner_kind, state }
     }
@@ -66,9 +66,9 @@ impl NodeRef {
     /// Whose it is.
     pub const fn owner(&self) -> Owner {
         match self.owner_kind {
-            1 => Owner::Inode(self.owner),
+            1 => Owner::Inode(Ino(self.owner)),
             2 => Owner::Xattr(self.owner),
-            3 => Owner::Xref(self.owner),
+            3 => Owner::Xref(Ino(self.owner)),
             _ => Owner::None,
         }
     }
@@ -536,7 +536,7 @@ mod tests {
     const SIZE: u32 = 4096;
 
     fn node(offset: u32, length: u32) -> NodeRef {
-        NodeRef::new(offset, length, Owner::Inode(2), NodeState::Pristine, Nanos::ZERO)
+        NodeRef::new(offset, length, Owner::Inode(Ino(2)), NodeState::Pristine, Nanos::ZERO)
     }
 
     /// One block of eight nodes of 512 bytes, on the list where closing puts it, and a free one.

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use nandkit_units::BlockIndex;
-use nandkit_vfs::InodeNumber;
 use nandkit_vfs::check::{Finding, Kind, Severity};
 
-use crate::NodeAddress;
+use crate::{Ino, NodeAddress};
 
 /// The damage found so far, each piece once. It grows through a shared reference while inodes are
 /// loaded.
@@ -44,7 +43,7 @@ pub(crate) struct Damage {
     /// What is damaged.
     pub(crate) kind: DamageKind,
     /// The inode that it belongs to, where the header still says so.
-    pub(crate) inode: Option<u32>,
+    pub(crate) inode: Option<Ino>,
     /// Details for people: what was found, and what would be right.
     pub(crate) detail: String,
 }
@@ -54,7 +53,7 @@ impl Damage {
     pub(crate) fn finding(&self) -> Finding {
         let inode = self.inode.map_or_else(String::new, |inode| format!("inode {inode}: "));
         let finding = Finding::new(self.kind, format!("{inode}{} (block {})", self.detail, self.block.0));
-        Finding { inode: self.inode.map(|inode| InodeNumber(inode.into())), ..finding.at(self.at.0.into()) }
+        Finding { inode: self.inode.map(|inode| inode.into()), ..finding.at(self.at.0.into()) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Nodes as they are appended to the flash, with their checksums. Padding between nodes is the business of whoever places them.
 
+use crate::Ino;
 use crate::layout::{
     ByteOrder, DIRENT_SIZE, Dirent, Header, INODE_SIZE, Inode, XATTR_SIZE, XREF_SIZE, Xattr, Xref, compression,
     covered, crc, node_type, padded,
@@ -9,7 +10,7 @@ use crate::layout::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in layout::Inode")]
 pub struct InodeFields {
-    pub inode: u32,
+    pub inode: Ino,
     pub version: u32,
     pub mode: u32,
     pub uid: u16,
@@ -82,9 +83,9 @@ pub fn inode_node(order: ByteOrder, fields: &InodeFields, piece: &Piece<'_>, out
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in layout::Dirent")]
 pub struct DirentFields {
-    pub parent: u32,
+    pub parent: Ino,
     pub version: u32,
-    pub inode: u32,
+    pub inode: Ino,
     pub made: u32,
     pub kind: u8,
 }
@@ -154,7 +155,7 @@ pub fn xattr_node(order: ByteOrder, fields: &XattrFields<'_>, out: &mut Vec<u8>)
 }
 
 /// Appends a reference of an inode to an extended attribute to `out`.
-pub fn xref_node(order: ByteOrder, inode: u32, id: u32, sequence: u32, out: &mut Vec<u8>) {
+pub fn xref_node(order: ByteOrder, inode: Ino, id: u32, sequence: u32, out: &mut Vec<u8>) {
     let header = Header::new(order, node_type::XREF, XREF_SIZE);
     let mut node = Xref {
         magic: header.magic,
@@ -181,7 +182,7 @@ mod tests {
             let piece = Piece { offset: 4096, size: 3, compression: compression::NONE, bytes: b"abc" };
             inode_node(
                 order,
-                &InodeFields { inode: 5, version: 2, mode: 0o100_644, ..InodeFields::default() },
+                &InodeFields { inode: Ino(5), version: 2, mode: 0o100_644, ..InodeFields::default() },
                 &piece,
                 &mut out,
             );
@@ -190,7 +191,12 @@ mod tests {
             assert_eq!((node.node_crc, node.data_crc), (crc(&out[..60]), crc(b"abc")));
             assert_eq!(Header::decode(order, &out).unwrap().check(order), Ok(()));
             out.clear();
-            dirent_node(order, &DirentFields { parent: 1, version: 1, inode: 5, made: 0, kind: 8 }, b"name", &mut out);
+            dirent_node(
+                order,
+                &DirentFields { parent: Ino(1), version: 1, inode: Ino(5), made: 0, kind: 8 },
+                b"name",
+                &mut out,
+            );
             let node = Dirent::decode(order, &out).unwrap();
             assert_eq!(
                 (out.len(), node.name_length, node.node_crc, node.name_crc),
@@ -202,7 +208,7 @@ mod tests {
             assert_eq!((out.len(), node.total_length, out[35]), (36, 36, 0xFF));
             assert_eq!((node.data_crc, node.node_crc), (crc(b"k\0v"), crc(&out[..28])));
             out.clear();
-            xref_node(order, 5, 1, 2, &mut out);
+            xref_node(order, Ino(5), 1, 2, &mut out);
             assert_eq!(Xref::decode(order, &out).unwrap().node_crc, crc(&out[..24]));
         }
     }

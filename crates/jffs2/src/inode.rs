@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use crate::NodeAddress;
 use crate::catalogue::NodeState;
 use crate::fragments::Fragments;
 use crate::work;
+use crate::{Ino, NodeAddress};
 use nandkit_vfs::FileKind;
 
 /// An inode. Its nodes and names are known from the mount on, its body from its first use.
@@ -17,7 +17,7 @@ pub struct Inode {
     /// How many names it has; 0: it is dead.
     pub links: u32,
     /// The directory that holds its last name; the way up for directories.
-    pub parent: u32,
+    pub parent: Ino,
     /// The names in it, where it is a directory.
     pub entries: Option<Box<Entries>>,
     /// Attributes and content.
@@ -70,7 +70,7 @@ impl Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The inode; 0: the name was taken away, and this entry keeps older ones from coming back.
-    pub inode: u32,
+    pub inode: Ino,
     /// `st_mode >> 12` of the inode.
     pub kind: u8,
     /// The node's version.
@@ -151,13 +151,13 @@ impl Entries {
     }
 
     /// The inode of that name.
-    pub fn inode(&self, name: &[u8]) -> Option<u32> {
-        self.get(name).map(|entry| entry.inode).filter(|inode| *inode != 0)
+    pub fn inode(&self, name: &[u8]) -> Option<Ino> {
+        self.get(name).map(|entry| entry.inode).filter(|inode| *inode != Ino::NONE)
     }
 
     /// Whether there is no name but deletions.
     pub fn is_empty(&self) -> bool {
-        self.names.values().all(|named| named.entry.inode == 0)
+        self.names.values().all(|named| named.entry.inode == Ino::NONE)
     }
 
     /// All, by cookie.
@@ -180,7 +180,7 @@ impl Entries {
         self.names
             .range(cookie.saturating_add(1)..)
             .map(|(cookie, named)| (*cookie, &*named.name, &named.entry))
-            .filter(|(_, _, entry)| entry.inode != 0)
+            .filter(|(_, _, entry)| entry.inode != Ino::NONE)
     }
 
     /// Puts `entry` in the place of what stands for the name, and returns that. A name keeps its cookie.
@@ -233,13 +233,13 @@ pub(crate) fn tree_bytes<K, V>(map: &BTreeMap<K, V>, at_once: bool) -> usize {
 }
 
 /// The inodes of a volume.
-pub type Inodes = BTreeMap<u32, Inode>;
+pub type Inodes = BTreeMap<Ino, Inode>;
 
 /// An inode that has lost its name, in a volume from which nothing was ever taken away. What is in
 /// it is not told by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
-    pub(crate) inode: u32,
+    pub(crate) inode: Ino,
     /// The node that tells of it.
     pub(crate) at: NodeAddress,
     /// What its newest node says that it is; `None` of a directory of which names in it alone are
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::layout::is_name;
 
-    fn entry(inode: u32) -> Entry {
+    fn entry(inode: Ino) -> Entry {
         Entry { inode, kind: 8, version: 1, node: NodeAddress(0) }
     }
 
@@ -273,22 +273,23 @@ mod tests {
     fn a_listing_goes_on_after_changes() {
         let mut entries = Entries::default();
         for (name, inode) in [("a", 2), ("b", 3), ("c", 4)] {
-            entries.put(name.as_bytes(), entry(inode));
+            entries.put(name.as_bytes(), entry(Ino(inode)));
         }
         let head = entries.after(0).next().map(|(cookie, name, _)| (name.to_vec(), cookie));
         let first = head.as_ref().unwrap().1;
         let head = head.into_iter();
-        entries.put(b"a", entry(0));
-        entries.put(b"b", entry(9));
-        entries.put(b"d", entry(5));
+        entries.put(b"a", entry(Ino(0)));
+        entries.put(b"b", entry(Ino(9)));
+        entries.put(b"d", entry(Ino(5)));
         let mut seen: Vec<_> = entries.after(first).map(|(_, name, entry)| (name.to_vec(), entry.inode)).collect();
         seen.extend(
             head.filter(|(name, _)| name != b"a").map(|(name, _)| (name.clone(), entries.inode(&name).unwrap())),
         );
         seen.sort();
         seen.retain(|(name, _)| name != b"d");
-        assert_eq!(seen, [(b"b".to_vec(), 9), (b"c".to_vec(), 4)]);
-        assert_eq!((entries.inode(b"a"), entries.get(b"a").unwrap().inode, entries.inode(b"d")), (None, 0, Some(5)));
+        assert_eq!(seen, [(b"b".to_vec(), Ino(9)), (b"c".to_vec(), Ino(4))]);
+        let found = (entries.inode(b"a"), entries.get(b"a").unwrap().inode, entries.inode(b"d"));
+        assert_eq!(found, (None, Ino::NONE, Some(Ino(5))));
         entries.forget(b"a");
         assert!(entries.get(b"a").is_none() && !entries.is_empty());
     }
@@ -300,13 +301,13 @@ mod tests {
         let named = |name: &[u8], inode| Named { name: name.into(), entry: entry(inode) };
         let mut entries = Entries::default();
         for (place, name) in [&b"x"[..], b"y", b"a"].iter().enumerate() {
-            entries.names.insert(start + place as u64, named(name, place as u32 + 2));
+            entries.names.insert(start + place as u64, named(name, Ino(place as u32 + 2)));
         }
-        assert_eq!(entries.inode(b"a"), Some(4));
+        assert_eq!(entries.inode(b"a"), Some(Ino(4)));
         entries.names.remove(&start);
-        assert_eq!(entries.put(b"a", entry(7)).map(|old| old.inode), Some(4));
-        assert_eq!(entries.forget(b"a").map(|old| old.inode), Some(7));
-        assert!(entries.put(b"a", entry(9)).is_none());
+        assert_eq!(entries.put(b"a", entry(Ino(7))).map(|old| old.inode), Some(Ino(4)));
+        assert_eq!(entries.forget(b"a").map(|old| old.inode), Some(Ino(7)));
+        assert!(entries.put(b"a", entry(Ino(9))).is_none());
         assert_eq!(entries.cookie_of(b"a"), Some(start));
     }
 

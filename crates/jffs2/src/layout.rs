@@ -3,6 +3,7 @@
 //! Source of the structures and constants: `linux/jffs2.h` of the Linux UAPI headers; of what the checksums cover: fs/jffs2/write.c, xattr.c, summary.c.
 //! All facts in words: `docs/formats/jffs2.md`.
 
+use crate::Ino;
 use nandkit_codec::checksum::crc32_linux;
 use zerocopy::byteorder::{BigEndian, LittleEndian, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -20,7 +21,7 @@ pub const MIN_DATA: u32 = 128;
 /// File data of one node never cross a multiple of this: Linux's page.
 pub const PAGE_SIZE: u32 = 4096;
 /// The inode number of the root directory.
-pub const ROOT: u32 = 1;
+pub const ROOT: Ino = Ino(1);
 
 /// Bytes of the header that all nodes share.
 pub const HEADER_SIZE: u32 = 12;
@@ -141,17 +142,21 @@ macro_rules! on_flash {
     (@value u8) => { u8 };
     (@value u16) => { u16 };
     (@value u32) => { u32 };
+    (@value ino) => { Ino };
     (@value pair) => { [u8; 2] };
     (@raw u8 $o:ident) => { u8 };
     (@raw u16 $o:ident) => { U16<$o> };
     (@raw u32 $o:ident) => { U32<$o> };
+    (@raw ino $o:ident) => { U32<$o> };
     (@raw pair $o:ident) => { [u8; 2] };
     (@get u8 $e:expr) => { $e };
     (@get pair $e:expr) => { $e };
+    (@get ino $e:expr) => { Ino($e.get()) };
     (@get u16 $e:expr) => { $e.get() };
     (@get u32 $e:expr) => { $e.get() };
     (@set u8 $e:expr) => { $e };
     (@set pair $e:expr) => { $e };
+    (@set ino $e:expr) => { U32::new($e.0) };
     (@set u16 $e:expr) => { U16::new($e) };
     (@set u32 $e:expr) => { U32::new($e) };
 }
@@ -182,7 +187,7 @@ on_flash!(
         /// As in [`Header`].
         header_crc: u32,
         /// Inode number.
-        inode: u32,
+        inode: ino,
         /// Counts up with each node of the inode: the highest wins.
         version: u32,
         /// Type and permissions as in `st_mode`.
@@ -237,11 +242,11 @@ on_flash!(
         /// As in [`Header`].
         header_crc: u32,
         /// The directory.
-        parent: u32,
+        parent: ino,
         /// Counts up with each node of the directory (its inode nodes included).
         version: u32,
         /// The inode that is so called; 0: none any more.
-        inode: u32,
+        inode: ino,
         /// When the name was made, seconds since 1970.
         made: u32,
         /// Bytes of the name.
@@ -297,7 +302,7 @@ on_flash!(
         /// As in [`Header`].
         header_crc: u32,
         /// The inode.
-        inode: u32,
+        inode: ino,
         /// The attribute.
         id: u32,
         /// Counts up over the whole volume; odd: the inode has it no more.
@@ -498,7 +503,7 @@ mod tests {
     fn both_orders_hold_the_same() {
         for order in ByteOrder::ALL {
             let inode = Inode {
-                inode: 7,
+                inode: Ino(7),
                 version: 3,
                 mode: 0o100_644,
                 uid: 1000,
@@ -508,7 +513,8 @@ mod tests {
             };
             assert_eq!(Inode::decode(order, &inode.encode(order)), Some(inode));
             assert_eq!(Inode::decode(order, &inode.encode(order)[..67]), None);
-            let dirent = Dirent { parent: 1, inode: 7, name_length: 3, kind: 8, unused: [1, 2], ..Dirent::default() };
+            let dirent =
+                Dirent { parent: Ino(1), inode: Ino(7), name_length: 3, kind: 8, unused: [1, 2], ..Dirent::default() };
             assert_eq!(Dirent::decode(order, &dirent.encode(order)), Some(dirent));
         }
     }

@@ -33,6 +33,6 @@ mod work;
 pub mod write;
 mod xattr;
 
-pub use address::NodeAddress;
+pub use address::{Ino, NodeAddress};
 pub use damage::DamageKind;
 pub use volume::{Jffs2, MountOptions};

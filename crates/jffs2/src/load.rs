@@ -12,7 +12,6 @@ use nandkit_flash::Flash;
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use crate::NodeAddress;
 use crate::catalogue::NodeState;
 use crate::damage::{Damage, DamageKind};
 use crate::fragments::{Fragment, Fragments};
@@ -22,6 +21,7 @@ use crate::layout::{self, Dirent, Header, INODE_SIZE, PAGE_SIZE, compression, no
 use crate::medium::Soundness;
 use crate::scan::node::{self, Bad};
 use crate::volume::Jffs2;
+use crate::{Ino, NodeAddress};
 
 /// The most that one node's data may become. Linux writes pages of 4 KiB (64 KiB on some machines).
 const DECOMPRESSED_MAX: u32 = 1 << 20;
@@ -99,7 +99,7 @@ pub(crate) struct Chosen {
 
 impl<F: Flash> Jffs2<F> {
     /// An inode's body, loaded at its first use. One without any valid node has mode 0. Errors: `NotFound`, `Device`.
-    pub(crate) fn body(&self, number: u32) -> Result<&Body> {
+    pub(crate) fn body(&self, number: Ino) -> Result<&Body> {
         let inode = self.inodes.get(&number);
         let inode = inode.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {number} does not exist")))?;
         if let Some(body) = inode.body.get() {
@@ -131,12 +131,12 @@ impl<F: Flash> Jffs2<F> {
         Ok((bytes, soundness))
     }
 
-    pub(crate) fn note(&self, at: NodeAddress, inode: u32, kind: DamageKind, detail: impl Into<String>) {
+    pub(crate) fn note(&self, at: NodeAddress, inode: Ino, kind: DamageKind, detail: impl Into<String>) {
         let block = self.medium.shape().block_of(at);
         self.damage.add(Damage { at, block, kind, inode: Some(inode), detail: detail.into() });
     }
 
-    fn load(&self, number: u32, inode: &Inode) -> Result<Body> {
+    fn load(&self, number: Ino, inode: &Inode) -> Result<Body> {
         let mut body = Body::default();
         let mut pieces = Vec::new();
         let mut newest_name = (0, 0);
@@ -150,7 +150,7 @@ impl<F: Flash> Jffs2<F> {
                     if dirent.version > newest_name.0 && dirent.made != 0 {
                         newest_name = (dirent.version, dirent.made);
                     }
-                    let state = if dirent.inode == 0 { NodeState::Normal } else { NodeState::Pristine };
+                    let state = if dirent.inode == Ino::NONE { NodeState::Normal } else { NodeState::Pristine };
                     body.states.push((*at, state));
                 }
                 Err(bad) => {
@@ -165,7 +165,7 @@ impl<F: Flash> Jffs2<F> {
             let entries = inode.entries.iter().flat_map(|entries| entries.with_cookies());
             let mut kept = BTreeSet::new();
             for (cookie, _, entry) in entries.filter(|(_, _, entry)| bad_nodes.binary_search(&entry.node).is_ok()) {
-                if entry.inode == 0 {
+                if entry.inode == Ino::NONE {
                     // A deletion stands, and is moved from memory: without it what was deleted would come back.
                     kept.insert(entry.node);
                 } else {
@@ -207,7 +207,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// One node of an inode, as far as its fixed part and its name go.
-    fn load_node(&self, number: u32, at: NodeAddress, length: u32) -> Result<std::result::Result<Loaded, Bad>> {
+    fn load_node(&self, number: Ino, at: NodeAddress, length: u32) -> Result<std::result::Result<Loaded, Bad>> {
         // Up to the end of the page that holds the fixed part: the device reads it whole anyway.
         let page = self.medium.shape().page_size.max(1);
         let fixed = length.min(INODE_SIZE.max(layout::DIRENT_SIZE + 255));
@@ -250,7 +250,7 @@ impl<F: Flash> Jffs2<F> {
     /// Attributes and fragments from the valid pieces.
     fn build(
         &self,
-        number: u32,
+        number: Ino,
         latest: &Piece,
         chosen: &Chosen,
         newest_name: (u32, u32),
@@ -288,7 +288,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// A file is no longer than its nodes reach; whatever is missing was lost.
-    fn fit_size(&self, number: u32, latest: &Piece, body: &mut Body, fragments: &Fragments) {
+    fn fit_size(&self, number: Ino, latest: &Piece, body: &mut Body, fragments: &Fragments) {
         let mut end = 0;
         for fragment in fragments.all() {
             if fragment.start > end {
@@ -308,7 +308,7 @@ impl<F: Flash> Jffs2<F> {
     /// Links and devices have one node with data, and it gives the attributes as well.
     fn special(
         &self,
-        number: u32,
+        number: Ino,
         latest: &Piece,
         chosen: &Chosen,
         body: &mut Body,
@@ -355,7 +355,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// The bytes of the file that a fragment's node holds, checked and decompressed; none where they are zeroes. Errors: `Corrupt` with the address, also where the node is not
     /// the one that was found there when the inode was loaded; `Device`.
-    pub(crate) fn node_content(&self, number: u32, fragment: &Fragment, cause: Cause) -> Result<Vec<u8>> {
+    pub(crate) fn node_content(&self, number: Ino, fragment: &Fragment, cause: Cause) -> Result<Vec<u8>> {
         let at = fragment.node;
         let bytes = self.node_bytes(at, cause)?;
         let order = self.medium.order();

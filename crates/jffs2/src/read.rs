@@ -9,6 +9,7 @@ use nandkit_vfs::{
     Symlinks, Timestamp, VolumeStatus, Xattrs,
 };
 
+use crate::Ino;
 use crate::catalogue::{Owner, Queue, is_dirty};
 use crate::fragments::Fragment;
 use crate::inode::{Body, Entries, Entry, Inode};
@@ -20,15 +21,15 @@ fn seconds(seconds: u32) -> Timestamp {
 }
 
 impl<F: Flash> Jffs2<F> {
-    fn existing(&self, inode: InodeNumber) -> Result<(u32, &Inode)> {
+    fn existing(&self, inode: InodeNumber) -> Result<(Ino, &Inode)> {
         let missing = || FsError::new(ErrorKind::NotFound, format!("inode {} does not exist", inode.0));
-        let number = u32::try_from(inode.0).map_err(|_| missing())?;
+        let number = u32::try_from(inode.0).map(Ino).map_err(|_| missing())?;
         let found = self.inodes.get(&number).filter(|inode| inode.links > 0 || inode.retained > 0);
         Ok((number, found.ok_or_else(missing)?))
     }
 
     /// The body of an inode that is there and of which something is left.
-    pub(crate) fn intact(&self, inode: InodeNumber) -> Result<(u32, &Inode, &Body, FileKind)> {
+    pub(crate) fn intact(&self, inode: InodeNumber) -> Result<(Ino, &Inode, &Body, FileKind)> {
         let (number, found) = self.existing(inode)?;
         let body = self.body(number)?;
         let lost = || FsError::new(ErrorKind::Corrupt, format!("inode {number}: no valid node gives its attributes"));
@@ -65,13 +66,13 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Whether a fragment's node stands for zeroes. One that cannot be read does not: whoever reads it is told.
-    fn is_hole(&self, number: u32, fragment: &Fragment) -> bool {
+    fn is_hole(&self, number: Ino, fragment: &Fragment) -> bool {
         let is_bare = self.catalogue.node(fragment.node).is_some_and(|node| node.length == INODE_SIZE);
         is_bare && self.node_content(number, fragment, Cause::UserData).is_ok_and(|content| content.is_empty())
     }
 
     /// Fills `into` with what inode `number`, a file, holds from `from` on; behind the end of its nodes with zeroes. Errors: `Corrupt`, `Device`.
-    pub(crate) fn read_range(&self, number: u32, body: &Body, from: u32, into: &mut [u8], cause: Cause) -> Result<()> {
+    pub(crate) fn read_range(&self, number: Ino, body: &Body, from: u32, into: &mut [u8], cause: Cause) -> Result<()> {
         let length = u32::try_from(into.len()).unwrap_or(u32::MAX);
         let end = from.saturating_add(length);
         into.fill(0);
@@ -94,7 +95,7 @@ impl<F: Flash> Jffs2<F> {
 }
 
 /// Errors: `IsADirectory`, and `InvalidArgument` for all else that has no content.
-fn regular(number: u32, kind: FileKind) -> Result<()> {
+fn regular(number: Ino, kind: FileKind) -> Result<()> {
     match kind {
         FileKind::Regular => Ok(()),
         FileKind::Directory => Err(FsError::new(ErrorKind::IsADirectory, format!("inode {number} is a directory"))),
@@ -104,7 +105,7 @@ fn regular(number: u32, kind: FileKind) -> Result<()> {
 
 impl<F: Flash> FileSystem for Jffs2<F> {
     fn root(&self) -> InodeNumber {
-        InodeNumber(u64::from(ROOT))
+        ROOT.into()
     }
 
     /// Free is what Linux says is: dirt counts, what is kept back for the collector does not (fs/jffs2/fs.c, `jffs2_statfs`).
@@ -160,7 +161,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
                 format!("a name of {} bytes; {NAME_MAX} fit", name.len()),
             ));
         }
-        let entry = entries.and_then(|entries| entries.get(name)).filter(|entry| entry.inode != 0);
+        let entry = entries.and_then(|entries| entries.get(name)).filter(|entry| entry.inode != Ino::NONE);
         let entry = entry.filter(|entry| !body.dropped.contains_key(&entry.node));
         let entry = entry.ok_or_else(|| {
             FsError::new(
@@ -168,7 +169,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
                 format!("no {:?} in inode {}", String::from_utf8_lossy(name), directory.0),
             )
         })?;
-        Ok(InodeNumber(u64::from(entry.inode)))
+        Ok(entry.inode.into())
     }
 
     fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
@@ -176,7 +177,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         let links = if kind == FileKind::Directory {
             // As Linux counts (fs/jffs2/fs.c, `jffs2_iget`).
             let entries = found.entries.iter().flat_map(|entries| entries.iter());
-            let inner = entries.filter(|(_, entry)| entry.inode != 0 && entry.kind == 4).count();
+            let inner = entries.filter(|(_, entry)| entry.inode != Ino::NONE && entry.kind == 4).count();
             u32::try_from(inner).unwrap_or(u32::MAX).saturating_add(2 + u32::from(number == ROOT))
         } else {
             found.links
@@ -209,7 +210,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
             if body.dropped.contains_key(&entry.node) {
                 continue;
             }
-            let inode = InodeNumber(u64::from(entry.inode));
+            let inode = entry.inode.into();
             if sink(DirectoryEntry { name, inode, kind: self.entry_kind(entry), cookie }).is_break() {
                 break;
             }

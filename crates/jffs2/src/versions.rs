@@ -11,7 +11,6 @@ use nandkit_units::Cause;
 use nandkit_vfs::path::PathBudget;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use crate::NodeAddress;
 use crate::check::Paths;
 use crate::inode::Body;
 use crate::layout::format;
@@ -19,6 +18,7 @@ use crate::layout::{Header, INODE_SIZE, PAGE_SIZE, node_type, padded};
 use crate::load::{Piece, choose, fragments_of};
 use crate::scan::node;
 use crate::volume::Jffs2;
+use crate::{Ino, NodeAddress};
 
 /// The most that is read at once.
 const WHOLE_MAX: u32 = 256 << 20;
@@ -65,13 +65,13 @@ pub struct OldContent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedName {
     /// The directory that held it.
-    pub parent: u32,
+    pub parent: Ino,
     /// The directory's path, where it still has one and the paths of all names together have not taken more than [`nandkit_vfs::path::PathBudget`] allows.
     pub parent_path: Option<Vec<u8>>,
     /// The name.
     pub name: Vec<u8>,
     /// The inode that was so called.
-    pub inode: u32,
+    pub inode: Ino,
     /// `st_mode >> 12` of that inode.
     pub kind: u8,
     /// Where the node that says so stands.
@@ -85,11 +85,11 @@ pub struct DeletedName {
 }
 
 /// What a directory's nodes say of one name: version, address, inode, kind, time.
-type Said = (u32, NodeAddress, u32, u8, u32);
+type Said = (u32, NodeAddress, Ino, u8, u32);
 
 impl<F: Flash> Jffs2<F> {
     /// An inode's nodes that are still on the flash, dead inodes' included, by version. Errors: `NotFound` where there are none, `Device`.
-    pub fn versions(&self, inode: u32) -> Result<Vec<Version>> {
+    pub fn versions(&self, inode: Ino) -> Result<Vec<Version>> {
         let pieces = self.pieces(inode)?;
         let mut versions = Vec::new();
         for piece in &pieces {
@@ -111,7 +111,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// All that [`Jffs2::content_within`] tells. Errors: also `FileTooBig` where that would be more than 256 MiB.
-    pub fn content_at(&self, inode: u32, version: u32) -> Result<OldContent> {
+    pub fn content_at(&self, inode: Ino, version: u32) -> Result<OldContent> {
         let content = self.content_within(inode, version, 0..WHOLE_MAX)?;
         if content.size > WHOLE_MAX {
             let detail = format!("inode {inode} had {} bytes, more than are read at once", content.size);
@@ -122,7 +122,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// What a file held in a range when the node with this version was its newest: the rules of a mount, applied to the nodes up to that one. Errors: `NotFound` where nothing
     /// so old is left, `InvalidArgument` where it is neither a file nor a symbolic link, `Device`.
-    pub fn content_within(&self, inode: u32, version: u32, within: Range<u32>) -> Result<OldContent> {
+    pub fn content_within(&self, inode: Ino, version: u32, within: Range<u32>) -> Result<OldContent> {
         let pieces = self.pieces(inode)?.into_iter().filter(|piece| piece.node.version <= version).collect();
         let mut read = |at, length| self.bytes_as_read(at, length, Cause::UserData);
         let chosen = choose(pieces, &mut read)?;
@@ -200,7 +200,7 @@ impl<F: Flash> Jffs2<F> {
                 let now = now.filter(|_| inode.links > 0);
                 let mut seen = BTreeSet::new();
                 for (place, (version, at, target, kind, _)) in said.iter().enumerate().rev() {
-                    if *target == 0 || Some(*target) == now || !seen.insert(*target) {
+                    if *target == Ino::NONE || Some(*target) == now || !seen.insert(*target) {
                         continue;
                     }
                     let after = said.get(place + 1).filter(|next| next.4 != 0);
@@ -223,7 +223,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(deleted)
     }
 
-    fn pieces(&self, inode: u32) -> Result<Vec<Piece>> {
+    fn pieces(&self, inode: Ino) -> Result<Vec<Piece>> {
         let found = self.inodes.get(&inode);
         let found =
             found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("no node of inode {inode} is left")))?;

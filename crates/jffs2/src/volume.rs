@@ -6,6 +6,7 @@ use nandkit_flash::Flash;
 use nandkit_units::Clock;
 use nandkit_vfs::check::{Finding, Findings};
 
+use crate::Ino;
 use crate::catalogue::Catalogue;
 use crate::damage::{Damage, DamageList};
 use crate::inode::Inodes;
@@ -26,7 +27,7 @@ pub struct Jffs2<F> {
     /// The extended attributes.
     pub(crate) xattrs: XattrTable,
     /// The highest inode number ever seen: numbers are not given twice in one mount.
-    pub(crate) highest_inode: u32,
+    pub(crate) highest_inode: Ino,
     /// What the mount, or the loading of an inode, found damaged.
     pub(crate) damage: DamageList,
     /// The inodes that have lost their names, as the mount found them.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use nandkit_flash::Flash;
 use nandkit_vfs::{FsError, Result};
 
+use crate::Ino;
 use crate::catalogue::NodeState;
 use crate::damage::DamageKind;
 use crate::inode::kind_text;
@@ -23,7 +24,7 @@ impl<F: Flash> Jffs2<F> {
     ///
     /// Errors: `Device`. Cost: a read of the fixed part of each inode node; data are read of links, and of inodes that are in doubt.
     pub fn witness_contradictions(&self) -> Result<()> {
-        let mut formats: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+        let mut formats: BTreeMap<Ino, Option<u32>> = BTreeMap::new();
         for (number, inode) in self.inodes.iter().filter(|(_, inode)| inode.links > 0) {
             formats.insert(*number, self.only_format(*number, inode)?);
         }
@@ -41,7 +42,7 @@ impl<F: Flash> Jffs2<F> {
                 certain == Some(format::DIRECTORY)
                     && formats.get(&entry.inode).copied().flatten() == Some(u32::from(entry.kind) << 12)
             };
-            for (name, entry) in entries.iter().filter(|(_, entry)| entry.inode != 0 && !agrees(entry)) {
+            for (name, entry) in entries.iter().filter(|(_, entry)| entry.inode != Ino::NONE && !agrees(entry)) {
                 let body = self.body(*number)?;
                 if !body.dropped.contains_key(&entry.node) {
                     self.damage.extend(self.name_fault(*number, body, name, entry)?.map(|fault| fault.damage));
@@ -52,7 +53,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// The type that all nodes of an inode agree on whose fixed part is whole; `None` where there is none or they do not. Errors: `Device`.
-    fn only_format(&self, number: u32, inode: &Inode) -> Result<Option<u32>> {
+    fn only_format(&self, number: Ino, inode: &Inode) -> Result<Option<u32>> {
         let order = self.medium.order();
         let mut only = None;
         for at in &inode.nodes {

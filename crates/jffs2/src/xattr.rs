@@ -9,12 +9,12 @@ use nandkit_flash::Flash;
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result, XattrPair, Xattrs, acl};
 
-use crate::NodeAddress;
 use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, Header, node_type, xattr_prefix};
 use crate::scan::node::{self, Bad};
 use crate::volume::Jffs2;
 use crate::work;
+use crate::{Ino, NodeAddress};
 
 /// An attribute: a name and a value, which any number of inodes may have.
 #[derive(Debug)]
@@ -66,9 +66,9 @@ pub struct XattrTable {
     /// By number.
     pub attributes: BTreeMap<u32, Attribute>,
     /// By inode and attribute number; dead ones included as long as nodes of theirs are on the flash.
-    pub references: BTreeMap<(u32, u32), Reference>,
+    pub references: BTreeMap<(Ino, u32), Reference>,
     /// For `Jffs2::user_of`: an inode that had each attribute when that was first asked for.
-    pub users: OnceLock<BTreeMap<u32, u32>>,
+    pub users: OnceLock<BTreeMap<u32, Ino>>,
     /// The highest number of an attribute ever seen.
     pub highest_id: u32,
     /// The highest sequence number of a reference ever seen, without its lowest bit.
@@ -77,7 +77,7 @@ pub struct XattrTable {
 
 impl XattrTable {
     /// The numbers of the attributes that an inode has, with their sequence numbers.
-    pub fn of_inode(&self, inode: u32) -> impl Iterator<Item = (u32, u32)> {
+    pub fn of_inode(&self, inode: Ino) -> impl Iterator<Item = (u32, u32)> {
         self.references
             .range((inode, 0)..=(inode, u32::MAX))
             .filter(|(_, reference)| !reference.is_dead())
@@ -152,7 +152,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// An inode that has the attribute. Cost: the first time a pass over all references, then none unless the inode was changed meanwhile.
-    pub(crate) fn user_of(&self, id: u32) -> Option<u32> {
+    pub(crate) fn user_of(&self, id: u32) -> Option<Ino> {
         let table = &self.xattrs;
         let mut living = table.references.iter().filter(|(_, reference)| !reference.is_dead()).map(|(key, _)| *key);
         let users = table.users.get_or_init(|| {
@@ -209,7 +209,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// An inode's attributes. Of two with one name the one that came last counts (fs/jffs2/xattr.c, `check_xattr_ref_inode`). Errors: `Device`.
-    pub(crate) fn attributes_of(&self, inode: u32) -> Result<Vec<(u32, &AttributeContent)>> {
+    pub(crate) fn attributes_of(&self, inode: Ino) -> Result<Vec<(u32, &AttributeContent)>> {
         let mut found: BTreeMap<(u8, &[u8]), (u32, u32, &AttributeContent)> = BTreeMap::new();
         for (id, sequence) in self.xattrs.of_inode(inode) {
             let Some(content) = self.attribute_content(id)? else { continue };
@@ -224,7 +224,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// What an inode has under a name. Errors: `Device`. Cost: a look at each of its attributes.
-    fn attribute_named(&self, inode: u32, name: &[u8]) -> Result<Option<&AttributeContent>> {
+    fn attribute_named(&self, inode: Ino, name: &[u8]) -> Result<Option<&AttributeContent>> {
         let Some((prefix, rest)) = split_name(name) else { return Ok(None) };
         let mut found: Option<(u32, &AttributeContent)> = None;
         for (id, sequence) in self.xattrs.of_inode(inode) {
@@ -247,7 +247,7 @@ pub(crate) const fn is_list(prefix: u8) -> bool {
 
 impl<F: Flash> Jffs2<F> {
     /// A value as programs know it. Errors: `Corrupt` for an access control list that is none.
-    fn value_outside(&self, inode: u32, content: &AttributeContent) -> Result<Vec<u8>> {
+    fn value_outside(&self, inode: Ino, content: &AttributeContent) -> Result<Vec<u8>> {
         if !is_list(content.prefix) {
             return Ok(content.value.to_vec());
         }

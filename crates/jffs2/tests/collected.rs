@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use crate::strict::StrictFlash;
 use nandkit_flash::{Flash, FlashError, Operation, PageProgram, PageRead, Result as Flashed};
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
-use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_jffs2::{Ino, Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
 
@@ -242,8 +242,13 @@ fn data_of_several_pages_that_decay_are_not_made_a_hole() {
     fs.sync(None).unwrap();
     // As systems with larger pages write it, into a blank block.
     let content = vec![0x5A; 2 * PAGE];
-    let fields =
-        InodeFields { inode: file.0 as u32, version: 9, mode: 0o100_644, file_size: 8192, ..InodeFields::default() };
+    let fields = InodeFields {
+        inode: Ino(file.0 as u32),
+        version: 9,
+        mode: 0o100_644,
+        file_size: 8192,
+        ..InodeFields::default()
+    };
     let piece = Piece { offset: 0, size: 8192, compression: compression::NONE, bytes: &content };
     let mut node = Vec::new();
     inode_node(ByteOrder::Little, &fields, &piece, &mut node);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::common::{self, Draw, Listing, RamFlash, assert_finds_room, listing_of_volume, mount, run};
 use nandkit_jffs2::layout::{ByteOrder, Dirent, Header, Xattr, node_type};
 use nandkit_jffs2::testing::Owner;
-use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
+use nandkit_jffs2::{DamageKind, Ino, Jffs2, MountOptions};
 use nandkit_vfs::check::{Kind as _, Report};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -123,7 +123,7 @@ fn nodes(made: &Made, volume: &Jffs2<RamFlash>, order: ByteOrder) -> Vec<Node> {
             all.push((start, node.length as usize, header, node.owner()));
         }
     }
-    let mut paths: BTreeMap<u32, BTreeSet<String>> = BTreeMap::from([(1, BTreeSet::from([String::new()]))]);
+    let mut paths: BTreeMap<Ino, BTreeSet<String>> = BTreeMap::from([(Ino(1), BTreeSet::from([String::new()]))]);
     for _ in 0..5 {
         for (dirent, name) in &names {
             for parent in paths.get(&dirent.parent).cloned().unwrap_or_default() {

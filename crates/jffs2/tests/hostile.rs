@@ -1,6 +1,7 @@
 //! Nodes with whole checksums that say anything: no volume of them makes a panic, a walk without end, or sums that do not fit.
 
 use crate::common::{Draw, RamFlash, listing_of_volume, mount};
+use nandkit_jffs2::Ino;
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::testing::encode::{
@@ -25,7 +26,7 @@ fn node(draw: &mut Draw, order: ByteOrder, out: &mut Vec<u8>) {
         0 | 1 => {
             let mode = [0o100_644, 0o040_755, 0o120_777, 0o020_600, 0o010_600, 0][draw.below(6)];
             let (inode, version, file_size) = (number(draw), number(draw), number(draw));
-            let fields = InodeFields { inode, version, mode, file_size, ..InodeFields::default() };
+            let fields = InodeFields { inode: Ino(inode), version, mode, file_size, ..InodeFields::default() };
             let (offset, size) = (number(draw).min(file_size), number(draw));
             let piece = Piece { offset, size, compression: draw.below(9) as u8, bytes: &bytes };
             inode_node(order, &fields, &piece, out);
@@ -33,7 +34,13 @@ fn node(draw: &mut Draw, order: ByteOrder, out: &mut Vec<u8>) {
         2..=4 => {
             let (parent, version, inode) = (number(draw), number(draw), number(draw));
             let name = [&b"a"[..], b"b", b"..", b"a/b", b"", &bytes][draw.below(6)];
-            let fields = DirentFields { parent, version, inode, made: 1, kind: [4, 4, 8, 10, 0, 15][draw.below(6)] };
+            let fields = DirentFields {
+                parent: Ino(parent),
+                version,
+                inode: Ino(inode),
+                made: 1,
+                kind: [4, 4, 8, 10, 0, 15][draw.below(6)],
+            };
             dirent_node(order, &fields, name, out);
         }
         5 => {
@@ -41,7 +48,7 @@ fn node(draw: &mut Draw, order: ByteOrder, out: &mut Vec<u8>) {
             let value = &bytes[..bytes.len() / 2];
             xattr_node(order, &XattrFields { id, version, prefix: draw.below(7) as u8, name: &bytes, value }, out);
         }
-        _ => xref_node(order, number(draw), number(draw), number(draw), out),
+        _ => xref_node(order, Ino(number(draw)), number(draw), number(draw), out),
     }
     if draw.below(20) == 0 && out.len() > start {
         let at = start + draw.below(out.len() - start);
@@ -77,8 +84,10 @@ fn nothing_that_nodes_say_makes_a_panic() {
         shown += listing_of_volume(&volume, true).len();
         volume.check(false).unwrap();
         for inode in 0..8 {
-            for version in volume.versions(inode).unwrap_or_default() {
-                past += volume.content_within(inode, version.version, 0..8192).map_or(0, |content| content.bytes.len());
+            for version in volume.versions(Ino(inode)).unwrap_or_default() {
+                past += volume
+                    .content_within(Ino(inode), version.version, 0..8192)
+                    .map_or(0, |content| content.bytes.len());
             }
         }
         past += volume.deleted().unwrap().len();
@@ -104,24 +113,30 @@ fn superseded_content_and_deleted_names_are_had_again() {
     };
     let inode = |version, text: &[u8], offset, file_size| {
         let mut out = Vec::new();
-        let fields =
-            InodeFields { inode: 5, version, mode: 0o100_600, file_size, modified: version, ..InodeFields::default() };
+        let fields = InodeFields {
+            inode: Ino(5),
+            version,
+            mode: 0o100_600,
+            file_size,
+            modified: version,
+            ..InodeFields::default()
+        };
         inode_node(order, &fields, &Piece { offset, size: text.len() as u32, compression: 0, bytes: text }, &mut out);
         out
     };
     let name = |version, name: &[u8], inode, made| {
         let mut out = Vec::new();
-        dirent_node(order, &DirentFields { parent: 1, version, inode, made, kind: 8 }, name, &mut out);
+        dirent_node(order, &DirentFields { parent: Ino(1), version, inode, made, kind: 8 }, name, &mut out);
         out
     };
     add(inode(1, b"first words", 0, 11));
-    add(name(1, b"old", 5, 10));
+    add(name(1, b"old", Ino(5), 10));
     add(inode(2, b"other", 0, 11));
     add(inode(3, b"", 0, 3));
-    add(name(2, b"new", 5, 20));
-    add(name(3, b"old", 0, 30));
-    add(name(4, b"lost", 9, 40));
-    add(name(5, b"lost", 0, 50));
+    add(name(2, b"new", Ino(5), 20));
+    add(name(3, b"old", Ino(0), 30));
+    add(name(4, b"lost", Ino(9), 40));
+    add(name(5, b"lost", Ino(0), 50));
     let mut image = block.clone();
     image.resize(4 * ERASE_SIZE, 0xFF);
     let volume = mount(RamFlash::nor(image, ERASE_SIZE as u32), MountOptions::default()).unwrap();
@@ -129,14 +144,14 @@ fn superseded_content_and_deleted_names_are_had_again() {
     assert_eq!(shown.keys().collect::<Vec<_>>(), ["/new"]);
     assert_eq!(volume.damage(), []);
     let contents: Vec<Vec<u8>> =
-        (1..=3).map(|version| volume.content_within(5, version, 0..8192).unwrap().bytes).collect();
+        (1..=3).map(|version| volume.content_within(Ino(5), version, 0..8192).unwrap().bytes).collect();
     assert_eq!(contents, [&b"first words"[..], b"other words", b"oth"]);
     assert_eq!(
-        volume.versions(5).unwrap().iter().map(|found| (found.version, found.size)).collect::<Vec<_>>(),
+        volume.versions(Ino(5)).unwrap().iter().map(|found| (found.version, found.size)).collect::<Vec<_>>(),
         [(1, 11), (2, 11), (3, 3)]
     );
     let deleted = volume.deleted().unwrap();
     let told: Vec<_> = deleted.iter().map(|found| (&found.name[..], found.inode, found.deleted, found.lives)).collect();
-    assert_eq!(told, [(&b"lost"[..], 9, Some(50), false), (b"old", 5, Some(30), true)]);
+    assert_eq!(told, [(&b"lost"[..], Ino(9), Some(50), false), (b"old", Ino(5), Some(30), true)]);
     assert_eq!(deleted[0].parent_path.as_deref(), Some(&b"/"[..]));
 }

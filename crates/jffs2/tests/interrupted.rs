@@ -6,7 +6,7 @@ use crate::strict::{self, StrictFlash, clock, nor};
 use nandkit_flash::{
     ErrorKind as FlashErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result as Flashed,
 };
-use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_jffs2::{Ino, Jffs2, MountOptions};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, XattrChanges};
 
@@ -125,7 +125,7 @@ fn after_a_cut_in_a_rename_no_directory_comes_below_itself() {
         fs.remove(d, b"inside").unwrap();
         let (gone, stays) = if above == b"a" { (b, a) } else { (a, b) };
         fs.remove(gone, b"d").unwrap();
-        assert_eq!(fs.path_of(d.0 as u32), Some([&b"/"[..], above, b"/d"].concat()));
+        assert_eq!(fs.path_of(Ino(d.0 as u32)), Some([&b"/"[..], above, b"/d"].concat()));
         let error = fs.rename((root, above), (d, b"x"), Default::default()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
         fs.rename((stays, b"d"), (root, b"d"), Default::default()).unwrap();

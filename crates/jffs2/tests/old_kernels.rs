@@ -3,7 +3,7 @@
 use crate::common::{RamFlash, listing_of_volume, mount};
 use nandkit_jffs2::layout::{ByteOrder, Header, compression, covered, crc, node_type};
 use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
-use nandkit_jffs2::{DamageKind, Jffs2, MountOptions, testing};
+use nandkit_jffs2::{DamageKind, Ino, Jffs2, MountOptions, testing};
 use nandkit_units::ReadInto;
 use nandkit_vfs::check::Kind as _;
 use nandkit_vfs::{FileSystem, InodeNumber};
@@ -20,7 +20,7 @@ struct Image {
 impl Image {
     fn new(order: ByteOrder) -> Self {
         let mut image = Self { order, bytes: Header::new(order, node_type::CLEANMARKER, 12).encode(order).to_vec() };
-        let fields = DirentFields { parent: 1, version: 1, inode: INODE, made: 1, kind: 8 };
+        let fields = DirentFields { parent: Ino(1), version: 1, inode: Ino(INODE), made: 1, kind: 8 };
         image.node(|order, out| dirent_node(order, &fields, b"file", out));
         image
     }
@@ -34,7 +34,7 @@ impl Image {
 
     /// A piece of the file; returns where it stands.
     fn piece(&mut self, version: u32, file_size: u32, piece: &Piece<'_>) -> usize {
-        let fields = InodeFields { inode: INODE, version, mode: 0o100_644, file_size, ..InodeFields::default() };
+        let fields = InodeFields { inode: Ino(INODE), version, mode: 0o100_644, file_size, ..InodeFields::default() };
         self.node(|order, out| inode_node(order, &fields, piece, out))
     }
 
@@ -174,7 +174,7 @@ fn nodes_marked_obsolete_in_place_do_not_count_and_are_no_damage_on_nor() {
             |bytes: &'static [u8]| Piece { offset: 0, size: bytes.len() as u32, compression: compression::NONE, bytes };
         let first = image.piece(1, 5, &piece(b"first"));
         let second = image.piece(2, 6, &piece(b"second"));
-        let entry = DirentFields { parent: 1, version: 2, inode: INODE, made: 1, kind: 8 };
+        let entry = DirentFields { parent: Ino(1), version: 2, inode: Ino(INODE), made: 1, kind: 8 };
         let name = image.node(|order, out| dirent_node(order, &entry, b"old", out));
         let accurate = if order == ByteOrder::Little { 3 } else { 2 };
         let mark = |image: &mut Image, at: usize| image.bytes[at + accurate] &= !0x20;
@@ -186,7 +186,7 @@ fn nodes_marked_obsolete_in_place_do_not_count_and_are_no_damage_on_nor() {
         let volume = image.mount(false);
         assert_eq!(listing_of_volume(&volume, false).keys().collect::<Vec<_>>(), ["/file"]);
         assert_eq!(testing::obsolete_bytes(&volume).unwrap(), 68 + 5 + 40 + 3);
-        assert_eq!(volume.versions(INODE).unwrap().iter().map(|found| found.version).collect::<Vec<_>>(), [2]);
+        assert_eq!(volume.versions(Ino(INODE)).unwrap().iter().map(|found| found.version).collect::<Vec<_>>(), [2]);
         assert_eq!(volume.catalogue().recount(), Ok(()));
         // On NAND nobody can have marked anything.
         let report = image.mount(true).check(false).unwrap();

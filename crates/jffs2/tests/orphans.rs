@@ -3,7 +3,7 @@
 use crate::common::{Draw, Listing, RamFlash, assert_finds_room, content, listing_of_volume, mount, run};
 use nandkit_jffs2::layout::{ByteOrder, Header, Inode, covered, crc, node_type};
 use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
-use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
+use nandkit_jffs2::{DamageKind, Ino, Jffs2, MountOptions};
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::check::{Finding, Kind as _};
 
@@ -110,13 +110,13 @@ impl Volume {
 
     fn inode(&mut self, inode: u32, version: u32, mode: u32, bytes: &[u8]) {
         let file_size = bytes.len() as u32;
-        let fields = InodeFields { inode, version, mode, file_size, ..InodeFields::default() };
+        let fields = InodeFields { inode: Ino(inode), version, mode, file_size, ..InodeFields::default() };
         let piece = Piece { offset: 0, size: file_size, compression: 0, bytes };
         self.node(|out| inode_node(ORDER, &fields, &piece, out));
     }
 
     fn name(&mut self, parent: u32, version: u32, inode: u32, kind: u8, name: &[u8]) {
-        let fields = DirentFields { parent, version, inode, made: 1, kind };
+        let fields = DirentFields { parent: Ino(parent), version, inode: Ino(inode), made: 1, kind };
         self.node(|out| dirent_node(ORDER, &fields, name, out));
     }
 

@@ -7,6 +7,7 @@ use nandkit_units::{BlockIndex, Cause};
 use nandkit_vfs::{FsError, Result};
 
 use super::BlockReport;
+use crate::Ino;
 use crate::damage::{Damage, DamageKind};
 use crate::layout::{ACCURATE, ByteOrder, DIRENT_SIZE, HEADER_SIZE, Header, INODE_SIZE, XATTR_SIZE, node_type};
 use crate::load::decompressed;
@@ -157,7 +158,7 @@ impl<F: Flash> Node<'_, F> {
         report.damage.push(Damage { at, block: self.block, kind: DamageKind::FreeSpace, inode: None, detail });
     }
 
-    fn add(&self, report: &mut BlockReport, kind: DamageKind, inode: Option<u32>, detail: String) {
+    fn add(&self, report: &mut BlockReport, kind: DamageKind, inode: Option<Ino>, detail: String) {
         let at = self.volume.medium.shape().address(self.block, self.start);
         report.damage.push(Damage { at, block: self.block, kind, inode, detail });
     }

@@ -16,10 +16,10 @@ use nandkit_vfs::path::{Next, PathBudget, Step, walk};
 use nandkit_vfs::{FileKind, FileSystem, Result};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use crate::NodeAddress;
 use crate::catalogue::Queue;
 use crate::damage::{Damage, DamageKind};
 use crate::volume::Jffs2;
+use crate::{Ino, NodeAddress};
 pub(crate) use paths::Paths;
 
 /// Bytes of a volume by what they are.
@@ -160,7 +160,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// The path of an inode from the root, with `/` in front; of one with several names, one of them. `None` where it has none. Cost: a pass over all names.
-    pub fn path_of(&self, inode: u32) -> Option<Vec<u8>> {
+    pub fn path_of(&self, inode: Ino) -> Option<Vec<u8>> {
         Paths::of(&self.inodes).path(inode)
     }
 

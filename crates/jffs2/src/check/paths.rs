@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use nandkit_vfs::path::{PATH_BYTES_EACH, PathBudget};
 
+use crate::Ino;
 use crate::inode::Inodes;
 use crate::layout::ROOT;
 
@@ -12,16 +13,16 @@ const DEPTH_MAX: usize = nandkit_vfs::path::DEPTH_MAX;
 
 /// One name of each inode.
 pub(crate) struct Paths<'a> {
-    names: BTreeMap<u32, (u32, &'a [u8])>,
+    names: BTreeMap<Ino, (Ino, &'a [u8])>,
 }
 
 impl<'a> Paths<'a> {
     /// From all directories. Cost: a pass over all names.
     pub(crate) fn of(inodes: &'a Inodes) -> Self {
-        let mut names: BTreeMap<u32, (u32, &[u8])> = BTreeMap::new();
+        let mut names: BTreeMap<Ino, (Ino, &[u8])> = BTreeMap::new();
         for (parent, inode) in inodes {
             for (name, entry) in
-                inode.entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0)
+                inode.entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != Ino::NONE)
             {
                 // Of a directory with two names the one by which it was reached first.
                 let is_first =
@@ -36,13 +37,13 @@ impl<'a> Paths<'a> {
     }
 
     /// The path from the root; `None` where no way leads up. Cost: its components.
-    pub(crate) fn path(&self, inode: u32) -> Option<Vec<u8>> {
+    pub(crate) fn path(&self, inode: Ino) -> Option<Vec<u8>> {
         self.up(inode, u64::MAX).map(|parts| joined(&parts))
     }
 
     /// As [`Paths::path`], for one of many: small images make very many very long ones. Of a path for which no room is left the last components, behind `/...`. Cost: the components for which
     /// there is room.
-    pub(crate) fn path_within(&self, inode: u32, budget: &mut PathBudget) -> Option<Vec<u8>> {
+    pub(crate) fn path_within(&self, inode: Ino, budget: &mut PathBudget) -> Option<Vec<u8>> {
         let Some(mut parts) = self.up(inode, budget.longest()) else {
             // Gone up in vain, which is not to be done for very many either.
             budget.take(2 * DEPTH_MAX as u64 + PATH_BYTES_EACH);
@@ -63,7 +64,7 @@ impl<'a> Paths<'a> {
     }
 
     /// The names from an inode up to the root, or until they take more than `bytes_max`.
-    fn up(&self, inode: u32, bytes_max: u64) -> Option<Vec<&'a [u8]>> {
+    fn up(&self, inode: Ino, bytes_max: u64) -> Option<Vec<&'a [u8]>> {
         let mut parts: Vec<&[u8]> = Vec::new();
         let (mut at, mut bytes) = (inode, 0);
         while at != ROOT && bytes <= bytes_max {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::NodeAddress;
 use crate::damage::Damage;
+use crate::{Ino, NodeAddress};
 
 /// What a repair keeps and what it leaves out.
 #[derive(Clone, Debug, Default)]
@@ -25,27 +25,27 @@ pub(super) struct RepairPlan {
 /// A directory entry that might be kept.
 pub(super) struct Name {
     pub(super) at: NodeAddress,
-    pub(super) parent: u32,
+    pub(super) parent: Ino,
     pub(super) version: u32,
     pub(super) name: Box<[u8]>,
-    pub(super) inode: u32,
+    pub(super) inode: Ino,
 }
 
 /// All nodes that are whole, by what they are.
 #[derive(Default)]
 pub(super) struct Whole {
     /// Address, length, inode.
-    pub(super) inodes: Vec<(NodeAddress, u32, u32)>,
+    pub(super) inodes: Vec<(NodeAddress, u32, Ino)>,
     pub(super) names: Vec<(Name, u32)>,
     /// Address, length, inode, attribute.
-    pub(super) references: Vec<(NodeAddress, u32, u32, u32)>,
+    pub(super) references: Vec<(NodeAddress, u32, Ino, u32)>,
     /// Address, length, attribute.
     pub(super) attributes: Vec<(NodeAddress, u32, u32)>,
     pub(super) others: Vec<(NodeAddress, u32)>,
     /// Inodes of which nodes without a possible type are left out.
-    pub(super) typeless: BTreeSet<u32>,
+    pub(super) typeless: BTreeSet<Ino>,
     /// Such nodes, and their inodes.
-    pub(super) impossible: Vec<(NodeAddress, u32)>,
+    pub(super) impossible: Vec<(NodeAddress, Ino)>,
 }
 
 /// An inode that gets a name again.
@@ -54,7 +54,7 @@ pub(super) struct Attached {
     /// The node that tells of it.
     pub(super) at: NodeAddress,
     /// Which.
-    pub(super) inode: u32,
+    pub(super) inode: Ino,
     /// Where it is now, with `/` in front.
     pub(super) path: Vec<u8>,
 }

@@ -6,13 +6,13 @@ use nandkit_flash::Flash;
 use nandkit_vfs::Result;
 
 use super::plan::{Attached, Made, RepairPlan, Whole};
-use crate::NodeAddress;
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::inode::Entries;
 use crate::inode::Stray;
 use crate::layout::ROOT;
 use crate::layout::format;
 use crate::volume::Jffs2;
+use crate::{Ino, NodeAddress};
 use nandkit_vfs::FileKind;
 
 /// The directory's name.
@@ -23,7 +23,7 @@ const DELETED: &[u8] = b".nandkit-deleted";
 
 /// The directory that takes them.
 struct LostAndFound<'a> {
-    inode: u32,
+    inode: Ino,
     name: Vec<u8>,
     /// Of its newest entry.
     version: u32,
@@ -37,16 +37,16 @@ impl<F: Flash> Jffs2<F> {
     /// Plans names for the inodes that have lost theirs, as far as anything whole is left of them: `#N` for inode N, `dir-N` for a directory that has lost its own node as well and is
     /// made anew. Errors: `Device`.
     pub(super) fn reattach(&self, whole: &Whole, plan: &mut RepairPlan) -> Result<()> {
-        let own: BTreeSet<u32> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
-        let held: BTreeSet<u32> =
-            whole.names.iter().filter(|(name, _)| name.inode != 0).map(|(name, _)| name.parent).collect();
+        let own: BTreeSet<Ino> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
+        let held: BTreeSet<Ino> =
+            whole.names.iter().filter(|(name, _)| name.inode != Ino::NONE).map(|(name, _)| name.parent).collect();
         let is_left = |stray: &&Stray| match stray.mode {
             Some(mode) => own.contains(&stray.inode) && FileKind::of_mode(mode).is_some(),
             None => held.contains(&stray.inode),
         };
         let mut left: Vec<Stray> = self.strays.iter().filter(is_left).copied().collect();
         // What had a name until now, but one that cannot be.
-        let named: BTreeSet<u32> = whole.names.iter().map(|(name, _)| name.inode).collect();
+        let named: BTreeSet<Ino> = whole.names.iter().map(|(name, _)| name.inode).collect();
         let mut nodes = whole.inodes.iter().rev().map(|(at, _, inode)| (*inode, *at)).collect::<BTreeMap<_, _>>();
         for (number, _) in self.inodes.iter().filter(|(number, inode)| inode.links > 0 && **number != ROOT) {
             let mode = self.body(*number)?.mode;
@@ -60,20 +60,20 @@ impl<F: Flash> Jffs2<F> {
         let Some(first) = left.first() else { return Ok(()) };
         let order = self.medium.order();
         let made = self.body(ROOT)?.modified;
-        let directory = |inode: u32, version: u32, mode: u32| {
+        let directory = |inode: Ino, version: u32, mode: u32| {
             let times = InodeFields { accessed: made, modified: made, changed: made, ..InodeFields::default() };
             let mut bytes = Vec::new();
             let fields = InodeFields { inode, version, mode: format::DIRECTORY | mode, ..times };
             inode_node(order, &fields, &Piece::NOTHING, &mut bytes);
             bytes
         };
-        let entry = |parent: u32, version: u32, inode: u32, mode: u32, name: &[u8]| {
+        let entry = |parent: Ino, version: u32, inode: Ino, mode: u32, name: &[u8]| {
             let mut bytes = Vec::new();
             let fields = DirentFields { parent, version, inode, made, kind: (mode >> 12 & 0xF) as u8 };
             dirent_node(order, &fields, name, &mut bytes);
             bytes
         };
-        let highest = |inode: u32| self.inodes.get(&inode).map_or(0, |inode| inode.highest_version);
+        let highest = |inode: Ino| self.inodes.get(&inode).map_or(0, |inode| inode.highest_version);
         let mut target = self.lost_and_found()?;
         let mut add = |at: NodeAddress, bytes: Vec<u8>| plan.made.push(Made { at, bytes });
         if target.is_new {
@@ -100,12 +100,12 @@ impl<F: Flash> Jffs2<F> {
 
     /// Nodes that were marked in place are not kept. Where these alone tell that things were deleted, an entry says so in their stead: else what is left of the deleted would pass for lost.
     fn keep_word(&self, whole: &Whole, plan: &mut RepairPlan) {
-        let dead = |inode: &u32| self.inodes.get(inode).is_some_and(|inode| inode.links == 0);
+        let dead = |inode: &Ino| self.inodes.get(inode).is_some_and(|inode| inode.links == 0);
         let left = whole.inodes.iter().find(|(_, _, inode)| dead(inode)).map(|(at, _, _)| *at);
-        let told = whole.names.iter().any(|(name, _)| name.inode == 0);
+        let told = whole.names.iter().any(|(name, _)| name.inode == Ino::NONE);
         if let Some(at) = left.filter(|_| self.may_lack_deleted && !told) {
             let version = self.inodes.get(&ROOT).map_or(0, |root| root.highest_version).saturating_add(1);
-            let fields = DirentFields { parent: ROOT, version, inode: 0, made: 0, kind: 0 };
+            let fields = DirentFields { parent: ROOT, version, inode: Ino::NONE, made: 0, kind: 0 };
             let mut bytes = Vec::new();
             dirent_node(self.medium.order(), &fields, DELETED, &mut bytes);
             plan.made.push(Made { at, bytes });
@@ -123,8 +123,8 @@ impl<F: Flash> Jffs2<F> {
             return Ok(LostAndFound { inode, name, version, entries: found.entries.as_deref(), is_new: false });
         }
         let name = free_name(LOST_AND_FOUND, |name| entries.is_none_or(|entries| entries.get(name).is_none()));
-        let unused = || (ROOT + 1..).find(|number| !self.inodes.contains_key(number)).unwrap_or(u32::MAX);
-        let inode = self.highest_inode.checked_add(1).unwrap_or_else(unused);
+        let unused = || (ROOT.0 + 1..).map(Ino).find(|number| !self.inodes.contains_key(number));
+        let inode = self.highest_inode.next().or_else(unused).unwrap_or(Ino(u32::MAX));
         Ok(LostAndFound { inode, name, version: 0, entries: None, is_new: true })
     }
 }

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use nandkit_flash::{Flash, FlashError, PageProgram};
 use nandkit_units::{BlockIndex, Cause, Context, FlashKind, Nanos};
 use nandkit_vfs::check::{Finding, Repair};
-use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Result};
+use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 use super::plan::{Made, Name, RepairPlan, Whole};
 use super::tree::Remedy;
 use super::{bounded, of_bytes};
-use crate::NodeAddress;
 use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, Compatibility, HEADER_SIZE, Header, ROOT, XATTR_SIZE, covered, crc, node_type, padded};
 use crate::medium::Cleanmarker;
@@ -18,6 +17,7 @@ use crate::scan::full::is_unknown;
 use crate::scan::node::{self, FoundName};
 use crate::scan::walk::{Stretch, Walk};
 use crate::volume::Jffs2;
+use crate::{Ino, NodeAddress};
 
 /// Where a directory entry says what its inode is (linux/jffs2.h).
 const DIRENT_KIND: usize = 29;
@@ -43,7 +43,7 @@ impl<F: Flash> Jffs2<F> {
         let mut mended: Vec<Finding> = findings.iter().filter(is_mended).cloned().collect();
         mended.extend(plan.attached.iter().filter(|attached| !lost.contains(&attached.at)).map(|attached| {
             let detail = format!("inode {} is there now", attached.inode);
-            let finding = Finding::new(DamageKind::Orphan, detail).of(InodeNumber(attached.inode.into()));
+            let finding = Finding::new(DamageKind::Orphan, detail).of(attached.inode.into());
             finding.at(attached.at.0.into()).in_file(&attached.path)
         }));
         Ok(Repair {
@@ -82,7 +82,7 @@ impl<F: Flash> Jffs2<F> {
         for block in 0..self.catalogue.blocks.len() as u32 {
             self.whole_nodes(BlockIndex(block), &bad, &mut whole)?;
         }
-        let no_type = |(at, inode): &(NodeAddress, u32)| {
+        let no_type = |(at, inode): &(NodeAddress, Ino)| {
             self.dropped(*at, *inode, "a node that gives its inode no type that it can have")
         };
         plan.dropped.extend(whole.impossible.iter().map(no_type));
@@ -115,7 +115,7 @@ impl<F: Flash> Jffs2<F> {
         bad: &mut BTreeMap<NodeAddress, Damage>,
         refused: &mut BTreeSet<NodeAddress>,
         plan: &mut RepairPlan,
-    ) -> Result<BTreeSet<u32>> {
+    ) -> Result<BTreeSet<Ino>> {
         let mut typeless = BTreeSet::new();
         for fault in self.tree_faults()? {
             let at = fault.damage.at;
@@ -132,15 +132,15 @@ impl<F: Flash> Jffs2<F> {
         Ok(typeless)
     }
 
-    fn dropped(&self, at: NodeAddress, inode: u32, detail: &str) -> Damage {
+    fn dropped(&self, at: NodeAddress, inode: Ino, detail: &str) -> Damage {
         let block = self.medium.shape().block_of(at);
         Damage { at, block, kind: DamageKind::Reference, inode: Some(inode), detail: detail.into() }
     }
 
     /// Names of inodes of which nothing is left go, and with them what they held.
     fn drop_names(&self, whole: &mut Whole, refused: &BTreeSet<NodeAddress>, plan: &mut RepairPlan) {
-        let own: BTreeSet<u32> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
-        let found: BTreeSet<u32> = self.strays.iter().map(|stray| stray.inode).collect();
+        let own: BTreeSet<Ino> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
+        let found: BTreeSet<Ino> = self.strays.iter().map(|stray| stray.inode).collect();
         let gone = gone(&whole.names, &own, &found, refused);
         whole.names.retain(|(name, _)| {
             let keep = !gone.contains(&(name.parent, name.name.clone()));
@@ -337,16 +337,16 @@ impl<F: Flash> Jffs2<F> {
 }
 
 /// A directory and a name in it, and the newest that is said of it: version, address, inode.
-type Newest<'a> = BTreeMap<(u32, &'a [u8]), (u32, NodeAddress, u32)>;
+type Newest<'a> = BTreeMap<(Ino, &'a [u8]), (u32, NodeAddress, Ino)>;
 
 /// The names that go: those refused; those in directories without nodes of their own that cannot be reached; those of inodes that have neither nodes nor names in them, up the tree.
 /// `own`: inodes with nodes of their own; `found`: those that get a name again. Cost: each name is looked at a few times, however deep it is.
 fn gone(
     names: &[(Name, u32)],
-    own: &BTreeSet<u32>,
-    found: &BTreeSet<u32>,
+    own: &BTreeSet<Ino>,
+    found: &BTreeSet<Ino>,
     refused: &BTreeSet<NodeAddress>,
-) -> BTreeSet<(u32, Box<[u8]>)> {
+) -> BTreeSet<(Ino, Box<[u8]>)> {
     let mut newest = Newest::new();
     for (name, _) in names {
         let known = newest.entry((name.parent, &name.name)).or_default();
@@ -358,22 +358,22 @@ fn gone(
     }
     // What goes from here on hides nothing: its directory is not reached, or its inode holds no names.
     let reached = reached(&newest, found);
-    let is_stray = |((parent, _), (_, _, inode)): (&(u32, &[u8]), &(u32, NodeAddress, u32))| {
-        *inode != 0 && !own.contains(parent) && !reached.contains(parent)
+    let is_stray = |((parent, _), (_, _, inode)): (&(Ino, &[u8]), &(u32, NodeAddress, Ino))| {
+        *inode != Ino::NONE && !own.contains(parent) && !reached.contains(parent)
     };
-    let stray: Vec<(u32, &[u8])> = newest.iter().filter(|found| is_stray(*found)).map(|(place, _)| *place).collect();
+    let stray: Vec<(Ino, &[u8])> = newest.iter().filter(|found| is_stray(*found)).map(|(place, _)| *place).collect();
     stray.into_iter().for_each(|place| leave_out(&mut newest, &mut gone, place));
     // How many names each inode holds, and which names lead to it.
-    let mut held: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut leading: BTreeMap<u32, Vec<(u32, &[u8])>> = BTreeMap::new();
+    let mut held: BTreeMap<Ino, usize> = BTreeMap::new();
+    let mut leading: BTreeMap<Ino, Vec<(Ino, &[u8])>> = BTreeMap::new();
     for (place, (_, _, inode)) in newest.iter() {
         *held.entry(place.0).or_default() += 1;
         leading.entry(*inode).or_default().push(*place);
     }
-    let stands = |inode: u32, held: &BTreeMap<u32, usize>| {
-        inode == 0 || own.contains(&inode) || held.get(&inode).is_some_and(|count| *count > 0)
+    let stands = |inode: Ino, held: &BTreeMap<Ino, usize>| {
+        inode == Ino::NONE || own.contains(&inode) || held.get(&inode).is_some_and(|count| *count > 0)
     };
-    let mut next: Vec<u32> = leading.keys().copied().filter(|inode| !stands(*inode, &held)).collect();
+    let mut next: Vec<Ino> = leading.keys().copied().filter(|inode| !stands(*inode, &held)).collect();
     while let Some(inode) = next.pop() {
         for place in leading.remove(&inode).unwrap_or_default() {
             leave_out(&mut newest, &mut gone, place);
@@ -387,15 +387,15 @@ fn gone(
     gone
 }
 
-fn leave_out<'a>(newest: &mut Newest<'a>, gone: &mut BTreeSet<(u32, Box<[u8]>)>, place: (u32, &'a [u8])) {
+fn leave_out<'a>(newest: &mut Newest<'a>, gone: &mut BTreeSet<(Ino, Box<[u8]>)>, place: (Ino, &'a [u8])) {
     newest.remove(&place);
     gone.insert((place.0, Box::from(place.1)));
 }
 
 /// The inodes to which the newest names lead from the root, or from what gets a name again.
-fn reached(newest: &Newest<'_>, found: &BTreeSet<u32>) -> BTreeSet<u32> {
-    let mut reached: BTreeSet<u32> = found.iter().copied().chain([ROOT]).collect();
-    let mut next: Vec<u32> = reached.iter().copied().collect();
+fn reached(newest: &Newest<'_>, found: &BTreeSet<Ino>) -> BTreeSet<Ino> {
+    let mut reached: BTreeSet<Ino> = found.iter().copied().chain([ROOT]).collect();
+    let mut next: Vec<Ino> = reached.iter().copied().collect();
     while let Some(parent) = next.pop() {
         let inside = newest.range((parent, &[][..])..).take_while(|((of, _), _)| *of == parent);
         next.extend(inside.map(|(_, (_, _, inode))| *inode).filter(|inode| reached.insert(*inode)));

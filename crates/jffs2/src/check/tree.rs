@@ -6,7 +6,6 @@ use nandkit_flash::Flash;
 use nandkit_units::BlockIndex;
 use nandkit_vfs::{FileKind, Result};
 
-use crate::NodeAddress;
 use crate::damage::{Damage, DamageKind};
 use crate::inode::kind_text;
 use crate::inode::{Body, Entry};
@@ -14,12 +13,13 @@ use crate::layout::format;
 use crate::scan::Found;
 use crate::scan::node::{FoundName, What};
 use crate::volume::Jffs2;
+use crate::{Ino, NodeAddress};
 
 /// What a repair does about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Leaves out the inode's nodes that have no possible type.
-    DropTypeless(u32),
+    DropTypeless(Ino),
     /// Leaves out the node.
     DropNode,
     /// Leaves out the name, older entries of it too.
@@ -40,18 +40,18 @@ pub(crate) struct Nameless {
     /// Names in them.
     names: Vec<(NodeAddress, FoundName)>,
     /// Those with a node of their own.
-    with_nodes: Vec<u32>,
+    with_nodes: Vec<Ino>,
 }
 
 /// A directory, and a name in it.
-type Place = (u32, Box<[u8]>);
+type Place = (Ino, Box<[u8]>);
 /// A name's version, address and inode.
-type Said = (u32, NodeAddress, u32);
+type Said = (u32, NodeAddress, Ino);
 
 impl Nameless {
     /// Takes in what stands at an address.
     pub(super) fn note<F: Flash>(&mut self, volume: &Jffs2<F>, at: NodeAddress, found: &Found) {
-        let dead = |inode: u32| volume.inodes.get(&inode).is_none_or(|inode| inode.links == 0);
+        let dead = |inode: Ino| volume.inodes.get(&inode).is_none_or(|inode| inode.links == 0);
         match &found.what {
             What::Dirent(name) if dead(name.parent) => self.names.push((at, (**name).clone())),
             What::Inode { inode, .. } if dead(*inode) => self.with_nodes.push(*inode),
@@ -70,7 +70,7 @@ impl Nameless {
         if !volume.may_lack_deleted {
             return Vec::new();
         }
-        let with_nodes: BTreeSet<u32> = self.with_nodes.into_iter().collect();
+        let with_nodes: BTreeSet<Ino> = self.with_nodes.into_iter().collect();
         let mut newest: BTreeMap<Place, Said> = BTreeMap::new();
         for (at, name) in self.names.into_iter().filter(|(_, name)| !with_nodes.contains(&name.parent)) {
             let known = newest.entry((name.parent, name.name)).or_default();
@@ -84,7 +84,7 @@ impl Nameless {
             );
             Damage { at, block: shape.block_of(at), kind: DamageKind::Remains, inode: Some(inode), detail }
         };
-        newest.into_iter().filter(|(_, (_, _, inode))| *inode != 0).map(told).collect()
+        newest.into_iter().filter(|(_, (_, _, inode))| *inode != Ino::NONE).map(told).collect()
     }
 }
 
@@ -106,7 +106,7 @@ impl<F: Flash> Jffs2<F> {
             }
             let entries = inode.entries.iter().flat_map(|entries| entries.iter());
             for (name, entry) in
-                entries.filter(|(_, entry)| entry.inode != 0 && !body.dropped.contains_key(&entry.node))
+                entries.filter(|(_, entry)| entry.inode != Ino::NONE && !body.dropped.contains_key(&entry.node))
             {
                 faults.extend(self.name_fault(*number, body, name, entry)?);
             }
@@ -114,13 +114,13 @@ impl<F: Flash> Jffs2<F> {
         Ok(faults)
     }
 
-    fn fault(&self, at: NodeAddress, kind: DamageKind, inode: u32, detail: String, remedy: Remedy) -> Fault {
+    fn fault(&self, at: NodeAddress, kind: DamageKind, inode: Ino, detail: String, remedy: Remedy) -> Fault {
         let block: BlockIndex = self.medium.shape().block_of(at);
         Fault { damage: Damage { at, block, kind, inode: Some(inode), detail }, remedy }
     }
 
     /// What is wrong with an inode by itself. `at` is the node that gives its attributes.
-    pub(crate) fn own_fault(&self, number: u32, at: NodeAddress, body: &Body) -> Option<Fault> {
+    pub(crate) fn own_fault(&self, number: Ino, at: NodeAddress, body: &Body) -> Option<Fault> {
         if FileKind::of_mode(body.mode).is_none() {
             let what = if body.format() == 0 { "no type" } else { "a type that does not exist" };
             let detail = format!(
@@ -138,7 +138,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// What is wrong with a name in the inode `parent`.
-    pub(crate) fn name_fault(&self, parent: u32, body: &Body, name: &[u8], entry: &Entry) -> Result<Option<Fault>> {
+    pub(crate) fn name_fault(&self, parent: Ino, body: &Body, name: &[u8], entry: &Entry) -> Result<Option<Fault>> {
         let (name, at) = (String::from_utf8_lossy(name), entry.node);
         if let Some(kind) = FileKind::of_mode(body.mode).filter(|kind| *kind != FileKind::Directory) {
             let detail = format!(

@@ -52,24 +52,24 @@ impl<F: Flash> Jffs2<F> {
     fn forget(&mut self, number: BlockIndex, nodes: &[NodeRef]) {
         let erase_size = self.catalogue.erase_size;
         let elsewhere = |at: &NodeAddress| at.block(erase_size) != number;
-        let owners = |wanted: fn(Owner) -> Option<u32>| -> BTreeSet<u32> {
-            nodes.iter().filter_map(|node| wanted(node.owner())).collect()
-        };
-        for inode in owners(|owner| if let Owner::Inode(number) = owner { Some(number) } else { None }) {
+        let owners: BTreeSet<Owner> = nodes.iter().map(NodeRef::owner).collect();
+        for inode in owners.iter().filter_map(|owner| if let Owner::Inode(inode) = owner { Some(*inode) } else { None })
+        {
             let Some(found) = self.inodes.get_mut(&inode) else { continue };
             found.nodes.retain(elsewhere);
             if found.nodes.is_empty() && found.links == 0 && found.retained == 0 && inode != ROOT {
                 self.inodes.remove(&inode);
             }
         }
-        for id in owners(|owner| if let Owner::Xattr(number) = owner { Some(number) } else { None }) {
+        for id in owners.iter().filter_map(|owner| if let Owner::Xattr(id) = owner { Some(*id) } else { None }) {
             let Some(found) = self.xattrs.attributes.get_mut(&id) else { continue };
             found.nodes.retain(elsewhere);
             if found.nodes.is_empty() && found.users == 0 {
                 self.xattrs.attributes.remove(&id);
             }
         }
-        for inode in owners(|owner| if let Owner::Xref(number) = owner { Some(number) } else { None }) {
+        for inode in owners.iter().filter_map(|owner| if let Owner::Xref(inode) = owner { Some(*inode) } else { None })
+        {
             let mut gone = Vec::new();
             for (key, reference) in self.xattrs.references.range_mut((inode, 0)..=(inode, u32::MAX)) {
                 reference.nodes.retain(elsewhere);

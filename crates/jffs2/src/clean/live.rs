@@ -5,7 +5,6 @@ use nandkit_flash::Flash;
 use nandkit_units::{Cause, Nanos};
 use nandkit_vfs::{ErrorKind, Result};
 
-use crate::NodeAddress;
 use crate::catalogue::{NodeRef, NodeState, Owner, Queue, is_dirty};
 use crate::encode::{DirentFields, InodeFields, Piece, inode_node};
 use crate::fragments::{Fragment, Fragments};
@@ -20,6 +19,7 @@ use crate::write::attributes::attached;
 use crate::write::device;
 use crate::write::node::key;
 use crate::write::order::{Order, Reference};
+use crate::{Ino, NodeAddress};
 
 /// What stands before or behind a place of a file: a fragment, or a hole between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn behind(fragments: &Fragments, at: u32) -> Option<Neighbour> {
 
 impl<F: Flash> Jffs2<F> {
     /// Moves a node of an inode.
-    pub(super) fn collect_of_inode(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+    pub(super) fn collect_of_inode(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let Some(found) = self.inodes.get(&inode) else {
             self.obsolete(at);
             return Ok(());
@@ -91,7 +91,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Moves the node that alone holds an inode's attributes. Where it has decayed since it was read, what memory holds is written anew.
-    fn collect_attributes(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+    fn collect_attributes(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let datum = self.separate_moved(inode, u32::MAX, at)?;
         let need = Need { region: datum.region, least: node.length, entry: crate::write::INODE_ENTRY };
         let grant = self.reserve_collecting(need)?;
@@ -117,7 +117,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Where a moved node goes, and the stamp that it keeps.
-    pub(super) fn separate_moved(&mut self, inode: u32, page: u32, at: NodeAddress) -> Result<Datum> {
+    pub(super) fn separate_moved(&mut self, inode: Ino, page: u32, at: NodeAddress) -> Result<Datum> {
         let datum = self.datum_of(at).unwrap_or_default();
         let now = self.medium.now();
         Ok(self.writer()?.separator.on_clean(key(inode, page), datum, now))
@@ -140,7 +140,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Copies a node as it is, damaged or not.
     pub(super) fn copy(&mut self, at: NodeAddress, node: &NodeRef, entry: Option<u32>) -> Result<()> {
-        let inode = if let Owner::Inode(inode) = node.owner() { inode } else { 0 };
+        let inode = if let Owner::Inode(inode) = node.owner() { inode } else { Ino::NONE };
         let datum = self.separate_moved(inode, u32::MAX, at)?;
         let need = Need { region: datum.region, least: node.length, entry: entry.unwrap_or(node.length) };
         let grant = self.reserve_collecting(need)?;
@@ -150,7 +150,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Copies a node of a file's data that is valid as a whole. Otherwise it has to be written anew, since it does not fit the end of the open block or is damaged: then where the
     /// separation wants it.
-    fn copy_data(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<Option<Datum>> {
+    fn copy_data(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<Option<Datum>> {
         // Its place in the file is not known before it is read; the separation goes by the first fragment.
         let start = self.range_of(inode, at).map_or(0, |(start, _)| start);
         let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
@@ -187,7 +187,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Writes anew what is valid of a node of a file's data. `datum`: where the separation wants its first page, if it was asked already; it is asked once for each page that moves.
-    fn rewrite(&mut self, inode: u32, at: NodeAddress, node: &NodeRef, mut datum: Option<Datum>) -> Result<()> {
+    fn rewrite(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef, mut datum: Option<Datum>) -> Result<()> {
         let Some((start, end)) = self.range_of(inode, at) else {
             // Nothing refers to it.
             self.obsolete(at);
@@ -222,7 +222,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Writes a part of a page anew, joined with its neighbours in the page where that helps.
-    fn rewrite_page(&mut self, inode: u32, range: (u32, u32), datum: Datum) -> Result<()> {
+    fn rewrite_page(&mut self, inode: Ino, range: (u32, u32), datum: Datum) -> Result<()> {
         let (start, end) = self.widened(inode, range);
         let mut bytes = vec![0; (end - start) as usize];
         self.content(inode, start, &mut bytes)?;
@@ -238,7 +238,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// A range of a page, with its neighbours in the page: pieces always; what reaches the page's beginning or end only where it stands in the victim or in a
     /// dirty block, since clean blocks would get dirty by it. Not at all where free blocks are few (fs/jffs2/gc.c).
-    fn widened(&self, inode: u32, (start, end): (u32, u32)) -> (u32, u32) {
+    fn widened(&self, inode: Ino, (start, end): (u32, u32)) -> (u32, u32) {
         let ready = self.catalogue.ready();
         let merge = self.writer.as_deref().map_or(u32::MAX, |writer| writer.levels().merge);
         let Some(body) = self.inodes.get(&inode).and_then(|found| found.body.get()) else { return (start, end) };
@@ -272,7 +272,7 @@ impl<F: Flash> Jffs2<F> {
     /// Writes a hole of several pages anew. One that was written over in between keeps its version and its whole range.
     fn rewrite_hole(
         &mut self,
-        inode: u32,
+        inode: Ino,
         at: NodeAddress,
         old: layout::Inode,
         (start, end): (u32, u32),
@@ -311,7 +311,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Moves a directory entry, or drops a deletion that hides nothing any more. It gets a version of its own: were an erase of its old block cut short, the copy that is left there
     /// could be taken for it. It is written from memory, as in Linux: what has decayed on the flash since it was read must not get a valid checksum.
-    fn collect_of_directory(&mut self, directory: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+    fn collect_of_directory(&mut self, directory: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let bytes = self.read_node(at, node)?;
         let name = sound_name(self.medium.order(), &bytes);
         let entries = self.inodes.get(&directory).and_then(|inode| inode.entries.as_deref());
@@ -324,7 +324,7 @@ impl<F: Flash> Jffs2<F> {
             self.obsolete(at);
             return Ok(());
         };
-        if inode == 0 && !self.hides_something(directory, &name)? {
+        if inode == Ino::NONE && !self.hides_something(directory, &name)? {
             if let Some(entries) = self.inodes.get_mut(&directory).and_then(|inode| inode.entries.as_mut()) {
                 entries.forget(&name);
             }
@@ -348,14 +348,14 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Nothing of the inode can be written anew: a hostile image, or 2^32 changes. Its nodes are moved as they are.
-    fn has_no_version_left(&self, inode: u32) -> bool {
+    fn has_no_version_left(&self, inode: Ino) -> bool {
         self.inodes.get(&inode).is_some_and(|inode| inode.highest_version == u32::MAX)
     }
 
     /// Whether an older entry of the name is still on the flash: it would come back without this deletion (fs/jffs2/gc.c,
     /// `jffs2_garbage_collect_deletion_dirent`). Linux leaves out those in the victim itself; but an erase that is cut short may take the deletion and
     /// leave the entry. Such a deletion is moved once, and dropped when it is collected again.
-    fn hides_something(&self, directory: u32, name: &[u8]) -> Result<bool> {
+    fn hides_something(&self, directory: Ino, name: &[u8]) -> Result<bool> {
         let length = (DIRENT_SIZE + name.len() as u32).next_multiple_of(4);
         let Some(inode) = self.inodes.get(&directory) else { return Ok(false) };
         for other in &inode.nodes {
@@ -369,7 +369,7 @@ impl<F: Flash> Jffs2<F> {
             let Some(entry) = Dirent::decode(self.medium.order(), &bytes) else { continue };
             let behind = bytes.get(DIRENT_SIZE as usize..).and_then(|behind| behind.get(..name.len()));
             let same = usize::from(entry.name_length) == name.len() && behind == Some(name);
-            if entry.node_type == node_type::DIRENT && entry.inode != 0 && same {
+            if entry.node_type == node_type::DIRENT && entry.inode != Ino::NONE && same {
                 return Ok(true);
             }
         }

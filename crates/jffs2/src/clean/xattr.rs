@@ -5,12 +5,12 @@ use nandkit_flash::Flash;
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
-use crate::NodeAddress;
 use crate::catalogue::NodeRef;
 use crate::encode::{XattrFields, xattr_node, xref_node};
 use crate::volume::Jffs2;
 use crate::write::allocate::Need;
 use crate::write::order::{Order, Reference};
+use crate::{Ino, NodeAddress};
 
 impl<F: Flash> Jffs2<F> {
     /// Moves an extended attribute.
@@ -46,7 +46,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Moves a reference to an extended attribute, or drops a deletion that hides nothing any more.
-    pub(super) fn collect_reference(&mut self, inode: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
+    pub(super) fn collect_reference(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let mut all = self.xattrs.references.range((inode, 0)..=(inode, u32::MAX));
         let found = all.find(|(_, reference)| reference.node == at);
         // Also those in the victim: its erase may be cut short.
@@ -73,7 +73,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     fn place_renewed(&mut self, at: NodeAddress, node: &NodeRef, bytes: &[u8], entry: u32) -> Result<NodeAddress> {
-        let datum = self.separate_moved(0, u32::MAX, at)?;
+        let datum = self.separate_moved(Ino::NONE, u32::MAX, at)?;
         let need = Need { region: datum.region, least: bytes.len() as u32, entry };
         let grant = self.reserve_collecting(need)?;
         let (owner, state, written) = (node.owner(), node.state, node.written);

@@ -15,7 +15,7 @@ fn damaged_directory() -> RamFlash {
     let mut image = Vec::new();
     let mut block = Summed::default();
     let mut hole = Vec::new();
-    let fields = InodeFields { inode: 2, version: 1, mode: 0o100_644, file_size: 4096, ..InodeFields::default() };
+    let fields = InodeFields { inode: Ino(2), version: 1, mode: 0o100_644, file_size: 4096, ..InodeFields::default() };
     inode_node(ORDER, &fields, &Piece::hole(0, 4096), &mut hole);
     block.inode(2, 1, &hole, hole.len() as u32);
     for number in 0..MANY {
@@ -72,7 +72,7 @@ fn a_file_that_was_written_backwards_is_loaded_in_one_sweep() {
     let (stat, steps) = steps_of(|| volume.stat(InodeNumber(2)).unwrap());
     assert_eq!(stat.size, 2 * u64::from(MANY) - 1);
     assert!(steps < EACH * u64::from(MANY), "{steps} steps");
-    assert_eq!(volume.body(2).unwrap().fragments.all().len(), MANY as usize);
+    assert_eq!(volume.body(Ino(2)).unwrap().fragments.all().len(), MANY as usize);
 }
 
 /// Each newer node stands in the middle of the one before.
@@ -82,5 +82,5 @@ fn holes_within_holes_are_loaded_in_one_sweep() {
     let (stat, steps) = steps_of(|| volume.stat(InodeNumber(2)).unwrap());
     assert_eq!(stat.size, 2 * u64::from(MANY));
     assert!(steps < EACH * u64::from(MANY), "{steps} steps");
-    assert_eq!(volume.body(2).unwrap().fragments.all().len(), 2 * MANY as usize - 1);
+    assert_eq!(volume.body(Ino(2)).unwrap().fragments.all().len(), 2 * MANY as usize - 1);
 }

@@ -8,6 +8,7 @@ mod ram;
 
 use nandkit_units::Clock;
 
+use crate::Ino;
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::layout::{
     ByteOrder, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, Summary, covered, crc, node_type,
@@ -38,14 +39,14 @@ impl Image {
 
     /// A node of a regular file that holds a hole.
     fn hole(&mut self, inode: u32, version: u32, offset: u32, size: u32, file_size: u32) {
-        let fields = InodeFields { inode, version, mode: 0o100_644, file_size, ..InodeFields::default() };
+        let fields = InodeFields { inode: Ino(inode), version, mode: 0o100_644, file_size, ..InodeFields::default() };
         let mut node = Vec::new();
         inode_node(ORDER, &fields, &Piece::hole(offset, size), &mut node);
         self.add(&node);
     }
 
     fn directory(&mut self, inode: u32) {
-        let fields = InodeFields { inode, version: 1, mode: 0o040_755, ..InodeFields::default() };
+        let fields = InodeFields { inode: Ino(inode), version: 1, mode: 0o040_755, ..InodeFields::default() };
         let mut node = Vec::new();
         inode_node(ORDER, &fields, &Piece::NOTHING, &mut node);
         self.add(&node);
@@ -60,7 +61,12 @@ impl Image {
 
 fn name_node(parent: u32, version: u32, name: &str, inode: u32, kind: u8) -> Vec<u8> {
     let mut node = Vec::new();
-    dirent_node(ORDER, &DirentFields { parent, version, inode, made: 1, kind }, name.as_bytes(), &mut node);
+    dirent_node(
+        ORDER,
+        &DirentFields { parent: Ino(parent), version, inode: Ino(inode), made: 1, kind },
+        name.as_bytes(),
+        &mut node,
+    );
     node
 }
 

@@ -86,7 +86,7 @@ fn a_number_that_a_name_or_a_reference_has_is_not_given_again() {
         image.hole(2, 1, 0, 4096, 4096);
         image.name(1, 2, "dangling", target, 8);
         let mut node = Vec::new();
-        xref_node(ORDER, owner, 1, 2, &mut node);
+        xref_node(ORDER, Ino(owner), 1, 2, &mut node);
         image.add(&node);
         let mut volume = mount(image.flash(), false);
         let root = volume.root();
@@ -106,7 +106,7 @@ fn a_number_that_a_name_or_a_reference_has_is_not_given_again() {
 fn a_node_that_claims_more_than_its_summary_is_no_version() {
     let length = 64 << 20;
     let mut node = Vec::new();
-    let fields = InodeFields { inode: 2, version: 1, mode: 0o100_644, file_size: 1, ..InodeFields::default() };
+    let fields = InodeFields { inode: Ino(2), version: 1, mode: 0o100_644, file_size: 1, ..InodeFields::default() };
     inode_node(ORDER, &fields, &Piece { offset: 0, size: 1, compression: 0, bytes: b"" }, &mut node);
     let mut claim = crate::layout::Inode::decode(ORDER, &node).unwrap();
     let header = Header::new(ORDER, node_type::INODE, length);
@@ -122,8 +122,8 @@ fn a_node_that_claims_more_than_its_summary_is_no_version() {
     let name = name_node(1, 1, "file", 2, 8);
     block.name((1, 1, 2, 8), "file", &name);
     let volume = mount(Image(block.block()).flash(), true);
-    assert_eq!(volume.versions(2).unwrap().iter().map(|found| found.version).collect::<Vec<_>>(), [2]);
-    assert_eq!(volume.content_within(2, 2, 0..10).unwrap().bytes, b"x");
+    assert_eq!(volume.versions(Ino(2)).unwrap().iter().map(|found| found.version).collect::<Vec<_>>(), [2]);
+    assert_eq!(volume.content_within(Ino(2), 2, 0..10).unwrap().bytes, b"x");
     let mut byte = [0];
     assert_eq!(volume.read(InodeNumber(2), 0, ReadInto::Bytes(&mut byte)).unwrap(), 1);
     assert_eq!(&byte, b"x");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use nandkit_vfs::source::SourceNode;
 use nandkit_vfs::{ErrorKind, FsError, Result, Timestamp};
 
+use crate::Ino;
 use crate::acl;
 use crate::encode::{InodeFields, XattrFields, xattr_node, xref_node};
 use crate::layout::{ByteOrder, xattr_prefix};
@@ -23,7 +24,7 @@ pub(super) fn clamped(node: &SourceNode) -> u64 {
 }
 
 /// All attributes of a node; the size of everything but regular files is for the caller to say.
-pub(super) fn fields_of(node: &SourceNode, inode: u32, version: u32) -> InodeFields {
+pub(super) fn fields_of(node: &SourceNode, inode: Ino, version: u32) -> InodeFields {
     InodeFields {
         inode,
         version,
@@ -50,7 +51,7 @@ impl Attributes {
     pub fn nodes(
         &mut self,
         order: ByteOrder,
-        inode: u32,
+        inode: Ino,
         name: &[u8],
         value: &[u8],
         put: &mut dyn FnMut(&[u8]) -> Result<()>,

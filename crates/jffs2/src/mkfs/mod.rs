@@ -16,6 +16,7 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 
 pub use options::{BuildOptions, OobPages};
 
+use crate::Ino;
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::layout::FILE_SIZE_MAX;
 use crate::layout::{INODE_SIZE, MIN_DATA, NAME_MAX, ROOT, compression, padded};
@@ -93,7 +94,7 @@ struct Builder<'a> {
     attributes: Attributes,
     compressor: Compressor,
     /// Inode number of each node.
-    numbers: Vec<u32>,
+    numbers: Vec<Ino>,
     /// Last version given in each inode.
     versions: Vec<u32>,
     /// The next node whose name and attributes are to be placed.
@@ -108,14 +109,14 @@ impl<'a> Builder<'a> {
     fn new(tree: &'a dyn SourceTree, options: &'a BuildOptions, sink: &'a mut (dyn Write + Send + 'a)) -> Result<Self> {
         let nodes = tree.nodes();
         let mut numbers = Vec::with_capacity(nodes.len());
-        let mut last = ROOT - 1;
+        let mut last = ROOT.0 - 1;
         for (index, node) in nodes.iter().enumerate() {
             check_node(options, nodes, index)?;
             numbers.push(match node.hard_link_of {
                 Some(first) => numbers.get(first).copied().unwrap_or(ROOT),
                 None => {
                     last += 1;
-                    last
+                    Ino(last)
                 }
             });
         }

@@ -81,7 +81,7 @@ fn every_byte_of_every_file_has_a_node() {
             let options = BuildOptions { order, erase_size, cleanmarker_size, ..BuildOptions::default() };
             let (bytes, report) = image(&options);
             let nodes = nodes(order, erase_size, &bytes);
-            let mut covered = std::collections::BTreeMap::<u32, u32>::new();
+            let mut covered = std::collections::BTreeMap::<Ino, u32>::new();
             for inode in nodes.iter().filter_map(|(_, _, inode)| *inode).filter(|inode| inode.mode >> 12 == 8) {
                 let end = covered.entry(inode.inode).or_default();
                 assert_eq!(*end, inode.offset, "inode {}", inode.inode);

@@ -2,7 +2,6 @@
 
 use nandkit_units::{BlockIndex, Nanos};
 
-use crate::NodeAddress;
 use crate::catalogue::{Block, NodeRef, NodeState, Owner};
 use crate::inode::{Inode, Inodes};
 use crate::layout::ROOT;
@@ -10,6 +9,7 @@ use crate::medium::Shape;
 use crate::scan::node::{FoundName, What};
 use crate::scan::{BlockScan, Condition};
 use crate::xattr::{Attribute, Reference, XattrTable};
+use crate::{Ino, NodeAddress};
 
 /// What was found so far.
 #[derive(Default)]
@@ -25,17 +25,17 @@ pub(super) struct Collected {
     /// The sum of all versions, from which Linux takes where its lists begin.
     pub(super) versions: u32,
     /// The highest inode number that any node gives, names of inodes without nodes and references included: a number that a name still leads to must not be given again.
-    pub(super) highest_inode: u32,
+    pub(super) highest_inode: Ino,
     /// Whether a name was ever taken away: an entry says so, or a mark in place.
     pub(super) deletions: bool,
     /// Whether anything else tells of a volume in use: a name that was given to another inode, nodes that were moved.
     pub(super) in_use: bool,
-    nodes: Vec<(u32, NodeAddress, u32)>,
+    nodes: Vec<(Ino, NodeAddress, u32)>,
     pub(super) names: Vec<(NodeAddress, FoundName)>,
     /// Nodes that do not count and may come back: whose, the version (of a reference the attribute), where.
     ghosts: Vec<(Owner, u32, NodeAddress)>,
     attributes: Vec<(u32, u32, NodeAddress)>,
-    references: Vec<((u32, u32), u32, NodeAddress)>,
+    references: Vec<((Ino, u32), u32, NodeAddress)>,
 }
 
 impl Collected {
@@ -81,7 +81,7 @@ impl Collected {
             }
             What::Dirent(name) => {
                 let owner = Owner::Inode(name.parent);
-                self.deletions |= name.inode == 0;
+                self.deletions |= name.inode == Ino::NONE;
                 self.highest_inode = self.highest_inode.max(name.parent).max(name.inode);
                 self.versions = self.versions.wrapping_add(name.version);
                 self.nodes.push((name.parent, at, name.version));
@@ -175,7 +175,7 @@ impl Collected {
     pub(super) fn finish_inodes(&mut self) {
         let mut nodes = std::mem::take(&mut self.nodes);
         nodes.sort_unstable();
-        let mut inodes: Vec<(u32, Inode)> = Vec::new();
+        let mut inodes: Vec<(Ino, Inode)> = Vec::new();
         for own in nodes.chunk_by(|a, b| a.0 == b.0) {
             let Some((number, _, _)) = own.first() else { continue };
             // Images are made in the order of versions; what the collector moves leaves it.

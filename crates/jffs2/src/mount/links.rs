@@ -6,13 +6,13 @@ use nandkit_flash::{Flash, FlashError};
 
 use super::Collected;
 use super::strays;
-use crate::NodeAddress;
 use crate::catalogue::NodeState;
 use crate::damage::{Damage, DamageKind, DamageList};
 use crate::inode::Inodes;
 use crate::inode::Stray;
 use crate::layout::ROOT;
 use crate::medium::{Medium, Shape};
+use crate::{Ino, NodeAddress};
 
 /// `st_mode >> 12` of directories.
 const DIRECTORY: u8 = 4;
@@ -28,11 +28,11 @@ pub(super) fn count<F: Flash>(
     medium: &Medium<F>,
 ) -> Result<Vec<Stray>, FlashError> {
     let shape = medium.shape();
-    let mut gone: Vec<(Named, u32)> = Vec::new();
-    let mut links: BTreeMap<u32, u32> = BTreeMap::from([(ROOT, 1)]);
+    let mut gone: Vec<(Named, Ino)> = Vec::new();
+    let mut links: BTreeMap<Ino, u32> = BTreeMap::from([(ROOT, 1)]);
     for (parent, inode) in &collected.inodes {
         let entries = inode.entries.iter().flat_map(|entries| entries.with_cookies());
-        for (cookie, _, entry) in entries.filter(|(_, _, entry)| entry.inode != 0) {
+        for (cookie, _, entry) in entries.filter(|(_, _, entry)| entry.inode != Ino::NONE) {
             if collected.inodes.contains_key(&entry.inode) {
                 *links.entry(entry.inode).or_default() += 1;
             } else {
@@ -59,14 +59,14 @@ pub(super) fn count<F: Flash>(
     Ok(strays)
 }
 
-fn reference(shape: &Shape, at: NodeAddress, inode: u32, detail: String) -> Damage {
+fn reference(shape: &Shape, at: NodeAddress, inode: Ino, detail: String) -> Damage {
     Damage { at, block: shape.block_of(at), kind: DamageKind::Reference, inode: Some(inode), detail }
 }
 
 /// Where a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Named {
-    parent: u32,
+    parent: Ino,
     node: NodeAddress,
     cookie: u64,
 }
@@ -81,7 +81,7 @@ fn forget(collected: &mut Collected, Named { parent, node, cookie }: Named, eras
 
 /// Inodes without a name are dead, and so are those that have names in dead directories only.
 fn bury(collected: &mut Collected, erase_size: u32) {
-    let mut dead: Vec<u32> =
+    let mut dead: Vec<Ino> =
         collected.inodes.iter().filter(|(_, inode)| inode.links == 0).map(|(number, _)| *number).collect();
     while let Some(number) = dead.pop() {
         let Some(inode) = collected.inodes.get_mut(&number) else { continue };
@@ -104,7 +104,7 @@ fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     let mut second = Vec::new();
     let mut reached = BTreeSet::from([ROOT]);
     let mut next = vec![ROOT];
-    let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut places: BTreeMap<Ino, Ino> = BTreeMap::new();
     let mut order = Vec::new();
     while let Some(parent) = next.pop() {
         order.push(parent);
@@ -122,7 +122,7 @@ fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
         inode.parent = places.get(number).copied().unwrap_or(ROOT);
     }
     second.sort_unstable();
-    let mut kept: Vec<(u32, u32)> = Vec::new();
+    let mut kept: Vec<(Ino, Ino)> = Vec::new();
     for (named, child) in second {
         let Named { parent, node, .. } = named;
         let what = format!("directory {child} is in {} and in {parent}", places.get(&child).copied().unwrap_or(ROOT));
@@ -140,22 +140,23 @@ fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
 }
 
 /// The directories in a directory, with where their names are; what holds names counts as one, whatever its own name says.
-fn directories(inodes: &Inodes, parent: u32) -> Vec<(u32, Named)> {
-    let is_directory = |inode: u32| inodes.get(&inode).is_some_and(|inode| inode.entries.is_some());
+fn directories(inodes: &Inodes, parent: Ino) -> Vec<(Ino, Named)> {
+    let is_directory = |inode: Ino| inodes.get(&inode).is_some_and(|inode| inode.entries.is_some());
     let entries = inodes.get(&parent).and_then(|inode| inode.entries.as_ref());
-    let all = entries.into_iter().flat_map(|entries| entries.with_cookies()).filter(|(_, _, entry)| entry.inode != 0);
+    let all =
+        entries.into_iter().flat_map(|entries| entries.with_cookies()).filter(|(_, _, entry)| entry.inode != Ino::NONE);
     all.filter(|(_, _, entry)| entry.kind == DIRECTORY || is_directory(entry.inode))
         .map(|(cookie, _, entry)| (entry.inode, Named { parent, node: entry.node, cookie }))
         .collect()
 }
 
 /// What lies below what, over first names: of each directory its place in depth-first order and the place behind the last one below it.
-struct Below(BTreeMap<u32, (usize, usize)>);
+struct Below(BTreeMap<Ino, (usize, usize)>);
 
 impl Below {
     /// From all directories in depth-first order, parents before what is in them. Cost: n log n.
-    fn of(order: &[u32], places: &BTreeMap<u32, u32>) -> Self {
-        let mut spans: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+    fn of(order: &[Ino], places: &BTreeMap<Ino, Ino>) -> Self {
+        let mut spans: BTreeMap<Ino, (usize, usize)> = BTreeMap::new();
         for (place, directory) in order.iter().enumerate() {
             spans.insert(*directory, (place, place + 1));
         }
@@ -168,14 +169,14 @@ impl Below {
         Self(spans)
     }
 
-    fn holds(&self, above: u32, below: u32) -> bool {
+    fn holds(&self, above: Ino, below: Ino) -> bool {
         let (Some((start, end)), Some((place, _))) = (self.0.get(&above), self.0.get(&below)) else { return false };
         (*start..*end).contains(place)
     }
 
     /// Whether a way down leads from one directory to another, over first names and the second ones that are kept, as parent and child. Cost: that of looking at each kept
     /// one once for each other.
-    fn leads_to(&self, kept: &[(u32, u32)], from: u32, to: u32) -> bool {
+    fn leads_to(&self, kept: &[(Ino, Ino)], from: Ino, to: Ino) -> bool {
         let mut seen = BTreeSet::from([from]);
         let mut next = vec![from];
         while let Some(at) = next.pop() {

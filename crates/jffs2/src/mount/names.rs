@@ -3,7 +3,6 @@
 use nandkit_flash::{Flash, FlashError};
 
 use super::collect::Collected;
-use crate::NodeAddress;
 use crate::catalogue::NodeState;
 use crate::damage::{Damage, DamageKind, DamageList};
 use crate::inode::{Entries, Entry};
@@ -11,6 +10,7 @@ use crate::layout::{DIRENT_SIZE, Header, NAME_MAX, node_type};
 use crate::medium::MOUNT;
 use crate::medium::Medium;
 use crate::scan::node::{self, Bad, FoundName, Witness};
+use crate::{Ino, NodeAddress};
 
 /// Puts nodes to inodes, names to directories, and attributes together. Errors: those of the
 /// device.
@@ -75,7 +75,7 @@ fn newest<F: Flash>(
     let erase_size = medium.shape().erase_size;
     while let Some((at, name)) = same.pop() {
         // A summary's word for a deletion is enough: without it what was deleted would come back.
-        let is_told_gone = name.witness == Witness::Summary && name.inode == 0;
+        let is_told_gone = name.witness == Witness::Summary && name.inode == Ino::NONE;
         if name.witness != Witness::Node
             && !is_told_gone
             && !same.is_empty()

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use nandkit_flash::{Flash, FlashError};
 
 use super::Collected;
-use crate::NodeAddress;
 use crate::catalogue::Block;
 use crate::damage::{Damage, DamageKind, DamageList};
 use crate::inode::kind_text;
@@ -19,13 +18,14 @@ use crate::layout::{self, Header, INODE_SIZE, ROOT, node_type};
 use crate::medium::MOUNT;
 use crate::medium::Medium;
 use crate::scan::node;
+use crate::{Ino, NodeAddress};
 use nandkit_vfs::FileKind;
 
 /// Finds the inodes that have lost their names, and tells of them. `links`: the names of each inode, those in dead directories among them. Errors: those of the device. Cost: a read for each
 /// node of an inode without a name; nothing where anything was ever taken away.
 pub(super) fn find<F: Flash>(
     collected: &Collected,
-    links: &BTreeMap<u32, u32>,
+    links: &BTreeMap<Ino, u32>,
     medium: &Medium<F>,
     damage: &DamageList,
 ) -> Result<Vec<Stray>, FlashError> {
@@ -33,7 +33,7 @@ pub(super) fn find<F: Flash>(
     if collected.may_lack_what_was_deleted() {
         return Ok(strays);
     }
-    let nameless = |number: &u32| *number != ROOT && !links.contains_key(number);
+    let nameless = |number: &Ino| *number != ROOT && !links.contains_key(number);
     for (number, inode) in collected.inodes.iter().filter(|(number, _)| nameless(number)) {
         match newest(collected, *number, inode, medium)? {
             Some((at, node)) => {
@@ -60,14 +60,14 @@ pub(super) fn find<F: Flash>(
 }
 
 fn names(inode: &Inode) -> impl Iterator<Item = (&[u8], &crate::inode::Entry)> {
-    inode.entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0)
+    inode.entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != Ino::NONE)
 }
 
-fn told<F: Flash>(medium: &Medium<F>, at: NodeAddress, inode: u32, detail: String) -> Damage {
+fn told<F: Flash>(medium: &Medium<F>, at: NodeAddress, inode: Ino, detail: String) -> Damage {
     Damage { at, block: medium.shape().block_of(at), kind: DamageKind::Orphan, inode: Some(inode), detail }
 }
 
-fn orphan<F: Flash>(medium: &Medium<F>, at: NodeAddress, number: u32, inode: &Inode, node: &layout::Inode) -> Damage {
+fn orphan<F: Flash>(medium: &Medium<F>, at: NodeAddress, number: Ino, inode: &Inode, node: &layout::Inode) -> Damage {
     let what = match node.mode & 0o170_000 {
         format::REGULAR => format!("a file of {} bytes", node.file_size),
         format::DIRECTORY => format!("a directory with {} names", names(inode).count()),
@@ -79,7 +79,7 @@ fn orphan<F: Flash>(medium: &Medium<F>, at: NodeAddress, number: u32, inode: &In
 /// The newest inode node of an inode that counts and whose fixed part is whole.
 fn newest<F: Flash>(
     collected: &Collected,
-    number: u32,
+    number: Ino,
     inode: &Inode,
     medium: &Medium<F>,
 ) -> Result<Option<(NodeAddress, layout::Inode)>, FlashError> {

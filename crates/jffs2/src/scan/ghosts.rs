@@ -105,7 +105,7 @@ mod tests {
                 let length = (from - before) * PAGE;
                 scan.found.push(Found { offset: before * PAGE, length, what: What::Obsolete });
             }
-            let what = What::Inode { inode: 9, version: *from };
+            let what = What::Inode { inode: Ino(9), version: *from };
             scan.found.push(Found { offset: from * PAGE, length: (to - from) * PAGE, what });
             before = *to;
         }

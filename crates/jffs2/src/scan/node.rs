@@ -1,5 +1,6 @@
 //! What a node says, as far as its checksums stand behind it.
 
+use crate::Ino;
 use crate::damage::DamageKind;
 use crate::layout::is_name;
 use crate::layout::{
@@ -24,7 +25,7 @@ pub(crate) enum What {
     /// An inode node.
     Inode {
         /// Whose.
-        inode: u32,
+        inode: Ino,
         /// Its version.
         version: u32,
     },
@@ -40,7 +41,7 @@ pub(crate) enum What {
     /// A reference to an attribute.
     Xref {
         /// Whose.
-        inode: u32,
+        inode: Ino,
         /// To which.
         id: u32,
         /// Its sequence number.
@@ -51,10 +52,10 @@ pub(crate) enum What {
 /// A directory entry as a node or a summary has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundName {
-    pub(crate) parent: u32,
+    pub(crate) parent: Ino,
     pub(crate) version: u32,
     /// 0: the name was taken away.
-    pub(crate) inode: u32,
+    pub(crate) inode: Ino,
     pub(crate) kind: u8,
     pub(crate) witness: Witness,
     pub(crate) name: Box<[u8]>,
@@ -84,11 +85,11 @@ pub(crate) enum Witness {
 pub(crate) struct Bad {
     pub(crate) kind: DamageKind,
     /// Whose it is, where its checksums still tell.
-    pub(crate) inode: Option<u32>,
+    pub(crate) inode: Option<Ino>,
     pub(crate) detail: String,
 }
 
-fn bad<T>(kind: DamageKind, inode: Option<u32>, detail: impl Into<String>) -> Result<T, Bad> {
+fn bad<T>(kind: DamageKind, inode: Option<Ino>, detail: impl Into<String>) -> Result<T, Bad> {
     Err(Bad { kind, inode, detail: detail.into() })
 }
 
@@ -285,7 +286,7 @@ fn is_blank(bytes: Option<&[u8]>) -> bool {
 }
 
 /// Whose a node was whose header is damaged: the header that would be right is put in its place, and the checksum of the fixed part tells whether that was so.
-pub(crate) fn owner_behind_damage(order: ByteOrder, bytes: &[u8]) -> Option<u32> {
+pub(crate) fn owner_behind_damage(order: ByteOrder, bytes: &[u8]) -> Option<Ino> {
     let with_header = |node_type, length: Option<u32>, covered: usize| {
         let mut fixed = bytes.get(..covered)?.to_vec();
         let header = Header::new(order, node_type, length?).encode(order);

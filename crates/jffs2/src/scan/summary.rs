@@ -2,6 +2,7 @@
 
 use super::Found;
 use super::node::{FoundName, What, Witness};
+use crate::Ino;
 use crate::layout::is_name;
 use crate::layout::{
     ByteOrder, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, Summary, covered, crc, node_type, padded,
@@ -158,13 +159,13 @@ fn entry(
     let mut read = |reader: &mut Reader<'_>| -> Option<Result<(u32, u32, What), Useless>> {
         Some(Ok(match kind {
             node_type::INODE => {
-                let (inode, version) = (reader.u32()?, reader.u32()?);
+                let (inode, version) = (Ino(reader.u32()?), reader.u32()?);
                 let (offset, length) = (reader.u32()?, reader.u32()?);
                 (offset, length, What::Inode { inode, version })
             }
             node_type::DIRENT => {
                 let (length, offset) = (reader.u32()?, reader.u32()?);
-                let (parent, version, inode) = (reader.u32()?, reader.u32()?, reader.u32()?);
+                let (parent, version, inode) = (Ino(reader.u32()?), reader.u32()?, Ino(reader.u32()?));
                 let (name_length, kind) = (reader.u8()?, reader.u8()?);
                 let name = reader.bytes(usize::from(name_length))?;
                 if !is_name(name) {

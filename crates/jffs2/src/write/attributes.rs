@@ -5,6 +5,7 @@ use nandkit_units::Cause;
 use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, Result, Timestamp};
 
 use super::allocate::Urgency;
+use crate::Ino;
 use crate::encode::Piece;
 use crate::inode::Body;
 use crate::layout::{ByteOrder, compression};
@@ -60,13 +61,13 @@ pub(crate) fn attached(order: ByteOrder, body: &Body) -> Vec<u8> {
 
 impl<F: Flash> Jffs2<F> {
     /// Makes a regular file longer, by a hole, or shorter.
-    pub(super) fn resize(&mut self, number: u32, size: u32, urgency: Urgency) -> Result<()> {
+    pub(super) fn resize(&mut self, number: Ino, size: u32, urgency: Urgency) -> Result<()> {
         let change = AttributeChange { size: Some(u64::from(size)), ..AttributeChange::default() };
         self.change(number, &change, urgency)
     }
 
     /// Changes attributes by one node.
-    pub(super) fn change(&mut self, number: u32, change: &AttributeChange, urgency: Urgency) -> Result<()> {
+    pub(super) fn change(&mut self, number: Ino, change: &AttributeChange, urgency: Urgency) -> Result<()> {
         let body = self.body_mut(number)?;
         let (old_size, format) = (body.size, body.format());
         let size = match change.size {

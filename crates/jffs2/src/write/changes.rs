@@ -24,7 +24,7 @@ impl<F: Flash> Jffs2<F> {
 
 impl<F: Flash> Changes for Jffs2<F> {
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
-        self.counted(|fs| fs.make(directory, name, node)).map(|inode| InodeNumber(u64::from(inode)))
+        self.counted(|fs| fs.make(directory, name, node)).map(InodeNumber::from)
     }
 
     fn write(&mut self, inode: InodeNumber, offset: u64, data: Payload<'_>) -> Result<usize> {

@@ -3,10 +3,11 @@
 use nandkit_codec::compression::{Compressor, Level};
 use nandkit_flash::Flash;
 use nandkit_units::{Cause, Payload, ReadInto};
-use nandkit_vfs::{ErrorKind, FileSystem, FsError, InodeNumber, Result};
+use nandkit_vfs::{ErrorKind, FileSystem, FsError, Result};
 
 use super::CompressionMode;
 use super::allocate::{Grant, Urgency};
+use crate::Ino;
 use crate::encode::Piece;
 use crate::layout::{FILE_SIZE_MAX, format};
 use crate::layout::{INODE_SIZE, MIN_DATA, PAGE_SIZE, compression};
@@ -42,7 +43,7 @@ fn pack(compressor: &mut Compressor, mode: CompressionMode, data: &[u8], room: u
 
 impl<F: Flash> Jffs2<F> {
     /// Writes to a regular file.
-    pub(super) fn write_file(&mut self, number: u32, offset: u64, data: Payload<'_>) -> Result<usize> {
+    pub(super) fn write_file(&mut self, number: Ino, offset: u64, data: Payload<'_>) -> Result<usize> {
         let kind = match self.body_mut(number)?.format() {
             format::REGULAR => None,
             format::DIRECTORY => Some(ErrorKind::IsADirectory),
@@ -86,7 +87,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Writes to one page: its end included, the whole of it goes into the node; else all from a multiple of four on (fs/jffs2/file.c, `jffs2_write_end`).
-    fn write_in_page(&mut self, number: u32, from: u32, part: Payload<'_>) -> Result<usize> {
+    fn write_in_page(&mut self, number: Ino, from: u32, part: Payload<'_>) -> Result<usize> {
         let to = from + part.len() as u32;
         let begin = if to.is_multiple_of(PAGE_SIZE) { to - PAGE_SIZE } else { from & !3 };
         let before = (from - begin) as usize;
@@ -106,7 +107,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(done - before.min(done))
     }
 
-    fn write_user_piece(&mut self, number: u32, at: u32, bytes: &[u8]) -> Result<usize> {
+    fn write_user_piece(&mut self, number: Ino, at: u32, bytes: &[u8]) -> Result<usize> {
         let datum = self.separate(number, at)?;
         let grant = self.reserve(Self::need_inode(datum.region, MIN_DATA), Urgency::Normal)?;
         let now = self.seconds();
@@ -118,7 +119,7 @@ impl<F: Flash> Jffs2<F> {
     /// Writes as much of `bytes` as the grant has room for to a page of a file; returns how much.
     pub(crate) fn write_piece(
         &mut self,
-        number: u32,
+        number: Ino,
         grant: Grant,
         at: u32,
         bytes: &[u8],
@@ -142,11 +143,11 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Content of a file as it is: zeroes where there is none.
-    pub(crate) fn content(&self, number: u32, from: u32, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn content(&self, number: Ino, from: u32, into: &mut [u8]) -> Result<()> {
         if into.is_empty() {
             return Ok(());
         }
-        let count = self.read(InodeNumber(u64::from(number)), u64::from(from), ReadInto::Bytes(into))?;
+        let count = self.read(number.into(), u64::from(from), ReadInto::Bytes(into))?;
         if let Some(behind) = into.get_mut(count..) {
             behind.fill(0);
         }
@@ -154,7 +155,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Forgets what a file held from `size` on.
-    pub(super) fn cut(&mut self, number: u32, size: u32) -> Result<()> {
+    pub(super) fn cut(&mut self, number: Ino, size: u32) -> Result<()> {
         let body = self.body_mut(number)?;
         body.size = size;
         let mut effects = Vec::new();

@@ -8,6 +8,7 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, NewNode, RenameFlag
 
 use super::allocate::{Need, Urgency};
 use super::attributes::attachment;
+use crate::Ino;
 use crate::encode::{DirentFields, InodeFields, Piece};
 use crate::inode::{Body, Entries, Entry, Inode};
 use crate::layout::{DIRENT_SIZE, INODE_SIZE, NAME_MAX, ROOT, compression};
@@ -36,17 +37,17 @@ fn fails(kind: ErrorKind, name: &[u8], what: &str) -> FsError {
 
 impl<F: Flash> Jffs2<F> {
     /// The number of an inode that has a name, or is retained. Errors: `NotFound`.
-    pub(crate) fn living(&self, inode: InodeNumber) -> Result<u32> {
-        let lives = |number: &u32| {
+    pub(crate) fn living(&self, inode: InodeNumber) -> Result<Ino> {
+        let lives = |number: &Ino| {
             let found = self.inodes.get(number);
             *number == ROOT || found.is_some_and(|inode| inode.links > 0 || inode.retained > 0)
         };
-        let number = u32::try_from(inode.0).ok().filter(lives);
+        let number = u32::try_from(inode.0).ok().map(Ino).filter(lives);
         number.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {} does not exist", inode.0)))
     }
 
     /// A directory that has a name.
-    fn directory(&mut self, inode: InodeNumber) -> Result<u32> {
+    fn directory(&mut self, inode: InodeNumber) -> Result<Ino> {
         let number = self.living(inode)?;
         let is_directory = self.body_mut(number)?.format() == format::DIRECTORY;
         if !is_directory {
@@ -58,13 +59,13 @@ impl<F: Flash> Jffs2<F> {
         Ok(number)
     }
 
-    fn entry(&self, directory: u32, name: &[u8]) -> Option<Entry> {
+    fn entry(&self, directory: Ino, name: &[u8]) -> Option<Entry> {
         let entry = self.inodes.get(&directory)?.entries.as_ref()?.get(name)?;
-        (entry.inode != 0).then(|| entry.clone())
+        (entry.inode != Ino::NONE).then(|| entry.clone())
     }
 
     /// Enters the time of a change in a directory: the newest entry holds it on the flash.
-    fn touch(&mut self, directory: u32, now: u32) -> Result<()> {
+    fn touch(&mut self, directory: Ino, now: u32) -> Result<()> {
         let body = self.body_mut(directory)?;
         (body.modified, body.changed) = (now, now);
         Ok(())
@@ -76,7 +77,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Makes an inode and its name.
-    pub(super) fn make(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<u32> {
+    pub(super) fn make(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<Ino> {
         let directory = self.directory(directory)?;
         check_name(name)?;
         if self.entry(directory, name).is_some() {
@@ -84,7 +85,7 @@ impl<F: Flash> Jffs2<F> {
         }
         let attached = self.attachment(node)?;
         let full = || exhausted("all inode numbers have been given");
-        let inode = self.highest_inode.checked_add(1).ok_or_else(full)?;
+        let inode = self.highest_inode.next().ok_or_else(full)?;
         let datum = self.separate_attributes(directory)?;
         let (data, length) = (attached.len() as u32, name.len() as u32);
         // One reservation for both: a full volume leaves neither.
@@ -127,7 +128,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// A new inode in memory.
-    fn enter(&mut self, fields: &InodeFields, node: &NewNode<'_>, parent: u32) {
+    fn enter(&mut self, fields: &InodeFields, node: &NewNode<'_>, parent: Ino) {
         let is_directory = node.kind == FileKind::Directory;
         let body = Body {
             mode: fields.mode,
@@ -165,14 +166,14 @@ impl<F: Flash> Jffs2<F> {
         let grant = self.reserve(Self::need_dirent(datum.region, name), Urgency::Deletion)?;
         let now = self.seconds();
         let version = self.next_version(directory)?;
-        let gone = DirentFields { parent: directory, version, inode: 0, made: now, kind: 0 };
+        let gone = DirentFields { parent: directory, version, inode: Ino::NONE, made: now, kind: 0 };
         self.write_dirent(grant, &gone, name, Cause::Metadata, datum.stamp)?;
         self.touch(directory, now)?;
         self.drop_link(entry.inode, directory, now)
     }
 
     /// `NotEmpty` for a directory that is not.
-    fn check_removable(&mut self, inode: u32, name: &[u8]) -> Result<()> {
+    fn check_removable(&mut self, inode: Ino, name: &[u8]) -> Result<()> {
         if !self.inodes.contains_key(&inode) {
             return Ok(());
         }
@@ -182,7 +183,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// An inode has one name less: one in `directory`.
-    fn drop_link(&mut self, inode: u32, directory: u32, now: u32) -> Result<()> {
+    fn drop_link(&mut self, inode: Ino, directory: Ino, now: u32) -> Result<()> {
         let Some(found) = self.inodes.get_mut(&inode) else { return Ok(()) };
         found.links = found.links.saturating_sub(1);
         if let Some(body) = found.body.get_mut() {
@@ -204,7 +205,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// An inode without names that nobody retains: nothing of it is valid. It is forgotten with its last node, so that its number is not given again before.
-    pub(super) fn bury(&mut self, inode: u32) {
+    pub(super) fn bury(&mut self, inode: Ino) {
         let Some(found) = self.inodes.get_mut(&inode) else { return };
         found.links = 0;
         found.entries = None;
@@ -272,7 +273,7 @@ impl<F: Flash> Jffs2<F> {
         let version = self.next_version(to)?;
         let link = DirentFields { parent: to, version, inode: moved.inode, made: now, kind: moved.kind };
         let version = self.next_version(from)?;
-        let gone = DirentFields { parent: from, version, inode: 0, made: now, kind: 0 };
+        let gone = DirentFields { parent: from, version, inode: Ino::NONE, made: now, kind: 0 };
         self.write_dirent(grant, &link, new, Cause::Metadata, datum.stamp)?;
         // From here on it has two names, and what it replaced has one less, whether or not the deletion can be written.
         let inode = self.inode_mut(moved.inode)?;
@@ -293,7 +294,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Whether a way down leads from one directory to another, or they are one. Over all names, not up over the last ones: renames that were cut off leave directories with two. Cost: a
     /// pass over the names below the first one.
-    fn leads_to(&self, from: u32, to: u32) -> bool {
+    fn leads_to(&self, from: Ino, to: Ino) -> bool {
         let mut seen = BTreeSet::from([from]);
         let mut next = vec![from];
         while let Some(at) = next.pop() {
@@ -301,7 +302,9 @@ impl<F: Flash> Jffs2<F> {
                 return true;
             }
             let entries = self.inodes.get(&at).and_then(|inode| inode.entries.as_ref());
-            for (_, entry) in entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != 0) {
+            for (_, entry) in
+                entries.iter().flat_map(|entries| entries.iter()).filter(|(_, entry)| entry.inode != Ino::NONE)
+            {
                 let is_directory = entry.kind == (format::DIRECTORY >> 12) as u8
                     || self.inodes.get(&entry.inode).is_some_and(|inode| inode.entries.is_some());
                 if is_directory && seen.insert(entry.inode) {
@@ -316,7 +319,7 @@ impl<F: Flash> Jffs2<F> {
     fn check_move(
         &mut self,
         moved: &Entry,
-        (from, to): (u32, u32),
+        (from, to): (Ino, Ino),
         replaced: Option<&Entry>,
         new: &[u8],
         flags: RenameFlags,

@@ -8,31 +8,31 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use super::allocate::{Grant, Need};
 use super::order::{Order, Reference};
 use super::{corrupt, exhausted, summary};
-use crate::NodeAddress;
 use crate::catalogue::{NodeState, Owner};
 use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use crate::fragments::Effect;
 use crate::inode::{Body, Entry, Inode};
 use crate::layout::{DIRENT_SIZE, Dirent, INODE_SIZE, PAGE_SIZE, compression};
 use crate::volume::Jffs2;
+use crate::{Ino, NodeAddress};
 
 /// The number of a page of a file in the keys of a separation; this one stands for the inode's attributes.
 const ATTRIBUTES: u32 = u32::MAX;
 
 /// What a separation knows a page of a file by.
-pub(crate) const fn key(inode: u32, page: u32) -> DatumKey {
-    DatumKey((inode as u64) << 32 | page as u64)
+pub(crate) const fn key(inode: Ino, page: u32) -> DatumKey {
+    DatumKey((inode.0 as u64) << 32 | page as u64)
 }
 
 impl<F: Flash> Jffs2<F> {
     /// The inode. Errors: `NotFound`.
-    pub(crate) fn inode_mut(&mut self, number: u32) -> Result<&mut Inode> {
+    pub(crate) fn inode_mut(&mut self, number: Ino) -> Result<&mut Inode> {
         let found = self.inodes.get_mut(&number);
         found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {number} does not exist")))
     }
 
     /// Reads an inode where that was not done yet, and tells the catalogue what is valid of its nodes.
-    pub(crate) fn settle(&mut self, number: u32) -> Result<()> {
+    pub(crate) fn settle(&mut self, number: Ino) -> Result<()> {
         self.body(number)?;
         let Some(body) = self.inodes.get_mut(&number).and_then(|inode| inode.body.get_mut()) else { return Ok(()) };
         let states = std::mem::take(&mut body.states);
@@ -53,7 +53,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// An inode's body, to be changed. Errors: those of reading it.
-    pub(crate) fn body_mut(&mut self, number: u32) -> Result<&mut Body> {
+    pub(crate) fn body_mut(&mut self, number: Ino) -> Result<&mut Body> {
         self.settle(number)?;
         let body = self.inodes.get_mut(&number).and_then(|inode| inode.body.get_mut());
         body.map(|body| &mut **body).ok_or_else(|| corrupt(format!("inode {number} has no content")))
@@ -65,7 +65,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// The version of an inode's next node. Errors: `NotSupported` after 2^32 of them.
-    pub(crate) fn next_version(&mut self, number: u32) -> Result<u32> {
+    pub(crate) fn next_version(&mut self, number: Ino) -> Result<u32> {
         let inode = self.inode_mut(number)?;
         let next = inode.highest_version.checked_add(1);
         let next = next.ok_or_else(|| {
@@ -78,7 +78,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// What a node says of an inode as it is, with the next version.
-    pub(crate) fn fields(&mut self, number: u32) -> Result<InodeFields> {
+    pub(crate) fn fields(&mut self, number: Ino) -> Result<InodeFields> {
         let version = self.next_version(number)?;
         let body = self.body_mut(number)?;
         Ok(InodeFields {
@@ -95,21 +95,21 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Where a page of a file that the user writes goes, and the stamp that its node gets.
-    pub(crate) fn separate(&mut self, number: u32, offset: u32) -> Result<Datum> {
+    pub(crate) fn separate(&mut self, number: Ino, offset: u32) -> Result<Datum> {
         let previous = self.datum_at(number, offset);
         let now = self.medium.now();
         Ok(self.writer()?.separator.on_write(key(number, offset / PAGE_SIZE), previous, now))
     }
 
     /// Where attributes and names that the user writes go: by the inode whose they are.
-    pub(crate) fn separate_attributes(&mut self, number: u32) -> Result<Datum> {
+    pub(crate) fn separate_attributes(&mut self, number: Ino) -> Result<Datum> {
         let previous = self.inodes.get(&number).and_then(|inode| inode.nodes.last()).and_then(|at| self.datum_of(*at));
         let now = self.medium.now();
         Ok(self.writer()?.separator.on_write(key(number, ATTRIBUTES), previous, now))
     }
 
     /// What is kept for the separation of the version that stands at an offset of a file.
-    fn datum_at(&self, number: u32, offset: u32) -> Option<Datum> {
+    fn datum_at(&self, number: Ino, offset: u32) -> Option<Datum> {
         let body = self.inodes.get(&number)?.body.get()?;
         self.datum_of(body.fragments.within(offset, offset.saturating_add(1)).first()?.node)
     }
@@ -146,7 +146,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// A node is the newest one for a range of a file: what stood there is obsolete, what shares a page with it is to be joined some day (fs/jffs2/nodelist.c,
     /// `jffs2_add_full_dnode_to_inode`), and no node for attributes alone is needed.
-    pub(crate) fn hold(&mut self, number: u32, at: NodeAddress, start: u32, end: u32) -> Result<()> {
+    pub(crate) fn hold(&mut self, number: Ino, at: NodeAddress, start: u32, end: u32) -> Result<()> {
         let body = self.body_mut(number)?;
         let mut effects = Vec::new();
         body.fragments.insert(at, start, end, &mut effects);
@@ -210,7 +210,7 @@ impl<F: Flash> Jffs2<F> {
     ) -> Result<()> {
         let mut bytes = Vec::with_capacity(DIRENT_SIZE as usize + name.len() + 3);
         dirent_node(self.medium.order(), fields, name, &mut bytes);
-        let state = if fields.inode == 0 { NodeState::Normal } else { NodeState::Pristine };
+        let state = if fields.inode == Ino::NONE { NodeState::Normal } else { NodeState::Pristine };
         let owner = Owner::Inode(fields.parent);
         let order = Order::Name;
         let at = self.place(grant, &bytes, Reference { owner, state, written: Nanos(stamp.0), cause, order })?;
@@ -247,7 +247,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// What refers to the original is found by its address: the bytes may have decayed, and then say what they like.
-    fn moved_of_inode(&mut self, number: u32, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
+    fn moved_of_inode(&mut self, number: Ino, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
         let range = self.range_of(number, from);
         let Some(inode) = self.inodes.get_mut(&number) else { return };
         inode.nodes.push(to);
@@ -271,7 +271,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// The first byte of a file that stands in a node, and the byte behind the last one.
-    pub(crate) fn range_of(&self, inode: u32, at: NodeAddress) -> Option<(u32, u32)> {
+    pub(crate) fn range_of(&self, inode: Ino, at: NodeAddress) -> Option<(u32, u32)> {
         let body = self.inodes.get(&inode)?.body.get()?;
         let mut of_node = body.fragments.all().iter().filter(|fragment| fragment.node == at);
         let first = of_node.next()?;

@@ -2,6 +2,7 @@
 
 use nandkit_units::Cause;
 
+use crate::Ino;
 use crate::catalogue::{NodeState, Owner};
 
 /// A node's place in that order.
@@ -39,7 +40,7 @@ pub(crate) struct Reference {
 #[derive(Clone, Debug, Default)]
 pub(super) struct First {
     names: bool,
-    files: Vec<u32>,
+    files: Vec<Ino>,
 }
 
 impl First {

@@ -67,12 +67,12 @@ impl Collector {
         match header.node_type {
             node_type::INODE => {
                 let inode = Inode::decode(order, node)?;
-                words(header.node_type, &[inode.inode, inode.version, offset, length]);
+                words(header.node_type, &[inode.inode.0, inode.version, offset, length]);
             }
             node_type::DIRENT => {
                 let dirent = Dirent::decode(order, node)?;
                 let name = node.get(crate::layout::DIRENT_SIZE as usize..)?.get(..usize::from(dirent.name_length))?;
-                words(header.node_type, &[length, offset, dirent.parent, dirent.version, dirent.inode]);
+                words(header.node_type, &[length, offset, dirent.parent.0, dirent.version, dirent.inode.0]);
                 self.entries.extend_from_slice(&[dirent.name_length, dirent.kind]);
                 self.entries.extend_from_slice(name);
             }
@@ -127,6 +127,7 @@ const _: () = assert!(padded(INODE_SIZE) == INODE_SIZE);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ino;
     use crate::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node, xref_node};
 
     #[test]
@@ -136,16 +137,21 @@ mod tests {
             let mut node = Vec::new();
             inode_node(
                 order,
-                &InodeFields { inode: 3, version: 9, ..InodeFields::default() },
+                &InodeFields { inode: Ino(3), version: 9, ..InodeFields::default() },
                 &Piece::NOTHING,
                 &mut node,
             );
             collector.add(order, &node, 0);
             node.clear();
-            dirent_node(order, &DirentFields { parent: 1, version: 2, inode: 3, made: 0, kind: 8 }, b"abc", &mut node);
+            dirent_node(
+                order,
+                &DirentFields { parent: Ino(1), version: 2, inode: Ino(3), made: 0, kind: 8 },
+                b"abc",
+                &mut node,
+            );
             collector.add(order, &node, 68);
             node.clear();
-            xref_node(order, 3, 1, 2, &mut node);
+            xref_node(order, Ino(3), 1, 2, &mut node);
             collector.add(order, &node, 112);
             assert_eq!(collector.size(), INODE_ENTRY + DIRENT_ENTRY + 3 + XREF_ENTRY);
             assert_eq!(collector.node(order, 0, 4000, collector.size() + FRAME - 1), None);

@@ -10,20 +10,20 @@ use super::allocate::{Grant, Need, Urgency};
 use super::exhausted;
 use super::order::{Order, Reference as Placed};
 use super::summary::{XATTR_ENTRY, XREF_ENTRY};
-use crate::NodeAddress;
 use crate::catalogue::{NodeState, Owner};
 use crate::encode::{XattrFields, xattr_node, xref_node};
 use crate::layout::format as mode_format;
 use crate::layout::{XATTR_SIZE, XREF_SIZE, xattr_prefix};
 use crate::volume::Jffs2;
 use crate::xattr::{Attribute, AttributeContent, Reference, is_list};
+use crate::{Ino, NodeAddress};
 
 /// The longest name with its prefix (Linux's `XATTR_NAME_MAX`).
 const NAME_MAX: usize = 255;
 
 impl<F: Flash> Jffs2<F> {
     /// Prefix, rest of the name and value as on the flash.
-    fn stored_form(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<AttributeContent> {
+    fn stored_form(&mut self, inode: Ino, name: &[u8], value: &[u8]) -> Result<AttributeContent> {
         if name.len() > NAME_MAX {
             return Err(FsError::new(
                 ErrorKind::NameTooLong,
@@ -66,7 +66,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// The number of the attribute that an inode has under a name. Of several, which a change that was cut off leaves, only the newest shows; the others are taken away, since they
     /// would show once that one is gone.
-    fn only_attribute_of(&mut self, inode: u32, prefix: u8, rest: &[u8]) -> Result<Option<u32>> {
+    fn only_attribute_of(&mut self, inode: Ino, prefix: u8, rest: &[u8]) -> Result<Option<u32>> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for (id, sequence) in self.xattrs.of_inode(inode) {
             let Some(content) = self.attribute_content(id)? else { continue };
@@ -86,7 +86,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Sets an attribute, new or instead of an old one.
-    pub(super) fn put_xattr(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<()> {
+    pub(super) fn put_xattr(&mut self, inode: Ino, name: &[u8], value: &[u8]) -> Result<()> {
         let now = self.seconds();
         self.body_mut(inode)?;
         let content = self.stored_form(inode, name, value)?;
@@ -125,7 +125,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Takes an attribute away.
-    pub(super) fn take_xattr(&mut self, inode: u32, name: &[u8]) -> Result<()> {
+    pub(super) fn take_xattr(&mut self, inode: Ino, name: &[u8]) -> Result<()> {
         self.body_mut(inode)?;
         let missing =
             || FsError::new(ErrorKind::NoAttribute, format!("no attribute {}", String::from_utf8_lossy(name)));
@@ -143,7 +143,7 @@ impl<F: Flash> Jffs2<F> {
         self.xattrs.attributes.get(&id)?.content.get()?.as_deref()
     }
 
-    fn write_attribute(&mut self, inode: u32, content: AttributeContent) -> Result<u32> {
+    fn write_attribute(&mut self, inode: Ino, content: AttributeContent) -> Result<u32> {
         let full = || exhausted("all numbers of attributes have been given");
         let id = self.xattrs.highest_id.checked_add(1).ok_or_else(full)?;
         let mut bytes = Vec::new();
@@ -168,14 +168,14 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Room for some references of an inode, and the stamp that they get.
-    fn reserve_references(&mut self, inode: u32, count: u32, urgency: Urgency) -> Result<(Grant, Nanos)> {
+    fn reserve_references(&mut self, inode: Ino, count: u32, urgency: Urgency) -> Result<(Grant, Nanos)> {
         let datum = self.separate_attributes(inode)?;
         let need = Need { region: datum.region, least: count * XREF_SIZE, entry: count * XREF_ENTRY };
         Ok((self.reserve(need, urgency)?, Nanos(datum.stamp.0)))
     }
 
     /// Writes that an inode has an attribute, or has it no more.
-    fn write_reference(&mut self, (grant, written): (Grant, Nanos), inode: u32, id: u32, gone: bool) -> Result<()> {
+    fn write_reference(&mut self, (grant, written): (Grant, Nanos), inode: Ino, id: u32, gone: bool) -> Result<()> {
         let full = || exhausted("all sequence numbers of references have been given");
         let highest = self.xattrs.highest_sequence.checked_add(2).ok_or_else(full)?;
         self.xattrs.highest_sequence = highest;
@@ -218,7 +218,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Nothing of an inode's references is valid: the inode is no more, and its number is not given again while they are on the flash.
-    pub(super) fn bury_xattrs(&mut self, inode: u32) {
+    pub(super) fn bury_xattrs(&mut self, inode: Ino) {
         let range = (inode, 0)..=(inode, u32::MAX);
         let all: Vec<(u32, Reference)> =
             self.xattrs.references.range(range).map(|((_, id), reference)| (*id, reference.clone())).collect();

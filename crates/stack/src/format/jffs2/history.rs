@@ -1,13 +1,13 @@
 //! Older states of files and deleted names, as far as their nodes are still on the flash.
 
 use nandkit_flash::Flash;
-use nandkit_jffs2::{Jffs2, versions};
+use nandkit_jffs2::{Ino, Jffs2, versions};
 use nandkit_vfs::{ErrorKind, FileKind, FsError, InodeNumber, Result, Timestamp};
 
 use crate::format::history::{DeletedName, FileVersion, History, OldContent};
 
-fn inode_of(inode: InodeNumber) -> Result<u32> {
-    u32::try_from(inode.0).map_err(|_| FsError::new(ErrorKind::NotFound, format!("no inode {}", inode.0)))
+fn inode_of(inode: InodeNumber) -> Result<Ino> {
+    u32::try_from(inode.0).map(Ino).map_err(|_| FsError::new(ErrorKind::NotFound, format!("no inode {}", inode.0)))
 }
 
 fn seconds(seconds: u32) -> Timestamp {
@@ -52,8 +52,8 @@ impl<F: Flash> History for Jffs2<F> {
                 path
             }),
             name: found.name,
-            parent: InodeNumber(found.parent.into()),
-            inode: InodeNumber(found.inode.into()),
+            parent: found.parent.into(),
+            inode: found.inode.into(),
             kind: FileKind::of_dirent(found.kind).unwrap_or(FileKind::Regular),
             at: found.at.0.into(),
             deleted: found.deleted.map(seconds),
