@@ -1,8 +1,9 @@
 //! Which block to clean next.
 //!
-//! A file system or a translation layer describes its candidates as [`BlockView`]s and asks one [`VictimPolicy`]; it never names a policy, so that a new
-//! one needs no line in it. A policy is a [`Rule`] (how blocks compare) with two wrappers that go with every rule: whether blocks without invalid data are
-//! candidates at all, and static wear levelling.
+//! A file system or a translation layer describes its candidates as [`BlockView`]s and asks one
+//! [`VictimPolicy`]; it never names a policy, so that a new one needs no line in it. A policy is a
+//! [`VictimRule`] (how blocks compare) with two wrappers that go with every rule: whether blocks
+//! without invalid data are candidates at all, and static wear levelling.
 //!
 //! ```
 //! use nandkit_cleaning::victim::{BlockView, VictimPolicy};
@@ -15,24 +16,27 @@
 //! assert_eq!((choice.block, choice.evaluated), (7, 2));
 //! ```
 
-mod by_lot;
 pub mod index;
 mod name;
+mod option;
 mod rule;
+pub mod rules;
 #[cfg(test)]
 mod tests;
 
 use nandkit_units::Nanos;
 
-pub use name::{OptionInfo, PolicyError, PolicyInfo, info, names};
-pub(crate) use name::{option, parse_span};
-pub use rule::{Age, CatParameters, OwnRule, Rule, f2fs_benefit};
+use index::IndexOrder;
+pub use name::{PolicyError, names, options, rule};
+pub use option::{OptionInfo, OptionValues, RuleOption};
+pub(crate) use option::{option, parse_span};
+pub use rule::{Candidates, Draw, VictimRule, random_order};
 
 /// The list on which a list-based cleaner holds a block, in the terms of JFFS2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Queue {
     /// A block with errors that still holds data. The owner offers it only while it has free blocks to spare (Linux: more free blocks than
-    /// `resv_blocks_gcbad`, which is 0 in 6.1); `linux` then takes it before all others.
+    /// `resv_blocks_gcbad`, which is 0 in 6.1); [`rules::linux_lists::LinuxLists`] then takes it before all others.
     BadUsed,
     /// Nothing valid; waits to be erased.
     Erasable,
@@ -64,7 +68,7 @@ impl Queue {
 ///
 /// Amounts are in bytes where the owner writes nodes of any length (JFFS2), in logical pages where it writes these (page-mapped layer): alike in all views of one choice.
 ///
-/// Instants and counts that a format does not store start at 0 after a mount; see [`CatParameters::erase_offset`].
+/// Instants and counts that a format does not store start at 0 after a mount; see `erase-offset` of `cat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockView {
     /// The block's number; no two views of one choice have the same.
@@ -162,20 +166,32 @@ pub enum Coldest {
     LeastErased,
 }
 
-/// A rule and its wrappers. [`VictimPolicy::named`] and `FromStr` make one from a name; `Display` gives the name back.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A rule and its wrappers. [`VictimPolicy::named`] and `FromStr` make one from a name; `Display`
+/// gives the name back. The default is [`rules::greedy::Greedy`].
+#[derive(Clone, Copy, Debug)]
 pub struct VictimPolicy {
     /// How blocks compare.
-    pub rule: Rule,
-    /// Whether blocks of the queue `Clean` are candidates; `None`: as the rule's authors have it ([`Rule::opens_clean`]). Wear levelling sees them always.
+    pub rule: &'static dyn VictimRule,
+    /// The rule's options.
+    options: OptionValues,
+    /// Whether blocks of the queue `Clean` are candidates; `None`: as the rule's authors have it
+    /// ([`VictimRule::opens_clean`]). Wear levelling sees them always.
     pub open_clean: Option<bool>,
     /// Static wear levelling.
     pub leveling: Leveling,
 }
 
-impl From<Rule> for VictimPolicy {
-    fn from(rule: Rule) -> Self {
-        Self { rule, ..Self::default() }
+impl Default for VictimPolicy {
+    fn default() -> Self {
+        Self::of(&rules::greedy::Greedy)
+    }
+}
+
+/// Rules of one name count as the same.
+impl PartialEq for VictimPolicy {
+    fn eq(&self, other: &Self) -> bool {
+        (self.name(), self.options, self.open_clean, self.leveling)
+            == (other.name(), other.options, other.open_clean, other.leveling)
     }
 }
 
@@ -185,8 +201,8 @@ impl VictimPolicy {
     ///
     /// `draw(n)` gives a uniform number in `0..n` from a seeded stream. A policy calls it at most twice a choice, and how often depends on the policy alone.
     ///
-    /// Cost: one pass over the blocks, two where a rule needs their range ([`Rule::F2fs`], [`Rule::AgeThreshold`], [`Rule::WearAware`]) or wear levelling is
-    /// on; only rules with a window allocate.
+    /// Cost: one pass over the blocks, one more where a rule needs the range of a figure or wear
+    /// levelling is on; only rules with a window allocate.
     pub fn choose<I>(&self, blocks: I, now: Nanos, draw: &mut impl FnMut(u32) -> u32) -> Option<Choice>
     where
         I: IntoIterator<Item = BlockView>,
@@ -197,8 +213,16 @@ impl VictimPolicy {
             return Some(choice);
         }
         let open_clean = self.open_clean.unwrap_or(self.rule.opens_clean());
-        let candidates = all.filter(move |view| open_clean || view.queue != Queue::Clean);
-        self.rule.choose(candidates, now, open_clean, draw)
+        let visit = |each: &mut dyn FnMut(&BlockView)| {
+            all.clone().filter(|view| open_clean || view.queue != Queue::Clean).for_each(|view| each(&view));
+        };
+        self.rule.choose(&Candidates { now, open_clean, visit: &visit }, &self.options, draw)
+    }
+
+    /// The order in which an index keeps the candidates for the policy; `None` where it looks at
+    /// all of them.
+    pub fn index_order(&self) -> Option<IndexOrder> {
+        (self.leveling == Leveling::None).then(|| self.rule.index(&self.options)).flatten()
     }
 
     /// The victim of static wear levelling, where it is due.

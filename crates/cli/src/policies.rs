@@ -1,7 +1,7 @@
 //! `nandkit policies`
 
 use nandkit_cleaning::separation;
-use nandkit_cleaning::victim::{self, OptionInfo, PolicyInfo};
+use nandkit_cleaning::victim::{self, OptionInfo};
 use nandkit_report::{Align, Table};
 use nandkit_stack::PolicyName;
 use serde_json::json;
@@ -28,10 +28,9 @@ fn entries() -> Vec<Entry> {
         let (name, text) = (policy.name(), policy.text());
         Entry { kind: RECYCLING, name, text, options: Vec::new() }
     });
-    let victims = victim::names().filter_map(victim::info).map(|policy| {
-        let options = policy.options.iter().chain(PolicyInfo::common());
-        let options = options.map(|option| (option.name, option.about)).collect();
-        Entry { kind: VICTIM, name: policy.name, text: policy.about, options }
+    let victims = victim::names().filter_map(victim::rule).map(|rule| {
+        let options = victim::options(rule).map(|option| (option.name, option.about)).collect();
+        Entry { kind: VICTIM, name: rule.name(), text: rule.about(), options }
     });
     let schemes = separation::names().filter_map(separation::info).map(|scheme| {
         let options = pairs(scheme.options);

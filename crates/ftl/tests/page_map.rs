@@ -2,7 +2,7 @@
 
 use nandkit_block::{BlockDevice, ErrorKind};
 use nandkit_cleaning::separation::{self, Separation};
-use nandkit_cleaning::victim::Rule;
+use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_flash::Flash;
 use nandkit_flash::wrap::{OffsetFlash, StatsFlash};
 use nandkit_ftl::page_map::Spare;
@@ -88,13 +88,13 @@ fn agrees_with_a_model<F: Flash>(flash: F, options: PageMapOptions, rounds: u32,
 
 #[test]
 fn every_rule_frontier_and_stripe_keeps_what_was_written() {
-    let rules = [Rule::Greedy, Rule::Fifo, Rule::Random, Rule::DChoices { d: 3 }];
+    let rules = ["greedy", "fifo", "random", "d-choices:d=3"];
     let mut seed = 0;
-    for victim in rules {
+    for victim in rules.map(|name| name.parse::<VictimPolicy>().unwrap()) {
         for separation in [Separation::UserMoved, Separation::None] {
             for (blocks, pages, dies, stripe) in [(24, 8, 1, 1), (64, 4, 4, 0), (72, 7, 3, 2), (160, 4, 8, 4)] {
                 seed += 1;
-                let (spare, victim) = (Spare::Ratio(0.4), victim.into());
+                let spare = Spare::Ratio(0.4);
                 let options = PageMapOptions { spare, victim, separation, stripe, seed, ..in_memory() };
                 let flash = StatsFlash::new(chip::<nandkit_nand_sim::ContentStore>(blocks, pages, dies));
                 let device = agrees_with_a_model(flash, options, 3000, seed);

@@ -97,7 +97,7 @@ impl PageMapSpec {
         if policy.rule.needs_lists() {
             let name = &self.victim;
             return Err(format!(
-                "victim: {name} takes the head of a list of JFFS2's, which this layer does not keep; expected another, as fifo or greedy"
+                "victim: {name} takes the head of a list of blocks, which this layer does not keep; expected another, as fifo or greedy"
             ));
         }
         Ok(policy)

@@ -60,7 +60,6 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("tree", &["extract", "mounted"], "the two ways of a tree out of a volume share their notes"),
     circle("testkit", &["model_compare::agree", "model_compare::execute"], "a value, and what it is compared by"),
     circle("theory", &["hot_cold", "mixed", "separated"], "one population, and the two answers for it"),
-    circle("cleaning", ANY, "until it is untangled"),
     circle("record", ANY, "until it is untangled"),
 ];
 

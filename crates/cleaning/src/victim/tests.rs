@@ -135,7 +135,7 @@ fn lists(present: &[Queue]) -> Vec<BlockView> {
 #[test]
 fn linux_draws_the_list_and_takes_its_head() {
     use Queue::{BadUsed, Clean, Dirty, Erasable, VeryDirty};
-    let policy = VictimPolicy::from(Rule::Linux);
+    let policy = VictimPolicy::of(&rules::linux_lists::LinuxLists);
     let choose = |blocks: &[BlockView], n: u32| {
         let mut draw = |bound: u32| {
             assert_eq!(bound, 128);

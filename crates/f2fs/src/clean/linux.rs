@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use nandkit_cleaning::victim::f2fs_benefit;
+use nandkit_cleaning::victim::rules::f2fs_cost_benefit::f2fs_benefit;
 use nandkit_units::Nanos;
 
 use super::{Collection, VictimSearch};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use nandkit_cleaning::victim::{Rule, VictimPolicy};
 use nandkit_units::Nanos;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -265,20 +264,20 @@ fn the_foreground_takes_what_the_background_chose_and_else_the_emptiest() {
 fn policies_of_cleaning_choose_sections() {
     let mut small = filled(&[(300, 100), (200, 900), (100, 1000), (400, 200)]);
     let segments = &mut small.bench.segments;
-    let choose = |rule, segments: &mut Segments| {
-        PolicySearch::new(VictimPolicy::from(rule), 1).choose(segments, Collection::Foreground, Nanos::from_secs(1000))
+    let choose = |rule: &str, segments: &mut Segments| {
+        PolicySearch::new(rule.parse().unwrap(), 1).choose(segments, Collection::Foreground, Nanos::from_secs(1000))
     };
-    assert_eq!(choose(Rule::Greedy, segments), Some(7));
-    assert_eq!(choose(Rule::Fifo, segments), Some(1));
-    assert_eq!(choose(Rule::F2fs, segments), Some(1));
+    assert_eq!(choose("greedy", segments), Some(7));
+    assert_eq!(choose("fifo", segments), Some(1));
+    assert_eq!(choose("cost-benefit-linux", segments), Some(1));
 }
 
 #[test]
 fn each_kind_of_collection_has_its_own_policy() {
     let mut small = filled(&[(300, 100), (200, 900), (100, 1000), (400, 200)]);
     let segments = &mut small.bench.segments;
-    let search = |rule| Box::new(PolicySearch::new(VictimPolicy::from(rule), 1));
-    let mut both = SearchByKind { foreground: search(Rule::Greedy), background: search(Rule::Fifo) };
+    let search = |rule: &str| Box::new(PolicySearch::new(rule.parse().unwrap(), 1));
+    let mut both = SearchByKind { foreground: search("greedy"), background: search("fifo") };
     let mut choose = |why| both.choose(segments, why, Nanos::from_secs(1000));
     assert_eq!((choose(Collection::Foreground), choose(Collection::Background)), (Some(7), Some(1)));
 }

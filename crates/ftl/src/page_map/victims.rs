@@ -18,9 +18,8 @@ pub(crate) struct Ages {
 
 /// The index of a policy, and the ages that it needs.
 pub(crate) fn index_of(policy: &VictimPolicy, superblocks: usize) -> (VictimIndex, Ages) {
-    let indexed = (policy.leveling == Leveling::None).then(|| VictimIndex::new(&policy.rule, superblocks)).flatten();
-    match indexed {
-        Some(index) => (index, Ages::default()),
+    match policy.index_order() {
+        Some(order) => (VictimIndex::new(order, superblocks), Ages::default()),
         None => (
             VictimIndex::unordered(superblocks),
             Ages { first_written: vec![Nanos::ZERO; superblocks], written: vec![Nanos::ZERO; superblocks] },

@@ -1,7 +1,8 @@
 //! What writing and collecting need to know.
 
 use nandkit_cleaning::separation::Separation;
-use nandkit_cleaning::victim::{Rule, VictimPolicy};
+use nandkit_cleaning::victim::VictimPolicy;
+use nandkit_cleaning::victim::rules::linux_lists::LinuxLists;
 use nandkit_codec::compression::Compression;
 use nandkit_units::Nanos;
 
@@ -69,7 +70,7 @@ impl Default for WriteOptions {
         Self {
             compression: CompressionMode::default(),
             summaries: true,
-            policy: VictimPolicy::from(Rule::Linux),
+            policy: VictimPolicy::of(&LinuxLists),
             draws: Draws::Ticks(Nanos::from_millis(4)),
             separation: Separation::None,
             seed: 0,

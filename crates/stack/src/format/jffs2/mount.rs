@@ -1,6 +1,5 @@
 //! JFFS2 on a chip: made on a new one, mounted where it is there already.
 
-use nandkit_cleaning::victim::Rule;
 use nandkit_codec::compression::Compression;
 use nandkit_flash::{Flash, PageRead};
 use nandkit_jffs2::layout::ByteOrder;
@@ -98,10 +97,8 @@ fn mount_options(spec: &Jffs2Spec, seed: u64) -> Result<MountOptions, StackError
             },
             summaries: spec.summaries,
             policy,
-            draws: match (spec.draws, policy.rule) {
-                (DrawsName::Auto, Rule::Linux) | (DrawsName::Ticks, _) => {
-                    Draws::Ticks(Nanos::from_millis(spec.tick_ms))
-                }
+            draws: match (spec.draws, policy.rule.draws_from_ticks()) {
+                (DrawsName::Auto, true) | (DrawsName::Ticks, _) => Draws::Ticks(Nanos::from_millis(spec.tick_ms)),
                 _ => Draws::Independent,
             },
             separation: spec.separation().map_err(wrong)?,

@@ -1,6 +1,6 @@
 //! The candidates with the fewest valid units, one of them by lot: greedy as mean-field theory has it (Van Houdt, Performance Evaluation 70, 2013).
 
-use super::index::{ENTRIES_MIN, MARGIN};
+use super::low_counts::{ENTRIES_MIN, MARGIN};
 
 /// The candidates with few valid units, in a bucket for each count. An entry that is no longer true stays until it is drawn.
 #[derive(Clone, Debug)]
@@ -89,8 +89,8 @@ fn is_true((turn, block): (u64, u32), count: u16, valid: &[u16], entered: &[u64]
 mod tests {
     use nandkit_units::random::Random;
 
-    use crate::victim::index::VictimIndex;
-    use crate::victim::{BlockView, Rule, VictimPolicy};
+    use crate::victim::index::{IndexOrder, VictimIndex};
+    use crate::victim::{BlockView, VictimPolicy};
 
     /// Blocks that fill, lose units and are cleaned, as in a layer.
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         let (blocks, units) = (300u32, 40u32);
         for seed in 0..5 {
             let mut random = Random::new(seed, "lot");
-            let mut index = VictimIndex::new(&Rule::GreedyByLot, blocks as usize).unwrap();
+            let mut index = VictimIndex::new(IndexOrder::GreedyByLot, blocks as usize);
             for step in 0..40_000 {
                 let block = random.below(u64::from(blocks)) as u32;
                 match (index.is_candidate(block), random.below(4)) {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn equal_blocks_are_as_likely() {
         let blocks = 20u32;
-        let mut index = VictimIndex::new(&Rule::GreedyByLot, blocks as usize).unwrap();
+        let mut index = VictimIndex::new(IndexOrder::GreedyByLot, blocks as usize);
         for block in 0..blocks {
             index.add_many(block, if block < 4 { 9 } else { 5 });
             index.enter(block);

@@ -1,18 +1,39 @@
 //! Candidates kept in an order, so that the next victim costs no pass over all of them.
 //!
-//! A device of a terabyte has a million superblocks, and each overwrite changes one of them. An index makes an overwrite cost one count, and a choice next to nothing. It
-//! stands for a [`Rule`] whose choice depends on valid units, the order in which blocks were written, and draws: greedy, FIFO, random, d-choices. Other rules look at all candidates ([`VictimPolicy::choose`](super::VictimPolicy::choose)).
+//! A device of a terabyte has a million superblocks, and each overwrite changes one of them. An
+//! index makes an overwrite cost one count, and a choice next to nothing. It stands for a rule whose
+//! choice depends on valid units, the order in which blocks were written, and draws: greedy, FIFO,
+//! random, d-choices. Other rules look at all candidates
+//! ([`VictimPolicy::choose`](super::VictimPolicy::choose)).
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+mod by_lot;
+mod low_counts;
 
-use super::Rule;
-use super::by_lot::ByLot;
+use std::collections::VecDeque;
+
+use by_lot::ByLot;
+use low_counts::LowCounts;
 
 /// The most units that a block may have.
 pub const UNITS_MAX: u32 = u16::MAX as u32;
 /// The most candidates drawn for one choice.
-const DRAWN_MAX: usize = 64;
+pub const DRAWN_MAX: usize = 64;
+
+/// An order that an index can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexOrder {
+    /// The fewest valid units first, the longest a candidate among equals.
+    Greedy,
+    /// The fewest valid units first, by lot among equals.
+    GreedyByLot,
+    /// The longest a candidate first.
+    Fifo,
+    /// The fewest valid units among drawn candidates first.
+    Drawn {
+        /// How many are drawn, 1 to [`DRAWN_MAX`]; 0 counts as 1, more as that many.
+        d: u32,
+    },
+}
 
 /// Blocks with the count of their valid units, and the next victim among those that are candidates.
 ///
@@ -41,49 +62,33 @@ enum Order {
     Unordered,
 }
 
-/// The candidates with the fewest valid units. An entry that is no longer true stays until it is met.
-#[derive(Clone, Debug)]
-struct LowCounts {
-    heap: BinaryHeap<Reverse<(u16, u64, u32)>>,
-    /// Every candidate with so many valid units or fewer has an entry.
-    level: u16,
-    /// With more entries than this the level is set anew, and entries above it, or no longer true, are thrown away.
-    most: usize,
-}
-
-/// Entries that a heap may have at the least: they fit into the first cache.
-pub(super) const ENTRIES_MIN: usize = 1024;
-
-/// How far above the least count the level is set when the entries have been used up. Blocks between the two have an entry for each count that they had: few, so that the heap stays in the
-/// cache. The next pass over all counts comes when all of them have been cleaned.
-pub(super) const MARGIN: u16 = 1;
-
 impl VictimIndex {
-    /// An index of blocks without valid units, none of them a candidate; `None` for a rule that no index stands for. A block holds at most [`UNITS_MAX`] units.
-    pub fn new(rule: &Rule, blocks: usize) -> Option<Self> {
-        let order = Self::order(rule, blocks)?;
-        Some(Self { valid: vec![0; blocks], entered: vec![0; blocks], turn: 0, order })
+    /// An index of blocks without valid units, none of them a candidate. A block holds at most
+    /// [`UNITS_MAX`] units.
+    pub fn new(order: IndexOrder, blocks: usize) -> Self {
+        Self::with(
+            match order {
+                IndexOrder::Greedy => Order::Greedy(LowCounts::new()),
+                IndexOrder::GreedyByLot => Order::GreedyByLot(ByLot::new()),
+                IndexOrder::Fifo => Order::Fifo(VecDeque::with_capacity(blocks)),
+                IndexOrder::Drawn { d } => Order::Drawn {
+                    d: (d.max(1) as usize).min(DRAWN_MAX),
+                    candidates: Vec::with_capacity(blocks),
+                    places: vec![0; blocks],
+                },
+            },
+            blocks,
+        )
     }
 
-    /// An index that counts and knows the candidates, and never chooses: for rules that look at all candidates.
+    /// An index that counts and knows the candidates, and never chooses: for rules that look at all
+    /// candidates.
     pub fn unordered(blocks: usize) -> Self {
-        Self { valid: vec![0; blocks], entered: vec![0; blocks], turn: 0, order: Order::Unordered }
+        Self::with(Order::Unordered, blocks)
     }
 
-    fn order(rule: &Rule, blocks: usize) -> Option<Order> {
-        let drawn = |d: u32| Order::Drawn {
-            d: (d.max(1) as usize).min(DRAWN_MAX),
-            candidates: Vec::with_capacity(blocks),
-            places: vec![0; blocks],
-        };
-        match *rule {
-            Rule::Greedy => Some(Order::Greedy(LowCounts { heap: BinaryHeap::new(), level: 0, most: ENTRIES_MIN })),
-            Rule::GreedyByLot => Some(Order::GreedyByLot(ByLot::new())),
-            Rule::Fifo => Some(Order::Fifo(VecDeque::with_capacity(blocks))),
-            Rule::Random => Some(drawn(1)),
-            Rule::DChoices { d } => Some(drawn(d)),
-            _ => None,
-        }
+    fn with(order: Order, blocks: usize) -> Self {
+        Self { valid: vec![0; blocks], entered: vec![0; blocks], turn: 0, order }
     }
 
     /// Valid units of a block; 0 outside.
@@ -145,12 +150,7 @@ impl VictimIndex {
         };
         match &mut self.order {
             _ if entered == 0 => {}
-            Order::Greedy(low) if valid <= low.level => {
-                low.heap.push(Reverse((valid, entered, block)));
-                if low.heap.len() > low.most {
-                    low.tidy(&self.valid, &self.entered);
-                }
-            }
+            Order::Greedy(low) => low.note(block, (valid, entered), (&self.valid, &self.entered)),
             Order::GreedyByLot(low) => low.note(block, (valid, entered), (&self.valid, &self.entered)),
             _ => {}
         }
@@ -245,46 +245,6 @@ fn drawn(candidates: &[u32], d: usize, draw: &mut impl FnMut(u32) -> u32) -> [Op
     found
 }
 
-impl LowCounts {
-    fn choose(&mut self, valid: &[u16], entered: &[u64]) -> Option<u32> {
-        loop {
-            while let Some(&Reverse((count, turn, block))) = self.heap.peek() {
-                let at = block as usize;
-                if entered.get(at) == Some(&turn) && valid.get(at) == Some(&count) {
-                    return Some(block);
-                }
-                self.heap.pop();
-            }
-            self.refill(valid, entered)?;
-        }
-    }
-
-    /// Brings the level down to where the least counts are now. What is left is so much as it takes.
-    #[cold]
-    fn tidy(&mut self, valid: &[u16], entered: &[u64]) {
-        let is_true = |&(count, turn, block): &(u16, u64, u32)| {
-            entered.get(block as usize) == Some(&turn) && valid.get(block as usize) == Some(&count)
-        };
-        let least = self.heap.iter().map(|Reverse(entry)| *entry).filter(is_true).map(|(count, ..)| count).min();
-        self.level = self.level.min(least.map_or(self.level, |least| least.saturating_add(MARGIN)));
-        let level = self.level;
-        self.heap.retain(|Reverse(entry)| entry.0 <= level && is_true(entry));
-        self.most = ENTRIES_MIN.max(self.heap.len() * 2);
-    }
-
-    /// Enters every candidate that is near the least count, where none is entered.
-    #[cold]
-    fn refill(&mut self, valid: &[u16], entered: &[u64]) -> Option<()> {
-        let candidates = || (0..).zip(valid.iter().zip(entered)).filter(|(_, (_, entered))| **entered != 0);
-        let least = candidates().map(|(_, (valid, _))| *valid).min()?;
-        self.level = least.saturating_add(MARGIN);
-        for (block, (&valid, &entered)) in candidates().filter(|(_, (valid, _))| **valid <= self.level) {
-            self.heap.push(Reverse((valid, entered, block)));
-        }
-        Some(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use nandkit_units::Nanos;
@@ -296,10 +256,10 @@ mod tests {
     const UNITS: u32 = 40;
 
     /// Blocks that fill, lose units and are cleaned, as in a layer; what the rule says by itself beside it.
-    fn agrees(rule: Rule, seed: u64) {
+    fn agrees(policy: VictimPolicy, seed: u64) {
         let blocks = 30u32;
         let mut random = Random::new(seed, "index");
-        let mut index = VictimIndex::new(&rule, blocks as usize).unwrap();
+        let mut index = VictimIndex::new(policy.index_order().unwrap(), blocks as usize);
         let mut first_written = vec![0; blocks as usize];
         for step in 1..3000u64 {
             let block = random.below(u64::from(blocks)) as u32;
@@ -321,7 +281,7 @@ mod tests {
                 first_written: Nanos(first_written[block as usize]),
                 ..BlockView::default()
             });
-            let expected = VictimPolicy::from(rule).choose(views.collect::<Vec<_>>(), Nanos(step), &mut |_| 0);
+            let expected = policy.choose(views.collect::<Vec<_>>(), Nanos(step), &mut |_| 0);
             let chosen = index.choose(&mut |_| unreachable!());
             assert_eq!(chosen, expected.map(|choice| choice.block), "step {step} of seed {seed}");
             if let Some(victim) = chosen.filter(|_| random.below(20) == 0) {
@@ -336,8 +296,8 @@ mod tests {
     #[test]
     fn greedy_and_fifo_choose_what_the_rule_chooses() {
         for seed in 0..10 {
-            agrees(Rule::Greedy, seed);
-            agrees(Rule::Fifo, seed);
+            agrees("greedy".parse().unwrap(), seed);
+            agrees("fifo".parse().unwrap(), seed);
         }
     }
 
@@ -345,8 +305,7 @@ mod tests {
     fn draws_are_even_and_the_best_of_them_wins() {
         let blocks = 20u32;
         for d in [1, 2, 5, 64] {
-            let rule = if d == 1 { Rule::Random } else { Rule::DChoices { d } };
-            let mut index = VictimIndex::new(&rule, blocks as usize).unwrap();
+            let mut index = VictimIndex::new(IndexOrder::Drawn { d }, blocks as usize);
             for block in 0..blocks {
                 (0..block).for_each(|_| index.add(block));
                 index.enter(block);
@@ -376,7 +335,7 @@ mod tests {
     #[test]
     fn d_choices_take_any_of_equal_blocks_whenever_they_were_entered() {
         let blocks = 20u32;
-        let mut index = VictimIndex::new(&Rule::DChoices { d: 10 }, blocks as usize).unwrap();
+        let mut index = VictimIndex::new(IndexOrder::Drawn { d: 10 }, blocks as usize);
         (0..blocks).for_each(|block| index.enter(block));
         let mut random = Random::new(7, "ties");
         let mut counts = vec![0u32; blocks as usize];
@@ -388,12 +347,13 @@ mod tests {
 
     #[test]
     fn other_rules_have_no_index_and_blocks_outside_are_nothing() {
-        assert!(VictimIndex::new(&Rule::F2fs, 4).is_none());
+        assert!("cost-benefit".parse::<VictimPolicy>().unwrap().index_order().is_none());
+        assert!("greedy:level-gap=2".parse::<VictimPolicy>().unwrap().index_order().is_none());
         let mut counting = VictimIndex::unordered(4);
         counting.enter(1);
         counting.add(1);
         assert_eq!((counting.valid(1), counting.is_candidate(1), counting.choose(&mut |_| 0)), (1, true, None));
-        let mut index = VictimIndex::new(&Rule::Greedy, 2).unwrap();
+        let mut index = VictimIndex::new(IndexOrder::Greedy, 2);
         assert_eq!(index.choose(&mut |_| 0), None);
         index.enter(9);
         index.add(9);

@@ -1,0 +1,52 @@
+//! Greedy among drawn blocks.
+
+use crate::victim::index::{DRAWN_MAX, IndexOrder};
+use crate::victim::{BlockView, Candidates, Choice, Draw, OptionValues, Reason, RuleOption, VictimRule, random_order};
+
+const D: RuleOption = RuleOption::number("d", 10, (1, DRAWN_MAX as u32), "1 to 64: candidates drawn");
+
+/// Greedy among `d` different candidates, drawn uniformly, by lot among equals (Van Houdt,
+/// SIGMETRICS 2013; the randomised greedy algorithm of Li, Lee and Lui, ibid.).
+#[derive(Clone, Copy, Debug)]
+pub struct DChoices;
+
+impl VictimRule for DChoices {
+    fn name(&self) -> &'static str {
+        "d-choices"
+    }
+
+    fn about(&self) -> &'static str {
+        "greedy among d random blocks"
+    }
+
+    fn options(&self) -> &'static [RuleOption] {
+        &[D]
+    }
+
+    fn choose(&self, candidates: &Candidates<'_>, options: &OptionValues, draw: &mut Draw<'_>) -> Option<Choice> {
+        let (d, hash) = ((options.number(&D) as usize).clamp(1, DRAWN_MAX), random_order(draw));
+        // The d blocks that come first in the random order, kept in that order: an insertion is
+        // rare after the first d.
+        let mut drawn: [(u64, BlockView); DRAWN_MAX] = [(u64::MAX, BlockView::default()); DRAWN_MAX];
+        let mut count = 0;
+        candidates.for_each(|view| {
+            let rank = (hash(view), view.block);
+            if count == d && drawn.get(d - 1).is_some_and(|(hash, last)| rank >= (*hash, last.block)) {
+                return;
+            }
+            count = (count + 1).min(d);
+            let filled = &mut drawn[..count];
+            let place = filled[..count - 1].partition_point(|(hash, view)| (*hash, view.block) < rank);
+            filled[place..].rotate_right(1);
+            filled[place] = (rank.0, *view);
+        });
+        // Of equal ones the first drawn, as likely any of them: theory draws too, and hot and cold
+        // blocks with equal counts are not alike.
+        let victim = drawn[..count].iter().map(|(_, view)| view).min_by_key(|view| view.valid)?;
+        Some(Choice { block: victim.block, reason: Reason::Best, evaluated: count as u32 })
+    }
+
+    fn index(&self, options: &OptionValues) -> Option<IndexOrder> {
+        Some(IndexOrder::Drawn { d: options.number(&D) })
+    }
+}
