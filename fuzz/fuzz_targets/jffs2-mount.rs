@@ -8,7 +8,7 @@ mod ram;
 use std::ops::ControlFlow;
 
 use libfuzzer_sys::fuzz_target;
-use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_jffs2::{Ino, Jffs2, MountOptions};
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::{FileKind, FileSystem};
 use ram::RamFlash;
@@ -53,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(volume.catalogue().recount(), Ok(()), "sums fit their nodes");
     walk(&volume);
     volume.check(false).unwrap();
-    for inode in 1..64 {
+    for inode in (1..64).map(Ino) {
         for version in volume.versions(inode).unwrap_or_default() {
             let _ = volume.content_within(inode, version.version, 0..8192);
         }

@@ -83,6 +83,7 @@ mod tests {
     use nandkit_units::FlashGeometry;
 
     use super::*;
+    use crate::Ino;
     use crate::NodeAddress;
     use crate::scan::{Condition, Found};
 
@@ -129,7 +130,7 @@ mod tests {
         let nodes = [(0, 1), (1, 2), (2, 3)];
         assert_eq!(ghosts(&nodes, &[], &[2]), [2]);
         assert_eq!(ghosts(&[(0, 1), (1, 3)], &[], &[2]), [1]);
-        assert_eq!(ghosts(&nodes, &[], &[0, 1]), []);
+        assert!(ghosts(&nodes, &[], &[0, 1]).is_empty());
     }
 
     #[test]
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(ghosts(&nodes, &[1], &[0, 3]), [0, 3]);
         assert_eq!(ghosts(&nodes, &[4], &[2]), [2]);
         // A blank page that is the content of a file, or behind the last one, says nothing.
-        assert_eq!(ghosts(&[(0, 3), (3, 4), (4, 5)], &[1], &[3]), []);
-        assert_eq!(ghosts(&nodes, &[], &[0, 3]), []);
+        assert!(ghosts(&[(0, 3), (3, 4), (4, 5)], &[1], &[3]).is_empty());
+        assert!(ghosts(&nodes, &[], &[0, 3]).is_empty());
     }
 }
