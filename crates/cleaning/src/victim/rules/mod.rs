@@ -1,4 +1,4 @@
-//! The rules that have names. Each is a file here; its line in [`RULES`] makes its name known.
+//! The rules that have names. Each is a file here; its line in `RULES` makes its name known.
 
 mod age;
 mod age_threshold;
