@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use nandkit_lab::{Experiment, Precondition, RunSpec};
 use nandkit_record::{RunRecord, csv, layer_legend, legend, read_lines};
 use nandkit_report::{comparison, verdicts, words};
+use nandkit_stack::format::FORMATS;
 use nandkit_workload::{SpecError, Value, WorkloadSpec};
 use serde_json::json;
 
@@ -107,12 +108,14 @@ fn show(records: &[RunRecord], notes: &[String], format: &Format) -> Result<(), 
     }))
 }
 
-/// The definitions: those of every record, and of the layers that these records have.
+/// The definitions: those of every record, and of what the file systems of these records count.
 fn metrics(records: &[RunRecord]) -> Vec<serde_json::Value> {
-    let is_f2fs = |record: &RunRecord| record.spec["stack"]["fs"]["kind"] == "f2fs";
     let mut all = legend().as_array().cloned().unwrap_or_default();
-    if records.iter().any(is_f2fs) {
-        all.extend(layer_legend("f2fs"));
+    for format in FORMATS {
+        let is_of = |record: &RunRecord| record.spec["stack"]["fs"]["kind"] == format.name();
+        if let Some(emulated) = format.emulate().filter(|_| records.iter().any(is_of)) {
+            all.extend(layer_legend("fs", format.name(), &emulated.statistics()));
+        }
     }
     all
 }

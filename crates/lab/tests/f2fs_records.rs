@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::record_of;
 use nandkit_cleaning::victim;
-use nandkit_record::{LayerValue, RunRecord, layer_metrics};
+use nandkit_record::{LayerValue, RunRecord};
+use nandkit_stack::format;
 
 /// Files that fill most of a card of 96 MiB, hot and cold, overwritten with a sync now and then.
 fn run(fs: &str, workload: &str) -> RunRecord {
@@ -31,8 +32,8 @@ fn series(record: &RunRecord, name: &str) -> Vec<f64> {
 fn every_value_of_f2fs_has_a_definition_and_every_definition_a_value() {
     let record = run("mode = 'lfs'", "");
     let counted: BTreeSet<&String> = record.layers["fs"].keys().collect();
-    let definitions = layer_metrics("f2fs");
-    let defined: BTreeSet<&String> = definitions.iter().map(|metric| &metric.name).collect();
+    let definitions = format::named("f2fs").and_then(|f2fs| f2fs.emulate()).unwrap().statistics();
+    let defined: BTreeSet<&String> = definitions.iter().map(|definition| &definition.name).collect();
     assert_eq!(counted, defined);
     assert_eq!(run("mode = 'lfs'", "").to_line(), record.to_line(), "determinism");
 }

@@ -1,30 +1,9 @@
 //! The one table of metric definitions: the CSV header, the JSON legend and the columns of tables come from it.
 
+use nandkit_units::Better;
 use serde_json::{Value, json};
 
-use crate::RunRecord;
-
-/// Which direction of a metric is the good one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-    /// Neither: it says what was done, not how well.
-    Neither,
-}
-
-impl Better {
-    /// The word in the legend.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Higher => "higher",
-            Self::Lower => "lower",
-            Self::Neither => "neither",
-        }
-    }
-}
+use crate::run_record::RunRecord;
 
 /// What a metric reads from a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -208,7 +187,7 @@ pub fn csv(records: &[RunRecord]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::record;
+    use crate::run_record::testing::record;
 
     #[test]
     fn names_are_distinct_and_are_paths_of_the_record() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::BufRead;
 
-use crate::{RunRecord, SCHEMA};
+use crate::run_record::{RunRecord, SCHEMA};
 
 /// A line that is no record: where, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn read_lines(reader: impl BufRead) -> Result<Vec<RunRecord>, ReadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::record;
+    use crate::run_record::testing::record;
 
     #[test]
     fn lines_are_read_back() {

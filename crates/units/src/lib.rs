@@ -26,4 +26,4 @@ pub use geometry::{FlashGeometry, FlashKind, GeometryError};
 pub use pacing::{Pacing, Ticket};
 pub use prefetch::prefetch;
 pub use size::{ParseSizeError, format_bytes, parse_size};
-pub use statistics::{StatisticValue, Statistics};
+pub use statistics::{Better, StatisticDefinition, StatisticValue, Statistics};

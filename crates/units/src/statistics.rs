@@ -15,11 +15,55 @@ pub enum StatisticValue {
     Events(Vec<f64>),
 }
 
-/// A layer that counts. Stacks collect every layer's values before and after a phase; records show the difference of counts and
-/// distributions.
+/// Which direction of a value is the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither: it says what was done, not how well.
+    Neither,
+}
+
+impl Better {
+    /// The word in legends.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+            Self::Neither => "neither",
+        }
+    }
+}
+
+/// What a value of a layer means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatisticDefinition {
+    /// Its name in the layer.
+    pub name: String,
+    /// Its unit; empty for pure numbers.
+    pub unit: &'static str,
+    /// Which direction is good.
+    pub better: Better,
+    /// What it is, in one sentence.
+    pub text: String,
+}
+
+/// A layer that counts. Stacks collect every layer's values before and after a phase; records show
+/// the difference of counts and distributions.
 pub trait Statistics: Send + Sync {
-    /// Hands each value with its name (snake_case, unit last) to `sink`, in a fixed order. Cost: of the order of the number of values.
+    /// Hands each value with its name (snake_case, unit last) to `sink`, in a fixed order. Cost: of
+    /// the order of the number of values.
     fn collect(&self, sink: &mut dyn FnMut(&'static str, StatisticValue));
+
+    /// What the values mean, in any order; none where the names alone say it.
+    fn definitions() -> Vec<StatisticDefinition>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
 }
 
 /// A layer that its stack shares; one whose user panicked still tells its counts.

@@ -12,9 +12,9 @@ pub struct FormatBound {
 
 /// The formats. The aim is at most 8 files each.
 pub const FORMATS: &[FormatBound] = &[
-    FormatBound { name: "f2fs", files_max: 14 },
-    FormatBound { name: "jffs2", files_max: 7 },
-    FormatBound { name: "fat", files_max: 7 },
+    FormatBound { name: "f2fs", files_max: 7 },
+    FormatBound { name: "jffs2", files_max: 5 },
+    FormatBound { name: "fat", files_max: 6 },
 ];
 
 /// Public modules that a crate may have.
@@ -34,9 +34,6 @@ pub struct AllowedCircle {
     /// Why it does no harm, or what will end it.
     pub why: &'static str,
 }
-
-/// In [`AllowedCircle::modules`]: every circle of the crate, while it is being untangled.
-pub const ANY: &[&str] = &["*"];
 
 const fn circle(room: &'static str, modules: &'static [&'static str], why: &'static str) -> AllowedCircle {
     AllowedCircle { room, modules, why }
@@ -60,15 +57,14 @@ pub const CIRCLES: &[AllowedCircle] = &[
     circle("tree", &["extract", "mounted"], "the two ways of a tree out of a volume share their notes"),
     circle("testkit", &["model_compare::agree", "model_compare::execute"], "a value, and what it is compared by"),
     circle("theory", &["hot_cold", "mixed", "separated"], "one population, and the two answers for it"),
-    circle("record", ANY, "until it is untangled"),
 ];
 
 /// The longest comment line that is not counted.
 pub const COMMENT_COLUMNS: usize = 120;
 /// Longer ones. The aim is none of more than 100.
-pub const LONG_COMMENTS_MAX: usize = 2626;
+pub const LONG_COMMENTS_MAX: usize = 2580;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
-pub const SAME_DOCS_MAX: usize = 155;
+pub const SAME_DOCS_MAX: usize = 153;
 
 /// Definitions of "a checker has no complaint" outside `testkit`. The aim is none.
 pub const JUDGES_ELSEWHERE_MAX: usize = 0;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Violation;
-use super::bounds::{ANY, AllowedCircle};
+use super::bounds::AllowedCircle;
 use super::rust_text::{self, is_word};
 use super::sources;
 use super::tree::Tree;
@@ -21,8 +21,7 @@ pub fn check(tree: &Tree, allowed: &[AllowedCircle]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for circle in circles(tree) {
         let covers = |row: &AllowedCircle| {
-            let any = row.modules == ANY;
-            row.room == circle.room && (any || circle.modules.iter().all(|module| row.modules.contains(&&**module)))
+            row.room == circle.room && circle.modules.iter().all(|module| row.modules.contains(&&**module))
         };
         if !allowed.iter().any(covers) {
             let what =
@@ -38,7 +37,7 @@ pub fn notes(tree: &Tree, allowed: &[AllowedCircle]) -> Vec<Violation> {
     let circles = circles(tree);
     let in_circle = |room: &str, module: &str| {
         let of_room = circles.iter().filter(|circle| circle.room == room);
-        of_room.flat_map(|circle| &circle.modules).any(|name| name == module || [module] == *ANY)
+        of_room.flat_map(|circle| &circle.modules).any(|name| name == module)
     };
     let rows = allowed.iter().flat_map(|row| row.modules.iter().map(move |module| (row, *module)));
     rows.filter(|(row, module)| !in_circle(row.room, module))
@@ -346,7 +345,6 @@ mod tests {
         assert_eq!(check(&tree, &[]).len(), 1);
         assert_eq!(check(&tree, &row(&["a"])).len(), 1);
         assert_eq!(check(&tree, &row(&["a", "b"])), []);
-        assert_eq!(check(&tree, &row(ANY)), []);
         assert_eq!(check(&tree, &[AllowedCircle { room: "y", ..row(&["a", "b"])[0] }]).len(), 1);
         assert_eq!(notes(&tree, &row(&["a", "b"])), []);
         assert_eq!(notes(&tree, &row(&["a", "b", "c"])).len(), 1);

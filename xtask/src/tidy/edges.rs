@@ -175,11 +175,11 @@ mod tests {
 
     #[test]
     fn the_page_says_what_the_house_says() {
-        let house: Vec<Room> = HOUSE.iter().filter(|room| ["flash", "record"].contains(&room.name)).copied().collect();
+        let house: Vec<Room> = HOUSE.iter().filter(|room| ["flash", "theory"].contains(&room.name)).copied().collect();
         let found = |page| check_page(&Tree::planted(&[("ARCHITECTURE.md", page)]), &house).len();
-        assert_eq!(found("| `flash` | x | units |\n| `record` | y | nothing |\n"), 0);
-        assert_eq!(found("| `flash` | x | units, block |\n| `record` | y | nothing |\n"), 1);
-        assert_eq!(found("| `flash` | x | nothing |\n| `record` | y | units |\n"), 2);
+        assert_eq!(found("| `flash` | x | units |\n| `theory` | y | nothing |\n"), 0);
+        assert_eq!(found("| `flash` | x | units, block |\n| `theory` | y | nothing |\n"), 1);
+        assert_eq!(found("| `flash` | x | nothing |\n| `theory` | y | units |\n"), 2);
         assert_eq!(found("| `flash` | x | units |\n"), 1);
     }
 

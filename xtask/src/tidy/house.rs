@@ -75,7 +75,7 @@ pub const HOUSE: &[Room] = &[
         &["testkit"],
     )
     .with_system(),
-    room("record", &[], &[]),
+    room("record", &["units"], &[]),
     room("lab", &["units", "flash", "block", "vfs", "cleaning", "theory", "workload", "stack", "record"], &["testkit"])
         .with_system(),
     room("report", &["record"], &[]),

@@ -37,7 +37,7 @@ use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result};
 use crate::blocks::{Blocks, Nodes};
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
-use crate::counters::{Published, Recovered};
+use crate::counters::Recovered;
 use crate::device::WritableBlocks;
 use crate::findings::Defect;
 use crate::ids::{Block, BlockAddress, NodeId};
@@ -63,7 +63,7 @@ pub use balance::Cleaners;
 pub use mount::obstacle;
 pub use options::{WriteOptions, ipu};
 
-pub use crate::counters::{Counters, Reason};
+pub use crate::counters::{Counters, Published, Reason};
 pub use crate::device::Atomicity;
 pub use crate::names::new_inode::Making;
 pub use crate::pages::PageLimits;

@@ -6,7 +6,7 @@ use std::fmt;
 use nandkit_block::BlockDevice;
 use nandkit_flash::Flash;
 use nandkit_flash_image::detect::ByteOrder;
-use nandkit_units::{Clock, Context, Lba, ReadInto};
+use nandkit_units::{Clock, Context, Lba, ReadInto, StatisticDefinition};
 use nandkit_vfs::{Changes, FsError};
 use serde::Serialize;
 use toml::Table;
@@ -26,6 +26,12 @@ pub trait EmulateFormat: Sync {
     /// Whether names are bound more than POSIX binds them: by case, by characters.
     fn restricts_names(&self) -> bool {
         false
+    }
+
+    /// What the values mean that its volumes count ([`nandkit_units::Statistics::definitions`]); none where their
+    /// names alone say it.
+    fn statistics(&self) -> Vec<StatisticDefinition> {
+        Vec::new()
     }
 }
 

@@ -199,6 +199,9 @@ pub fn formats_that_keep(what: impl Fn(Keeps) -> bool) -> String {
 /// it one.
 pub const ORPHAN: &str = "orphan";
 
+/// The kind of what a repair left out because the image has no room for it.
+pub const NO_ROOM: &str = "no room";
+
 /// The check of an image's volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {

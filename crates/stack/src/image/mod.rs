@@ -24,16 +24,13 @@ pub use overlay::{apply_overlay, discard_overlay, discard_unused_overlay};
 use crate::StackError;
 use crate::chip_file;
 pub use crate::format::container::{SPARSE_BLOCK, pack_sparse, unpacked_device};
-pub use crate::format::f2fs::build::F2fsBuild;
 pub use crate::format::fact;
-pub use crate::format::jffs2::NO_ROOM;
-pub use crate::format::jffs2::build::{Jffs2Build, OobOf};
 pub use crate::format::recognise::RegionInfo;
 use crate::format::{BEGINNING, titles, wrong};
 pub use crate::format::{
-    BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps, ORPHAN,
-    OldContent, OpenOptions, PlacedExtent, Repaired, RepairedImage, SegmentTable, SegmentsShown, formats_that_keep,
-    write_sparse,
+    BuildVolume, Built, ByteOrder, ChangeOptions, Checked, DeletedName, Detection, Fact, FileVersion, Keeps, NO_ROOM,
+    ORPHAN, OldContent, OpenOptions, PlacedExtent, Repaired, RepairedImage, SegmentTable, SegmentsShown,
+    formats_that_keep, write_sparse,
 };
 
 /// What a file is.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nandkit_stack::image::F2fsBuild;
+use nandkit_stack::format::f2fs::build::F2fsBuild;
 
 use super::{Asked, TreeOptions};
 use crate::args::image::{bytes, bytes32, owner};

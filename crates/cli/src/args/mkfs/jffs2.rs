@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use nandkit_stack::image::{Jffs2Build, OobOf};
+use nandkit_stack::format::jffs2::build::{Jffs2Build, OobOf};
 
 use super::{Asked, TreeOptions};
 use crate::args::image::{Endian, bytes, bytes32, owner, pages};

@@ -1,7 +1,9 @@
 //! Which runs the claims of P2 need.
 
 use nandkit_cleaning::{separation, victim};
-use nandkit_stack::{BlockMapSpec, DeviceSpec, FastSpec, FatSpec, FtlSpec, Jffs2Spec, StackSpec, WriteBackName};
+use nandkit_stack::format::fat::spec::{FatSpec, WriteBackName};
+use nandkit_stack::format::jffs2::spec::Jffs2Spec;
+use nandkit_stack::{BlockMapSpec, DeviceSpec, FastSpec, FtlSpec, StackSpec};
 use nandkit_workload::WorkloadSpec;
 
 use crate::{Experiment, LabError, SpecError};

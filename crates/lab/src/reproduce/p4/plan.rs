@@ -1,9 +1,7 @@
 //! Which runs the claims of P4 need.
 
-use nandkit_stack::{
-    AlignmentName, AlphaName, BlockMapSpec, DEFAULT_DEVICE, DeviceSpec, FastSpec, FatSpec, FatTypeName, FtlSpec,
-    PolicyName, StackSpec, WriteBackName,
-};
+use nandkit_stack::format::fat::spec::{AlignmentName, FatSpec, FatTypeName, WriteBackName};
+use nandkit_stack::{AlphaName, BlockMapSpec, DEFAULT_DEVICE, DeviceSpec, FastSpec, FtlSpec, PolicyName, StackSpec};
 use nandkit_workload::WorkloadSpec;
 
 use crate::{Experiment, LabError, SpecError};

@@ -14,7 +14,9 @@ pub mod spec;
 
 use nandkit_f2fs::Blocks as _;
 use nandkit_f2fs::segment_map::SegmentMap;
+use nandkit_f2fs::write::Published;
 use nandkit_flash_image::regions::{Signature, SignatureProbe};
+use nandkit_units::{StatisticDefinition, Statistics};
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::probe::{Likeness, SURE};
 use nandkit_vfs::{FileSystem, InodeNumber};
@@ -122,6 +124,10 @@ impl EmulateFormat for F2fsFormat {
         let spec: F2fsSpec = whole(table).map_err(|error| format!("in f2fs: {error}"))?;
         spec.check().map_err(|error| format!("in f2fs: {error}"))?;
         Ok(Box::new(spec))
+    }
+
+    fn statistics(&self) -> Vec<StatisticDefinition> {
+        Published::definitions()
     }
 }
 

@@ -149,9 +149,6 @@ impl<F: Flash> OpenVolume for Jffs2<F> {
     }
 }
 
-/// The kind of a finding: a node that is whole, and that a repair has no place for.
-pub const NO_ROOM: &str = "no room";
-
 /// The signature of a node where a region of a dump begins.
 fn signature(bytes: &[u8]) -> Option<Signature> {
     let kind = match nandkit_jffs2::probe::signature(bytes)? {

@@ -1,7 +1,6 @@
-//! What F2FS counts in `layers.fs` of a record.
+//! What the values mean that [`super::Published`] counts.
 
-use crate::Better;
-use crate::layers::LayerMetric;
+use nandkit_units::{Better, StatisticDefinition};
 
 /// Names and words of the logs, in the order of the segment types.
 const LOGS: [(&str, &str); 6] = [
@@ -69,40 +68,37 @@ const SINGLE: &[(&str, &str, Better, &str)] = &[
     ("valid_blocks_over_time", "blocks", Better::Neither, "blocks in use at these instants"),
 ];
 
-/// The definitions: single ones, blocks by log and way, segments by valid blocks.
-pub(crate) fn metrics() -> Vec<LayerMetric> {
-    let mut all: Vec<LayerMetric> = SINGLE
-        .iter()
-        .map(|&(name, unit, better, text)| LayerMetric {
-            layer: "fs",
-            of: "f2fs",
-            name: name.to_string(),
-            unit,
-            better,
-            text: text.to_string(),
-        })
-        .collect();
-    let more = |name: String, unit, text: String| LayerMetric {
-        layer: "fs",
-        of: "f2fs",
-        name,
-        unit,
-        better: Better::Neither,
-        text,
+/// Single values, blocks by log and way, segments by valid blocks.
+pub(super) fn definitions() -> Vec<StatisticDefinition> {
+    let definition = |name: String, unit, better, text: String| StatisticDefinition { name, unit, better, text };
+    let single = |&(name, unit, better, text): &(&str, &'static str, Better, &str)| {
+        definition(name.to_owned(), unit, better, text.to_owned())
     };
+    let mut all: Vec<StatisticDefinition> = SINGLE.iter().map(single).collect();
     for (log, what) in LOGS {
         for (way, how) in WAYS {
-            all.push(more(
-                format!("{log}_{way}_blocks"),
-                "blocks",
-                format!("blocks of the log of {what} written {how}"),
-            ));
+            let (name, text) = (format!("{log}_{way}_blocks"), format!("blocks of the log of {what} written {how}"));
+            all.push(definition(name, "blocks", Better::Neither, text));
         }
     }
     for class in 0..16 {
         let (first, last) = ((class * 32).max(1), if class == 15 { 512 } else { class * 32 + 31 });
         let text = format!("segments of {first} to {last} valid blocks at the last checkpoint");
-        all.push(more(format!("segments_of_{first}_to_{last}_blocks"), "", text));
+        all.push(definition(format!("segments_of_{first}_to_{last}_blocks"), "", Better::Neither, text));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct() {
+        let mut names: Vec<String> = definitions().into_iter().map(|definition| definition.name).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
 }

@@ -1,8 +1,10 @@
 //! What was written, moved and checkpointed, for records.
 
+mod definitions;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nandkit_units::{Nanos, StatisticValue, Statistics};
+use nandkit_units::{Nanos, StatisticDefinition, StatisticValue, Statistics};
 
 use crate::clean::Collection;
 use crate::clean::collect::Outcome;
@@ -116,7 +118,7 @@ struct Shown {
 
 /// The counters as they were after the last write-back, checkpoint or collection, for those who watch a volume that is in use.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Published(Arc<Mutex<Shown>>);
+pub struct Published(Arc<Mutex<Shown>>);
 
 impl Published {
     /// The state at an instant. Cost: a lock and a copy of some hundred bytes.
@@ -184,6 +186,10 @@ impl Statistics for Published {
             }
         }
         collect_levels(&shown, sink);
+    }
+
+    fn definitions() -> Vec<StatisticDefinition> {
+        definitions::definitions()
     }
 }
 
