@@ -1,7 +1,7 @@
 //! `nandkit policies`
 
-use nandkit_cleaning::separation;
 use nandkit_cleaning::victim::{self, OptionInfo};
+use nandkit_cleaning::{search, separation};
 use nandkit_report::{Align, Table};
 use nandkit_stack::PolicyName;
 use serde_json::json;
@@ -28,6 +28,7 @@ fn entries() -> Vec<Entry> {
         let (name, text) = (policy.name(), policy.text());
         Entry { kind: RECYCLING, name, text, options: Vec::new() }
     });
+    let search = Entry { kind: VICTIM, name: search::NAME, text: search::ABOUT, options: Vec::new() };
     let victims = victim::names().filter_map(victim::rule).map(|rule| {
         let options = victim::options(rule).map(|option| (option.name, option.about)).collect();
         Entry { kind: VICTIM, name: rule.name(), text: rule.about(), options }
@@ -36,7 +37,7 @@ fn entries() -> Vec<Entry> {
         let options = pairs(scheme.options);
         Entry { kind: SEPARATION, name: scheme.name, text: scheme.about, options }
     });
-    recycling.chain(victims).chain(schemes).collect()
+    recycling.chain(victims).chain([search]).chain(schemes).collect()
 }
 
 /// Lists the policies: of recycling, of choosing what is cleaned, of keeping data apart.
@@ -59,7 +60,7 @@ pub fn policies(arguments: &PoliciesArguments) -> Result<(), Failure> {
         (
             VICTIM,
             "victim",
-            "which block is cleaned next (page-map: victim in [stack.ftl]; JFFS2: collector in [stack.fs]; F2FS, which section: collector and background_collector in [stack.fs])",
+            "which block is cleaned next (page-map: victim in [stack.ftl]; JFFS2: in [stack.fs]; F2FS, which section: victim and background_victim in [stack.fs])",
         ),
         (SEPARATION, "separation", "what is written apart (page-map: separation in [stack.ftl]; JFFS2: in [stack.fs])"),
     ] {

@@ -168,7 +168,7 @@ fn logical_pages_that_lie_together_are_one_read() {
 /// Every scheme of `cleaning`, with rules that look at all superblocks, and wear levelling.
 #[test]
 fn every_scheme_and_every_other_rule_keeps_what_was_written() {
-    let policies = ["cost-benefit", "cat", "age-threshold", "wear-aware", "cost-benefit-linux", "windowed-greedy"];
+    let policies = ["cost-benefit", "cat", "age-threshold", "wear-aware", "f2fs-cost-benefit", "windowed-greedy"];
     for (seed, scheme) in (0..).zip(separation::names()) {
         let scheme = if scheme == "known" { "known:below=40".parse() } else { scheme.parse() };
         let policy = policies[seed as usize % policies.len()];

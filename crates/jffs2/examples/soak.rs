@@ -52,7 +52,7 @@ fn run(seed: u64) -> Run {
     let separations = ["none", "none", "dac:regions=2", "dac:regions=3", "dac:regions=3,promote-below=50ms"];
     // Every other seed has Linux's victims, the others each policy in turn.
     let names: Vec<&str> = nandkit_cleaning::victim::names().collect();
-    let policy = if draw(2) == 0 { "linux" } else { names[draw(names.len())] };
+    let policy = if draw(2) == 0 { "jffs2-lists" } else { names[draw(names.len())] };
     let write = WriteOptions {
         compression: compressions[draw(4).min(2)],
         summaries: draw(3) > 0,

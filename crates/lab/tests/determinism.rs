@@ -45,7 +45,7 @@ device = { preset = "nandsim-32m-16k", blocks = 256, bad_blocks.enabled = true }
 [grid]
 stack.fs = [
     { kind = "jffs2", summaries = true },
-    { kind = "jffs2", summaries = false, collector = "cat", separation = "dac:regions=3" },
+    { kind = "jffs2", summaries = false, victim = "cat", separation = "dac:regions=3" },
     { kind = "jffs2", summaries = true, compression = "priority", separation = "dac:regions=3", background_ms = 0 },
 ]
 "#;

@@ -94,7 +94,7 @@ fn moved(fs: &str) -> (RunRecord, f64) {
 fn every_victim_policy_of_cleaning_collects_and_chooses_its_own_way() {
     let mut by_policy: BTreeMap<&str, f64> = BTreeMap::new();
     for name in victim::names() {
-        by_policy.insert(name, moved(&format!("mode = 'lfs', collector = '{name}'")).1);
+        by_policy.insert(name, moved(&format!("mode = 'lfs', victim = '{name}'")).1);
     }
     println!("{by_policy:?}");
     let different: BTreeSet<u64> = by_policy.values().map(|moved| *moved as u64).collect();
@@ -129,11 +129,11 @@ fn sections_are_collected_in_the_idle_times_of_a_trace() {
         .unwrap_or_else(|error| panic!("{fs}: {error}"))
     };
     let moved = |record: &RunRecord| value(record, "background_moved_data_blocks");
-    let [greedy, random] = [", background_collector = 'greedy'", ", background_collector = 'random'"].map(run);
+    let [greedy, random] = [", background_victim = 'greedy'", ", background_victim = 'random'"].map(run);
     for record in [&greedy, &random] {
         let sections = [value(record, "background_sections"), value(record, "foreground_sections")];
         assert!(sections[0] >= 2.0 && sections[1] == 0.0, "{sections:?}");
     }
     assert!(moved(&greedy) < moved(&random), "{} and {}", moved(&greedy), moved(&random));
-    assert_eq!(run(", background_collector = 'random'").to_line(), random.to_line(), "determinism");
+    assert_eq!(run(", background_victim = 'random'").to_line(), random.to_line(), "determinism");
 }

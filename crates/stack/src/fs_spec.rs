@@ -138,15 +138,35 @@ mod tests {
             ("write_back = 'back'", "cache_sectors above 0"),
             ("kind = 'model'\ncache_sectors = 3", "has no options"),
             ("kind = 'f2fs'\nactive_logs = 5", "expected 2, 4 or 6"),
-            ("kind = 'f2fs'\ncollector = 'dog'", "no victim policy `dog`"),
+            ("kind = 'f2fs'\nvictim = 'dog'", "no victim policy `dog`"),
             ("kind = 'f2fs'\nmode = 'log'", "lfs"),
             ("kind = 'f2fs'\nfeatures = 'extras'", "extra_attr"),
-            ("kind = 'jffs2'\ncolector = 'cat'", "did you mean `collector`"),
-            ("kind = 'jffs2'\ncollector = 'dog'", "no victim policy `dog`"),
+            ("kind = 'jffs2'\nvictm = 'cat'", "did you mean `victim`"),
+            ("kind = 'jffs2'\nvictim = 'dog'", "no victim policy `dog`"),
             ("kind = 'jffs2'\nseparation = 'dac:regions=99'", "separation"),
         ] {
             let error = FsSpec::from_table(toml::from_str(text).unwrap()).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    /// Specs and records of version 0.1 before the names meant one thing each.
+    #[test]
+    fn old_keys_and_names_of_victims_become_the_present_ones() {
+        for (old, now) in [
+            ("kind = 'jffs2'", "kind = 'jffs2'\nvictim = 'jffs2-lists'"),
+            ("kind = 'jffs2'\ncollector = 'linux'", "kind = 'jffs2'\nvictim = 'jffs2-lists'"),
+            ("kind = 'jffs2'\nvictim = 'linux:open-clean=no'", "kind = 'jffs2'\nvictim = 'jffs2-lists:open-clean=no'"),
+            ("kind = 'f2fs'\ncollector = 'linux'", "kind = 'f2fs'\nvictim = 'f2fs-search'"),
+            ("kind = 'f2fs'", "kind = 'f2fs'\nvictim = 'f2fs-search'"),
+            (
+                "kind = 'f2fs'\ncollector = 'cost-benefit-linux'\nbackground_collector = 'linux'",
+                "kind = 'f2fs'\nvictim = 'f2fs-cost-benefit'\nbackground_victim = 'f2fs-search'",
+            ),
+        ] {
+            let [old, now] = [old, now].map(|text| FsSpec::from_table(toml::from_str(text).unwrap()).unwrap());
+            assert_eq!(old, now);
+            assert_eq!(serde_json::to_string(&old).unwrap(), serde_json::to_string(&now).unwrap());
         }
     }
 }

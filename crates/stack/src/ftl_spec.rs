@@ -399,7 +399,7 @@ mod tests {
             ("capacity = -3", "expected bytes"),
             ("capacity = '64M'\nspare_blocks = 20", "expected one of them"),
             ("kind = 'page-map'\nlog_blocks = 8", "in page-map: unknown field `log_blocks`"),
-            ("kind = 'page-map'\nvictim = 'gredy'", "no victim policy `gredy`; there are linux"),
+            ("kind = 'page-map'\nvictim = 'gredy'", "no victim policy `gredy`; there are jffs2-lists"),
             ("kind = 'page-map'\nvictim = 'd-choices:d=0'", "which takes 1 to 64"),
             ("kind = 'page-map'\nseparation = 'sepbits'", "no separation"),
             ("kind = 'page-map'\nspare = 0", "expected a ratio above 0"),

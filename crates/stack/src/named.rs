@@ -1,5 +1,6 @@
 //! Values that a spec may write as a name or as a table: `ftl = "fast"` is `ftl = { kind = "fast" }`.
 
+use nandkit_cleaning::victim;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 use toml::{Table, Value};
@@ -41,6 +42,17 @@ pub(crate) fn whole<T: DeserializeOwned>(table: Table) -> Result<T, String> {
         }
     }
     Err(told(error))
+}
+
+/// Reads the name of a victim policy with its options; an old name becomes the present one.
+pub(crate) fn victim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    String::deserialize(deserializer).map(|name| current_victim(&name))
+}
+
+/// A victim policy with its options, by the present name.
+pub(crate) fn current_victim(policy: &str) -> String {
+    let (name, options) = policy.split_at(policy.find(':').unwrap_or(policy.len()));
+    format!("{}{options}", victim::current_name(name))
 }
 
 /// Reads a number of bytes, or a text as "64M".

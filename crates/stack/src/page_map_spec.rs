@@ -21,6 +21,7 @@ pub struct PageMapSpec {
     /// Bytes of a logical page, 512 to the page size; 0 stands for the page, or for the largest sector that the file system can use.
     pub sector_size: u32,
     /// Which superblock is cleaned next: a victim policy by name, with its options: `greedy`, `fifo`, `random`, `d-choices:d=5`, `cost-benefit`.
+    #[serde(deserialize_with = "crate::named::victim")]
     pub victim: String,
     /// What is written to a superblock of its own: a separation by name, with its options: `user-moved` (what cleaning moves), `none`, `sepbit`, `known:below=5000`.
     pub separation: String,

@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(stack, StackSpec::default());
         stack.check().unwrap();
         assert_eq!(stack.title(), "fat | block-map | macroscopic | 8 log blocks | k9l8g08u0m 1 GiB");
-        let jffs2 = read("fs = { kind = 'jffs2', collector = 'cat' }\ndevice = 'nandsim-32m-128k'");
+        let jffs2 = read("fs = { kind = 'jffs2', victim = 'cat' }\ndevice = 'nandsim-32m-128k'");
         jffs2.check().unwrap();
         assert_eq!(
             (jffs2.ftl.clone(), jffs2.title().as_str()),

@@ -1,4 +1,4 @@
-//! `cargo xtask kernel compare-wear`: nandkit's JFFS2 with the collector `linux` against what `kernel wear` measured of Linux's own.
+//! `cargo xtask kernel compare-wear`: nandkit's JFFS2 with the victims `jffs2-lists` against what `kernel wear` measured of Linux's own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -129,7 +129,7 @@ fn measure(
     fs::write(
         &spec,
         format!(
-            "seeds = {seeds}\n[stack]\ndevice = \"{preset}\"\nfs = {{ kind = \"jffs2\", collector = \"linux\", tick_ms = {tick_ms} }}\n\
+            "seeds = {seeds}\n[stack]\ndevice = \"{preset}\"\nfs = {{ kind = \"jffs2\", victim = \"jffs2-lists\", tick_ms = {tick_ms} }}\n\
              [workload]\nkind = \"overwrite\"\npattern = \"{pattern}\"\nfiles = {files}\nfile_size = {FILE_BYTES}\n\
              record = {RECORD_BYTES}\noperations = {operations}\n"
         ),

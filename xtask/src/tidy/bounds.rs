@@ -12,8 +12,8 @@ pub struct FormatBound {
 
 /// The formats. The aim is at most 8 files each.
 pub const FORMATS: &[FormatBound] = &[
-    FormatBound { name: "f2fs", files_max: 7 },
-    FormatBound { name: "jffs2", files_max: 5 },
+    FormatBound { name: "f2fs", files_max: 8 },
+    FormatBound { name: "jffs2", files_max: 7 },
     FormatBound { name: "fat", files_max: 6 },
 ];
 
@@ -62,7 +62,7 @@ pub const CIRCLES: &[AllowedCircle] = &[
 /// The longest comment line that is not counted.
 pub const COMMENT_COLUMNS: usize = 120;
 /// Longer ones. The aim is none of more than 100.
-pub const LONG_COMMENTS_MAX: usize = 2580;
+pub const LONG_COMMENTS_MAX: usize = 2572;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
 pub const SAME_DOCS_MAX: usize = 153;
 

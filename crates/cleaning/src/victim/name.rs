@@ -56,9 +56,14 @@ pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.name())
 }
 
-/// The rule of that name.
+/// The name that a rule has now, where this is an old one; any other name as it is.
+pub fn current_name(name: &str) -> &str {
+    RULES.iter().find(|rule| rule.old_name() == Some(name)).map_or(name, |rule| rule.name())
+}
+
+/// The rule of that name, or of that old name.
 pub fn rule(name: &str) -> Option<&'static dyn VictimRule> {
-    RULES.iter().copied().find(|rule| rule.name() == name)
+    RULES.iter().copied().find(|rule| rule.name() == current_name(name))
 }
 
 /// The options that a policy of this rule takes: those of the rule, and those of every policy.

@@ -22,6 +22,11 @@ pub trait VictimRule: fmt::Debug + Sync {
     /// Its name, for specs, titles and records; two rules of one name count as the same.
     fn name(&self) -> &'static str;
 
+    /// What it was called up to version 0.1, where that was another name; it is still read.
+    fn old_name(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What it does, in one line.
     fn about(&self) -> &'static str {
         ""

@@ -55,7 +55,7 @@ fn each_rule_takes_the_block_that_its_formula_says() {
         // 40, 54, 12.5, 67.5.
         ("cost-benefit-p1:age=created", 100, 11),
         // Ages in the range 0 to 90 s: 100 - 66 = 34, 0, 100, 0: 100*50*34/150 = 1133, 0, 100*20*100/180 = 1111, 0; whatever the time is.
-        ("cost-benefit-linux", 1000, 2),
+        ("f2fs-cost-benefit", 1000, 2),
         // valid/invalid * 1/age * (erases + 1): 1/80*5 = .063, .111/12*2 = .019, 4/100*4 = .16, .8/90*10 = .089.
         ("cat", 100, 5),
         // Oldest first: 7 and 11, of which 11 has less that is valid.
@@ -77,7 +77,7 @@ fn each_rule_takes_the_block_that_its_formula_says() {
     for name in names() {
         assert_eq!(choose(name, &[], 100), None, "{name}");
         let clean_alone = choose(name, &[table()[3]], 100);
-        assert_eq!(clean_alone, (name == "linux").then_some(9), "{name}");
+        assert_eq!(clean_alone, (name == "jffs2-lists").then_some(9), "{name}");
         assert_eq!(choose(&format!("{name}:open-clean=yes"), &[table()[3]], 100), Some(9), "{name}");
     }
 }
@@ -135,7 +135,7 @@ fn lists(present: &[Queue]) -> Vec<BlockView> {
 #[test]
 fn linux_draws_the_list_and_takes_its_head() {
     use Queue::{BadUsed, Clean, Dirty, Erasable, VeryDirty};
-    let policy = VictimPolicy::of(&rules::linux_lists::LinuxLists);
+    let policy = VictimPolicy::of(&rules::jffs2_lists::Jffs2Lists);
     let choose = |blocks: &[BlockView], n: u32| {
         let mut draw = |bound: u32| {
             assert_eq!(bound, 128);
@@ -244,8 +244,13 @@ fn names_and_options_are_read_as_they_are_written() {
         let policy: VictimPolicy = name.parse().unwrap();
         assert_eq!((policy.name(), policy.to_string().as_str()), (name, name));
     }
+    for (old, now) in
+        [("linux", "jffs2-lists"), ("cost-benefit-linux:open-clean=no", "f2fs-cost-benefit:open-clean=no")]
+    {
+        assert_eq!(old.parse::<VictimPolicy>().unwrap().to_string(), now);
+    }
     for text in [
-        "linux:open-clean=no,level-one-in=100",
+        "jffs2-lists:open-clean=no,level-one-in=100",
         "cat:erase-offset=0,age=written,age-unit=1s,invalid-floor=0,open-clean=yes",
         "cat-chiang:log-age=yes,level-gap=4096",
         "d-choices:d=3,level-one-in=7,level-coldest=least-erased",
@@ -255,7 +260,7 @@ fn names_and_options_are_read_as_they_are_written() {
         assert_eq!(text.parse::<VictimPolicy>().unwrap().to_string(), text);
     }
     for (text, error) in [
-        ("gready", "no victim policy `gready`; there are linux, "),
+        ("gready", "no victim policy `gready`; there are jffs2-lists, "),
         ("greedy:d=2", "victim policy `greedy` has no option `d`; it has open-clean, "),
         ("d-choices:d=65", "`65` is no value for `d` of victim policy `d-choices`, which takes 1 to 64"),
         ("cat:age-unit=7", "`7` is no value for `age-unit` of victim policy `cat`, which takes time"),

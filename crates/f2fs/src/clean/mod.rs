@@ -5,11 +5,11 @@
 
 pub mod balance;
 pub mod collect;
-pub mod linux;
 pub mod mover;
 pub mod policy;
 pub mod reuse;
 pub mod review;
+pub mod section_search;
 #[cfg(test)]
 mod tests;
 

@@ -7,10 +7,10 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::balance::{Background, Foreground, Need, is_short};
 use super::collect::{Collected, Liveness, collect};
-use super::linux::LinuxSearch;
 use super::mover::{BlockMover, CopyMover, LiveBlock, Mover, RemapMover, Sources};
 use super::policy::{PolicySearch, SearchByKind};
 use super::review::{HoleRun, ReusePlan, Treatment, checked, facts, holes};
+use super::section_search::SectionSearch;
 use super::{Collection, VictimSearch};
 use crate::ids::{BlockAddress, Log, NodeId, SegmentIndex};
 use crate::segments::tests::{Bench, shape};
@@ -153,7 +153,7 @@ fn collected_sections_are_empty_and_nothing_is_lost() {
         let mut small = Small::new(40, per_section);
         interleaved(&mut small);
         small.check();
-        let mut search = LinuxSearch::new(&small.bench.segments, 1);
+        let mut search = SectionSearch::new(&small.bench.segments, 1);
         let section = search.choose(&mut small.bench.segments, Collection::Foreground, Nanos::ZERO).unwrap();
         let outcome = collect(&mut small, section, &mut CopyMover).unwrap();
         assert!(outcome.emptied && outcome.left == 0 && outcome.mapped.is_empty());
@@ -251,7 +251,7 @@ fn filled(segments: &[(u32, u64)]) -> Small {
 fn the_foreground_takes_what_the_background_chose_and_else_the_emptiest() {
     let mut small = filled(&[(300, 100), (200, 900), (200, 1000), (400, 200)]);
     let segments = &mut small.bench.segments;
-    let mut search = LinuxSearch::new(segments, 1000);
+    let mut search = SectionSearch::new(segments, 1000);
     // The warm data log began in segment 1 and went on to the free ones from 6 on.
     assert_eq!(search.choose(segments, Collection::Foreground, Nanos::ZERO), Some(6));
     // u = 58, age = 100 - 100 * 100 / 1000 = 90: benefit 2392; of the second: u = 39, age 10: 438; of the last: u = 78, age 80: 988.
@@ -269,7 +269,7 @@ fn policies_of_cleaning_choose_sections() {
     };
     assert_eq!(choose("greedy", segments), Some(7));
     assert_eq!(choose("fifo", segments), Some(1));
-    assert_eq!(choose("cost-benefit-linux", segments), Some(1));
+    assert_eq!(choose("f2fs-cost-benefit", segments), Some(1));
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn an_operation_waits_for_a_checkpoint_then_for_sections() {
     assert_eq!(course.need(&small.bench.segments), Need::Nothing);
     small.bench.segments.options.reserved_sections = 3;
     assert_eq!(course.need(&small.bench.segments), Need::Collect);
-    let mut search = LinuxSearch::new(&small.bench.segments, 1);
+    let mut search = SectionSearch::new(&small.bench.segments, 1);
     let section = search.choose(&mut small.bench.segments, Collection::Foreground, Nanos::ZERO).unwrap();
     let outcome = collect(&mut small, section, &mut CopyMover).unwrap();
     assert_eq!(outcome.data, 12);

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use nandkit_cleaning::search::{Costs, Search};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use super::search::{Costs, Search};
 use super::sit::Sit;
 use super::ssa::{self, Entries, SummaryCache};
 use super::{BLOCKS, NO_BLOCK, OpenLog, Placed, Segments, Summary, Way};
@@ -23,7 +23,7 @@ enum Next {
 struct GapCosts<'a>(&'a Segments);
 
 impl Costs for GapCosts<'_> {
-    fn cost(&self, segment: u32) -> u64 {
+    fn cost(&mut self, segment: u32) -> u64 {
         u64::from(self.0.sit.valid_at_checkpoint(SegmentIndex(segment)))
     }
 
@@ -253,14 +253,14 @@ impl Segments {
     fn ssr_search(&mut self, kind: Log) -> Option<SegmentIndex> {
         let candidates = self.dirty.of(kind);
         let search = Search {
-            candidates,
+            candidates: candidates.marked(),
             unit: 1,
             start: (kind == Log::HotData || kind.is_node()).then_some(0),
             most: candidates.count().min(self.options.max_search),
             limit: u64::from(BLOCKS),
         };
         let mut cursor = self.greedy_cursor;
-        let found = search.run(&mut cursor, &GapCosts(self));
+        let found = search.run(&mut cursor, &mut GapCosts(self));
         self.greedy_cursor = cursor;
         found.map(SegmentIndex)
     }

@@ -1,5 +1,7 @@
 //! Sets of segments and sections as bits, with their number at hand.
 
+use nandkit_cleaning::search::Marked;
+
 /// A set of numbers below its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bitmap {
@@ -32,10 +34,10 @@ impl Bitmap {
         self.words.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 != 0)
     }
 
-    /// The numbers from `64 * index` on, the first one lowest.
+    /// Its numbers, for a search.
     #[inline]
-    pub fn word(&self, index: u32) -> u64 {
-        self.words.get(index as usize).copied().unwrap_or(0)
+    pub fn marked(&self) -> Marked<'_> {
+        Marked { words: &self.words, length: self.length }
     }
 
     /// Puts a number in; says whether that changed anything. Nothing happens behind the end.

@@ -12,7 +12,6 @@ pub mod free;
 mod open;
 mod prepared;
 mod records;
-pub mod search;
 pub(crate) mod sit;
 pub(crate) mod sit_table;
 pub mod space;
@@ -22,6 +21,7 @@ pub(crate) mod tests;
 
 use std::ops::Range;
 
+use nandkit_cleaning::search::{Cursor, MOST_LOOKED_AT};
 use nandkit_vfs::Result;
 
 use crate::blocks::Blocks;
@@ -29,7 +29,6 @@ use crate::ids::{BlockAddress, Log, SegmentIndex};
 use crate::layout::{BLOCKS_PER_SEGMENT, Geometry};
 use dirty::DirtySegments;
 use free::FreeMap;
-use search::Cursor;
 use sit::{BLOCKS, Sit};
 use ssa::{Entries, SummaryCache};
 
@@ -116,7 +115,7 @@ impl Options {
             reuse: geometry.main_segments <= 8192,
             reserved_sections,
             min_ssr_sections: reserved_sections,
-            max_search: search::MOST_LOOKED_AT,
+            max_search: MOST_LOOKED_AT,
             urgent: false,
             crc_recovery,
         }

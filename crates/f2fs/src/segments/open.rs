@@ -1,11 +1,11 @@
 //! The segments of a volume as its checkpoint has them.
 
+use nandkit_cleaning::search::Cursor;
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::dirty::DirtySegments;
 use super::free::FreeMap;
-use super::search::Cursor;
 use super::sit::{BLOCKS, Sit};
 use super::ssa::{self, Entries, SummaryCache};
 use super::{DirtyPages, OpenLog, Options, Segments, SpaceCounters, Summary, Usage};

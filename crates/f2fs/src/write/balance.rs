@@ -12,9 +12,9 @@ use super::back::Why;
 use crate::blocks::Blocks;
 use crate::clean::balance::{Foreground, Need, is_short, most_needed};
 use crate::clean::collect::{Outcome, collect};
-use crate::clean::linux::LinuxSearch;
 use crate::clean::mover::{BlockMover, CopyMover};
 use crate::clean::review::{NoReview, ReuseReview};
+use crate::clean::section_search::SectionSearch;
 use crate::clean::{Collection, VictimSearch, reuse};
 use crate::counters::Reason;
 use crate::ids::{Log, NodeId, SegmentIndex};
@@ -42,7 +42,7 @@ impl Cleaners {
     /// Those of Linux.
     pub(crate) fn linux(segments: &Segments, now: u64) -> Self {
         Self {
-            search: Mutex::new(Box::new(LinuxSearch::new(segments, now))),
+            search: Mutex::new(Box::new(SectionSearch::new(segments, now))),
             mover: Mutex::new(Box::new(CopyMover)),
             review: Mutex::new(Box::new(NoReview)),
             asked: [None; 3],

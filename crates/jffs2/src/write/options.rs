@@ -2,7 +2,7 @@
 
 use nandkit_cleaning::separation::Separation;
 use nandkit_cleaning::victim::VictimPolicy;
-use nandkit_cleaning::victim::rules::linux_lists::LinuxLists;
+use nandkit_cleaning::victim::rules::jffs2_lists::Jffs2Lists;
 use nandkit_codec::compression::Compression;
 use nandkit_units::Nanos;
 
@@ -70,7 +70,7 @@ impl Default for WriteOptions {
         Self {
             compression: CompressionMode::default(),
             summaries: true,
-            policy: VictimPolicy::of(&LinuxLists),
+            policy: VictimPolicy::of(&Jffs2Lists),
             draws: Draws::Ticks(Nanos::from_millis(4)),
             separation: Separation::None,
             seed: 0,

@@ -8,11 +8,11 @@ mod cost_age;
 mod cost_benefit;
 mod cost_benefit_p1;
 mod d_choices;
-pub mod f2fs_cost_benefit;
+mod f2fs_cost_benefit;
 mod fifo;
 pub mod greedy;
 mod greedy_by_lot;
-pub mod linux_lists;
+pub mod jffs2_lists;
 mod p2_baseline;
 mod random;
 mod wear_aware;
@@ -22,7 +22,7 @@ use super::rule::VictimRule;
 
 /// All rules, in the order in which they are listed.
 pub(super) static RULES: &[&dyn VictimRule] = &[
-    &linux_lists::LinuxLists,
+    &jffs2_lists::Jffs2Lists,
     &p2_baseline::P2Baseline,
     &fifo::Fifo,
     &greedy::Greedy,

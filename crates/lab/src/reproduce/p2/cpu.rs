@@ -167,7 +167,7 @@ fn host_json(host: Option<HostTimes>) -> Value {
     host.map_or(Value::Null, |host| {
         let round = |ns: f64| (ns * 10.0).round() / 10.0;
         json!({
-            "host_ns_per_choice": {"p2-baseline": round(host.baseline), "linux": round(host.linux), "cat": round(host.cat)},
+            "host_ns_per_choice": {"p2-baseline": round(host.baseline), "jffs2-lists": round(host.linux), "cat": round(host.cat)},
             "host_ns_per_region_decision": round(host.dac),
         })
     })

@@ -59,7 +59,7 @@ pub const CAT_OPEN: &str = "cat:open-clean=yes";
 /// The same with a clean block counting as one fifth invalid, so that old ones are taken.
 pub const CAT_OPEN_WIDE: &str = "cat:open-clean=yes,invalid-floor=200";
 /// JFFS2 as Linux has it.
-pub const LINUX: &str = "linux";
+pub const LINUX: &str = "jffs2-lists";
 
 /// The thresholds of DAC in seconds that are swept; P2 names none, and 60 is the default.
 pub const THRESHOLDS: [u32; 4] = [1, 4, 15, 240];
@@ -125,8 +125,7 @@ fn device() -> Result<DeviceSpec, LabError> {
 }
 
 fn jffs2(collector: &str, separation: &str) -> Result<StackSpec, LabError> {
-    let spec =
-        Jffs2Spec { collector: collector.to_string(), separation: separation.to_string(), ..Jffs2Spec::default() };
+    let spec = Jffs2Spec { victim: collector.to_string(), separation: separation.to_string(), ..Jffs2Spec::default() };
     Ok(StackSpec { device: device()?, ftl: FtlSpec::None, fs: spec.into(), host: None })
 }
 

@@ -33,7 +33,7 @@ fn point(record: &RunRecord) -> Option<Point<'_>> {
         return None;
     }
     let (collector, separation) = match text("/stack/fs/kind")? {
-        "jffs2" => (text("/stack/fs/collector")?.to_string(), text("/stack/fs/separation")?),
+        "jffs2" => (text("/stack/fs/victim")?.to_string(), text("/stack/fs/separation")?),
         "fat" => {
             let cached = if number("/stack/fs/cache_sectors")? > 0 { " | cached" } else { "" };
             (format!("fat | {}{cached}", text("/stack/ftl/kind")?), "")

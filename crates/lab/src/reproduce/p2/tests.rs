@@ -63,7 +63,7 @@ fn record(pattern: &str, files: u64, stack: serde_json::Value, seed: u64, given:
 }
 
 fn jffs2(collector: &str, separation: &str) -> serde_json::Value {
-    json!({"fs": {"kind": "jffs2", "collector": collector, "separation": separation}, "ftl": {"kind": "none"}})
+    json!({"fs": {"kind": "jffs2", "victim": collector, "separation": separation}, "ftl": {"kind": "none"}})
 }
 
 /// A grid of runs in which each is what `given` says of its pattern, collector and number of regions.

@@ -4,8 +4,8 @@ use nandkit_block::BlockDevice;
 use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_f2fs::F2fs;
 use nandkit_f2fs::clean::VictimSearch;
-use nandkit_f2fs::clean::linux::LinuxSearch;
 use nandkit_f2fs::clean::policy::{PolicySearch, SearchByKind};
+use nandkit_f2fs::clean::section_search::SectionSearch;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Atomicity;
@@ -61,7 +61,7 @@ impl FormatSpec for F2fsSpec {
 /// The search by a policy; without one Linux's.
 fn search<D: BlockDevice>(mounted: &Volume<D>, policy: Option<VictimPolicy>, seed: u64) -> Box<dyn VictimSearch> {
     match policy {
-        None => Box::new(LinuxSearch::new(mounted.segments(), mounted.elapsed_seconds())),
+        None => Box::new(SectionSearch::new(mounted.segments(), mounted.elapsed_seconds())),
         Some(policy) => Box::new(PolicySearch::new(policy, seed)),
     }
 }

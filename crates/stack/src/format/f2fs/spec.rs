@@ -1,7 +1,10 @@
 //! Options of F2FS in a stack.
 
+use nandkit_cleaning::search;
 use nandkit_cleaning::victim::VictimPolicy;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::named::current_victim;
 
 /// How logs get blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +27,14 @@ pub struct F2fsSpec {
     pub active_logs: u32,
     /// When blocks are overwritten where they stand: the sum of Linux's bits, -1 for what Linux chooses by the volume's size.
     pub ipu_policy: i32,
-    /// Which section is collected next: `linux` (greedy where somebody waits, cost-benefit in idle times), or a victim policy by name with its options: `cat`, `d-choices:d=5`.
-    pub collector: String,
-    /// The same for collection in idle times alone; empty for what `collector` says.
-    pub background_collector: String,
+    /// Which section is collected next: `f2fs-search` (Linux's: greedy where somebody waits,
+    /// cost-benefit in idle times), or a victim policy by name with its options: `cat`,
+    /// `d-choices:d=5`.
+    #[serde(alias = "collector", deserialize_with = "victim")]
+    pub victim: String,
+    /// The same for collection in idle times alone; empty for what `victim` says.
+    #[serde(alias = "background_collector", deserialize_with = "victim")]
+    pub background_victim: String,
     /// Spare in per cent; 0 for what leaves the most room to users, as mkfs.f2fs chooses.
     pub overprovision: f64,
     /// Segments of a section.
@@ -50,8 +57,8 @@ impl Default for F2fsSpec {
             mode: F2fsModeName::Adaptive,
             active_logs: 6,
             ipu_policy: -1,
-            collector: "linux".to_string(),
-            background_collector: String::new(),
+            victim: search::NAME.to_string(),
+            background_victim: String::new(),
             overprovision: 0.0,
             segments_per_section: 1,
             features: String::new(),
@@ -63,17 +70,24 @@ impl Default for F2fsSpec {
     }
 }
 
+/// Reads the name of a victim policy. `linux`, which is JFFS2's everywhere else, was Linux's search
+/// here.
+fn victim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Ok(if name == "linux" { search::NAME.to_owned() } else { current_victim(&name) })
+}
+
 impl F2fsSpec {
     /// The policies of collection where an operation waits, and in idle times; `None` for Linux's own search.
     pub fn policies(&self) -> Result<[Option<VictimPolicy>; 2], String> {
         let named = |key: &str, name: &str| match name {
-            "linux" => Ok(None),
-            name => name.parse().map(Some).map_err(|error| format!("{key}: {error}; or linux")),
+            search::NAME => Ok(None),
+            name => name.parse().map(Some).map_err(|error| format!("{key}: {error}; or {}", search::NAME)),
         };
-        let foreground = named("collector", &self.collector)?;
-        match self.background_collector.as_str() {
+        let foreground = named("victim", &self.victim)?;
+        match self.background_victim.as_str() {
             "" => Ok([foreground; 2]),
-            name => Ok([foreground, named("background_collector", name)?]),
+            name => Ok([foreground, named("background_victim", name)?]),
         }
     }
 
@@ -103,9 +117,9 @@ impl F2fsSpec {
 
     pub(crate) fn title(&self) -> String {
         let standard = Self::default();
-        let mut title = format!("f2fs | {}", self.collector);
-        if !self.background_collector.is_empty() && self.background_collector != self.collector {
-            title += &format!(", {} when idle", self.background_collector);
+        let mut title = format!("f2fs | {}", self.victim);
+        if !self.background_victim.is_empty() && self.background_victim != self.victim {
+            title += &format!(", {} when idle", self.background_victim);
         }
         if self.mode == F2fsModeName::Lfs {
             title += " | mode=lfs";

@@ -38,7 +38,7 @@ pub enum EndianName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrawsName {
-    /// From the clock for `linux`, independent for all others.
+    /// From the clock for `jffs2-lists`, independent for all others.
     #[default]
     Auto,
     /// From the ticks of the clock, as Linux has it.
@@ -53,8 +53,10 @@ pub enum DrawsName {
 pub struct Jffs2Spec {
     /// How data are compressed.
     pub compression: CompressionName,
-    /// Which block is collected next: a victim policy by name, with its options: `linux`, `cat:open-clean=yes`.
-    pub collector: String,
+    /// Which block is collected next: a victim policy by name, with its options: `jffs2-lists`,
+    /// `cat:open-clean=yes`.
+    #[serde(alias = "collector", deserialize_with = "crate::named::victim")]
+    pub victim: String,
     /// Where the collector's draws come from.
     pub draws: DrawsName,
     /// The length of a tick in simulated milliseconds: 4 in Debian's Linux.
@@ -73,7 +75,7 @@ impl Default for Jffs2Spec {
     fn default() -> Self {
         Self {
             compression: CompressionName::None,
-            collector: "linux".to_string(),
+            victim: "jffs2-lists".to_string(),
             draws: DrawsName::Auto,
             tick_ms: 4,
             separation: "none".to_string(),
@@ -87,7 +89,7 @@ impl Default for Jffs2Spec {
 impl Jffs2Spec {
     /// The collector's policy.
     pub fn policy(&self) -> Result<VictimPolicy, String> {
-        self.collector.parse().map_err(|error| format!("collector: {error}"))
+        self.victim.parse().map_err(|error| format!("victim: {error}"))
     }
 
     /// Where data go.
@@ -109,7 +111,7 @@ impl Jffs2Spec {
 
     pub(crate) fn title(&self) -> String {
         let standard = Self::default();
-        let mut title = format!("jffs2 | {}", self.collector);
+        let mut title = format!("jffs2 | {}", self.victim);
         if self.separation != standard.separation {
             title += &format!(" | {}", self.separation);
         }

@@ -27,7 +27,7 @@ mod tests;
 use nandkit_units::Nanos;
 
 use index::IndexOrder;
-pub use name::{PolicyError, names, options, rule};
+pub use name::{PolicyError, current_name, names, options, rule};
 pub use option::{OptionInfo, OptionValues, RuleOption};
 pub(crate) use option::{option, parse_span};
 pub use rule::{Candidates, Draw, VictimRule, random_order};
@@ -36,7 +36,7 @@ pub use rule::{Candidates, Draw, VictimRule, random_order};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Queue {
     /// A block with errors that still holds data. The owner offers it only while it has free blocks to spare (Linux: more free blocks than
-    /// `resv_blocks_gcbad`, which is 0 in 6.1); [`rules::linux_lists::LinuxLists`] then takes it before all others.
+    /// `resv_blocks_gcbad`, which is 0 in 6.1); [`rules::jffs2_lists::Jffs2Lists`] then takes it before all others.
     BadUsed,
     /// Nothing valid; waits to be erased.
     Erasable,

@@ -7,11 +7,15 @@ use crate::victim::{Candidates, Choice, Draw, OptionValues, Queue, Reason, Victi
 /// each where it is not empty, else `Clean`. Where that too is empty: `Dirty`, `VeryDirty`,
 /// `Erasable`, in this order. The victim is the list's head.
 #[derive(Clone, Copy, Debug)]
-pub struct LinuxLists;
+pub struct Jffs2Lists;
 
-impl VictimRule for LinuxLists {
+impl VictimRule for Jffs2Lists {
     fn name(&self) -> &'static str {
-        "linux"
+        "jffs2-lists"
+    }
+
+    fn old_name(&self) -> Option<&'static str> {
+        Some("linux")
     }
 
     fn about(&self) -> &'static str {
