@@ -195,6 +195,10 @@ impl PartialEq for VictimPolicy {
     }
 }
 
+/// Candidates are handed to a rule in runs of so many: its loop over a run is compiled for it, and
+/// the call through its table is paid once a run.
+const CHUNK: usize = 16;
+
 impl VictimPolicy {
     /// The block to clean next; `None` where there is no candidate. Ties go to the lowest block number, and the order in which blocks are offered
     /// changes nothing.
@@ -213,8 +217,18 @@ impl VictimPolicy {
             return Some(choice);
         }
         let open_clean = self.open_clean.unwrap_or(self.rule.opens_clean());
-        let visit = |each: &mut dyn FnMut(&BlockView)| {
-            all.clone().filter(|view| open_clean || view.queue != Queue::Clean).for_each(|view| each(&view));
+        let visit = |each: &mut dyn FnMut(&[BlockView])| {
+            let mut chunk = [BlockView::default(); CHUNK];
+            let mut length = 0;
+            for view in all.clone().filter(|view| open_clean || view.queue != Queue::Clean) {
+                chunk[length] = view;
+                length += 1;
+                if length == CHUNK {
+                    each(&chunk);
+                    length = 0;
+                }
+            }
+            each(&chunk[..length]);
         };
         self.rule.choose(&Candidates { now, open_clean, visit: &visit }, &self.options, draw)
     }

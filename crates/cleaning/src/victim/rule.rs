@@ -71,8 +71,8 @@ pub trait VictimRule: fmt::Debug + Sync {
     }
 }
 
-/// Shows each candidate to a function.
-pub(super) type Visit<'a> = dyn Fn(&mut dyn FnMut(&BlockView)) + 'a;
+/// Shows all candidates to a function, in runs.
+pub(super) type Visit<'a> = dyn Fn(&mut dyn FnMut(&[BlockView])) + 'a;
 
 /// The blocks that may be chosen, and what else a rule may know. Each look at all of them asks the
 /// owner for all of them.
@@ -97,7 +97,7 @@ impl fmt::Debug for Candidates<'_> {
 impl Candidates<'_> {
     /// Shows each candidate once.
     pub fn for_each(&self, mut visit: impl FnMut(&BlockView)) {
-        (self.visit)(&mut visit);
+        (self.visit)(&mut |views| views.iter().for_each(&mut visit));
     }
 
     /// How many of them pass.
@@ -176,7 +176,7 @@ impl Candidates<'_> {
 
     /// These blocks as the candidates of another choice.
     pub fn among<R>(&self, views: &[BlockView], then: impl FnOnce(&Candidates<'_>) -> R) -> R {
-        let visit = |each: &mut dyn FnMut(&BlockView)| views.iter().for_each(each);
+        let visit = |each: &mut dyn FnMut(&[BlockView])| each(views);
         then(&Candidates { visit: &visit, ..*self })
     }
 }

@@ -1,7 +1,7 @@
 //! Greedy among drawn blocks.
 
 use crate::victim::index::{DRAWN_MAX, IndexOrder};
-use crate::victim::{BlockView, Candidates, Choice, Draw, OptionValues, Reason, RuleOption, VictimRule, random_order};
+use crate::victim::{Candidates, Choice, Draw, OptionValues, Reason, RuleOption, VictimRule, random_order};
 
 const D: RuleOption = RuleOption::number("d", 10, (1, DRAWN_MAX as u32), "1 to 64: candidates drawn");
 
@@ -25,25 +25,25 @@ impl VictimRule for DChoices {
 
     fn choose(&self, candidates: &Candidates<'_>, options: &OptionValues, draw: &mut Draw<'_>) -> Option<Choice> {
         let (d, hash) = ((options.number(&D) as usize).clamp(1, DRAWN_MAX), random_order(draw));
-        // The d blocks that come first in the random order, kept in that order: an insertion is
-        // rare after the first d.
-        let mut drawn: [(u64, BlockView); DRAWN_MAX] = [(u64::MAX, BlockView::default()); DRAWN_MAX];
+        // Hash, block and valid data of the d blocks that come first in the random order, kept in
+        // that order: an insertion is rare after the first d.
+        let mut drawn = [(u64::MAX, 0_u32, 0_u64); DRAWN_MAX];
         let mut count = 0;
         candidates.for_each(|view| {
             let rank = (hash(view), view.block);
-            if count == d && drawn.get(d - 1).is_some_and(|(hash, last)| rank >= (*hash, last.block)) {
+            if count == d && drawn.get(d - 1).is_some_and(|&(hash, block, _)| rank >= (hash, block)) {
                 return;
             }
             count = (count + 1).min(d);
             let filled = &mut drawn[..count];
-            let place = filled[..count - 1].partition_point(|(hash, view)| (*hash, view.block) < rank);
+            let place = filled[..count - 1].partition_point(|&(hash, block, _)| (hash, block) < rank);
             filled[place..].rotate_right(1);
-            filled[place] = (rank.0, *view);
+            filled[place] = (rank.0, rank.1, view.valid);
         });
         // Of equal ones the first drawn, as likely any of them: theory draws too, and hot and cold
         // blocks with equal counts are not alike.
-        let victim = drawn[..count].iter().map(|(_, view)| view).min_by_key(|view| view.valid)?;
-        Some(Choice { block: victim.block, reason: Reason::Best, evaluated: count as u32 })
+        let &(_, block, _) = drawn[..count].iter().min_by_key(|(_, _, valid)| *valid)?;
+        Some(Choice { block, reason: Reason::Best, evaluated: count as u32 })
     }
 
     fn index(&self, options: &OptionValues) -> Option<IndexOrder> {
