@@ -44,12 +44,12 @@ impl<D: BlockDevice> Volume<D> {
     /// Whether a checkpoint would say anything new.
     pub fn is_changed(&mut self) -> bool {
         let mut pages = crate::segments::DirtyPages::default();
-        self.pages().tell(&mut pages);
+        self.writer.pages().tell(&mut pages);
         pages.dentries > 0
             || self.nodes.waiting() > 0
             || self.nat.waiting() > 0
-            || self.segments.sit().dirty().count() > 0
-            || !self.orphans.iter().eq(self.state.orphans.iter())
+            || self.writer.segments.sit().dirty().count() > 0
+            || !self.writer.orphans.iter().eq(self.state.orphans.iter())
             || self.has_quotas_to_write()
     }
 
@@ -58,21 +58,21 @@ impl<D: BlockDevice> Volume<D> {
         self.write_back_directories(Cause::Checkpoint)?;
         self.flush_quotas()?;
         self.write_all_nodes(Cause::Checkpoint)?;
-        self.segments.settle_logs(&self.device)
+        self.writer.segments.settle_logs(&self.device)
     }
 
     fn write_checkpoint(&mut self, reason: Reason) -> Result<()> {
         let unmount = reason == Reason::Unmount;
         self.nat.flush(&mut self.meta, &self.device, unmount)?;
         let nat_blocks = self.meta.waiting() as u64;
-        self.sit.flush(&self.segments, &mut self.meta, &self.device)?;
+        self.writer.sit.flush(&self.writer.segments, &mut self.meta, &self.device)?;
         let sit_blocks = self.meta.waiting() as u64 - nat_blocks;
         let (size, geometry) = (self.geometry().block_size(), self.device.geometry());
-        for (segment, entries, node) in self.segments.dirty_summaries() {
+        for (segment, entries, node) in self.writer.segments.dirty_summaries() {
             self.meta.change(geometry.ssa(segment), ssa::encode(entries, node, size).into());
         }
         let waiting = self.meta.waiting() as u64;
-        self.written_blocks += waiting;
+        self.writer.written_blocks += waiting;
         let tables = [sit_blocks, nat_blocks, waiting - nat_blocks - sit_blocks];
         self.meta.write(&mut self.device, Cause::Checkpoint)?;
         let state = self.next_state(unmount);
@@ -81,16 +81,16 @@ impl<D: BlockDevice> Volume<D> {
         self.write_pack_blocks(&pack.blocks)?;
         let (at, block) = &pack.commit;
         self.device.commit(Submission::metadata(Cause::Checkpoint), *at, block)?;
-        self.written_blocks += pack.blocks.len() as u64 + 1;
+        self.writer.written_blocks += pack.blocks.len() as u64 + 1;
         let head = CheckpointHead::of_block(block);
-        self.checksum = head.and_then(|head| head.stored_checksum(block)).unwrap_or(0);
+        self.writer.checksum = head.and_then(|head| head.stored_checksum(block)).unwrap_or(0);
         self.state = CheckpointState { head: head.unwrap_or(state.head), ..state };
         self.pack = other;
-        self.has_checkpoint = true;
-        let metadata = &mut self.counters.metadata;
+        self.writer.has_checkpoint = true;
+        let metadata = &mut self.writer.counters.metadata;
         metadata.tables.iter_mut().zip(tables).for_each(|(all, now)| *all += now);
         metadata.packs += pack.blocks.len() as u64 + 1;
-        self.counters.checkpoint(reason);
+        self.writer.counters.checkpoint(reason);
         self.completed();
         Ok(())
     }
@@ -110,21 +110,21 @@ impl<D: BlockDevice> Volume<D> {
 
     /// What the next checkpoint says. Everything that it names was handed to the device.
     fn next_state(&self, unmount: bool) -> CheckpointState {
-        let (space, last) = (&self.segments.space, &self.state.head);
+        let (space, last) = (&self.writer.segments.space, &self.state.head);
         let mut flags = last.flags.get();
         flags &= !(flag::UNMOUNTED | flag::FASTBOOT | flag::TRIMMED | flag::NAT_BITS | flag::NO_CRC_RECOVERY);
         flags |= flag::CRC_RECOVERY | if unmount { flag::UNMOUNTED } else { 0 };
-        if self.quotas.exist() {
-            let untrusted = self.quotas.untrusted().is_some();
+        if self.writer.quotas.exist() {
+            let untrusted = self.writer.quotas.untrusted().is_some();
             flags = flags & !flag::QUOTA_NEEDS_FSCK | if untrusted { flag::QUOTA_NEEDS_FSCK } else { 0 };
         }
         let head = CheckpointHead {
             version: last.version.get().wrapping_add(1).into(),
             valid_blocks: space.valid_blocks.into(),
-            free_segments: self.segments.free_segments_after().into(),
+            free_segments: self.writer.segments.free_segments_after().into(),
             valid_nodes: space.valid_nodes.into(),
             valid_inodes: space.valid_inodes.into(),
-            next_free_nid: self.nids.hint().0.into(),
+            next_free_nid: self.writer.nids.hint().0.into(),
             elapsed_seconds: self.elapsed_seconds().into(),
             flags: flags.into(),
             ..*last
@@ -132,12 +132,12 @@ impl<D: BlockDevice> Volume<D> {
         CheckpointState {
             head,
             nat_map: self.nat.map().to_vec(),
-            sit_map: self.sit.map().to_vec(),
-            orphans: self.orphans.iter().copied().collect(),
-            logs: Log::ALL.map(|log| self.segments.log_state(log)),
-            summaries: Log::ALL.map(|log| SummaryBlock { entries: self.segments.log_summary(log).to_vec() }),
+            sit_map: self.writer.sit.map().to_vec(),
+            orphans: self.writer.orphans.iter().copied().collect(),
+            logs: Log::ALL.map(|log| self.writer.segments.log_state(log)),
+            summaries: Log::ALL.map(|log| SummaryBlock { entries: self.writer.segments.log_summary(log).to_vec() }),
             nat_journal: self.nat.journal(),
-            sit_journal: self.sit.journal(),
+            sit_journal: self.writer.sit.journal(),
             lifetime_kib: self.lifetime_kib(),
             nat_bits: None,
         }
@@ -146,25 +146,27 @@ impl<D: BlockDevice> Volume<D> {
     /// KiB written over the volume's life.
     pub fn lifetime_kib(&self) -> u64 {
         let kib = self.device.geometry().block_size() as u64 / 1024;
-        self.state.lifetime_kib.saturating_add(self.written_blocks.saturating_sub(self.counted_blocks) * kib)
+        self.state
+            .lifetime_kib
+            .saturating_add(self.writer.written_blocks.saturating_sub(self.writer.counted_blocks) * kib)
     }
 
     /// The checkpoint is durable: what it freed is free, and the device may be told.
     fn completed(&mut self) {
-        self.counted_blocks = self.written_blocks;
-        self.idle.checkpoint = self.device.now();
+        self.writer.counted_blocks = self.writer.written_blocks;
+        self.writer.idle.checkpoint = self.device.now();
         self.nat.checkpointed();
-        self.since_checkpoint.clear();
-        let mapped = std::mem::take(&mut self.mapped);
-        self.segments.summaries_written();
-        let freed = self.segments.checkpointed();
-        self.published.show_checkpoint(self.device.now(), &self.counters, &self.segments);
+        self.writer.since_checkpoint.clear();
+        let mapped = std::mem::take(&mut self.writer.mapped);
+        self.writer.segments.summaries_written();
+        let freed = self.writer.segments.checkpointed();
+        self.writer.published.show_checkpoint(self.device.now(), &self.writer.counters, &self.writer.segments);
         self.discard_freed(freed, mapped);
     }
 
     /// Tells the device what is without use. A device that refuses once is not told again in this mount: nothing depends on it.
     fn discard_freed(&mut self, freed: Vec<Range<u32>>, mapped: Vec<BlockAddress>) {
-        if !self.options.discard || !self.device.takes_discards() {
+        if !self.writer.options.discard || !self.device.takes_discards() {
             return;
         }
         let remapped = mapped.into_iter().map(|at| at.0..at.0.saturating_add(1));
@@ -173,14 +175,14 @@ impl<D: BlockDevice> Volume<D> {
             if let Err(error) = self.device.discard(Cause::Checkpoint, range.clone()) {
                 let detail = format!("a discard failed, and no more are made: {error}");
                 self.notes.push(Defect::new(FindingKind::Note, detail).at(BlockAddress(range.start)));
-                self.options.discard = false;
+                self.writer.options.discard = false;
                 return;
             }
             let main = self.device.geometry().main_address().0;
             for block in range {
                 let offset = block.wrapping_sub(main);
                 let segment = SegmentIndex(offset / BLOCKS_PER_SEGMENT);
-                self.segments.sit_mut().discarded(segment, (offset % BLOCKS_PER_SEGMENT) as u16);
+                self.writer.segments.sit_mut().discarded(segment, (offset % BLOCKS_PER_SEGMENT) as u16);
             }
         }
     }

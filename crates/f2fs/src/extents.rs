@@ -1,20 +1,16 @@
 //! Where files lie: runs of addresses, content in inodes, compressed clusters.
 
-use nandkit_block::BlockDevice;
-use nandkit_vfs::{ErrorKind, ExtentKind, Extents, FileExtent, FsError, InodeNumber, Result};
+use nandkit_vfs::{ErrorKind, ExtentKind, FileExtent, FsError, Result};
 
 use crate::blocks::{Blocks, Nodes};
-use crate::fs_read::Reading;
 use crate::ids::{BlockAddress, DataAddress};
 use crate::inode::Inode;
 use crate::layout::inode::flag;
 use crate::node::tree::{Addresses, Leaf, leaf};
 use crate::runs::run_at;
-use crate::volume::F2fs;
-use crate::write::Volume;
 
 /// The next extent as nodes and device have it. Errors: `NotSupported` (a file that stands for a device), `Corrupt`, `Device`.
-fn on_device(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
+pub(crate) fn on_device(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
     if inode.head.has_flag(flag::DEVICE_ALIAS) {
         let detail = format!("inode {} stands for a whole device: it has no map of its own", inode.nid.0);
         return Err(FsError::new(ErrorKind::NotSupported, detail));
@@ -104,43 +100,4 @@ fn encoded(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses
 
 fn byte_of(volume: &impl Blocks, at: BlockAddress) -> u64 {
     u64::from(at.0) << volume.geometry().log_block_size()
-}
-
-impl<D: BlockDevice> Extents for F2fs<D> {
-    fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>> {
-        on_device(self, &self.regular(inode)?, offset)
-    }
-}
-
-impl<D: BlockDevice> Extents for Volume<D> {
-    fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>> {
-        let inode = self.regular(inode)?;
-        if self.drafted(inode.nid).is_some() {
-            let detail = format!("inode {} is a draft: a part of its content is another file's", inode.nid.0);
-            return Err(FsError::new(ErrorKind::NotSupported, detail));
-        }
-        let found = on_device(self, &inode, offset)?;
-        if inode.inline_data().is_some() {
-            let waits = self.nodes.is_dirty(inode.nid);
-            return Ok(found.map(|found| FileExtent { address: found.address.filter(|_| !waits), ..found }));
-        }
-        if inode.is_compressed() {
-            return Ok(found);
-        }
-        let size = Blocks::geometry(self).block_size() as u64;
-        let first = u32::try_from(offset / size).unwrap_or(u32::MAX);
-        let pages = self.locked_pages();
-        let mut changed = pages.dirty_pages(inode.nid, first);
-        let Some(start) = changed.next().map(|(page, ..)| u64::from(page)) else { return Ok(found) };
-        match found {
-            Some(found) if found.offset < start * size => {
-                Ok(Some(FileExtent { length: found.length.min(start * size - found.offset), ..found }))
-            }
-            _ => {
-                let more = changed.zip(start + 1..).take_while(|((page, ..), next)| u64::from(*page) == *next).count();
-                let length = (1 + more as u64) * size;
-                Ok(Some(FileExtent { offset: start * size, length, address: None, kind: ExtentKind::Delayed }))
-            }
-        }
-    }
 }

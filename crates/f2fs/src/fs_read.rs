@@ -2,11 +2,10 @@
 
 use std::ops::{ControlFlow, Range};
 
-use nandkit_block::BlockDevice;
 use nandkit_units::ReadInto;
 use nandkit_vfs::{
-    Attributes, Changes, DirectoryEntry, ErrorKind, Extents, Features, FileKind, FileSystem, FsError, InodeNumber,
-    Result, Symlinks, VolumeStatus, XattrPair, Xattrs,
+    Attributes, Changes, DirectoryEntry, ErrorKind, Extents, Features, FileExtent, FileKind, FileSystem, FsError,
+    InodeNumber, Result, Symlinks, VolumeStatus, XattrPair, Xattrs,
 };
 
 use crate::blocks::{Blocks, Nodes};
@@ -16,7 +15,7 @@ use crate::ids::NodeId;
 use crate::inode::Inode;
 use crate::layout::NAME_MAX;
 use crate::layout::TreeShape;
-use crate::volume::{DirectorySource, F2fs};
+use crate::volume::{Access, MountedVolume};
 use crate::{read, xattr};
 
 /// Linux allows what the nodes below an inode hold, without the inode's own addresses (super.c, `max_file_blocks`).
@@ -25,41 +24,17 @@ const NOT_IN_INODE: u16 = 0;
 /// Bytes that are read at once where nobody wants them.
 const NOWHERE_PIECE: usize = 1 << 20;
 
-/// Counts of a volume.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counts {
-    /// Blocks that users may have.
-    pub user_blocks: u64,
-    /// Of these, in use or kept from users.
-    pub valid_blocks: u64,
-    /// Nodes in use.
-    pub valid_nodes: u64,
-}
-
-/// A volume that is read through the file-system contract: what is the same whether it is written or not.
-pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
-    /// As [`F2fs::inode`].
-    fn inode_of(&self, number: InodeNumber) -> Result<Inode>;
-
-    /// An inode that something on the volume names. Errors: `Corrupt`, `Device`.
-    fn named_inode(&self, nid: NodeId) -> Result<Inode>;
-
-    /// Fills `into` from a file or link. Errors: `Corrupt`, `Device`.
-    fn read_content(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()>;
-
-    /// What is in use.
-    fn counts(&self) -> Counts;
-
-    fn directory(&self, number: InodeNumber) -> Result<Inode> {
-        let inode = self.inode_of(number)?;
+impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
+    pub(crate) fn directory(&self, number: InodeNumber) -> Result<Inode> {
+        let inode = self.inode(number)?;
         match inode.kind {
             FileKind::Directory => Ok(inode),
             kind => Err(FsError::new(ErrorKind::NotADirectory, format!("inode {} is a {kind}", number.0))),
         }
     }
 
-    fn regular(&self, number: InodeNumber) -> Result<Inode> {
-        let inode = self.inode_of(number)?;
+    pub(crate) fn regular(&self, number: InodeNumber) -> Result<Inode> {
+        let inode = self.inode(number)?;
         match inode.kind {
             FileKind::Regular => Ok(inode),
             FileKind::Directory => {
@@ -71,7 +46,7 @@ pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
 
     /// What an entry says that it is; where its type means nothing, what the inode is.
     fn kind_of_entry(&self, kind: Option<FileKind>, ino: NodeId) -> FileKind {
-        kind.or_else(|| self.named_inode(ino).ok().map(|inode| inode.kind)).unwrap_or(FileKind::Regular)
+        kind.or_else(|| self.inode_at(ino).ok().map(|inode| inode.kind)).unwrap_or(FileKind::Regular)
     }
 
     /// Reads for the time that it takes, in pieces: the length is the caller's, and a size may be a hostile image's.
@@ -80,14 +55,14 @@ pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
         let mut done = 0;
         while done < length {
             let step = piece.len().min(length - done);
-            self.read_content(inode, offset + done as u64, piece.get_mut(..step).unwrap_or_default())?;
+            W::read(self, inode, offset + done as u64, piece.get_mut(..step).unwrap_or_default())?;
             done += step;
         }
         Ok(())
     }
 
     fn status(&self) -> Result<VolumeStatus> {
-        let (geometry, counts) = (self.geometry(), self.counts());
+        let (geometry, counts) = (self.geometry(), W::counts(self));
         let blocks = counts.user_blocks;
         // As Linux's statfs: no more inodes than blocks (super.c, `f2fs_statfs`).
         let inodes = geometry.nid_end().saturating_sub(u64::from(NodeId::ROOT.0)).min(blocks);
@@ -163,15 +138,15 @@ pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
         let left = inode.head.size.get().saturating_sub(offset);
         let length = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
         match &mut into {
-            ReadInto::Bytes(bytes) => self.read_content(&inode, offset, bytes.get_mut(..length).unwrap_or_default())?,
-            ReadInto::Content { content, .. } => self.read_content(&inode, offset, content.set_bytes(length))?,
+            ReadInto::Bytes(bytes) => W::read(self, &inode, offset, bytes.get_mut(..length).unwrap_or_default())?,
+            ReadInto::Content { content, .. } => W::read(self, &inode, offset, content.set_bytes(length))?,
             ReadInto::Nothing { .. } => self.read_nowhere(&inode, offset, length)?,
         }
         Ok(length)
     }
 
     fn target(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        let inode = self.inode_of(inode)?;
+        let inode = self.inode(inode)?;
         if inode.kind != FileKind::Symlink {
             let detail = format!("inode {} is a {}", inode.nid.0, inode.kind);
             return Err(FsError::new(ErrorKind::InvalidArgument, detail));
@@ -183,7 +158,7 @@ pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
             return Err(Defect::new(FindingKind::Inode, detail).of(inode.nid).into_error());
         }
         let mut target = vec![0; size as usize];
-        self.read_content(&inode, 0, &mut target)?;
+        W::read(self, &inode, 0, &mut target)?;
         if target.contains(&0) {
             return Err(Defect::new(FindingKind::Inode, "a link's target with NUL in it").of(inode.nid).into_error());
         }
@@ -191,30 +166,7 @@ pub(crate) trait Reading: Blocks + Nodes + DirectorySource + Sized {
     }
 }
 
-impl<D: BlockDevice> Reading for F2fs<D> {
-    fn inode_of(&self, number: InodeNumber) -> Result<Inode> {
-        self.inode(number)
-    }
-
-    fn named_inode(&self, nid: NodeId) -> Result<Inode> {
-        self.inode_at(nid)
-    }
-
-    fn read_content(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
-        read::read(self, &self.clusters, inode, offset, into)
-    }
-
-    fn counts(&self) -> Counts {
-        let head = &self.checkpoint().0.head;
-        Counts {
-            user_blocks: head.user_blocks.get(),
-            valid_blocks: head.valid_blocks.get(),
-            valid_nodes: head.valid_nodes.get().into(),
-        }
-    }
-}
-
-impl<D: BlockDevice> FileSystem for F2fs<D> {
+impl<B: Blocks + Send, W: Access<B>> FileSystem for MountedVolume<B, W> {
     fn root(&self) -> InodeNumber {
         InodeNumber(u64::from(NodeId::ROOT.0))
     }
@@ -228,7 +180,7 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
     }
 
     fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
-        Ok(self.inode(inode)?.attributes(self.geometry()))
+        Ok(W::attributes(&self.inode(inode)?, self.geometry()))
     }
 
     fn read_dir(
@@ -245,11 +197,11 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
     }
 
     fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
-        read::data_after(self, &self.regular(inode)?, offset)
+        W::data_after(self, &self.regular(inode)?, offset)
     }
 
     fn changes(&mut self) -> Option<&mut dyn Changes> {
-        None
+        W::changes(self)
     }
 
     fn symlinks(&self) -> Option<&dyn Symlinks> {
@@ -265,13 +217,19 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
     }
 }
 
-impl<D: BlockDevice> Symlinks for F2fs<D> {
+impl<B: Blocks + Send, W: Access<B>> Extents for MountedVolume<B, W> {
+    fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>> {
+        W::extent_after(self, &self.regular(inode)?, offset)
+    }
+}
+
+impl<B: Blocks + Send, W: Access<B>> Symlinks for MountedVolume<B, W> {
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
         self.target(inode)
     }
 }
 
-impl<D: BlockDevice> Xattrs for F2fs<D> {
+impl<B: Blocks + Send, W: Access<B>> Xattrs for MountedVolume<B, W> {
     fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
         xattr::one(self, &self.inode(inode)?, name)
     }

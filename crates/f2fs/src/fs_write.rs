@@ -1,44 +1,73 @@
 //! The file-system contract of a volume that is written.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use nandkit_block::BlockDevice;
-use nandkit_units::{Nanos, Payload, ReadInto};
+use nandkit_units::{Cause, Nanos, Payload};
 use nandkit_vfs::{
-    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, DirectoryEntry, Extents, FileSystem, Holes,
-    Housekeeping, InodeNumber, Links, NewNode, OpenFiles, Place, RenameFlags, Result, Symlinks, VolumeStatus,
-    XattrChanges, XattrPair, Xattrs,
+    Adopt, Allocation, AtomicWrites, AttributeChange, Attributes, Changes, FileExtent, FileSystem, Holes, Housekeeping,
+    InodeNumber, Links, NewNode, OpenFiles, Place, RenameFlags, Result, XattrChanges,
 };
 
 use crate::blocks::Blocks;
-use crate::fs_read::{Counts, Reading};
-use crate::ids::NodeId;
+use crate::device::WritableBlocks;
+use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
+use crate::layout::Geometry;
 use crate::names::store::{InodeStore, edit_head, set_modified};
 use crate::names::{attributes, links, rename};
-use crate::write::Volume;
-use crate::xattr;
+use crate::pages::Page;
+use crate::volume::{Access, Counts};
+use crate::write::{Volume, Writer};
 
-impl<D: BlockDevice> Reading for Volume<D> {
-    fn inode_of(&self, number: InodeNumber) -> Result<Inode> {
-        self.inode(number)
+impl<D: BlockDevice> Access<WritableBlocks<D>> for Writer {
+    fn show(&self, inode: &mut Inode) {
+        self.lazy_times.show(inode);
     }
 
-    fn named_inode(&self, nid: NodeId) -> Result<Inode> {
-        self.inode_at(nid)
+    fn attributes(inode: &Inode, geometry: &Geometry) -> Attributes {
+        // One that lives on without a name has none.
+        Attributes { links: inode.head.links.get(), ..inode.attributes(geometry) }
     }
 
-    fn read_content(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.read_at(inode, offset, into)
-    }
-
-    fn counts(&self) -> Counts {
-        let space = &self.segments().space;
+    fn counts(volume: &Volume<D>) -> Counts {
+        let space = &volume.segments().space;
         Counts {
-            user_blocks: self.user_blocks(),
+            user_blocks: volume.user_blocks(),
             valid_blocks: space.valid_blocks.saturating_add(space.reserved_blocks),
             valid_nodes: space.valid_nodes.into(),
         }
+    }
+
+    fn directory_page(&self, directory: NodeId, page: u32) -> Option<Block> {
+        match self.locked_pages().get(directory, page) {
+            Some(Page::Bytes(block)) => Some(block.clone()),
+            _ => None,
+        }
+    }
+
+    fn directory_block(volume: &Volume<D>, directory: NodeId, page: u32, at: BlockAddress) -> Result<Block> {
+        let mut block = vec![0; volume.device.geometry().block_size()];
+        volume.device.read(Cause::Metadata, at, &mut block)?;
+        let block = Block::from(block);
+        volume.writer.locked_pages().keep(directory, page, Page::Bytes(block.clone()));
+        Ok(block)
+    }
+
+    fn read(volume: &Volume<D>, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+        volume.read_at(inode, offset, into)
+    }
+
+    fn data_after(volume: &Volume<D>, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
+        volume.data_after(inode, offset)
+    }
+
+    fn extent_after(volume: &Volume<D>, inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
+        volume.extent_now(inode, offset)
+    }
+
+    fn changes(volume: &mut Volume<D>) -> Option<&mut dyn Changes> {
+        Some(volume)
     }
 }
 
@@ -70,80 +99,6 @@ impl<D: BlockDevice> Volume<D> {
     }
 }
 
-impl<D: BlockDevice> FileSystem for Volume<D> {
-    fn root(&self) -> InodeNumber {
-        InodeNumber(u64::from(NodeId::ROOT.0))
-    }
-
-    fn volume(&self) -> Result<VolumeStatus> {
-        self.status()
-    }
-
-    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber> {
-        self.look_up(directory, name)
-    }
-
-    fn stat(&self, inode: InodeNumber) -> Result<Attributes> {
-        let inode = self.inode(inode)?;
-        // One that lives on without a name has none.
-        Ok(Attributes { links: inode.head.links.get(), ..inode.attributes(Blocks::geometry(self)) })
-    }
-
-    fn read_dir(
-        &self,
-        directory: InodeNumber,
-        cookie: u64,
-        sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.list(directory, cookie, sink)
-    }
-
-    fn read(&self, inode: InodeNumber, offset: u64, into: ReadInto<'_>) -> Result<usize> {
-        self.read_file(inode, offset, into)
-    }
-
-    fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
-        Volume::data_after(self, &self.regular(inode)?, offset)
-    }
-
-    fn changes(&mut self) -> Option<&mut dyn Changes> {
-        Some(self)
-    }
-
-    fn symlinks(&self) -> Option<&dyn Symlinks> {
-        Some(self)
-    }
-
-    fn xattrs(&self) -> Option<&dyn Xattrs> {
-        Some(self)
-    }
-
-    fn extents(&self) -> Option<&dyn Extents> {
-        Some(self)
-    }
-}
-
-impl<D: BlockDevice> Symlinks for Volume<D> {
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
-        self.target(inode)
-    }
-}
-
-impl<D: BlockDevice> Xattrs for Volume<D> {
-    fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
-        xattr::one(self, &self.inode(inode)?, name)
-    }
-
-    fn xattr_names(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>> {
-        Ok(self.all_xattrs(inode)?.into_iter().map(|(name, _)| name).collect())
-    }
-
-    fn all_xattrs(&self, inode: InodeNumber) -> Result<Vec<XattrPair>> {
-        let (pairs, fault) = xattr::all(self, &self.inode(inode)?)?;
-        fault.map_or(Ok(pairs), Err)
-    }
-}
-
 impl<D: BlockDevice> Changes for Volume<D> {
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
         let directory = self.living(directory)?;
@@ -158,7 +113,7 @@ impl<D: BlockDevice> Changes for Volume<D> {
             self.touch(ino)?;
         } else if written > 0 {
             let now = self.now();
-            self.lazy_times.put(ino, now);
+            self.writer.lazy_times.put(ino, now);
         }
         Ok(written)
     }

@@ -52,5 +52,5 @@ pub use ids::{Block, BlockAddress, DataAddress, Log, NodeId, SegmentIndex};
 pub use inode::Inode;
 pub use open::WhichCopy;
 pub use probe::probe;
-pub use volume::{F2fs, MountOptions};
+pub use volume::{Access, Counts, F2fs, MountOptions, MountedVolume, ReadOnly};
 pub use write::{Volume, WriteOptions};

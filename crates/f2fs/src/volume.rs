@@ -1,28 +1,30 @@
-//! A volume mounted for reading.
+//! A mounted volume: what all rooms of the crate work on.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Clock};
-use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result};
+use nandkit_vfs::{Attributes, Changes, ErrorKind, FileExtent, FsError, InodeNumber, Result};
 
-use crate::bits::msb_first;
-use crate::block_cache::BlockCache;
 use crate::blocks::{Blocks, Nodes};
 use crate::checkpoint_state::CheckpointState;
 use crate::compressed::Clusters;
 use crate::device::DeviceBlocks;
-use crate::findings::{Defect, FindingKind};
+use crate::findings::Defect;
 use crate::ids::{Block, BlockAddress, NodeId};
 use crate::inode::Inode;
-use crate::layout::{Footer, Geometry, NatEntry, Superblock, inode};
+use crate::layout::{Geometry, NatEntry, Superblock, inode};
+use crate::meta::MetaBlocks;
+use crate::nat::Nat;
+use crate::node::cache::NodeCache;
 use crate::node::checked::{address_of, check_node, decode_inode};
 use crate::open::{self, WhichCopy};
+use crate::{extents, read};
 
-/// How a volume is mounted.
+/// How a volume is mounted for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Blocks of metadata (nodes, the NAT, directories) that are kept in memory.
+    /// Blocks of metadata that are kept in memory: half of them nodes, half of the NAT and of directories.
     pub cached_blocks: usize,
 }
 
@@ -32,34 +34,104 @@ impl Default for MountOptions {
     }
 }
 
-/// An F2FS volume, mounted for reading only. Nothing is ever written to its devices.
+/// A mounted F2FS volume on the blocks `B`. `W` is what writing needs: a [`Writer`](crate::write::Writer), or
+/// [`ReadOnly`]. Those who read share it, and code of reading stands once for both; who changes it has it alone.
 #[derive(Debug)]
-pub struct F2fs<D> {
-    blocks: DeviceBlocks<D>,
-    superblock: Superblock,
-    superblock_copy: WhichCopy,
-    state: CheckpointState,
-    pack: WhichCopy,
-    nat_journal: BTreeMap<NodeId, NatEntry>,
-    cache: BlockCache,
+pub struct MountedVolume<B, W> {
+    pub(crate) device: B,
+    pub(crate) superblock: Superblock,
+    pub(crate) superblock_copy: WhichCopy,
+    /// The last checkpoint, and in which pack it stands.
+    pub(crate) state: CheckpointState,
+    pub(crate) pack: WhichCopy,
+    pub(crate) nat: Nat,
+    pub(crate) nodes: NodeCache,
+    pub(crate) meta: MetaBlocks,
     pub(crate) clusters: Clusters,
-    checksum_seed: u32,
-    notes: Vec<Defect>,
+    pub(crate) checksum_seed: u32,
+    pub(crate) notes: Vec<Defect>,
+    /// Everything that only writing needs.
+    pub(crate) writer: W,
 }
 
-/// Pages of directories through a cache.
-pub(crate) trait DirectorySource {
-    /// A page that is in memory, where memory may know more than the device.
-    fn changed_page(&self, _directory: NodeId, _page: u32) -> Option<Block> {
+/// A volume that is mounted for reading only. Nothing is ever written to its devices.
+pub type F2fs<D> = MountedVolume<DeviceBlocks<D>, ReadOnly>;
+
+/// In a [`MountedVolume`]: nothing is written.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOnly;
+
+/// Counts of a volume.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    /// Blocks that users may have.
+    pub user_blocks: u64,
+    /// Of these, in use or kept from users.
+    pub valid_blocks: u64,
+    /// Nodes in use.
+    pub valid_nodes: u64,
+}
+
+/// What a volume shows where memory may know more than nodes and device; by default memory knows nothing.
+pub trait Access<B: Blocks + Send>: Send + Sync + Sized {
+    /// Adds to an inode what its node does not say yet.
+    fn show(&self, _inode: &mut Inode) {}
+
+    /// An inode's attributes.
+    fn attributes(inode: &Inode, geometry: &Geometry) -> Attributes {
+        inode.attributes(geometry)
+    }
+
+    /// What is in use.
+    fn counts(volume: &MountedVolume<B, Self>) -> Counts {
+        let head = &volume.state.head;
+        Counts {
+            user_blocks: head.user_blocks.get(),
+            valid_blocks: head.valid_blocks.get(),
+            valid_nodes: head.valid_nodes.get().into(),
+        }
+    }
+
+    /// A page of a directory that is in memory.
+    fn directory_page(&self, _directory: NodeId, _page: u32) -> Option<Block> {
         None
     }
 
-    /// The block of a page, from memory where it is there. Errors: `Device`, `Corrupt` (cut short).
-    fn directory_block(&self, directory: NodeId, page: u32, at: BlockAddress) -> Result<Block>;
+    /// The block of a page that is not. Errors: `Device`, `Corrupt` (cut short).
+    fn directory_block(
+        volume: &MountedVolume<B, Self>,
+        _directory: NodeId,
+        _page: u32,
+        at: BlockAddress,
+    ) -> Result<Block> {
+        volume.meta.get(&volume.device, at)
+    }
+
+    /// Fills `into` from a file or link. Errors: `Corrupt`, `Device`.
+    fn read(volume: &MountedVolume<B, Self>, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
+        read::read(volume, &volume.clusters, inode, offset, into)
+    }
+
+    /// The next range of bytes of a file that has data. Errors: `Corrupt`, `Device`.
+    fn data_after(volume: &MountedVolume<B, Self>, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
+        read::data_after(volume, inode, offset)
+    }
+
+    /// The next extent of a file. Errors: `NotSupported`, `Corrupt`, `Device`.
+    fn extent_after(volume: &MountedVolume<B, Self>, inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
+        extents::on_device(volume, inode, offset)
+    }
+
+    /// How it is changed; `None` where it is read only.
+    fn changes(_volume: &mut MountedVolume<B, Self>) -> Option<&mut dyn Changes> {
+        None
+    }
 }
 
+impl<B: Blocks + Send> Access<B> for ReadOnly {}
+
 impl<D: BlockDevice> F2fs<D> {
-    /// Mounts a volume that lies on one device.
+    /// Mounts a volume that lies on one device, for reading.
     ///
     /// Errors: `Corrupt` (no F2FS, or neither superblock or checkpoint is whole: what and where), `NotSupported` (a block size that cannot be read), `InvalidArgument` (the volume
     /// lies on several devices), `Device`. Cost: reads the superblocks and both checkpoint packs' ends, nothing else.
@@ -67,24 +139,52 @@ impl<D: BlockDevice> F2fs<D> {
         Self::mount_several(vec![device], clock, options)
     }
 
-    /// The same for a volume on several devices, in the order in which its superblock names them.
+    /// Mounts a volume on several devices, in the order in which its superblock names them.
     pub fn mount_several(devices: Vec<D>, clock: Clock, options: MountOptions) -> Result<Self> {
         let mut notes = Vec::new();
         let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
-        let volume = Self {
-            checksum_seed: inode::checksum_seed(&opened.superblock.uuid),
-            nat_journal: opened.state.nat_journal.iter().copied().collect(),
-            blocks: opened.blocks,
-            superblock: opened.superblock,
-            superblock_copy: opened.superblock_copy,
-            state: opened.state,
-            pack: opened.pack,
-            cache: BlockCache::new(options.cached_blocks),
-            clusters: Clusters::default(),
-            notes,
-        };
+        let (superblock, checkpoint) = ((opened.superblock, opened.superblock_copy), (opened.state, opened.pack));
+        let volume = Self::new(opened.blocks, superblock, checkpoint, options.cached_blocks / 2, notes, ReadOnly);
         volume.inode_at(NodeId::ROOT)?;
         Ok(volume)
+    }
+
+    /// The devices, in the superblock's order.
+    pub fn into_devices(self) -> Vec<D> {
+        self.device.devices.into_inner()
+    }
+
+    /// Looks at the first device.
+    pub fn with_device<R>(&self, look: impl FnOnce(&D) -> R) -> Option<R> {
+        self.device.devices.first().map(look)
+    }
+}
+
+impl<B, W> MountedVolume<B, W> {
+    /// A volume of which superblock and checkpoint are known, each with the copy that counts. It keeps `cached_of_each`
+    /// unchanged nodes in memory, and as many other blocks.
+    pub(crate) fn new(
+        device: B,
+        (superblock, superblock_copy): (Superblock, WhichCopy),
+        (state, pack): (CheckpointState, WhichCopy),
+        cached_of_each: usize,
+        notes: Vec<Defect>,
+        writer: W,
+    ) -> Self {
+        Self {
+            device,
+            checksum_seed: inode::checksum_seed(&superblock.uuid),
+            superblock,
+            superblock_copy,
+            nat: Nat::new(state.nat_map.clone(), &state.nat_journal),
+            state,
+            pack,
+            nodes: NodeCache::new(cached_of_each),
+            meta: MetaBlocks::new(cached_of_each),
+            clusters: Clusters::default(),
+            notes,
+            writer,
+        }
     }
 
     /// What mounting found that does not stop it: damage that was worked around, data that are not shown.
@@ -97,98 +197,58 @@ impl<D: BlockDevice> F2fs<D> {
         (&self.superblock, self.superblock_copy)
     }
 
-    /// The checkpoint in use, and in which pack it stands.
-    pub fn checkpoint(&self) -> (&CheckpointState, WhichCopy) {
+    /// The last checkpoint, and in which pack it stands.
+    pub fn checkpoint_state(&self) -> (&CheckpointState, WhichCopy) {
         (&self.state, self.pack)
     }
+}
 
-    /// The devices, in the superblock's order.
-    pub fn into_devices(self) -> Vec<D> {
-        self.blocks.devices.into_inner()
-    }
-
-    /// Looks at the first device.
-    pub fn with_device<R>(&self, look: impl FnOnce(&D) -> R) -> Option<R> {
-        self.blocks.devices.first().map(look)
-    }
-
-    /// An inode by the number that the file-system contract knows. Errors: `NotFound` for a number that nobody has, `Corrupt`, `Device`.
+impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
+    /// An inode by the number that the file-system contract knows, as it is now. Errors: `NotFound` for a number that nobody has, `Corrupt`, `Device`.
     pub fn inode(&self, number: InodeNumber) -> Result<Inode> {
         let absent = || FsError::new(ErrorKind::NotFound, format!("no inode {}", number.0));
         let nid = u32::try_from(number.0).map(NodeId).map_err(|_| absent())?;
-        if self.geometry().nat_block(nid).is_none() || nid < NodeId::ROOT || self.entry(nid)?.is_free() {
+        let is_known = self.nodes.is_dirty(nid);
+        if !is_known && (self.geometry().nat_block(nid).is_none() || nid < NodeId::ROOT || self.entry(nid)?.is_free()) {
             return Err(absent());
         }
         self.inode_at(nid)
     }
 
-    /// An inode that something on the volume names. Errors: `Corrupt`, `Device`.
-    pub(crate) fn inode_at(&self, nid: NodeId) -> Result<Inode> {
-        decode_inode(self.geometry(), nid, self.node(nid)?)
-    }
-
-    fn read_block(&self, cause: Cause, at: BlockAddress) -> Result<Block> {
-        let mut block = vec![0; self.geometry().block_size()];
-        self.blocks.read(cause, at, &mut block)?;
-        Ok(block.into())
+    /// An inode that something on the volume names, as it is now. Errors: `Corrupt`, `Device`.
+    pub fn inode_at(&self, ino: NodeId) -> Result<Inode> {
+        let mut inode = decode_inode(self.geometry(), ino, self.node(ino)?)?;
+        self.writer.show(&mut inode);
+        Ok(inode)
     }
 }
 
-impl<D: BlockDevice> Blocks for F2fs<D> {
+impl<B: Blocks, W: Sync> Blocks for MountedVolume<B, W> {
     fn geometry(&self) -> &Geometry {
-        self.blocks.geometry()
+        self.device.geometry()
     }
 
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
-        self.blocks.read(cause, at, into)
+        self.device.read(cause, at, into)
     }
 }
 
-impl<D: BlockDevice> DirectorySource for F2fs<D> {
-    fn directory_block(&self, _directory: NodeId, _page: u32, at: BlockAddress) -> Result<Block> {
-        self.cached(Cause::Metadata, at)
-    }
-}
-
-impl<D: BlockDevice> F2fs<D> {
-    fn cached(&self, cause: Cause, at: BlockAddress) -> Result<Block> {
-        if let Some(block) = self.cache.get(at) {
-            return Ok(block);
-        }
-        let block = self.read_block(cause, at)?;
-        self.cache.put(at, block.clone());
-        Ok(block)
-    }
-}
-
-impl<D: BlockDevice> Nodes for F2fs<D> {
+impl<B: Blocks, W: Sync> Nodes for MountedVolume<B, W> {
     fn entry(&self, nid: NodeId) -> Result<NatEntry> {
-        let Some((block, index)) = self.geometry().nat_block(nid) else {
-            let detail = format!("{nid}, where nids end at {}", self.geometry().nid_end());
-            return Err(Defect::new(FindingKind::Nat, detail).into_error());
-        };
-        if let Some(entry) = self.nat_journal.get(&nid) {
-            return Ok(*entry);
-        }
-        let second = msb_first::get(&self.state.nat_map, block as usize);
-        let block = self.cached(Cause::Metadata, self.geometry().nat_place(block, second))?;
-        NatEntry::in_block(&block, index)
-            .ok_or_else(|| FsError::new(ErrorKind::Corrupt, format!("no NAT entry of {nid}")))
+        self.nat.entry(&self.meta, &self.device, nid)
     }
 
     fn node(&self, nid: NodeId) -> Result<Block> {
+        if let Some(block) = self.nodes.get(nid) {
+            return Ok(block);
+        }
         let entry = self.entry(nid)?;
         let at = address_of(self.geometry(), nid, &entry)?;
-        // What is in the cache as a node was checked; as another's, or as no node, its footer tells.
-        if let Some(block) = self.cache.get(at) {
-            let footer = Footer::of_block(&block);
-            if footer.is_some_and(|footer| footer.nid() == nid && footer.ino() == entry.ino()) {
-                return Ok(block);
-            }
-        }
-        let block = self.read_block(Cause::Metadata, at)?;
+        let mut block = vec![0; self.geometry().block_size()];
+        self.device.read(Cause::Metadata, at, &mut block)?;
         check_node((self.geometry(), self.checksum_seed), nid, &entry, at, &block)?;
-        self.cache.put(at, block.clone());
+        let block = Block::from(block);
+        self.nodes.keep(nid, block.clone());
         Ok(block)
     }
 }

@@ -59,7 +59,7 @@ fn one_good_copy_of_each_is_enough_and_the_bad_one_is_told() {
         bytes[place as usize + 100] ^= 0x40;
         let volume = mount(&bytes).unwrap();
         assert_same(&listing_of_volume(&volume), &expected, "one pack");
-        assert_eq!(volume.checkpoint().1, if copy == 0 { WhichCopy::Second } else { WhichCopy::First });
+        assert_eq!(volume.checkpoint_state().1, if copy == 0 { WhichCopy::Second } else { WhichCopy::First });
         assert!(volume.notes().iter().any(|note| note.detail.contains("checkpoint pack")), "{:?}", volume.notes());
     }
 }
@@ -172,7 +172,7 @@ fn volumes_of_all_sizes_open() {
         assert!(listing_of_volume(&volume).is_empty());
         let status = volume.volume().unwrap();
         assert!(status.blocks > 0 && status.blocks_free < status.blocks);
-        assert!(volume.checkpoint().0.nat_bits.is_some() || gib_16 > 1);
+        assert!(volume.checkpoint_state().0.nat_bits.is_some() || gib_16 > 1);
         // Only where the checkpoint's bitmaps were looked up rightly does the NAT have the root.
         assert_eq!(volume.stat(volume.root()).unwrap().mode, 0o755);
     }
@@ -187,7 +187,7 @@ fn fsynced_data_behind_the_checkpoint_are_told() {
     let (at, version) = {
         let volume = mount_file(&image).unwrap();
         assert!(volume.notes().iter().all(|note| note.kind != FindingKind::NotReplayed));
-        let (state, _) = volume.checkpoint();
+        let (state, _) = volume.checkpoint_state();
         let log = state.logs[nandkit_f2fs::Log::WarmNode.index()];
         let geometry = nandkit_f2fs::Blocks::geometry(&volume);
         (geometry.segment_start(log.segment).0 + u32::from(log.next), state.head.version.get())

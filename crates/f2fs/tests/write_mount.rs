@@ -176,7 +176,7 @@ fn the_first_change_of_a_mount_is_a_checkpoint_whatever_it_is() {
     assert_eq!(version(&volume), before + 1, "a collection");
     drop(image.remount(volume, "collected"));
     let mut volume = image.mount();
-    let quota = NodeId(volume.superblock().quota_inodes[0].get());
+    let quota = NodeId(volume.superblock().0.quota_inodes[0].get());
     let (before, at) = (version(&volume), volume.entry(quota).unwrap().address.get());
     let change = AttributeChange { uid: Some(77_777), ..AttributeChange::default() };
     volume.set_attributes(files[0], &change).unwrap();

@@ -400,7 +400,7 @@ fn marks_that_are_not_true_go() {
 
 fn must_be_marked(image: &Image, marked: bool) {
     let volume = F2fs::mount(open_image(image.path()), clock(), MountOptions::default()).unwrap();
-    assert_eq!(volume.checkpoint().0.head.has(checkpoint_flag::QUOTA_NEEDS_FSCK), marked);
+    assert_eq!(volume.checkpoint_state().0.head.has(checkpoint_flag::QUOTA_NEEDS_FSCK), marked);
 }
 
 /// Where an owner's entry has no room, the file is not made.

@@ -5,19 +5,19 @@ use std::ops::ControlFlow;
 use nandkit_vfs::{FileKind, Result};
 
 use super::{DirectoryPages, Position, casefold, find_hashed, find_in, hash, no_key};
-use crate::blocks::{Blocks, Nodes};
+use crate::blocks::Blocks;
 use crate::findings::{Defect, FindingKind};
 use crate::ids::{Block, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::DentryArea;
 use crate::layout::dentry::{Entry, Slot, kind_of, slots_of};
 use crate::node::tree::{Leaf, leaf};
-use crate::volume::DirectorySource;
+use crate::volume::{Access, MountedVolume};
 
 /// A directory of a volume.
 #[derive(Debug)]
-pub(crate) struct Directory<'a, V> {
-    pub volume: &'a V,
+pub(crate) struct Directory<'a, B, W> {
+    pub volume: &'a MountedVolume<B, W>,
     pub inode: &'a Inode,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Shown<'a> {
     pub cookie: u64,
 }
 
-impl<V: Blocks + Nodes + DirectorySource> DirectoryPages for Directory<'_, V> {
+impl<B: Blocks + Send, W: Access<B>> DirectoryPages for Directory<'_, B, W> {
     fn page(&self, page: u32) -> Result<Option<Block>> {
         let address = match leaf(self.volume, self.inode, u64::from(page))? {
             Leaf::Hole { .. } => return Ok(None),
@@ -41,15 +41,15 @@ impl<V: Blocks + Nodes + DirectorySource> DirectoryPages for Directory<'_, V> {
     }
 }
 
-impl<V: Blocks + Nodes + DirectorySource> Directory<'_, V> {
+impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
     fn block_at(&self, page: u32, address: DataAddress) -> Result<Option<Block>> {
-        if let Some(block) = self.volume.changed_page(self.inode.nid, page) {
+        if let Some(block) = self.volume.writer.directory_page(self.inode.nid, page) {
             return Ok(Some(block));
         }
         match address {
             DataAddress::Hole | DataAddress::Reserved => Ok(None),
             DataAddress::At(at) if self.volume.geometry().main(at).is_some() => {
-                self.volume.directory_block(self.inode.nid, page, at).map(Some)
+                W::directory_block(self.volume, self.inode.nid, page, at).map(Some)
             }
             other => {
                 let detail = format!("page {page} of a directory has the address {:#x}", other.field());

@@ -16,12 +16,12 @@ use crate::write::Volume;
 impl<D: BlockDevice> Volume<D> {
     /// Makes a file that the checkpoint does not have: empty, with one name to come. Errors: `NoSpace`, `Corrupt`, `Device`.
     pub(super) fn make_from(&mut self, from: &Inode) -> Result<()> {
-        let charge = self.segments.space.charge(1, 0)?;
+        let charge = self.writer.segments.space.charge(1, 0)?;
         if let Err(error) = self.put_node(from.nid, from.nid, NodeOffset::INODE, true) {
-            self.segments.space.refund(charge);
+            self.writer.segments.space.refund(charge);
             return Err(error);
         }
-        self.segments.space.valid_inodes = self.segments.space.valid_inodes.saturating_add(1);
+        self.writer.segments.space.valid_inodes = self.writer.segments.space.valid_inodes.saturating_add(1);
         let head = InodeHead {
             inline: from.head.inline & (inline::XATTR | inline::EXTRA),
             links: 1.into(),
@@ -94,8 +94,8 @@ impl<D: BlockDevice> Volume<D> {
             }
             None => {
                 let nid = self.take_nid()?;
-                if let Err(error) = self.segments.space.charge(1, 0) {
-                    self.nids.give_back(nid);
+                if let Err(error) = self.writer.segments.space.charge(1, 0) {
+                    self.writer.nids.give_back(nid);
                     return Err(error);
                 }
                 self.put_node(nid, ino, NodeOffset::XATTR, true)?;

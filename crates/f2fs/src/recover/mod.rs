@@ -25,9 +25,9 @@ pub use reading::{ForReading, recovered, recovered_several};
 impl<D: BlockDevice> Volume<D> {
     /// Recovers what there is to recover, and writes a checkpoint if there was anything. Errors: `Corrupt` (a chain that contradicts itself), `NoSpace`, `Device`; the device is as before then.
     pub(crate) fn recover(&mut self) -> Result<Recovered> {
-        self.recovering = true;
+        self.writer.recovering = true;
         let done = self.recover_in_memory();
-        self.recovering = false;
+        self.writer.recovering = false;
         let (recovered, chain) = done?;
         if recovered == Recovered::default() && self.state.orphans.is_empty() {
             return Ok(recovered);
@@ -72,11 +72,11 @@ impl<D: BlockDevice> Volume<D> {
 
     /// A cut from here on must find the chain whole, and all that it names. Where there is none, later blocks of one may stand behind the log, which the checkpoint's own nodes must not lead into.
     fn keep_from_writing(&mut self, chain: &Chain) -> Result<()> {
-        self.segments.pin(&chain.named);
-        self.segments.pin(&chain.nodes.iter().map(|node| node.at).collect::<Vec<_>>());
+        self.writer.segments.pin(&chain.named);
+        self.writer.segments.pin(&chain.nodes.iter().map(|node| node.at).collect::<Vec<_>>());
         // Where no segment is free the log goes on behind the chain.
-        match self.segments.move_log(Log::WarmNode) {
-            Err(error) if error.kind != ErrorKind::NoSpace || !self.segments.options.crc_recovery => Err(error),
+        match self.writer.segments.move_log(Log::WarmNode) {
+            Err(error) if error.kind != ErrorKind::NoSpace || !self.writer.segments.options.crc_recovery => Err(error),
             _ => Ok(()),
         }
     }

@@ -157,17 +157,17 @@ impl<D: BlockDevice> Volume<D> {
         };
         match (found, wanted) {
             (DataAddress::Hole, _) => {
-                let _ = self.segments.space.charge(0, 1)?;
+                let _ = self.writer.segments.space.charge(0, 1)?;
                 self.count_blocks(ino, 1)?;
             }
             (_, DataAddress::Hole) => {
-                self.segments.space.refund(Charge { nodes: 0, blocks: 1 });
+                self.writer.segments.space.refund(Charge { nodes: 0, blocks: 1 });
                 self.count_blocks(ino, -1)?;
             }
             _ => {}
         }
         if let DataAddress::At(old) = found {
-            self.segments.free(old, now);
+            self.writer.segments.free(old, now);
         }
         if let DataAddress::At(at) = wanted {
             self.take_block(at, Summary { nid: slot.nid, version, offset: slot.index }, now)?;
@@ -178,16 +178,16 @@ impl<D: BlockDevice> Volume<D> {
     /// The block becomes the file's. Where another file has it in the checkpoint, that one loses it (recovery.c, `check_index_in_prev_nodes`).
     fn take_block(&mut self, at: BlockAddress, owner: Summary, now: u64) -> Result<()> {
         let place = self.geometry().main(at);
-        if place.is_some_and(|(segment, block)| self.segments.sit().is_valid(segment, block)) {
-            let before = self.segments.owner(&self.device, at)?;
+        if place.is_some_and(|(segment, block)| self.writer.segments.sit().is_valid(segment, block)) {
+            let before = self.writer.segments.owner(&self.device, at)?;
             if let Some((inode, _, slot)) = self.owner_of(at, before)? {
                 self.set_address(inode.nid, &slot, DataAddress::Hole)?;
-                self.segments.space.refund(Charge { nodes: 0, blocks: 1 });
+                self.writer.segments.space.refund(Charge { nodes: 0, blocks: 1 });
                 self.count_blocks(inode.nid, -1)?;
             }
-            self.segments.free(at, now);
+            self.writer.segments.free(at, now);
         }
-        let mut space = SpaceOn { segments: &mut self.segments, device: &self.device };
+        let mut space = SpaceOn { segments: &mut self.writer.segments, device: &self.device };
         space.adopt(at, owner, now)
     }
 }

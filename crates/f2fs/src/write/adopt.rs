@@ -15,7 +15,6 @@ use super::back::Why;
 use super::tree::Slot;
 use crate::blocks::{Blocks, Nodes};
 use crate::device::REMAP_PAIRS;
-use crate::fs_read::Reading;
 use crate::ids::{BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::inode::advise;
@@ -86,7 +85,7 @@ impl<D: BlockDevice> Volume<D> {
         let taken = self.take_pairs(target, &runs, &pairs);
         self.or_stop(taken)?;
         // Roll-forward would bring back the nodes of an fsync one by one, and not know whether the device shared all.
-        self.since_checkpoint.pruned(target);
+        self.writer.since_checkpoint.pruned(target);
         self.edit_head(target, |head| {
             if head.size.get() < end {
                 head.size = end.into();
@@ -166,7 +165,7 @@ impl<D: BlockDevice> Volume<D> {
         let Some(at) = at else { return Ok(()) };
         for block in (at.0..).take(pages as usize).map(BlockAddress) {
             let place = self.geometry().main(block);
-            if !place.is_some_and(|(segment, block)| self.segments.sit().is_valid(segment, block)) {
+            if !place.is_some_and(|(segment, block)| self.writer.segments.sit().is_valid(segment, block)) {
                 let detail = format!("a page is at {block}, which is free");
                 let finding = crate::Defect::new(crate::FindingKind::Address, detail);
                 return Err(finding.of(source.nid).into_error());
@@ -189,15 +188,15 @@ impl<D: BlockDevice> Volume<D> {
         for pages in pages {
             charged += self.blocks_needed(&inode, pages.start, pages.end)?;
         }
-        let free = self.segments.space.free_blocks();
+        let free = self.writer.segments.space.free_blocks();
         if charged > free {
             return Err(refused(ErrorKind::NoSpace, format!("{charged} blocks are needed and {free} are free")));
         }
         let blocks: u64 = runs.iter().filter(|run| run.from.is_some()).map(|run| run.pages).sum();
-        let per_section = u64::from(self.segments.section_blocks());
+        let per_section = u64::from(self.writer.segments.section_blocks());
         // The sections that all that is dirty may take stay, and the reserve.
-        let kept = u64::from(self.segments.options.reserved_sections) + 6;
-        let sections = u64::from(self.segments.free_map().sections()).saturating_sub(kept);
+        let kept = u64::from(self.writer.segments.options.reserved_sections) + 6;
+        let sections = u64::from(self.writer.segments.free_map().sections()).saturating_sub(kept);
         let at_once = sections * per_section;
         // What the logs have left in their sections is not counted, but that a few pages always find a place.
         if blocks > at_once.max(per_section / 2) {
@@ -247,7 +246,7 @@ impl<D: BlockDevice> Volume<D> {
     fn pair_up(&mut self, target: NodeId, runs: &[Run]) -> Result<Vec<Pair>> {
         let inode = self.inode_at(target)?;
         let pages: u64 = runs.iter().filter(|run| run.from.is_some()).map(|run| run.pages).sum();
-        let log = self.options.logs.of_data(DataFacts {
+        let log = self.writer.options.logs.of_data(DataFacts {
             cold: inode.head.has_advise(advise::COLD),
             hot: inode.head.has_advise(advise::HOT) || pages <= crate::pages::HOT_PAGES as u64,
             ..DataFacts::default()
@@ -261,7 +260,7 @@ impl<D: BlockDevice> Volume<D> {
                 let page = run.page + number;
                 let placed = self.leaf_of(&inode, page, &mut leaf).and_then(|(slot, version)| {
                     let owner = Summary { nid: slot.nid, version, offset: slot.index };
-                    Ok((slot, self.segments.allocate(&self.device, log, owner, now)?.at))
+                    Ok((slot, self.writer.segments.allocate(&self.device, log, owner, now)?.at))
                 });
                 match placed {
                     Ok((slot, to)) => {
@@ -309,15 +308,15 @@ impl<D: BlockDevice> Volume<D> {
     /// Blocks that were allocated and come to nothing; the device maps the first of them already.
     fn give_back(&mut self, pairs: &[Pair], shared: usize) {
         let now = self.elapsed_seconds();
-        self.mapped.extend(pairs.iter().take(shared).map(|pair| pair.to));
-        pairs.iter().for_each(|pair| self.segments.free(pair.to, now));
+        self.writer.mapped.extend(pairs.iter().take(shared).map(|pair| pair.to));
+        pairs.iter().for_each(|pair| self.writer.segments.free(pair.to, now));
     }
 
     /// The target's map names the new blocks; what it had there is free from the next checkpoint on.
     fn take_pairs(&mut self, target: NodeId, runs: &[Run], pairs: &[Pair]) -> Result<()> {
         let narrow = |page: u64| u32::try_from(page).unwrap_or(u32::MAX);
         for run in runs {
-            self.pages().punch(target, narrow(run.page)..narrow(run.page + run.pages));
+            self.writer.pages().punch(target, narrow(run.page)..narrow(run.page + run.pages));
             if run.from.is_none() {
                 self.free_pages(target, run.page, run.page + run.pages)?;
             }
@@ -327,7 +326,7 @@ impl<D: BlockDevice> Volume<D> {
             let old = DataAddress::of(word(&self.node(pair.slot.nid)?, pair.slot.byte).unwrap_or(0));
             self.set_address(target, &pair.slot, DataAddress::At(pair.to))?;
             if let DataAddress::At(old) = old {
-                self.segments.free(old, now);
+                self.writer.segments.free(old, now);
             }
         }
         Ok(())

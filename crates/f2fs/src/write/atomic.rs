@@ -33,12 +33,12 @@ fn wrong(detail: String) -> FsError {
 impl<D: BlockDevice> Volume<D> {
     /// The file of a draft.
     pub(crate) fn drafted(&self, draft: NodeId) -> Option<NodeId> {
-        self.drafts.get(&draft).copied()
+        self.writer.drafts.get(&draft).copied()
     }
 
     /// Refuses to change what is a draft, or has one. Errors: `NotSupported`, `InvalidArgument`.
     pub(crate) fn expect_no_draft(&self, ino: NodeId) -> Result<()> {
-        if self.drafts.contains_key(&ino) {
+        if self.writer.drafts.contains_key(&ino) {
             let detail = format!("inode {} is a draft: it is only written, committed and dropped", ino.0);
             return Err(FsError::new(ErrorKind::NotSupported, detail));
         }
@@ -47,7 +47,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Refuses to change the content of a file that has a draft. Errors: `InvalidArgument`.
     pub(crate) fn expect_no_draft_of(&self, ino: NodeId) -> Result<()> {
-        match self.drafts.values().any(|file| *file == ino) {
+        match self.writer.drafts.values().any(|file| *file == ino) {
             true => Err(wrong(format!("inode {} has a draft, which comes first", ino.0))),
             false => Ok(()),
         }
@@ -56,7 +56,7 @@ impl<D: BlockDevice> Volume<D> {
     /// [`nandkit_vfs::AtomicWrites::begin_atomic`].
     pub(crate) fn begin_draft(&mut self, ino: NodeId) -> Result<NodeId> {
         self.balance()?;
-        if self.drafts.contains_key(&ino) {
+        if self.writer.drafts.contains_key(&ino) {
             return Err(wrong(format!("inode {} is a draft itself", ino.0)));
         }
         self.expect_no_draft_of(ino)?;
@@ -93,7 +93,7 @@ impl<D: BlockDevice> Volume<D> {
             self.give_up_inode(draft)?;
             return Err(error);
         }
-        self.drafts.insert(draft, ino);
+        self.writer.drafts.insert(draft, ino);
         Ok(draft)
     }
 
@@ -122,12 +122,12 @@ impl<D: BlockDevice> Volume<D> {
         for run in &runs {
             needed += self.blocks_needed(&inode, run.page, run.page + run.pages)?;
         }
-        let free = self.segments.space.free_blocks();
+        let free = self.writer.segments.space.free_blocks();
         if needed > free {
             return Err(FsError::new(ErrorKind::NoSpace, format!("{needed} blocks are needed and {free} are free")));
         }
         let reserved = self.reserve_for(file, &runs)?;
-        if self.segments.free_map().sections() < 2 {
+        if self.writer.segments.free_map().sections() < 2 {
             // The file's nodes could find no place once the draft is gone.
             self.unreserve(file, &reserved)?;
             return Err(FsError::new(ErrorKind::NoSpace, "too few sections are free for the nodes of the file"));
@@ -168,13 +168,13 @@ impl<D: BlockDevice> Volume<D> {
                 self.move_block(file, at, from, to)?;
             }
             let narrow = |page: u64| u32::try_from(page).unwrap_or(u32::MAX);
-            self.pages().punch(file, narrow(run.page)..narrow(run.page + run.pages));
+            self.writer.pages().punch(file, narrow(run.page)..narrow(run.page + run.pages));
         }
         let moved: u64 = runs.iter().map(|run| run.pages).sum();
-        self.segments.space.refund(Charge { nodes: 0, blocks: moved as u32 });
+        self.writer.segments.space.refund(Charge { nodes: 0, blocks: moved as u32 });
         self.count_blocks(draft, -(moved as i64))?;
         // Those of a write before the draft would come back over these.
-        let _ = self.lazy_times.take(file);
+        let _ = self.writer.lazy_times.take(file);
         let (now, size) = (crate::names::store::InodeStore::now(self), source.head.size.get());
         self.edit_head(file, |head| {
             head.size = head.size.get().max(size).into();
@@ -186,13 +186,13 @@ impl<D: BlockDevice> Volume<D> {
     fn move_block(&mut self, file: NodeId, at: BlockAddress, from: Slot, (to, version): (Slot, u8)) -> Result<()> {
         let now = self.elapsed_seconds();
         self.edit_node(from.nid, |block| set_word(block, from.byte, DataAddress::Hole.field()))?;
-        self.segments.free(at, now);
+        self.writer.segments.free(at, now);
         let owner = Summary { nid: to.nid, version, offset: to.index };
-        SpaceOn { segments: &mut self.segments, device: &self.device }.adopt(at, owner, now)?;
+        SpaceOn { segments: &mut self.writer.segments, device: &self.device }.adopt(at, owner, now)?;
         let old = DataAddress::of(word(&self.node(to.nid)?, to.byte).unwrap_or(0));
         self.set_address(file, &to, DataAddress::At(at))?;
         if let DataAddress::At(old) = old {
-            self.segments.free(old, now);
+            self.writer.segments.free(old, now);
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl<D: BlockDevice> Volume<D> {
         for batch in runs.finish() {
             for ((_, page), at) in batch.items.iter().zip(batch.start.0..) {
                 let Payload::Bytes(bytes) = page.payload() else { continue };
-                self.written_blocks += 1;
+                self.writer.written_blocks += 1;
                 let written = self.device.commit(Submission::of(Cause::Metadata, batch.log), BlockAddress(at), bytes);
                 self.or_stop(written)?;
             }
@@ -239,7 +239,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// The draft of this file, if there is one, goes with it.
     pub(crate) fn drop_draft_of(&mut self, file: NodeId) -> Result<()> {
-        let draft = self.drafts.iter().find(|(_, of)| **of == file).map(|(draft, _)| *draft);
+        let draft = self.writer.drafts.iter().find(|(_, of)| **of == file).map(|(draft, _)| *draft);
         draft.map_or(Ok(()), |draft| self.give_up_inode(draft))
     }
 }

@@ -70,7 +70,7 @@ impl<D: BlockDevice> Volume<D> {
         let mut of_directories = false;
         for &ino in inodes {
             let step = self.write_back_one(ino, why, &mut runs, &mut of_directories);
-            if let Some(moved) = &mut self.moved_files {
+            if let Some(moved) = &mut self.writer.moved_files {
                 moved.remove(&ino);
             }
             done = done.and(step);
@@ -79,7 +79,7 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         done = self.settle_all(why, &mut runs, of_directories, done);
-        self.published.show(self.device.now(), &self.counters, &self.segments);
+        self.writer.published.show(self.device.now(), &self.writer.counters, &self.writer.segments);
         done
     }
 
@@ -110,7 +110,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Whether the rest is written although something failed: a device may refuse one block and take the others.
     pub(super) fn goes_on_behind(&self, error: &FsError) -> bool {
-        error.kind == ErrorKind::Device && self.stopped.is_none()
+        error.kind == ErrorKind::Device && self.writer.stopped.is_none()
     }
 
     /// Hands the batches that are open to the device; behind an error that ends the whole they are given up.
@@ -142,14 +142,14 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Writes back all dirty pages, the inode dirtied first first; those of quota files wait for the checkpoint, which changes them once more. Errors: as [`Volume::write_back`].
     pub(crate) fn write_back_all(&mut self) -> Result<()> {
-        let mut inodes: Vec<NodeId> = self.pages().dirty_inodes().collect();
-        inodes.retain(|&ino| !self.quotas.is_file(ino));
+        let mut inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().collect();
+        inodes.retain(|&ino| !self.writer.quotas.is_file(ino));
         self.write_back(&inodes, Why { makes_room: true, ..Why::BACKGROUND })
     }
 
     /// Writes back all pages of directories. Errors stop the volume.
     pub(crate) fn write_back_directories(&mut self, cause: Cause) -> Result<()> {
-        let inodes: Vec<NodeId> = self.pages().dirty_inodes().collect();
+        let inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().collect();
         let mut directories = Vec::new();
         for ino in inodes {
             if self.inode_at(ino)?.kind == FileKind::Directory {
@@ -164,19 +164,20 @@ impl<D: BlockDevice> Volume<D> {
     pub(super) fn write_back_page(&mut self, ino: NodeId, page: u32) -> Result<()> {
         let written = self.try_write_back_page(ino, page);
         match &written {
-            Ok(()) => self.uncleared.remove(&ino),
-            Err(_) => self.uncleared.insert(ino),
+            Ok(()) => self.writer.uncleared.remove(&ino),
+            Err(_) => self.writer.uncleared.insert(ino),
         };
         written
     }
 
     fn try_write_back_page(&mut self, ino: NodeId, number: u32) -> Result<()> {
         let inode = self.inode_at(ino)?;
-        let dirty = self.pages().peek(ino, number).filter(|(_, is_dirty)| *is_dirty).map(|(page, _)| page.clone());
+        let dirty =
+            self.writer.pages().peek(ino, number).filter(|(_, is_dirty)| *is_dirty).map(|(page, _)| page.clone());
         let (Some(page), Some(slot)) = (dirty, self.slot(&inode, number.into())?) else { return Ok(()) };
         let (why, version) = (Why { elsewhere: true, ..Why::BACKGROUND }, self.entry(slot.nid)?.version);
-        let source = Source { inode, hot: self.pages().is_hot(ino), dirty: 1 };
-        self.since_checkpoint.copied(ino);
+        let source = Source { inode, hot: self.writer.pages().is_hot(ino), dirty: 1 };
+        self.writer.since_checkpoint.copied(ino);
         let mut runs = Runs::new();
         let full = self.queue_page(&source, why, (number, page), slot, version, &mut runs)?;
         full.into_iter().chain(runs.finish()).try_for_each(|batch| self.settle(why.cause, batch))
@@ -185,8 +186,8 @@ impl<D: BlockDevice> Volume<D> {
     fn queue_pages(&mut self, inode: Inode, why: Why, runs: &mut Runs<OnItsWay>) -> Result<()> {
         let ino = inode.nid;
         let pages: Vec<(u32, Page)> =
-            self.pages().dirty_pages(ino, 0).map(|(number, page)| (number, page.clone())).collect();
-        let source = Source { inode, hot: self.pages().is_hot(ino), dirty: pages.len() };
+            self.writer.pages().dirty_pages(ino, 0).map(|(number, page)| (number, page.clone())).collect();
+        let source = Source { inode, hot: self.writer.pages().is_hot(ino), dirty: pages.len() };
         let mut leaf: Option<(u64, Slot, u8)> = None;
         for (number, page) in pages {
             let at = u64::from(number);
@@ -224,15 +225,15 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(runs.push(log, at, OnItsWay { ino, page: number, slot, old, new: None }, page));
         }
         let head = &source.inode.head;
-        let log = self.options.logs.of_data(DataFacts {
+        let log = self.writer.options.logs.of_data(DataFacts {
             directory: source.inode.kind == FileKind::Directory,
             cold: head.has_advise(advise::COLD) || source.inode.is_compressed(),
-            hot: head.has_advise(advise::HOT) || source.hot || self.drafts.contains_key(&ino),
+            hot: head.has_advise(advise::HOT) || source.hot || self.writer.drafts.contains_key(&ino),
             ..DataFacts::default()
         });
         let owner = Summary { nid: slot.nid, version, offset: slot.index };
         let now = self.elapsed_seconds();
-        let placed = self.segments.allocate(&self.device, log, owner, now)?;
+        let placed = self.writer.segments.allocate(&self.device, log, owner, now)?;
         let item = OnItsWay { ino, page: number, slot, old, new: Some(placed.at) };
         Ok(runs.push(log, placed.at, item, page))
     }
@@ -240,32 +241,32 @@ impl<D: BlockDevice> Volume<D> {
     /// Whether a block is overwritten where it stands, and the log whose segment that is (data.c, `f2fs_should_update_outplace`, `f2fs_should_update_inplace`).
     fn in_place(&self, source: &Source, why: Why, at: BlockAddress) -> Option<Log> {
         let (segment, block) = self.geometry().main(at)?;
-        let kind = self.segments.sit().kind(segment);
+        let kind = self.writer.segments.sit().kind(segment);
         let head = &source.inode.head;
         // A checkpoint's quota files stay as they are until the next one is whole.
-        let stays = source.inode.kind != FileKind::Regular || self.quotas.is_file(source.inode.nid);
-        if self.failed_places.contains(&at) {
+        let stays = source.inode.kind != FileKind::Regular || self.writer.quotas.is_file(source.inode.nid);
+        if self.writer.failed_places.contains(&at) {
             return None;
         }
-        if kind.is_node() || !self.segments.sit().is_valid(segment, block) || stays {
+        if kind.is_node() || !self.writer.segments.sit().is_valid(segment, block) || stays {
             return None;
         }
         if head.has_inline(inline::PINNED) {
             return Some(kind);
         }
-        if self.options.lfs || why.elsewhere {
+        if self.writer.options.lfs || why.elsewhere {
             return None;
         }
         let policy = self.ipu_policy();
-        let space = &self.segments.space;
-        let used = || space.valid_blocks * 100 / space.user_blocks.max(1) > self.options.min_ipu_util;
+        let space = &self.writer.segments.space;
+        let used = || space.valid_blocks * 100 / space.user_blocks.max(1) > self.writer.options.min_ipu_util;
         let has = |bit: u32| policy & bit != 0;
-        let few = || source.dirty <= self.options.min_fsync_blocks;
+        let few = || source.dirty <= self.writer.options.min_fsync_blocks;
         let wanted = head.has_advise(advise::COLD)
             || has(ipu::FORCE)
-            || has(ipu::SSR) && self.segments.needs_ssr()
+            || has(ipu::SSR) && self.writer.segments.needs_ssr()
             || has(ipu::UTILIZATION) && used()
-            || has(ipu::SSR_UTILIZATION) && self.segments.needs_ssr() && used()
+            || has(ipu::SSR_UTILIZATION) && self.writer.segments.needs_ssr() && used()
             || has(ipu::FSYNC) && why.fsync.is_some_and(|data| data || few())
             || has(ipu::ASYNC) && why.fsync.is_none();
         wanted.then_some(kind)
@@ -275,7 +276,7 @@ impl<D: BlockDevice> Volume<D> {
     pub fn ipu_policy(&self) -> u32 {
         let small = self.geometry().main_segments <= 8192;
         let default = if small { ipu::FORCE | ipu::HONOR_OUT_OF_PLACE } else { ipu::FSYNC };
-        self.options.ipu_policy.unwrap_or(default)
+        self.writer.options.ipu_policy.unwrap_or(default)
     }
 
     /// Hands a batch to the device; its pages have their addresses then. Errors: `Device`: its pages are dirty still, and their files as before.
@@ -286,7 +287,7 @@ impl<D: BlockDevice> Volume<D> {
                 (None, DataAddress::At(at)) => Some(at),
                 _ => None,
             });
-            self.failed_places.extend(overwritten);
+            self.writer.failed_places.extend(overwritten);
             self.give_up(batch);
             return Err(error);
         }
@@ -296,13 +297,13 @@ impl<D: BlockDevice> Volume<D> {
                 (Some(new), old) => {
                     self.set_address(item.ino, &item.slot, DataAddress::At(new))?;
                     if let DataAddress::At(old) = old {
-                        self.segments.free(old, now);
+                        self.writer.segments.free(old, now);
                     }
                 }
-                (None, DataAddress::At(at)) => self.segments.count_in_place(at),
+                (None, DataAddress::At(at)) => self.writer.segments.count_in_place(at),
                 (None, _) => {}
             }
-            self.pages().written(item.ino, item.page);
+            self.writer.pages().written(item.ino, item.page);
         }
         Ok(())
     }
@@ -312,7 +313,7 @@ impl<D: BlockDevice> Volume<D> {
         let now = self.elapsed_seconds();
         for (item, _) in batch.items {
             if let Some(new) = item.new {
-                self.segments.free(new, now);
+                self.writer.segments.free(new, now);
             }
         }
     }

@@ -63,29 +63,29 @@ fn own<T: ?Sized>(held: &mut Mutex<Box<T>>) -> &mut Box<T> {
 impl<D: BlockDevice> Volume<D> {
     /// Another search for sections to collect.
     pub fn set_search(&mut self, search: Box<dyn VictimSearch>) {
-        *own(&mut self.cleaners.search) = search;
+        *own(&mut self.writer.cleaners.search) = search;
     }
 
     /// Another way of moving blocks.
     pub fn set_mover(&mut self, mover: Box<dyn BlockMover>) {
-        *own(&mut self.cleaners.mover) = mover;
+        *own(&mut self.writer.cleaners.mover) = mover;
     }
 
     /// Another look at segments before their gaps are filled.
     pub fn set_review(&mut self, review: Box<dyn ReuseReview>) {
-        *own(&mut self.cleaners.review) = review;
-        self.cleaners.asked = [None; 3];
+        *own(&mut self.writer.cleaners.review) = review;
+        self.writer.cleaners.asked = [None; 3];
     }
 
     /// Makes room for the next operation. Whatever changes content here does it by itself; who changes inodes or pages of directories alone calls it first, never in the middle of what must be one.
     /// Errors: `ReadOnly` (the volume stopped), `NoSpace`, `Device`, `Corrupt`. Cost: a look at counters; at times write-backs, a checkpoint, collections.
     pub fn balance(&mut self) -> Result<()> {
         self.expect_running()?;
-        if self.recovering {
+        if self.writer.recovering {
             return Ok(());
         }
         self.begin_anew()?;
-        self.idle.operation = self.device.now();
+        self.writer.idle.operation = self.device.now();
         self.write_back_over_limit()?;
         self.tell_pages();
         if self.wants_checkpoint() {
@@ -99,37 +99,37 @@ impl<D: BlockDevice> Volume<D> {
     /// The first change of a mount comes behind a checkpoint of its own, which writes no node. What an earlier mount left behind the log of warm nodes, out of a chain whose beginning a power cut
     /// did not keep, has the last checkpoint's version: a new chain would lead into it.
     pub(super) fn begin_anew(&mut self) -> Result<()> {
-        if self.has_checkpoint { Ok(()) } else { self.checkpoint(Reason::Forced) }
+        if self.writer.has_checkpoint { Ok(()) } else { self.checkpoint(Reason::Forced) }
     }
 
     fn tell_pages(&mut self) {
         let (nodes, quotas) = (self.nodes.waiting() as u64, self.quota_pages());
-        let pages = self.pages.get_mut().unwrap_or_else(PoisonError::into_inner);
-        pages.tell(&mut self.segments.pages);
-        self.segments.pages.nodes = nodes;
+        let pages = self.writer.pages.get_mut().unwrap_or_else(PoisonError::into_inner);
+        pages.tell(&mut self.writer.segments.pages);
+        self.writer.segments.pages.nodes = nodes;
         // Written at the same time, each in a page at most.
-        self.segments.pages.dentries += quotas;
+        self.writer.segments.pages.dentries += quotas;
     }
 
     /// Pages beyond the limit go back, the inodes dirtied first first. Pages that the device does not take are no error of others: who wrote them hears of it from their fsync, and everybody at twice the limit.
     fn write_back_over_limit(&mut self) -> Result<()> {
-        if !self.pages().is_over_limit() {
+        if !self.writer.pages().is_over_limit() {
             return Ok(());
         }
-        let most = self.options.pages.dirty / 2;
+        let most = self.writer.options.pages.dirty / 2;
         loop {
-            let before = self.pages().counts().1;
+            let before = self.writer.pages().counts().1;
             if before <= most {
                 return Ok(());
             }
-            let inodes: Vec<NodeId> = self.pages().dirty_inodes().take(64).collect();
+            let inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().take(64).collect();
             match self.write_back(&inodes, Why::BACKGROUND) {
-                Ok(()) if self.pages().counts().1 == before => return Ok(()),
+                Ok(()) if self.writer.pages().counts().1 == before => return Ok(()),
                 Ok(()) => {}
                 Err(error) if self.goes_on_behind(&error) => {
-                    let left = self.pages().counts().1;
+                    let left = self.writer.pages().counts().1;
                     if left >= before {
-                        return if left > 2 * self.options.pages.dirty { Err(error) } else { Ok(()) };
+                        return if left > 2 * self.writer.options.pages.dirty { Err(error) } else { Ok(()) };
                     }
                 }
                 Err(error) => return Err(error),
@@ -138,8 +138,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn wants_checkpoint(&self) -> bool {
-        let (pages, segments) = (&self.segments.pages, self.segments.sit().segments());
-        let prefree = self.segments.dirty().prefree().count();
+        let (pages, segments) = (&self.writer.segments.pages, self.writer.segments.sit().segments());
+        let prefree = self.writer.segments.dirty().prefree().count();
         let most_prefree = (u64::from(segments) * u64::from(PREFREE_PERCENT) / 100).clamp(8, MOST_PREFREE.into());
         pages.nodes > MOST_WAITING
             || pages.dentries > MOST_WAITING
@@ -149,21 +149,21 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Segments whose gaps data logs would fill next are looked at.
     fn prepare_gaps(&mut self) -> Result<()> {
-        if !own(&mut self.cleaners.review).wants() || !self.segments.needs_ssr() {
+        if !own(&mut self.writer.cleaners.review).wants() || !self.writer.segments.needs_ssr() {
             return Ok(());
         }
-        let mut review = std::mem::replace(own(&mut self.cleaners.review), Box::new(NoReview));
-        let mut mover = std::mem::replace(own(&mut self.cleaners.mover), Box::new(CopyMover));
+        let mut review = std::mem::replace(own(&mut self.writer.cleaners.review), Box::new(NoReview));
+        let mut mover = std::mem::replace(own(&mut self.writer.cleaners.mover), Box::new(CopyMover));
         let mut done = Ok(());
         for (number, log) in REVIEWED.into_iter().enumerate() {
-            let asked = (self.segments.current(log), self.state.head.version.get());
-            if self.cleaners.asked.get_mut(number).is_some_and(|last| last.replace(asked) == Some(asked)) {
+            let asked = (self.writer.segments.current(log), self.state.head.version.get());
+            if self.writer.cleaners.asked.get_mut(number).is_some_and(|last| last.replace(asked) == Some(asked)) {
                 continue;
             }
             match reuse::prepare(self, log, review.as_mut(), mover.as_mut()) {
                 Ok(reuse) => {
-                    self.counters.treated(&reuse);
-                    self.mapped.extend(reuse.mapped);
+                    self.writer.counters.treated(&reuse);
+                    self.writer.mapped.extend(reuse.mapped);
                 }
                 Err(error) => {
                     done = Err(error);
@@ -171,29 +171,29 @@ impl<D: BlockDevice> Volume<D> {
                 }
             }
         }
-        *own(&mut self.cleaners.review) = review;
-        *own(&mut self.cleaners.mover) = mover;
+        *own(&mut self.writer.cleaners.review) = review;
+        *own(&mut self.writer.cleaners.mover) = mover;
         self.or_stop(done)
     }
 
     /// Whether free sections are too few for what is dirty.
     pub(super) fn is_short(&mut self) -> bool {
         self.tell_pages();
-        is_short(&self.segments, 0)
+        is_short(&self.writer.segments, 0)
     }
 
     /// Whether they could be, while pages are on their way that still count as dirty, and whose nodes do not yet.
     pub(super) fn may_be_short(&mut self) -> bool {
         self.tell_pages();
-        let free = u64::from(self.segments.free_map().sections());
-        free <= most_needed(&self.segments) + 1
+        let free = u64::from(self.writer.segments.free_map().sections());
+        free <= most_needed(&self.writer.segments) + 1
     }
 
     pub(super) fn collect_in_foreground(&mut self) -> Result<()> {
         let mut course = Foreground::default();
         // Each round empties a section or ends in a checkpoint; a volume whose sections are all nearly full gains nothing by more.
-        for _ in 0..2 * self.segments.sit().sections() {
-            match course.need(&self.segments) {
+        for _ in 0..2 * self.writer.segments.sit().sections() {
+            match course.need(&self.writer.segments) {
                 Need::Nothing => return Ok(()),
                 Need::Checkpoint => {
                     self.checkpoint(Reason::Forced)?;
@@ -207,25 +207,25 @@ impl<D: BlockDevice> Volume<D> {
             self.tell_pages();
         }
         // What was emptied becomes free, where nothing more is to be had.
-        if self.segments.dirty().prefree().count() > 0 { self.checkpoint(Reason::Forced) } else { Ok(()) }
+        if self.writer.segments.dirty().prefree().count() > 0 { self.checkpoint(Reason::Forced) } else { Ok(()) }
     }
 
     /// Collects one section; `None` where there is none to win by. Errors: as [`Volume::balance`]. Cost: reads and writes of its live blocks.
     pub fn collect_one(&mut self, why: Collection) -> Result<Option<Outcome>> {
         self.expect_running()?;
-        if !self.recovering {
+        if !self.writer.recovering {
             self.begin_anew()?;
         }
         let now = Nanos::from_secs(self.elapsed_seconds());
-        let Some(section) = own(&mut self.cleaners.search).choose(&mut self.segments, why, now) else {
+        let Some(section) = own(&mut self.writer.cleaners.search).choose(&mut self.writer.segments, why, now) else {
             return Ok(None);
         };
-        let mut mover = std::mem::replace(own(&mut self.cleaners.mover), Box::new(CopyMover));
+        let mut mover = std::mem::replace(own(&mut self.writer.cleaners.mover), Box::new(CopyMover));
         let outcome = collect(self, section, mover.as_mut());
-        *own(&mut self.cleaners.mover) = mover;
+        *own(&mut self.writer.cleaners.mover) = mover;
         let outcome = self.or_stop(outcome)?;
-        self.mapped.extend(&outcome.mapped);
-        self.counters.collected(why, &outcome);
+        self.writer.mapped.extend(&outcome.mapped);
+        self.writer.counters.collected(why, &outcome);
         Ok(Some(outcome))
     }
 }

@@ -90,15 +90,15 @@ impl<D: BlockDevice> Volume<D> {
 
 impl<D: BlockDevice> Collected for Volume<D> {
     fn segments(&mut self) -> &mut Segments {
-        &mut self.segments
+        &mut self.writer.segments
     }
 
     fn with_space<R>(&mut self, work: impl FnOnce(&mut dyn Space) -> Result<R>) -> Result<R> {
-        work(&mut SpaceOn { segments: &mut self.segments, device: &self.device })
+        work(&mut SpaceOn { segments: &mut self.writer.segments, device: &self.device })
     }
 
     fn summaries(&mut self, segment: SegmentIndex) -> Result<Vec<Summary>> {
-        let entries = self.segments.summaries(&self.device, segment);
+        let entries = self.writer.segments.summaries(&self.device, segment);
         let entries = self.or_stop(entries)?;
         Ok(entries.iter().copied().map(Summary::from).collect())
     }
@@ -121,11 +121,11 @@ impl<D: BlockDevice> Collected for Volume<D> {
     }
 
     fn moved(&mut self, block: &LiveBlock, to: BlockAddress) -> Result<()> {
-        self.written_blocks += 1;
+        self.writer.written_blocks += 1;
         match self.owner_of(block.from, block.owner)? {
             Some((inode, _, slot)) => {
-                self.since_checkpoint.copied(inode.nid);
-                if let Some(files) = &mut self.moved_files {
+                self.writer.since_checkpoint.copied(inode.nid);
+                if let Some(files) = &mut self.writer.moved_files {
                     files.insert(inode.nid);
                 }
                 self.set_address(inode.nid, &slot, DataAddress::At(to))

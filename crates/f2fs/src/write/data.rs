@@ -110,15 +110,15 @@ impl<D: BlockDevice> Volume<D> {
             let Some(piece) = pieces.next(count, &mut buffer) else { break };
             match piece {
                 Payload::Described(described) if count == size => {
-                    self.pages().change(ino, page as u32, Page::Described(described), false);
+                    self.writer.pages().change(ino, page as u32, Page::Described(described), false);
                 }
-                Payload::Bytes(bytes) if count == size => self.pages().overwrite(ino, page as u32, bytes),
+                Payload::Bytes(bytes) if count == size => self.writer.pages().overwrite(ino, page as u32, bytes),
                 piece => {
                     let mut bytes = self.page_bytes(ino, page)?;
                     if let Some(place) = bytes.get_mut(skip..skip + count) {
                         piece.copy_to(place);
                     }
-                    self.pages().overwrite(ino, page as u32, &bytes);
+                    self.writer.pages().overwrite(ino, page as u32, &bytes);
                 }
             }
             done += count;
@@ -130,7 +130,7 @@ impl<D: BlockDevice> Volume<D> {
     pub(crate) fn page_bytes(&mut self, ino: NodeId, page: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.geometry().block_size()];
         let number = u32::try_from(page).unwrap_or(u32::MAX);
-        if let Some(found) = self.pages().get(ino, number) {
+        if let Some(found) = self.writer.pages().get(ino, number) {
             found.payload().copy_to(&mut bytes);
             return Ok(bytes);
         }
@@ -192,7 +192,7 @@ impl<D: BlockDevice> Volume<D> {
 
     fn cached_page(&self, ino: NodeId, page: u64) -> Option<Page> {
         let page = u32::try_from(page).ok()?;
-        self.locked_pages().peek(ino, page).map(|(page, _)| page.clone())
+        self.writer.locked_pages().peek(ino, page).map(|(page, _)| page.clone())
     }
 
     /// The next range of bytes at or behind `offset` that has data, in memory or on the device, within the size. Errors: `Corrupt`, `Device`.
@@ -208,7 +208,7 @@ impl<D: BlockDevice> Volume<D> {
         let (size, end) = (self.geometry().block_size() as u64, inode.head.size.get());
         let mut found = on_device;
         let first = u32::try_from(offset / size).unwrap_or(u32::MAX);
-        let pages = self.locked_pages();
+        let pages = self.writer.locked_pages();
         for (page, _) in pages.dirty_pages(inode.nid, first) {
             let range = (u64::from(page) * size).max(offset)..((u64::from(page) + 1) * size).min(end);
             if range.is_empty() {
@@ -254,7 +254,7 @@ impl<D: BlockDevice> Volume<D> {
         if inode.head.has_advise(advise::VERITY) {
             return refused("under verity");
         }
-        if self.quotas.is_file(inode.nid) {
+        if self.writer.quotas.is_file(inode.nid) {
             return refused("a quota file");
         }
         if inode.head.has_flag(flag::DEVICE_ALIAS) {
@@ -304,8 +304,8 @@ impl<D: BlockDevice> Volume<D> {
         if has_content {
             // The page's block first: without room, the content stays where it is.
             self.admit_blocks(ino, 1, false)?;
-            let charge = self.segments.space.charge(0, 1)?;
-            self.segments.space.refund(charge);
+            let charge = self.writer.segments.space.charge(0, 1)?;
+            self.writer.segments.space.refund(charge);
         }
         let start = inode.shape.inline.start;
         let area = start.saturating_sub(4)..inode.shape.inline.end;
@@ -324,14 +324,14 @@ impl<D: BlockDevice> Volume<D> {
         self.reserve(ino, 0, 1)?;
         let mut bytes = vec![0; self.geometry().block_size()];
         bytes.iter_mut().zip(content).for_each(|(to, from)| *to = *from);
-        self.pages().change(ino, 0, Page::Bytes(bytes.into()), false);
-        self.since_checkpoint.copied(ino);
+        self.writer.pages().change(ino, 0, Page::Bytes(bytes.into()), false);
+        self.writer.since_checkpoint.copied(ino);
         self.write_back(&[ino], Why::BACKGROUND)
     }
 
     /// Content that could not leave the inode is in it again. `inode`: as it was before.
     fn put_inline(&mut self, inode: &Inode, content: &[u8]) -> Result<()> {
-        self.pages().truncate(inode.nid, 0);
+        self.writer.pages().truncate(inode.nid, 0);
         self.free_pages_from(inode.nid, 0)?;
         let start = inode.shape.inline.start;
         self.edit_node(inode.nid, |block| {
@@ -344,7 +344,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Whether a page of a file holds anything but zeroes that nobody wrote.
     pub(crate) fn has_page(&self, inode: &Inode, page: u64) -> Result<bool> {
-        if self.locked_pages().peek(inode.nid, u32::try_from(page).unwrap_or(u32::MAX)).is_some() {
+        if self.writer.locked_pages().peek(inode.nid, u32::try_from(page).unwrap_or(u32::MAX)).is_some() {
             return Ok(true);
         }
         let Some(slot) = self.slot(inode, page)? else { return Ok(false) };

@@ -43,7 +43,7 @@ impl<D: BlockDevice> Volume<D> {
     pub(super) fn flush(&mut self) -> Result<()> {
         let flushed = self.device.flush(Cause::UserData);
         self.or_stop(flushed)?;
-        self.since_checkpoint.flushed();
+        self.writer.since_checkpoint.flushed();
         Ok(())
     }
 
@@ -58,17 +58,17 @@ impl<D: BlockDevice> Volume<D> {
             || inode.is_compressed()
             || head.links.get() != 1
             || head.has_advise(advise::LOST_PARENT)
-            || !self.segments.space.has_room_for_roll_forward(is_new)
+            || !self.writer.segments.space.has_room_for_roll_forward(is_new)
             || !self.nat.is_checkpointed(parent)
-            || self.options.logs == ActiveLogs::Two
-            || self.since_checkpoint.fsync_is_checkpoint(inode.nid, parent, is_new)
+            || self.writer.options.logs == ActiveLogs::Two
+            || self.writer.since_checkpoint.fsync_is_checkpoint(inode.nid, parent, is_new)
     }
 
     /// Writes what of the file's nodes waits, but for indirect ones. The last of them, the inode where it is among them, has the only mark: roll-forward takes the file over whole, or as it was before
     /// (Linux marks each, and a power cut in the middle leaves the halves of its attributes or of its tree in different states).
     fn write_marked(&mut self, ino: NodeId) -> Result<()> {
         self.device.drain();
-        if self.options.ordered_fsync || self.since_checkpoint.has_copies(ino) {
+        if self.writer.options.ordered_fsync || self.writer.since_checkpoint.has_copies(ino) {
             self.flush()?;
         }
         let mut nids = self.direct_nodes_waiting(ino);
@@ -81,7 +81,7 @@ impl<D: BlockDevice> Volume<D> {
         let Some(&last) = nids.last() else { return Ok(()) };
         let dentry = if self.nat.needs_dentry_mark(ino) { mark::DENTRY } else { 0 };
         if dentry != 0 && last == ino {
-            self.segments.space.leave_name();
+            self.writer.segments.space.leave_name();
         }
         let marks = |nid: NodeId| match (nid == last, nid == ino) {
             (true, true) => mark::FSYNC | dentry,
@@ -104,6 +104,6 @@ impl<D: BlockDevice> Volume<D> {
     /// Whether an fsync of a file would write anything.
     pub fn has_unsynced(&self, ino: NodeId) -> bool {
         let nodes = !self.nodes.of_owner(ino).is_empty() || self.nat.needs_inode(ino);
-        nodes || self.locked_pages().dirty_of(ino) > 0 || self.lazy_times.waits(ino)
+        nodes || self.writer.locked_pages().dirty_of(ino) > 0 || self.writer.lazy_times.waits(ino)
     }
 }

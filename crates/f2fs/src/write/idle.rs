@@ -49,13 +49,13 @@ fn later(instant: Nanos, span: Nanos) -> Nanos {
 impl<D: BlockDevice> Volume<D> {
     /// When there is something to do next ([`Volume::work_when_idle`]), if nothing else happens until then. Cost: a look at counters.
     pub fn next_due(&mut self) -> Nanos {
-        let idle = later(self.idle.operation, IDLE);
-        let mut due = self.idle.collection_due;
-        if self.pages().counts().1 > 0 {
-            due = due.min(later(self.idle.operation, OLD));
+        let idle = later(self.writer.idle.operation, IDLE);
+        let mut due = self.writer.idle.collection_due;
+        if self.writer.pages().counts().1 > 0 {
+            due = due.min(later(self.writer.idle.operation, OLD));
         }
-        if self.is_changed() || !self.lazy_times.is_empty() {
-            due = due.min(later(self.idle.checkpoint, CHECKPOINT).max(idle));
+        if self.is_changed() || !self.writer.lazy_times.is_empty() {
+            due = due.min(later(self.writer.idle.checkpoint, CHECKPOINT).max(idle));
         }
         due
     }
@@ -64,34 +64,34 @@ impl<D: BlockDevice> Volume<D> {
     pub fn work_when_idle(&mut self) -> Result<bool> {
         self.expect_running()?;
         let now = self.device.now();
-        let is_idle = now >= later(self.idle.operation, IDLE);
+        let is_idle = now >= later(self.writer.idle.operation, IDLE);
         let mut did = false;
-        if self.pages().counts().1 > 0 && now >= later(self.idle.operation, OLD) {
+        if self.writer.pages().counts().1 > 0 && now >= later(self.writer.idle.operation, OLD) {
             // Who wrote what the device refuses hears of it from an fsync.
             let refused = self.write_back_what_goes()?;
             did = refused.is_none();
         }
-        let asks = self.is_changed() || !self.lazy_times.is_empty();
-        if asks && is_idle && now >= later(self.idle.checkpoint, CHECKPOINT) {
+        let asks = self.is_changed() || !self.writer.lazy_times.is_empty();
+        if asks && is_idle && now >= later(self.writer.idle.checkpoint, CHECKPOINT) {
             self.settle_all_times()?;
             self.checkpoint(Reason::Sync)?;
             did = true;
         }
-        if now >= self.idle.collection_due {
+        if now >= self.writer.idle.collection_due {
             did |= self.collect_when_idle(is_idle)?;
-            self.idle.sleep(now);
+            self.writer.idle.sleep(now);
         }
         Ok(did)
     }
 
     fn collect_when_idle(&mut self, is_idle: bool) -> Result<bool> {
         if !is_idle {
-            self.idle.background.was_busy();
+            self.writer.idle.background.was_busy();
             return Ok(false);
         }
-        self.idle.background.will_work(&self.segments);
+        self.writer.idle.background.will_work(&self.writer.segments);
         if self.collect_one(Collection::Background)?.is_none() {
-            self.idle.background.found_nothing();
+            self.writer.idle.background.found_nothing();
             return Ok(false);
         }
         Ok(true)

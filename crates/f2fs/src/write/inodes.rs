@@ -46,17 +46,17 @@ impl<D: BlockDevice> Volume<D> {
     pub(crate) fn make_inode_block(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId> {
         self.expect_running()?;
         let ino = self.take_nid()?;
-        let charged = self.segments.space.charge(1, 0).and_then(|charge| match make(ino) {
+        let charged = self.writer.segments.space.charge(1, 0).and_then(|charge| match make(ino) {
             Ok(block) => Ok((charge, block)),
             Err(error) => {
-                self.segments.space.refund(charge);
+                self.writer.segments.space.refund(charge);
                 Err(error)
             }
         });
         let (charge, content) = match charged {
             Ok(charged) => charged,
             Err(error) => {
-                self.nids.give_back(ino);
+                self.writer.nids.give_back(ino);
                 return Err(error);
             }
         };
@@ -68,10 +68,10 @@ impl<D: BlockDevice> Volume<D> {
             })
         });
         if let Err(error) = made {
-            self.segments.space.refund(charge);
+            self.writer.segments.space.refund(charge);
             return Err(error);
         }
-        self.segments.space.valid_inodes = self.segments.space.valid_inodes.saturating_add(1);
+        self.writer.segments.space.valid_inodes = self.writer.segments.space.valid_inodes.saturating_add(1);
         Ok(ino)
     }
 
@@ -79,22 +79,22 @@ impl<D: BlockDevice> Volume<D> {
     pub fn add_orphan(&mut self, ino: NodeId) -> Result<()> {
         self.expect_running()?;
         let most = orphans_max(self.geometry());
-        if self.orphans.len() >= most && !self.orphans.contains(&ino) {
+        if self.writer.orphans.len() >= most && !self.writer.orphans.contains(&ino) {
             let detail = format!("{most} files are open without a name; a checkpoint has room for no more");
             return Err(FsError::new(ErrorKind::NoSpace, detail));
         }
-        self.orphans.insert(ino);
+        self.writer.orphans.insert(ino);
         Ok(())
     }
 
     /// An inode got a name again, or is gone. [`Volume::free_inode`] does it by itself.
     pub fn remove_orphan(&mut self, ino: NodeId) {
-        self.orphans.remove(&ino);
+        self.writer.orphans.remove(&ino);
     }
 
     /// Inodes without a name that are open still, ascending.
     pub fn orphans(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.orphans.iter().copied()
+        self.writer.orphans.iter().copied()
     }
 
     /// Whether the last checkpoint has an inode: an fsync of what is in a directory that it does not have must be a checkpoint.
@@ -127,7 +127,7 @@ impl<D: BlockDevice> Volume<D> {
         if inode.head.size.get() < end {
             self.with_inode(directory, |head| head.size = end.into())?;
         }
-        self.pages().change(directory, page, Page::Bytes(bytes.into()), true);
+        self.writer.pages().change(directory, page, Page::Bytes(bytes.into()), true);
         Ok(result)
     }
 }

@@ -53,7 +53,7 @@ impl LazyTimes {
 impl<D: BlockDevice> Volume<D> {
     /// The times of an inode go into its node, if they wait. Errors: `Corrupt`, `Device`.
     pub(crate) fn settle_times(&mut self, ino: NodeId) -> Result<()> {
-        match self.lazy_times.take(ino) {
+        match self.writer.lazy_times.take(ino) {
             Some(now) => self.edit_head(ino, |head| set_modified(head, now)),
             None => Ok(()),
         }
@@ -72,6 +72,6 @@ impl<D: BlockDevice> Volume<D> {
 
     /// All times that wait go into their nodes, as at the end of a mount. Errors: `Corrupt`, `Device`.
     pub(crate) fn settle_all_times(&mut self) -> Result<()> {
-        self.lazy_times.inodes().into_iter().try_for_each(|ino| self.settle_times(ino))
+        self.writer.lazy_times.inodes().into_iter().try_for_each(|ino| self.settle_times(ino))
     }
 }

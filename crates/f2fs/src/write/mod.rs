@@ -1,9 +1,11 @@
 //! A volume mounted for writing.
 //!
-//! What changes waits in memory: nodes, pages of files and directories, entries of NAT and SIT. A checkpoint (`checkpoint.rs`) makes all of it but the data of files durable at once;
-//! an fsync one file. [`Volume`] serves [`Blocks`] and [`Nodes`] from what it has changed, so that the code of reading sees the present state.
+//! What changes waits in memory: nodes, pages of files and directories, entries of NAT and SIT. A checkpoint
+//! (`checkpoint.rs`) makes all of it but the data of files durable at once; an fsync one file. Reading is that of
+//! every [`MountedVolume`], which sees what has changed.
 //!
-//! Names, kinds and times are nobody's business here: who changes a directory takes its pages ([`Volume::change_directory_page`]), who makes a file an inode ([`Volume::new_inode`]).
+//! Names, kinds and times are not decided here: code that changes a directory takes its pages
+//! ([`Volume::change_directory_page`]), code that makes a file an inode ([`Volume::new_inode`]).
 
 mod adopt;
 mod atomic;
@@ -11,6 +13,7 @@ mod back;
 mod balance;
 mod collected;
 mod data;
+mod extents;
 mod fsync;
 mod idle;
 mod inodes;
@@ -31,30 +34,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nandkit_block::BlockDevice;
-use nandkit_units::{Cause, Nanos, Statistics};
-use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result};
+use nandkit_units::{Nanos, Statistics};
+use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use crate::blocks::{Blocks, Nodes};
-use crate::checkpoint_state::CheckpointState;
-use crate::compressed::Clusters;
 use crate::counters::Recovered;
 use crate::device::WritableBlocks;
-use crate::findings::Defect;
-use crate::ids::{Block, BlockAddress, NodeId};
-use crate::inode::Inode;
-use crate::layout::{Geometry, NatEntry, Superblock};
-use crate::meta::MetaBlocks;
+use crate::ids::{BlockAddress, NodeId};
 use crate::names::store::NameState;
-use crate::nat::Nat;
 use crate::nids::Nids;
-use crate::node::cache::NodeCache;
-use crate::node::checked::{address_of, check_node, decode_inode};
-use crate::open::WhichCopy;
-use crate::pages::{Page, Pages};
+use crate::pages::Pages;
 use crate::quota::usage::Quotas;
 use crate::segments::Segments;
 use crate::segments::sit_table::SitTable;
-use crate::volume::DirectorySource;
+use crate::volume::MountedVolume;
 use idle::Idle;
 use lazy_times::LazyTimes;
 use since_checkpoint::SinceCheckpoint;
@@ -70,26 +62,20 @@ pub use crate::pages::PageLimits;
 pub use crate::segments::classes::ActiveLogs;
 pub(crate) use tree::Slot;
 
-/// An F2FS volume that is written. Readers share it; who changes it has it alone.
+/// A volume that is written.
+pub type Volume<D> = MountedVolume<WritableBlocks<D>, Writer>;
+
+/// Everything that only writing needs.
 #[derive(Debug)]
-pub struct Volume<D> {
-    pub(crate) device: WritableBlocks<D>,
-    pub(crate) superblock: Superblock,
-    /// The last checkpoint, in which pack it stands, and the checksum of its block.
-    pub(crate) state: CheckpointState,
-    pub(crate) pack: WhichCopy,
+pub struct Writer {
+    /// The checksum of the last checkpoint's first block.
     pub(crate) checksum: u32,
     pub(crate) segments: Segments,
     pub(crate) sit: SitTable,
-    pub(crate) nat: Nat,
     pub(crate) nids: Nids,
-    pub(crate) nodes: NodeCache,
-    pub(crate) meta: MetaBlocks,
     pub(crate) pages: Mutex<Pages>,
     pub(crate) orphans: BTreeSet<NodeId>,
-    pub(crate) clusters: Clusters,
     pub(crate) options: WriteOptions,
-    pub(crate) checksum_seed: u32,
     /// When it was mounted, and the checkpoint's clock then.
     pub(crate) mounted_at: Nanos,
     pub(crate) elapsed_at_mount: u64,
@@ -121,78 +107,55 @@ pub struct Volume<D> {
     pub(crate) failed_places: BTreeSet<BlockAddress>,
     /// Why nothing is written any more.
     pub(crate) stopped: Option<String>,
-    pub(crate) notes: Vec<Defect>,
     pub(crate) recovered: Recovered,
 }
 
-impl<D: BlockDevice> Volume<D> {
-    /// What mounting found that does not stop it.
-    pub fn notes(&self) -> &[Defect] {
-        &self.notes
+impl Writer {
+    /// Pages of files and directories, for those who have the volume alone.
+    pub(crate) fn pages(&mut self) -> &mut Pages {
+        self.pages.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn locked_pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: BlockDevice> Volume<D> {
     /// What the mount recovered.
     pub fn recovered(&self) -> Recovered {
-        self.recovered
+        self.writer.recovered
     }
 
     /// What happened since the mount.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.writer.counters
     }
 
     /// The counters, for those who watch the volume while it is in use: those after the last write-back, checkpoint or collection.
     pub fn statistics(&self) -> Arc<dyn Statistics> {
-        self.published.show(self.device.now(), &self.counters, &self.segments);
-        Arc::new(self.published.clone())
-    }
-
-    /// The superblock.
-    pub fn superblock(&self) -> &Superblock {
-        &self.superblock
-    }
-
-    /// The last checkpoint, and in which pack it stands.
-    pub fn checkpoint_state(&self) -> (&CheckpointState, WhichCopy) {
-        (&self.state, self.pack)
+        self.writer.published.show(self.device.now(), &self.writer.counters, &self.writer.segments);
+        Arc::new(self.writer.published.clone())
     }
 
     /// Segments, logs and counts of blocks.
     pub fn segments(&self) -> &Segments {
-        &self.segments
+        &self.writer.segments
     }
 
     /// How segments are allocated, and other choices that may change between operations.
     pub fn segments_mut(&mut self) -> &mut Segments {
-        &mut self.segments
+        &mut self.writer.segments
     }
 
     /// How it was mounted.
     pub fn options(&self) -> &WriteOptions {
-        &self.options
+        &self.writer.options
     }
 
     /// Why the volume is read-only since an error; `None` while it is not.
     pub fn stopped(&self) -> Option<&str> {
-        self.stopped.as_deref()
-    }
-
-    /// An inode by the number that the file-system contract knows, as it is now. Errors: `NotFound` for a number that nobody has, `Corrupt`, `Device`.
-    pub fn inode(&self, number: InodeNumber) -> Result<Inode> {
-        let absent = || FsError::new(ErrorKind::NotFound, format!("no inode {}", number.0));
-        let nid = u32::try_from(number.0).map(NodeId).map_err(|_| absent())?;
-        let is_known = self.nodes.is_dirty(nid);
-        if !is_known && (self.geometry().nat_block(nid).is_none() || nid < NodeId::ROOT || self.entry(nid)?.is_free()) {
-            return Err(absent());
-        }
-        self.inode_at(nid)
-    }
-
-    /// An inode that something on the volume names, as it is now. Errors: `Corrupt`, `Device`.
-    pub fn inode_at(&self, ino: NodeId) -> Result<Inode> {
-        let mut inode = decode_inode(self.geometry(), ino, self.node(ino)?)?;
-        self.lazy_times.show(&mut inode);
-        Ok(inode)
+        self.writer.stopped.as_deref()
     }
 
     /// The devices as they are: nothing more is written, as if the power had gone.
@@ -202,22 +165,13 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Seconds of the checkpoint's clock: those of all mounts together.
     pub fn elapsed_seconds(&self) -> u64 {
-        let since = self.device.now().0.saturating_sub(self.mounted_at.0) / 1_000_000_000;
-        self.elapsed_at_mount.saturating_add(since)
-    }
-
-    /// Pages of files and directories, for who has the volume alone.
-    pub(crate) fn pages(&mut self) -> &mut Pages {
-        self.pages.get_mut().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn locked_pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        let since = self.device.now().0.saturating_sub(self.writer.mounted_at.0) / 1_000_000_000;
+        self.writer.elapsed_at_mount.saturating_add(since)
     }
 
     /// Refuses to change a volume that stopped. Errors: `ReadOnly`, with the reason.
     pub(crate) fn expect_running(&self) -> Result<()> {
-        match &self.stopped {
+        match &self.writer.stopped {
             None => Ok(()),
             Some(why) => {
                 let detail = format!("the volume is read-only since an error: {why}");
@@ -228,7 +182,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Nothing is written any more: what is on the device is the last checkpoint, whole.
     pub(crate) fn stop(&mut self, why: &FsError) {
-        self.stopped.get_or_insert_with(|| why.to_string());
+        self.writer.stopped.get_or_insert_with(|| why.to_string());
     }
 
     /// The result of work on metadata: a failing device stops the volume.
@@ -239,52 +193,5 @@ impl<D: BlockDevice> Volume<D> {
             self.stop(error);
         }
         result
-    }
-}
-
-impl<D: BlockDevice> Blocks for Volume<D> {
-    fn geometry(&self) -> &Geometry {
-        self.device.geometry()
-    }
-
-    fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
-        self.device.read(cause, at, into)
-    }
-}
-
-impl<D: BlockDevice> Nodes for Volume<D> {
-    fn entry(&self, nid: NodeId) -> Result<NatEntry> {
-        self.nat.entry(&self.meta, &self.device, nid)
-    }
-
-    fn node(&self, nid: NodeId) -> Result<Block> {
-        if let Some(block) = self.nodes.get(nid) {
-            return Ok(block);
-        }
-        let entry = self.entry(nid)?;
-        let at = address_of(self.geometry(), nid, &entry)?;
-        let mut block = vec![0; self.geometry().block_size()];
-        self.device.read(Cause::Metadata, at, &mut block)?;
-        check_node((self.geometry(), self.checksum_seed), nid, &entry, at, &block)?;
-        let block = Block::from(block);
-        self.nodes.keep(nid, block.clone());
-        Ok(block)
-    }
-}
-
-impl<D: BlockDevice> DirectorySource for Volume<D> {
-    fn changed_page(&self, directory: NodeId, page: u32) -> Option<Block> {
-        match self.locked_pages().get(directory, page) {
-            Some(Page::Bytes(block)) => Some(block.clone()),
-            _ => None,
-        }
-    }
-
-    fn directory_block(&self, directory: NodeId, page: u32, at: BlockAddress) -> Result<Block> {
-        let mut block = vec![0; self.geometry().block_size()];
-        self.device.read(Cause::Metadata, at, &mut block)?;
-        let block = Block::from(block);
-        self.locked_pages().keep(directory, page, Page::Bytes(block.clone()));
-        Ok(block)
     }
 }

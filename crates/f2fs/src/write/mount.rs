@@ -9,21 +9,17 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::idle::Idle;
 use super::since_checkpoint::SinceCheckpoint;
-use super::{Cleaners, Volume, WriteOptions};
+use super::{Cleaners, Volume, WriteOptions, Writer};
 use crate::blocks::Blocks;
 use crate::checkpoint_state::CheckpointState;
-use crate::compressed::Clusters;
 use crate::counters::Recovered;
 use crate::counters::{Counters, Published};
 use crate::device::WritableBlocks;
 use crate::findings::FindingKind;
 use crate::ids::NodeId;
 use crate::layout::checkpoint::flag;
-use crate::layout::{Features, Geometry, inode};
-use crate::meta::MetaBlocks;
-use crate::nat::Nat;
+use crate::layout::{Features, Geometry};
 use crate::nids::Nids;
-use crate::node::cache::NodeCache;
 use crate::open::{self, Opened};
 use crate::pages::Pages;
 use crate::quota::usage::Quotas;
@@ -82,7 +78,7 @@ impl<D: BlockDevice> Volume<D> {
         notes.retain(|finding| finding.kind != FindingKind::NotReplayed);
         let mut volume = Self::assemble(opened, options, notes)?;
         volume.open_quotas();
-        volume.recovered = volume.recover()?;
+        volume.writer.recovered = volume.recover()?;
         if volume.untrusted_quotas().is_some() {
             volume.begin_anew()?;
         }
@@ -91,7 +87,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn assemble(opened: Opened<D>, options: WriteOptions, mut notes: Vec<crate::Defect>) -> Result<Self> {
-        let Opened { blocks, superblock, state, pack, checksum, .. } = opened;
+        let Opened { blocks, superblock, superblock_copy, state, pack, checksum } = opened;
         let device = WritableBlocks::new(blocks, options.atomicity, &mut |finding| notes.push(finding))?;
         let device = device.with_depth(options.depth);
         let trimmed = state.head.has(flag::TRIMMED);
@@ -101,16 +97,10 @@ impl<D: BlockDevice> Volume<D> {
         expect_counts(&segments)?;
         let names = super::names::state_of(&superblock, &state, options.making);
         let quotas = Quotas::new(superblock.quota_inodes.map(|field| NodeId(field.get())));
-        let volume = Self {
-            checksum_seed: inode::checksum_seed(&superblock.uuid),
-            superblock,
-            pack,
+        let writer = Writer {
             checksum,
             sit: SitTable::new(state.sit_map.clone(), &state.sit_journal),
-            nat: Nat::new(state.nat_map.clone(), &state.nat_journal),
             nids: Nids::new(NodeId(state.head.next_free_nid.get())),
-            nodes: NodeCache::new(options.cached_blocks),
-            meta: MetaBlocks::new(options.cached_blocks),
             pages: Mutex::new(Pages::new(options.pages)),
             orphans: BTreeSet::new(),
             since_checkpoint: SinceCheckpoint::new(options.strict_fsync),
@@ -126,11 +116,8 @@ impl<D: BlockDevice> Volume<D> {
             mapped: Vec::new(),
             idle: Idle::new(device.now()),
             segments,
-            clusters: Clusters::default(),
             mounted_at: device.now(),
             elapsed_at_mount: state.head.elapsed_seconds.get(),
-            device,
-            state,
             options,
             written_blocks: 0,
             counted_blocks: 0,
@@ -138,16 +125,17 @@ impl<D: BlockDevice> Volume<D> {
             has_checkpoint: false,
             failed_places: BTreeSet::new(),
             stopped: None,
-            notes,
             recovered: Recovered::default(),
         };
+        let (superblock, checkpoint) = ((superblock, superblock_copy), (state, pack));
+        let volume = Self::new(device, superblock, checkpoint, options.cached_blocks, notes, writer);
         volume.inode_at(NodeId::ROOT)?;
         Ok(volume)
     }
 
     /// Blocks of a 64-bit count that fit in the geometry: what `statfs` shows as the whole.
     pub fn user_blocks(&self) -> u64 {
-        self.segments.space.user_blocks.min(self.geometry().block_count)
+        self.writer.segments.space.user_blocks.min(self.geometry().block_count)
     }
 }
 

@@ -43,7 +43,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 
     fn state(&mut self) -> &mut NameState {
-        &mut self.names
+        &mut self.writer.names
     }
 
     fn prepare(&mut self) -> Result<()> {
@@ -81,7 +81,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
         let mut bytes = self.page_bytes(ino, page.into())?;
         self.reserve(ino, page.into(), 1)?;
         change(&mut bytes);
-        self.pages().change(ino, page, Page::Bytes(bytes.into()), false);
+        self.writer.pages().change(ino, page, Page::Bytes(bytes.into()), false);
         // A link is as durable as its name: a checkpoint leaves the data of files out (namei.c, `f2fs_symlink`).
         self.write_back(&[ino], Why::BACKGROUND)
     }
@@ -91,7 +91,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 
     fn drop_all_pages(&mut self, ino: NodeId) -> Result<()> {
-        self.pages().truncate(ino, 0);
+        self.writer.pages().truncate(ino, 0);
         self.free_pages_from(ino, 0)
     }
 
@@ -121,7 +121,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
     }
 
     fn lost_name(&mut self, directory: NodeId, name_of_directory: bool) {
-        self.since_checkpoint.lost_name(directory, name_of_directory);
+        self.writer.since_checkpoint.lost_name(directory, name_of_directory);
     }
 
     fn free_inode(&mut self, ino: NodeId) -> Result<()> {
@@ -132,7 +132,7 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
 impl<D: BlockDevice> Volume<D> {
     /// Frees inodes without a name. Errors: `Corrupt`, `Device`, `ReadOnly`.
     pub(crate) fn free_orphans(&mut self) -> Result<()> {
-        while let Some(&ino) = self.orphans.first() {
+        while let Some(&ino) = self.writer.orphans.first() {
             self.free_inode(ino)?;
         }
         Ok(())

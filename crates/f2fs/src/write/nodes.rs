@@ -30,7 +30,7 @@ impl<D: BlockDevice> Volume<D> {
             let block = self.node(nid)?;
             self.nodes.soil(nid, block);
         }
-        let (counts, features) = (self.quotas.counts(nid), self.device.geometry().features);
+        let (counts, features) = (self.writer.quotas.counts(nid), self.device.geometry().features);
         let share = |block: &[u8]| {
             let is_inode = || Footer::of_block(block).is_some_and(|footer| footer.ino() == nid);
             if counts && is_inode() { Share::of_block(block, features) } else { None }
@@ -39,7 +39,7 @@ impl<D: BlockDevice> Volume<D> {
             Some(bytes) => {
                 let before = share(bytes);
                 let result = change(bytes);
-                self.quotas.account(before, share(bytes));
+                self.writer.quotas.account(before, share(bytes));
                 Ok(result)
             }
             None => Err(FsError::new(ErrorKind::Corrupt, format!("{nid} cannot be changed"))),
@@ -59,30 +59,30 @@ impl<D: BlockDevice> Volume<D> {
 
     /// A free nid, which must be entered by [`Volume::put_node`] before the next is asked for, or given back. Errors: `NoSpace`, `Device`.
     pub(crate) fn take_nid(&mut self) -> Result<NodeId> {
-        self.nids.take(&self.nat, &self.meta, &self.device)
+        self.writer.nids.take(&self.nat, &self.meta, &self.device)
     }
 
     /// A node is gone: its block, its nid from the next checkpoint on, its count. The blocks of its inode are the caller's to count. Errors: `Corrupt`, `Device`; nothing has changed then.
     pub(crate) fn drop_node(&mut self, nid: NodeId) -> Result<()> {
         let old = self.entry(nid)?;
         let now = self.elapsed_seconds();
-        if old.ino() == nid && self.quotas.counts(nid) {
+        if old.ino() == nid && self.writer.quotas.counts(nid) {
             let share = Share::of_block(&self.node(nid)?, self.geometry().features);
-            self.quotas.account(share, None);
+            self.writer.quotas.account(share, None);
         }
         if let DataAddress::At(at) = old.address() {
-            self.segments.free(at, now);
+            self.writer.segments.free(at, now);
         }
         self.nat.set(nid, &old, old.ino(), DataAddress::Hole, false);
         self.nodes.forget(nid);
-        self.segments.space.refund(Charge { nodes: 1, blocks: 0 });
+        self.writer.segments.space.refund(Charge { nodes: 1, blocks: 0 });
         Ok(())
     }
 
     /// What footers carry: the version of the last completed checkpoint, and its checksum once a checkpoint said so.
     pub(crate) fn footer_key(&self) -> u64 {
         let head = &self.state.head;
-        let crc = if head.has(flag::CRC_RECOVERY) { u64::from(self.checksum) << 32 } else { 0 };
+        let crc = if head.has(flag::CRC_RECOVERY) { u64::from(self.writer.checksum) << 32 } else { 0 };
         head.version.get() | crc
     }
 
@@ -116,16 +116,16 @@ impl<D: BlockDevice> Volume<D> {
         let old = self.nat.entry(&self.meta, &self.device, nid)?;
         let indirect = is_indirect(self.geometry(), footer.offset());
         let cold_bit = footer.has(mark::COLD);
-        let log = self.options.logs.of_node(NodeFacts { indirect, cold_bit });
+        let log = self.writer.options.logs.of_node(NodeFacts { indirect, cold_bit });
         let now = self.elapsed_seconds();
-        let placed = self.segments.allocate(&self.device, log, Summary::of_node(nid), now)?;
+        let placed = self.writer.segments.allocate(&self.device, log, Summary::of_node(nid), now)?;
         let marks = marks | if cold_bit { mark::COLD } else { 0 };
         let (ino, offset) = (footer.ino(), footer.offset());
         let checkpoint = self.footer_key();
         put_footer(&mut bytes, &FooterFields { nid, ino, offset, marks, checkpoint, next: placed.next });
         self.seal(nid == ino, &mut bytes);
         if let DataAddress::At(at) = old.address() {
-            self.segments.free(at, now);
+            self.writer.segments.free(at, now);
         }
         self.nat.set(nid, &old, ino, DataAddress::At(placed.at), marks & mark::FSYNC != 0);
         let block = Block::from(bytes);

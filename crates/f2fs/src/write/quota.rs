@@ -56,7 +56,7 @@ impl<D: BlockDevice> QuotaBlocks for QuotaFile<'_, D> {
         let mut bytes = self.volume.quota_page(self.ino, page)?.to_vec();
         put(&mut bytes, start, block);
         self.volume.reserve(self.ino, page.into(), 1)?;
-        self.volume.pages().change(self.ino, page, Page::Bytes(bytes.into()), false);
+        self.volume.writer.pages().change(self.ino, page, Page::Bytes(bytes.into()), false);
         let end = (u64::from(number) + 1) * BLOCK as u64;
         if self.volume.inode_at(self.ino)?.head.size.get() < end {
             self.volume.edit_head(self.ino, |head| head.size = end.into())?;
@@ -79,21 +79,21 @@ impl<D: BlockDevice> QuotaBlocks for QuotaFile<'_, D> {
 impl<D: BlockDevice> Volume<D> {
     /// A page of a quota file, which stays in memory.
     fn quota_page(&mut self, ino: NodeId, page: u32) -> Result<Block> {
-        if let Some(Page::Bytes(bytes)) = self.pages().get(ino, page) {
+        if let Some(Page::Bytes(bytes)) = self.writer.pages().get(ino, page) {
             return Ok(bytes.clone());
         }
         let bytes = Block::from(self.page_bytes(ino, page.into())?);
-        self.pages().keep(ino, page, Page::Bytes(bytes.clone()));
+        self.writer.pages().keep(ino, page, Page::Bytes(bytes.clone()));
         Ok(bytes)
     }
 
     /// Reads what a mount needs of the quota files; those that are marked, or no quota files, are not trusted.
     pub(super) fn open_quotas(&mut self) {
-        if !self.quotas.exist() {
+        if !self.writer.quotas.exist() {
             return;
         }
         if self.state.head.has(flag::QUOTA_NEEDS_FSCK) {
-            self.quotas.distrust("the checkpoint says that they are not to be trusted".into());
+            self.writer.quotas.distrust("the checkpoint says that they are not to be trusted".into());
             return;
         }
         for kind in QuotaKind::ALL {
@@ -105,10 +105,10 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn open_quota(&mut self, kind: QuotaKind) -> Result<()> {
-        let Some(ino) = self.quotas.ledger(kind).map(|ledger| ledger.ino) else { return Ok(()) };
+        let Some(ino) = self.writer.quotas.ledger(kind).map(|ledger| ledger.ino) else { return Ok(()) };
         expect_quota_file(&self.inode_at(ino)?)?;
         let header = self.with_quota_tree(kind, |tree| Ok(*tree.header()))?;
-        if let Some(ledger) = self.quotas.ledger_mut(kind) {
+        if let Some(ledger) = self.writer.quotas.ledger_mut(kind) {
             ledger.grace = (header.bytes_grace.get().into(), header.inodes_grace.get().into());
         }
         Ok(())
@@ -116,7 +116,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Counts anew what the checkpoint says is not to be trusted. Where that fails, usage stays unkept, and a note says why.
     pub(super) fn renew_quotas(&mut self) {
-        let Some(why) = self.quotas.untrusted().map(str::to_owned) else { return };
+        let Some(why) = self.writer.quotas.untrusted().map(str::to_owned) else { return };
         let note = match self.recount_quotas() {
             Ok(()) => format!("the quotas are counted anew: {why}"),
             Err(error) => format!("the quotas are not kept: {error}"),
@@ -126,12 +126,12 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Why usage is not kept although the volume has quota files; `None` where it is, and without any.
     pub fn untrusted_quotas(&self) -> Option<&str> {
-        self.quotas.untrusted()
+        self.writer.quotas.untrusted()
     }
 
     /// Usage is no longer kept.
     fn distrust_quotas(&mut self, error: &FsError) {
-        if self.quotas.distrust(error.to_string()) {
+        if self.writer.quotas.distrust(error.to_string()) {
             let detail = format!("a quota file is damaged, and usage no longer kept: {error}");
             self.notes.push(Defect::new(FindingKind::Note, detail));
         }
@@ -154,7 +154,7 @@ impl<D: BlockDevice> Volume<D> {
         kind: QuotaKind,
         work: impl FnOnce(&mut QuotaTree<'_, QuotaFile<'_, D>>) -> Result<R>,
     ) -> Result<R> {
-        let Some(ino) = self.quotas.ledger(kind).map(|ledger| ledger.ino) else {
+        let Some(ino) = self.writer.quotas.ledger(kind).map(|ledger| ledger.ino) else {
             return Err(FsError::new(ErrorKind::NotSupported, format!("no {} quotas are kept", kind.name())));
         };
         let mut file = QuotaFile { volume: self, ino };
@@ -163,7 +163,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// What the file has of an id, from memory where it is there.
     fn known_record(&mut self, kind: QuotaKind, id: u32) -> Result<Option<Known>> {
-        let Some(ledger) = self.quotas.ledger(kind) else { return Ok(None) };
+        let Some(ledger) = self.writer.quotas.ledger(kind) else { return Ok(None) };
         if let Some(known) = ledger.known.get(&id) {
             return Ok(Some(*known));
         }
@@ -174,7 +174,7 @@ impl<D: BlockDevice> Volume<D> {
 
     fn remember(&mut self, kind: QuotaKind, at: crate::quota::tree::RecordPlace, record: Record) -> Known {
         let known = Known { at, record };
-        if let Some(ledger) = self.quotas.ledger_mut(kind) {
+        if let Some(ledger) = self.writer.quotas.ledger_mut(kind) {
             ledger.known.insert(record.id, known);
         }
         known
@@ -182,19 +182,19 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Usage and limits of an id as they are now; `None` where it has neither, or usage is not kept. Errors: `Device`, `Corrupt`.
     pub fn quota(&mut self, kind: QuotaKind, id: u32) -> Result<Option<Record>> {
-        let Some(ledger) = self.quotas.ledger(kind) else { return Ok(None) };
+        let Some(ledger) = self.writer.quotas.ledger(kind) else { return Ok(None) };
         let is_pending = ledger.pending.contains_key(&id);
         let record = match self.known_record(kind, id)? {
             Some(known) => known.record,
             None if is_pending => Record { id, ..Record::default() },
             None => return Ok(None),
         };
-        Ok(self.quotas.ledger(kind).map(|ledger| Record { usage: ledger.usage(&record), ..record }))
+        Ok(self.writer.quotas.ledger(kind).map(|ledger| Record { usage: ledger.usage(&record), ..record }))
     }
 
     /// Usage and limits of all ids that have either. Errors: `Device`, `Corrupt`. Cost: the whole file.
     pub fn quotas(&mut self, kind: QuotaKind) -> Result<Vec<Record>> {
-        let Some(ledger) = self.quotas.ledger(kind) else { return Ok(Vec::new()) };
+        let Some(ledger) = self.writer.quotas.ledger(kind) else { return Ok(Vec::new()) };
         let mut ids: BTreeSet<u32> = ledger.pending.keys().copied().collect();
         ids.extend(self.with_quota_tree(kind, |tree| tree.records())?.into_keys());
         let mut all = Vec::with_capacity(ids.len());
@@ -208,11 +208,11 @@ impl<D: BlockDevice> Volume<D> {
     pub fn set_limits(&mut self, kind: QuotaKind, limits: &Record) -> Result<()> {
         self.balance()?;
         let id = limits.id;
-        if self.quotas.ledger(kind).is_none() {
+        if self.writer.quotas.ledger(kind).is_none() {
             return Err(FsError::new(ErrorKind::NotSupported, format!("no {} quotas are kept", kind.name())));
         }
         self.enter_owner(kind, id)?;
-        if let Some(ledger) = self.quotas.ledger_mut(kind)
+        if let Some(ledger) = self.writer.quotas.ledger_mut(kind)
             && let Some(known) = ledger.known.get_mut(&id)
         {
             known.record = Record { usage: known.record.usage, ..*limits };
@@ -224,14 +224,14 @@ impl<D: BlockDevice> Volume<D> {
     /// Makes sure that an id has a record, so that the checkpoint that writes its usage needs no room. Errors: `NoSpace`, and nothing has changed.
     fn enter_owner(&mut self, kind: QuotaKind, id: u32) -> Result<()> {
         let known = self.known_record(kind, id);
-        if self.or_distrust(known)?.flatten().is_some() || self.quotas.ledger(kind).is_none() {
+        if self.or_distrust(known)?.flatten().is_some() || self.writer.quotas.ledger(kind).is_none() {
             return Ok(());
         }
         let record = Record { id, ..Record::default() };
         let inserted = self.with_quota_tree(kind, |tree| tree.insert(&record));
         if let Some(at) = self.or_distrust(inserted)? {
             self.remember(kind, at, record);
-            if let Some(ledger) = self.quotas.ledger_mut(kind) {
+            if let Some(ledger) = self.writer.quotas.ledger_mut(kind) {
                 ledger.pending.entry(id).or_default();
             }
         }
@@ -240,7 +240,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// An inode is about to have other owners, or a new one (`None`) to have these. Errors: `QuotaExceeded`, `NoSpace` (no room in a quota file); nothing has changed then.
     pub(crate) fn admit_owners(&mut self, ino: Option<NodeId>, owners: Owners) -> Result<()> {
-        if !self.quotas.are_kept() {
+        if !self.writer.quotas.are_kept() {
             return Ok(());
         }
         let (mut wanted, mut more) = (owners.map(Some), Usage { inodes: 1, bytes: 0 });
@@ -261,7 +261,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// How many of so many blocks an inode's owners may have more; at least one, unless all of them must be had. Errors: `QuotaExceeded`; nothing has changed then.
     pub(crate) fn admit_blocks(&mut self, ino: NodeId, blocks: u64, partly: bool) -> Result<u64> {
-        if blocks == 0 || self.recovering || !self.options.limits || !self.quotas.counts(ino) {
+        if blocks == 0 || self.writer.recovering || !self.writer.options.limits || !self.writer.quotas.counts(ino) {
             return Ok(blocks);
         }
         let Some(share) = Share::of_block(&self.node(ino)?, self.geometry().features) else { return Ok(blocks) };
@@ -272,7 +272,7 @@ impl<D: BlockDevice> Volume<D> {
 
     /// The bytes that all of these owners may have more. Where one is beyond its soft limit with them, its grace time begins.
     fn expect_quota(&mut self, owners: &[Option<u32>; 3], more: Usage, partly: bool) -> Result<u64> {
-        if self.recovering || !self.options.limits {
+        if self.writer.recovering || !self.writer.options.limits {
             return Ok(more.bytes);
         }
         let (now, size) = (self.device.unix_ns() / 1_000_000_000, self.geometry().block_size() as u64);
@@ -282,7 +282,7 @@ impl<D: BlockDevice> Volume<D> {
             let Some(id) = *id else { continue };
             let found = self.known_record(kind, id);
             let Some(found) = self.or_distrust(found)?.flatten() else { continue };
-            let Some(ledger) = self.quotas.ledger(kind) else { continue };
+            let Some(ledger) = self.writer.quotas.ledger(kind) else { continue };
             let inodes = LimitNow::of_inodes(ledger, &found.record, now);
             if let verdict @ (Verdict::Hard(_) | Verdict::Soft(_)) = inodes.ask(more.inodes) {
                 return Err(exceeded(kind, &found.record, verdict, "inodes"));
@@ -298,7 +298,7 @@ impl<D: BlockDevice> Volume<D> {
         }
         for (kind, id, inodes, limit) in known {
             let (of_inodes, of_bytes) = (inodes.until_with(more.inodes), limit.until_with(bytes));
-            let Some(ledger) = self.quotas.ledger_mut(kind) else { continue };
+            let Some(ledger) = self.writer.quotas.ledger_mut(kind) else { continue };
             let Some(known) = ledger.known.get_mut(&id) else { continue };
             if (known.record.inodes.until, known.record.bytes.until) != (of_inodes, of_bytes) {
                 (known.record.inodes.until, known.record.bytes.until) = (of_inodes, of_bytes);
@@ -311,21 +311,21 @@ impl<D: BlockDevice> Volume<D> {
     /// Brings what changed into the quota files, and the files to the device. Errors: `NoSpace` (no section for data), `Device`, which stops the volume.
     pub(crate) fn flush_quotas(&mut self) -> Result<()> {
         for kind in QuotaKind::ALL {
-            let Some(ledger) = self.quotas.ledger_mut(kind) else { continue };
+            let Some(ledger) = self.writer.quotas.ledger_mut(kind) else { continue };
             for (id, change) in std::mem::take(&mut ledger.pending) {
                 if let Err(error) = self.write_record(kind, id, change) {
                     self.distrust_quotas(&error);
                     break;
                 }
             }
-            if let Some(ledger) = self.quotas.ledger_mut(kind) {
+            if let Some(ledger) = self.writer.quotas.ledger_mut(kind) {
                 ledger.shrink();
             }
         }
         // What has no dirty page is left alone: its inode may be one that cannot be read.
-        let files: Vec<NodeId> = self.quotas.files().map(|(_, ino)| ino).collect();
+        let files: Vec<NodeId> = self.writer.quotas.files().map(|(_, ino)| ino).collect();
         let files: Vec<NodeId> =
-            files.into_iter().filter(|&ino| self.pages().dirty_pages(ino, 0).next().is_some()).collect();
+            files.into_iter().filter(|&ino| self.writer.pages().dirty_pages(ino, 0).next().is_some()).collect();
         if files.is_empty() {
             return Ok(());
         }
@@ -349,7 +349,7 @@ impl<D: BlockDevice> Volume<D> {
             None if record.is_needless() => return Ok(()),
             None => self.with_quota_tree(kind, |tree| tree.insert(&record))?,
             Some(_) if record.is_needless() => {
-                if let Some(ledger) = self.quotas.ledger_mut(kind) {
+                if let Some(ledger) = self.writer.quotas.ledger_mut(kind) {
                     ledger.known.remove(&id);
                 }
                 return self.with_quota_tree(kind, |tree| tree.remove(id));
@@ -365,28 +365,28 @@ impl<D: BlockDevice> Volume<D> {
 
     /// Whether quota files have anything to write, or the checkpoint says of them what is no longer so.
     pub(crate) fn has_quotas_to_write(&self) -> bool {
-        let pages = self.locked_pages();
-        let marked = self.quotas.are_kept() && self.state.head.has(flag::QUOTA_NEEDS_FSCK);
-        marked || self.quotas.pending() > 0 || self.quotas.files().any(|(_, ino)| pages.dirty_of(ino) > 0)
+        let pages = self.writer.locked_pages();
+        let marked = self.writer.quotas.are_kept() && self.state.head.has(flag::QUOTA_NEEDS_FSCK);
+        marked || self.writer.quotas.pending() > 0 || self.writer.quotas.files().any(|(_, ino)| pages.dirty_of(ino) > 0)
     }
 
     /// Pages that quota files have to write at most.
     pub(crate) fn quota_pages(&self) -> u64 {
-        self.quotas.pending() as u64
+        self.writer.quotas.pending() as u64
     }
 
     /// Counts the usage of all owners by all inodes that there are, and has the files say that with the next checkpoint; limits stay. A file that contradicts itself is made anew, without limits.
     /// Errors: `Corrupt` (an inode or a quota file's inode; usage is not kept then), `Device`, `NoSpace`. Cost: reads every inode.
     pub fn recount_quotas(&mut self) -> Result<()> {
         self.expect_running()?;
-        if !self.quotas.exist() {
+        if !self.writer.quotas.exist() {
             return Ok(());
         }
         let counted = self.count_owners()?;
-        self.quotas.trust();
+        self.writer.quotas.trust();
         let renewed = QuotaKind::ALL.into_iter().zip(&counted).try_for_each(|(kind, usages)| self.renew(kind, usages));
         if let Err(error) = &renewed {
-            self.quotas.distrust(error.to_string());
+            self.writer.quotas.distrust(error.to_string());
         }
         renewed
     }
@@ -396,7 +396,7 @@ impl<D: BlockDevice> Volume<D> {
         let features = self.geometry().features;
         for nid in NodeId::ROOT.0..u32::try_from(self.geometry().nid_end()).unwrap_or(u32::MAX) {
             let (nid, entry) = (NodeId(nid), self.entry(NodeId(nid))?);
-            if entry.is_free() || entry.ino() != nid || self.quotas.is_file(nid) {
+            if entry.is_free() || entry.ino() != nid || self.writer.quotas.is_file(nid) {
                 continue;
             }
             let Some(share) = Share::of_block(&self.node(nid)?, features) else { continue };
@@ -410,7 +410,7 @@ impl<D: BlockDevice> Volume<D> {
     }
 
     fn renew(&mut self, kind: QuotaKind, counted: &Usages) -> Result<()> {
-        let Some(ino) = self.quotas.ledger(kind).map(|ledger| ledger.ino) else { return Ok(()) };
+        let Some(ino) = self.writer.quotas.ledger(kind).map(|ledger| ledger.ino) else { return Ok(()) };
         expect_quota_file(&self.inode_at(ino)?)?;
         let read = self.with_quota_tree(kind, |tree| {
             let records = tree.records()?;
@@ -429,7 +429,7 @@ impl<D: BlockDevice> Volume<D> {
             Err(error) => return Err(error),
         };
         self.open_quota(kind)?;
-        let Some(ledger) = self.quotas.ledger_mut(kind) else { return Ok(()) };
+        let Some(ledger) = self.writer.quotas.ledger_mut(kind) else { return Ok(()) };
         ledger.known.clear();
         ledger.pending.clear();
         let ids: BTreeSet<u32> = records.keys().chain(counted.keys()).copied().collect();
@@ -451,12 +451,12 @@ impl<D: BlockDevice> Volume<D> {
         if had < pages {
             return Err(FsError::new(ErrorKind::NoSpace, format!("a quota file needs {pages} pages and got {had}")));
         }
-        self.pages().truncate(ino, u32::try_from(pages).unwrap_or(u32::MAX));
+        self.writer.pages().truncate(ino, u32::try_from(pages).unwrap_or(u32::MAX));
         self.free_pages_from(ino, pages)?;
         for (page, part) in (0..).zip(content.chunks(size)) {
             let mut bytes = vec![0; size];
             put(&mut bytes, 0, part);
-            self.pages().change(ino, page, Page::Bytes(bytes.into()), false);
+            self.writer.pages().change(ino, page, Page::Bytes(bytes.into()), false);
         }
         self.edit_head(ino, |head| head.size = (content.len() as u64).into())
     }

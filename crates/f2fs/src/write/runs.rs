@@ -58,7 +58,7 @@ impl<D: BlockDevice> Volume<D> {
     /// Hands a batch to the device, as one request. Errors: `Device`.
     pub(super) fn write_batch<T>(&mut self, cause: Cause, batch: &Batch<T>) -> Result<()> {
         let parts: Vec<Payload<'_>> = batch.items.iter().map(|(_, page)| page.payload()).collect();
-        self.written_blocks += parts.len() as u64;
+        self.writer.written_blocks += parts.len() as u64;
         self.device.write(Submission::of(cause, batch.log), batch.start, &parts)
     }
 }

@@ -14,14 +14,14 @@ impl<D: BlockDevice> Volume<D> {
     /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`, `Device` (data that the device refuses: all else is durable, and they are dirty still), `ReadOnly`.
     pub fn sync(&mut self) -> Result<()> {
         self.expect_running()?;
-        self.moved_files = Some(BTreeSet::new());
+        self.writer.moved_files = Some(BTreeSet::new());
         let written = self.write_back_what_goes();
-        let moved = self.moved_files.take().unwrap_or_default();
+        let moved = self.writer.moved_files.take().unwrap_or_default();
         let refused = written?;
-        if self.options.nodes_before_checkpoint {
+        if self.writer.options.nodes_before_checkpoint {
             self.write_nodes_of_sync(&moved)?;
         }
-        let files = self.lazy_times.inodes();
+        let files = self.writer.lazy_times.inodes();
         self.settle_times_of(&files)?;
         self.checkpoint(Reason::Sync)?;
         // Data that were overwritten where they stood changed nothing that a checkpoint says.

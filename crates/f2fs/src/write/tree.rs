@@ -154,7 +154,7 @@ impl<D: BlockDevice> Volume<D> {
         if holes.len() as u64 > charged {
             let wanted = holes.len() as u64 - charged;
             let part = self.admit_blocks(ino, wanted, true);
-            match part.and_then(|part| self.segments.space.charge_part(part as u32)) {
+            match part.and_then(|part| self.writer.segments.space.charge_part(part as u32)) {
                 Ok(part) => charged += u64::from(part.blocks),
                 Err(error) if holes.first() == Some(&0) && charged == 0 => return Err(error),
                 Err(_) => {}
@@ -181,8 +181,8 @@ impl<D: BlockDevice> Volume<D> {
         let missing = path.depth + 1 - level;
         self.admit_blocks(inode.nid, missing as u64 + 1, false)?;
         let nids = self.take_nids(missing)?;
-        if let Err(error) = self.segments.space.charge(nids.len() as u32, 1) {
-            nids.into_iter().for_each(|nid| self.nids.give_back(nid));
+        if let Err(error) = self.writer.segments.space.charge(nids.len() as u32, 1) {
+            nids.into_iter().for_each(|nid| self.writer.nids.give_back(nid));
             return Err(error);
         }
         let mut above = above;
@@ -214,7 +214,7 @@ impl<D: BlockDevice> Volume<D> {
             match next {
                 Ok(nid) => nids.push(nid),
                 Err(error) => {
-                    nids.into_iter().for_each(|nid| self.nids.give_back(nid));
+                    nids.into_iter().for_each(|nid| self.writer.nids.give_back(nid));
                     return Err(error);
                 }
             }

@@ -50,7 +50,7 @@ impl<D: BlockDevice> Volume<D> {
                 // Also where it had been zero already: in memory, and not on the device. What cannot be written waits.
                 let written = self.write_back_page(ino, u32::try_from(size / block).unwrap_or(u32::MAX));
                 written.or_else(|error| match error.kind {
-                    ErrorKind::NoSpace | ErrorKind::Device if self.stopped.is_none() => Ok(()),
+                    ErrorKind::NoSpace | ErrorKind::Device if self.writer.stopped.is_none() => Ok(()),
                     _ => Err(error),
                 })?;
             }
@@ -61,7 +61,7 @@ impl<D: BlockDevice> Volume<D> {
         let frees = size <= old || inode.head.has_advise(advise::TRUNCATE);
         if frees {
             let first = size.min(old).div_ceil(self.geometry().block_size() as u64);
-            self.pages().truncate(ino, u32::try_from(first).unwrap_or(u32::MAX));
+            self.writer.pages().truncate(ino, u32::try_from(first).unwrap_or(u32::MAX));
             self.free_pages_from(ino, first)?;
         }
         self.edit_head(ino, |head| {
@@ -80,7 +80,7 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(());
         }
         let changed = self.zero_part(ino, page, (size % block) as usize..block as usize)?;
-        if !changed && !self.uncleared.contains(&ino) {
+        if !changed && !self.writer.uncleared.contains(&ino) {
             return Ok(());
         }
         match self.write_back_page(ino, page as u32) {
@@ -94,7 +94,7 @@ impl<D: BlockDevice> Volume<D> {
         if inode.head.has_advise(advise::TRUNCATE) && inode.inline_data().is_none() {
             self.balance()?;
             let first = inode.head.size.get().div_ceil(self.geometry().block_size() as u64);
-            self.pages().truncate(inode.nid, u32::try_from(first).unwrap_or(u32::MAX));
+            self.writer.pages().truncate(inode.nid, u32::try_from(first).unwrap_or(u32::MAX));
             self.free_pages_from(inode.nid, first)?;
             self.edit_head(inode.nid, |head| head.advise &= !advise::TRUNCATE)?;
         }
@@ -130,7 +130,7 @@ impl<D: BlockDevice> Volume<D> {
             }
             part.fill(0);
         }
-        self.pages().change(ino, page as u32, Page::Bytes(bytes.into()), false);
+        self.writer.pages().change(ino, page as u32, Page::Bytes(bytes.into()), false);
         Ok(true)
     }
 
@@ -167,7 +167,7 @@ impl<D: BlockDevice> Volume<D> {
     /// Frees pages without giving up nodes.
     pub(crate) fn free_pages(&mut self, ino: NodeId, first: u64, behind: u64) -> Result<()> {
         let narrow = |page: u64| u32::try_from(page).unwrap_or(u32::MAX);
-        self.pages().punch(ino, narrow(first)..narrow(behind));
+        self.writer.pages().punch(ino, narrow(first)..narrow(behind));
         let mut page = first;
         while page < behind {
             let inode = self.inode_at(ino)?;
@@ -200,7 +200,7 @@ impl<D: BlockDevice> Volume<D> {
         let block = self.geometry().block_size() as u64;
         let (first, behind) = (offset / block, end.div_ceil(block));
         let needed = self.blocks_needed(&inode, first, behind)?;
-        let free = self.segments.space.free_blocks();
+        let free = self.writer.segments.space.free_blocks();
         if needed > free {
             return Err(FsError::new(ErrorKind::NoSpace, format!("{needed} blocks are needed and {free} are free")));
         }
@@ -267,7 +267,7 @@ impl<D: BlockDevice> Volume<D> {
     pub(crate) fn give_up_inode(&mut self, ino: NodeId) -> Result<()> {
         self.drop_draft_of(ino)?;
         let inode = self.inode_at(ino)?;
-        self.pages().truncate(ino, 0);
+        self.writer.pages().truncate(ino, 0);
         let has_tree = match inode.kind {
             FileKind::Regular | FileKind::Symlink => !inode.head.has_inline(inline::DATA),
             FileKind::Directory => !inode.head.has_inline(inline::DENTRY),
@@ -281,12 +281,12 @@ impl<D: BlockDevice> Volume<D> {
             self.drop_node(nid)?;
         }
         self.drop_node(ino)?;
-        self.segments.space.valid_inodes = self.segments.space.valid_inodes.saturating_sub(1);
-        self.orphans.remove(&ino);
-        self.lazy_times.take(ino);
-        self.since_checkpoint.forget(ino);
-        self.uncleared.remove(&ino);
-        self.drafts.remove(&ino);
+        self.writer.segments.space.valid_inodes = self.writer.segments.space.valid_inodes.saturating_sub(1);
+        self.writer.orphans.remove(&ino);
+        self.writer.lazy_times.take(ino);
+        self.writer.since_checkpoint.forget(ino);
+        self.writer.uncleared.remove(&ino);
+        self.writer.drafts.remove(&ino);
         Ok(())
     }
 
@@ -356,7 +356,7 @@ impl<D: BlockDevice> Volume<D> {
             return Ok(false);
         }
         if matches!(self.entry(nid)?.address(), DataAddress::At(_)) {
-            self.since_checkpoint.pruned(ino);
+            self.writer.since_checkpoint.pruned(ino);
         }
         self.drop_node(nid)?;
         self.count_blocks(ino, -1)?;
@@ -383,7 +383,7 @@ impl<D: BlockDevice> Volume<D> {
                 DataAddress::Hole => {}
                 DataAddress::Reserved | DataAddress::Compressed => gone += u32::from(counts_reserved),
                 DataAddress::At(at) => {
-                    self.segments.free(at, now);
+                    self.writer.segments.free(at, now);
                     gone += 1;
                 }
             }
@@ -400,7 +400,7 @@ impl<D: BlockDevice> Volume<D> {
             })?;
         }
         self.drop_extent(ino)?;
-        self.segments.space.refund(Charge { nodes: 0, blocks: gone });
+        self.writer.segments.space.refund(Charge { nodes: 0, blocks: gone });
         self.count_blocks(ino, -i64::from(gone))
     }
 }

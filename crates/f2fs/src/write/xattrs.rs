@@ -35,7 +35,7 @@ impl<D: BlockDevice> Volume<D> {
                 self.expect_xattr_node(ino, nid)?;
                 if matches!(self.entry(nid)?.address(), DataAddress::At(_)) {
                     // Linux's roll-forward takes attributes from a node that it finds, and never takes a node away: an fsync has to be a checkpoint (node.c, `f2fs_recover_inline_xattr`).
-                    self.since_checkpoint.pruned(ino);
+                    self.writer.since_checkpoint.pruned(ino);
                 }
                 self.drop_node(nid)?;
                 self.edit_head(ino, |head| head.xattr_nid = 0.into())?;
@@ -44,8 +44,8 @@ impl<D: BlockDevice> Volume<D> {
             (None, false) => {
                 self.admit_blocks(ino, 1, false)?;
                 let nid = self.take_nid()?;
-                if let Err(error) = self.segments.space.charge(1, 0) {
-                    self.nids.give_back(nid);
+                if let Err(error) = self.writer.segments.space.charge(1, 0) {
+                    self.writer.nids.give_back(nid);
                     return Err(error);
                 }
                 self.put_node(nid, ino, NodeOffset::XATTR, inode.kind != FileKind::Directory)?;
@@ -59,7 +59,7 @@ impl<D: BlockDevice> Volume<D> {
             }
         }
         if inode.kind == FileKind::Directory {
-            self.since_checkpoint.xattrs_changed(ino);
+            self.writer.since_checkpoint.xattrs_changed(ino);
         }
         self.fill(ino, words, inside)
     }

@@ -33,7 +33,7 @@ impl Planted {
     pub fn new(bytes: Vec<u8>) -> Self {
         let device = super::common::ram_of_bytes(&bytes);
         let volume = F2fs::mount(device, Clock::default(), MountOptions::default()).unwrap();
-        let (geometry, state) = (volume.geometry().clone(), volume.checkpoint().0.clone());
+        let (geometry, state) = (volume.geometry().clone(), volume.checkpoint_state().0.clone());
         let uuid = volume.superblock().0.uuid;
         Self { bytes, geometry, state, uuid, sound: Arc::new(volume) }
     }

@@ -15,7 +15,7 @@ pub(super) fn of_mounted(mounted: &Mounted, inode: InodeNumber) -> Option<Result
         Err(error) => return Some(Err(error)),
     };
     Some(
-        SegmentMap::read(&mounted.volume, mounted.volume.checkpoint().0)
+        SegmentMap::read(&mounted.volume, mounted.volume.checkpoint_state().0)
             .map_err(in_table)
             .map(|map| all.into_iter().map(|placed| place(mounted, &map, placed)).collect()),
     )

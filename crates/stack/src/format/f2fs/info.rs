@@ -16,7 +16,7 @@ use crate::format::fact::{self, Fact, or_none};
 /// Everything that superblock and checkpoint say. Errors: those of reading the volume's counters.
 pub(super) fn facts(volume: &F2fs<Reader>) -> Result<Vec<Fact>> {
     let ((superblock, copy), geometry) = (volume.superblock(), volume.geometry());
-    let (state, pack) = volume.checkpoint();
+    let (state, pack) = volume.checkpoint_state();
     let status = volume.volume()?;
     let bytes = |blocks: u64| blocks.saturating_mul(status.block_size.into());
     let (total, free) = (bytes(status.blocks), bytes(status.blocks_free));

@@ -147,7 +147,7 @@ impl OpenVolume for Mounted {
     }
 
     fn segments(&self) -> Option<nandkit_vfs::Result<Box<dyn SegmentTable>>> {
-        let map = SegmentMap::read(&self.volume, self.volume.checkpoint().0);
+        let map = SegmentMap::read(&self.volume, self.volume.checkpoint_state().0);
         Some(map.map(|map| Box::new(map) as Box<dyn SegmentTable>))
     }
 }
