@@ -1,11 +1,7 @@
 //! The cache itself.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-use nandkit_units::random;
-
 use crate::list::{Ends, Links};
+use crate::number_map::NumberMap;
 
 #[derive(Clone, Debug)]
 struct Slot {
@@ -21,32 +17,12 @@ struct Slot {
 pub struct PageCache {
     page_size: usize,
     capacity: usize,
-    index: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
+    index: NumberMap<u64, u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     links: Links,
     /// First: most recently used.
     used: Ends,
-}
-
-/// Fixed, so that runs are the same on every machine; no key's place depends on the process.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = random::hash(self.0, value, 0);
-    }
 }
 
 impl PageCache {
@@ -56,7 +32,7 @@ impl PageCache {
         Self {
             page_size,
             capacity: capacity.clamp(1, u32::MAX as usize - 1),
-            index: HashMap::default(),
+            index: NumberMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
             links: Links::default(),

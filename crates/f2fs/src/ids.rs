@@ -41,6 +41,18 @@ impl BlockAddress {
     }
 }
 
+impl From<BlockAddress> for u32 {
+    fn from(address: BlockAddress) -> Self {
+        address.0
+    }
+}
+
+impl From<NodeId> for u32 {
+    fn from(nid: NodeId) -> Self {
+        nid.0
+    }
+}
+
 impl fmt::Display for BlockAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "block {:#x}", self.0)

@@ -3,7 +3,6 @@
 //! The format in words, with sources: `docs/formats/f2fs.md`; the design in one screen: `docs/design/10-f2fs.md`.
 
 mod bits;
-mod block_cache;
 mod blocks;
 pub mod check;
 mod checkpoint;
@@ -27,7 +26,6 @@ mod names;
 mod nat;
 mod nids;
 mod node;
-mod number_map;
 mod open;
 mod over_time;
 mod pages;

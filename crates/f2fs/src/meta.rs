@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use nandkit_block::BlockDevice;
+use nandkit_cache::SharedCache;
 use nandkit_units::{Cause, Payload};
 use nandkit_vfs::Result;
 
-use crate::block_cache::BlockCache;
 use crate::blocks::Blocks;
 use crate::device::{Submission, WritableBlocks};
 use crate::ids::{Block, BlockAddress};
@@ -17,14 +17,14 @@ const RUN: usize = 256;
 /// NAT, SIT, SSA and checkpoint blocks by address.
 #[derive(Debug)]
 pub struct MetaBlocks {
-    clean: BlockCache,
+    clean: SharedCache<BlockAddress>,
     dirty: BTreeMap<BlockAddress, Block>,
 }
 
 impl MetaBlocks {
     /// Room for about so many unchanged blocks.
     pub fn new(clean: usize) -> Self {
-        Self { clean: BlockCache::new(clean), dirty: BTreeMap::new() }
+        Self { clean: SharedCache::new(clean), dirty: BTreeMap::new() }
     }
 
     /// A block as it is now. Errors: those of the device's reads.

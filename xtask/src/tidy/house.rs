@@ -40,7 +40,7 @@ pub const HOUSE: &[Room] = &[
     room("flash", &["units"], &["testkit"]),
     room("block", &["units"], &["testkit"]).with_system(),
     room("vfs", &["units"], &["testkit"]),
-    room("cache", &["units"], &["testkit"]),
+    room("cache", &[], &[]),
     // devices and translation
     room("nand-sim", &["units", "flash", "block", "codec"], &["testkit"]),
     room("flash-image", &["units", "codec", "flash", "block"], &["testkit"]).with_system(),
@@ -52,7 +52,7 @@ pub const HOUSE: &[Room] = &[
     // file systems
     room("fat", &["units", "codec", "block", "cache", "vfs"], &["testkit"]),
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
-    room("f2fs", &["units", "codec", "block", "cleaning", "vfs"], &["testkit"]),
+    room("f2fs", &["units", "codec", "block", "cache", "cleaning", "vfs"], &["testkit"]),
     // driving
     room("tree", &["units", "vfs"], &[]).with_system(),
     room("workload", &["units", "vfs", "block"], &["testkit", "flash", "nand-sim"]).with_system(),

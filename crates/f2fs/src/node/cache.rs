@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::block_cache::BlockCache;
+use nandkit_cache::{NumberMap, SharedCache};
+
 use crate::ids::{Block, NodeId};
 use crate::layout::node::mark;
 use crate::layout::{Footer, Geometry, NodeOffset};
-use crate::number_map::NumberMap;
 
 /// What a node holds, by its place in its file's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,13 +36,13 @@ pub struct NodeCache {
     dirty: NumberMap<NodeId, Block>,
     /// Dirty nodes by owner.
     owned: BTreeSet<(NodeId, NodeId)>,
-    clean: BlockCache<NodeId>,
+    clean: SharedCache<NodeId>,
 }
 
 impl NodeCache {
     /// Room for about so many clean nodes.
     pub fn new(clean: usize) -> Self {
-        Self { dirty: NumberMap::default(), owned: BTreeSet::new(), clean: BlockCache::new(clean) }
+        Self { dirty: NumberMap::default(), owned: BTreeSet::new(), clean: SharedCache::new(clean) }
     }
 
     /// A node, if it is here.

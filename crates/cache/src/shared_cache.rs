@@ -1,46 +1,28 @@
 //! A bounded cache of blocks that are shared with their readers.
 
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::ids::{Block, BlockAddress, NodeId};
 use crate::number_map::NumberMap;
 
 /// Parts with a lock of their own, so that readers do not wait for each other.
 const SHARDS: usize = 16;
 
-/// What blocks are found by.
-pub(crate) trait Key: Copy + Eq + Hash {
-    /// A number that spreads keys over the parts.
-    fn number(self) -> u32;
-}
-
-impl Key for BlockAddress {
-    fn number(self) -> u32 {
-        self.0
-    }
-}
-
-impl Key for NodeId {
-    fn number(self) -> u32 {
-        self.0
-    }
-}
-
-/// Blocks by address, or by another key. When half of a part's room is full, what was not asked for since the last time goes.
+/// Blocks by address, or by another number. When half of a part's room is full, what was not asked for since the last
+/// time goes: that is cheaper than a list in order of use, and needs no change where a recent block is read again.
 #[derive(Debug)]
-pub(crate) struct BlockCache<K = BlockAddress> {
+pub struct SharedCache<K> {
     shards: Vec<Mutex<Shard<K>>>,
     half: usize,
 }
 
 #[derive(Debug)]
 struct Shard<K> {
-    young: NumberMap<K, Block>,
-    old: NumberMap<K, Block>,
+    young: NumberMap<K, Arc<[u8]>>,
+    old: NumberMap<K, Arc<[u8]>>,
 }
 
-impl<K: Key> BlockCache<K> {
+impl<K: Copy + Eq + Hash + Into<u32>> SharedCache<K> {
     /// A cache of about `blocks` blocks.
     pub fn new(blocks: usize) -> Self {
         let shard = || Mutex::new(Shard { young: NumberMap::default(), old: NumberMap::default() });
@@ -48,11 +30,11 @@ impl<K: Key> BlockCache<K> {
     }
 
     fn shard(&self, at: K) -> Option<&Mutex<Shard<K>>> {
-        self.shards.get(at.number() as usize % SHARDS)
+        self.shards.get(at.into() as usize % SHARDS)
     }
 
     /// A block, if it is here.
-    pub fn get(&self, at: K) -> Option<Block> {
+    pub fn get(&self, at: K) -> Option<Arc<[u8]>> {
         let mut shard = self.shard(at)?.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(block) = shard.young.get(&at) {
             return Some(block.clone());
@@ -63,22 +45,22 @@ impl<K: Key> BlockCache<K> {
     }
 
     /// Keeps a block.
-    pub fn put(&self, at: K, block: Block) {
+    pub fn put(&self, at: K, block: Arc<[u8]>) {
         if let Some(shard) = self.shard(at) {
             shard.lock().unwrap_or_else(PoisonError::into_inner).put(at, block, self.half);
         }
     }
 
     /// Takes a block out.
-    pub fn take(&self, at: K) -> Option<Block> {
+    pub fn take(&self, at: K) -> Option<Arc<[u8]>> {
         let mut shard = self.shard(at)?.lock().unwrap_or_else(PoisonError::into_inner);
         let old = shard.old.remove(&at);
         shard.young.remove(&at).or(old)
     }
 }
 
-impl<K: Key> Shard<K> {
-    fn put(&mut self, at: K, block: Block, half: usize) {
+impl<K: Eq + Hash> Shard<K> {
+    fn put(&mut self, at: K, block: Arc<[u8]>, half: usize) {
         if self.young.len() >= half {
             self.old = std::mem::take(&mut self.young);
         }
@@ -92,10 +74,10 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays_and_the_rest_goes() {
-        let cache = BlockCache::new(64);
-        let address = |number: u32| BlockAddress(number * SHARDS as u32);
+        let cache = SharedCache::new(64);
+        let address = |number: u32| number * SHARDS as u32;
         for number in 0..100 {
-            cache.put(address(number), Block::from([number as u8]));
+            cache.put(address(number), Arc::from([number as u8]));
             assert_eq!(cache.get(address(0)).as_deref(), Some(&[0][..]));
         }
         let held = (0..100).filter(|&number| cache.get(address(number)).is_some()).count();
