@@ -75,22 +75,7 @@ impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
             inodes_free: inodes.saturating_sub(counts.valid_nodes),
             name_max: NAME_MAX as u32,
             file_size_max: pages * geometry.block_size() as u64,
-            features: Features {
-                case_sensitive: true,
-                permissions: true,
-                owners: true,
-                owner_max: u32::MAX,
-                hard_links: true,
-                symlinks: true,
-                device_nodes: true,
-                holes: true,
-                xattrs: true,
-                posix_acls: true,
-                exchange: true,
-                atomic_writes: true,
-                accessed_times: true,
-                modified_step_ns: 1,
-            },
+            features: Features::POSIX,
         })
     }
 

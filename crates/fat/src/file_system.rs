@@ -106,22 +106,7 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
             // Each UTF-16 unit is up to three bytes of UTF-8.
             name_max: NAME_MAX as u32 * 3,
             file_size_max: FILE_SIZE_MAX,
-            features: Features {
-                case_sensitive: false,
-                permissions: false,
-                owners: false,
-                owner_max: 0,
-                hard_links: false,
-                symlinks: false,
-                device_nodes: false,
-                holes: false,
-                xattrs: false,
-                posix_acls: false,
-                exchange: false,
-                atomic_writes: false,
-                accessed_times: false,
-                modified_step_ns: 2_000_000_000,
-            },
+            features: Features { modified_step_ns: 2_000_000_000, ..Features::default() },
         })
     }
 

@@ -33,13 +33,10 @@ pub(crate) const fn file_type(kind: FileKind) -> FileType {
 
 /// The kind in a mode of mknod(2), which makes neither directories nor links.
 pub(crate) const fn kind_to_make(mode: u32) -> Option<FileKind> {
-    match mode & KIND_BITS {
-        0 | 0o100_000 => Some(FileKind::Regular),
-        0o060_000 => Some(FileKind::BlockDevice),
-        0o020_000 => Some(FileKind::CharacterDevice),
-        0o010_000 => Some(FileKind::Fifo),
-        0o140_000 => Some(FileKind::Socket),
-        _ => None,
+    match FileKind::of_mode(mode) {
+        Some(FileKind::Directory | FileKind::Symlink) => None,
+        None if mode & KIND_BITS == 0 => Some(FileKind::Regular),
+        kind => kind,
     }
 }
 

@@ -135,20 +135,11 @@ impl<F: Flash> FileSystem for Jffs2<F> {
             name_max: NAME_MAX as u32,
             file_size_max: u64::from(u32::MAX) >> 1,
             features: Features {
-                case_sensitive: true,
-                permissions: true,
-                owners: true,
                 owner_max: u16::MAX as u32,
-                hard_links: true,
-                symlinks: true,
-                device_nodes: true,
-                holes: true,
-                xattrs: true,
-                posix_acls: true,
                 exchange: false,
                 atomic_writes: false,
-                accessed_times: true,
                 modified_step_ns: 1_000_000_000,
+                ..Features::POSIX
             },
         })
     }

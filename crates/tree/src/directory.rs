@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nandkit_vfs::source::{SourceNode, SourceTree, TreeBuilder, components, path, same_inode};
 use nandkit_vfs::{ErrorKind, FileKind, FsError};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, SeekFrom, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use crate::error::show;
@@ -225,7 +225,7 @@ impl Reader<'_> {
     ) -> Result<()> {
         let found = rustix::fs::statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|error| self.failed(&path, "reading attributes", error))?;
-        let Some(kind) = kind_of(found.st_mode) else {
+        let Some(kind) = FileKind::of_mode(found.st_mode) else {
             let error = FsError::new(ErrorKind::NotSupported, format!("mode {:o} is of no known kind", found.st_mode));
             return Err(TreeError::node(&path, error));
         };
@@ -255,19 +255,6 @@ impl Reader<'_> {
 fn identity(found: &Stat) -> Identity {
     let modified = host::timestamp(found.st_mtime, found.st_mtime_nsec as i64);
     (found.st_dev, found.st_ino, u64::try_from(found.st_size).unwrap_or(0), modified.0)
-}
-
-pub(crate) fn kind_of(mode: RawMode) -> Option<FileKind> {
-    Some(match FileType::from_raw_mode(mode) {
-        FileType::RegularFile => FileKind::Regular,
-        FileType::Directory => FileKind::Directory,
-        FileType::Symlink => FileKind::Symlink,
-        FileType::BlockDevice => FileKind::BlockDevice,
-        FileType::CharacterDevice => FileKind::CharacterDevice,
-        FileType::Fifo => FileKind::Fifo,
-        FileType::Socket => FileKind::Socket,
-        _ => return None,
-    })
 }
 
 pub(crate) fn node_of(found: &Stat, kind: FileKind) -> SourceNode {

@@ -234,3 +234,23 @@ pub struct Features {
     /// The step of the time of modification, in nanoseconds.
     pub modified_step_ns: u64,
 }
+
+impl Features {
+    /// All of POSIX, and what Linux has beside it.
+    pub const POSIX: Self = Self {
+        case_sensitive: true,
+        permissions: true,
+        owners: true,
+        owner_max: u32::MAX,
+        hard_links: true,
+        symlinks: true,
+        device_nodes: true,
+        holes: true,
+        xattrs: true,
+        posix_acls: true,
+        exchange: true,
+        atomic_writes: true,
+        accessed_times: true,
+        modified_step_ns: 1,
+    };
+}

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
+use nandkit_vfs::{ErrorKind, FsError, Result, Timestamp};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::put;
@@ -15,19 +15,6 @@ use crate::layout::{ExtraAttributes, Features, InodeHead};
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 /// Bits of a device's major and minor number (include/linux/kdev_t.h).
 const DEVICE_BITS: (u32, u32) = (12, 20);
-
-/// The file type in the upper bits of a mode (stat(2)).
-pub const fn type_bits(kind: FileKind) -> u16 {
-    match kind {
-        FileKind::Regular => 0o100_000,
-        FileKind::Directory => 0o040_000,
-        FileKind::Symlink => 0o120_000,
-        FileKind::BlockDevice => 0o060_000,
-        FileKind::CharacterDevice => 0o020_000,
-        FileKind::Fifo => 0o010_000,
-        FileKind::Socket => 0o140_000,
-    }
-}
 
 /// Seconds, negative ones in two's complement, and nanoseconds of a time.
 pub const fn seconds(time: Timestamp) -> (u64, u32) {

@@ -25,31 +25,25 @@ pub struct Dentry {
     pub file_type: u8,
 }
 
+/// The kinds by the types of entries, which begin with 1.
+const KINDS: [FileKind; 7] = [
+    FileKind::Regular,
+    FileKind::Directory,
+    FileKind::CharacterDevice,
+    FileKind::BlockDevice,
+    FileKind::Fifo,
+    FileKind::Socket,
+    FileKind::Symlink,
+];
+
 /// What a type in an entry says; `None` for a number that means nothing.
-pub const fn kind_of(file_type: u8) -> Option<FileKind> {
-    Some(match file_type {
-        1 => FileKind::Regular,
-        2 => FileKind::Directory,
-        3 => FileKind::CharacterDevice,
-        4 => FileKind::BlockDevice,
-        5 => FileKind::Fifo,
-        6 => FileKind::Socket,
-        7 => FileKind::Symlink,
-        _ => return None,
-    })
+pub fn kind_of(file_type: u8) -> Option<FileKind> {
+    KINDS.get(usize::from(file_type).checked_sub(1)?).copied()
 }
 
 /// The type of an entry.
-pub const fn type_of(kind: FileKind) -> u8 {
-    match kind {
-        FileKind::Regular => 1,
-        FileKind::Directory => 2,
-        FileKind::CharacterDevice => 3,
-        FileKind::BlockDevice => 4,
-        FileKind::Fifo => 5,
-        FileKind::Socket => 6,
-        FileKind::Symlink => 7,
-    }
+pub fn type_of(kind: FileKind) -> u8 {
+    KINDS.iter().position(|&known| known == kind).map_or(0, |index| index as u8 + 1)
 }
 
 /// Slots that a name takes.

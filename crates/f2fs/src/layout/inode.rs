@@ -201,18 +201,9 @@ impl InodeHead {
         self.flags.get() & bit != 0
     }
 
-    /// The kind and permissions' kind bits (stat.h, S_IFMT).
+    /// The kind that the mode tells; `None` for bits of no kind.
     pub fn file_kind(&self) -> Option<FileKind> {
-        Some(match self.mode.get() & 0o170_000 {
-            0o010_000 => FileKind::Fifo,
-            0o020_000 => FileKind::CharacterDevice,
-            0o040_000 => FileKind::Directory,
-            0o060_000 => FileKind::BlockDevice,
-            0o100_000 => FileKind::Regular,
-            0o120_000 => FileKind::Symlink,
-            0o140_000 => FileKind::Socket,
-            _ => return None,
-        })
+        FileKind::of_mode(self.mode.get().into())
     }
 
     /// Whether content is in clusters: of files only, directories merely hand the flag on.

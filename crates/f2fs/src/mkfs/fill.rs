@@ -10,7 +10,7 @@ use super::plan::{BLOCK_SIZE, Body, LOST_FOUND, Origin, PER_NODE, Plan, PlannedI
 use super::runs::{Indirect, indirect_of};
 use crate::directory::hash;
 use crate::encode::directory::{put_dots, put_entry};
-use crate::encode::inode::{InodeRest, device_words, extra_bytes, inode_block, seal, set_name, set_times, type_bits};
+use crate::encode::inode::{InodeRest, device_words, extra_bytes, inode_block, seal, set_name, set_times};
 use crate::encode::node::{
     Direct, FooterFields, direct_offset, double_indirect_offset, double_offset, indirect_offset, put_footer,
 };
@@ -230,7 +230,7 @@ impl<'a, 'b> Filler<'a, 'b> {
         let own_time = Timestamp(self.volume_time());
         match (inode.origin, source) {
             (Origin::Tree(index), Some(node)) => {
-                head.mode = (type_bits(node.kind) | node.mode & 0o7777).into();
+                head.mode = (node.kind.mode() as u16 | node.mode & 0o7777).into();
                 (head.uid, head.gid) = (node.uid.into(), node.gid.into());
                 set_times(&mut head, node.accessed, node.modified, node.changed);
                 set_name(&mut head, &node.name);

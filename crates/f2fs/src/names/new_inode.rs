@@ -5,9 +5,7 @@ use zerocopy::FromZeros;
 
 use super::temperature::advise_of;
 use crate::encode::directory::put_dots;
-use crate::encode::inode::{
-    InodeRest, check_device, device_words, inode_block, set_name, set_times, type_bits, xattr_words,
-};
+use crate::encode::inode::{InodeRest, check_device, device_words, inode_block, set_name, set_times, xattr_words};
 use crate::encode::put;
 use crate::ids::NodeId;
 use crate::inode::Inode;
@@ -80,7 +78,7 @@ pub fn blocks(block_size: usize, features: Features, making: &Making, new: &NewI
     let parent_flags = new.parent.head.flags.get();
     let mut head = InodeHead::new_zeroed();
     let permissions = if kind == FileKind::Symlink { 0o777 } else { new.node.mode & 0o7777 };
-    head.mode = (type_bits(kind) | permissions).into();
+    head.mode = (kind.mode() as u16 | permissions).into();
     (head.uid, head.gid) = (new.node.uid.into(), new.node.gid.into());
     head.links = if kind == FileKind::Directory { 2 } else { 1 }.into();
     (head.blocks, head.generation) = (1.into(), new.generation.into());

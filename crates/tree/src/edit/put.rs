@@ -13,7 +13,7 @@ use nandkit_vfs::{AttributeChange, ErrorKind, FileKind, FsError, InodeNumber, Ne
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::{Editor, at, clean, join};
-use crate::directory::{kind_of, node_of};
+use crate::directory::node_of;
 use crate::{Note, Result, TreeError, host};
 
 /// Bytes that are written at once, and skipped at once where they are zeroes.
@@ -38,7 +38,7 @@ pub fn host_file(path: &Path, xattrs: bool) -> Result<HostFile> {
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed("opening", error))?;
     let found = rustix::fs::statat(opened.as_fd(), "", AtFlags::EMPTY_PATH)
         .map_err(|error| failed("reading attributes", error))?;
-    if kind_of(found.st_mode) != Some(FileKind::Regular) {
+    if FileKind::of_mode(found.st_mode) != Some(FileKind::Regular) {
         let what = "this is no regular file; expected one, or -r with a directory".to_owned();
         return Err(TreeError::Target { path: shown, what });
     }

@@ -37,13 +37,14 @@ impl Work<'_> {
 
     /// Makes a device, a fifo or a socket.
     pub fn make_special(&self, parent: BorrowedFd<'_>, index: usize, node: &SourceNode) -> Result<bool, Failure> {
-        let (kind, doing) = match node.kind {
-            FileKind::BlockDevice => (FileType::BlockDevice, "making the block device"),
-            FileKind::CharacterDevice => (FileType::CharacterDevice, "making the character device"),
-            FileKind::Fifo => (FileType::Fifo, "making the fifo"),
-            FileKind::Socket => (FileType::Socket, "making the socket"),
+        let doing = match node.kind {
+            FileKind::BlockDevice => "making the block device",
+            FileKind::CharacterDevice => "making the character device",
+            FileKind::Fifo => "making the fifo",
+            FileKind::Socket => "making the socket",
             FileKind::Regular | FileKind::Directory | FileKind::Symlink => return Ok(false),
         };
+        let kind = FileType::from_raw_mode(node.kind.mode());
         let (major, minor) = ((node.device >> 32) as u32, node.device as u32);
         let device = rustix::fs::makedev(major, minor);
         self.target.make(parent, &node.name, doing, |name| {

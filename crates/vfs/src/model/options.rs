@@ -48,22 +48,7 @@ pub struct ModelOptions {
 impl ModelOptions {
     /// All of POSIX on a volume of 1 GiB with blocks of 4 KiB.
     pub const POSIX: Self = Self {
-        features: Features {
-            case_sensitive: true,
-            permissions: true,
-            owners: true,
-            owner_max: u32::MAX,
-            hard_links: true,
-            symlinks: true,
-            device_nodes: true,
-            holes: true,
-            xattrs: true,
-            posix_acls: true,
-            exchange: true,
-            atomic_writes: true,
-            accessed_times: true,
-            modified_step_ns: 1,
-        },
+        features: Features::POSIX,
         respells: true,
         name_rule: NameRule::Bytes,
         name_max: 255,

@@ -9,7 +9,7 @@ use crate::check::report::Draft;
 use crate::check::{Check, batch};
 use crate::checkpoint_state::CheckpointState;
 use crate::encode::directory::put_dots;
-use crate::encode::inode::{InodeRest, inode_block, type_bits};
+use crate::encode::inode::{InodeRest, inode_block};
 use crate::encode::node::{FooterFields, put_footer};
 use crate::encode::put;
 use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
@@ -65,7 +65,7 @@ impl Check<'_> {
             return None;
         }
         let mode = InodeHead::of_block(&block)?.mode.get();
-        put(&mut block, 0, &(mode & 0o7777 | type_bits(FileKind::Directory)).to_le_bytes());
+        put(&mut block, 0, &(mode & 0o7777 | FileKind::Directory.mode() as u16).to_le_bytes());
         let block: Block = block.into();
         Inode::decode(self.geometry, NodeId::ROOT, block.clone(), &mut |_| {})?;
         Some((at, block))
@@ -88,7 +88,7 @@ impl Check<'_> {
 /// The node of a root with one page. Its checksum is put right with those of all inodes.
 fn root_inode(geometry: &Geometry, state: &CheckpointState, node: BlockAddress, page: BlockAddress) -> Vec<u8> {
     let mut head = InodeHead::new_zeroed();
-    head.mode = (type_bits(FileKind::Directory) | PERMISSIONS).into();
+    head.mode = (FileKind::Directory.mode() as u16 | PERMISSIONS).into();
     (head.links, head.blocks, head.depth) = (2.into(), 2.into(), 1.into());
     head.size = (geometry.block_size() as u64).into();
     head.inline = inline::XATTR;
