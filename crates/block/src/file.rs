@@ -152,7 +152,7 @@ pub fn zero<M: Medium + ?Sized>(medium: &mut M, offset: u64, length: u64) -> std
     while done < length {
         let piece = usize::try_from(length - done).unwrap_or(PIECE).min(PIECE);
         medium.read_at(offset + done, &mut held[..piece])?;
-        if held[..piece].iter().any(|&byte| byte != 0) {
+        if !nandkit_units::is_zeroed(&held[..piece]) {
             medium.write_at(offset + done, &zeroes[..piece])?;
         }
         done += piece as u64;

@@ -133,10 +133,3 @@ impl Bytes {
         }
     }
 }
-
-/// Whether all bytes are 0xFF. Cost: a compare at memory speed.
-#[inline]
-pub(crate) fn is_erased(bytes: &[u8]) -> bool {
-    let (chunks, rest) = bytes.as_chunks::<64>();
-    chunks.iter().all(|chunk| *chunk == [0xFF; 64]) && rest.iter().all(|&byte| byte == 0xFF)
-}

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use nandkit_units::{BlockIndex, PageAddress};
 
-use crate::bytes::is_erased;
 use crate::layout::{OobPlacement, Shape};
 use crate::pieces::{Piece, PieceContent};
 
@@ -130,7 +129,8 @@ fn block_pieces<'a>(
     // The last block may not be whole in the file; the file grows only for something that is not erased anyway.
     let grows = shape.may_grow
         && change.pages.iter().any(|(&page, image)| {
-            shape.page_end(block.page(page)) > lengths[0] && !(is_erased(image.data()) && is_erased(image.oob()))
+            shape.page_end(block.page(page)) > lengths[0]
+                && !(nandkit_units::is_erased(image.data()) && nandkit_units::is_erased(image.oob()))
         });
     let limit = if grows { block_end } else { shape.end.min(lengths[0]) };
     let erased = |file, from: u64, to: u64| {
@@ -158,7 +158,7 @@ fn block_pieces<'a>(
         put(0, place.data, image.data(), limit);
         match layout.oob {
             OobPlacement::None => {}
-            OobPlacement::Separate if place.oob >= lengths[1] && is_erased(image.oob()) => {}
+            OobPlacement::Separate if place.oob >= lengths[1] && nandkit_units::is_erased(image.oob()) => {}
             OobPlacement::Separate => put(1, place.oob, image.oob(), u64::MAX),
             OobPlacement::AfterPage | OobPlacement::AfterBlock => put(0, place.oob, image.oob(), limit),
         }

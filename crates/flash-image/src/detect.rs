@@ -2,7 +2,6 @@
 
 use nandkit_units::{BlockIndex, FlashGeometry};
 
-use crate::bytes::is_erased;
 use crate::layout::{ImageLayout, OobPlacement};
 
 pub use nandkit_units::ByteOrder;
@@ -97,7 +96,8 @@ impl Marks {
             let Some(bytes) = bytes.get(page * stored..(page + 1) * stored) else { continue };
             let (data, oob) = bytes.split_at(layout.page_size as usize);
             // The end of a page is often padding: programmed is a page whose last bytes are.
-            let Some(tail) = data.get(data.len().saturating_sub(16)..).filter(|tail| !is_erased(tail)) else {
+            let Some(tail) = data.get(data.len().saturating_sub(16)..).filter(|tail| !nandkit_units::is_erased(tail))
+            else {
                 continue;
             };
             marks.sampled += 1;

@@ -9,7 +9,7 @@ use nandkit_flash::{ErrorKind, Flash, FlashError, Look, Operation, PageProgram, 
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
 
 use crate::bad_blocks::{BadTable, marker_place};
-use crate::bytes::{Bytes, is_erased};
+use crate::bytes::Bytes;
 use crate::changes::{Changed, Changes, PageImage};
 use crate::error::{ImageError, ImageErrorKind, Result};
 use crate::image::Image;
@@ -350,7 +350,7 @@ impl DumpFlash {
         let failed = |error| FlashError::io(Operation::Program, at, error);
         self.copy_data(at, program.column as usize, &mut old).map_err(failed)?;
         match self.shape.geometry.kind {
-            FlashKind::Nand if !is_erased(&old) => {
+            FlashKind::Nand if !nandkit_units::is_erased(&old) => {
                 return refuse("this part of the page was programmed since the block's erase");
             }
             FlashKind::Nor if sets_bits(data, &old) => {

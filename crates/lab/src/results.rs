@@ -228,7 +228,7 @@ impl Results {
 fn looks_torn(bytes: &[u8]) -> bool {
     const START: &[u8] = b"{\"schema\":";
     let length = bytes.len().min(START.len());
-    bytes.get(..length) == START.get(..length) || bytes.iter().all(|byte| *byte == 0)
+    bytes.get(..length) == START.get(..length) || nandkit_units::is_zeroed(bytes)
 }
 
 #[cfg(test)]

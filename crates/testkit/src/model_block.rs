@@ -96,7 +96,7 @@ impl ModelBlockDevice {
     fn place_of(&self, sector: u64, found: &[u8]) -> Option<usize> {
         let is = |version: &Version| match version {
             Some(bytes) => **bytes == *found,
-            None => found.iter().all(|&byte| byte == 0),
+            None => nandkit_units::is_zeroed(found),
         };
         match self.sectors.get(&sector) {
             Some(held) => held.versions.iter().rposition(is),
@@ -133,7 +133,7 @@ impl ModelBlockDevice {
                 self.describe(sector, &bytes)
             );
             if self.sectors.contains_key(&sector) {
-                let version = bytes.iter().any(|&byte| byte != 0).then(|| bytes.as_slice().into());
+                let version = (!nandkit_units::is_zeroed(&bytes)).then(|| bytes.as_slice().into());
                 self.sectors.insert(sector, Held { versions: vec![version], acknowledged: true });
             }
         }

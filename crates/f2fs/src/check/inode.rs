@@ -203,7 +203,7 @@ impl Check<'_> {
             FileKind::Directory => head.size = room.into(),
             _ => head.size = head.size.get().min(room).into(),
         }
-        if inode.kind != FileKind::Directory && area.iter().any(|&byte| byte != 0) {
+        if inode.kind != FileKind::Directory && !nandkit_units::is_zeroed(area) {
             head.inline |= inline::DATA_EXISTS;
         }
         if head != inode.head {
@@ -235,7 +235,7 @@ impl Check<'_> {
             report.fault(FindingKind::Inode, place, || format!("{size} bytes in the inode, which has room for {room}"));
         }
         let area = inode.block.get(inode.shape.inline.clone()).unwrap_or_default();
-        if !head.has_inline(inline::DATA_EXISTS) && area.iter().any(|&byte| byte != 0) {
+        if !head.has_inline(inline::DATA_EXISTS) && !nandkit_units::is_zeroed(area) {
             report.fault(FindingKind::Inode, place, || "content in an inode that says it has none".into());
         }
     }
@@ -300,7 +300,7 @@ fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> (Vec<String>,
             wrong.push(format!("the extended attribute {} twice", shown(&attribute)));
         }
     }
-    if is_unused(area) && (has_node || area.iter().any(|&byte| byte != 0)) {
+    if is_unused(area) && (has_node || !nandkit_units::is_zeroed(area)) {
         wrong.push("the area of extended attributes begins with zero, and is not empty".to_owned());
     }
     let needed = [(inode.is_encrypted(), index::ENCRYPTION), (inode.head.has_advise(advise::VERITY), index::VERITY)];

@@ -77,7 +77,7 @@ impl NatTable {
     }
 
     fn take_block(&mut self, block: u32, bytes: &[u8]) {
-        if bytes.iter().all(|&byte| byte == 0) {
+        if nandkit_units::is_zeroed(bytes) {
             return;
         }
         let entries: Box<[NatEntry]> =

@@ -125,7 +125,7 @@ impl<D: BlockDevice> Volume<D> {
         }
         let mut bytes = self.page_bytes(ino, page)?;
         if let Some(part) = bytes.get_mut(range) {
-            if part.iter().all(|&byte| byte == 0) {
+            if nandkit_units::is_zeroed(part) {
                 return Ok(false);
             }
             part.fill(0);

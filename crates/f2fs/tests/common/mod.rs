@@ -235,7 +235,7 @@ pub fn ram_of(image: &Path) -> RamDevice {
 pub fn ram_of_bytes(bytes: &[u8]) -> RamDevice {
     let mut device = RamDevice::with_sectors(4096, bytes.len() as u64 / 4096).unwrap();
     for (lba, sector) in bytes.chunks_exact(4096).enumerate() {
-        if sector.iter().any(|&byte| byte != 0) {
+        if !nandkit_units::is_zeroed(sector) {
             device.write(&Context::default(), Lba(lba as u64), Payload::Bytes(sector)).unwrap();
         }
     }

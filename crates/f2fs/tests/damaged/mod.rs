@@ -35,7 +35,7 @@ pub fn base() -> &'static Base {
         let bytes = fs::read(&image).unwrap();
         let volume = F2fs::mount(ram_of_bytes(&bytes), Clock::default(), MountOptions::default()).unwrap();
         let main = nandkit_f2fs::Blocks::geometry(&volume).main_address().0 as usize;
-        let used = |number: &usize| bytes[number * BLOCK..(number + 1) * BLOCK].iter().any(|&byte| byte != 0);
+        let used = |number: &usize| !nandkit_units::is_zeroed(&bytes[number * BLOCK..(number + 1) * BLOCK]);
         let is_node = |number: &usize| {
             let footer = Footer::of_block(&bytes[number * BLOCK..(number + 1) * BLOCK]).unwrap();
             (1..5000).contains(&footer.nid.get()) && (3..5000).contains(&footer.ino.get())

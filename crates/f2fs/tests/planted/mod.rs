@@ -52,7 +52,7 @@ impl Planted {
         let file = std::fs::File::create(path).unwrap();
         file.set_len(self.bytes.len() as u64).unwrap();
         for (number, block) in
-            self.bytes.chunks(BLOCK).enumerate().filter(|(_, block)| block.iter().any(|&byte| byte != 0))
+            self.bytes.chunks(BLOCK).enumerate().filter(|(_, block)| !nandkit_units::is_zeroed(block))
         {
             file.write_all_at(block, (number * BLOCK) as u64).unwrap();
         }

@@ -82,7 +82,7 @@ pub fn from_file(path: &Path, sector_size: u32) -> RamDevice {
     File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
     let mut device = ram(sector_size, bytes.len() as u64);
     for (lba, part) in bytes.chunks(sector_size as usize).enumerate() {
-        if part.iter().any(|&byte| byte != 0) {
+        if !nandkit_units::is_zeroed(part) {
             device.write(&Context::default(), Lba(lba as u64), Payload::Bytes(part)).unwrap();
         }
     }

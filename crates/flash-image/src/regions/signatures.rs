@@ -8,7 +8,6 @@ use nandkit_codec::checksum::{crc32, crc32_linux};
 
 use super::number::{be32, le16, le32, le64};
 use super::{Region, RegionSource, data_bytes, scan};
-use crate::bytes::is_erased;
 use crate::dump::DumpFlash;
 
 const STEP: usize = 512;
@@ -61,7 +60,7 @@ pub(super) fn find(device: &DumpFlash, probes: &[SignatureProbe]) -> Vec<Region>
         for place in (0..new).step_by(STEP) {
             let (Some(bytes), at) = (piece.get(place..), at + place as u64) else { return };
             let sector = bytes.get(..STEP.min(bytes.len())).unwrap_or(&[]);
-            if is_erased(sector) {
+            if nandkit_units::is_erased(sector) {
                 continue;
             }
             step(&mut found, at, signature(bytes));

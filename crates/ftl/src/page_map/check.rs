@@ -132,7 +132,7 @@ impl<F: Flash> PageMapFtl<F> {
             }
             let image = self.map_image(map_page, entries);
             if slot == NOWHERE {
-                if image.iter().any(|byte| *byte != 0xFF) {
+                if !nandkit_units::is_erased(&image) {
                     return Err(format!("map page {map_page} was never written, and is not marked as changed"));
                 }
                 continue;

@@ -112,7 +112,7 @@ impl Worker {
         let mut pages = Vec::new();
         let content = std::mem::take(&mut self.content);
         for (index, bytes) in content.chunks(options.page_size as usize).enumerate() {
-            if bytes.iter().all(|byte| *byte == 0) {
+            if nandkit_units::is_zeroed(bytes) {
                 continue;
             }
             let offset = from + index as u64 * u64::from(options.page_size);

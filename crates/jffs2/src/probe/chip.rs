@@ -17,8 +17,7 @@ pub fn is_on_chip(chip: &dyn Flash, context: &Context) -> bool {
         if chip.read(context, block.page(0), read).is_err() {
             continue;
         }
-        let is_blank = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0xFF);
-        match (is_blank(&page), is_blank(&oob), holds_oob_marker(&oob)) {
+        match (nandkit_units::is_erased(&page), nandkit_units::is_erased(&oob), holds_oob_marker(&oob)) {
             (true, true, _) => {}
             (_, true, _) | (_, _, true) => bare += 1,
             _ => layered += 1,

@@ -74,8 +74,7 @@ impl BlockSample {
 
     fn block(&mut self, device: &dyn Flash, block: BlockIndex) {
         let mut bytes = vec![0xFF; HEADER_SIZE as usize];
-        let is_blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
-        if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() || is_blank(&bytes) {
+        if device.is_bad(block) || read(device, block, 0, &mut bytes).is_none() || nandkit_units::is_erased(&bytes) {
             return;
         }
         self.blocks += 1;

@@ -74,8 +74,7 @@ fn is_erased_in_part(order: ByteOrder, page: u32, last: u32, bytes: &[u8], scan:
             held.fill(true);
         }
     }
-    let blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
-    bytes.chunks(page as usize).zip(held).any(|(bytes, held)| !held && blank(bytes))
+    bytes.chunks(page as usize).zip(held).any(|(bytes, held)| !held && nandkit_units::is_erased(bytes))
 }
 
 #[cfg(test)]

@@ -157,5 +157,5 @@ fn is_blank(device: &WatchedBlocks, bytes: u32, clock: &Clock) -> Result<bool, S
         StackError::new("stack.fs", format!("cannot read the first {sectors}: {error}"))
     })?;
     clock.advance_to(done.completed);
-    Ok(first.iter().all(|byte| *byte == 0))
+    Ok(nandkit_units::is_zeroed(&first))
 }

@@ -52,7 +52,7 @@ pub fn write_sparse(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
     let length = file.metadata()?.len();
     file.set_len(length.max(bytes.len() as u64))?;
     for (number, piece) in (0_u64..).zip(bytes.chunks(PIECE)) {
-        if piece.iter().any(|byte| *byte != 0) {
+        if !nandkit_units::is_zeroed(piece) {
             file.seek(SeekFrom::Start(number * PIECE as u64))?;
             file.write_all(piece)?;
         }

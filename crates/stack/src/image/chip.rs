@@ -180,7 +180,7 @@ fn beginning(device: &dyn BlockDevice, clock: &Clock) -> Result<Begins, FormatEr
     let first = bytes.get(..size as usize).unwrap_or_default();
     // The first format on sectors says why unknown bytes are no volume.
     match FORMATS.iter().find(|format| format.medium() == MediumKind::Blocks) {
-        Some(format) if first.iter().any(|byte| *byte != 0) => Ok(Begins::With(*format, Ok(()))),
+        Some(format) if !nandkit_units::is_zeroed(first) => Ok(Begins::With(*format, Ok(()))),
         _ => Ok(Begins::Nothing),
     }
 }

@@ -248,7 +248,7 @@ fn copy_sectors(
         let length = usize::try_from(bytes - at).unwrap_or(PIECE).min(PIECE);
         let part = piece.get_mut(..length).unwrap_or_default();
         from.read(&Context::default(), Lba(at / u64::from(from.geometry().sector_size)), ReadInto::Bytes(part))?;
-        if part.iter().any(|byte| *byte != 0) {
+        if !nandkit_units::is_zeroed(part) {
             let done = to.write(&Context::at(clock.now()), Lba(at / sector), Payload::Bytes(part))?;
             clock.advance_to(done.completed);
         }

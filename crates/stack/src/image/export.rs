@@ -132,7 +132,7 @@ fn is_erased_or_left_out(device: &DumpFlash, block: BlockIndex, form: ExportForm
     let oob_size = if form.oob { geometry.oob_size } else { 0 };
     let mut bytes = block_buffer(device, oob_size);
     read_block(device, block, oob_size, &mut bytes);
-    bytes.iter().all(|byte| *byte == 0xFF)
+    nandkit_units::is_erased(&bytes)
 }
 
 /// Room for a block with so many bytes of OOB for each page.

@@ -107,7 +107,7 @@ impl Reader<'_> {
             return Err(self.wrong(format!("expected a tar archive, found {what}")));
         }
         let block = self.bytes(self.at, BLOCK)?;
-        if block.iter().all(|byte| *byte == 0) {
+        if nandkit_units::is_zeroed(&block) {
             return Ok(None);
         }
         let mut header = Header::new_old();

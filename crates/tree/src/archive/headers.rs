@@ -74,7 +74,7 @@ impl Extended {
     pub fn take_pax(&mut self, mut rest: &[u8]) -> Result<(), String> {
         while !rest.is_empty() {
             // Some writers fill up with zeroes.
-            if rest.iter().all(|byte| *byte == 0) {
+            if nandkit_units::is_zeroed(rest) {
                 break;
             }
             let wrong = || "expected records \"LENGTH KEY=VALUE\" in an extended header".to_owned();

@@ -240,7 +240,7 @@ impl Editor<'_> {
                 break;
             }
             self.bytes += count as u64;
-            if !holes || bytes.iter().any(|byte| *byte != 0) {
+            if !holes || !nandkit_units::is_zeroed(bytes) {
                 write_inode(self.fs, inode, length, bytes).map_err(at(path))?;
             }
             length += count as u64;

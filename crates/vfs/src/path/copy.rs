@@ -161,7 +161,7 @@ impl Copy<'_> {
                 let text = format!("the size is {}, but the content ends at byte {at}", attributes.size);
                 return Err(FsError::new(ErrorKind::Corrupt, text));
             }
-            if !holes || bytes.iter().any(|byte| *byte != 0) {
+            if !holes || !nandkit_units::is_zeroed(bytes) {
                 write_inode(self.to, to, at, bytes)?;
             }
             at += count as u64;

@@ -26,10 +26,10 @@ fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
 fn explain(expected: Described, found: &[u8]) -> String {
     let description = expected.description;
     let what = format!("expected record {} version {}", description.record, description.version);
-    if found.iter().all(|byte| *byte == 0) {
+    if nandkit_units::is_zeroed(found) {
         return format!("{what}, found zeroes");
     }
-    if found.iter().all(|byte| *byte == 0xFF) {
+    if nandkit_units::is_erased(found) {
         return format!("{what}, found erased flash (all 0xFF)");
     }
     let mut older = vec![0; found.len()];

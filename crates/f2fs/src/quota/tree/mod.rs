@@ -195,7 +195,7 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
             let above = way.above.get(level).copied().unwrap_or(ROOT);
             let mut block = self.blocks.read_block(above)?;
             set_word(&mut block, reference_at(id, level), 0);
-            if above != ROOT && block.iter().all(|&byte| byte == 0) {
+            if above != ROOT && nandkit_units::is_zeroed(&block) {
                 self.give_block(above)?;
                 continue;
             }

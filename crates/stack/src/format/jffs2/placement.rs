@@ -180,7 +180,7 @@ fn blocks_begin(bytes: &[u8], layout: &ImageLayout) -> bool {
         let Some(first) = bytes.get(start..).and_then(|rest| rest.get(..HEADER_SIZE as usize)) else { return false };
         match any_node(first) {
             Some(_) => nodes += 1,
-            None if first.iter().all(|byte| *byte == 0xFF) => {}
+            None if nandkit_units::is_erased(first) => {}
             None => return false,
         }
     }

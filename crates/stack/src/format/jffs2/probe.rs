@@ -17,7 +17,7 @@ const OOB_DOUBT: u32 = 30;
 pub(super) fn found(format: &'static dyn Format, view: &View<'_>) -> Vec<Found> {
     let first = view.image.bytes();
     let first = first.get(..BEGINNING as usize).unwrap_or(first);
-    let begins_otherwise = !begins_with_node(first) && first.iter().any(|byte| *byte != 0xFF);
+    let begins_otherwise = !begins_with_node(first) && !nandkit_units::is_erased(first);
     let claims = Claims { begins_otherwise, ..Claims::default() };
     let seen = placement::seen(view.image, view.within, view.options, view.depth);
     seen.iter().flat_map(|seen| by_size(format, view, claims, seen)).collect()

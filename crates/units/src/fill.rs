@@ -1,0 +1,38 @@
+//! Whether bytes are all alike: a question that scans and writers ask of whole images.
+
+/// Whether all bytes are 0xFF, as erased flash reads. Cost: a compare at memory speed.
+#[inline]
+pub fn is_erased(bytes: &[u8]) -> bool {
+    is_filled(bytes, 0xFF)
+}
+
+/// Whether all bytes are 0, as holes read. Cost: a compare at memory speed.
+#[inline]
+pub fn is_zeroed(bytes: &[u8]) -> bool {
+    is_filled(bytes, 0)
+}
+
+/// Runs of 64 are compared at once: byte by byte the loop cannot be vectorised, as it ends early.
+fn is_filled(bytes: &[u8], with: u8) -> bool {
+    let (chunks, rest) = bytes.as_chunks::<64>();
+    chunks.iter().all(|chunk| *chunk == [with; 64]) && rest.iter().all(|&byte| byte == with)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_other_byte_anywhere_is_seen() {
+        for length in [0, 1, 63, 64, 65, 200] {
+            let (zeroed, erased) = (vec![0_u8; length], vec![0xFF_u8; length]);
+            assert!(is_zeroed(&zeroed) && is_erased(&erased), "{length}");
+            for at in 0..length {
+                for (mut bytes, fill) in [(zeroed.clone(), 0), (erased.clone(), 0xFF)] {
+                    bytes[at] ^= 0x10;
+                    assert!(!is_filled(&bytes, fill), "{at} of {length}");
+                }
+            }
+        }
+    }
+}
