@@ -1,7 +1,7 @@
 //! One fault planted in a sound volume, checksums mended: exactly that fault is found, with its inode and its block. What fsck.f2fs says of the same volume stands beside it.
 
 use crate::faults::{Case, DIRECTORIES, Expected, Fsck, INODES, NODES, TABLES, VOLUME};
-use crate::made::{block_of, clock, complaints, everything, kind_of, node_of};
+use crate::made::{all_kinds, block_of, clock, complaints, kind_of, node_of};
 use crate::planted::Planted;
 use crate::witness::made_with;
 use nandkit_f2fs::FindingKind::Segment;
@@ -10,7 +10,7 @@ use nandkit_f2fs::{check, repair};
 use nandkit_vfs::check::Report;
 
 fn base() -> Planted {
-    made_with("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", &everything())
+    made_with("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", &all_kinds(700))
 }
 
 /// A repaired copy is sound to us and to fsck.f2fs, and has all files but those that cannot be had.

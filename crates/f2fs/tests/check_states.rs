@@ -3,7 +3,7 @@
 use crate::common;
 
 use crate::common::{mkfs, plant, sload};
-use crate::made::{block_of, clock, complaints, everything, kind_of, new_image, node_of};
+use crate::made::{all_kinds, block_of, clock, complaints, kind_of, new_image, node_of};
 use crate::planted::{BLOCK, PACK, Planted};
 use crate::witness;
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
@@ -21,7 +21,7 @@ use nandkit_vfs::ErrorKind;
 use nandkit_vfs::check::{Finding, Report};
 
 fn made_with(features: &str) -> Planted {
-    witness::made_with(features, &everything())
+    witness::made_with(features, &all_kinds(700))
 }
 
 fn checked(planted: &Planted) -> Report {

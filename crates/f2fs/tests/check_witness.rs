@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::Draw;
-use crate::made::{clock, everything};
+use crate::made::{all_kinds, clock};
 use crate::planted::{BLOCK, Planted};
 use crate::witness::{Classes, FEATURES, classes_of, made_with};
 use nandkit_block::{BlockDevice, RamDevice};
@@ -46,7 +46,7 @@ fn flipped_bits_are_witnessed_as_the_table_says() {
     let count = std::env::var("NANDKIT_F2FS_FLIPS").ok().and_then(|text| text.parse().ok()).unwrap_or(16);
     let mut both = Vec::new();
     for features in FEATURES {
-        let planted = made_with(features, &everything());
+        let planted = made_with(features, &all_kinds(700));
         both.push(flips(&planted, &classes_of(&planted), count));
     }
     let (with, without) = (&both[0], &both[1]);

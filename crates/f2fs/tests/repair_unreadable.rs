@@ -1,6 +1,6 @@
 //! Repairs of volumes with sectors that cannot be read: what takes their place is written, not read.
 
-use crate::made::{clock, everything};
+use crate::made::{all_kinds, clock};
 use crate::planted::Planted;
 use crate::witness::made_with;
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
@@ -29,7 +29,7 @@ fn repaired_without(planted: &Planted, blocks: &[BlockAddress]) -> (Repair, Plan
 
 #[test]
 fn a_block_of_the_nat_without_nodes_is_written_anew() {
-    let planted = made_with("extra_attr,inode_checksum", &everything());
+    let planted = made_with("extra_attr,inode_checksum", &all_kinds(700));
     let last = NodeId(planted.geometry.nid_end() as u32 - 1);
     let (at, _) = planted.nat_place(last);
     let (repair, _) = repaired_without(&planted, &[at]);
@@ -39,7 +39,7 @@ fn a_block_of_the_nat_without_nodes_is_written_anew() {
 /// The first page that is given to a directory comes to where nothing can be read.
 #[test]
 fn a_page_that_is_given_is_not_read() {
-    let mut planted = made_with("extra_attr,inode_checksum", &everything());
+    let mut planted = made_with("extra_attr,inode_checksum", &all_kinds(700));
     let many = planted.nid("many");
     planted.set_page(many, 0, 0);
     let geometry = planted.geometry.clone();

@@ -2,7 +2,7 @@
 
 use crate::common::listing_of_volume;
 use crate::faults::entry_of_many;
-use crate::made::{clock, complaints, everything};
+use crate::made::{all_kinds, clock, complaints};
 use crate::planted::{BLOCK, Planted};
 use crate::witness::made_with;
 use nandkit_f2fs::check::Waiting;
@@ -13,7 +13,7 @@ use nandkit_vfs::NewNode;
 use nandkit_vfs::path::write_file;
 
 fn base(features: &str) -> Planted {
-    made_with(features, &everything())
+    made_with(features, &all_kinds(700))
 }
 
 fn tree(planted: &Planted) -> crate::common::Listing {

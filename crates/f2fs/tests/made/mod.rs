@@ -93,6 +93,11 @@ const ACL: &[u8] = &[
 
 /// A tree with every kind of entry, content around all limits, and a directory of several levels.
 pub fn everything() -> MemoryTree {
+    all_kinds(5000)
+}
+
+/// All kinds of files, and a directory of so many: 700 names take several levels of blocks.
+pub fn all_kinds(many: usize) -> MemoryTree {
     let mut random = Random::new(1, "tree");
     let mut builder = MemoryTree::builder();
     let time = |seconds: i64| Timestamp(seconds * 1_000_000_000 + 123_456_789);
@@ -107,7 +112,7 @@ pub fn everything() -> MemoryTree {
     for name in ["film.mp4", "base.db", "two.xz.txt"] {
         file(&format!("kinds/{name}"), bytes(&mut random, 20_000));
     }
-    for number in 0..5000 {
+    for number in 0..many {
         file(&format!("many/{number}-{}", "n".repeat(number % 90)), format!("file {number}").into_bytes());
     }
     file(&format!("names/{}", "x".repeat(255)), b"longest".to_vec());
