@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask test`, `tidy`, `soak`, `bench`, `fuzz`, `kernel`, `programs`, `door-speed`.
+//! The project's own tasks; `cargo xtask help` lists them.
 
 mod bench;
 mod door_speed;
@@ -8,6 +8,7 @@ mod kernel;
 mod options;
 mod process;
 mod programs;
+mod release;
 mod soak;
 mod test;
 mod tidy;
@@ -27,6 +28,7 @@ The project's own tasks.
   cargo xtask fuzz [TARGET] [--seconds N]                the fuzz targets, through cargo-fuzz
   cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, run, test, cuts, serve, f2fs, f2fs-made, f2fs-recover, wear, compare-wear
   cargo xtask programs [NAME ...] [--stack NAME]         fsx, pjdfstest, dbench, postmark, stress-ng on mounted stacks
+  cargo xtask release                                    the program as it is shipped, and its symbols in a file of their own
   cargo xtask door-speed nbd|idle                        NBD beside nbdkit under fio; what an idle mount takes
 
 Exit status: 0 done, 1 a check failed, 2 a command line that cannot be understood.
@@ -62,6 +64,7 @@ fn run(arguments: &[String]) -> Result<bool> {
         "kernel" => kernel::run(rest),
         "door-speed" => door_speed::run(rest),
         "programs" => programs::run(rest),
+        "release" => release::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

@@ -46,15 +46,19 @@ fn documentation() -> Result<bool> {
 /// Three times what the tests take with all to be built: one that hangs ends them all, and its name is the one that did not come.
 const TESTS_MAX: Duration = Duration::from_secs(3600);
 
-/// Runs the tests with their output visible, and goes on after the first failing binary.
+/// Runs the tests with their output visible, and goes on after the first failing binary. Examples
+/// are left out: the lints compile them, and nothing here runs them.
 fn cargo_test(quick: bool, counts: &mut Counts) -> Result<bool> {
-    let mut command =
-        process::within(TESTS_MAX, process::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]));
-    if quick {
-        command.args(["--lib", "--bins"]);
-    }
-    command.env("PATH", process::path_with_system_tools()?);
-    let passed = process::succeeds_watched(&mut command, |line| counts.see(line))?;
+    let path = process::path_with_system_tools()?;
+    let mut passed = |what: &[&str]| {
+        let test = ["test", "--workspace", "--locked", "--no-fail-fast"];
+        let mut command = process::within(TESTS_MAX, process::cargo(&[&test, what].concat()));
+        process::succeeds_watched(command.env("PATH", &path), |line| counts.see(line))
+    };
+    let passed = match quick {
+        true => passed(&["--lib", "--bins"])?,
+        false => passed(&["--lib", "--bins", "--tests"])? & passed(&["--doc"])?,
+    };
     if counts.ignored > 0 {
         println!("{} tests are ignored: a test runs, or it is not there", counts.ignored);
     }
