@@ -1,5 +1,7 @@
 //! Things of which there is one, in one place: the judges in `testkit`, test code in its own crate.
 
+use std::collections::BTreeSet;
+
 use super::Violation;
 use super::rust_text;
 use super::tree::{File, Tree};
@@ -20,6 +22,14 @@ pub fn check_judges(tree: &Tree, most: usize) -> Vec<Violation> {
 /// More `#[path]` attributes that leave their crate than `most`.
 pub fn check_paths(tree: &Tree, most: usize) -> Vec<Violation> {
     over(paths(tree), most, "#[path] leaves its crate")
+}
+
+/// Modules that stand beside their folder, not in it as `mod.rs`.
+pub fn check_modules(tree: &Tree) -> Vec<Violation> {
+    let folders: BTreeSet<&str> = tree.files.iter().filter_map(|file| Some(file.path.rsplit_once('/')?.0)).collect();
+    let sources = tree.files.iter().filter(|file| file.is(".rs") && file.path.contains("src/"));
+    let beside = sources.filter(|file| file.path.strip_suffix(".rs").is_some_and(|path| folders.contains(path)));
+    beside.map(|file| Violation::new(&file.path, 0, "stands beside its folder: in it, it is mod.rs")).collect()
 }
 
 /// Bounds that may fall.
@@ -71,6 +81,12 @@ fn paths(tree: &Tree) -> Vec<(String, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_beside_its_folder_is_found() {
+        let found = |path| check_modules(&Tree::planted(&[(path, ""), ("crates/a/src/b/c.rs", "")])).len();
+        assert_eq!(["crates/a/src/b.rs", "crates/a/src/b/mod.rs", "crates/a/src/c.rs"].map(found), [1, 0, 0]);
+    }
 
     #[test]
     fn a_judge_elsewhere_is_found() {

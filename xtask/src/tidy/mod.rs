@@ -117,6 +117,7 @@ fn apply(root: &Path) -> Result<(Found, Vec<Violation>)> {
         ("circles", circles::check(&tree, CIRCLES)),
         ("judges", homes::check_judges(&tree, JUDGES_ELSEWHERE_MAX)),
         ("paths", homes::check_paths(&tree, PATHS_OUTSIDE_MAX)),
+        ("modules", homes::check_modules(&tree)),
         ("comments", prose::check_columns(&tree, COMMENT_COLUMNS, LONG_COMMENTS_MAX)),
         ("docs", prose::check_same(&tree, SAME_DOCS_MAX)),
         ("subjects", subjects::check(&subjects::read(root, SUBJECTS_SINCE), SUBJECT_COLUMNS)),

@@ -28,7 +28,7 @@
 
 /// The guide's code, compiled and run with the documentation's.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/cards.md")]
+#[doc = include_str!("../../../../docs/guide/cards.md")]
 struct Guide;
 
 mod counters;
