@@ -1,5 +1,6 @@
-//! Bounded caches of what is as the medium has it. [`PageCache`] has one user and copies bytes; its least recently used
-//! page goes first. [`SharedCache`] has many readers, who hold its blocks beside it.
+//! Bounded caches of what is as the medium has it. [`PageCache`] has one user and copies bytes; its
+//! least recently used page goes first. [`SharedCache`] has many readers, who hold its blocks
+//! beside it.
 //!
 //! A cache does no input or output and holds no changes: what waits to be written is its owner's.
 

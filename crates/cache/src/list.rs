@@ -1,4 +1,5 @@
-//! A doubly linked list whose links stand in an array beside the pages: unlinking costs a few index accesses and no allocation.
+//! A doubly linked list whose links stand in an array beside the pages: unlinking costs a few index
+//! accesses and no allocation.
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;

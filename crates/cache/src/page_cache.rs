@@ -11,8 +11,8 @@ struct Slot {
 
 /// A bounded cache of clean pages with `u64` keys (sector, page or block numbers).
 ///
-/// Cost of each access: one hash look-up and a few list links; never proportional to the number of pages. Same calls, same results: nothing depends on the
-/// order of the hash table.
+/// Cost of each access: one hash look-up and a few list links; never proportional to the number of
+/// pages. Same calls, same results: nothing depends on the order of the hash table.
 #[derive(Clone, Debug)]
 pub struct PageCache {
     page_size: usize,
@@ -26,8 +26,8 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// An empty cache of `capacity` pages of `page_size` bytes each. It holds at least 1 page, and fewer than 2^32 - 1. Memory is taken as pages
-    /// come in, not ahead.
+    /// An empty cache of `capacity` pages of `page_size` bytes each. It holds at least 1 page, and
+    /// fewer than 2^32 - 1. Memory is taken as pages come in, not ahead.
     pub fn new(page_size: usize, capacity: usize) -> Self {
         Self {
             page_size,
@@ -57,8 +57,9 @@ impl PageCache {
         self.slots.get(number as usize).map(|slot| &*slot.bytes)
     }
 
-    /// A page as the medium has it now; it is the most recently used one. A full cache loses the least recently used page. Bytes that are missing are
-    /// zeroes, and those beyond the page's size are left out.
+    /// A page as the medium has it now; it is the most recently used one. A full cache loses the
+    /// least recently used page. Bytes that are missing are zeroes, and those beyond the page's
+    /// size are left out.
     pub fn put(&mut self, key: u64, bytes: &[u8]) {
         let number = match self.index.get(&key) {
             Some(&number) => {
@@ -75,7 +76,8 @@ impl PageCache {
         }
     }
 
-    /// Forgets `count` pages from `first` on; where these are more than the cache can hold, all pages. Cost: one look-up for each, or none.
+    /// Forgets `count` pages from `first` on; where these are more than the cache can hold, all
+    /// pages. Cost: one look-up for each, or none.
     pub fn remove_range(&mut self, first: u64, count: u64) {
         if count <= self.capacity as u64 {
             (first..first.saturating_add(count)).for_each(|key| self.remove(key));

@@ -8,8 +8,9 @@ use crate::number_map::NumberMap;
 /// Parts with a lock of their own, so that readers do not wait for each other.
 const SHARDS: usize = 16;
 
-/// Blocks by address, or by another number. When half of a part's room is full, what was not asked for since the last
-/// time goes: that is cheaper than a list in order of use, and needs no change where a recent block is read again.
+/// Blocks by address, or by another number. When half of a part's room is full, what was not asked
+/// for since the last time goes: that is cheaper than a list in order of use, and needs no change
+/// where a recent block is read again.
 #[derive(Debug)]
 pub struct SharedCache<K> {
     shards: Vec<Mutex<Shard<K>>>,

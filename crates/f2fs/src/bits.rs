@@ -1,6 +1,7 @@
 //! Bitmaps in F2FS's two orders of bits (f2fs.md, "Words").
 
-/// The first bit of a byte is its highest: the SIT's maps of valid blocks, the version bitmaps of NAT and SIT.
+/// The first bit of a byte is its highest: the SIT's maps of valid blocks, the version bitmaps of
+/// NAT and SIT.
 pub mod msb_first {
     /// Bit `number`; clear behind the end.
     #[inline]

@@ -1,4 +1,5 @@
-//! Checkpoints: all that changed but the data of files becomes durable at once (f2fs-writing.md, "Checkpoint"; checkpoint.c, `f2fs_write_checkpoint`).
+//! Checkpoints: all that changed but the data of files becomes durable at once (f2fs-writing.md,
+//! "Checkpoint"; checkpoint.c, `f2fs_write_checkpoint`).
 
 use std::ops::Range;
 
@@ -23,8 +24,9 @@ pub use crate::counters::Reason;
 const DISCARD_LEAST: u32 = 16;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Writes a checkpoint. Data of files in memory are not part of it: [`Volume::sync`]. Errors: `NoSpace` (no section for nodes; the volume goes on), `ReadOnly` (it stopped before), `Device`, which stops the volume: what
-    /// the device has is the last checkpoint.
+    /// Writes a checkpoint. Data of files in memory are not part of it: [`Volume::sync`]. Errors:
+    /// `NoSpace` (no section for nodes; the volume goes on), `ReadOnly` (it stopped before),
+    /// `Device`, which stops the volume: what the device has is the last checkpoint.
     pub fn checkpoint(&mut self, reason: Reason) -> Result<()> {
         self.expect_running()?;
         let clean = self.state.head.has(flag::UNMOUNTED) && self.state.orphans.is_empty();
@@ -164,7 +166,8 @@ impl<D: BlockDevice> Volume<D> {
         self.discard_freed(freed, mapped);
     }
 
-    /// Tells the device what is without use. A device that refuses once is not told again in this mount: nothing depends on it.
+    /// Tells the device what is without use. A device that refuses once is not told again in this
+    /// mount: nothing depends on it.
     fn discard_freed(&mut self, freed: Vec<Range<u32>>, mapped: Vec<BlockAddress>) {
         if !self.writer.options.discard || !self.device.takes_discards() {
             return;

@@ -6,8 +6,9 @@ use crate::layout::{BLOCKS_PER_SEGMENT, CheckpointHead, NatEntry, SitEntry, Summ
 /// A checkpoint with everything that its pack holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointState {
-    /// Counters, logs and flags as they stand in the pack. Where a field and another part of this structure say the same (logs, counts of blocks, offset of the
-    /// checksum), the other part counts when a pack is encoded.
+    /// Counters, logs and flags as they stand in the pack. Where a field and another part of this
+    /// structure say the same (logs, counts of blocks, offset of the checksum), the other part
+    /// counts when a pack is encoded.
     pub head: CheckpointHead,
     /// Which copy of each NAT block counts, MSB first.
     pub nat_map: Vec<u8>,
@@ -17,7 +18,8 @@ pub struct CheckpointState {
     pub orphans: Vec<NodeId>,
     /// The logs, by [`Log::index`].
     pub logs: [LogState; Log::COUNT],
-    /// The summaries of the logs' segments, by [`Log::index`]. Those of node logs are empty (no entries) where the pack does not hold them.
+    /// The summaries of the logs' segments, by [`Log::index`]. Those of node logs are empty (no
+    /// entries) where the pack does not hold them.
     pub summaries: [SummaryBlock; Log::COUNT],
     /// Entries that count instead of those in the NAT.
     pub nat_journal: Vec<(NodeId, NatEntry)>,
@@ -25,7 +27,8 @@ pub struct CheckpointState {
     pub sit_journal: Vec<(SegmentIndex, SitEntry)>,
     /// KiB written over the volume's life.
     pub lifetime_kib: u64,
-    /// Which NAT blocks are full and which empty, where the pack holds it and it is this checkpoint's.
+    /// Which NAT blocks are full and which empty, where the pack holds it and it is this
+    /// checkpoint's.
     pub nat_bits: Option<NatBits>,
 }
 
@@ -34,7 +37,8 @@ pub struct CheckpointState {
 pub struct LogState {
     /// Its segment.
     pub segment: SegmentIndex,
-    /// Its next block there; 512 does not occur, since a log that is full gets its next segment at once.
+    /// Its next block there; 512 does not occur, since a log that is full gets its next segment at
+    /// once.
     pub next: u16,
     /// Whether it fills gaps of a used segment (SSR) instead of an empty one (LFS).
     pub ssr: bool,

@@ -34,7 +34,8 @@ impl std::fmt::Debug for Clusters {
 }
 
 impl Clusters {
-    /// Reads from byte `at` of a compressed file on, to the end of its cluster or of `into`; says how much.
+    /// Reads from byte `at` of a compressed file on, to the end of its cluster or of `into`; says
+    /// how much.
     pub(crate) fn read(
         &self,
         volume: &(impl Blocks + Nodes),
@@ -99,7 +100,8 @@ fn packed_bytes(volume: &impl Blocks, inode: &Inode, cluster: u64, addresses: &A
     join(volume, &blocks)
 }
 
-/// The content of blocks, one behind the other; neighbours with one request. Errors: `Device`, `Corrupt` (cut short).
+/// The content of blocks, one behind the other; neighbours with one request. Errors: `Device`,
+/// `Corrupt` (cut short).
 pub(crate) fn join(volume: &(impl Blocks + ?Sized), blocks: &[BlockAddress]) -> Result<Vec<u8>> {
     let size = volume.geometry().block_size();
     let mut packed = vec![0; blocks.len() * size];
@@ -113,7 +115,8 @@ pub(crate) fn join(volume: &(impl Blocks + ?Sized), blocks: &[BlockAddress]) -> 
     Ok(packed)
 }
 
-/// The checksum that stands in a cluster and the one that its bytes give, where its file has checksums and they differ (f2fs.md, "Compressed files").
+/// The checksum that stands in a cluster and the one that its bytes give, where its file has
+/// checksums and they differ (f2fs.md, "Compressed files").
 pub(crate) fn wrong_checksum(inode: &Inode, packed: &[u8]) -> Option<(u32, u32)> {
     let has_checksum = inode.extra.is_some_and(|extra| extra.compression_flags.get() & 1 != 0);
     let (length, stored) = (word(packed, 0)? as usize, word(packed, 4)?);
@@ -145,6 +148,7 @@ pub(crate) fn decompress(
         let room = packed.len().saturating_sub(HEAD_BYTES);
         return Err(damaged(inode, cluster, format!("{length} bytes in blocks that hold {room}")));
     };
-    // A wrong checksum is only noted by Linux, which delivers the data (compress.c, `f2fs_decompress_cluster`): what can be decompressed is delivered here too.
+    // A wrong checksum is only noted by Linux, which delivers the data (compress.c,
+    // `f2fs_decompress_cluster`): what can be decompressed is delivered here too.
     decompressor.decompress(method, stream, content).map_err(|error| damaged(inode, cluster, error))
 }

@@ -18,7 +18,8 @@ use crate::layout::TreeShape;
 use crate::volume::{Access, MountedVolume};
 use crate::{read, xattr};
 
-/// Linux allows what the nodes below an inode hold, without the inode's own addresses (super.c, `max_file_blocks`).
+/// Linux allows what the nodes below an inode hold, without the inode's own addresses (super.c,
+/// `max_file_blocks`).
 const NOT_IN_INODE: u16 = 0;
 
 /// Bytes that are read at once where nobody wants them.
@@ -49,7 +50,8 @@ impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
         kind.or_else(|| self.inode_at(ino).ok().map(|inode| inode.kind)).unwrap_or(FileKind::Regular)
     }
 
-    /// Reads for the time that it takes, in pieces: the length is the caller's, and a size may be a hostile image's.
+    /// Reads for the time that it takes, in pieces: the length is the caller's, and a size may be a
+    /// hostile image's.
     fn read_nowhere(&self, inode: &Inode, offset: u64, length: usize) -> Result<()> {
         let mut piece = vec![0; length.min(NOWHERE_PIECE)];
         let mut done = 0;
@@ -226,7 +228,8 @@ impl<B: Blocks + Send, W: Access<B>> Xattrs for MountedVolume<B, W> {
     fn all_xattrs(&self, inode: InodeNumber) -> Result<Vec<XattrPair>> {
         let (pairs, fault) = xattr::all(self, &self.inode(inode)?)?;
         match fault {
-            // Who asks for all must hear that there may be more; those before the damage can be had one by one.
+            // Who asks for all must hear that there may be more; those before the damage can be had
+            // one by one.
             Some(fault) => Err(fault),
             None => Ok(pairs),
         }

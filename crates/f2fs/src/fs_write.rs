@@ -77,7 +77,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(self.inode(inode)?.nid)
     }
 
-    /// The number of a regular file that may be changed. Errors: `IsADirectory`, `InvalidArgument`, `ReadOnly`, and as [`Volume::living`].
+    /// The number of a regular file that may be changed. Errors: `IsADirectory`, `InvalidArgument`,
+    /// `ReadOnly`, and as [`Volume::living`].
     fn changeable_file(&self, inode: InodeNumber) -> Result<NodeId> {
         let ino = self.writable_file(inode)?.nid;
         self.expect_no_draft(ino)?;

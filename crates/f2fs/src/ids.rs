@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The content of one block: as many bytes as [`crate::layout::Geometry::block_size`] says. Shared, since caches and readers hold it at the same time.
+/// The content of one block: as many bytes as [`crate::layout::Geometry::block_size`] says. Shared,
+/// since caches and readers hold it at the same time.
 pub type Block = Arc<[u8]>;
 
 /// The number of a block, counted from the start of the volume over all its devices.
@@ -78,7 +79,8 @@ pub enum DataAddress {
     Hole,
     /// NEW_ADDR: reserved, reads as zeros, counts in `i_blocks` and `valid_block_count`.
     Reserved,
-    /// COMPRESS_ADDR: the first address of a compressed cluster; counts like [`DataAddress::Reserved`].
+    /// COMPRESS_ADDR: the first address of a compressed cluster; counts like
+    /// [`DataAddress::Reserved`].
     Compressed,
     /// A block, which the geometry has not checked yet.
     At(BlockAddress),
@@ -110,7 +112,8 @@ impl DataAddress {
     }
 }
 
-/// The six logs, in the order of `alloc_type` and of the types of segments (f2fs.md, "Checkpoint pack", "SIT").
+/// The six logs, in the order of `alloc_type` and of the types of segments (f2fs.md, "Checkpoint
+/// pack", "SIT").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it")]

@@ -29,7 +29,8 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// Decodes an inode's block, whose footer was checked. `None` where nothing can be made of it, and a finding says why.
+    /// Decodes an inode's block, whose footer was checked. `None` where nothing can be made of it,
+    /// and a finding says why.
     pub fn decode(geometry: &Geometry, nid: NodeId, block: Block, findings: Defects<'_>) -> Option<Self> {
         let features = geometry.features;
         let shape = match inode_shape(geometry, features, &block) {
@@ -76,7 +77,8 @@ impl Inode {
         self.kind == FileKind::Directory && self.features.has(Features::CASEFOLD) && self.head.has_flag(flag::CASEFOLD)
     }
 
-    /// The inline data, where the content is in the inode: as many bytes as the size says, and there is room for.
+    /// The inline data, where the content is in the inode: as many bytes as the size says, and
+    /// there is room for.
     pub fn inline_data(&self) -> Option<&[u8]> {
         if !self.head.has_inline(inline::DATA) || matches!(self.kind, FileKind::Directory) {
             return None;
@@ -92,7 +94,8 @@ impl Inode {
         is_inline.then(|| self.block.get(self.shape.inline.clone()).unwrap_or_default())
     }
 
-    /// The area of inline attributes; empty where there is none. Words that an inode only keeps for them, without the bit, hold none (xattr.c, `inline_xattr_size`).
+    /// The area of inline attributes; empty where there is none. Words that an inode only keeps for
+    /// them, without the bit, hold none (xattr.c, `inline_xattr_size`).
     pub fn inline_xattrs(&self) -> &[u8] {
         match self.head.has_inline(inline::XATTR) {
             true => self.block.get(self.shape.xattrs.clone()).unwrap_or_default(),
@@ -135,7 +138,8 @@ impl Inode {
     }
 }
 
-/// Seconds before 1970 are negative numbers in the unsigned field; what is beyond 64 bits of nanoseconds ends there.
+/// Seconds before 1970 are negative numbers in the unsigned field; what is beyond 64 bits of
+/// nanoseconds ends there.
 fn timestamp(seconds: u64, ns: u32) -> Timestamp {
     let whole = seconds.cast_signed().saturating_mul(1_000_000_000);
     Timestamp(whole.saturating_add(i64::from(ns.min(999_999_999))))

@@ -1,6 +1,7 @@
 //! F2FS, the flash-friendly file system of Linux, over any [`nandkit_block::BlockDevice`].
 //!
-//! The format in words, with sources: `docs/formats/f2fs.md`; the design in one screen: `docs/design/10-f2fs.md`.
+//! The format in words, with sources: `docs/formats/f2fs.md`; the design in one screen:
+//! `docs/design/10-f2fs.md`.
 
 mod bits;
 mod blocks;

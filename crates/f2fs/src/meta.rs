@@ -1,4 +1,5 @@
-//! Blocks of the metadata areas: changed ones wait for the checkpoint, others are kept as far as there is room.
+//! Blocks of the metadata areas: changed ones wait for the checkpoint, others are kept as far as
+//! there is room.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,9 @@ impl MetaBlocks {
         self.dirty.len()
     }
 
-    /// Hands all changed blocks to the device, ascending, those that lie one behind the other in one request. They are not waited for. Errors: `Device`; what was not handed over waits still.
+    /// Hands all changed blocks to the device, ascending, those that lie one behind the other in
+    /// one request. They are not waited for. Errors: `Device`; what was not handed over waits
+    /// still.
     pub fn write<D: BlockDevice>(&mut self, device: &mut WritableBlocks<D>, cause: Cause) -> Result<()> {
         while let Some((&start, _)) = self.dirty.first_key_value() {
             let blocks: Vec<Block> = (start.0..)

@@ -13,7 +13,8 @@ use crate::nat::Nat;
 /// Blocks of the NAT that are searched at once (node.h, FREE_NID_PAGES).
 const BLOCKS_AT_ONCE: u32 = 8;
 
-/// Free nids in ascending order from where the last search ended. A nid is handed out only if it is free now and was free at the last checkpoint.
+/// Free nids in ascending order from where the last search ended. A nid is handed out only if it is
+/// free now and was free at the last checkpoint.
 #[derive(Clone, Debug)]
 pub struct Nids {
     ready: VecDeque<NodeId>,
@@ -22,12 +23,14 @@ pub struct Nids {
 }
 
 impl Nids {
-    /// The search begins at this nid (`next_free_nid` of the checkpoint); one that is none begins at the first.
+    /// The search begins at this nid (`next_free_nid` of the checkpoint); one that is none begins
+    /// at the first.
     pub fn new(next: NodeId) -> Self {
         Self { ready: VecDeque::new(), next }
     }
 
-    /// A free nid, which the caller enters into the NAT before it asks again. Errors: `NoSpace` (none is free), `Device`. Cost: constant; every 3640 nids a look at eight blocks.
+    /// A free nid, which the caller enters into the NAT before it asks again. Errors: `NoSpace`
+    /// (none is free), `Device`. Cost: constant; every 3640 nids a look at eight blocks.
     pub fn take(&mut self, nat: &Nat, meta: &MetaBlocks, device: &dyn Blocks) -> Result<NodeId> {
         let mut searched = 0;
         loop {

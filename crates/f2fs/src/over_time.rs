@@ -18,7 +18,8 @@ pub(crate) struct Sample {
     pub valid_blocks: u64,
 }
 
-/// Samples in the order of their instants. Where there are too many, every second one goes, and later ones keep the distance that is left: a long run has as many as a short one.
+/// Samples in the order of their instants. Where there are too many, every second one goes, and
+/// later ones keep the distance that is left: a long run has as many as a short one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OverTime {
     samples: Vec<Sample>,
@@ -26,7 +27,8 @@ pub(crate) struct OverTime {
 }
 
 impl OverTime {
-    /// Takes a sample, unless the last one is too near. Cost: constant; at times a pass over the samples.
+    /// Takes a sample, unless the last one is too near. Cost: constant; at times a pass over the
+    /// samples.
     pub fn add(&mut self, sample: Sample) {
         let due = self.samples.last().map_or(Nanos::ZERO, |last| Nanos(last.at.0.saturating_add(self.spacing.0)));
         if sample.at < due {

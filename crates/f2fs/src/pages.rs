@@ -1,7 +1,10 @@
-//! Pages of files and directories in memory: dirty ones until they are written back, clean ones as far as there is room.
+//! Pages of files and directories in memory: dirty ones until they are written back, clean ones as
+//! far as there is room.
 //!
-//! Inodes are written back in the order in which they were first dirtied, each in the order of its pages, as the classes of Linux depend on it: an inode of at most 16 dirty pages
-//! goes to hot data (f2fs-writing.md, "Logs and classes"). A page is bytes or a description; neither is made into the other here.
+//! Inodes are written back in the order in which they were first dirtied, each in the order of its
+//! pages, as the classes of Linux depend on it: an inode of at most 16 dirty pages goes to hot data
+//! (f2fs-writing.md, "Logs and classes"). A page is bytes or a description; neither is made into
+//! the other here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +14,8 @@ use nandkit_units::{Described, Payload};
 use crate::ids::{Block, NodeId};
 use crate::segments::DirtyPages;
 
-/// A write-back of at most so many pages is hot (data.c, `f2fs_write_cache_pages`; DEF_MIN_HOT_BLOCKS).
+/// A write-back of at most so many pages is hot (data.c, `f2fs_write_cache_pages`;
+/// DEF_MIN_HOT_BLOCKS).
 pub const HOT_PAGES: usize = 16;
 
 /// A page's content.
@@ -55,7 +59,8 @@ struct File {
 pub struct PageLimits {
     /// Dirty pages from which on some must be written back.
     pub dirty: usize,
-    /// Clean pages at most; behind a write-back up to as many more as were dirty, which go as new ones come.
+    /// Clean pages at most; behind a write-back up to as many more as were dirty, which go as new
+    /// ones come.
     pub clean: usize,
 }
 
@@ -78,7 +83,8 @@ pub struct Pages {
     /// Clean pages in the order in which they go, with the time at which they were put there.
     queue: VecDeque<(NodeId, u32, u64)>,
     time: u64,
-    /// Memory of pages that went, for new ones: the allocator has no short way to pieces of this size.
+    /// Memory of pages that went, for new ones: the allocator has no short way to pieces of this
+    /// size.
     spare: Vec<Block>,
 }
 
@@ -234,7 +240,8 @@ impl Pages {
         self.washed(inode, dirty);
     }
 
-    /// A page came. A clean one goes for it where there are too many: its memory is at hand for the next, and a write-back does not end in giving up all that it made clean.
+    /// A page came. A clean one goes for it where there are too many: its memory is at hand for the
+    /// next, and a write-back does not end in giving up all that it made clean.
     fn make_room(&mut self) {
         self.shrink(self.limits.clean.max(self.clean.saturating_sub(1)));
     }

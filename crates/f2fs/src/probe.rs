@@ -42,8 +42,9 @@ pub fn signature(bytes: &[u8]) -> Option<u64> {
 
 /// Looks for a superblock in the first block, then in the second one.
 ///
-/// `beginning` holds the first bytes of what may be a volume, [`BEGINNING`] of them at most; `length` is the number of
-/// bytes that it has in all. A volume that is cut short is recognised, too: its extent ends behind `length`.
+/// `beginning` holds the first bytes of what may be a volume, [`BEGINNING`] of them at most;
+/// `length` is the number of bytes that it has in all. A volume that is cut short is recognised,
+/// too: its extent ends behind `length`.
 pub fn probe(beginning: &[u8], _length: u64) -> Option<Likeness> {
     let mut doubtful = None;
     for (copy, block_size) in PLACES {

@@ -27,8 +27,8 @@ pub fn expect_readable(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// Reads bytes of a file or link from `offset` on; what is behind its blocks is zero. Its size does not matter here.
-/// Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
+/// Reads bytes of a file or link from `offset` on; what is behind its blocks is zero. Its size does
+/// not matter here. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
 pub fn read(
     volume: &(impl Blocks + Nodes),
     clusters: &Clusters,
@@ -62,7 +62,8 @@ pub fn read(
     Ok(())
 }
 
-/// The next range of bytes at or behind `offset` that has blocks, within the size. Errors: `Corrupt`, `Device`. Cost: a look at each address of holes and range, one a missing subtree.
+/// The next range of bytes at or behind `offset` that has blocks, within the size. Errors:
+/// `Corrupt`, `Device`. Cost: a look at each address of holes and range, one a missing subtree.
 pub fn data_after(volume: &(impl Blocks + Nodes), inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
     let end = inode.head.size.get();
     if offset >= end {

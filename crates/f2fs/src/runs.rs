@@ -20,8 +20,9 @@ pub struct Run {
     pub is_hole: bool,
 }
 
-/// The run from a page on, of `most` pages at most. In compressed files only for clusters that are not compressed.
-/// Errors: `Corrupt` (an address outside the main area, a mark of compression where none may be), `Device`.
+/// The run from a page on, of `most` pages at most. In compressed files only for clusters that are
+/// not compressed. Errors: `Corrupt` (an address outside the main area, a mark of compression where
+/// none may be), `Device`.
 pub fn run_at(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64, most: u64) -> Result<Run> {
     match leaf(volume, inode, page)? {
         Leaf::Hole { pages } => Ok(Run { pages: pages.min(most), at: None, is_hole: true }),
@@ -52,7 +53,8 @@ fn run_of(volume: &impl Blocks, inode: &Inode, page: u64, addresses: &Addresses,
     }
 }
 
-/// Reads from byte `within` of a run on as much as the run and `into` have, and says how much. Whole blocks go straight to where they are wanted.
+/// Reads from byte `within` of a run on as much as the run and `into` have, and says how much.
+/// Whole blocks go straight to where they are wanted.
 pub(crate) fn read_run(volume: &impl Blocks, run: Run, within: u64, into: &mut [u8]) -> Result<usize> {
     let size = volume.geometry().block_size();
     let bytes = run.pages.saturating_mul(size as u64).saturating_sub(within);

@@ -1,4 +1,5 @@
-//! What is in each segment of the main area, for people who look: how full it is, of which type, and which log has it.
+//! What is in each segment of the main area, for people who look: how full it is, of which type,
+//! and which log has it.
 
 use nandkit_units::Cause;
 use nandkit_vfs::Result;
@@ -67,8 +68,9 @@ impl SegmentMap {
     pub const NAMES: [&'static str; Log::COUNT] =
         ["hot data", "warm data", "cold data", "hot node", "warm node", "cold node"];
 
-    /// Reads the SIT of a checkpoint: each block from the copy that counts, the journal's entries instead of the table's. Errors: `Device`, `Corrupt` (the device ends before).
-    /// Cost: the SIT's blocks once; memory: four bytes a segment.
+    /// Reads the SIT of a checkpoint: each block from the copy that counts, the journal's entries
+    /// instead of the table's. Errors: `Device`, `Corrupt` (the device ends before). Cost: the
+    /// SIT's blocks once; memory: four bytes a segment.
     pub fn read(blocks: &dyn Blocks, state: &CheckpointState) -> Result<Self> {
         let geometry = blocks.geometry();
         let count = geometry.main_segments as usize;
@@ -90,7 +92,8 @@ impl SegmentMap {
         Ok(Self { segments, logs: state.logs })
     }
 
-    /// The log that writes to a segment: where several say so, as on volumes that are never written, that of its type, else the first one.
+    /// The log that writes to a segment: where several say so, as on volumes that are never
+    /// written, that of its type, else the first one.
     pub fn log_of(&self, segment: SegmentIndex) -> Option<Log> {
         let mut here = Log::ALL.into_iter().zip(&self.logs).filter(|(_, state)| state.segment == segment);
         let (first, _) = here.next()?;
@@ -98,7 +101,8 @@ impl SegmentMap {
         Some(here.map(|(log, _)| log).find(|log| Some(*log) == kind).unwrap_or(first))
     }
 
-    /// One character for each segment, in rows of so many; each row with its first segment. Cost: one pass.
+    /// One character for each segment, in rows of so many; each row with its first segment. Cost:
+    /// one pass.
     pub fn rows(&self, shown: Shown, length: usize) -> impl Iterator<Item = (SegmentIndex, String)> {
         let length = length.max(1);
         (0..).zip(self.segments.chunks(length)).map(move |(row, segments)| {

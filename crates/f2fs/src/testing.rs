@@ -1,4 +1,5 @@
-//! What tests, examples and measurements of this crate look at, and no other program may: behind the feature `testing`.
+//! What tests, examples and measurements of this crate look at, and no other program may: behind
+//! the feature `testing`.
 
 macro_rules! inner_modules {
     ($($module:ident),*) => {

@@ -24,7 +24,8 @@ use crate::{extents, read};
 /// How a volume is mounted for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Blocks of metadata that are kept in memory: half of them nodes, half of the NAT and of directories.
+    /// Blocks of metadata that are kept in memory: half of them nodes, half of the NAT and of
+    /// directories.
     pub cached_blocks: usize,
 }
 
@@ -34,8 +35,9 @@ impl Default for MountOptions {
     }
 }
 
-/// A mounted F2FS volume on the blocks `B`. `W` is what writing needs: a [`Writer`](crate::write::Writer), or
-/// [`ReadOnly`]. Those who read share it, and code of reading stands once for both; who changes it has it alone.
+/// A mounted F2FS volume on the blocks `B`. `W` is what writing needs: a
+/// [`Writer`](crate::write::Writer), or [`ReadOnly`]. Those who read share it, and code of reading
+/// stands once for both; who changes it has it alone.
 #[derive(Debug)]
 pub struct MountedVolume<B, W> {
     pub(crate) device: B,
@@ -72,7 +74,8 @@ pub struct Counts {
     pub valid_nodes: u64,
 }
 
-/// What a volume shows where memory may know more than nodes and device; by default memory knows nothing.
+/// What a volume shows where memory may know more than nodes and device; by default memory knows
+/// nothing.
 pub trait Access<B: Blocks + Send>: Send + Sync + Sized {
     /// Adds to an inode what its node does not say yet.
     fn show(&self, _inode: &mut Inode) {}
@@ -133,8 +136,10 @@ impl<B: Blocks + Send> Access<B> for ReadOnly {}
 impl<D: BlockDevice> F2fs<D> {
     /// Mounts a volume that lies on one device, for reading.
     ///
-    /// Errors: `Corrupt` (no F2FS, or neither superblock or checkpoint is whole: what and where), `NotSupported` (a block size that cannot be read), `InvalidArgument` (the volume
-    /// lies on several devices), `Device`. Cost: reads the superblocks and both checkpoint packs' ends, nothing else.
+    /// Errors: `Corrupt` (no F2FS, or neither superblock or checkpoint is whole: what and where),
+    /// `NotSupported` (a block size that cannot be read), `InvalidArgument` (the volume lies on
+    /// several devices), `Device`. Cost: reads the superblocks and both checkpoint packs' ends,
+    /// nothing else.
     pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<Self> {
         Self::mount_several(vec![device], clock, options)
     }
@@ -161,8 +166,8 @@ impl<D: BlockDevice> F2fs<D> {
 }
 
 impl<B, W> MountedVolume<B, W> {
-    /// A volume of which superblock and checkpoint are known, each with the copy that counts. It keeps `cached_of_each`
-    /// unchanged nodes in memory, and as many other blocks.
+    /// A volume of which superblock and checkpoint are known, each with the copy that counts. It
+    /// keeps `cached_of_each` unchanged nodes in memory, and as many other blocks.
     pub(crate) fn new(
         device: B,
         (superblock, superblock_copy): (Superblock, WhichCopy),
@@ -187,7 +192,8 @@ impl<B, W> MountedVolume<B, W> {
         }
     }
 
-    /// What mounting found that does not stop it: damage that was worked around, data that are not shown.
+    /// What mounting found that does not stop it: damage that was worked around, data that are not
+    /// shown.
     pub fn notes(&self) -> &[Defect] {
         &self.notes
     }
@@ -204,7 +210,8 @@ impl<B, W> MountedVolume<B, W> {
 }
 
 impl<B: Blocks + Send, W: Access<B>> MountedVolume<B, W> {
-    /// An inode by the number that the file-system contract knows, as it is now. Errors: `NotFound` for a number that nobody has, `Corrupt`, `Device`.
+    /// An inode by the number that the file-system contract knows, as it is now. Errors: `NotFound`
+    /// for a number that nobody has, `Corrupt`, `Device`.
     pub fn inode(&self, number: InodeNumber) -> Result<Inode> {
         let absent = || FsError::new(ErrorKind::NotFound, format!("no inode {}", number.0));
         let nid = u32::try_from(number.0).map(NodeId).map_err(|_| absent())?;

@@ -14,7 +14,8 @@ use crate::layout::{Footer, NodeOffset};
 /// Version of access control lists as F2FS stores them (acl.h).
 const ACL_VERSION: u32 = 1;
 
-/// The area of an inode's attributes: its inline words and behind them those of its node. Errors: `Corrupt`, `Device`.
+/// The area of an inode's attributes: its inline words and behind them those of its node. Errors:
+/// `Corrupt`, `Device`.
 pub fn area(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<Vec<u8>> {
     let mut area = inode.inline_xattrs().to_vec();
     let Some(nid) = NodeId(inode.head.xattr_nid.get()).some() else { return Ok(area) };
@@ -50,7 +51,8 @@ pub(crate) fn damaged(ino: NodeId, fault: XattrFault) -> FsError {
     Defect::new(FindingKind::Xattr, detail).of(ino).into_error()
 }
 
-/// All attributes with their values. Where the area is damaged, those before the damage, and an error that stands for the rest.
+/// All attributes with their values. Where the area is damaged, those before the damage, and an
+/// error that stands for the rest.
 pub fn all(volume: &(impl Blocks + Nodes), inode: &Inode) -> Result<(Vec<XattrPair>, Option<FsError>)> {
     let area = area(volume, inode)?;
     let mut pairs = Vec::new();

@@ -1,4 +1,5 @@
-//! Which clusters are free: a bitmap in memory with a summary above it, so that a search skips 4,096 taken clusters per word.
+//! Which clusters are free: a bitmap in memory with a summary above it, so that a search skips
+//! 4,096 taken clusters per word.
 
 /// The free clusters of a volume, as far as the running batch may use them.
 #[derive(Clone, Debug)]
@@ -88,7 +89,8 @@ impl FreeMap {
         None
     }
 
-    /// Takes the free cluster at or after `goal` (the hint where there is none), going round at the end.
+    /// Takes the free cluster at or after `goal` (the hint where there is none), going round at the
+    /// end.
     pub fn allocate(&mut self, goal: Option<u32>) -> Option<u32> {
         let start = goal.filter(|&goal| self.is_free(goal)).unwrap_or(self.hint);
         let found = self.next_from(start).or_else(|| self.next_from(2))?;

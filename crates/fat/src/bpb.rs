@@ -1,4 +1,5 @@
-//! The boot sector's parameter block, read and checked: the only place that turns its numbers into a layout.
+//! The boot sector's parameter block, read and checked: the only place that turns its numbers into
+//! a layout.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::FromBytes;
@@ -15,7 +16,8 @@ pub enum FatKind {
 }
 
 impl FatKind {
-    /// The type of a volume with this many clusters: nothing else decides (specification, "FAT Type Determination").
+    /// The type of a volume with this many clusters: nothing else decides (specification, "FAT Type
+    /// Determination").
     pub const fn of(clusters: u32) -> Self {
         match clusters {
             0..4085 => Self::Fat12,
@@ -33,7 +35,8 @@ impl FatKind {
         }
     }
 
-    /// Fewest and most clusters that formatting gives the type. The margins of mkfs.fat: some drivers are off by one or two at the limits.
+    /// Fewest and most clusters that formatting gives the type. The margins of mkfs.fat: some
+    /// drivers are off by one or two at the limits.
     pub const fn clusters(self) -> (u32, u32) {
         match self {
             Self::Fat12 => (1, 4084),
@@ -169,7 +172,8 @@ impl Geometry {
         self.clusters = clusters as u32;
         self.kind = FatKind::of(self.clusters);
         if (self.kind == FatKind::Fat32) != wide.is_some() {
-            // A FAT32 boot sector on a volume too small for FAT32 exists (mkfs.fat -F 32 on small devices): its fields decide, as in Linux.
+            // A FAT32 boot sector on a volume too small for FAT32 exists (mkfs.fat -F 32 on small
+            // devices): its fields decide, as in Linux.
             if wide.is_none() {
                 return Err(corrupt(format!(
                     "{} clusters need FAT32, but the FAT's size is in the 16-bit field",

@@ -30,7 +30,8 @@ impl Chain {
         self.runs.last().map(|run| run.cluster + run.count - 1)
     }
 
-    /// Cluster number `index` of the file, and how many follow it directly on the medium, itself included.
+    /// Cluster number `index` of the file, and how many follow it directly on the medium, itself
+    /// included.
     pub fn get(&self, index: u32) -> Option<(u32, u32)> {
         let at = self.runs.partition_point(|run| run.first <= index).checked_sub(1)?;
         let run = self.runs.get(at)?;

@@ -65,7 +65,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(number)
     }
 
-    /// Notes in a directory's own entry that names in it came or went, as fs/fat/namei_vfat.c does; the root has no entry. Times have steps of two seconds: of many changes few are written.
+    /// Notes in a directory's own entry that names in it came or went, as fs/fat/namei_vfat.c does;
+    /// the root has no entry. Times have steps of two seconds: of many changes few are written.
     pub fn names_changed(&mut self, directory: u64) -> Result<()> {
         if directory == ROOT {
             return Ok(());

@@ -22,7 +22,8 @@ pub enum FindingKind {
     NotUnmounted,
     /// A further FAT differs from the one that is read.
     FatCopiesDiffer,
-    /// A chain leads outside the volume, into a free or bad cluster, into another file, or in a circle.
+    /// A chain leads outside the volume, into a free or bad cluster, into another file, or in a
+    /// circle.
     BrokenChain,
     /// Two entries have clusters in common.
     SharedClusters,
@@ -95,13 +96,14 @@ impl Draft {
     }
 }
 
-/// Checks a volume: chains, cross links, lost clusters, copies of the FAT, entries, long names, FSInfo. Reads only.
+/// Checks a volume: chains, cross links, lost clusters, copies of the FAT, entries, long names,
+/// FSInfo. Reads only.
 ///
-/// The findings are in the order of the check. Counts: `files`, `directories` (with the root), `clusters_used`,
-/// `clusters_free`, `clusters_bad`.
+/// The findings are in the order of the check. Counts: `files`, `directories` (with the root),
+/// `clusters_used`, `clusters_free`, `clusters_bad`.
 ///
-/// Errors: a boot sector that gives no layout (`Corrupt`), a root directory without clusters, `Device`. Cost: reads all
-/// FATs and directories once.
+/// Errors: a boot sector that gives no layout (`Corrupt`), a root directory without clusters,
+/// `Device`. Cost: reads all FATs and directories once.
 pub fn check<D: BlockDevice>(device: &mut D, clock: &Clock) -> Result<Report> {
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let (mut volume, _) = Volume::mount(device, clock.clone(), options)?;

@@ -39,7 +39,8 @@ pub struct Directory {
     pub end: u32,
     /// Slots in all.
     pub capacity: u32,
-    /// Slot of "..": the second one by the specification, the fourth where the fatfs crate gave the dots long names.
+    /// Slot of "..": the second one by the specification, the fourth where the fatfs crate gave the
+    /// dots long names.
     pub dot_dot: Option<u32>,
     /// Where to look for the next number of a short name.
     numbers: HashMap<Basis, u32>,
@@ -73,7 +74,8 @@ impl Directory {
         }
     }
 
-    /// The first `count` free slots in a row; or where they would begin if the directory were larger.
+    /// The first `count` free slots in a row; or where they would begin if the directory were
+    /// larger.
     fn free_slots(&mut self, count: u32) -> u32 {
         while self.lowest_free < self.capacity && self.is_used(self.lowest_free) {
             self.lowest_free += 1;
@@ -128,7 +130,8 @@ impl Directory {
         Some(entry)
     }
 
-    /// A short name for a long one that nobody in this directory has, except (when given) one that goes.
+    /// A short name for a long one that nobody in this directory has, except (when given) one that
+    /// goes.
     fn short_name(&mut self, long: &str, going: Option<[u8; 11]>) -> Result<[u8; 11]> {
         let taken = |name: &[u8; 11]| match self.shorts.get(name) {
             Some(1) => going != Some(*name),
@@ -251,8 +254,9 @@ impl<D: BlockDevice> Volume<D> {
         Ok(directory)
     }
 
-    /// Finds slots and a short name for a new entry; takes what the directory needs to grow. `extra` further clusters will be needed by the caller:
-    /// either all is there, or nothing was done. May write the running batch.
+    /// Finds slots and a short name for a new entry; takes what the directory needs to grow.
+    /// `extra` further clusters will be needed by the caller: either all is there, or nothing was
+    /// done. May write the running batch.
     pub fn place(&mut self, directory: u64, name: &Name, extra: u32, going: Option<[u8; 11]>) -> Result<Place> {
         let short = self.directory(directory)?.short_name(&name.text, going)?;
         let long = if names::is_plain(&name.text, &short) { 0 } else { names::long_slots(&name.units) };
@@ -335,8 +339,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Where the directory becomes longer: the slot after the new entry must say that it is the end. It does, unless a
-    /// power cut or another system left something there.
+    /// Where the directory becomes longer: the slot after the new entry must say that it is the
+    /// end. It does, unless a power cut or another system left something there.
     fn end_after(&mut self, directory: u64, slot: u32, short_lba: u64) -> Result<()> {
         let index = self.directory(directory)?;
         let next = slot + 1;
@@ -370,7 +374,8 @@ impl<D: BlockDevice> Volume<D> {
         let mut base = [0; SLOT_SIZE as usize];
         self.sectors.read_base(lba, offset, &mut base)?;
         match base[0] {
-            // The medium does not know the entry. A free slot before others must not look like the end.
+            // The medium does not know the entry. A free slot before others must not look like the
+            // end.
             SLOT_END => {
                 self.sectors.unpatch(lba, offset, false);
                 base[0] = SLOT_FREE;

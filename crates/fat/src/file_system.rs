@@ -23,7 +23,8 @@ const LISTING_PART: usize = 128;
 
 /// A mounted FAT volume.
 ///
-/// Inode numbers last from mount to unmount. Reads are put in order by a lock, since they fill the sector cache and the indexes.
+/// Inode numbers last from mount to unmount. Reads are put in order by a lock, since they fill the
+/// sector cache and the indexes.
 #[derive(Debug)]
 pub struct Fat<D> {
     volume: Mutex<Volume<D>>,
@@ -31,10 +32,11 @@ pub struct Fat<D> {
 }
 
 impl<D: BlockDevice> Fat<D> {
-    /// Mounts a volume. One that was not unmounted is repaired first, unless it is mounted for reading only.
+    /// Mounts a volume. One that was not unmounted is repaired first, unless it is mounted for
+    /// reading only.
     ///
-    /// Errors: `Corrupt` (what and where), `NotSupported` (the volume's sectors are smaller than the device's), `Device`.
-    /// Cost: reads the FAT once; a repair reads every directory.
+    /// Errors: `Corrupt` (what and where), `NotSupported` (the volume's sectors are smaller than
+    /// the device's), `Device`. Cost: reads the FAT once; a repair reads every directory.
     pub fn mount(device: D, clock: Clock, options: MountOptions) -> Result<Self> {
         let (volume, recovery) = Volume::mount(device, clock, options)?;
         Ok(Self { volume: Mutex::new(volume), recovery })
@@ -48,13 +50,15 @@ impl<D: BlockDevice> Fat<D> {
         self.volume.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes everything durable and marks the volume as whole: the next mount needs no repair. The volume can still be used; the next change
-    /// marks it as in use again. Files without a name that are still retained are freed.
+    /// Makes everything durable and marks the volume as whole: the next mount needs no repair. The
+    /// volume can still be used; the next change marks it as in use again. Files without a name
+    /// that are still retained are freed.
     pub fn unmount(&mut self) -> Result<()> {
         self.volume_mut().unmount()
     }
 
-    /// Gives the device back as it is: without [`Fat::unmount`] what waits in memory is lost, as at a power cut.
+    /// Gives the device back as it is: without [`Fat::unmount`] what waits in memory is lost, as at
+    /// a power cut.
     pub fn into_device(self) -> D {
         self.volume.into_inner().unwrap_or_else(PoisonError::into_inner).sectors.into_device()
     }
@@ -124,7 +128,8 @@ impl<D: BlockDevice> FileSystem for Fat<D> {
         cookie: u64,
         sink: &mut dyn FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        // A cookie is the entry's slot plus one. The lock is not held while `sink` runs, so that it may use the file system.
+        // A cookie is the entry's slot plus one. The lock is not held while `sink` runs, so that it
+        // may use the file system.
         let mut from = u32::try_from(cookie).unwrap_or(u32::MAX);
         loop {
             let mut volume = self.volume();

@@ -24,14 +24,16 @@ pub enum Alignment {
     /// On a multiple of the cluster size.
     #[default]
     Cluster,
-    /// On a multiple of the device's recycling unit (erase block); of the cluster size where it has none.
+    /// On a multiple of the device's recycling unit (erase block); of the cluster size where it has
+    /// none.
     RecyclingUnit,
 }
 
 /// What to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
-    /// The type; `None` chooses as mkfs.vfat does: FAT32 from 512 MiB on, else FAT12 where 2 KiB clusters suffice, else FAT16.
+    /// The type; `None` chooses as mkfs.vfat does: FAT32 from 512 MiB on, else FAT12 where 2 KiB
+    /// clusters suffice, else FAT16.
     pub kind: Option<FatKind>,
     /// Bytes of a sector; `None` is the device's, at least 512.
     pub sector_size: Option<u32>,
@@ -71,7 +73,8 @@ fn invalid(detail: String) -> FsError {
     FsError::new(ErrorKind::InvalidArgument, format!("format: {detail}"))
 }
 
-/// Makes an empty volume of the whole device. The boot sector comes last, after a flush: a format cut short leaves no volume. Returns its layout.
+/// Makes an empty volume of the whole device. The boot sector comes last, after a flush: a format
+/// cut short leaves no volume. Returns its layout.
 pub fn format<D: BlockDevice>(device: &mut D, clock: &Clock, options: &FormatOptions) -> Result<Geometry> {
     let shape = *device.geometry();
     let label = label_bytes(options)?;
@@ -216,7 +219,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// The layout with the smallest FAT that has an entry for every cluster behind it. `clusters` is 0 where nothing fits.
+    /// The layout with the smallest FAT that has an entry for every cluster behind it. `clusters`
+    /// is 0 where nothing fits.
     fn fit(&self, label: [u8; 11], options: &FormatOptions) -> Result<Geometry> {
         let wide = self.kind == FatKind::Fat32;
         let least = if wide { 8 } else { 1 };

@@ -1,4 +1,5 @@
-//! Inodes: FAT has none, so each directory entry gets a number when its directory is read, and keeps it while it is renamed.
+//! Inodes: FAT has none, so each directory entry gets a number when its directory is read, and
+//! keeps it while it is renamed.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{Attributes, ErrorKind, FileKind, FsError, InodeNumber, Result};
@@ -111,7 +112,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(Attributes {
             inode: InodeNumber(number),
             kind: inode.kind(),
-            // As Linux's vfat shows it with the usual umask: what the format does not hold is allowed, so that programs on a card can be run.
+            // As Linux's vfat shows it with the usual umask: what the format does not hold is
+            // allowed, so that programs on a card can be run.
             mode: write | 0o555,
             links: u32::from(inode.linked),
             uid: 0,

@@ -1,8 +1,9 @@
 //! The structures on the medium, field by field.
 //!
-//! Source of the facts: "Microsoft Extensible Firmware Initiative FAT32 File System Specification", version 1.03 (6 December 2000),
-//! called "the specification" in this crate; the use of `state` and `case_flags` follows what Windows NT and Linux do with bytes
-//! that the specification reserves. All numbers are little-endian.
+//! Source of the facts: "Microsoft Extensible Firmware Initiative FAT32 File System Specification",
+//! version 1.03 (6 December 2000), called "the specification" in this crate; the use of `state` and
+//! `case_flags` follows what Windows NT and Linux do with bytes that the specification reserves.
+//! All numbers are little-endian.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -43,7 +44,8 @@ pub mod case {
     pub const BASE: u8 = 0x08;
     /// The extension is shown in lower case.
     pub const EXTENSION: u8 = 0x10;
-    /// Ours, only while a rename over an existing file is on its way between two sectors: this entry is the one that goes.
+    /// Ours, only while a rename over an existing file is on its way between two sectors: this
+    /// entry is the one that goes.
     pub const MOVING: u8 = 0x80;
     /// The same of an empty file, whose cluster and size fields then say where it goes.
     pub const MOVING_EMPTY: u8 = 0xC0;

@@ -1,7 +1,9 @@
-//! FAT12, FAT16 and FAT32 with long names over a [`BlockDevice`](nandkit_block::BlockDevice), ordered so that a power cut costs at most lost clusters.
+//! FAT12, FAT16 and FAT32 with long names over a [`BlockDevice`](nandkit_block::BlockDevice),
+//! ordered so that a power cut costs at most lost clusters.
 //!
-//! Changes gather in a batch in memory and reach the device in phases (`sectors.rs`), each operation at once or many together as the
-//! [`Cache`] says. `docs/formats/fat.md` has the layout, the order and what a cut can leave.
+//! Changes gather in a batch in memory and reach the device in phases (`sectors.rs`), each
+//! operation at once or many together as the [`Cache`] says. `docs/formats/fat.md` has the layout,
+//! the order and what a cut can leave.
 
 mod allocate;
 mod bpb;

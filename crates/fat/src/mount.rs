@@ -144,7 +144,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Writes the state into the boot sector, and into entry 1 of each FAT where the type has bits for it.
+    /// Writes the state into the boot sector, and into entry 1 of each FAT where the type has bits
+    /// for it.
     pub fn set_state(&mut self, dirty: bool) -> Result<()> {
         let size = self.sectors.size() as usize;
         let mut boot = vec![0; size];
@@ -219,7 +220,8 @@ impl<D: BlockDevice> Volume<D> {
         self.sectors.flush()
     }
 
-    /// Makes everything durable and says on the medium that the volume is whole. Errors: a change that an error left in its middle: nothing is written then.
+    /// Makes everything durable and says on the medium that the volume is whole. Errors: a change
+    /// that an error left in its middle: nothing is written then.
     pub fn unmount(&mut self) -> Result<()> {
         if self.options.read_only {
             return Ok(());

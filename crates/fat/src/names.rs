@@ -1,7 +1,9 @@
-//! Long names and 8.3 names: what is allowed, how one is made from the other, and when two are the same.
+//! Long names and 8.3 names: what is allowed, how one is made from the other, and when two are the
+//! same.
 //!
-//! The 8.3 rules are those of the specification's "basis-name" algorithm. Short names are written in ASCII only; what others wrote above 0x7F is shown by
-//! code page 437, the first entry of the specification's list and the default of Linux.
+//! The 8.3 rules are those of the specification's "basis-name" algorithm. Short names are written
+//! in ASCII only; what others wrote above 0x7F is shown by code page 437, the first entry of the
+//! specification's list and the default of Linux.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -58,7 +60,8 @@ const fn allowed_long(c: char) -> bool {
     c as u32 >= 0x20 && !matches!(c, '"' | '*' | '/' | ':' | '<' | '>' | '?' | '\\' | '|')
 }
 
-/// Upper case, character by character, where upper case is one character: two names with the same result are the same name.
+/// Upper case, character by character, where upper case is one character: two names with the same
+/// result are the same name.
 pub fn fold(text: &str) -> String {
     text.chars()
         .map(|c| {
@@ -237,7 +240,8 @@ pub struct LongNameReader {
 }
 
 impl LongNameReader {
-    /// Takes the next slot; a sequence that does not fit is forgotten. Returns whether the slot continues or starts a sequence.
+    /// Takes the next slot; a sequence that does not fit is forgotten. Returns whether the slot
+    /// continues or starts a sequence.
     pub fn take(&mut self, slot: u32, entry: &LongEntry) -> bool {
         let number = entry.order & 0x3F;
         let starts = entry.order & LongEntry::LAST != 0;
@@ -267,7 +271,8 @@ impl LongNameReader {
         self.expected = u8::MAX;
     }
 
-    /// At a short entry: the long name before it, with its first slot, where there is a complete one that belongs to it.
+    /// At a short entry: the long name before it, with its first slot, where there is a complete
+    /// one that belongs to it.
     pub fn finish(&mut self, short: &[u8; 11]) -> Option<(Vec<u16>, u32)> {
         let complete = !self.units.is_empty() && self.expected == 0 && self.checksum == checksum(short);
         let mut units = std::mem::take(&mut self.units);

@@ -20,12 +20,14 @@ pub enum WriteBack {
 /// Where sectors wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
-    /// Nowhere: each operation is on the device when it returns, in the safe order. Reading keeps the one metadata sector last used.
+    /// Nowhere: each operation is on the device when it returns, in the safe order. Reading keeps
+    /// the one metadata sector last used.
     #[default]
     None,
     /// In memory.
     Sectors {
-        /// Clean sectors kept; the least recently used one goes. Dirty ones are bounded by the write-back rule, and by what one operation changes.
+        /// Clean sectors kept; the least recently used one goes. Dirty ones are bounded by the
+        /// write-back rule, and by what one operation changes.
         sectors: usize,
         /// When the batch of changes is written.
         write_back: WriteBack,
@@ -39,8 +41,9 @@ pub enum Cache {
 pub struct MountOptions {
     /// The sector cache.
     pub cache: Cache,
-    /// Whether the phases of a commit are kept apart by a flush of the device. Without, the device must complete writes in order of issue for a power cut
-    /// to cost no more than lost clusters; sync flushes in any case.
+    /// Whether the phases of a commit are kept apart by a flush of the device. Without, the device
+    /// must complete writes in order of issue for a power cut to cost no more than lost clusters;
+    /// sync flushes in any case.
     pub barriers: bool,
     /// No changes, not even repair.
     pub read_only: bool,

@@ -1,10 +1,12 @@
 //! Changes within a sector, and the order in which they may reach the medium.
 
-/// When a change may reach the medium, in this order; `docs/formats/fat.md` says what each order protects.
+/// When a change may reach the medium, in this order; `docs/formats/fat.md` says what each order
+/// protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
-    /// What nothing on the medium refers to: data, new chains, new directory clusters, long-name slots.
+    /// What nothing on the medium refers to: data, new chains, new directory clusters, long-name
+    /// slots.
     Prepare,
     /// The end of a chain gets a successor.
     Link,
@@ -57,7 +59,8 @@ impl Patch {
         Self { offset, length: length as u8, first_mask: 0xFF, last_mask: 0xFF, phase, bytes: own }
     }
 
-    /// What tells two patches of a sector apart: the first byte, and whether only its high half (two FAT12 entries share a byte).
+    /// What tells two patches of a sector apart: the first byte, and whether only its high half
+    /// (two FAT12 entries share a byte).
     pub fn key(&self) -> (u32, bool) {
         (self.offset, self.first_mask == 0xF0)
     }

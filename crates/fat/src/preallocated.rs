@@ -1,7 +1,9 @@
 //! Space that was promised to files ahead of their writes (fallocate(2) with a size that stays).
 //!
-//! It is counted in memory and given to nobody else. Linux hangs the clusters on the file (`fs/fat/file.c`) and takes them off again when its inode leaves memory; after a crash they stay behind the
-//! file's end, where fsck finds them. Ours ends with a shorter size, with the file, and with the unmount, and the medium never knows.
+//! It is counted in memory and given to nobody else. Linux hangs the clusters on the file
+//! (`fs/fat/file.c`) and takes them off again when its inode leaves memory; after a crash they stay
+//! behind the file's end, where fsck finds them. Ours ends with a shorter size, with the file, and
+//! with the unmount, and the medium never knows.
 
 use std::collections::HashMap;
 
@@ -48,7 +50,8 @@ impl Preallocated {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Makes sure that writes to the range will find space; the file grows to its end unless `keep_size`. FAT has no holes: all before the range is allocated with it.
+    /// Makes sure that writes to the range will find space; the file grows to its end unless
+    /// `keep_size`. FAT has no holes: all before the range is allocated with it.
     pub fn preallocate(&mut self, number: u64, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         let size = u64::from(self.file(number)?.raw.size.get());
         if length == 0 {

@@ -1,4 +1,5 @@
-//! Reading files: whole sectors in the form in which the device keeps them, parts of sectors cut out of them.
+//! Reading files: whole sectors in the form in which the device keeps them, parts of sectors cut
+//! out of them.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Content, Described, Payload, ReadInto};
@@ -59,8 +60,9 @@ struct Piece {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Reads from a file. Where its chain is too short for its size, the content ends with the chain: a read across that end answers short, one at it
-    /// 0 bytes, and one behind it is `Corrupt`.
+    /// Reads from a file. Where its chain is too short for its size, the content ends with the
+    /// chain: a read across that end answers short, one at it 0 bytes, and one behind it is
+    /// `Corrupt`.
     pub fn read_file(&mut self, number: u64, offset: u64, mut into: ReadInto<'_>) -> Result<usize> {
         let size = u64::from(self.file(number)?.raw.size.get());
         let mut length = size.saturating_sub(offset).min(into.len() as u64) as usize;
@@ -115,7 +117,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(length)
     }
 
-    /// The longest piece from `offset` on that one request can read: a part of a sector, or whole sectors that lie together.
+    /// The longest piece from `offset` on that one request can read: a part of a sector, or whole
+    /// sectors that lie together.
     fn piece(&self, number: u64, offset: u64, length: usize) -> Result<Piece> {
         let size = u64::from(self.sectors.size());
         let (address, run) = self.locate(number, offset)?;

@@ -1,8 +1,10 @@
 //! Repair at mount, when the volume was not unmounted.
 //!
-//! One walk over the tree decides what stays; every change goes through the same phases as any other batch, so that a cut during the repair
-//! leaves a volume that the next repair understands. What a cut can leave is listed in `docs/formats/fat.md`; what it cannot leave (a chain into a
-//! free cluster, two chains that join) is repaired as well, by shortening what comes later, since other systems leave that too.
+//! One walk over the tree decides what stays; every change goes through the same phases as any
+//! other batch, so that a cut during the repair leaves a volume that the next repair understands.
+//! What a cut can leave is listed in `docs/formats/fat.md`; what it cannot leave (a chain into a
+//! free cluster, two chains that join) is repaired as well, by shortening what comes later, since
+//! other systems leave that too.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Payload, ReadInto};
@@ -26,11 +28,13 @@ pub struct RecoveryReport {
     pub lost_clusters: u32,
     /// Chains among them.
     pub lost_chains: u32,
-    /// Files whose chain was longer than their size. What followed is counted with the lost clusters.
+    /// Files whose chain was longer than their size. What followed is counted with the lost
+    /// clusters.
     pub chains_cut: u32,
     /// Files that had fewer clusters than bytes and are shorter now.
     pub shortened: u32,
-    /// Entries that went: one of two that share their clusters, one of two with the same name, or a directory without a cluster.
+    /// Entries that went: one of two that share their clusters, one of two with the same name, or a
+    /// directory without a cluster.
     pub entries_removed: u32,
     /// Marks of an unfinished rename taken away.
     pub marks_cleared: u32,
@@ -85,8 +89,9 @@ impl<D: BlockDevice> Volume<D> {
         Ok(copied)
     }
 
-    /// Hears of each sector in which a further FAT differs from the one that is read: which FAT, counted from 0, the sector's place, and what the first FAT
-    /// has there. Nothing where only one FAT is in use.
+    /// Hears of each sector in which a further FAT differs from the one that is read: which FAT,
+    /// counted from 0, the sector's place, and what the first FAT has there. Nothing where only one
+    /// FAT is in use.
     pub fn differing_fat_sectors(
         &mut self,
         mut visit: impl FnMut(&mut Self, u32, u64, &[u8]) -> Result<()>,
@@ -115,7 +120,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Follows a chain as far as it is good and nobody else's, and takes it. Returns it, and whether it ended as a chain should.
+    /// Follows a chain as far as it is good and nobody else's, and takes it. Returns it, and
+    /// whether it ended as a chain should.
     pub fn take_chain(&mut self, taken: &mut Taken, first: u32, most: u32) -> Result<(Chain, bool)> {
         let mut chain = Chain::default();
         let mut cluster = first;
@@ -213,7 +219,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(below)
     }
 
-    /// Makes a file's size and chain fit: a longer chain is cut, a longer size becomes what the chain holds.
+    /// Makes a file's size and chain fit: a longer chain is cut, a longer size becomes what the
+    /// chain holds.
     fn fit_file(&mut self, taken: &mut Taken, mut raw: ShortEntry, report: &mut RecoveryReport) -> Result<ShortEntry> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let needed = u64::from(raw.size.get()).div_ceil(cluster_size) as u32;

@@ -1,4 +1,5 @@
-//! Rename: over an existing entry by rewriting that entry in place, else by a new entry; then the old one goes.
+//! Rename: over an existing entry by rewriting that entry in place, else by a new entry; then the
+//! old one goes.
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::{ErrorKind, FsError, RenameFlags, Result};
@@ -15,8 +16,10 @@ const MARKED_FROM: u32 = 11;
 
 /// The mark of a file that moves between two sectors, on its old entry.
 ///
-/// A file with clusters is marked only when it moves over an existing entry: the clusters that both entries share tell that they are one file, and the bit tells which goes.
-/// An empty file has nothing to share: its old entry holds, in the fields for cluster and size, where the new entry will be and a digest of what is there before.
+/// A file with clusters is marked only when it moves over an existing entry: the clusters that both
+/// entries share tell that they are one file, and the bit tells which goes. An empty file has
+/// nothing to share: its old entry holds, in the fields for cluster and size, where the new entry
+/// will be and a digest of what is there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveMark {
     /// Sector of the new entry.
@@ -28,8 +31,9 @@ pub struct MoveMark {
 }
 
 impl MoveMark {
-    /// Bits of the number of the slot in its sector (sectors are up to 65,536 bytes long), and of the digest. 35 bits are left for the sector: FAT addresses
-    /// 2^32 sectors of up to eight device sectors.
+    /// Bits of the number of the slot in its sector (sectors are up to 65,536 bytes long), and of
+    /// the digest. 35 bits are left for the sector: FAT addresses 2^32 sectors of up to eight
+    /// device sectors.
     const SLOT_BITS: u32 = 11;
     const DIGEST_BITS: u32 = 18;
 
@@ -42,7 +46,8 @@ impl MoveMark {
         (mixed >> (64 - Self::DIGEST_BITS)) as u32
     }
 
-    /// The mark of an entry, where it has one of an empty file. A marked file with clusters keeps its size and first cluster, so it has another bit.
+    /// The mark of an entry, where it has one of an empty file. A marked file with clusters keeps
+    /// its size and first cluster, so it has another bit.
     pub fn of(raw: &ShortEntry, sector_size: u32) -> Option<Self> {
         if raw.case_flags & case::MOVING_EMPTY != case::MOVING_EMPTY || raw.is_directory() {
             return None;
@@ -97,8 +102,9 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// A batch moves a file at most once, and does not both move it and change its first cluster, by which a repair knows it: writes the batch where it
-    /// would. With `changing` the file is about to get another first cluster, else it is about to move.
+    /// A batch moves a file at most once, and does not both move it and change its first cluster,
+    /// by which a repair knows it: writes the batch where it would. With `changing` the file is
+    /// about to get another first cluster, else it is about to move.
     pub fn settle(&mut self, number: u64, changing: bool) -> Result<()> {
         let inode = self.inode(number)?;
         let Some(origin) = inode.durable.filter(|_| inode.linked) else { return Ok(()) };
@@ -175,7 +181,8 @@ impl<D: BlockDevice> Volume<D> {
         self.unlink(over)
     }
 
-    /// Marks the medium's entry of a file that moves to another sector, where a repair could not tell otherwise which of the two entries goes.
+    /// Marks the medium's entry of a file that moves to another sector, where a repair could not
+    /// tell otherwise which of the two entries goes.
     fn mark(&mut self, origin: (u64, u32), new: (u64, u32)) -> Result<()> {
         let mut old = [0; SLOT_SIZE as usize];
         self.sectors.read_base(origin.0, origin.1, &mut old)?;
@@ -196,7 +203,8 @@ impl<D: BlockDevice> Volume<D> {
         self.sectors.patch(origin.0, patch)
     }
 
-    /// Erases the entry that an inode leaves for one at `new`: with the new one in the same sector, else after it.
+    /// Erases the entry that an inode leaves for one at `new`: with the new one in the same sector,
+    /// else after it.
     fn leave(&mut self, from: (u64, u32), number: u64, raw: &ShortEntry, new: (u64, u32)) -> Result<()> {
         let phase = match self.inode(number)?.durable {
             Some(origin) if origin.0 == new.0 => Phase::Publish,

@@ -1,8 +1,11 @@
-//! The device's sectors as the file system sees them: a bounded cache of clean ones, and the running batch of changes.
+//! The device's sectors as the file system sees them: a bounded cache of clean ones, and the
+//! running batch of changes.
 //!
-//! A metadata sector of the running batch has two images: `base`, which is on the medium, and `current`, which the file system reads. Between them lie
-//! *patches*, each with the [`Phase`] in which it may reach the medium. A commit writes phase after phase, so that no order of operations
-//! within the batch can make the medium hold a reference to something that is not there yet, or a free cluster that is still in use.
+//! A metadata sector of the running batch has two images: `base`, which is on the medium, and
+//! `current`, which the file system reads. Between them lie *patches*, each with the [`Phase`] in
+//! which it may reach the medium. A commit writes phase after phase, so that no order of operations
+//! within the batch can make the medium hold a reference to something that is not there yet, or a
+//! free cluster that is still in use.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -100,7 +103,8 @@ pub struct Sectors<D> {
 }
 
 impl<D: BlockDevice> Sectors<D> {
-    /// Over a device, with a cache of `capacity` clean sectors (at least the one last used is kept).
+    /// Over a device, with a cache of `capacity` clean sectors (at least the one last used is
+    /// kept).
     pub fn new(device: D, clock: Clock, capacity: usize, keep_data: bool, barriers: bool) -> Self {
         let size = device.geometry().sector_size;
         Self {
@@ -192,7 +196,8 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(())
     }
 
-    /// Sets or clears bits of a byte near the beginning of the FAT at byte `start`, on the device, in every copy, and in what memory has of it.
+    /// Sets or clears bits of a byte near the beginning of the FAT at byte `start`, on the device,
+    /// in every copy, and in what memory has of it.
     pub fn set_bit_everywhere(&mut self, start: u64, offset: u32, bits: u8, on: bool) -> Result<()> {
         let lba = start / u64::from(self.size);
         let mut sector = vec![0; self.size as usize];
@@ -232,7 +237,8 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(sector)
     }
 
-    /// Copies bytes of a metadata sector as the file system sees it; `into` must end within the sector.
+    /// Copies bytes of a metadata sector as the file system sees it; `into` must end within the
+    /// sector.
     pub fn read(&mut self, lba: u64, offset: u32, into: &mut [u8]) -> Result<()> {
         if !self.pending.contains_key(&lba) {
             if let Some(sector) = self.clean.read(lba) {
@@ -278,7 +284,8 @@ impl<D: BlockDevice> Sectors<D> {
         Ok(())
     }
 
-    /// Takes a change back: the bytes are again what the medium has. `high_half` where the change begins with the high half of its first byte.
+    /// Takes a change back: the bytes are again what the medium has. `high_half` where the change
+    /// begins with the high half of its first byte.
     pub fn unpatch(&mut self, lba: u64, offset: u32, high_half: bool) {
         let Some(pending) = self.pending.get_mut(&lba) else { return };
         self.changes_made += 1;
@@ -299,7 +306,8 @@ impl<D: BlockDevice> Sectors<D> {
         self.clean.remove_range(lba, 1);
     }
 
-    /// Forgets what waits for sectors that become free. Marks stay: they tell which of two entries of a moved file goes.
+    /// Forgets what waits for sectors that become free. Marks stay: they tell which of two entries
+    /// of a moved file goes.
     pub fn discard(&mut self, lba: u64, count: u64) {
         self.changes_made += 1;
         let end = lba.saturating_add(count);
@@ -354,7 +362,8 @@ impl<D: BlockDevice> Sectors<D> {
         }
     }
 
-    /// How many sectors from `lba` on can be read at once: up to the next one that waits in the cache (or one that does).
+    /// How many sectors from `lba` on can be read at once: up to the next one that waits in the
+    /// cache (or one that does).
     pub fn data_run(&self, lba: u64, count: u64) -> u64 {
         match self.data.range(lba..lba.saturating_add(count)).next() {
             Some((&at, _)) if at == lba => 1,
@@ -389,7 +398,8 @@ impl<D: BlockDevice> Sectors<D> {
         }
     }
 
-    /// How often metadata of the batch was changed, ever: an operation during which this stays the same has changed nothing.
+    /// How often metadata of the batch was changed, ever: an operation during which this stays the
+    /// same has changed nothing.
     pub fn changes_made(&self) -> u64 {
         self.changes_made
     }
@@ -399,7 +409,8 @@ impl<D: BlockDevice> Sectors<D> {
         !self.data.is_empty() || self.pending.values().any(|pending| pending.phases() != 0)
     }
 
-    /// Writes the batch, phase by phase, with a flush at each border between phases that have something to write. Afterwards the batch is empty.
+    /// Writes the batch, phase by phase, with a flush at each border between phases that have
+    /// something to write. Afterwards the batch is empty.
     pub fn commit(&mut self) -> Result<()> {
         let mut before = self.data_first || !self.data.is_empty();
         self.write_back_data()?;

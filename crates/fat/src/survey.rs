@@ -1,7 +1,9 @@
-//! The repair's view of the tree: every directory read once, and the decision which of several entries stays.
+//! The repair's view of the tree: every directory read once, and the decision which of several
+//! entries stays.
 //!
-//! An interrupted rename leaves two entries. Where they share their first cluster, that tells; an empty file has none, so its old entry is marked with the
-//! place of the new one (see `rename.rs`). A file that was removed and made again within one batch leaves two entries of one name.
+//! An interrupted rename leaves two entries. Where they share their first cluster, that tells; an
+//! empty file has none, so its old entry is marked with the place of the new one (see `rename.rs`).
+//! A file that was removed and made again within one batch leaves two entries of one name.
 
 use std::collections::HashMap;
 
@@ -45,7 +47,8 @@ pub struct FoundDirectory {
     pub inode: u64,
     /// The directory in which it was met first, as index.
     pub parent: usize,
-    /// The entry that names it, as index; the first one, where there are several. None for the root.
+    /// The entry that names it, as index; the first one, where there are several. None for the
+    /// root.
     named_by: Option<usize>,
     /// Whether its chain ended as a chain should.
     pub whole: bool,
@@ -239,7 +242,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Forgets the marks of empty files whose new entry never came: there the target's slot is still as it was.
+    /// Forgets the marks of empty files whose new entry never came: there the target's slot is
+    /// still as it was.
     fn follow_marks(&mut self, survey: &mut Survey) -> Result<()> {
         let limit = self.geometry.total_sectors
             * u64::from(self.geometry.sector_size / self.sectors.size().min(self.geometry.sector_size));
@@ -251,7 +255,8 @@ impl<D: BlockDevice> Volume<D> {
             }
             let arrived = mark.lba < limit && MoveMark::digest(&bytes) != mark.digest;
             if !arrived {
-                // Stays: `moved_to` still tells that the fields are to be cleared, and no entry lies at this place.
+                // Stays: `moved_to` still tells that the fields are to be cleared, and no entry
+                // lies at this place.
                 found.moved_to = Some(MoveMark { lba: u64::MAX, ..mark });
             }
         }
@@ -266,7 +271,8 @@ impl FoundDirectory {
 }
 
 impl Survey {
-    /// A directory's path, for messages; ends in a slash. Cost: that of the text, which has at most 256 names.
+    /// A directory's path, for messages; ends in a slash. Cost: that of the text, which has at most
+    /// 256 names.
     pub fn path(&self, directory: usize) -> String {
         let mut names = Vec::new();
         let mut at = directory;
@@ -289,7 +295,8 @@ impl Survey {
         self.hang_directories();
     }
 
-    /// Entries that stand for one file: by first cluster, or by a mark. Each entry's group, as an index list.
+    /// Entries that stand for one file: by first cluster, or by a mark. Each entry's group, as an
+    /// index list.
     fn partners(&self) -> Vec<Vec<usize>> {
         let mut groups: HashMap<u32, Vec<usize>> = HashMap::new();
         let mut places: HashMap<(u64, u32), usize> = HashMap::new();
@@ -309,7 +316,8 @@ impl Survey {
         lists
     }
 
-    /// Of two entries with one name in a directory: the one goes whose file has another entry; else the later.
+    /// Of two entries with one name in a directory: the one goes whose file has another entry; else
+    /// the later.
     fn resolve_names(&mut self, partners: &[Vec<usize>]) {
         let mut group_of: HashMap<usize, usize> = HashMap::new();
         for (group, members) in partners.iter().enumerate() {

@@ -86,7 +86,8 @@ pub fn entry_value(kind: FatKind, cluster: u32, bytes: [u8; 4]) -> u32 {
     }
 }
 
-/// Whether the entry lies in two sectors, so that a power cut can tear it. Only FAT12 has such clusters.
+/// Whether the entry lies in two sectors, so that a power cut can tear it. Only FAT12 has such
+/// clusters.
 pub const fn straddles(kind: FatKind, cluster: u32, fat_start: u64, sector_size: u32) -> bool {
     let (at, length) = entry_position(kind, cluster);
     (fat_start + at) % sector_size as u64 + length as u64 > sector_size as u64

@@ -37,7 +37,8 @@ pub(crate) struct Volume<D> {
     pub freed_slots: Vec<(u64, u32)>,
     /// Inodes whose entry has another place since the last commit.
     pub moved: Vec<u64>,
-    /// Files that became shorter within a cluster, and it may not be durable: bytes behind their end may still be those that the medium's entry shows.
+    /// Files that became shorter within a cluster, and it may not be durable: bytes behind their
+    /// end may still be those that the medium's entry shows.
     pub shrunk: HashSet<u64>,
     /// The medium says that the volume is in use.
     pub marked_dirty: bool,
@@ -53,7 +54,8 @@ impl<D: BlockDevice> Volume<D> {
         Timestamp(i64::try_from(self.sectors.clock().unix_ns()).unwrap_or(i64::MAX))
     }
 
-    /// Refuses to go on after a change that was left in its middle. Errors: of the kind that is asked for.
+    /// Refuses to go on after a change that was left in its middle. Errors: of the kind that is
+    /// asked for.
     pub fn expect_whole(&self, kind: ErrorKind) -> Result<()> {
         match &self.broken {
             None => Ok(()),
@@ -64,7 +66,8 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// Runs a change and ends it as the cache's write-back rule wants. After an error in its middle the volume takes no more changes.
+    /// Runs a change and ends it as the cache's write-back rule wants. After an error in its middle
+    /// the volume takes no more changes.
     pub fn change<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         if self.options.read_only {
             return Err(FsError::new(ErrorKind::ReadOnly, "mounted for reading only"));
@@ -116,7 +119,8 @@ impl<D: BlockDevice> Volume<D> {
         self.finish_batch()
     }
 
-    /// Before bytes behind a file's end are written: a shorter size must be durable, or a cut would show them in the old, longer file.
+    /// Before bytes behind a file's end are written: a shorter size must be durable, or a cut would
+    /// show them in the old, longer file.
     pub fn settle_size(&mut self, number: u64) -> Result<()> {
         if self.shrunk.contains(&number) {
             self.commit()?;
@@ -173,7 +177,8 @@ impl<D: BlockDevice> Volume<D> {
         self.geometry.clusters - self.skipped
     }
 
-    /// Makes sure that `clusters` clusters can be taken (by the file, if it is for one), writing the batch if that frees them. Errors: `NoSpace`.
+    /// Makes sure that `clusters` clusters can be taken (by the file, if it is for one), writing
+    /// the batch if that frees them. Errors: `NoSpace`.
     pub fn reserve(&mut self, clusters: u32, number: Option<u64>) -> Result<()> {
         if self.available(number) < clusters && !self.freed.is_empty() {
             self.commit()?;
@@ -185,7 +190,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Takes `count` free clusters, near `goal` where it can, and chains them in the running batch. The caller has reserved them.
+    /// Takes `count` free clusters, near `goal` where it can, and chains them in the running batch.
+    /// The caller has reserved them.
     pub fn allocate(&mut self, count: u32, goal: Option<u32>) -> Result<Vec<u32>> {
         let mut clusters = Vec::with_capacity(count as usize);
         let mut goal = goal;
@@ -208,7 +214,8 @@ impl<D: BlockDevice> Volume<D> {
         (self.geometry.cluster_start(cluster) / size, u64::from(self.geometry.cluster_size()) / size)
     }
 
-    /// Gives clusters back: at once where the medium never knew them as taken, else when the batch is on the medium.
+    /// Gives clusters back: at once where the medium never knew them as taken, else when the batch
+    /// is on the medium.
     pub fn free_clusters_of(&mut self, clusters: &[u32]) -> Result<()> {
         for &cluster in clusters {
             let known = self.base_link(cluster)? != Link::Free;

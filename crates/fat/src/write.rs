@@ -50,7 +50,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(length as usize)
     }
 
-    /// How many of `length` bytes from `offset` on there is room for. Errors: `NoSpace` where it is none.
+    /// How many of `length` bytes from `offset` on there is room for. Errors: `NoSpace` where it is
+    /// none.
     fn room_for(&mut self, number: u64, offset: u64, length: u64) -> Result<u64> {
         let cluster_size = u64::from(self.geometry.cluster_size());
         let have = u64::from(self.ensure_chain(number)?.len());
@@ -83,7 +84,8 @@ impl<D: BlockDevice> Volume<D> {
             self.settle(number, true)?;
         }
         if let Some(last) = last {
-            // The medium still has another successor (the file was cut in this batch): one batch cannot hold both changes.
+            // The medium still has another successor (the file was cut in this batch): one batch
+            // cannot hold both changes.
             if matches!(self.base_link(last)?, Link::Next(_)) {
                 self.commit()?;
             }
@@ -113,7 +115,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Writes bytes into clusters that the file has. What lay from byte `valid` on is not worth reading.
+    /// Writes bytes into clusters that the file has. What lay from byte `valid` on is not worth
+    /// reading.
     fn put_data(&mut self, number: u64, offset: u64, payload: Payload<'_>, valid: u64) -> Result<()> {
         let size = u64::from(self.sectors.size());
         let mut at = 0;

@@ -1,8 +1,10 @@
-//! POSIX access control lists: the value of `system.posix_acl_access` and `system.posix_acl_default` as Linux hands it to programs, and the shorter form in which JFFS2 stores
-//! it.
+//! POSIX access control lists: the value of `system.posix_acl_access` and
+//! `system.posix_acl_default` as Linux hands it to programs, and the shorter form in which JFFS2
+//! stores it.
 //!
-//! Sources: include/uapi/linux/posix_acl_xattr.h (version 2, entries of tag, permissions and number, little-endian always); fs/jffs2/acl.h (version 1, entries without the
-//! number where the tag needs none, in the volume's byte order).
+//! Sources: include/uapi/linux/posix_acl_xattr.h (version 2, entries of tag, permissions and
+//! number, little-endian always); fs/jffs2/acl.h (version 1, entries without the number where the
+//! tag needs none, in the volume's byte order).
 
 use crate::layout::ByteOrder;
 

@@ -5,8 +5,8 @@ use std::fmt;
 use nandkit_units::BlockIndex;
 use nandkit_vfs::InodeNumber;
 
-/// Where a node begins: bytes of data from the device's beginning, OOB not counted. A multiple of four. JFFS2 knows no other name for
-/// a node, and so has room for 4 GiB.
+/// Where a node begins: bytes of data from the device's beginning, OOB not counted. A multiple of
+/// four. JFFS2 knows no other name for a node, and so has room for 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeAddress(pub u32);
 

@@ -1,4 +1,5 @@
-//! Nodes as they are appended to the flash, with their checksums. Padding between nodes is the business of whoever places them.
+//! Nodes as they are appended to the flash, with their checksums. Padding between nodes is the
+//! business of whoever places them.
 
 use crate::Ino;
 use crate::layout::{
@@ -30,7 +31,8 @@ pub struct Piece<'a> {
     pub size: u32,
     /// How `bytes` are compressed: see [`compression`].
     pub compression: u8,
-    /// What stands in the node; at most 2^32 - 69 bytes, which the callers keep by splitting at pages.
+    /// What stands in the node; at most 2^32 - 69 bytes, which the callers keep by splitting at
+    /// pages.
     pub bytes: &'a [u8],
 }
 
@@ -90,7 +92,8 @@ pub struct DirentFields {
     pub kind: u8,
 }
 
-/// Appends a directory entry to `out`. The caller promises a name of at most [`crate::layout::NAME_MAX`] bytes.
+/// Appends a directory entry to `out`. The caller promises a name of at most
+/// [`crate::layout::NAME_MAX`] bytes.
 pub fn dirent_node(order: ByteOrder, fields: &DirentFields, name: &[u8], out: &mut Vec<u8>) {
     let header = Header::new(order, node_type::DIRENT, length(DIRENT_SIZE, name.len()));
     let mut node = Dirent {
@@ -113,7 +116,8 @@ pub fn dirent_node(order: ByteOrder, fields: &DirentFields, name: &[u8], out: &m
     out.extend_from_slice(name);
 }
 
-/// An extended attribute as it stands in its node: number, version, prefix, the name behind the prefix, value.
+/// An extended attribute as it stands in its node: number, version, prefix, the name behind the
+/// prefix, value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in layout::Xattr")]
 pub struct XattrFields<'a> {
@@ -124,8 +128,11 @@ pub struct XattrFields<'a> {
     pub value: &'a [u8],
 }
 
-/// Appends an extended attribute to `out`, filled up to a multiple of four bytes: the header's length counts these too, other than in nodes of other types. Linux takes an attribute for damaged
-/// where it does not, and then stops at the next node (fs/jffs2/scan.c, `jffs2_scan_xattr_node`). The caller promises a name of at most 255 and a value of at most 65,535 bytes.
+/// Appends an extended attribute to `out`, filled up to a multiple of four bytes: the header's
+/// length counts these too, other than in nodes of other types. Linux takes an attribute for
+/// damaged where it does not, and then stops at the next node (fs/jffs2/scan.c,
+/// `jffs2_scan_xattr_node`). The caller promises a name of at most 255 and a value of at most
+/// 65,535 bytes.
 pub fn xattr_node(order: ByteOrder, fields: &XattrFields<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let variable = fields.name.len() + 1 + fields.value.len();

@@ -38,7 +38,8 @@ pub enum Effect {
 
 /// The fragments of a file in the order of their offsets; they do not overlap. 20 bytes each.
 ///
-/// Finding costs a binary search; replacing a range by one of the same bounds costs nothing more, another insertion moves what is behind it.
+/// Finding costs a binary search; replacing a range by one of the same bounds costs nothing more,
+/// another insertion moves what is behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragments {
     list: Vec<Fragment>,
@@ -69,7 +70,8 @@ impl Fragments {
         all.filter(move |fragment| fragment.node == node)
     }
 
-    /// The node becomes the newest one for `start..end`. What it did to others is added to `effects`, in the order of the file. An empty range changes nothing.
+    /// The node becomes the newest one for `start..end`. What it did to others is added to
+    /// `effects`, in the order of the file. An empty range changes nothing.
     pub fn insert(&mut self, node: NodeAddress, start: u32, end: u32, effects: &mut Vec<Effect>) {
         if start >= end {
             return;
@@ -103,7 +105,8 @@ impl Fragments {
         }
     }
 
-    /// The nodes of these fragments that have none any more. Cost: one pass over the ranges of all those nodes at the most, however many nodes share a range.
+    /// The nodes of these fragments that have none any more. Cost: one pass over the ranges of all
+    /// those nodes at the most, however many nodes share a range.
     fn without_fragments(&self, touched: &[Fragment]) -> BTreeSet<NodeAddress> {
         let mut without: BTreeSet<NodeAddress> = touched.iter().map(|old| old.node).collect();
         let start = touched.iter().map(|old| old.node_start).min().unwrap_or(0);
@@ -118,7 +121,8 @@ impl Fragments {
         without
     }
 
-    /// A node was copied as it is: its fragments are in another one now. `node_start` and `node_end` are what it holds.
+    /// A node was copied as it is: its fragments are in another one now. `node_start` and
+    /// `node_end` are what it holds.
     pub fn moved(&mut self, from: NodeAddress, to: NodeAddress, node_start: u32, node_end: u32) {
         let first = self.list.partition_point(|fragment| fragment.end <= node_start);
         for fragment in &mut self.list[first..] {

@@ -12,7 +12,8 @@ use nandkit_vfs::FileKind;
 /// An inode. Its nodes and names are known from the mount on, its body from its first use.
 #[derive(Debug, Default)]
 pub struct Inode {
-    /// All its nodes that are still on the flash, obsolete ones included: as long as an old one is there, it could come back.
+    /// All its nodes that are still on the flash, obsolete ones included: as long as an old one is
+    /// there, it could come back.
     pub nodes: Vec<NodeAddress>,
     /// How many names it has; 0: it is dead.
     pub links: u32,
@@ -47,13 +48,15 @@ pub struct Body {
     pub changed: u32,
     /// Where the bytes of a regular file are.
     pub fragments: Fragments,
-    /// The inode node that alone holds the attributes: of directories, symbolic links, devices, and of files without data.
+    /// The inode node that alone holds the attributes: of directories, symbolic links, devices, and
+    /// of files without data.
     pub metadata: Option<NodeAddress>,
     /// The target of a symbolic link.
     pub target: Vec<u8>,
     /// Device number (major << 32 | minor) of a device.
     pub device: u64,
-    /// Entries of this directory whose nodes turned out damaged when it was loaded, by address, with their cookies: they are not shown.
+    /// Entries of this directory whose nodes turned out damaged when it was loaded, by address,
+    /// with their cookies: they are not shown.
     pub dropped: BTreeMap<NodeAddress, u64>,
     /// What loading found out about the inode's nodes, and the catalogue does not know yet.
     pub states: Vec<(NodeAddress, NodeState)>,
@@ -83,8 +86,9 @@ const _: () = assert!(size_of::<Entry>() == 16);
 
 /// The names of a directory, deletions included.
 ///
-/// They stand in the order of a hash of the name, as in Linux's lists, and the hash is the cookie: a listing goes on where it was whatever was
-/// added or removed. Finding costs a search in a balanced tree, and as many comparisons as names share 48 bits of hash.
+/// They stand in the order of a hash of the name, as in Linux's lists, and the hash is the cookie:
+/// a listing goes on where it was whatever was added or removed. Finding costs a search in a
+/// balanced tree, and as many comparisons as names share 48 bits of hash.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     names: BTreeMap<u64, Named>,
@@ -114,7 +118,8 @@ fn first_cookie(name: &[u8]) -> u64 {
 }
 
 impl Entries {
-    /// Many entries at once, with different names. Cheaper in time and memory than one after the other.
+    /// Many entries at once, with different names. Cheaper in time and memory than one after the
+    /// other.
     pub fn of(entries: impl IntoIterator<Item = (Box<[u8]>, Entry)>) -> Self {
         let mut list: Vec<(u64, Named)> = Vec::new();
         for (name, entry) in entries {
@@ -140,7 +145,8 @@ impl Entries {
             .map(|(cookie, _)| *cookie)
     }
 
-    /// Whether a name whose first cookie is `first` may have got `cookie`: only where all between are taken as well, which the caller's walk sees.
+    /// Whether a name whose first cookie is `first` may have got `cookie`: only where all between
+    /// are taken as well, which the caller's walk sees.
     const fn may_hold(first: u64, cookie: u64) -> bool {
         cookie - first < 1 << COLLISION_BITS
     }
@@ -175,7 +181,8 @@ impl Entries {
         self.iter().find(|(_, entry)| entry.node == node)
     }
 
-    /// Cookie, name and entry of those whose cookie is greater than `cookie`, by cookie, without deletions.
+    /// Cookie, name and entry of those whose cookie is greater than `cookie`, by cookie, without
+    /// deletions.
     pub fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &[u8], &Entry)> {
         self.names
             .range(cookie.saturating_add(1)..)
@@ -183,7 +190,8 @@ impl Entries {
             .filter(|(_, _, entry)| entry.inode != Ino::NONE)
     }
 
-    /// Puts `entry` in the place of what stands for the name, and returns that. A name keeps its cookie.
+    /// Puts `entry` in the place of what stands for the name, and returns that. A name keeps its
+    /// cookie.
     pub fn put(&mut self, name: &[u8], entry: Entry) -> Option<Entry> {
         if let Some(cookie) = self.cookie_of(name) {
             return self.names.get_mut(&cookie).map(|named| std::mem::replace(&mut named.entry, entry));

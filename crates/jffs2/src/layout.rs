@@ -1,7 +1,8 @@
 //! Every node type of JFFS2 as it stands on the flash, in both byte orders.
 //!
-//! Source of the structures and constants: `linux/jffs2.h` of the Linux UAPI headers; of what the checksums cover: fs/jffs2/write.c, xattr.c, summary.c.
-//! All facts in words: `docs/formats/jffs2.md`.
+//! Source of the structures and constants: `linux/jffs2.h` of the Linux UAPI headers; of what the
+//! checksums cover: fs/jffs2/write.c, xattr.c, summary.c. All facts in words:
+//! `docs/formats/jffs2.md`.
 
 use crate::Ino;
 use nandkit_codec::checksum::crc32_linux;
@@ -35,7 +36,8 @@ pub const XATTR_SIZE: u32 = 32;
 pub const XREF_SIZE: u32 = 28;
 /// Bytes of a summary node before its entries.
 pub const SUMMARY_SIZE: u32 = 32;
-/// Last eight bytes of a block with a summary: offset of the summary node in the block, and [`SUMMARY_MAGIC`].
+/// Last eight bytes of a block with a summary: offset of the summary node in the block, and
+/// [`SUMMARY_MAGIC`].
 pub const SUMMARY_MARKER_SIZE: u32 = 8;
 /// Last four bytes of a block with a summary.
 pub const SUMMARY_MAGIC: u32 = 0x0285_1885;
@@ -99,7 +101,8 @@ pub const fn padded(length: u32) -> u32 {
     }
 }
 
-/// Makes, for one structure: the bytes on the flash in either order, the values in memory, and both ways between them.
+/// Makes, for one structure: the bytes on the flash in either order, the values in memory, and both
+/// ways between them.
 macro_rules! on_flash {
     ($(#[$outer:meta])* $name:ident, $raw:ident, $size:expr, { $($(#[$inner:meta])* $field:ident : $kind:ident),* $(,)? }) => {
         $(#[$outer])*
@@ -224,7 +227,8 @@ on_flash!(
 );
 
 impl Inode {
-    /// Bytes of the file that the node stands for. Some old kernels wrote holes with both sizes swapped (fs/jffs2/readinode.c, `read_dnode`).
+    /// Bytes of the file that the node stands for. Some old kernels wrote holes with both sizes
+    /// swapped (fs/jffs2/readinode.c, `read_dnode`).
     pub const fn span(&self) -> u32 {
         if self.compression == compression::ZERO && self.data_size == 0 { self.compressed_size } else { self.data_size }
     }
@@ -346,18 +350,21 @@ pub mod compression {
     pub const ZERO: u8 = 1;
     /// Runs by the position of each byte's last occurrence.
     pub const RTIME: u8 = 2;
-    /// By its name arithmetic coding with fixed frequencies; Linux writes and reads it with frequencies in the node. Read only.
+    /// By its name arithmetic coding with fixed frequencies; Linux writes and reads it with
+    /// frequencies in the node. Read only.
     pub const RUBIN_MIPS: u8 = 3;
     /// Never written.
     pub const COPY: u8 = 4;
-    /// By its name arithmetic coding with frequencies in the node; Linux writes and reads it with fixed ones. Read only.
+    /// By its name arithmetic coding with frequencies in the node; Linux writes and reads it with
+    /// fixed ones. Read only.
     pub const DYNAMIC_RUBIN: u8 = 5;
     /// RFC 1950.
     pub const ZLIB: u8 = 6;
     /// LZO1X.
     pub const LZO: u8 = 7;
 
-    /// The number by which a node names a method. The two kinds of rubin have each other's: see [`RUBIN_MIPS`].
+    /// The number by which a node names a method. The two kinds of rubin have each other's: see
+    /// [`RUBIN_MIPS`].
     pub const fn number_of(method: Compression) -> u8 {
         match method {
             Compression::Zero => ZERO,

@@ -1,6 +1,8 @@
-//! JFFS2, the journalling flash file system of Linux, over any [`nandkit_flash::Flash`]: mounted, read, written, collected, checked and built.
+//! JFFS2, the journalling flash file system of Linux, over any [`nandkit_flash::Flash`]: mounted,
+//! read, written, collected, checked and built.
 //!
-//! The design in one screen: `docs/design/03-jffs2.md`. The format in words, with sources: `docs/formats/jffs2.md`.
+//! The design in one screen: `docs/design/03-jffs2.md`. The format in words, with sources:
+//! `docs/formats/jffs2.md`.
 
 mod acl;
 mod address;

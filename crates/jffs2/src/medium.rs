@@ -1,6 +1,7 @@
 //! Bytes at addresses: the only file that calls [`Flash`].
 //!
-//! NOR takes bytes as they come. NAND takes whole pages: what does not fill one waits in a write buffer, one for each open block.
+//! NOR takes bytes as they come. NAND takes whole pages: what does not fill one waits in a write
+//! buffer, one for each open block.
 
 use nandkit_flash::{ErrorKind, Flash, FlashError, PageProgram, PageRead};
 use nandkit_units::{
@@ -30,7 +31,8 @@ pub enum Cleanmarker {
 /// Bytes of a cleanmarker in the OOB: a header without its checksum.
 pub const OOB_CLEANMARKER_SIZE: usize = 8;
 
-/// A cleanmarker in the OOB: the first eight bytes of a header whose length is eight (fs/jffs2/wbuf.c).
+/// A cleanmarker in the OOB: the first eight bytes of a header whose length is eight
+/// (fs/jffs2/wbuf.c).
 pub(crate) fn oob_cleanmarker(order: ByteOrder) -> [u8; OOB_CLEANMARKER_SIZE] {
     let header = Header::new(order, node_type::CLEANMARKER, OOB_CLEANMARKER_SIZE as u32).encode(order);
     let mut marker = [0; OOB_CLEANMARKER_SIZE];
@@ -39,7 +41,8 @@ pub(crate) fn oob_cleanmarker(order: ByteOrder) -> [u8; OOB_CLEANMARKER_SIZE] {
 }
 
 impl Cleanmarker {
-    /// As Linux places it on flash of this kind: behind the bad-block marker where the software's Hamming code leaves room (large pages: from byte 2 on; 512-byte pages: from byte 8 on;
+    /// As Linux places it on flash of this kind: behind the bad-block marker where the software's
+    /// Hamming code leaves room (large pages: from byte 2 on; 512-byte pages: from byte 8 on;
     /// drivers/mtd/nand/raw/nand_base.c, the layouts of large and small pages).
     pub const fn of(geometry: &FlashGeometry) -> Self {
         match geometry.kind {
@@ -207,9 +210,11 @@ impl<F: Flash> Medium<F> {
         (PageAddress::new(block, pages % self.shape.pages_per_block), at % self.shape.read_size)
     }
 
-    /// Reads bytes, those that still wait in a write buffer included. The caller promises that all lie in the device; what lies outside reads as 0xFF.
+    /// Reads bytes, those that still wait in a write buffer included. The caller promises that all
+    /// lie in the device; what lies outside reads as 0xFF.
     ///
-    /// Errors: those of the device, but for uncorrectable pages, whose damaged bytes are delivered. Time: what the device takes, one page after the other.
+    /// Errors: those of the device, but for uncorrectable pages, whose damaged bytes are delivered.
+    /// Time: what the device takes, one page after the other.
     pub fn read(&self, at: NodeAddress, into: &mut [u8], cause: Cause) -> Result<Soundness, FlashError> {
         let mut soundness = Soundness::Sound;
         self.read_noting(at, into, cause, &mut |_| soundness = Soundness::Uncorrectable)?;
@@ -277,7 +282,8 @@ impl<F: Flash> Medium<F> {
         Ok(oob)
     }
 
-    /// Whether the block says that it was erased to the end. Always so where the medium has no cleanmarkers.
+    /// Whether the block says that it was erased to the end. Always so where the medium has no
+    /// cleanmarkers.
     pub fn has_cleanmarker(&self, block: BlockIndex, cause: Cause) -> Result<bool, FlashError> {
         match self.shape.cleanmarker {
             Cleanmarker::None => Ok(true),
@@ -302,7 +308,8 @@ impl<F: Flash> Medium<F> {
         oob_cleanmarker(self.order)
     }
 
-    /// The OOB of a block's first page with its cleanmarker, from offset 0 on; empty where the medium has none there.
+    /// The OOB of a block's first page with its cleanmarker, from offset 0 on; empty where the
+    /// medium has none there.
     pub(crate) fn oob_marker(&self) -> Vec<u8> {
         let Cleanmarker::Oob { offset } = self.shape.cleanmarker else { return Vec::new() };
         let mut oob = vec![0xFF; offset as usize];
@@ -322,9 +329,11 @@ impl<F: Flash> Medium<F> {
         Ok(())
     }
 
-    /// Erases a block and writes its cleanmarker. What waits for the block in a write buffer is dropped.
+    /// Erases a block and writes its cleanmarker. What waits for the block in a write buffer is
+    /// dropped.
     ///
-    /// Errors: `EraseFailed`, `ProgramFailed`, `BadBlock`: the block is to be retired; others: those of the device.
+    /// Errors: `EraseFailed`, `ProgramFailed`, `BadBlock`: the block is to be retired; others:
+    /// those of the device.
     pub fn erase(&mut self, block: BlockIndex, cause: Cause) -> Result<(), FlashError> {
         for buffer in &mut self.buffers {
             if buffer.block == Some(block) {
@@ -382,10 +391,12 @@ impl<F: Flash> Medium<F> {
         Ok(())
     }
 
-    /// Appends bytes at `at`, which follow the last ones that were appended to this stream's block (or begin a page of another block, with nothing waiting). On NAND what
-    /// does not fill a page waits.
+    /// Appends bytes at `at`, which follow the last ones that were appended to this stream's block
+    /// (or begin a page of another block, with nothing waiting). On NAND what does not fill a page
+    /// waits.
     ///
-    /// Errors: those of the device. After one, nothing of the bytes counts as written, the buffer still holds what waited in it before, and [`Medium::waiting`] tells what.
+    /// Errors: those of the device. After one, nothing of the bytes counts as written, the buffer
+    /// still holds what waited in it before, and [`Medium::waiting`] tells what.
     pub fn append(&mut self, stream: usize, at: NodeAddress, bytes: &[u8], cause: Cause) -> Result<(), FlashError> {
         let page_size = self.shape.page_size;
         if page_size <= 1 || self.buffers.get(stream).is_none() {
@@ -431,7 +442,8 @@ impl<F: Flash> Medium<F> {
         self.buffers.iter().any(|buffer| buffer.block.is_some() && !buffer.bytes.is_empty())
     }
 
-    /// Forgets what waits in a stream's write buffer: after a failed program, once its nodes have been written elsewhere.
+    /// Forgets what waits in a stream's write buffer: after a failed program, once its nodes have
+    /// been written elsewhere.
     pub fn drop_waiting(&mut self, stream: usize) {
         if let Some(buffer) = self.buffers.get_mut(stream) {
             buffer.block = None;
@@ -439,8 +451,9 @@ impl<F: Flash> Medium<F> {
         }
     }
 
-    /// Fills up the page that waits, with a padding node where there is room for one and zeroes where not, and programs it. Returns where the padding begins and how many bytes
-    /// it takes; `None` where nothing waited. Errors: as [`Medium::append`].
+    /// Fills up the page that waits, with a padding node where there is room for one and zeroes
+    /// where not, and programs it. Returns where the padding begins and how many bytes it takes;
+    /// `None` where nothing waited. Errors: as [`Medium::append`].
     pub fn flush_padded(&mut self, stream: usize) -> Result<Option<(NodeAddress, u32)>, FlashError> {
         let Some((block, waiting)) = self.waiting(stream) else { return Ok(None) };
         let page_size = self.shape.page_size;

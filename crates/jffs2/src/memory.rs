@@ -7,7 +7,8 @@ use crate::volume::Jffs2;
 use crate::xattr::{Attribute, Reference};
 
 impl<F> Jffs2<F> {
-    /// Bytes of memory that the catalogue, inodes, names and attributes take, allocations reckoned at the most. Content that was loaded is not counted. Cost: one pass.
+    /// Bytes of memory that the catalogue, inodes, names and attributes take, allocations reckoned
+    /// at the most. Content that was loaded is not counted. Cost: one pass.
     pub fn memory(&self) -> usize {
         let addresses = |nodes: &Vec<NodeAddress>| nodes.capacity() * size_of::<NodeAddress>() + ALLOCATION;
         let blocks: usize =

@@ -36,12 +36,14 @@ impl<F: Flash> Jffs2<F> {
         Ok((number, found, body, FileKind::of_mode(body.mode).ok_or_else(lost)?))
     }
 
-    /// Bytes of the nodes that hold a file's content. (Linux tells the size, as if holes took space.)
+    /// Bytes of the nodes that hold a file's content. (Linux tells the size, as if holes took
+    /// space.)
     fn allocated(&self, body: &Body) -> u64 {
         let mut last = None;
         let mut bytes = 0;
         for fragment in body.fragments.all() {
-            // A node whose middle was written over counts for each of its pieces: a rare thing, and not worth a table.
+            // A node whose middle was written over counts for each of its pieces: a rare thing, and
+            // not worth a table.
             if last != Some(fragment.node) {
                 bytes += self.catalogue.node(fragment.node).map_or(0, |node| u64::from(node.length));
             }
@@ -65,13 +67,15 @@ impl<F: Flash> Jffs2<F> {
             .unwrap_or(FileKind::Regular)
     }
 
-    /// Whether a fragment's node stands for zeroes. One that cannot be read does not: whoever reads it is told.
+    /// Whether a fragment's node stands for zeroes. One that cannot be read does not: whoever reads
+    /// it is told.
     fn is_hole(&self, number: Ino, fragment: &Fragment) -> bool {
         let is_bare = self.catalogue.node(fragment.node).is_some_and(|node| node.length == INODE_SIZE);
         is_bare && self.node_content(number, fragment, Cause::UserData).is_ok_and(|content| content.is_empty())
     }
 
-    /// Fills `into` with what inode `number`, a file, holds from `from` on; behind the end of its nodes with zeroes. Errors: `Corrupt`, `Device`.
+    /// Fills `into` with what inode `number`, a file, holds from `from` on; behind the end of its
+    /// nodes with zeroes. Errors: `Corrupt`, `Device`.
     pub(crate) fn read_range(&self, number: Ino, body: &Body, from: u32, into: &mut [u8], cause: Cause) -> Result<()> {
         let length = u32::try_from(into.len()).unwrap_or(u32::MAX);
         let end = from.saturating_add(length);
@@ -108,7 +112,8 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         ROOT.into()
     }
 
-    /// Free is what Linux says is: dirt counts, what is kept back for the collector does not (fs/jffs2/fs.c, `jffs2_statfs`).
+    /// Free is what Linux says is: dirt counts, what is kept back for the collector does not
+    /// (fs/jffs2/fs.c, `jffs2_statfs`).
     fn volume(&self) -> Result<VolumeStatus> {
         let sums = &self.catalogue.sums;
         let blocks = self.catalogue.blocks.len() as u64;
@@ -233,7 +238,9 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         Ok(length)
     }
 
-    /// Pieces in nodes that follow each other are one range; nodes that stand for holes, and what no node holds, are holes. Cost: as the trait says; of each node of a hole the 68 bytes are read.
+    /// Pieces in nodes that follow each other are one range; nodes that stand for holes, and what
+    /// no node holds, are holes. Cost: as the trait says; of each node of a hole the 68 bytes are
+    /// read.
     fn data_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<Range<u64>>> {
         let (number, _, body, kind) = self.intact(inode)?;
         regular(number, kind)?;

@@ -12,7 +12,8 @@ use crate::scan::walk::run_of;
 use crate::volume::Jffs2;
 
 impl<F: Flash> Jffs2<F> {
-    /// Of what kind damage in a node is: a write that was torn where nothing but free flash is behind it, as [`Jffs2::check`] judges. Errors: `Device`.
+    /// Of what kind damage in a node is: a write that was torn where nothing but free flash is
+    /// behind it, as [`Jffs2::check`] judges. Errors: `Device`.
     pub(crate) fn kind_at(&self, at: NodeAddress, kind: DamageKind) -> Result<DamageKind> {
         let shape = self.medium.shape();
         let Some(block) = self.catalogue.block(shape.block_of(at)) else { return Ok(kind) };

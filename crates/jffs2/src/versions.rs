@@ -1,4 +1,5 @@
-//! What was, as far as it is still on the flash: superseded content of files, and names that were taken away.
+//! What was, as far as it is still on the flash: superseded content of files, and names that were
+//! taken away.
 //!
 //! Nothing of this is part of the volume. It lasts until the collector erases its blocks.
 
@@ -55,9 +56,11 @@ pub struct OldContent {
     pub modified: u32,
     /// Bytes of the file, as far as nodes of that time still reach.
     pub size: u32,
-    /// The content that was asked for, or a symbolic link's target. Ranges that are lost are zeroes.
+    /// The content that was asked for, or a symbolic link's target. Ranges that are lost are
+    /// zeroes.
     pub bytes: Vec<u8>,
-    /// Ranges of which no node is left or whose nodes are damaged: start and the byte behind. Holes that were written as such are none.
+    /// Ranges of which no node is left or whose nodes are damaged: start and the byte behind. Holes
+    /// that were written as such are none.
     pub lost: Vec<(u32, u32)>,
 }
 
@@ -66,7 +69,8 @@ pub struct OldContent {
 pub struct DeletedName {
     /// The directory that held it.
     pub parent: Ino,
-    /// The directory's path, where it still has one and the paths of all names together have not taken more than [`nandkit_vfs::path::PathBudget`] allows.
+    /// The directory's path, where it still has one and the paths of all names together have not
+    /// taken more than [`nandkit_vfs::path::PathBudget`] allows.
     pub parent_path: Option<Vec<u8>>,
     /// The name.
     pub name: Vec<u8>,
@@ -88,7 +92,8 @@ pub struct DeletedName {
 type Said = (u32, NodeAddress, Ino, u8, u32);
 
 impl<F: Flash> Jffs2<F> {
-    /// An inode's nodes that are still on the flash, dead inodes' included, by version. Errors: `NotFound` where there are none, `Device`.
+    /// An inode's nodes that are still on the flash, dead inodes' included, by version. Errors:
+    /// `NotFound` where there are none, `Device`.
     pub fn versions(&self, inode: Ino) -> Result<Vec<Version>> {
         let pieces = self.pieces(inode)?;
         let mut versions = Vec::new();
@@ -110,7 +115,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(versions)
     }
 
-    /// All that [`Jffs2::content_within`] tells. Errors: also `FileTooBig` where that would be more than 256 MiB.
+    /// All that [`Jffs2::content_within`] tells. Errors: also `FileTooBig` where that would be more
+    /// than 256 MiB.
     pub fn content_at(&self, inode: Ino, version: u32) -> Result<OldContent> {
         let content = self.content_within(inode, version, 0..WHOLE_MAX)?;
         if content.size > WHOLE_MAX {
@@ -120,8 +126,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(content)
     }
 
-    /// What a file held in a range when the node with this version was its newest: the rules of a mount, applied to the nodes up to that one. Errors: `NotFound` where nothing
-    /// so old is left, `InvalidArgument` where it is neither a file nor a symbolic link, `Device`.
+    /// What a file held in a range when the node with this version was its newest: the rules of a
+    /// mount, applied to the nodes up to that one. Errors: `NotFound` where nothing so old is left,
+    /// `InvalidArgument` where it is neither a file nor a symbolic link, `Device`.
     pub fn content_within(&self, inode: Ino, version: u32, within: Range<u32>) -> Result<OldContent> {
         let pieces = self.pieces(inode)?.into_iter().filter(|piece| piece.node.version <= version).collect();
         let mut read = |at, length| self.bytes_as_read(at, length, Cause::UserData);
@@ -175,8 +182,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(OldContent { version: node.version, mode: node.mode, modified: node.modified, size, bytes, lost })
     }
 
-    /// Names that were taken away and whose nodes are still on the flash, dead directories' included; by directory and name. Errors: `Device`. Cost: reads every
-    /// directory entry.
+    /// Names that were taken away and whose nodes are still on the flash, dead directories'
+    /// included; by directory and name. Errors: `Device`. Cost: reads every directory entry.
     pub fn deleted(&self) -> Result<Vec<DeletedName>> {
         let paths = Paths::of(&self.inodes);
         let mut budget = PathBudget::default();
@@ -232,7 +239,8 @@ impl<F: Flash> Jffs2<F> {
         for at in &found.nodes {
             let (bytes, soundness) = self.bytes_as_read(*at, INODE_SIZE, Cause::Metadata)?;
             let header = Header::decode(order, &bytes).filter(|header| header.check(order).is_ok());
-            // A node that a summary told of may say of itself what it likes: nobody has looked at it since the mount.
+            // A node that a summary told of may say of itself what it likes: nobody has looked at
+            // it since the mount.
             let length = self.catalogue.node(*at).map_or(0, |node| node.length);
             let is_it = |header: &Header| header.node_type == node_type::INODE && padded(header.total_length) == length;
             let Some(header) = header.filter(is_it) else { continue };

@@ -49,11 +49,13 @@ pub struct MountOptions {
     pub use_summaries: bool,
     /// Where cleanmarkers are; where `None`, as Linux places them on flash of this kind.
     pub cleanmarker: Option<Cleanmarker>,
-    /// The device was erased as a whole just now. Without cleanmarkers nothing else tells that the erase of a block that looks blank has ended: such blocks are erased again before
-    /// they are used, which Linux spares itself (fs/jffs2/scan.c), so that a cut erase costs it data.
+    /// The device was erased as a whole just now. Without cleanmarkers nothing else tells that the
+    /// erase of a block that looks blank has ended: such blocks are erased again before they are
+    /// used, which Linux spares itself (fs/jffs2/scan.c), so that a cut erase costs it data.
     pub just_erased: bool,
-    /// Scan blocks on all threads of the pool at once. For devices on which no simulated time passes: with others the order of reads, and with it the time, would
-    /// depend on the threads. The result never does.
+    /// Scan blocks on all threads of the pool at once. For devices on which no simulated time
+    /// passes: with others the order of reads, and with it the time, would depend on the threads.
+    /// The result never does.
     pub parallel: bool,
     /// What writing and collecting need to know.
     pub write: WriteOptions,

@@ -19,10 +19,12 @@ use crate::volume::Jffs2;
 use nandkit_vfs::FileKind;
 
 impl<F: Flash> Jffs2<F> {
-    /// Adds to [`Jffs2::damage`] what inodes and names say against each other, as [`Jffs2::check`] finds it: inodes that cannot be, names where no names can be, and of another type than their
+    /// Adds to [`Jffs2::damage`] what inodes and names say against each other, as [`Jffs2::check`]
+    /// finds it: inodes that cannot be, names where no names can be, and of another type than their
     /// inodes. A mount by itself does not look at what inodes are.
     ///
-    /// Errors: `Device`. Cost: a read of the fixed part of each inode node; data are read of links, and of inodes that are in doubt.
+    /// Errors: `Device`. Cost: a read of the fixed part of each inode node; data are read of links,
+    /// and of inodes that are in doubt.
     pub fn witness_contradictions(&self) -> Result<()> {
         let mut formats: BTreeMap<Ino, Option<u32>> = BTreeMap::new();
         for (number, inode) in self.inodes.iter().filter(|(_, inode)| inode.links > 0) {
@@ -52,7 +54,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// The type that all nodes of an inode agree on whose fixed part is whole; `None` where there is none or they do not. Errors: `Device`.
+    /// The type that all nodes of an inode agree on whose fixed part is whole; `None` where there
+    /// is none or they do not. Errors: `Device`.
     fn only_format(&self, number: Ino, inode: &Inode) -> Result<Option<u32>> {
         let order = self.medium.order();
         let mut only = None;
@@ -76,7 +79,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(only)
     }
 
-    /// A root is a directory: a node that makes it anything else does not count, lest all that is in it be out of reach.
+    /// A root is a directory: a node that makes it anything else does not count, lest all that is
+    /// in it be out of reach.
     pub(crate) fn drop_impossible_roots(&self, pieces: &mut Vec<Piece>, body: &mut Body) {
         pieces.retain(|piece| {
             let mode = piece.node.mode;

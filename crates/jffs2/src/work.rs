@@ -1,4 +1,5 @@
-//! Work counted in the crate's own tests: that an image, however hostile, costs about what its size is, not the square of it. Elsewhere nothing is counted, and nothing costs.
+//! Work counted in the crate's own tests: that an image, however hostile, costs about what its size
+//! is, not the square of it. Elsewhere nothing is counted, and nothing costs.
 
 /// So many steps were taken: names or fragments looked at or moved.
 #[cfg(not(test))]

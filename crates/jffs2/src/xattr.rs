@@ -1,6 +1,7 @@
 //! Extended attributes: which there are, and which inode has which.
 //!
-//! A value stands once on the flash, under a number of its own; references give it to any number of inodes.
+//! A value stands once on the flash, under a number of its own; references give it to any number of
+//! inodes.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -65,7 +66,8 @@ impl Reference {
 pub struct XattrTable {
     /// By number.
     pub attributes: BTreeMap<u32, Attribute>,
-    /// By inode and attribute number; dead ones included as long as nodes of theirs are on the flash.
+    /// By inode and attribute number; dead ones included as long as nodes of theirs are on the
+    /// flash.
     pub references: BTreeMap<(Ino, u32), Reference>,
     /// For `Jffs2::user_of`: an inode that had each attribute when that was first asked for.
     pub users: OnceLock<BTreeMap<u32, Ino>>,
@@ -85,7 +87,8 @@ impl XattrTable {
     }
 }
 
-/// What a stored prefix stands for outside, and whether the name behind it counts: of access control lists it does not.
+/// What a stored prefix stands for outside, and whether the name behind it counts: of access
+/// control lists it does not.
 const fn prefix_name(prefix: u8) -> Option<(&'static [u8], bool)> {
     match prefix {
         xattr_prefix::USER => Some((b"user.", true)),
@@ -105,7 +108,8 @@ impl AttributeContent {
     }
 }
 
-/// The stored prefix and the name behind it, from a name as programs know it; `None` where the format holds no such names.
+/// The stored prefix and the name behind it, from a name as programs know it; `None` where the
+/// format holds no such names.
 pub fn split_name(full: &[u8]) -> Option<(u8, &[u8])> {
     for prefix in [xattr_prefix::USER, xattr_prefix::SECURITY, xattr_prefix::TRUSTED] {
         if let Some((text, _)) = prefix_name(prefix)
@@ -124,7 +128,8 @@ pub(crate) fn acl_to_node(order: ByteOrder, entries: &[acl::AclEntry]) -> Vec<u8
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Name and value of an attribute, read at the first use; `None` where they are damaged or not there. Errors: `Device`.
+    /// Name and value of an attribute, read at the first use; `None` where they are damaged or not
+    /// there. Errors: `Device`.
     pub(crate) fn attribute_content(&self, id: u32) -> Result<Option<&AttributeContent>> {
         let Some(attribute) = self.xattrs.attributes.get(&id) else { return Ok(None) };
         if let Some(content) = attribute.content.get() {
@@ -138,7 +143,8 @@ impl<F: Flash> Jffs2<F> {
             let (at, block) = (attribute.node, self.medium.shape().block_of(attribute.node));
             let kind = self.kind_at(at, bad.kind)?;
             self.damage.add(Damage { at, block, kind, inode: self.user_of(id), detail: bad.detail });
-            // A power cut while it was moved may have left the beginning of the copy: the original is there then.
+            // A power cut while it was moved may have left the beginning of the copy: the original
+            // is there then.
             let mut newest = 0;
             for other in attribute.nodes.iter().filter(|other| **other != attribute.node) {
                 if let Ok((version, found)) = self.attribute_at(id, attribute, *other)?
@@ -151,7 +157,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(attribute.content.get_or_init(|| content).as_deref())
     }
 
-    /// An inode that has the attribute. Cost: the first time a pass over all references, then none unless the inode was changed meanwhile.
+    /// An inode that has the attribute. Cost: the first time a pass over all references, then none
+    /// unless the inode was changed meanwhile.
     pub(crate) fn user_of(&self, id: u32) -> Option<Ino> {
         let table = &self.xattrs;
         let mut living = table.references.iter().filter(|(_, reference)| !reference.is_dead()).map(|(key, _)| *key);
@@ -208,7 +215,8 @@ impl<F: Flash> Jffs2<F> {
         Ok((found.version, AttributeContent { prefix: found.prefix, name: name.into(), value: value.into() }))
     }
 
-    /// An inode's attributes. Of two with one name the one that came last counts (fs/jffs2/xattr.c, `check_xattr_ref_inode`). Errors: `Device`.
+    /// An inode's attributes. Of two with one name the one that came last counts (fs/jffs2/xattr.c,
+    /// `check_xattr_ref_inode`). Errors: `Device`.
     pub(crate) fn attributes_of(&self, inode: Ino) -> Result<Vec<(u32, &AttributeContent)>> {
         let mut found: BTreeMap<(u8, &[u8]), (u32, u32, &AttributeContent)> = BTreeMap::new();
         for (id, sequence) in self.xattrs.of_inode(inode) {

@@ -7,14 +7,16 @@ use nandkit_vfs::{ErrorKind, FileKind, FsError, Timestamp};
 
 use crate::{DeviceTable, Result, TreeError};
 
-/// What to change at all nodes of a tree. The default changes nothing. In this order: excluded, squashed, owned, timed.
+/// What to change at all nodes of a tree. The default changes nothing. In this order: excluded,
+/// squashed, owned, timed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adjustments {
     /// Paths that are left out with all below them.
     pub exclude: Vec<Vec<u8>>,
     /// Everything belongs to user 0 and group 0 (`--squash-uids` of mkfs.jffs2).
     pub squash_owners: bool,
-    /// Group and others may not write, and nothing is set-user-id or set-group-id, symbolic links excepted (`--squash-perms` of mkfs.jffs2).
+    /// Group and others may not write, and nothing is set-user-id or set-group-id, symbolic links
+    /// excepted (`--squash-perms` of mkfs.jffs2).
     pub squash_permissions: bool,
     /// Owner and group of everything.
     pub owner: Option<(u32, u32)>,
@@ -22,7 +24,8 @@ pub struct Adjustments {
     pub root_owner: Option<(u32, u32)>,
     /// All three times of everything.
     pub time: Option<Timestamp>,
-    /// Later times become this one: what `SOURCE_DATE_EPOCH` asks for (reproducible-builds.org, "SOURCE_DATE_EPOCH specification").
+    /// Later times become this one: what `SOURCE_DATE_EPOCH` asks for (reproducible-builds.org,
+    /// "SOURCE_DATE_EPOCH specification").
     pub time_max: Option<Timestamp>,
     /// Leaves out all extended attributes.
     pub no_xattrs: bool,
@@ -59,24 +62,28 @@ impl Adjustments {
     }
 }
 
-/// A tree as [`Adjustments`] and a [`DeviceTable`] change it. Contents are those of the tree within.
+/// A tree as [`Adjustments`] and a [`DeviceTable`] change it. Contents are those of the tree
+/// within.
 #[derive(Clone, Debug)]
 pub struct AdjustedTree<T> {
     inner: T,
     nodes: Vec<SourceNode>,
-    /// For each node which one of `inner` holds its content; `None` for new ones and for hard links.
+    /// For each node which one of `inner` holds its content; `None` for new ones and for hard
+    /// links.
     contents: Vec<Option<usize>>,
 }
 
 impl<T: SourceTree> AdjustedTree<T> {
-    /// The adjustments come first, so that what the device table says stands, as with mkfs.jffs2. Errors: those of the table's lines.
+    /// The adjustments come first, so that what the device table says stands, as with mkfs.jffs2.
+    /// Errors: those of the table's lines.
     pub fn new(inner: T, adjustments: &Adjustments, table: Option<&DeviceTable>) -> Result<Self> {
         let nodes = inner.nodes();
         let mut missing = SourceNode::new(FileKind::Directory, 0o755);
         adjustments.apply(&mut missing, false);
         let mut builder = TreeBuilder::new(SourceNode::new(FileKind::Directory, 0o755), missing);
         let mut kept = vec![false; nodes.len()];
-        // A hard link whose first name is left out takes its place: the first name that is kept, by inode.
+        // A hard link whose first name is left out takes its place: the first name that is kept, by
+        // inode.
         let mut first: Vec<Option<Vec<u8>>> = vec![None; nodes.len()];
         for (index, node) in nodes.iter().enumerate() {
             let path = path(nodes, index);

@@ -14,7 +14,8 @@ use crate::{MountLimits, MountedTree};
 pub enum TreeDifference {
     /// As two file systems differ.
     One(Difference),
-    /// The name leads to the same inode as another name, an earlier one, in only one of the trees, or to another one in each.
+    /// The name leads to the same inode as another name, an earlier one, in only one of the trees,
+    /// or to another one in each.
     SameInode {
         /// Where.
         path: Vec<u8>,
@@ -37,7 +38,8 @@ impl fmt::Display for TreeDifference {
     }
 }
 
-/// Everything that counts: attributes, times of modification to the nanosecond, links, extended attributes.
+/// Everything that counts: attributes, times of modification to the nanosecond, links, extended
+/// attributes.
 pub fn all() -> CompareOptions {
     CompareOptions {
         mode: true,
@@ -51,8 +53,8 @@ pub fn all() -> CompareOptions {
     }
 }
 
-/// The differences between a tree and a mounted file system. Left out is what the file system's format cannot hold. What of it cannot be read, or is no tree,
-/// is a difference too.
+/// The differences between a tree and a mounted file system. Left out is what the file system's
+/// format cannot hold. What of it cannot be read, or is no tree, is a difference too.
 pub fn compare_with(tree: &dyn SourceTree, fs: &dyn FileSystem) -> Vec<TreeDifference> {
     let root = Vec::new();
     let unreadable = |path: Vec<u8>, kind: ErrorKind, reason: String| {
@@ -84,7 +86,8 @@ pub fn compare_with(tree: &dyn SourceTree, fs: &dyn FileSystem) -> Vec<TreeDiffe
     found
 }
 
-/// The differences between two trees in the order of the paths; empty where there are none. Times of modification count for everything.
+/// The differences between two trees in the order of the paths; empty where there are none. Times
+/// of modification count for everything.
 pub fn compare(a: &dyn SourceTree, b: &dyn SourceTree, options: &CompareOptions) -> Vec<TreeDifference> {
     let side = |tree| -> Side<'_> {
         let tree: &dyn SourceTree = tree;

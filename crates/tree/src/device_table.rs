@@ -1,6 +1,8 @@
-//! Device tables: nodes and attributes for a tree whose builder may not make devices or change owners.
+//! Device tables: nodes and attributes for a tree whose builder may not make devices or change
+//! owners.
 //!
-//! One entry a line, as mkfs.jffs2 and mkfs.ubifs take them (mtd-utils, jffsX-utils/mkfs.jffs2.c and ubifs-utils/common/devtable.c, read for facts):
+//! One entry a line, as mkfs.jffs2 and mkfs.ubifs take them (mtd-utils, jffsX-utils/mkfs.jffs2.c
+//! and ubifs-utils/common/devtable.c, read for facts):
 //!
 //! ```text
 //! #name     type  mode  uid  gid  major  minor  start  inc  count
@@ -8,10 +10,12 @@
 //! /dev/mtd  c     640   0    0    90     0      0      2    4
 //! ```
 //!
-//! The type is one of `f`, `d`, `c`, `b`, `p`, and `l` for a link that is there. The mode is octal, all else decimal; `-` and what is missing at the end is
-//! as if not said (mode 755, owner 0, numbers 0). A count makes that many devices: the name with `start`, `start + 1`, ... behind it, minor numbers `inc` apart.
-//! An entry for what is in the tree changes its owner and mode; regular files and links have to be there. Unlike mkfs.jffs2, `/` stands for the root,
-//! and what cannot be carried out is an error and not skipped: a path whose directory is not there, for one.
+//! The type is one of `f`, `d`, `c`, `b`, `p`, and `l` for a link that is there. The mode is octal,
+//! all else decimal; `-` and what is missing at the end is as if not said (mode 755, owner 0,
+//! numbers 0). A count makes that many devices: the name with `start`, `start + 1`, ... behind it,
+//! minor numbers `inc` apart. An entry for what is in the tree changes its owner and mode; regular
+//! files and links have to be there. Unlike mkfs.jffs2, `/` stands for the root, and what cannot be
+//! carried out is an error and not skipped: a path whose directory is not there, for one.
 
 use nandkit_vfs::source::{SourceNode, TreeBuilder, components};
 use nandkit_vfs::{FileKind, FsError};

@@ -27,8 +27,10 @@ pub struct DirectoryOptions {
     pub no_xattrs: bool,
 }
 
-/// A host's directory as a tree. Names, attributes and extended attributes are those of the moment of opening. Contents are read when asked for; a file that is no longer
-/// what it was then is an error that names it. Symbolic links are never followed, but for the path of the directory itself.
+/// A host's directory as a tree. Names, attributes and extended attributes are those of the moment
+/// of opening. Contents are read when asked for; a file that is no longer what it was then is an
+/// error that names it. Symbolic links are never followed, but for the path of the directory
+/// itself.
 #[derive(Debug)]
 pub struct HostDirectory {
     root: PathBuf,
@@ -38,14 +40,16 @@ pub struct HostDirectory {
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 
-/// What tells whether a file is still the one that was seen: device, inode, size, time of modification.
+/// What tells whether a file is still the one that was seen: device, inode, size, time of
+/// modification.
 type Identity = (u64, u64, u64, i64);
 
 /// Files that stay open between reads.
 const OPEN_MAX: usize = 16;
 
 impl HostDirectory {
-    /// Reads all names and attributes. Errors: `Host` with the path that cannot be read; `Node` for what no tree holds.
+    /// Reads all names and attributes. Errors: `Host` with the path that cannot be read; `Node` for
+    /// what no tree holds.
     pub fn open(root: &Path, options: &DirectoryOptions) -> Result<Self> {
         let shown = root.display().to_string();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -143,7 +147,8 @@ impl SourceTree for HostDirectory {
         Ok(count)
     }
 
-    /// As the host's file system tells (lseek(2), SEEK_DATA); one that does not has data everywhere.
+    /// As the host's file system tells (lseek(2), SEEK_DATA); one that does not has data
+    /// everywhere.
     fn data_after(&self, node: usize, offset: u64) -> nandkit_vfs::Result<Option<Range<u64>>> {
         let node = same_inode(&self.nodes, node);
         let Some((found, identity)) = self.nodes.get(node).zip(self.identities.get(node)) else {

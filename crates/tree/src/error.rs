@@ -7,7 +7,8 @@ use nandkit_vfs::FsError;
 /// Shorthand for results about trees.
 pub type Result<T> = std::result::Result<T, TreeError>;
 
-/// Why a tree could not be read or written as a whole. What concerns a single file of a tree on its way out stands in the report instead.
+/// Why a tree could not be read or written as a whole. What concerns a single file of a tree on its
+/// way out stands in the report instead.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// The host's operating system refused something.
@@ -68,7 +69,8 @@ impl TreeError {
     }
 }
 
-/// A path or name of a tree for messages: with a leading `/`, bytes that are no text or steer a terminal escaped.
+/// A path or name of a tree for messages: with a leading `/`, bytes that are no text or steer a
+/// terminal escaped.
 pub fn show(path: &[u8]) -> String {
     format!("/{}", escaped(path))
 }

@@ -1,4 +1,5 @@
-//! The host's directories, always relative to one that is open: no path leads out of it, and no symbolic link is followed.
+//! The host's directories, always relative to one that is open: no path leads out of it, and no
+//! symbolic link is followed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,10 +12,12 @@ use nandkit_vfs::Timestamp;
 use rustix::fs::{Mode, OFlags, ResolveFlags, Timespec};
 use rustix::io::Errno;
 
-/// Bytes of a path that the kernel takes at once (PATH_MAX of linux/limits.h is 4096, with the NUL).
+/// Bytes of a path that the kernel takes at once (PATH_MAX of linux/limits.h is 4096, with the
+/// NUL).
 const PATH_BYTES_MAX: usize = 4000;
 
-/// Opens what `path`, relative and without `..`, leads to below `root`. Symbolic links on the way are an error (`ELOOP` or `ENOTDIR`).
+/// Opens what `path`, relative and without `..`, leads to below `root`. Symbolic links on the way
+/// are an error (`ELOOP` or `ENOTDIR`).
 pub fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut at: Option<OwnedFd> = None;
@@ -46,7 +49,8 @@ fn open_short(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<Ow
     let path = if path.is_empty() { b"." } else { path };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(root, OsStr::from_bytes(path), flags, Mode::empty(), resolve) {
-        // Linux before 5.6 does not know the call, and some sandboxes answer as if it were forbidden.
+        // Linux before 5.6 does not know the call, and some sandboxes answer as if it were
+        // forbidden.
         Err(Errno::NOSYS | Errno::PERM) => open_by_steps(root, path, flags),
         result => Ok(result?),
     }
@@ -94,7 +98,8 @@ pub fn timespec(time: Timestamp) -> Timespec {
     Timespec { tv_sec: time.0.div_euclid(1_000_000_000), tv_nsec: time.0.rem_euclid(1_000_000_000) }
 }
 
-/// The path of a name in an open directory, for the calls that take no directory: extended attributes. The last name is not followed by calls of the `l` kind.
+/// The path of a name in an open directory, for the calls that take no directory: extended
+/// attributes. The last name is not followed by calls of the `l` kind.
 fn path_through(directory: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
     let mut path = format!("/proc/self/fd/{}", directory.as_raw_fd()).into_bytes();
     path.push(b'/');
@@ -102,7 +107,8 @@ fn path_through(directory: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// All extended attributes of what has a name in an open directory (of the directory itself for an empty name), sorted by name; none where the host holds none.
+/// All extended attributes of what has a name in an open directory (of the directory itself for an
+/// empty name), sorted by name; none where the host holds none.
 pub fn xattrs(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let path = path_through(directory, name);
     let path = OsStr::from_bytes(&path);

@@ -1,11 +1,13 @@
-//! Files too large to be taken: of an image, which may be hostile, their data count, as holes cost it nothing.
+//! Files too large to be taken: of an image, which may be hostile, their data count, as holes cost
+//! it nothing.
 
 use nandkit_vfs::{FileSystem, InodeNumber};
 
 /// Bytes of a file, holes counted, up to which nobody looks for them.
 pub const LARGE: u64 = 1 << 36;
 
-/// Largest file with its holes: the largest of ext4 with blocks of 4 KiB, which is what most hosts have.
+/// Largest file with its holes: the largest of ext4 with blocks of 4 KiB, which is what most hosts
+/// have.
 pub const SIZE_MAX: u64 = (1 << 44) - 4096;
 
 /// What becomes of a file's holes.
@@ -17,8 +19,9 @@ pub enum Holes {
     Written,
 }
 
-/// Bytes that a file of this size takes of whoever takes it, as far as that is its data; the size itself up to `large`, or where the volume cannot tell. Cost: nothing up to `large`, else a look at
-/// each run of data; no content is read.
+/// Bytes that a file of this size takes of whoever takes it, as far as that is its data; the size
+/// itself up to `large`, or where the volume cannot tell. Cost: nothing up to `large`, else a look
+/// at each run of data; no content is read.
 pub fn taken_bytes(fs: &dyn FileSystem, inode: InodeNumber, size: u64, large: u64) -> u64 {
     if size <= large || size > SIZE_MAX {
         return size;
@@ -37,7 +40,8 @@ pub fn taken_bytes(fs: &dyn FileSystem, inode: InodeNumber, size: u64, large: u6
     data
 }
 
-/// Why a file is not taken, if it is not; `data` are its [`taken_bytes`]. Files beyond `large` must hold data for at least half of the zeroes that would be written for them.
+/// Why a file is not taken, if it is not; `data` are its [`taken_bytes`]. Files beyond `large` must
+/// hold data for at least half of the zeroes that would be written for them.
 pub fn refusal(size: u64, data: u64, large: u64, holes: Holes) -> Option<String> {
     if size > SIZE_MAX {
         return Some(format!("has {size} bytes, more than the {SIZE_MAX} that are taken"));

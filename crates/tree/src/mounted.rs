@@ -16,7 +16,8 @@ use crate::large::{self, Holes};
 /// How much is taken from a file system, which may be damaged or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountLimits {
-    /// Bytes of a file, holes counted, beyond which the rules of [`large`] hold: an image of a few kilobytes can claim 2^63 bytes of holes.
+    /// Bytes of a file, holes counted, beyond which the rules of [`large`] hold: an image of a few
+    /// kilobytes can claim 2^63 bytes of holes.
     pub large_bytes: u64,
     /// What becomes of holes.
     pub holes: Holes,
@@ -26,12 +27,14 @@ pub struct MountLimits {
     pub names_max: usize,
     /// Directories within each other.
     pub depth_max: usize,
-    /// Bytes of the paths of all names together, and so much more for each name as [`PATH_BYTES_EACH`] says: a directory of n names, 4,096 levels down and each of 250 bytes, has n MiB of paths in
-    /// an image of 100 n bytes.
+    /// Bytes of the paths of all names together, and so much more for each name as
+    /// [`PATH_BYTES_EACH`] says: a directory of n names, 4,096 levels down and each of 250 bytes,
+    /// has n MiB of paths in an image of 100 n bytes.
     pub path_bytes_max: u64,
 }
 
-/// Extended attributes that are taken of one inode: Linux lists no more names than 64 KiB hold (limits.h, `XATTR_LIST_MAX`).
+/// Extended attributes that are taken of one inode: Linux lists no more names than 64 KiB hold
+/// (limits.h, `XATTR_LIST_MAX`).
 pub(crate) const XATTRS_MAX: usize = 1 << 16;
 
 /// Bytes of the paths in one list of notes; what is beyond is counted.
@@ -50,10 +53,12 @@ impl Default for MountLimits {
     }
 }
 
-/// All names, attributes, link targets and extended attributes of a mounted file system, read at once and by several threads; contents are read when asked for.
+/// All names, attributes, link targets and extended attributes of a mounted file system, read at
+/// once and by several threads; contents are read when asked for.
 ///
-/// What no tree holds is left out and noted: names with `/` or NUL, empty ones, `.` and `..`; a name twice in one directory; a directory with a second name,
-/// which may be a loop; what is beyond the limits. So is what cannot be read.
+/// What no tree holds is left out and noted: names with `/` or NUL, empty ones, `.` and `..`; a
+/// name twice in one directory; a directory with a second name, which may be a loop; what is beyond
+/// the limits. So is what cannot be read.
 pub struct MountedTree<'a> {
     fs: &'a dyn FileSystem,
     nodes: Vec<SourceNode>,
@@ -87,7 +92,8 @@ struct Listing {
 }
 
 impl<'a> MountedTree<'a> {
-    /// Reads all names and attributes below `start`. Errors: those of `stat` of `start`, and `NotADirectory`.
+    /// Reads all names and attributes below `start`. Errors: those of `stat` of `start`, and
+    /// `NotADirectory`.
     pub fn read(fs: &'a dyn FileSystem, start: InodeNumber, limits: &MountLimits) -> nandkit_vfs::Result<Self> {
         let attributes = fs.stat(start)?;
         if attributes.kind != FileKind::Directory {
@@ -240,7 +246,8 @@ fn find(fs: &dyn FileSystem, name: Vec<u8>, inode: InodeNumber) -> Found {
     Found { name, inode, node: Ok(node), links: attributes.links, damaged }
 }
 
-/// A name that was taken: parents come before what is in them, the names of one directory one behind the other and in their order.
+/// A name that was taken: parents come before what is in them, the names of one directory one
+/// behind the other and in their order.
 struct Taken {
     /// `parent` and `hard_link_of` are places in the same list.
     node: SourceNode,
@@ -249,7 +256,8 @@ struct Taken {
     path_bytes: usize,
 }
 
-/// Nodes and inodes in the order that a tree promises; of the names of one inode the first one is the inode then.
+/// Nodes and inodes in the order that a tree promises; of the names of one inode the first one is
+/// the inode then.
 fn depth_first(taken: Vec<Taken>) -> (Vec<SourceNode>, Vec<InodeNumber>) {
     // The names in a directory, as first and behind the last: they were taken at once.
     let mut within = vec![(0, 0); taken.len()];

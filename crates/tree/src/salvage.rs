@@ -2,11 +2,13 @@
 
 use nandkit_vfs::source::SourceTree;
 
-/// Bytes that are read by themselves where a chunk cannot be read, and that become zeroes where they cannot either.
+/// Bytes that are read by themselves where a chunk cannot be read, and that become zeroes where
+/// they cannot either.
 pub const UNIT: usize = 4096;
 
-/// Units of one file that may fail by themselves. Where more do, a chunk that cannot be read is missing as a whole, so that a size that is far from the
-/// truth does not cost a read for each of its units.
+/// Units of one file that may fail by themselves. Where more do, a chunk that cannot be read is
+/// missing as a whole, so that a size that is far from the truth does not cost a read for each of
+/// its units.
 const FAILED_MAX: u32 = 4096;
 
 /// The first offset of a file that could not be read, and how much of the file is missing.
@@ -25,8 +27,9 @@ impl Damage {
     }
 }
 
-/// Fills all of `chunk` with the content from `offset` on of a file of `size` bytes. Returns where the content ends: before `size` where a read answered
-/// short, and then nothing behind it can be read.
+/// Fills all of `chunk` with the content from `offset` on of a file of `size` bytes. Returns where
+/// the content ends: before `size` where a read answered short, and then nothing behind it can be
+/// read.
 pub fn read(
     tree: &dyn SourceTree,
     node: usize,
@@ -108,7 +111,8 @@ mod tests {
         }
     }
 
-    /// Reads a file of 4 GiB of which 6 KiB are there; returns the number of reads, the bytes that are right, where it ended, and the note.
+    /// Reads a file of 4 GiB of which 6 KiB are there; returns the number of reads, the bytes that
+    /// are right, where it ended, and the note.
     fn read_all(short: bool) -> (u64, u64, u64, String) {
         let tree = Ending { end: 6144, short, reads: AtomicU64::new(0) };
         let (size, mut damage, mut chunk) = (0xFFFF_FFF0, Damage::default(), vec![9; 1 << 20]);

@@ -88,7 +88,8 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// A point in calendar time: nanoseconds since 1970-01-01T00:00:00Z, negative before. Formats round it down to what they hold.
+/// A point in calendar time: nanoseconds since 1970-01-01T00:00:00Z, negative before. Formats round
+/// it down to what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
@@ -146,7 +147,8 @@ pub struct NewNode<'a> {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Device number (major << 32 | minor) of a device inode. Linux' own have 12 and 20 bits, and every format has room for those.
+    /// Device number (major << 32 | minor) of a device inode. Linux' own have 12 and 20 bits, and
+    /// every format has room for those.
     pub device: u64,
     /// Target of a symbolic link: not empty, no NUL. Every format has room for 254 bytes.
     pub target: &'a [u8],
@@ -214,7 +216,8 @@ pub struct Features {
     pub case_sensitive: bool,
     pub permissions: bool,
     pub owners: bool,
-    /// The highest number of an owner or a group, all bits set; of higher ones the upper bits are lost.
+    /// The highest number of an owner or a group, all bits set; of higher ones the upper bits are
+    /// lost.
     pub owner_max: u32,
     pub hard_links: bool,
     pub symlinks: bool,

@@ -1,8 +1,9 @@
 //! The one vocabulary of damage: what a check of a volume says, whatever its format.
 //!
-//! A format keeps an enum of its own for what can be wrong ([`Kind`]); what leaves the format is a [`Finding`] that
-//! carries the kind's name. [`Findings`] collects them with a bound for each kind, so that a hostile image costs no
-//! memory, and [`Report`] and [`Repair`] are what a check and a repair come to.
+//! A format keeps an enum of its own for what can be wrong ([`Kind`]); what leaves the format is a
+//! [`Finding`] that carries the kind's name. [`Findings`] collects them with a bound for each kind,
+//! so that a hostile image costs no memory, and [`Report`] and [`Repair`] are what a check and a
+//! repair come to.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -36,7 +37,8 @@ impl Kind for &'static str {
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Nothing is lost by it and nothing goes wrong: the torn end of a write that was never acknowledged, say.
+    /// Nothing is lost by it and nothing goes wrong: the torn end of a write that was never
+    /// acknowledged, say.
     Harmless,
     /// Something is damaged, or contradicts itself.
     Fault,
@@ -110,7 +112,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A collector of findings that keeps at most [`LISTED_MAX`] of each kind and severity, and counts all.
+/// A collector of findings that keeps at most [`LISTED_MAX`] of each kind and severity, and counts
+/// all.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     listed: Vec<Finding>,
@@ -124,7 +127,8 @@ impl Findings {
         self.add_with(kind, severity, || finding);
     }
 
-    /// Takes a finding that is made only if it is going to be listed. Its kind and severity must be those given here.
+    /// Takes a finding that is made only if it is going to be listed. Its kind and severity must be
+    /// those given here.
     pub fn add_with(&mut self, kind: &'static str, severity: Severity, finding: impl FnOnce() -> Finding) {
         let count = self.counts.entry((kind, severity)).or_default();
         *count += 1;
@@ -144,7 +148,8 @@ impl Findings {
         faults.map(|((kind, _), count)| (*kind, *count)).collect()
     }
 
-    /// The findings in the order in which they came, and one more for each kind of which some are not listed.
+    /// The findings in the order in which they came, and one more for each kind of which some are
+    /// not listed.
     pub fn into_list(self) -> Vec<Finding> {
         let mut list = self.listed;
         for ((kind, severity), count) in self.counts {

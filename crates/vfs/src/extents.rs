@@ -11,7 +11,8 @@ pub enum ExtentKind {
     Written,
     /// The file's bytes, among metadata: at any byte.
     Inline,
-    /// The file's bytes in another form, compressed or encrypted; the address is that of the first of the blocks that hold them, which may be fewer than the extent has.
+    /// The file's bytes in another form, compressed or encrypted; the address is that of the first
+    /// of the blocks that hold them, which may be fewer than the extent has.
     Encoded,
     /// Nothing yet: the place belongs to the file, and reads as zeroes.
     Unwritten,
@@ -42,10 +43,13 @@ impl ExtentKind {
 pub struct FileExtent {
     /// The first byte in the file.
     pub offset: u64,
-    /// Bytes, at least one. Whole units of allocation but for [`ExtentKind::Inline`]: the last one may reach behind the file's size, and what is reserved there may lie wholly behind it.
+    /// Bytes, at least one. Whole units of allocation but for [`ExtentKind::Inline`]: the last one
+    /// may reach behind the file's size, and what is reserved there may lie wholly behind it.
     pub length: u64,
-    /// The byte of the device at which the first one stands, the others behind it; of all devices one behind the other, where the volume lies on several. `None` where there is none: always of
-    /// [`ExtentKind::Delayed`]; of others where the format reserves without choosing, or what holds them waits in memory.
+    /// The byte of the device at which the first one stands, the others behind it; of all devices
+    /// one behind the other, where the volume lies on several. `None` where there is none: always
+    /// of [`ExtentKind::Delayed`]; of others where the format reserves without choosing, or what
+    /// holds them waits in memory.
     pub address: Option<u64>,
     /// What stands there.
     pub kind: ExtentKind,
@@ -76,16 +80,22 @@ impl FileExtent {
 
 /// Where a file's bytes lie on the device (what FIEMAP of Linux tells).
 ///
-/// Who reads [`ExtentKind::Written`] and [`ExtentKind::Inline`] at their address reads the file's bytes, as long as the file system changes nothing. Within the file's size, extents of all kinds but
-/// [`ExtentKind::Unwritten`] are what [`crate::FileSystem::data_after`] calls data.
+/// Who reads [`ExtentKind::Written`] and [`ExtentKind::Inline`] at their address reads the file's
+/// bytes, as long as the file system changes nothing. Within the file's size, extents of all kinds
+/// but [`ExtentKind::Unwritten`] are what [`crate::FileSystem::data_after`] calls data.
 pub trait Extents {
-    /// The next extent of a regular file that holds a byte at or behind `offset`: where `offset` lies within one, its part from the unit of allocation on that holds the byte. `None` where none
-    /// follows. Who goes on at an extent's end meets all, in ascending order; what is one extent and what several is the format's.
-    /// Errors: `NotFound`, `IsADirectory`, `InvalidArgument` (another kind), `NotSupported` (the format's map says nothing of its content), `Corrupt`, `Device`. Cost: a search for the offset, and a look at each piece of the extent and of the hole in front of it.
+    /// The next extent of a regular file that holds a byte at or behind `offset`: where `offset`
+    /// lies within one, its part from the unit of allocation on that holds the byte. `None` where
+    /// none follows. Who goes on at an extent's end meets all, in ascending order; what is one
+    /// extent and what several is the format's. Errors: `NotFound`, `IsADirectory`,
+    /// `InvalidArgument` (another kind), `NotSupported` (the format's map says nothing of its
+    /// content), `Corrupt`, `Device`. Cost: a search for the offset, and a look at each piece of
+    /// the extent and of the hole in front of it.
     fn extent_after(&self, inode: InodeNumber, offset: u64) -> Result<Option<FileExtent>>;
 }
 
-/// All extents of a file, neighbours joined. Errors: those of [`Extents::extent_after`]. Cost: theirs; memory for the extents.
+/// All extents of a file, neighbours joined. Errors: those of [`Extents::extent_after`]. Cost:
+/// theirs; memory for the extents.
 pub fn all_extents(extents: &dyn Extents, inode: InodeNumber) -> Result<Vec<FileExtent>> {
     let mut all: Vec<FileExtent> = Vec::new();
     let mut offset = 0;

@@ -1,7 +1,7 @@
 //! The one vocabulary of recognition: how surely some bytes are a volume of a format, and why.
 //!
-//! Each file system's crate has a `probe` that returns a [`Likeness`]; whoever wants to know what a dump, a region or a
-//! chip holds asks those, and nothing else.
+//! Each file system's crate has a `probe` that returns a [`Likeness`]; whoever wants to know what a
+//! dump, a region or a chip holds asks those, and nothing else.
 
 use std::ops::Range;
 
@@ -19,8 +19,8 @@ pub struct Likeness {
     pub evidence: Vec<String>,
     /// How the volume lies there.
     pub layout: Layout,
-    /// The bytes that the format proves to be its own, counted from the beginning of what was probed; `None` where
-    /// nothing proves an end.
+    /// The bytes that the format proves to be its own, counted from the beginning of what was
+    /// probed; `None` where nothing proves an end.
     pub extent: Option<Range<u64>>,
 }
 

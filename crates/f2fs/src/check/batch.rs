@@ -20,7 +20,8 @@ pub struct Had<T> {
     pub block: std::result::Result<Block, FsError>,
 }
 
-/// Reads blocks in ascending order, those that lie near each other with one request; where a request fails, its blocks one by one. Each block is handed back with what it was asked for with.
+/// Reads blocks in ascending order, those that lie near each other with one request; where a
+/// request fails, its blocks one by one. Each block is handed back with what it was asked for with.
 pub fn read<T>(blocks: &dyn Blocks, cause: Cause, mut wanted: Vec<(BlockAddress, T)>) -> Vec<Had<T>> {
     wanted.sort_by_key(|(at, _)| *at);
     let mut had = Vec::with_capacity(wanted.len());

@@ -49,7 +49,8 @@ impl Check<'_> {
             && self.target_of(file).is_ok_and(|target| self.length_of(inode, target.as_deref()) == 0)
     }
 
-    /// All bytes in which a link's target stands; none where it has no place for one. Errors: the device's.
+    /// All bytes in which a link's target stands; none where it has no place for one. Errors: the
+    /// device's.
     fn target_of(&self, file: &FileWalk) -> Result<Option<Vec<u8>>> {
         let inode = &file.inode;
         if inode.inline_data().is_some() {
@@ -59,7 +60,8 @@ impl Check<'_> {
         page.map(|(_, here)| batch::one(self.blocks, Cause::Metadata, *here).map(|block| block.to_vec())).transpose()
     }
 
-    /// Bytes of a target: up to the first NUL. Of one that is encrypted nothing is known but what its inode says.
+    /// Bytes of a target: up to the first NUL. Of one that is encrypted nothing is known but what
+    /// its inode says.
     fn length_of(&self, inode: &Inode, target: Option<&[u8]>) -> u64 {
         if inode.is_encrypted() {
             let size = inode.head.size.get();
@@ -69,7 +71,8 @@ impl Check<'_> {
         target.iter().position(|&byte| byte == 0).unwrap_or(target.len()) as u64
     }
 
-    /// A compressed cluster can be decompressed, and has the checksum that it says. Nothing else in a volume witnesses content.
+    /// A compressed cluster can be decompressed, and has the checksum that it says. Nothing else in
+    /// a volume witnesses content.
     pub fn check_cluster(&mut self, inode: &Inode, cluster: u64, blocks: &[BlockAddress]) {
         let place = blocks.first().map_or(of(inode.nid), |first| of(inode.nid).at(*first));
         let packed = match compressed::join(self.blocks, blocks) {

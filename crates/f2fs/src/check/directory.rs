@@ -23,7 +23,8 @@ use crate::layout::{DentryArea, NodeOffset};
 
 /// Where an entry has its type.
 pub(super) const ENTRY_TYPE: usize = 10;
-/// Names of which all is compared for being there twice; of a directory of more, each part of so many.
+/// Names of which all is compared for being there twice; of a directory of more, each part of so
+/// many.
 const COMPARED: usize = 1 << 22;
 
 /// Pairs of names with the same hash that are read again, to see whether they are the same name.
@@ -142,7 +143,8 @@ impl Check<'_> {
             let fits = self.check_name(inode, area, level, &entry);
             if !fits {
                 self.mend_remove(area.place(), entry.slot, entry.name.len());
-                // Of two equal names the one that goes anyway does not take the other one with it: it leads to nothing any more.
+                // Of two equal names the one that goes anyway does not take the other one with it:
+                // it leads to nothing any more.
                 if self.mender.is_some() {
                     continue;
                 }
@@ -362,7 +364,8 @@ impl Check<'_> {
                 None if inode.inline_entries().is_some() => {
                     self.mend_dots(AreaPlace { at: file.expected.at, inline: true }, inode.nid, parent);
                 }
-                // It gets a new one once it is known which blocks are free; what it had is among what nothing leads to.
+                // It gets a new one once it is known which blocks are free; what it had is among
+                // what nothing leads to.
                 None => {
                     let place = (inode.nid, file.expected.at, inode.shape.addresses.start, parent);
                     self.mender.iter_mut().for_each(|mender| mender.pageless.push(place));
@@ -377,7 +380,8 @@ impl Check<'_> {
             self.mend_head(file.expected.at, |head| head.depth = met.levels.into());
         }
         let known = self.inodes.get(inode.nid);
-        // A directory's parent stands in its inode too: roll-forward goes by it. mkfs.f2fs writes 0 into the root's.
+        // A directory's parent stands in its inode too: roll-forward goes by it. mkfs.f2fs writes 0
+        // into the root's.
         if known.parent != 0 && head.parent.get() != known.parent {
             self.report.fault(FindingKind::Directory, place, || {
                 format!("the inode has {} as its parent; expected {}", head.parent.get(), known.parent)

@@ -189,7 +189,8 @@ impl Check<'_> {
         self.mend_word(node.at, file.words_start + usize::from(index) * 4, in_inode, 0);
     }
 
-    /// A compressed cluster: its blocks, then reserved addresses or, once they were given back, holes (f2fs.md, "Compressed files").
+    /// A compressed cluster: its blocks, then reserved addresses or, once they were given back,
+    /// holes (f2fs.md, "Compressed files").
     fn cluster(&mut self, file: &mut FileWalk, node: &Expected, first: u16, page: u64, addresses: &[DataAddress]) {
         let released = file.inode.head.has_inline(inline::COMPRESS_RELEASED);
         if !released {
@@ -268,7 +269,8 @@ impl Check<'_> {
             self.mend_head(file.expected.at, |head| head.blocks = counted.into());
         }
         let extent = head.extent;
-        // On volumes that are never written the extent of a compressed file counts clusters; that of a file that stands for a device is the device. Content in the inode has none.
+        // On volumes that are never written the extent of a compressed file counts clusters; that
+        // of a file that stands for a device is the device. Content in the inode has none.
         let counts_pages = !file.inode.is_compressed() || !self.geometry.features.has(Features::READ_ONLY);
         let alias = head.has_flag(flag::DEVICE_ALIAS) && self.geometry.features.has(Features::DEVICE_ALIAS);
         if counts_pages && !alias && file.extent_pages != u64::from(extent.length.get()) {
@@ -306,7 +308,8 @@ impl Check<'_> {
         self.mend_head(file.expected.at, |head| head.size = size.into());
     }
 
-    /// Blocks behind the size: of a directory nobody finds what is in them; a file has them by right or by a write that was cut off.
+    /// Blocks behind the size: of a directory nobody finds what is in them; a file has them by
+    /// right or by a write that was cut off.
     fn check_size(&mut self, file: &FileWalk) {
         let head = &file.inode.head;
         let (size, block) = (head.size.get(), self.geometry.block_size() as u64);

@@ -83,7 +83,8 @@ impl Check<'_> {
         }
     }
 
-    /// Keeps what is compared with names, and compares the kind with that of the entry that led here.
+    /// Keeps what is compared with names, and compares the kind with that of the entry that led
+    /// here.
     fn remember(&mut self, inode: &Inode) {
         let kind = type_of(inode.kind);
         let place = self.inodes.change(inode.nid);
@@ -215,7 +216,8 @@ impl Check<'_> {
         }
     }
 
-    /// Content in the inode: the word before it is zero, it is as long as there is room, and a file says that it has any.
+    /// Content in the inode: the word before it is zero, it is as long as there is room, and a file
+    /// says that it has any.
     fn check_inline(&mut self, inode: &Inode, place: Place) {
         let (head, size) = (&inode.head, inode.head.size.get());
         let room = inode.shape.inline.len() as u64;
@@ -277,7 +279,8 @@ impl Check<'_> {
     }
 }
 
-/// What is wrong with an area of attributes, and the kinds of those that its inode's marks ask for and that are not there.
+/// What is wrong with an area of attributes, and the kinds of those that its inode's marks ask for
+/// and that are not there.
 fn wrong_attributes(inode: &Inode, area: &[u8], has_node: bool) -> (Vec<String>, Vec<u8>) {
     let mut wrong = Vec::new();
     let mut seen: BTreeSet<(u8, &[u8])> = BTreeSet::new();

@@ -100,7 +100,8 @@ impl<'a> Paths<'a> {
         Self { blocks, inodes, budget: PathBudget::default(), last: None }
     }
 
-    /// The path of an inode, or of a long one its end; `None` where no names lead up to the root. Cost: one block a component.
+    /// The path of an inode, or of a long one its end; `None` where no names lead up to the root.
+    /// Cost: one block a component.
     pub fn path(&mut self, nid: NodeId) -> Option<Vec<u8>> {
         if let Some((last, path)) = &self.last
             && *last == nid

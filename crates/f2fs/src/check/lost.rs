@@ -1,6 +1,7 @@
 //! Nodes that exist and that nothing leads to.
 //!
-//! What they refer to is claimed like that of others: else every block of theirs would be told as well.
+//! What they refer to is claimed like that of others: else every block of theirs would be told as
+//! well.
 
 use nandkit_units::Cause;
 use nandkit_vfs::FileKind;
@@ -25,7 +26,8 @@ enum Holds {
     Attributes,
 }
 
-/// What stands at a place of a file's tree, where nodes have room for `n` nids (f2fs.md, "Nodes", "Offsets in the file").
+/// What stands at a place of a file's tree, where nodes have room for `n` nids (f2fs.md, "Nodes",
+/// "Offsets in the file").
 fn holds(offset: NodeOffset, n: u32) -> Holds {
     let double = 5 + 2 * n;
     match offset.0 {
@@ -38,11 +40,13 @@ fn holds(offset: NodeOffset, n: u32) -> Holds {
 }
 
 impl Check<'_> {
-    /// Tells of all nodes that were not reached: of inodes those that no other lost one seems to hold, of other nodes those that no lost node refers to.
+    /// Tells of all nodes that were not reached: of inodes those that no other lost one seems to
+    /// hold, of other nodes those that no lost node refers to.
     pub fn find_lost(&mut self) {
         let inodes = self.lost_inodes();
         let is_lost = |nid: u32| inodes.binary_search_by_key(&nid, |(nid, _)| nid.0).is_ok();
-        // First those whose parent is not lost too, as far as what inodes say of their parents is right; then what is left, as circles of directories are.
+        // First those whose parent is not lost too, as far as what inodes say of their parents is
+        // right; then what is left, as circles of directories are.
         let tops = inodes.iter().filter(|(nid, parent)| nid.0 == *parent || !is_lost(*parent));
         for (nid, _) in tops.chain(&inodes) {
             if let Reach::First(entry) = self.nat.reach(*nid) {
@@ -52,7 +56,8 @@ impl Check<'_> {
         self.lost_nodes();
     }
 
-    /// All lost inodes whose block is theirs, ascending, with what they have as their parent. A repair lets those go that were deleted while they were open, as the next mount would.
+    /// All lost inodes whose block is theirs, ascending, with what they have as their parent. A
+    /// repair lets those go that were deleted while they were open, as the next mount would.
     fn lost_inodes(&mut self) -> Vec<(NodeId, u32)> {
         let geometry = self.geometry;
         let deleted = self.mender.as_ref().map(|mender| mender.deleted.as_slice()).unwrap_or_default();
@@ -89,7 +94,8 @@ impl Check<'_> {
         let known = self.inodes.get(nid);
         if let Some(mender) = self.mender.as_mut().filter(|_| !known.has(state::DAMAGED)) {
             mender.lost.push(nid);
-            // What an earlier pass could make nothing of may be sound by now, as where another file's address led to its block.
+            // What an earlier pass could make nothing of may be sound by now, as where another
+            // file's address led to its block.
             mender.hopeless.remove(&nid);
         }
         let what = crate::layout::dentry::kind_of(known.inode_type)
@@ -146,7 +152,8 @@ impl Check<'_> {
         }
     }
 
-    /// Claims a lost node's block and what it refers to, two levels deep at most; says how many nodes were below it.
+    /// Claims a lost node's block and what it refers to, two levels deep at most; says how many
+    /// nodes were below it.
     fn claim_lost(&mut self, nid: NodeId, here: BlockAddress, entry: &NatEntry) -> u64 {
         let mut stack = vec![(nid, here, *entry)];
         let mut nodes = 0;

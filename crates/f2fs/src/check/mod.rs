@@ -1,8 +1,11 @@
 //! A whole volume held against what the format says of it.
 //!
-//! One pass from the roots over all that they lead to (`walk`, `directory`), each block claimed once (`segments`) and compared with the tables; then what nothing led to (`lost`), the
-//! summaries (`summaries`) and the counts (`totals`). Every node and every block of a directory is read once, in requests as long as they lie together; of file data only compressed
-//! clusters, which can be wrong, are read. Nothing recurses, and nothing is looked at twice, so that a hostile volume costs no more than its size.
+//! One pass from the roots over all that they lead to (`walk`, `directory`), each block claimed
+//! once (`segments`) and compared with the tables; then what nothing led to (`lost`), the summaries
+//! (`summaries`) and the counts (`totals`). Every node and every block of a directory is read once,
+//! in requests as long as they lie together; of file data only compressed clusters, which can be
+//! wrong, are read. Nothing recurses, and nothing is looked at twice, so that a hostile volume
+//! costs no more than its size.
 
 mod batch;
 mod content;
@@ -47,18 +50,20 @@ use summaries::Summaries;
 use totals::Totals;
 use walk::Expected;
 
-/// Checks a volume that lies on these devices, in the order in which its superblock names them. Nothing is written.
+/// Checks a volume that lies on these devices, in the order in which its superblock names them.
+/// Nothing is written.
 ///
 /// The findings are by offset, those without one first. Counts, of what was reached: `files`
-/// (regular ones),
-/// `directories`, `other_inodes` (links, devices, fifos, sockets), `nodes` (inodes included); and `blocks_used` of the
-/// main area. Where the paths of all findings take more than [`nandkit_vfs::path::PathBudget`]
-/// allows, they are the last components behind `/...`.
+/// (regular ones), `directories`, `other_inodes` (links, devices, fifos, sockets), `nodes` (inodes
+/// included); and `blocks_used` of the main area. Where the paths of all findings take more than
+/// [`nandkit_vfs::path::PathBudget`] allows, they are the last components behind `/...`.
 ///
-/// A volume with a superblock that can be used always gives a report, however bad it is; so does one without, where something says that it was F2FS. Sectors that cannot be read are findings.
-/// Errors: `Corrupt` (no F2FS at all), `InvalidArgument` (fewer or more devices than the volume has), `NotSupported` (a block size that cannot be read).
-/// Cost: a read of all metadata, nodes and directories, and of compressed clusters. Memory: two bits for each block of segments in use, ten bytes for each nid, 40 for each inode, and up to
-/// some 100 MB of work that waits.
+/// A volume with a superblock that can be used always gives a report, however bad it is; so does
+/// one without, where something says that it was F2FS. Sectors that cannot be read are findings.
+/// Errors: `Corrupt` (no F2FS at all), `InvalidArgument` (fewer or more devices than the volume
+/// has), `NotSupported` (a block size that cannot be read). Cost: a read of all metadata, nodes and
+/// directories, and of compressed clusters. Memory: two bits for each block of segments in use, ten
+/// bytes for each nid, 40 for each inode, and up to some 100 MB of work that waits.
 pub fn check<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<Report> {
     let mut devices = Devices::new(devices, clock)?;
     let mut report = Draft::default();

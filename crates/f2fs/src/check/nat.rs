@@ -25,7 +25,8 @@ struct Chunk {
     reached: Box<[bool]>,
 }
 
-/// The NAT as the checkpoint has it. Memory: ten bytes for each nid of the blocks that have any in use.
+/// The NAT as the checkpoint has it. Memory: ten bytes for each nid of the blocks that have any in
+/// use.
 #[derive(Debug)]
 pub(super) struct NatTable {
     chunks: BTreeMap<u32, Chunk>,
@@ -47,7 +48,8 @@ pub(super) enum Reach {
 }
 
 impl NatTable {
-    /// Reads the copies that count, and puts the journal over them. Cost: one copy of the NAT in requests as long as copies lie together.
+    /// Reads the copies that count, and puts the journal over them. Cost: one copy of the NAT in
+    /// requests as long as copies lie together.
     pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) -> Self {
         let geometry = blocks.geometry();
         let mut table = Self {
@@ -140,7 +142,8 @@ impl NatTable {
         }
     }
 
-    /// All nids in use from the root's on, ascending, with their entries, and whether they were reached.
+    /// All nids in use from the root's on, ascending, with their entries, and whether they were
+    /// reached.
     fn in_use(&self) -> impl Iterator<Item = (NodeId, NatEntry, bool)> + '_ {
         let chunks = self.chunks.iter().flat_map(|(number, chunk)| {
             let nids = (number.wrapping_mul(self.per_chunk)..).map(NodeId);
@@ -170,7 +173,8 @@ impl NatTable {
         self.entries().fold((0, 0), |(nodes, inodes), (nid, entry)| (nodes + 1, inodes + u64::from(entry.ino() == nid)))
     }
 
-    /// Holds the first entries and nat_bits against the table. Every entry must lead into the main area: that is told where it is reached, or not reached.
+    /// Holds the first entries and nat_bits against the table. Every entry must lead into the main
+    /// area: that is told where it is reached, or not reached.
     pub fn check(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Draft) {
         let fault = |report: &mut Draft, nid: NodeId, detail: String| {
             let second = msb_first::get(&state.nat_map, 0);
@@ -195,8 +199,9 @@ impl NatTable {
         }
     }
 
-    /// nat_bits says of each block whether all of its entries are in use, or none; entry 0 counts as used (node.c, `__update_nat_bits`). mkfs.f2fs leaves out what its journal says, a kernel has no
-    /// journal then: either is right.
+    /// nat_bits says of each block whether all of its entries are in use, or none; entry 0 counts
+    /// as used (node.c, `__update_nat_bits`). mkfs.f2fs leaves out what its journal says, a kernel
+    /// has no journal then: either is right.
     fn check_bits(&self, geometry: &Geometry, bits: &NatBits, report: &mut Draft) {
         let (mut wrong, mut first) = (0_u32, None);
         let all = self.per_chunk as usize;
@@ -224,7 +229,8 @@ fn used(block: u32, entries: &[NatEntry]) -> usize {
     entries.iter().filter(|entry| !entry.is_free()).count() + usize::from(zero)
 }
 
-/// Reads blocks of a table; where that fails, tells, and says whether there is sense in going on behind them: not where the device ends.
+/// Reads blocks of a table; where that fails, tells, and says whether there is sense in going on
+/// behind them: not where the device ends.
 pub(super) fn read_or_tell(
     blocks: &dyn Blocks,
     start: BlockAddress,

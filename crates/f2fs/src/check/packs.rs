@@ -17,7 +17,8 @@ use crate::open::{Pack, decode_state, read_pack, whole_block};
 /// A volume with the feature `ro` has two logs in use.
 const LOGS_USED: usize = 3;
 
-/// Reads both packs and what the one in use says. `None`, and told, where there is none that can be used.
+/// Reads both packs and what the one in use says. `None`, and told, where there is none that can be
+/// used.
 pub(super) fn check(blocks: &dyn Blocks, report: &mut Draft) -> Option<(Pack, CheckpointState)> {
     let start = blocks.geometry().checkpoint_address;
     let starts = [Some(start), start.checked_add(BLOCKS_PER_SEGMENT)];
@@ -59,7 +60,8 @@ pub(super) fn check(blocks: &dyn Blocks, report: &mut Draft) -> Option<(Pack, Ch
     Some((used, state))
 }
 
-/// A pack that is not whole is what a cut leaves behind, unless its last block, which is written last, is there: that of the pack which stood here before is older than the new first block.
+/// A pack that is not whole is what a cut leaves behind, unless its last block, which is written
+/// last, is there: that of the pack which stood here before is older than the new first block.
 fn not_whole(blocks: &dyn Blocks, start: BlockAddress, why: Vec<Defect>, report: &mut Draft) {
     let block = |at: Option<BlockAddress>| at.and_then(|at| batch::one(blocks, Cause::Metadata, at).ok());
     let first = block(Some(start));
@@ -98,7 +100,8 @@ fn check_other(blocks: &dyn Blocks, other: &Pack, report: &mut Draft) {
     }
 }
 
-/// Whether what users get and what they do not get is no more than there is, and spare that a writer cannot do without is there (super.c, `f2fs_sanity_check_ckpt`).
+/// Whether what users get and what they do not get is no more than there is, and spare that a
+/// writer cannot do without is there (super.c, `f2fs_sanity_check_ckpt`).
 pub(super) fn spare_fits(head: &CheckpointHead, geometry: &Geometry) -> bool {
     let main = u64::from(geometry.main_segments);
     // Segments behind the last whole zone count as the users' (f2fs-mkfs.md, "Geometry").

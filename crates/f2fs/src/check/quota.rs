@@ -1,4 +1,5 @@
-//! Quota files: what they say that each owner uses, held against what was met (f2fs.md, "Quota files").
+//! Quota files: what they say that each owner uses, held against what was met (f2fs.md, "Quota
+//! files").
 
 use std::collections::BTreeSet;
 
@@ -79,7 +80,8 @@ impl Check<'_> {
                 }
             };
             let counted = self.quotas.usages.get_mut(kind.index()).map(std::mem::take).unwrap_or_default();
-            // Linux says itself where they are not to be trusted; and where not all was met, nothing follows.
+            // Linux says itself where they are not to be trusted; and where not all was met,
+            // nothing follows.
             let trusted = self.whole && !self.state.head.has(flag::QUOTA_NEEDS_FSCK);
             let owners: BTreeSet<u32> = said.keys().chain(counted.keys()).copied().collect();
             for owner in owners {

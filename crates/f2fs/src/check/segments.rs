@@ -77,7 +77,8 @@ fn join(groups: &mut BTreeMap<u32, Group>, segment: SegmentIndex, first: BlockAd
 }
 
 impl Segments {
-    /// Reads the copies of the SIT that count, and puts the journal over them. Tells of counts that are not those of their maps, and of types that do not exist.
+    /// Reads the copies of the SIT that count, and puts the journal over them. Tells of counts that
+    /// are not those of their maps, and of types that do not exist.
     pub fn load(blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) -> Self {
         let geometry = blocks.geometry();
         let segments = geometry.main_segments;
@@ -135,7 +136,8 @@ impl Segments {
         });
     }
 
-    /// The entry of the block that one of the journal takes the place of: Linux looks at it first, and refuses the volume for it (segment.c, `build_sit_entries`).
+    /// The entry of the block that one of the journal takes the place of: Linux looks at it first,
+    /// and refuses the volume for it (segment.c, `build_sit_entries`).
     fn check_hidden(&self, geometry: &Geometry, state: &CheckpointState, segment: SegmentIndex, report: &mut Draft) {
         let Some(hidden) = self.get(segment) else { return };
         let (has, says) = (count(&hidden.valid), hidden.count);
@@ -183,7 +185,8 @@ impl Segments {
         })
     }
 
-    /// The blocks of segments of nodes that the SIT has as valid and the devices have, in ascending order.
+    /// The blocks of segments of nodes that the SIT has as valid and the devices have, in ascending
+    /// order.
     pub fn valid_nodes(&self, blocks: &dyn Blocks) -> impl Iterator<Item = BlockAddress> {
         let geometry = blocks.geometry();
         let segments = self.of_nodes().map(|(segment, known)| (geometry.segment_start(segment), known));
@@ -233,7 +236,8 @@ impl Segments {
         self.get(segment).map_or(0, |known| known.modified)
     }
 
-    /// The first block of a segment at or behind an address of which nobody claimed any and that no log has. None is behind the end.
+    /// The first block of a segment at or behind an address of which nobody claimed any and that no
+    /// log has. None is behind the end.
     pub fn free_segment(
         &self,
         geometry: &Geometry,
@@ -267,7 +271,8 @@ impl Segments {
         (by_claims - logs.len() as u64, by_sit - logs.len() as u64)
     }
 
-    /// Holds what was claimed against the SIT. Where not all could be looked at (`whole` is false), blocks that nobody claimed are no fault.
+    /// Holds what was claimed against the SIT. Where not all could be looked at (`whole` is false),
+    /// blocks that nobody claimed are no fault.
     pub fn compare(&self, geometry: &Geometry, whole: bool, report: &mut Draft) {
         for (segment, group) in &self.unmarked {
             let Group { blocks, first, inode } = *group;
@@ -300,7 +305,8 @@ impl Segments {
         }
     }
 
-    /// Each log has a segment of its own and of its type, its next block is free, and in an empty segment nothing lies behind it.
+    /// Each log has a segment of its own and of its type, its next block is free, and in an empty
+    /// segment nothing lies behind it.
     pub fn check_logs(&self, geometry: &Geometry, state: &CheckpointState, report: &mut Draft) {
         let read_only = geometry.features.has(Features::READ_ONLY);
         for (index, (log, here)) in Log::ALL.into_iter().zip(&state.logs).enumerate() {

@@ -1,6 +1,7 @@
 //! What the summaries say of each block that somebody uses.
 //!
-//! Claims are gathered and compared in ascending order, so that each summary block is read once for very many of them.
+//! Claims are gathered and compared in ascending order, so that each summary block is read once for
+//! very many of them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ use crate::layout::{BLOCKS_PER_SEGMENT, Features, Geometry, SummaryEntry};
 
 /// Claims that are gathered: 24 MiB.
 const GATHERED: usize = 1 << 20;
-/// Summaries that are wrong, and second claims, of which all is remembered; of more there is only the number.
+/// Summaries that are wrong, and second claims, of which all is remembered; of more there is only
+/// the number.
 const REMEMBERED: usize = 1 << 16;
 
 /// Somebody's use of a block.
@@ -91,7 +93,8 @@ impl Summaries {
             for group in groups {
                 let Some(segment) = group.first().map(of_segment) else { continue };
                 match state.logs.iter().position(|log| log.segment == segment) {
-                    // The summaries of the logs' segments are the checkpoint's; those of node logs may not be there (f2fs.md, "Checkpoint pack").
+                    // The summaries of the logs' segments are the checkpoint's; those of node logs
+                    // may not be there (f2fs.md, "Checkpoint pack").
                     Some(log) => {
                         if let Some(summary) = state.summaries.get(log).filter(|summary| !summary.entries.is_empty()) {
                             self.compare_segment(geometry, group, &summary.entries);
@@ -150,7 +153,8 @@ impl Summaries {
         }
     }
 
-    /// Compares what waits still, and tells everything: blocks with two owners, of which the summary names the right one, and summaries that name nobody who has the block.
+    /// Compares what waits still, and tells everything: blocks with two owners, of which the
+    /// summary names the right one, and summaries that name nobody who has the block.
     pub fn finish(mut self, blocks: &dyn Blocks, state: &CheckpointState, report: &mut Draft) {
         self.compare(blocks, state, report);
         self.tell_owners(report);

@@ -11,7 +11,8 @@ use crate::layout::superblock::SUPERBLOCK_OFFSET;
 use crate::layout::{Features, Superblock};
 use zerocopy::IntoBytes;
 
-/// The encoding of names in directories without case; Linux knows no other (super.c, `f2fs_sb_encoding_map`).
+/// The encoding of names in directories without case; Linux knows no other (super.c,
+/// `f2fs_sb_encoding_map`).
 const UTF8: u16 = 1;
 
 /// A superblock with what can be put right of its own fields.
@@ -26,7 +27,8 @@ pub(super) fn mended(superblock: &Superblock) -> Superblock {
     mended
 }
 
-/// Has a superblock name none of these as quota files: a kind without a file is not counted (super.c, `f2fs_enable_quotas`).
+/// Has a superblock name none of these as quota files: a kind without a file is not counted
+/// (super.c, `f2fs_enable_quotas`).
 pub(super) fn forget_quotas(superblock: &mut Superblock, inodes: &[NodeId]) {
     for field in &mut superblock.quota_inodes {
         if inodes.contains(&NodeId(field.get())) {
@@ -43,7 +45,8 @@ fn at<D: BlockDevice>(devices: &Devices<D>, byte: u64) -> Option<Superblock> {
     Superblock::of_block(&block)
 }
 
-/// Whether anything at the place of either superblock says that it is one: then what is wrong is damage.
+/// Whether anything at the place of either superblock says that it is one: then what is wrong is
+/// damage.
 pub(super) fn any<D: BlockDevice>(devices: &Devices<D>) -> bool {
     let magic = crate::layout::MAGIC;
     [0, 4096, 16384].into_iter().any(|byte| at(devices, byte).is_some_and(|found| found.magic.get() == magic))

@@ -65,7 +65,8 @@ impl Check<'_> {
         }
     }
 
-    /// The checkpoint's counts. A count is right if it is that of the tables or that of what was met: where both differ, that was told.
+    /// The checkpoint's counts. A count is right if it is that of the tables or that of what was
+    /// met: where both differ, that was told.
     pub fn check_counts(&mut self) {
         let head = &self.state.head;
         let (used_nodes, used_inodes) = self.nat.used();

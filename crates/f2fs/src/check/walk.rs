@@ -1,4 +1,5 @@
-//! From the roots to everything that they lead to: inodes in batches, their trees of nodes, their directories.
+//! From the roots to everything that they lead to: inodes in batches, their trees of nodes, their
+//! directories.
 
 use nandkit_units::Cause;
 
@@ -35,7 +36,8 @@ pub(super) enum Role {
     Xattr,
     /// Addresses, from a page on.
     Direct { page: u64 },
-    /// Nids: of direct nodes at level 1, of nodes of level 1 at level 2. The first direct node below has this number among all of the file.
+    /// Nids: of direct nodes at level 1, of nodes of level 1 at level 2. The first direct node
+    /// below has this number among all of the file.
     Indirect { level: u8, first: u64 },
 }
 
@@ -136,7 +138,8 @@ impl Check<'_> {
         Some(Expected { nid, ino, offset, at: here, version: entry.version })
     }
 
-    /// Whether a block is the node that is expected: at least two of nid, owner and place agree, and nobody else has the block. What does not agree is told.
+    /// Whether a block is the node that is expected: at least two of nid, owner and place agree,
+    /// and nobody else has the block. What does not agree is told.
     pub fn is_node(&mut self, expected: &Expected, block: &[u8]) -> bool {
         let Some(footer) = Footer::of_block(block) else { return false };
         let Expected { nid, ino, offset, at: here, .. } = *expected;
@@ -191,7 +194,8 @@ impl Check<'_> {
         }
     }
 
-    /// Only nodes of directories lack the cold mark (f2fs.md, "Nodes"). Linux goes by it when it writes the node again, and by nothing else.
+    /// Only nodes of directories lack the cold mark (f2fs.md, "Nodes"). Linux goes by it when it
+    /// writes the node again, and by nothing else.
     pub fn check_cold(&mut self, expected: &Expected, block: &[u8], is_directory: bool) {
         let cold = Footer::of_block(block).is_some_and(|footer| footer.has(mark::COLD));
         // mkfs.f2fs marks no inode of quota files.

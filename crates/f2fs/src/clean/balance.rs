@@ -1,4 +1,6 @@
-//! When an operation has to wait for a checkpoint or for collection (segment.h, `has_not_enough_free_secs`; segment.c, `f2fs_balance_fs`; gc.c, `f2fs_gc`), and when idle times are used (gc.h).
+//! When an operation has to wait for a checkpoint or for collection (segment.h,
+//! `has_not_enough_free_secs`; segment.c, `f2fs_balance_fs`; gc.c, `f2fs_gc`), and when idle times
+//! are used (gc.h).
 
 use crate::ids::Log;
 use crate::segments::Segments;
@@ -34,7 +36,8 @@ fn demand(segments: &Segments) -> Demand {
     Demand { low, high: low + rests, nodes_rest, dentries_rest, data_rest }
 }
 
-/// Whether the free sections and `freed` more, which the next checkpoint makes free, do not suffice for what is dirty beside the reserve.
+/// Whether the free sections and `freed` more, which the next checkpoint makes free, do not suffice
+/// for what is dirty beside the reserve.
 pub fn is_short(segments: &Segments, freed: u32) -> bool {
     let demand = demand(segments);
     let free = u64::from(segments.free_map().sections()) + u64::from(freed);
@@ -67,8 +70,9 @@ pub struct Foreground {
 }
 
 impl Foreground {
-    /// What is next. First a checkpoint, where it frees segments; then sections, until there are enough with those just emptied, and a checkpoint between where free sections run out; at the end the one
-    /// that makes the emptied ones free.
+    /// What is next. First a checkpoint, where it frees segments; then sections, until there are
+    /// enough with those just emptied, and a checkpoint between where free sections run out; at the
+    /// end the one that makes the emptied ones free.
     pub fn need(&mut self, segments: &Segments) -> Need {
         let prefree = segments.dirty().prefree().count();
         if !is_short(segments, self.freed) {
@@ -125,7 +129,8 @@ impl Background {
             if self.sleep_ms + Self::LEAST_MS > Self::MOST_MS { Self::MOST_MS } else { self.sleep_ms + Self::LEAST_MS };
     }
 
-    /// Before it works: shorter sleeps where much is invalid and little of it free, longer ones else.
+    /// Before it works: shorter sleeps where much is invalid and little of it free, longer ones
+    /// else.
     pub fn will_work(&mut self, segments: &Segments) {
         if !Self::is_worth_it(segments) {
             return self.was_busy();
@@ -141,7 +146,8 @@ impl Background {
         self.sleep_ms = Self::NO_VICTIM_MS;
     }
 
-    /// Invalid blocks are more than 40 % of the users', and free ones beyond over-provision less than 40 % of the invalid ones (gc.h, `has_enough_invalid_blocks`).
+    /// Invalid blocks are more than 40 % of the users', and free ones beyond over-provision less
+    /// than 40 % of the invalid ones (gc.h, `has_enough_invalid_blocks`).
     fn is_worth_it(segments: &Segments) -> bool {
         let users = segments.space.user_blocks;
         let valid = segments.sit().total_valid();

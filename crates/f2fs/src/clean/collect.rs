@@ -1,4 +1,5 @@
-//! The collection of one section (gc.c, `do_garbage_collect`, `gc_node_segment`, `gc_data_segment`).
+//! The collection of one section (gc.c, `do_garbage_collect`, `gc_node_segment`,
+//! `gc_data_segment`).
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -10,7 +11,8 @@ use crate::segments::{Segments, Space, Summary};
 /// What a block of data is to its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// The node of its summary points elsewhere: the summary is old, or the image contradicts itself.
+    /// The node of its summary points elsewhere: the summary is old, or the image contradicts
+    /// itself.
     Dead,
     /// A page of a file, to be moved as it is.
     Live(NodeId, u32),
@@ -30,16 +32,19 @@ pub trait Collected {
     where
         Self: Sized;
 
-    /// The summary of a segment that is collected. Errors: `Corrupt` where it is of another kind than the SIT says: checkpoints must stop.
+    /// The summary of a segment that is collected. Errors: `Corrupt` where it is of another kind
+    /// than the SIT says: checkpoints must stop.
     fn summaries(&mut self, segment: SegmentIndex) -> Result<Vec<Summary>>;
 
     /// What a block of data is. Errors: `Device`; what contradicts itself is dead.
     fn liveness(&mut self, at: BlockAddress, owner: Summary) -> Result<Liveness>;
 
-    /// Moves a node that the NAT has at this address, to its usual log; false if the NAT has it elsewhere. Errors: `Device`, `NoSpace`.
+    /// Moves a node that the NAT has at this address, to its usual log; false if the NAT has it
+    /// elsewhere. Errors: `Device`, `NoSpace`.
     fn move_node(&mut self, at: BlockAddress, nid: NodeId) -> Result<bool>;
 
-    /// The page of a block is at another address now: in the node's addresses, not in [`Space`]. Errors: `Device`.
+    /// The page of a block is at another address now: in the node's addresses, not in [`Space`].
+    /// Errors: `Device`.
     fn moved(&mut self, block: &LiveBlock, to: BlockAddress) -> Result<()>;
 
     /// The device.
@@ -64,7 +69,9 @@ pub struct Outcome {
     pub mapped: Vec<BlockAddress>,
 }
 
-/// Moves what is live out of a section. Errors: those of the volume's own work; what was moved until then is moved. Cost: the summaries of its segments, and reads and writes of its live blocks.
+/// Moves what is live out of a section. Errors: those of the volume's own work; what was moved
+/// until then is moved. Cost: the summaries of its segments, and reads and writes of its live
+/// blocks.
 pub fn collect<V: Collected>(volume: &mut V, section: u32, mover: &mut dyn BlockMover) -> Result<Outcome> {
     let segments = volume.segments();
     let per_section = segments.sit().per_section();
@@ -158,8 +165,10 @@ fn move_data<V: Collected>(
     })
 }
 
-/// Moves live blocks of data to the places that were found for them: the transfer, then the map and the places that they leave. `moved` hears of each where it lies now, and where it lay if
-/// the device still reads it from there until the checkpoint. Errors: those of the transfer, behind which the new places are free again, and of the map.
+/// Moves live blocks of data to the places that were found for them: the transfer, then the map and
+/// the places that they leave. `moved` hears of each where it lies now, and where it lay if the
+/// device still reads it from there until the checkpoint. Errors: those of the transfer, behind
+/// which the new places are free again, and of the map.
 pub(super) fn carry<V: Collected>(
     volume: &mut V,
     mover: &mut dyn BlockMover,

@@ -1,7 +1,8 @@
 //! Cleaning: which section, when, and how its live blocks move (f2fs-writing.md, "Collection").
 //!
-//! Whether a block is live, where it goes and how the map learns of it is the same for every cleaner ([`collect`]); only the order of the blocks and the transfer of their content
-//! vary ([`mover::BlockMover`]). Everything here runs between operations.
+//! Whether a block is live, where it goes and how the map learns of it is the same for every
+//! cleaner ([`collect`]); only the order of the blocks and the transfer of their content vary
+//! ([`mover::BlockMover`]). Everything here runs between operations.
 
 pub mod balance;
 pub mod collect;
@@ -28,7 +29,8 @@ pub enum Collection {
 
 /// Which section is collected next.
 pub trait VictimSearch: Send {
-    /// A section with something to win that no log stands in, `None` where there is none. Background ones are noted ([`crate::segments::dirty::DirtySegments::choose`]), so that the foreground takes them
-    /// first. `now` in the seconds of the checkpoint's clock.
+    /// A section with something to win that no log stands in, `None` where there is none.
+    /// Background ones are noted ([`crate::segments::dirty::DirtySegments::choose`]), so that the
+    /// foreground takes them first. `now` in the seconds of the checkpoint's clock.
     fn choose(&mut self, segments: &mut Segments, why: Collection, now: Nanos) -> Option<u32>;
 }

@@ -35,13 +35,16 @@ pub enum Sources {
 
 /// What a device offers to who moves blocks.
 pub trait Mover {
-    /// Copies blocks, neighbours in few requests; written to the log of cold data. Errors: `Device`.
+    /// Copies blocks, neighbours in few requests; written to the log of cold data. Errors:
+    /// `Device`.
     fn copy(&mut self, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()>;
 
-    /// Blocks that are remapped together, at addresses that are multiples of it; `None` where the device cannot remap.
+    /// Blocks that are remapped together, at addresses that are multiples of it; `None` where the
+    /// device cannot remap.
     fn remap_blocks(&mut self) -> Option<u32>;
 
-    /// Makes each second block read what the first holds, `remap_blocks` of them each. Errors: `Device`, `NotSupported`.
+    /// Makes each second block read what the first holds, `remap_blocks` of them each. Errors:
+    /// `Device`, `NotSupported`.
     fn share(&mut self, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()>;
 }
 
@@ -87,12 +90,15 @@ fn neighbours(mut addresses: impl Iterator<Item = BlockAddress>) -> usize {
     1 + addresses.zip(first.0 + 1..).take_while(|(at, expected)| at.0 == *expected).count()
 }
 
-/// The order and the transfer of a victim's live data blocks. Nodes are never handed to it: each has its log, and its footer changes.
+/// The order and the transfer of a victim's live data blocks. Nodes are never handed to it: each
+/// has its log, and its footer changes.
 pub trait BlockMover: Send {
-    /// Puts the blocks into the order in which they get new addresses. None may be added or taken out; who does is not heeded.
+    /// Puts the blocks into the order in which they get new addresses. None may be added or taken
+    /// out; who does is not heeded.
     fn arrange(&mut self, live: &mut [LiveBlock]);
 
-    /// Brings content from the first address of each pair to the second. Errors: `Device`; the targets are given up then.
+    /// Brings content from the first address of each pair to the second. Errors: `Device`; the
+    /// targets are given up then.
     fn transfer(&mut self, device: &mut dyn Mover, pairs: &[(BlockAddress, BlockAddress)]) -> Result<Sources>;
 }
 
@@ -111,7 +117,8 @@ impl BlockMover for CopyMover {
     }
 }
 
-/// P3: in the order of files and their pages, remapped where the device can and whole units lie alike, else copied.
+/// P3: in the order of files and their pages, remapped where the device can and whole units lie
+/// alike, else copied.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RemapMover;
 

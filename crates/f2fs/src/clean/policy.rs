@@ -20,8 +20,10 @@ impl PolicySearch {
         Self { policy, random: Random::new(seed, "victims of F2FS") }
     }
 
-    /// A section as policies see blocks, in bytes. Ages by P1 and by the log-structured file system count from the youngest block, Linux's own from the mean time. A section that is filled anew counts as
-    /// erased, and lists of blocks are in the order in which they were filled: F2FS keeps no other.
+    /// A section as policies see blocks, in bytes. Ages by P1 and by the log-structured file system
+    /// count from the youngest block, Linux's own from the mean time. A section that is filled anew
+    /// counts as erased, and lists of blocks are in the order in which they were filled: F2FS keeps
+    /// no other.
     fn view(segments: &Segments, section: u32) -> BlockView {
         let block = segments.geometry().block_size() as u64;
         let valid = u64::from(segments.sit().section_valid(section)) * block;

@@ -1,4 +1,5 @@
-//! Between operations: the segment that SSR would take next is reviewed, and treated where that is worth it.
+//! Between operations: the segment that SSR would take next is reviewed, and treated where that is
+//! worth it.
 
 use std::ops::Range;
 
@@ -13,7 +14,8 @@ use crate::segments::Summary;
 /// What came of a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reuse {
-    /// The segment that was treated; the log gets it after the next checkpoint. `None`: nothing was done.
+    /// The segment that was treated; the log gets it after the next checkpoint. `None`: nothing was
+    /// done.
     pub treated: Option<SegmentIndex>,
     /// Blocks that went to the cold log.
     pub inter: u32,
@@ -23,9 +25,11 @@ pub struct Reuse {
     pub mapped: Vec<BlockAddress>,
 }
 
-/// Asks a review about the segment whose gaps a data log would fill next, and does what it says. Nothing happens while the log needs no gaps, or a segment is kept for it already.
-/// What is treated is kept for the log, which gets it once a checkpoint has completed; until then, allocation finds another.
-/// Errors: those of the volume's work; what was moved until then is moved, and the segment is kept nevertheless.
+/// Asks a review about the segment whose gaps a data log would fill next, and does what it says.
+/// Nothing happens while the log needs no gaps, or a segment is kept for it already. What is
+/// treated is kept for the log, which gets it once a checkpoint has completed; until then,
+/// allocation finds another. Errors: those of the volume's work; what was moved until then is
+/// moved, and the segment is kept nevertheless.
 pub fn prepare<V: Collected>(
     volume: &mut V,
     log: Log,
@@ -58,7 +62,8 @@ pub fn prepare<V: Collected>(
     Ok(result)
 }
 
-/// Holes for blocks that stay in their segment: those away from the treated runs first, so that what the treatment joins stays whole.
+/// Holes for blocks that stay in their segment: those away from the treated runs first, so that
+/// what the treatment joins stays whole.
 struct Targets(Vec<u16>);
 
 impl Targets {

@@ -1,4 +1,5 @@
-//! The moment when SSR is about to be handed a segment: it is looked at between operations, and may be treated first. What comes of it waits as a [`crate::segments::Preparation`].
+//! The moment when SSR is about to be handed a segment: it is looked at between operations, and may
+//! be treated first. What comes of it waits as a [`crate::segments::Preparation`].
 
 use std::ops::Range;
 
@@ -22,7 +23,8 @@ pub struct ReuseFacts {
     pub segment: SegmentIndex,
     /// The log that it is for.
     pub log: Log,
-    /// Runs of valid blocks between the holes: the others are valid at the last checkpoint only, and become holes with the next.
+    /// Runs of valid blocks between the holes: the others are valid at the last checkpoint only,
+    /// and become holes with the next.
     pub valid: Vec<Range<u16>>,
     /// The holes of the segment where the cold log stands; empty where it appends.
     pub cold_holes: Vec<HoleRun>,
@@ -56,7 +58,8 @@ pub trait ReuseReview: Send {
         true
     }
 
-    /// What is to be done with a segment, from the facts alone. It is asked for each segment that a log writes in about the one that comes next, and again behind each checkpoint.
+    /// What is to be done with a segment, from the facts alone. It is asked for each segment that a
+    /// log writes in about the one that comes next, and again behind each checkpoint.
     fn review(&mut self, holes: &[HoleRun], facts: &ReuseFacts) -> ReusePlan;
 }
 
@@ -94,7 +97,8 @@ pub fn facts(segments: &Segments, segment: SegmentIndex, log: Log) -> ReuseFacts
     }
 }
 
-/// What a review decided, checked: runs that lie in the segment, are valid throughout, and do not overlap. The rest of the plan is dropped, as if it had not been made.
+/// What a review decided, checked: runs that lie in the segment, are valid throughout, and do not
+/// overlap. The rest of the plan is dropped, as if it had not been made.
 pub fn checked(plan: ReusePlan, facts: &ReuseFacts) -> ReusePlan {
     let ReusePlan::Treat(mut treated) = plan else { return ReusePlan::AsIs };
     treated.sort_by_key(|(run, _)| (run.start, run.end));

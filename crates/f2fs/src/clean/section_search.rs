@@ -49,7 +49,8 @@ impl SectionSearch {
 
     /// The section of the greatest benefit for its age, which is noted.
     fn in_background(&mut self, segments: &mut Segments) -> Option<u32> {
-        // Each block that comes or goes moves the end of the range (segment.c, `update_segment_mtime`).
+        // Each block that comes or goes moves the end of the range (segment.c,
+        // `update_segment_mtime`).
         self.times.newest = self.times.newest.max(segments.sit().newest());
         let sections = &*segments;
         let mut costs = CostBenefit { sections, capacity: u64::from(BLOCKS_PER_SEGMENT), times: &mut self.times };

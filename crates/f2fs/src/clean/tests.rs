@@ -1,4 +1,5 @@
-//! Searches against figures worked out by hand, and collections on a small volume whose map is kept in the test.
+//! Searches against figures worked out by hand, and collections on a small volume whose map is kept
+//! in the test.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +137,8 @@ impl Collected for Small {
     }
 }
 
-/// Segments 1 (warm data) and those after it filled by two files in turn, of which some pages are then written again.
+/// Segments 1 (warm data) and those after it filled by two files in turn, of which some pages are
+/// then written again.
 fn interleaved(small: &mut Small) {
     for page in 0..512 {
         small.write(Log::WarmData, 10, page);
@@ -193,7 +195,8 @@ fn a_remapping_cleaner_puts_files_in_order_and_shares_whole_units() {
         // The file of which nothing was written again lies in one run.
         assert!(places(11).windows(2).all(|pair| pair[1] == pair[0] + 1));
         match unit {
-            // A block of the victim has another file's on either side: no four of them lie alike before and after.
+            // A block of the victim has another file's on either side: no four of them lie alike
+            // before and after.
             None | Some(4) => assert_eq!((small.shared, outcome.mapped.len()), (0, 0)),
             Some(_) => assert_eq!((small.copied, outcome.mapped.len()), (0, outcome.data as usize)),
         }
@@ -254,7 +257,8 @@ fn the_foreground_takes_what_the_background_chose_and_else_the_emptiest() {
     let mut search = SectionSearch::new(segments, 1000);
     // The warm data log began in segment 1 and went on to the free ones from 6 on.
     assert_eq!(search.choose(segments, Collection::Foreground, Nanos::ZERO), Some(6));
-    // u = 58, age = 100 - 100 * 100 / 1000 = 90: benefit 2392; of the second: u = 39, age 10: 438; of the last: u = 78, age 80: 988.
+    // u = 58, age = 100 - 100 * 100 / 1000 = 90: benefit 2392; of the second: u = 39, age 10: 438;
+    // of the last: u = 78, age 80: 988.
     assert_eq!(search.choose(segments, Collection::Background, Nanos::ZERO), Some(1));
     assert_eq!(search.choose(segments, Collection::Background, Nanos::ZERO), Some(8));
     assert_eq!(search.choose(segments, Collection::Foreground, Nanos::ZERO), Some(1));
@@ -365,7 +369,8 @@ impl super::review::ReuseReview for Plan {
     }
 }
 
-/// One warm segment whose blocks 100 to 103 and 300 to 309 are valid, and the log elsewhere, in need of gaps.
+/// One warm segment whose blocks 100 to 103 and 300 to 309 are valid, and the log elsewhere, in
+/// need of gaps.
 fn with_gaps() -> Small {
     let mut small = filled(&[(512, 100)]);
     for page in (0..512).filter(|page| !(100..104).contains(page) && !(300..310).contains(page)) {
@@ -399,7 +404,8 @@ fn a_treated_segment_is_taken_after_the_checkpoint_with_its_holes_joined() {
     assert_eq!(small.bench.segments.current(Log::WarmData), segment);
     small.check();
     let valid = small.bench.segments.sit().map(segment);
-    // The four blocks lie at its start; the run of ten is gone, so that the log's gap runs on to the end.
+    // The four blocks lie at its start; the run of ten is gone, so that the log's gap runs on to
+    // the end.
     assert!(crate::segments::sit::runs(&valid).count() == 1 && small.bench.segments.log_state(Log::WarmData).ssr);
 }
 

@@ -116,7 +116,8 @@ struct Shown {
     over_time: OverTime,
 }
 
-/// The counters as they were after the last write-back, checkpoint or collection, for those who watch a volume that is in use.
+/// The counters as they were after the last write-back, checkpoint or collection, for those who
+/// watch a volume that is in use.
 #[derive(Clone, Debug, Default)]
 pub struct Published(Arc<Mutex<Shown>>);
 
@@ -128,7 +129,8 @@ impl Published {
         shown.present = Sample { at: now, states: segments.states(), valid_blocks: segments.space.valid_blocks };
     }
 
-    /// The same behind a checkpoint, from which the values over time are taken. Cost: also a pass over the segments.
+    /// The same behind a checkpoint, from which the values over time are taken. Cost: also a pass
+    /// over the segments.
     pub fn show_checkpoint(&self, now: Nanos, counters: &Counters, segments: &Segments) {
         self.show(now, counters, segments);
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,7 +195,8 @@ impl Statistics for Published {
     }
 }
 
-/// Blocks of the main area that got content: written, or shared by the device. The blocks of a draft count once more when its commit moves them.
+/// Blocks of the main area that got content: written, or shared by the device. The blocks of a
+/// draft count once more when its commit moves them.
 fn written_blocks(usage: &Usage) -> u64 {
     Log::ALL.iter().flat_map(|&log| Way::ALL.map(|way| usage.blocks(log, way))).sum()
 }

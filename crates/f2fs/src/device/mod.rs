@@ -29,7 +29,8 @@ pub struct Devices<D> {
 }
 
 impl<D: BlockDevice> Devices<D> {
-    /// The devices in the order in which the superblock names them. Until [`Devices::arrange`] only the first one is read.
+    /// The devices in the order in which the superblock names them. Until [`Devices::arrange`] only
+    /// the first one is read.
     pub fn new(devices: Vec<D>, clock: Clock) -> Result<Self> {
         if devices.is_empty() {
             return Err(FsError::new(ErrorKind::InvalidArgument, "no device; a volume has at least one"));
@@ -38,7 +39,8 @@ impl<D: BlockDevice> Devices<D> {
         Ok(Self { parts: devices.into_iter().map(whole).collect(), clock })
     }
 
-    /// Gives each device its place (super.c, `f2fs_scan_devices`). Errors: `InvalidArgument` where there are fewer or more than the volume has.
+    /// Gives each device its place (super.c, `f2fs_scan_devices`). Errors: `InvalidArgument` where
+    /// there are fewer or more than the volume has.
     pub fn arrange(&mut self, geometry: &Geometry, findings: Defects<'_>) -> Result<()> {
         let expected = geometry.devices.len().max(1);
         if self.parts.len() != expected {
@@ -68,7 +70,8 @@ impl<D: BlockDevice> Devices<D> {
         Ok(())
     }
 
-    /// Reads bytes from `at` on, over the borders of devices. Errors: `Corrupt` where the devices end before, `Device`.
+    /// Reads bytes from `at` on, over the borders of devices. Errors: `Corrupt` where the devices
+    /// end before, `Device`.
     pub fn read(&self, context: Context, mut at: u64, mut into: &mut [u8]) -> Result<()> {
         while !into.is_empty() {
             let part = self.parts.iter().find(|part| at >= part.start && at - part.start < part.bytes);
@@ -116,7 +119,8 @@ impl<D: BlockDevice> Devices<D> {
         Ok(())
     }
 
-    /// Whether the devices have the byte: one that is shorter than its part of the volume ends before.
+    /// Whether the devices have the byte: one that is shorter than its part of the volume ends
+    /// before.
     pub fn reach(&self, at: u64) -> bool {
         let part = self.parts.iter().find(|part| at >= part.start && at - part.start < part.bytes);
         part.is_some_and(|part| at - part.start < part.device.geometry().capacity())

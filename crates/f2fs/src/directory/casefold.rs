@@ -1,14 +1,17 @@
-//! Names without case: NFD and full case folding, as Linux's tables have them (f2fs.md, "Directories", "Casefolded directory").
+//! Names without case: NFD and full case folding, as Linux's tables have them (f2fs.md,
+//! "Directories", "Casefolded directory").
 
 use caseless::Caseless;
 use unicode_normalization::UnicodeNormalization;
 
 use super::unicode::is_assigned;
 
-/// Folded names are shorter than this (dir.c, `f2fs_init_casefolded_name`; utf8-core.c, `utf8_casefold`, which wants room for a NUL).
+/// Folded names are shorter than this (dir.c, `f2fs_init_casefolded_name`; utf8-core.c,
+/// `utf8_casefold`, which wants room for a NUL).
 const FOLDED_END: usize = 255;
 
-/// The folded form of a name, by Unicode 12.1, without what is ignorable by default. `None` for what Linux does not fold and compares by its bytes: what is no UTF-8, has a character that later
+/// The folded form of a name, by Unicode 12.1, without what is ignorable by default. `None` for
+/// what Linux does not fold and compares by its bytes: what is no UTF-8, has a character that later
 /// versions added, or whose folded form is empty or longer than 254 bytes.
 pub fn fold(name: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(name).ok().filter(|text| text.chars().all(is_assigned))?;
@@ -23,7 +26,8 @@ pub fn key(name: &[u8]) -> Vec<u8> {
     fold(name).unwrap_or_else(|| name.to_vec())
 }
 
-/// Default_Ignorable_Code_Point of Unicode (DerivedCoreProperties.txt), which Linux's folding drops (fs/unicode, `mkutf8data`).
+/// Default_Ignorable_Code_Point of Unicode (DerivedCoreProperties.txt), which Linux's folding drops
+/// (fs/unicode, `mkutf8data`).
 const fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' | '\u{180B}'..='\u{180E}'

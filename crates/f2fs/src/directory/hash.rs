@@ -5,7 +5,8 @@ const ROUNDS: u32 = 16;
 /// Bytes of a name that are taken at once.
 const PIECE: usize = 16;
 
-/// The hash under which a name is stored; of a casefolded directory's names, of the folded name. `.` and `..` have 0.
+/// The hash under which a name is stored; of a casefolded directory's names, of the folded name.
+/// `.` and `..` have 0.
 pub fn hash(name: &[u8]) -> u32 {
     if name == b"." || name == b".." {
         return 0;
@@ -21,7 +22,8 @@ pub fn hash(name: &[u8]) -> u32 {
     }
 }
 
-/// Four words from the first 16 bytes, big end first. What is missing is the number of bytes that are left, in each byte.
+/// Four words from the first 16 bytes, big end first. What is missing is the number of bytes that
+/// are left, in each byte.
 fn words(rest: &[u8]) -> [u32; 4] {
     let pad = u32::from(rest.len() as u8).wrapping_mul(0x0101_0101);
     let mut words = [pad; 4];

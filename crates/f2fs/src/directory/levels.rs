@@ -17,7 +17,8 @@ pub const fn bucket_blocks(level: u32) -> u64 {
     if level < HALF { 2 } else { 4 }
 }
 
-/// First page and number of pages of the bucket of a level in which a hash belongs; `None` where the pages are beyond 2^32.
+/// First page and number of pages of the bucket of a level in which a hash belongs; `None` where
+/// the pages are beyond 2^32.
 pub fn bucket_pages(level: u32, directory_level: u8, hash: u32) -> Option<std::ops::Range<u32>> {
     let before: u64 = (0..level).map(|level| buckets(level, directory_level) * bucket_blocks(level)).sum();
     let bucket = u64::from(hash) % buckets(level, directory_level);

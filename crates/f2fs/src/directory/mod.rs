@@ -45,7 +45,8 @@ pub struct Placement {
     pub depth: u32,
 }
 
-/// The first entry with this hash whose name is the one that is looked for, from level 0 on. Cost: two pages a level.
+/// The first entry with this hash whose name is the one that is looked for, from level 0 on. Cost:
+/// two pages a level.
 pub fn find_hashed(
     pages: &dyn DirectoryPages,
     hash: u32,
@@ -78,8 +79,8 @@ pub fn find_in(area: DentryArea<'_>, page: u32, hash: u32, is_it: &dyn Fn(&[u8])
     None
 }
 
-/// Where Linux puts a new entry of `slots` slots: the first bucket of its hash, from level 0 on, with a run long enough; else in a new level.
-/// Errors: `NoSpace` where 63 levels are full.
+/// Where Linux puts a new entry of `slots` slots: the first bucket of its hash, from level 0 on,
+/// with a run long enough; else in a new level. Errors: `NoSpace` where 63 levels are full.
 pub fn place(pages: &dyn DirectoryPages, hash: u32, slots: u8, depth: u32, directory_level: u8) -> Result<Placement> {
     for level in 0..LEVELS_MAX {
         let Some(bucket) = bucket_pages(level, directory_level, hash) else { break };

@@ -1,6 +1,8 @@
-//! Encrypted names without the key: shown as Linux shows them (fs/crypto/fname.c, `fscrypt_fname_disk_to_usr`).
+//! Encrypted names without the key: shown as Linux shows them (fs/crypto/fname.c,
+//! `fscrypt_fname_disk_to_usr`).
 //!
-//! A name is base64url, without padding, of the entry's hash (two words, the second zero), the first 149 bytes of the ciphertext and, where it is longer, the SHA-256 of the rest.
+//! A name is base64url, without padding, of the entry's hash (two words, the second zero), the
+//! first 149 bytes of the ciphertext and, where it is longer, the SHA-256 of the rest.
 
 use sha2::{Digest, Sha256};
 

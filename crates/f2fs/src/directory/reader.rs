@@ -70,7 +70,8 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         let is_it = |found: &[u8]| found == name || casefold::key(found) == wanted;
         match self.find_by(hash(&wanted), &is_it)? {
             Some(found) => Ok(Some(found)),
-            // As Linux does since 6.1.192 (dir.c, `__f2fs_find_entry`): folding changed between versions, and hashes with it.
+            // As Linux does since 6.1.192 (dir.c, `__f2fs_find_entry`): folding changed between
+            // versions, and hashes with it.
             None => self.find_among_all(&mut |entry| is_it(entry.name)),
         }
     }
@@ -102,7 +103,8 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         Ok(found)
     }
 
-    /// Shows entries behind a cookie. Names that no file system may show (empty, `/`, NUL, dots) are left out: a check tells of them.
+    /// Shows entries behind a cookie. Names that no file system may show (empty, `/`, NUL, dots)
+    /// are left out: a check tells of them.
     pub fn list(&self, cookie: u64, sink: &mut dyn FnMut(Shown<'_>) -> ControlFlow<()>) -> Result<()> {
         let slots = self.slots();
         let encrypted = self.inode.is_encrypted();
@@ -126,7 +128,8 @@ impl<B: Blocks + Send, W: Access<B>> Directory<'_, B, W> {
         })
     }
 
-    /// Whether there is nothing but dots. Errors: `Corrupt`, `Device`. Cost: the pages up to the first entry.
+    /// Whether there is nothing but dots. Errors: `Corrupt`, `Device`. Cost: the pages up to the
+    /// first entry.
     pub fn is_empty(&self) -> Result<bool> {
         let mut empty = true;
         self.for_each(0, &mut |_, entry| {

@@ -1,6 +1,8 @@
-//! Which characters Unicode 12.1 has: Linux folds no others (fs/unicode; s_encoding 1 is this version).
+//! Which characters Unicode 12.1 has: Linux folds no others (fs/unicode; s_encoding 1 is this
+//! version).
 //!
-//! From the property Age of the Unicode Character Database (DerivedAge.txt: 1.1 to 12.1), private use and noncharacters included, as perl has it in `\p{Present_In: 12.1}`.
+//! From the property Age of the Unicode Character Database (DerivedAge.txt: 1.1 to 12.1), private
+//! use and noncharacters included, as perl has it in `\p{Present_In: 12.1}`.
 
 /// Whether a character is of Unicode 12.1.
 pub fn is_assigned(c: char) -> bool {

@@ -11,7 +11,8 @@ use crate::ids::NodeId;
 use crate::layout::DentryRoom;
 use crate::layout::dentry::{Dentry, SLOT_BYTES, slots_of, type_of};
 
-/// Puts an entry into the slots from `slot` on, which are free, of an area that is a block or the inline part of an inode. What does not fit is left out: callers look for room first.
+/// Puts an entry into the slots from `slot` on, which are free, of an area that is a block or the
+/// inline part of an inode. What does not fit is left out: callers look for room first.
 pub fn put_entry(area: &mut [u8], slot: usize, hash: u32, name: &[u8], ino: NodeId, kind: FileKind) {
     let room = DentryRoom::of(area.len());
     let slots = slot..slot + slots_of(name.len());
@@ -26,7 +27,8 @@ pub fn put_entry(area: &mut [u8], slot: usize, hash: u32, name: &[u8], ino: Node
     };
     put(area, room.entries + slot * size_of::<Dentry>(), dentry.as_bytes());
     put(area, room.names + slot * SLOT_BYTES, name);
-    // What an older entry left in the further slots must not look like one (dir.c, `f2fs_update_dentry`).
+    // What an older entry left in the further slots must not look like one (dir.c,
+    // `f2fs_update_dentry`).
     for further in slots.clone().skip(1) {
         let length = room.entries + further * size_of::<Dentry>() + offset_of!(Dentry, name_length);
         put(area, length, &[0; 2]);

@@ -34,7 +34,8 @@ pub fn set_name(head: &mut InodeHead, name: &[u8]) {
     head.name.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
 }
 
-/// Bytes of extra attributes that the features need, 0 without the feature (libf2fs.c, `calc_extra_isize`): what all kernels take that know the features.
+/// Bytes of extra attributes that the features need, 0 without the feature (libf2fs.c,
+/// `calc_extra_isize`): what all kernels take that know the features.
 pub const fn extra_bytes(features: Features) -> u16 {
     if !features.has(Features::EXTRA_ATTRIBUTES) {
         return 0;
@@ -77,7 +78,8 @@ pub struct InodeRest<'a> {
     pub extent: Extent,
 }
 
-/// Words that an inode of these features keeps for inline attributes: as Linux decides it from the inode's flags (inode.c, `do_read_inode`).
+/// Words that an inode of these features keeps for inline attributes: as Linux decides it from the
+/// inode's flags (inode.c, `do_read_inode`).
 pub const fn xattr_words(features: Features, inline_flags: u8, own: u16) -> u16 {
     if features.has(Features::FLEXIBLE_INLINE_XATTR) {
         own
@@ -94,7 +96,8 @@ pub const fn address_words(block_size: usize, features: Features, inline_flags: 
     words - extra_bytes(features) / 4 - xattr_words(features, inline_flags, own)
 }
 
-/// The block of an inode without its footer. Extra attributes are there where they have bytes, and the flag that says so.
+/// The block of an inode without its footer. Extra attributes are there where they have bytes, and
+/// the flag that says so.
 pub fn inode_block(block_size: usize, features: Features, head: &InodeHead, rest: &InodeRest<'_>) -> Vec<u8> {
     let mut block = vec![0; block_size];
     let extra_length = rest.extra_bytes;
@@ -134,7 +137,8 @@ pub fn inode_block(block_size: usize, features: Features, head: &InodeHead, rest
     block
 }
 
-/// Puts the checksum into an inode's block that is complete otherwise, footer included; where it has no room for one, nothing happens.
+/// Puts the checksum into an inode's block that is complete otherwise, footer included; where it
+/// has no room for one, nothing happens.
 pub fn seal(block: &mut [u8], features: Features, seed: u32) {
     if ExtraAttributes::of_block(block).and_then(|extra| extra.checksum(features)).is_none() {
         return;
@@ -143,7 +147,8 @@ pub fn seal(block: &mut [u8], features: Features, seed: u32) {
     put(block, WORDS_OFFSET + offset_of!(ExtraAttributes, checksum), &checksum.to_le_bytes());
 }
 
-/// Whether an inode has room for a device's number: the major one in the upper 32 bits. Errors: `InvalidArgument`.
+/// Whether an inode has room for a device's number: the major one in the upper 32 bits. Errors:
+/// `InvalidArgument`.
 pub fn check_device(device: u64) -> Result<()> {
     let (major, minor) = ((device >> 32) as u32, device as u32);
     if major >> DEVICE_BITS.0 == 0 && minor >> DEVICE_BITS.1 == 0 {

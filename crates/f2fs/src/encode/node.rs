@@ -17,7 +17,8 @@ pub struct FooterFields {
     pub offset: NodeOffset,
     /// Bits of [`mark`].
     pub marks: u32,
-    /// The last checkpoint before it is written: version, with CRC_RECOVERY its checksum in the upper half.
+    /// The last checkpoint before it is written: version, with CRC_RECOVERY its checksum in the
+    /// upper half.
     pub checkpoint: u64,
     /// Where the next node of the log goes.
     pub next: BlockAddress,
@@ -42,7 +43,8 @@ pub fn put_footer(block: &mut [u8], fields: &FooterFields) {
     put(block, block.len().saturating_sub(FOOTER_BYTES), footer.as_bytes());
 }
 
-/// Offset in its file of the direct node that is number `index` of all a file could have; `None` behind the last (node.c, `get_node_path`).
+/// Offset in its file of the direct node that is number `index` of all a file could have; `None`
+/// behind the last (node.c, `get_node_path`).
 pub fn direct_offset(index: u64, per_node: u64) -> Option<NodeOffset> {
     let offset = match Direct::of(index, per_node)? {
         Direct::InInode(slot) => 1 + slot,

@@ -19,7 +19,8 @@ const PREFIXES: [(&[u8], u8); 4] = [
     (b"security.", index::SECURITY),
 ];
 
-/// Index and name behind the prefix of an attribute's whole name; `None` where the format holds no such names.
+/// Index and name behind the prefix of an attribute's whole name; `None` where the format holds no
+/// such names.
 pub fn split_name(name: &[u8]) -> Option<(u8, &[u8])> {
     if name == acl::ACCESS {
         return Some((index::ACL_ACCESS, b""));
@@ -31,9 +32,11 @@ pub fn split_name(name: &[u8]) -> Option<(u8, &[u8])> {
     name.strip_prefix(prefix).filter(|rest| !rest.is_empty() && rest.len() <= NAME_MAX).map(|rest| (index, rest))
 }
 
-/// The area with these attributes, names with their prefix; empty where there are none. It has no end mark: what is behind it must be zero.
+/// The area with these attributes, names with their prefix; empty where there are none. It has no
+/// end mark: what is behind it must be zero.
 ///
-/// Errors: `NotSupported` for a name that the format does not hold, `InvalidArgument` for a damaged access control list, `AttributesTooBig` where it is longer than `room`.
+/// Errors: `NotSupported` for a name that the format does not hold, `InvalidArgument` for a damaged
+/// access control list, `AttributesTooBig` where it is longer than `room`.
 pub fn area(attributes: &[(Vec<u8>, Vec<u8>)], room: usize) -> Result<Vec<u8>> {
     if attributes.is_empty() {
         return Ok(Vec::new());

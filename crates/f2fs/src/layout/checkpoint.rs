@@ -109,12 +109,14 @@ impl CheckpointHead {
         self.flags.get() & flag != 0
     }
 
-    /// The checksum that stands in a checkpoint block, if the place that the head names is possible; it must be the last word, or stand between head and bitmaps.
+    /// The checksum that stands in a checkpoint block, if the place that the head names is
+    /// possible; it must be the last word, or stand between head and bitmaps.
     pub fn stored_checksum(&self, block: &[u8]) -> Option<u32> {
         word(block, self.checksum_place(block.len())?)
     }
 
-    /// The checksum that the block should have: over what is before it, and what is behind it where it is not the last word.
+    /// The checksum that the block should have: over what is before it, and what is behind it where
+    /// it is not the last word.
     pub fn computed_checksum(&self, block: &[u8]) -> Option<u32> {
         let place = self.checksum_place(block.len())?;
         Some(crc32_linux(checksum(block.get(..place)?), block.get(place + 4..)?))
@@ -126,7 +128,8 @@ impl CheckpointHead {
             .then_some(place)
     }
 
-    /// Where NAT and SIT bitmaps begin, counted from the start of the checkpoint block with the payload blocks behind it (f2fs.h, `__bitmap_ptr`).
+    /// Where NAT and SIT bitmaps begin, counted from the start of the checkpoint block with the
+    /// payload blocks behind it (f2fs.h, `__bitmap_ptr`).
     pub fn bitmap_places(&self, payload_blocks: u32, block_size: usize) -> BitmapPlaces {
         let (sit, nat) = (self.sit_bitmap_bytes.get() as usize, self.nat_bitmap_bytes.get() as usize);
         if self.has(flag::LARGE_NAT_BITMAP) {

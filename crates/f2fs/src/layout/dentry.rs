@@ -51,7 +51,8 @@ pub const fn slots_of(name_length: usize) -> usize {
     name_length.div_ceil(SLOT_BYTES)
 }
 
-/// Where the parts of an area of entries begin: the same rule for blocks and for inodes (f2fs.h, `make_dentry_ptr_inline`).
+/// Where the parts of an area of entries begin: the same rule for blocks and for inodes (f2fs.h,
+/// `make_dentry_ptr_inline`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DentryRoom {
     /// Slots.
@@ -150,7 +151,8 @@ impl<'a> DentryArea<'a> {
         Some(Slot::Entry(Entry { slot, dentry, name: self.bytes.get(at..at + length)? }))
     }
 
-    /// The used slots from `from` on, each entry once. A slot that is used and holds no name, as Linux skips it, takes one slot.
+    /// The used slots from `from` on, each entry once. A slot that is used and holds no name, as
+    /// Linux skips it, takes one slot.
     pub fn slots_from(&self, from: usize) -> impl Iterator<Item = Slot<'a>> + use<'a> {
         let area = *self;
         let mut next = from;
@@ -173,7 +175,8 @@ impl<'a> DentryArea<'a> {
         })
     }
 
-    /// The slots, used or not, in which this hash stands. Entries are put where the first gap is, so that nothing is looked at behind the last used slot.
+    /// The slots, used or not, in which this hash stands. Entries are put where the first gap is,
+    /// so that nothing is looked at behind the last used slot.
     pub fn slots_with_hash(&self, hash: u32) -> impl Iterator<Item = usize> + use<'a> {
         let entries = self.bytes.get(self.room.entries..self.room.names).unwrap_or_default();
         let (entries, _) = entries.as_chunks::<{ size_of::<Dentry>() }>();
@@ -197,9 +200,11 @@ impl<'a> DentryArea<'a> {
         last.map_or(0, |last| (last + 1) * 8).min(self.room.slots)
     }
 
-    /// Whether a used slot is not the first of its entry. Names are long enough for at most 32 slots.
+    /// Whether a used slot is not the first of its entry. Names are long enough for at most 32
+    /// slots.
     pub fn is_continued(&self, slot: usize) -> bool {
-        // What stands in continued slots is old, so that it may look like an entry: only going through the entries tells.
+        // What stands in continued slots is old, so that it may look like an entry: only going
+        // through the entries tells.
         let mut run = slot;
         while run > 0 && self.is_used(run - 1) {
             run -= 1;

@@ -7,10 +7,12 @@ use crate::ids::{BlockAddress, NodeId, SegmentIndex};
 
 /// Fewest and most segments of a volume (f2fs_fs.h, F2FS_MIN_SEGMENTS, F2FS_MAX_SEGMENT).
 const SEGMENTS: std::ops::RangeInclusive<u32> = 9..=8_388_608;
-/// The payload is smaller: packs have 512 blocks, and the others of them need eight (super.c, `sanity_check_raw_super`).
+/// The payload is smaller: packs have 512 blocks, and the others of them need eight (super.c,
+/// `sanity_check_raw_super`).
 const PAYLOAD_LIMIT: u32 = BLOCKS_PER_SEGMENT - 8;
 
-/// The shape of a volume. All areas lie one behind the other below address 2^32; whether the device is as long is its reader's to see.
+/// The shape of a volume. All areas lie one behind the other below address 2^32; whether the device
+/// is as long is its reader's to see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     log_block_size: u32,
@@ -50,9 +52,11 @@ pub struct Geometry {
 const STRICT: u16 = 1;
 
 impl Geometry {
-    /// Checks a superblock as Linux does (super.c, `sanity_check_raw_super`, `sanity_check_area_boundary`) and takes the shape from it.
+    /// Checks a superblock as Linux does (super.c, `sanity_check_raw_super`,
+    /// `sanity_check_area_boundary`) and takes the shape from it.
     ///
-    /// `None` where no shape can be had; a finding says why. A wrong checksum and features without a name are found, and the shape is returned nevertheless.
+    /// `None` where no shape can be had; a finding says why. A wrong checksum and features without
+    /// a name are found, and the shape is returned nevertheless.
     pub fn from_superblock(superblock: &Superblock, findings: Defects<'_>) -> Option<Self> {
         let features = superblock.features();
         if superblock.magic.get() != MAGIC {
@@ -123,14 +127,16 @@ impl Geometry {
         u64::from(self.nat_blocks()) * self.nat_entries() as u64
     }
 
-    /// The block of the NAT with a node's entry, and the entry's index there; `None` for a nid that the NAT has no room for.
+    /// The block of the NAT with a node's entry, and the entry's index there; `None` for a nid that
+    /// the NAT has no room for.
     pub fn nat_block(&self, nid: NodeId) -> Option<(u32, usize)> {
         let entries = self.nat_entries() as u32;
         let (block, index) = (nid.0 / entries, nid.0 % entries);
         (block < self.nat_blocks()).then_some((block, index as usize))
     }
 
-    /// The place of one copy of a NAT block below [`Geometry::nat_blocks`]: the copies alternate by segments (node.h, `current_nat_addr`).
+    /// The place of one copy of a NAT block below [`Geometry::nat_blocks`]: the copies alternate by
+    /// segments (node.h, `current_nat_addr`).
     pub const fn nat_place(&self, block: u32, second: bool) -> BlockAddress {
         let segment = block / BLOCKS_PER_SEGMENT;
         let offset = block % BLOCKS_PER_SEGMENT + if second { BLOCKS_PER_SEGMENT } else { 0 };
@@ -143,18 +149,21 @@ impl Geometry {
         (segment.0 / entries, (segment.0 % entries) as usize)
     }
 
-    /// The place of one copy of a SIT block below [`Geometry::sit_blocks`]: the copies are halves of the area.
+    /// The place of one copy of a SIT block below [`Geometry::sit_blocks`]: the copies are halves
+    /// of the area.
     pub const fn sit_place(&self, block: u32, second: bool) -> BlockAddress {
         let half = if second { self.sit_blocks() } else { 0 };
         BlockAddress(self.sit_address.wrapping_add(half).wrapping_add(block))
     }
 
-    /// The summary block of a segment below [`Geometry::main_segments`]. A volume with [`Features::READ_ONLY`] has none.
+    /// The summary block of a segment below [`Geometry::main_segments`]. A volume with
+    /// [`Features::READ_ONLY`] has none.
     pub const fn ssa(&self, segment: SegmentIndex) -> BlockAddress {
         BlockAddress(self.ssa_address.wrapping_add(segment.0))
     }
 
-    /// Segment and block within it of an address of the main area; `None` for any other: the door for addresses from images.
+    /// Segment and block within it of an address of the main area; `None` for any other: the door
+    /// for addresses from images.
     #[inline]
     pub fn main(&self, address: BlockAddress) -> Option<(SegmentIndex, u16)> {
         let offset = address.0.checked_sub(self.main_address)?;
@@ -172,7 +181,8 @@ impl Geometry {
         BlockAddress(self.main_address)
     }
 
-    /// The number of the first block behind the main area: behind all addresses where a volume has 16 TiB.
+    /// The number of the first block behind the main area: behind all addresses where a volume has
+    /// 16 TiB.
     pub const fn main_end(&self) -> u64 {
         self.main_address as u64 + self.main_segments as u64 * BLOCKS_PER_SEGMENT as u64
     }
@@ -198,7 +208,8 @@ impl Geometry {
         DentryRoom::of(self.block_size()).slots
     }
 
-    /// Blocks of nat_bits, at the end of a pack's segment, and bytes of each of its two bitmaps (node.c, `__get_nat_bitmaps`).
+    /// Blocks of nat_bits, at the end of a pack's segment, and bytes of each of its two bitmaps
+    /// (node.c, `__get_nat_bitmaps`).
     pub const fn nat_bits_size(&self) -> (u32, usize) {
         let bitmap = self.nat_blocks() as usize / 8;
         ((bitmap * 2 + 8).div_ceil(self.block_size()) as u32, bitmap)

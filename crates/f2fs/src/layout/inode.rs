@@ -220,7 +220,8 @@ impl InodeHead {
 }
 
 impl ExtraAttributes {
-    /// Those of an inode's block that fit into what it says; the rest zero. `None` where the inode has none, or the block is too short.
+    /// Those of an inode's block that fit into what it says; the rest zero. `None` where the inode
+    /// has none, or the block is too short.
     pub fn of_block(block: &[u8]) -> Option<Self> {
         if !InodeHead::in_block(block)?.has_inline(inline::EXTRA) {
             return None;
@@ -233,7 +234,8 @@ impl ExtraAttributes {
         Some(attributes)
     }
 
-    /// Whether a field that ends at byte `end` of the extra attributes is there, as far as room tells.
+    /// Whether a field that ends at byte `end` of the extra attributes is there, as far as room
+    /// tells.
     fn holds(&self, end: usize) -> bool {
         usize::from(self.bytes.get()) >= end
     }
@@ -282,9 +284,11 @@ pub const fn nids_offset(block_size: usize) -> usize {
     words_end(block_size)
 }
 
-/// The shape of an inode: one answer for every combination of extra attributes, inline attributes and compression.
+/// The shape of an inode: one answer for every combination of extra attributes, inline attributes
+/// and compression.
 ///
-/// Errors: extra or inline attributes that do not fit, or a cluster size that is impossible: an [`FindingKind::Inode`].
+/// Errors: extra or inline attributes that do not fit, or a cluster size that is impossible: an
+/// [`FindingKind::Inode`].
 pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Result<InodeShape, Defect> {
     let wrong = |detail: String| Defect::new(FindingKind::Inode, detail);
     let end = words_end(geometry.block_size());
@@ -329,7 +333,8 @@ pub fn inode_shape(geometry: &Geometry, features: Features, inode: &[u8]) -> Res
     })
 }
 
-/// Pages of a cluster: 4 to 256 (compress.c; f2fs.md, "Compressed files"). A file that is not compressed has none, and 0 in the field.
+/// Pages of a cluster: 4 to 256 (compress.c; f2fs.md, "Compressed files"). A file that is not
+/// compressed has none, and 0 in the field.
 pub fn cluster_pages(extra: &ExtraAttributes) -> Result<u16, Defect> {
     match extra.log_cluster_pages {
         log @ 2..=8 => Ok(1 << log),
@@ -345,7 +350,8 @@ pub fn checksum_seed(uuid: &[u8; 16]) -> u32 {
     crc32_linux(u32::MAX, uuid)
 }
 
-/// The checksum that an inode's block should have, its own field counted as zero. `None` where the block is too short.
+/// The checksum that an inode's block should have, its own field counted as zero. `None` where the
+/// block is too short.
 pub fn computed_checksum(seed: u32, block: &[u8]) -> Option<u32> {
     let field = WORDS_OFFSET + offset_of!(ExtraAttributes, checksum);
     let ino = super::Footer::of_block(block)?.ino;

@@ -1,7 +1,8 @@
 //! The structures on the device, field by field, each in a file of its own.
 //!
-//! Facts and their sources: `docs/formats/f2fs.md`, which each file cites by its headings. All numbers are little-endian, nothing is aligned. Entries are structures;
-//! blocks, whose counts depend on the block's size, are views over bytes.
+//! Facts and their sources: `docs/formats/f2fs.md`, which each file cites by its headings. All
+//! numbers are little-endian, nothing is aligned. Entries are structures; blocks, whose counts
+//! depend on the block's size, are views over bytes.
 
 pub mod checkpoint;
 pub mod dentry;
@@ -37,7 +38,8 @@ pub const BLOCKS_PER_SEGMENT: u32 = 512;
 /// Longest name of an entry, in bytes.
 pub const NAME_MAX: usize = 255;
 
-/// The checksum of superblocks, checkpoints and compressed clusters (f2fs.md, "Words"): CRC-32 without inversions, from [`MAGIC`].
+/// The checksum of superblocks, checkpoints and compressed clusters (f2fs.md, "Words"): CRC-32
+/// without inversions, from [`MAGIC`].
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc32_linux(MAGIC, bytes)
 }

@@ -28,7 +28,8 @@ impl NatEntry {
         Self::read_from_prefix(block.get(index.checked_mul(size_of::<Self>())?..)?).ok().map(|(entry, _)| entry)
     }
 
-    /// The node's place. [`DataAddress::Hole`] for a free nid; [`DataAddress::Reserved`] for a node that was never written.
+    /// The node's place. [`DataAddress::Hole`] for a free nid; [`DataAddress::Reserved`] for a node
+    /// that was never written.
     pub fn address(&self) -> DataAddress {
         DataAddress::of(self.address.get())
     }

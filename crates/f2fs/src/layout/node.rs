@@ -20,7 +20,8 @@ pub struct Footer {
     pub ino: U32,
     /// Bits of [`mark`]; from bit 3 on the [`NodeOffset`].
     pub flags: U32,
-    /// The last checkpoint before it was written: version, with CRC_RECOVERY its CRC in the upper half.
+    /// The last checkpoint before it was written: version, with CRC_RECOVERY its CRC in the upper
+    /// half.
     pub checkpoint: U64,
     /// Where the next node of the log goes.
     pub next: U32,

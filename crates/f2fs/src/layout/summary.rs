@@ -21,7 +21,8 @@ pub struct SummaryEntry {
     pub nid: U32,
     /// Of a data block: the version of the nid in the NAT.
     pub version: u8,
-    /// Of a data block: index in the node's addresses, in an inode counted behind the extra attributes.
+    /// Of a data block: index in the node's addresses, in an inode counted behind the extra
+    /// attributes.
     pub index: U16,
 }
 
@@ -72,7 +73,8 @@ pub struct SitJournalEntry {
 pub struct SummaryView<'a>(pub &'a [u8]);
 
 impl<'a> SummaryView<'a> {
-    /// Where the journal begins: an entry for every eight bytes of the block stands before it, of which a segment uses 512 whatever the block's size.
+    /// Where the journal begins: an entry for every eight bytes of the block stands before it, of
+    /// which a segment uses 512 whatever the block's size.
     pub const fn journal_start(block_size: usize) -> usize {
         block_size / 8 * size_of::<SummaryEntry>()
     }

@@ -7,7 +7,8 @@ use super::{Geometry, NodeOffset};
 pub struct NodePath {
     /// Nodes below the inode: 0 where the inode itself holds the address.
     pub depth: usize,
-    /// At the inode: the address' index at depth 0, else the place among its five nids. Then in each node on the way: index of the next nid, at last of the address.
+    /// At the inode: the address' index at depth 0, else the place among its five nids. Then in
+    /// each node on the way: index of the next nid, at last of the address.
     pub indexes: [u16; 4],
     /// Offset of each node on the way, the inode's first.
     pub offsets: [NodeOffset; 4],

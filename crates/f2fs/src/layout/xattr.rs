@@ -75,7 +75,8 @@ pub fn is_unused(area: &[u8]) -> bool {
     super::word(area, 0).is_none_or(|magic| magic == 0)
 }
 
-/// The attributes of an area (inline words and node, one behind the other); after a fault none follow.
+/// The attributes of an area (inline words and node, one behind the other); after a fault none
+/// follow.
 pub fn attributes(area: &[u8]) -> impl Iterator<Item = Result<Attribute<'_>, XattrFault>> {
     let mut at = size_of::<XattrHead>();
     let mut done = is_unused(area);
@@ -105,7 +106,8 @@ pub fn attributes(area: &[u8]) -> impl Iterator<Item = Result<Attribute<'_>, Xat
     })
 }
 
-/// The attribute at a byte and where the next begins; `Some(None)` at the list's end, `None` where it reaches out of the area.
+/// The attribute at a byte and where the next begins; `Some(None)` at the list's end, `None` where
+/// it reaches out of the area.
 fn attribute_at(area: &[u8], at: usize) -> Option<Option<(Attribute<'_>, usize)>> {
     if super::word(area, at).is_none_or(|word| word == 0) {
         return Some(None);

@@ -359,7 +359,8 @@ impl Filler<'_, '_> {
         names
     }
 
-    /// Writes pages from `from` on, as many as lie together, and notes where they are; returns how many.
+    /// Writes pages from `from` on, as many as lie together, and notes where they are; returns how
+    /// many.
     fn some_pages(
         &mut self,
         inode: &PlannedInode,

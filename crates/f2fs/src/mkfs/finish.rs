@@ -160,7 +160,9 @@ fn state(
     }
 }
 
-/// The first pack, and a second one. Of an empty volume that is, as mkfs.f2fs has it, a checkpoint of version 0 without summaries; of any other the same state, one version older: either pack opens the volume.
+/// The first pack, and a second one. Of an empty volume that is, as mkfs.f2fs has it, a checkpoint
+/// of version 0 without summaries; of any other the same state, one version older: either pack
+/// opens the volume.
 fn write_packs(output: &mut Output<'_>, plan: &Plan<'_>, geometry: &Geometry, state: CheckpointState) -> Result<()> {
     let is_empty = plan.tree.nodes().len() == 1;
     let first = state.encode(geometry, false);

@@ -59,7 +59,8 @@ pub struct NewGeometry {
 }
 
 impl NewGeometry {
-    /// The shape of a volume on a device of `bytes`. Errors: `NoSpace`, with the smallest size that would do; `InvalidArgument` for sizes above 16 TiB.
+    /// The shape of a volume on a device of `bytes`. Errors: `NoSpace`, with the smallest size that
+    /// would do; `InvalidArgument` for sizes above 16 TiB.
     pub fn of(bytes: u64, options: &MkfsOptions) -> Result<Self> {
         if bytes > VOLUME_MAX {
             let detail = format!("a volume of {}; F2FS ends at {}", format_bytes(bytes), format_bytes(VOLUME_MAX));
@@ -74,7 +75,9 @@ impl NewGeometry {
         })
     }
 
-    /// Blocks that users may have. Where segments behind the last whole zone would make that as many as the main area has, fsck.f2fs and Linux refuse the volumes of mkfs.f2fs (super.c, `f2fs_sanity_check_ckpt`): these segments do not count then.
+    /// Blocks that users may have. Where segments behind the last whole zone would make that as
+    /// many as the main area has, fsck.f2fs and Linux refuse the volumes of mkfs.f2fs (super.c,
+    /// `f2fs_sanity_check_ckpt`): these segments do not count then.
     pub const fn user_blocks(&self) -> u64 {
         let most = self.usable - self.overprovision;
         let has_spare = most < self.main;
@@ -171,7 +174,9 @@ fn nat_segments(segments: u64, sit: u64, extended: bool) -> Option<(u64, u64)> {
     Some((2 * halves.min(room * 8 / BLOCKS_PER_SEGMENT), payload))
 }
 
-/// Reserved and over-provisioned segments of so many usable ones, those of them in whole zones, and sections (f2fs_fs.h, `get_best_overprovision`), in binary64 as mkfs.f2fs computes them. `None`: there is no room for any.
+/// Reserved and over-provisioned segments of so many usable ones, those of them in whole zones, and
+/// sections (f2fs_fs.h, `get_best_overprovision`), in binary64 as mkfs.f2fs computes them. `None`:
+/// there is no room for any.
 pub(crate) fn spare((all, main, sections): (u64, u64, u64), percent: Option<f64>) -> Option<(u64, u64)> {
     let usable = all as f64;
     let per_section = all.checked_div(sections)? + u64::from(!all.is_multiple_of(sections));
@@ -267,7 +272,8 @@ mod tests {
         }
     }
 
-    /// With zones of many segments mkfs.f2fs gives users more than there is, and nobody takes its volumes.
+    /// With zones of many segments mkfs.f2fs gives users more than there is, and nobody takes its
+    /// volumes.
     #[test]
     fn users_get_less_than_the_main_area_has() {
         let options = |zone, features| MkfsOptions { sections_per_zone: zone, features, ..MkfsOptions::default() };

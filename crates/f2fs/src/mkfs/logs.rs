@@ -36,8 +36,10 @@ fn segments_of(blocks: &LogBlocks, log: Log) -> u64 {
 }
 
 impl LogSegments {
-    /// Each log begins where mkfs.f2fs has it, goes on to the end of its section and then into the next free one behind, around the end of the volume. Blocks of logs that share segments are
-    /// counted under the one that has them. Errors: `NoSpace`; `InvalidArgument` where two logs begin in one section, as with a read-only volume's in sections of several segments.
+    /// Each log begins where mkfs.f2fs has it, goes on to the end of its section and then into the
+    /// next free one behind, around the end of the volume. Blocks of logs that share segments are
+    /// counted under the one that has them. Errors: `NoSpace`; `InvalidArgument` where two logs
+    /// begin in one section, as with a read-only volume's in sections of several segments.
     pub fn place(blocks: &LogBlocks, new: &NewGeometry, geometry: &Geometry) -> Result<Self> {
         let per_section = geometry.segments_per_section.max(1);
         let sections = geometry.main_segments / per_section;
@@ -71,7 +73,8 @@ impl LogSegments {
         Ok(Self { segments, main_address: geometry.main_address() })
     }
 
-    /// The address of a log's block by its number in that log. Behind the last segment there is none: the first block of the volume, which no log has.
+    /// The address of a log's block by its number in that log. Behind the last segment there is
+    /// none: the first block of the volume, which no log has.
     pub fn address(&self, log: Log, block: u32) -> BlockAddress {
         let list = self.segments.get(log.index());
         match list.and_then(|list| list.get((block / BLOCKS_PER_SEGMENT) as usize)) {

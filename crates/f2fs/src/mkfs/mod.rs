@@ -1,7 +1,10 @@
-//! A new volume: empty, or from a tree. No clock, and the same blocks for the same tree and options.
+//! A new volume: empty, or from a tree. No clock, and the same blocks for the same tree and
+//! options.
 //!
-//! What an empty one is: f2fs-mkfs.md, block for block. One from a tree has the same inodes of its own and in the same places; the tree's follow in its order, each in the log where Linux
-//! would write it: directories hot, files warm, or by their extension hot or cold. Everything is counted before anything is written.
+//! What an empty one is: f2fs-mkfs.md, block for block. One from a tree has the same inodes of its
+//! own and in the same places; the tree's follow in its order, each in the log where Linux would
+//! write it: directories hot, files warm, or by their extension hot or cold. Everything is counted
+//! before anything is written.
 
 mod fill;
 mod finish;
@@ -90,13 +93,17 @@ pub struct Mkfs<'a> {
 }
 
 impl<'a> Mkfs<'a> {
-    /// Plans a volume with this tree. Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` and `AttributesTooBig` (what F2FS cannot hold, with its path), and those of the tree.
-    /// Cost: a pass over the nodes, some hundred bytes of memory for each; no content is read.
+    /// Plans a volume with this tree. Errors: `InvalidArgument` (an option, or a tree that breaks
+    /// its promises), `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` and `AttributesTooBig`
+    /// (what F2FS cannot hold, with its path), and those of the tree. Cost: a pass over the nodes,
+    /// some hundred bytes of memory for each; no content is read.
     pub fn new(tree: &'a dyn SourceTree, options: MkfsOptions) -> Result<Self> {
         Ok(Self { plan: Plan::new(tree, options)? })
     }
 
-    /// The smallest size in whole MiB that holds the tree and on which Linux can write without collecting first. Errors: `NoSpace` where not even the largest volume does. Cost: some fifty times the formulas.
+    /// The smallest size in whole MiB that holds the tree and on which Linux can write without
+    /// collecting first. Errors: `NoSpace` where not even the largest volume does. Cost: some fifty
+    /// times the formulas.
     pub fn smallest_size(&self) -> Result<u64> {
         let fits = |bytes: u64| self.fits(bytes, true).is_ok();
         let Some(large) = (0..25).map(|power| SIZE_STEP << power).find(|&bytes| bytes <= SIZE_MAX && fits(bytes))
@@ -117,7 +124,8 @@ impl<'a> Mkfs<'a> {
         Ok(high * SIZE_STEP)
     }
 
-    /// Whether a volume of `bytes` holds the tree; with `reserve`, and has the sections left that Linux keeps for collecting.
+    /// Whether a volume of `bytes` holds the tree; with `reserve`, and has the sections left that
+    /// Linux keeps for collecting.
     fn fits(&self, bytes: u64, reserve: bool) -> Result<NewGeometry> {
         let options = &self.plan.options;
         let new = NewGeometry::of(bytes, options)?;
@@ -141,7 +149,8 @@ impl<'a> Mkfs<'a> {
         Ok(new)
     }
 
-    /// Refuses a size that does not do. Errors: `NoSpace`, with the size that would, and `InvalidArgument` for sizes above 16 TiB.
+    /// Refuses a size that does not do. Errors: `NoSpace`, with the size that would, and
+    /// `InvalidArgument` for sizes above 16 TiB.
     pub fn check_size(&self, bytes: u64) -> Result<()> {
         self.shape(bytes).map(drop)
     }
@@ -156,10 +165,13 @@ impl<'a> Mkfs<'a> {
         })
     }
 
-    /// Writes the volume over the whole device. The superblocks come last, after a flush: a volume that was cut short is none. `progress` hears how many bytes of files are done.
+    /// Writes the volume over the whole device. The superblocks come last, after a flush: a volume
+    /// that was cut short is none. `progress` hears how many bytes of files are done.
     ///
-    /// Errors, before anything is written: `NoSpace`, with the size that would do, `InvalidArgument` (a device that cannot be one); then those of device and tree. Cost: one pass over the content,
-    /// copied once; memory: some bytes for each node, and 1 MiB for each log.
+    /// Errors, before anything is written: `NoSpace`, with the size that would do,
+    /// `InvalidArgument` (a device that cannot be one); then those of device and tree. Cost: one
+    /// pass over the content, copied once; memory: some bytes for each node, and 1 MiB for each
+    /// log.
     pub fn write(&self, device: &mut dyn BlockDevice, clock: &Clock, progress: &dyn Fn(u64)) -> Result<MkfsReport> {
         let bytes = device.geometry().capacity();
         let new = self.shape(bytes)?;
@@ -173,7 +185,8 @@ impl<'a> Mkfs<'a> {
         Ok(self.report(bytes, &new, used))
     }
 
-    /// Makes what must read as zeroes do so: the old superblocks, the first copies of SIT and NAT, and where a chain of fsynced nodes would begin. Whether all free blocks are discarded.
+    /// Makes what must read as zeroes do so: the old superblocks, the first copies of SIT and NAT,
+    /// and where a chain of fsynced nodes would begin. Whether all free blocks are discarded.
     fn clear(&self, output: &mut Output<'_>, geometry: &Geometry, segments: &LogSegments) -> Result<bool> {
         let discarded = self.plan.options.discard && output.discard()?;
         output.zero(BlockAddress(0), 2)?;

@@ -1,4 +1,5 @@
-//! Names into directories, where Linux would put them (f2fs.md, "Directories", "Levels"), without making a block.
+//! Names into directories, where Linux would put them (f2fs.md, "Directories", "Levels"), without
+//! making a block.
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 

@@ -46,7 +46,8 @@ const IN_EXTRA_ATTRIBUTES: [Features; 5] = [
     Features::COMPRESSION,
 ];
 
-/// How a volume is to be. The defaults are those of mkfs.f2fs 1.15, reproducible as with its `-r -T 0`.
+/// How a volume is to be. The defaults are those of mkfs.f2fs 1.15, reproducible as with its
+/// `-r -T 0`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MkfsOptions {
     /// Label, up to 512 units of UTF-16 (-l).
@@ -67,13 +68,15 @@ pub struct MkfsOptions {
     pub hot_extensions: Vec<String>,
     /// Bytes of a sector that the superblock names, 512 to 4096 (-w).
     pub sector_size: u32,
-    /// First sector of the volume on its disk, in units of 512 bytes: zones are aligned to the disk.
+    /// First sector of the volume on its disk, in units of 512 bytes: zones are aligned to the
+    /// disk.
     pub start_sector: u64,
     /// A NAT for a fifth of all blocks whatever the checkpoint block has room for (-i).
     pub extended_node_bitmap: bool,
     /// Node logs at the end and data logs at the beginning (-a 1).
     pub heap: bool,
-    /// Names of casefolded directories are UTF-8 of Unicode 12.1 (-C utf8); with true, others are refused there (-C utf8:strict).
+    /// Names of casefolded directories are UTF-8 of Unicode 12.1 (-C utf8); with true, others are
+    /// refused there (-C utf8:strict).
     pub encoding: Option<bool>,
     /// Times of the inodes that no tree gives, in seconds since 1970 (-T).
     pub time_seconds: u64,
@@ -116,7 +119,8 @@ fn wrong<T>(text: String) -> Result<T> {
     Err(FsError::new(ErrorKind::InvalidArgument, text))
 }
 
-/// A set of features from their names with commas between, as -O takes them. Errors: `InvalidArgument`, with the names that there are.
+/// A set of features from their names with commas between, as -O takes them. Errors:
+/// `InvalidArgument`, with the names that there are.
 pub fn features_named(names: &str) -> Result<Features> {
     let mut features = Features(0);
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -182,7 +186,8 @@ impl MkfsOptions {
         }
     }
 
-    /// All extensions, cold and hot ones, in the order of the superblock. One that was there already is not there twice (f2fs_format.c, `cure_extension_list`).
+    /// All extensions, cold and hot ones, in the order of the superblock. One that was there
+    /// already is not there twice (f2fs_format.c, `cure_extension_list`).
     pub fn extensions(&self) -> (Vec<&str>, Vec<&str>) {
         let mut cold: Vec<&str> = COLD_EXTENSIONS.to_vec();
         for name in self.cold_extensions.iter().map(String::as_str) {

@@ -145,8 +145,9 @@ impl<'a> LogWriter<'a> {
         self.segments.address(log, next + 1)
     }
 
-    /// Takes up to `most` blocks of a log that follow one another, and fills them: `fill` gets their bytes, all zero. Returns the first address and how many blocks.
-    /// `entries` says whose they are.
+    /// Takes up to `most` blocks of a log that follow one another, and fills them: `fill` gets
+    /// their bytes, all zero. Returns the first address and how many blocks. `entries` says whose
+    /// they are.
     pub fn append(
         &mut self,
         log: Log,

@@ -1,4 +1,5 @@
-//! What a tree becomes: inodes with their numbers, pages and nodes, counted before anything has a place.
+//! What a tree becomes: inodes with their numbers, pages and nodes, counted before anything has a
+//! place.
 
 use std::ops::Range;
 
@@ -150,8 +151,9 @@ fn at(nodes: &[SourceNode], index: usize, error: FsError) -> FsError {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans a tree. Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` (what F2FS cannot hold, with its path), and those of the tree.
-    /// Cost: a pass over the nodes; no content is read.
+    /// Plans a tree. Errors: `InvalidArgument` (an option, or a tree that breaks its promises),
+    /// `NameTooLong`, `FileTooBig`, `NotSupported`, `NoSpace` (what F2FS cannot hold, with its
+    /// path), and those of the tree. Cost: a pass over the nodes; no content is read.
     pub fn new(tree: &'a dyn SourceTree, options: MkfsOptions) -> Result<Self> {
         options.check()?;
         let nodes = tree.nodes();
@@ -198,7 +200,8 @@ impl<'a> Plan<'a> {
             if index > 0 {
                 continue;
             }
-            // The volume's own inodes follow the root and its nodes (f2fs-mkfs.md, "What is written").
+            // The volume's own inodes follow the root and its nodes (f2fs-mkfs.md, "What is
+            // written").
             let wanted = [Features::QUOTA_INODES, Features::QUOTA_INODES, Features::PROJECT_QUOTA];
             for (kind, feature) in QuotaKind::ALL.into_iter().zip(wanted) {
                 if features.has(feature) {
@@ -224,7 +227,8 @@ impl<'a> Plan<'a> {
     fn add(&mut self, mut inode: PlannedInode) -> NodeId {
         inode.ino = NodeId(self.next_nid);
         let nodes = 1 + u64::from(inode.has_xattr_node) + inode.count.direct + inode.count.indirect;
-        // No volume has that many nodes: the sum is compared with its nids before anything is written.
+        // No volume has that many nodes: the sum is compared with its nids before anything is
+        // written.
         self.next_nid = self.next_nid.saturating_add(u32::try_from(nodes).unwrap_or(u32::MAX));
         self.inodes.push(inode);
         NodeId(self.inodes.last().map_or(0, |inode| inode.ino.0))
@@ -251,7 +255,8 @@ impl<'a> Plan<'a> {
             origin: Origin::Tree(index),
             ino: NodeId::NONE,
             links: links.get(index).copied().unwrap_or(1) + u32::from(is_root && has_lost_found),
-            // Linux keeps words for attributes in each inode that it makes; mkfs.f2fs makes its root without.
+            // Linux keeps words for attributes in each inode that it makes; mkfs.f2fs makes its
+            // root without.
             inline: if is_root && area.is_empty() { 0 } else { inline::XATTR },
             advise: 0,
             body: Body::Nothing,
@@ -412,7 +417,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The quota files' content: quota files themselves do not count, and of the others not the blocks of their inodes.
+    /// The quota files' content: quota files themselves do not count, and of the others not the
+    /// blocks of their inodes.
     fn count_quotas(&mut self) {
         let mut usages = self.quota_ids();
         for inode in &self.inodes {

@@ -15,7 +15,8 @@ pub struct NodeCount {
     pub indirect: u64,
 }
 
-/// The direct nodes of pages in order, by their number among all that a file could have; `in_inode` pages are the inode's own.
+/// The direct nodes of pages in order, by their number among all that a file could have; `in_inode`
+/// pages are the inode's own.
 pub fn direct_nodes(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> impl Iterator<Item = u32> + '_ {
     let mut last = None;
     let spans = runs.iter().filter(move |run| run.end > in_inode && run.start < run.end);
@@ -84,7 +85,8 @@ mod tests {
         assert_eq!(counted(&one(0..874)), (874, 1, 0));
         assert_eq!(counted(&one(0..873 + 2 * n)), (873 + 2036, 2, 0));
         assert_eq!(counted(&one(0..874 + 2 * n)), (874 + 2036, 3, 1));
-        // A hole over most of the first indirect node; then the second; then the double indirect one.
+        // A hole over most of the first indirect node; then the second; then the double indirect
+        // one.
         assert_eq!(counted(&[3..4, 900..901, 902..903]), (3, 1, 0));
         let first_indirect = 873 + 2 * n;
         let (second, double) = (first_indirect + n * n, first_indirect + 2 * n * n);

@@ -17,12 +17,14 @@ const CHECKSUM_OFFSET: u32 = (size_of::<Superblock>() - 4) as u32;
 /// Encoding UTF-8 of Unicode 12.1 (`s_encoding`).
 const UTF8: u16 = 1;
 
-/// The features that the superblock names: with project quotas mkfs.f2fs also sets the feature of the other two, whose inodes stay 0.
+/// The features that the superblock names: with project quotas mkfs.f2fs also sets the feature of
+/// the other two, whose inodes stay 0.
 fn recorded_features(asked: Features) -> Features {
     if asked.has(Features::PROJECT_QUOTA) { asked.with(Features::QUOTA_INODES) } else { asked }
 }
 
-/// The superblock, and the shape that a reader takes from it. `quotas`: the inodes of the quota files by kind.
+/// The superblock, and the shape that a reader takes from it. `quotas`: the inodes of the quota
+/// files by kind.
 pub fn superblock(new: &NewGeometry, options: &MkfsOptions, quotas: [NodeId; 3]) -> Result<(Superblock, Geometry)> {
     let mut superblock = Superblock::empty();
     set_shape(&mut superblock, new, options);

@@ -1,4 +1,5 @@
-//! Changes of an area of entries: a directory's block, or the inline part of its inode (f2fs.md, "Directories").
+//! Changes of an area of entries: a directory's block, or the inline part of its inode (f2fs.md,
+//! "Directories").
 
 use std::mem::offset_of;
 
@@ -24,14 +25,17 @@ pub struct NewEntry<'a> {
     pub kind: FileKind,
 }
 
-/// Puts an entry into the first run of free slots that is long enough, as Linux does (dir.c, `f2fs_room_for_filename`). Returns its first slot; `None`, and nothing changed, where there is no room.
+/// Puts an entry into the first run of free slots that is long enough, as Linux does (dir.c,
+/// `f2fs_room_for_filename`). Returns its first slot; `None`, and nothing changed, where there is
+/// no room.
 pub fn insert(area: &mut [u8], entry: &NewEntry<'_>) -> Option<usize> {
     let slot = DentryArea::new(area).free_run(slots_of(entry.name.len()))?;
     put_entry(area, slot, entry.hash, entry.name, entry.ino, entry.kind);
     Some(slot)
 }
 
-/// Takes the entry away that begins in a slot: only its bits, the bytes stay (dir.c, `f2fs_delete_entry`). Returns whether there was one.
+/// Takes the entry away that begins in a slot: only its bits, the bytes stay (dir.c,
+/// `f2fs_delete_entry`). Returns whether there was one.
 pub fn remove(area: &mut [u8], slot: usize) -> bool {
     let view = DentryArea::new(area);
     let Some(Slot::Entry(entry)) = view.slot(slot) else { return false };
@@ -42,7 +46,8 @@ pub fn remove(area: &mut [u8], slot: usize) -> bool {
     true
 }
 
-/// Lets the entry that begins in a slot lead to another inode; name and hash stay (dir.c, `f2fs_set_link`). Returns whether there was one.
+/// Lets the entry that begins in a slot lead to another inode; name and hash stay (dir.c,
+/// `f2fs_set_link`). Returns whether there was one.
 pub fn retarget(area: &mut [u8], slot: usize, ino: NodeId, kind: FileKind) -> bool {
     let view = DentryArea::new(area);
     if !matches!(view.slot(slot), Some(Slot::Entry(_))) {
@@ -66,7 +71,8 @@ fn is_empty(area: &[u8]) -> bool {
     DentryArea::new(area).slots_from(0).all(|slot| matches!(slot, Slot::Entry(entry) if entry.is_dots()))
 }
 
-/// The first block of a directory whose entries were in its inode: each stays in its slot (inline.c, `f2fs_move_inline_dirents`). For directories whose levels begin with one bucket.
+/// The first block of a directory whose entries were in its inode: each stays in its slot
+/// (inline.c, `f2fs_move_inline_dirents`). For directories whose levels begin with one bucket.
 pub fn first_block(inline: &[u8], block_size: usize) -> Vec<u8> {
     let (from, to) = (DentryRoom::of(inline.len()), DentryRoom::of(block_size));
     let mut block = vec![0; block_size];

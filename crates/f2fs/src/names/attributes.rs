@@ -13,7 +13,8 @@ use crate::inode::Inode;
 /// The low bits of a mode, which are permissions.
 const PERMISSIONS: u16 = 0o7777;
 
-/// Changes all but the size. Errors: `ReadOnly` (the inode is immutable), `QuotaExceeded`, `NoSpace` (no room for a new owner in a quota file), `Corrupt`, `Device`.
+/// Changes all but the size. Errors: `ReadOnly` (the inode is immutable), `QuotaExceeded`,
+/// `NoSpace` (no room for a new owner in a quota file), `Corrupt`, `Device`.
 pub fn change<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, change: &AttributeChange) -> Result<()> {
     store.prepare()?;
     let inode = store.inode_at(ino)?;
@@ -38,7 +39,8 @@ pub fn change<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, change: &Attri
     })
 }
 
-/// Asks whether an inode may have the owners that a change gives it. Errors: `QuotaExceeded`, `NoSpace`, `Corrupt`, `Device`; nothing has changed then.
+/// Asks whether an inode may have the owners that a change gives it. Errors: `QuotaExceeded`,
+/// `NoSpace`, `Corrupt`, `Device`; nothing has changed then.
 pub fn admit<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, change: &AttributeChange) -> Result<()> {
     if change.uid.is_none() && change.gid.is_none() {
         return Ok(());
@@ -48,7 +50,8 @@ pub fn admit<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, change: &Attr
     store.admit(Some(inode.nid), [change.uid.unwrap_or(uid), change.gid.unwrap_or(gid), project])
 }
 
-/// Sets an extended attribute. Errors: `NameTooLong`, `NotSupported`, `InvalidArgument`, `AttributesTooBig`, `NoSpace`, `ReadOnly` (the inode is immutable), `Corrupt`, `Device`.
+/// Sets an extended attribute. Errors: `NameTooLong`, `NotSupported`, `InvalidArgument`,
+/// `AttributesTooBig`, `NoSpace`, `ReadOnly` (the inode is immutable), `Corrupt`, `Device`.
 pub fn set_xattr<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, name: &[u8], value: &[u8]) -> Result<()> {
     store.prepare()?;
     let inode = store.inode_at(ino)?;

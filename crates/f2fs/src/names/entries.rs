@@ -1,4 +1,5 @@
-//! Entries of a directory, wherever they are: in its inode or in its pages (f2fs.md, "Directories").
+//! Entries of a directory, wherever they are: in its inode or in its pages (f2fs.md,
+//! "Directories").
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,7 +57,9 @@ pub fn check_name(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The hash under which a directory enters a new name. Errors: `NotSupported` (an encrypted directory; in one without case a name that Linux and fsck.f2fs hash differently), `InvalidName` (in one without case, where the volume takes only names that can be folded).
+/// The hash under which a directory enters a new name. Errors: `NotSupported` (an encrypted
+/// directory; in one without case a name that Linux and fsck.f2fs hash differently), `InvalidName`
+/// (in one without case, where the volume takes only names that can be folded).
 pub fn hash_of_new(geometry: &Geometry, directory: &Inode, name: &[u8]) -> Result<u32> {
     expect_plain(directory)?;
     if !directory.is_casefolded() {
@@ -71,7 +74,8 @@ pub fn hash_of_new(geometry: &Geometry, directory: &Inode, name: &[u8]) -> Resul
             );
             Err(FsError::new(ErrorKind::InvalidName, detail))
         }
-        // Linux takes such a name by its bytes, fsck.f2fs folds it nevertheless and calls Linux's hash wrong.
+        // Linux takes such a name by its bytes, fsck.f2fs folds it nevertheless and calls Linux's
+        // hash wrong.
         None if std::str::from_utf8(name).is_ok() => {
             let detail = format!(
                 "a name that Linux does not fold (a character later than Unicode 12.1, or over 254 bytes when folded) in directory {}, which compares names without case",
@@ -100,7 +104,8 @@ pub fn find_parent<S: InodeStore + ?Sized>(store: &S, directory: &Inode) -> Resu
     })
 }
 
-/// The entry with this hash whose name is the one that is looked for. Errors: `Corrupt`, `Device`. Cost: two pages a level.
+/// The entry with this hash whose name is the one that is looked for. Errors: `Corrupt`, `Device`.
+/// Cost: two pages a level.
 pub fn find_by<S: InodeStore + ?Sized>(
     store: &S,
     directory: &Inode,
@@ -116,7 +121,8 @@ pub fn find_by<S: InodeStore + ?Sized>(
     }
 }
 
-/// Makes sure that an entry has room: where Linux would put it. Nothing that fails then is left to the entry itself. Errors: `NoSpace`, `FileTooBig`, `Corrupt`, `Device`.
+/// Makes sure that an entry has room: where Linux would put it. Nothing that fails then is left to
+/// the entry itself. Errors: `NoSpace`, `FileTooBig`, `Corrupt`, `Device`.
 pub fn make_room<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, hash: u32, name: &[u8]) -> Result<Room> {
     let slots = slots_of(name.len());
     let mut directory = store.inode_at(ino)?;
@@ -146,7 +152,8 @@ pub fn give_back<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room)
     }
 }
 
-/// Puts an entry where room was made for it, and moves the directory's times. Errors: `Corrupt`, `Device`.
+/// Puts an entry where room was made for it, and moves the directory's times. Errors: `Corrupt`,
+/// `Device`.
 pub fn insert<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room, entry: &NewEntry<'_>) -> Result<()> {
     let mut done = false;
     let depth = match room {
@@ -155,7 +162,8 @@ pub fn insert<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room, en
             store.edit_inode(ino, &mut |block| {
                 done = block.get_mut(place.clone()).and_then(|area| area::insert(area, entry)).is_some();
             })?;
-            // As Linux leaves it; it means nothing while the entries are in the inode (inline.c, `f2fs_add_inline_entry`).
+            // As Linux leaves it; it means nothing while the entries are in the inode (inline.c,
+            // `f2fs_add_inline_entry`).
             0
         }
         Room::Page { at, .. } => {
@@ -174,7 +182,8 @@ pub fn insert<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, room: Room, en
     })
 }
 
-/// Takes an entry away, gives back a page without entries, and moves the directory's times. Errors: `Corrupt`, `Device`.
+/// Takes an entry away, gives back a page without entries, and moves the directory's times. Errors:
+/// `Corrupt`, `Device`.
 pub fn remove<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, position: &Position) -> Result<()> {
     let mut unused = false;
     let slot = usize::from(position.slot);
@@ -189,7 +198,8 @@ pub fn remove<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, position: &Pos
     touch(store, ino)
 }
 
-/// Lets an entry lead to another inode, and moves the directory's times. Errors: `Corrupt`, `Device`.
+/// Lets an entry lead to another inode, and moves the directory's times. Errors: `Corrupt`,
+/// `Device`.
 pub fn retarget<S: InodeStore + ?Sized>(
     store: &mut S,
     ino: NodeId,
@@ -228,7 +238,10 @@ fn edit_area<S: InodeStore + ?Sized>(
     })
 }
 
-/// Moves entries from the inode into pages (inline.c, `f2fs_convert_inline_dir`). With one bucket at first each keeps its slot, and a listing that is under way its place; with several (`dir_level`) they are hashed anew, as in Linux, and such a listing may show an entry twice or not at all. Errors: `NoSpace`, and all is as before; `Corrupt`, `Device`.
+/// Moves entries from the inode into pages (inline.c, `f2fs_convert_inline_dir`). With one bucket
+/// at first each keeps its slot, and a listing that is under way its place; with several
+/// (`dir_level`) they are hashed anew, as in Linux, and such a listing may show an entry twice or
+/// not at all. Errors: `NoSpace`, and all is as before; `Corrupt`, `Device`.
 fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Result<()> {
     let ino = directory.nid;
     let size = store.geometry().block_size();
@@ -262,7 +275,8 @@ fn move_to_pages<S: InodeStore + ?Sized>(store: &mut S, directory: &Inode) -> Re
     Ok(())
 }
 
-/// The pages into which entries go that were in the inode of a directory whose levels begin with several buckets, and the levels (inline.c, `f2fs_add_inline_entries`).
+/// The pages into which entries go that were in the inode of a directory whose levels begin with
+/// several buckets, and the levels (inline.c, `f2fs_add_inline_entries`).
 fn rehashed(entries: &[u8], directory_level: u8, block_size: usize) -> Result<(BTreeMap<u32, Vec<u8>>, u32)> {
     #[derive(Default)]
     struct New(RefCell<BTreeMap<u32, Vec<u8>>>);

@@ -14,7 +14,8 @@ use crate::inode::Inode;
 use crate::layout::Features;
 use crate::layout::inode::{advise, flag};
 
-/// A directory that takes and gives names. Errors: `NotADirectory`, `NotFound` (it was removed), `ReadOnly` (it is immutable).
+/// A directory that takes and gives names. Errors: `NotADirectory`, `NotFound` (it was removed),
+/// `ReadOnly` (it is immutable).
 pub fn open_directory<S: InodeStore + ?Sized>(store: &S, ino: NodeId) -> Result<Inode> {
     let directory = store.inode_at(ino)?;
     if directory.kind != FileKind::Directory {
@@ -35,7 +36,8 @@ pub fn expect_mutable(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// Where a directory hands its project on, only inodes of that project get names in it (namei.c, `f2fs_link`, `f2fs_rename`). Errors: `CrossDevice`, behind which mv(1) copies.
+/// Where a directory hands its project on, only inodes of that project get names in it (namei.c,
+/// `f2fs_link`, `f2fs_rename`). Errors: `CrossDevice`, behind which mv(1) copies.
 pub(super) fn expect_project<S: InodeStore + ?Sized>(store: &S, directory: &Inode, inode: &Inode) -> Result<()> {
     let features = store.geometry().features;
     let of = |inode: &Inode| inode.extra.and_then(|extra| extra.project_id(features)).unwrap_or(0);
@@ -63,7 +65,9 @@ pub fn find<S: InodeStore + ?Sized>(store: &S, directory: &Inode, name: &[u8]) -
 
 /// Makes an inode and its first name.
 ///
-/// Errors: `NotADirectory`, `NotFound` (a directory that was removed), `Exists`, `InvalidName`, `NameTooLong`, `InvalidArgument`, `NotSupported` (an encrypted directory), `NoSpace`, `QuotaExceeded`, `Corrupt`, `Device`.
+/// Errors: `NotADirectory`, `NotFound` (a directory that was removed), `Exists`, `InvalidName`,
+/// `NameTooLong`, `InvalidArgument`, `NotSupported` (an encrypted directory), `NoSpace`,
+/// `QuotaExceeded`, `Corrupt`, `Device`.
 pub fn create<S: InodeStore + ?Sized>(
     store: &mut S,
     directory: NodeId,
@@ -133,9 +137,11 @@ pub(super) fn add_links<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, chan
     edit_head(store, ino, &mut |head| head.links = head.links.get().saturating_add_signed(change).into())
 }
 
-/// Gives an inode one more name. Roll-forward may not rely on the one that it holds then (dir.c, `f2fs_init_inode_metadata`).
+/// Gives an inode one more name. Roll-forward may not rely on the one that it holds then (dir.c,
+/// `f2fs_init_inode_metadata`).
 ///
-/// Errors: as [`create`]; `IsADirectory`, `TooManyLinks`, `CrossDevice` (the directory hands on another project), `NotFound` (the inode has no name any more).
+/// Errors: as [`create`]; `IsADirectory`, `TooManyLinks`, `CrossDevice` (the directory hands on
+/// another project), `NotFound` (the inode has no name any more).
 pub fn link<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, directory: NodeId, name: &[u8]) -> Result<()> {
     store.prepare()?;
     let inode = store.inode_at(ino)?;
@@ -166,7 +172,8 @@ pub fn link<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId, directory: NodeI
     })
 }
 
-/// Takes a name away; the inode goes with its last one, unless somebody retains it. Errors: `NotADirectory`, `NotFound`, `NotEmpty`, `Corrupt`, `Device`.
+/// Takes a name away; the inode goes with its last one, unless somebody retains it. Errors:
+/// `NotADirectory`, `NotFound`, `NotEmpty`, `Corrupt`, `Device`.
 pub fn unlink<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8]) -> Result<()> {
     store.prepare()?;
     let parent = open_directory(store, directory)?;
@@ -176,7 +183,8 @@ pub fn unlink<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[
     take_name(store, directory, &inode, &found)
 }
 
-/// Takes a name away where a recovery says so, whatever marks the inode and its directory had at the checkpoint; a directory must be empty. Errors: `NotFound`, `Corrupt`, `Device`.
+/// Takes a name away where a recovery says so, whatever marks the inode and its directory had at
+/// the checkpoint; a directory must be empty. Errors: `NotFound`, `Corrupt`, `Device`.
 pub fn unlink_unasked<S: InodeStore + ?Sized>(store: &mut S, directory: NodeId, name: &[u8]) -> Result<()> {
     store.prepare()?;
     let found = find(store, &store.inode_at(directory)?, name)?;
@@ -213,7 +221,8 @@ pub(super) enum Leaving {
     Goes,
 }
 
-/// Looks what losing a name means, and has it noted that an inode lives on: that may fail, and comes first. Errors: `NoSpace`.
+/// Looks what losing a name means, and has it noted that an inode lives on: that may fail, and
+/// comes first. Errors: `NoSpace`.
 pub(super) fn prepare_to_leave<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode) -> Result<Leaving> {
     if inode.kind != FileKind::Directory && inode.head.links.get() > 1 {
         return Ok(Leaving::Stays);
@@ -242,14 +251,16 @@ pub(super) fn leave<S: InodeStore + ?Sized>(store: &mut S, inode: &Inode, leavin
     })
 }
 
-/// Keeps an inode alive whatever becomes of its names. Errors: `NotFound` where it has none and nobody retains it, `Corrupt`, `Device`.
+/// Keeps an inode alive whatever becomes of its names. Errors: `NotFound` where it has none and
+/// nobody retains it, `Corrupt`, `Device`.
 pub fn retain<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId) -> Result<()> {
     store.inode_at(ino)?;
     store.state().retain(ino);
     Ok(())
 }
 
-/// Undoes one [`retain`]; the last one of an inode without a name gives it up. Errors: `InvalidArgument` where nobody retains it, `Corrupt`, `Device`.
+/// Undoes one [`retain`]; the last one of an inode without a name gives it up. Errors:
+/// `InvalidArgument` where nobody retains it, `Corrupt`, `Device`.
 pub fn release<S: InodeStore + ?Sized>(store: &mut S, ino: NodeId) -> Result<()> {
     let inode = store.inode_at(ino)?;
     if store.state().release(ino)? && inode.head.links.get() == 0 {

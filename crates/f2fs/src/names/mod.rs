@@ -1,6 +1,7 @@
 //! Names of a volume that writes: what entries, inodes and attributes become by each change.
 //!
-//! Pure changes of bytes: [`area`] (entries), [`new_inode`], [`xattrs`]. Operations: [`links`], [`rename`], [`attributes`], over an [`store::InodeStore`].
+//! Pure changes of bytes: [`area`] (entries), [`new_inode`], [`xattrs`]. Operations: [`links`],
+//! [`rename`], [`attributes`], over an [`store::InodeStore`].
 
 pub mod area;
 pub mod attributes;

@@ -29,9 +29,11 @@ pub struct Making {
     pub inline_data: bool,
     /// Entries go into the inode as long as they fit (`inline_dentry`).
     pub inline_entries: bool,
-    /// Words for attributes in the inode, 0 for none (`inline_xattr`, `inline_xattr_size`; other numbers than 50 need FLEXIBLE_INLINE_XATTR).
+    /// Words for attributes in the inode, 0 for none (`inline_xattr`, `inline_xattr_size`; other
+    /// numbers than 50 need FLEXIBLE_INLINE_XATTR).
     pub xattr_words: u16,
-    /// Levels of a new directory begin with so many buckets, as a power of two (`dir_level` of sysfs).
+    /// Levels of a new directory begin with so many buckets, as a power of two (`dir_level` of
+    /// sysfs).
     pub directory_level: u8,
 }
 
@@ -71,7 +73,8 @@ pub struct NewBlocks {
 
 /// Makes the blocks of an inode.
 ///
-/// Errors: `InvalidArgument` (a target that is empty or holds NUL, a device number beyond 12 and 20 bits), `NameTooLong` (a target that does not fit into a block with its NUL).
+/// Errors: `InvalidArgument` (a target that is empty or holds NUL, a device number beyond 12 and 20
+/// bits), `NameTooLong` (a target that does not fit into a block with its NUL).
 pub fn blocks(block_size: usize, features: Features, making: &Making, new: &NewInode<'_>) -> Result<NewBlocks> {
     check(block_size, new.node)?;
     let kind = new.node.kind;
@@ -96,7 +99,8 @@ pub fn blocks(block_size: usize, features: Features, making: &Making, new: &NewI
         head.advise = advise_of(new.name, cold.iter().map(String::as_str), hot.iter().map(String::as_str));
     }
     let mut rest = InodeRest {
-        // Linux gives all bytes, needed or not; kernels that know fewer refuse only what is longer than they know.
+        // Linux gives all bytes, needed or not; kernels that know fewer refuse only what is longer
+        // than they know.
         extra_bytes: if features.has(Features::EXTRA_ATTRIBUTES) { EXTRA_BYTES_MAX } else { 0 },
         project_id: project(new.parent, features),
         compression: (0, 0, 0),
@@ -141,7 +145,8 @@ const fn inline_bits(making: &Making, kind: FileKind) -> u8 {
     bits
 }
 
-/// Flags of a new inode (namei.c, `f2fs_mask_flags`). New files are not compressed, whatever their directory says; new directories hand the wish on.
+/// Flags of a new inode (namei.c, `f2fs_mask_flags`). New files are not compressed, whatever their
+/// directory says; new directories hand the wish on.
 fn inherited(kind: FileKind, parent: u32, features: Features) -> u32 {
     match kind {
         FileKind::Directory => {

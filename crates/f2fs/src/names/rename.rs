@@ -22,7 +22,9 @@ pub type Place<'a> = (NodeId, &'a [u8]);
 
 /// Gives an inode another name or directory, as POSIX and renameat2(2) say.
 ///
-/// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a directory into itself), `InvalidName`, `NameTooLong`, `NotSupported` (an encrypted directory), `CrossDevice` (the directory hands on another project), `NoSpace`, `Corrupt`, `Device`.
+/// Errors: `NotFound`, `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`, `InvalidArgument` (a
+/// directory into itself), `InvalidName`, `NameTooLong`, `NotSupported` (an encrypted directory),
+/// `CrossDevice` (the directory hands on another project), `NoSpace`, `Corrupt`, `Device`.
 pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<'_>, flags: RenameFlags) -> Result<()> {
     store.prepare()?;
     let (source, target) = (open_directory(store, from.0)?, open_directory(store, to.0)?);
@@ -66,7 +68,8 @@ pub fn rename<S: InodeStore + ?Sized>(store: &mut S, from: Place<'_>, to: Place<
     }
 }
 
-/// A directory does not come below itself. Errors: `InvalidArgument`, `Corrupt`. Cost: the way up from the new directory.
+/// A directory does not come below itself. Errors: `InvalidArgument`, `Corrupt`. Cost: the way up
+/// from the new directory.
 fn expect_no_circle<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: NodeId, to: NodeId) -> Result<()> {
     if moved.kind != FileKind::Directory || from == to && moved.nid != to {
         return Ok(());
@@ -86,7 +89,8 @@ fn expect_no_circle<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: Node
     Ok(())
 }
 
-/// A directory that moves has the entry that says where it is. Errors: `Corrupt`, before anything has changed.
+/// A directory that moves has the entry that says where it is. Errors: `Corrupt`, before anything
+/// has changed.
 fn expect_dots<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: NodeId, to: NodeId) -> Result<()> {
     if moved.kind == FileKind::Directory && from != to {
         find_parent(store, moved)?;
@@ -94,7 +98,8 @@ fn expect_dots<S: InodeStore + ?Sized>(store: &S, moved: &Inode, from: NodeId, t
     Ok(())
 }
 
-/// Gives an inode a free name in the same directory where a recovery says so, whatever marks both had at the checkpoint. Errors: `NotFound`, `NoSpace`, `Corrupt`, `Device`.
+/// Gives an inode a free name in the same directory where a recovery says so, whatever marks both
+/// had at the checkpoint. Errors: `NotFound`, `NoSpace`, `Corrupt`, `Device`.
 pub fn rename_unasked<S: InodeStore + ?Sized>(
     store: &mut S,
     directory: NodeId,
@@ -167,7 +172,8 @@ fn exchange<S: InodeStore + ?Sized>(
     let second = find(store, &store.inode_at(to.0)?, to.1)?;
     retarget(store, from.0, &first, other.nid, other.kind)?;
     retarget(store, to.0, &second, one.nid, one.kind)?;
-    // At the last checkpoint the name is a directory's: a file that is fsynced there later must not meet it (`needs_checkpoint`).
+    // At the last checkpoint the name is a directory's: a file that is fsynced there later must not
+    // meet it (`needs_checkpoint`).
     match (one.kind == FileKind::Directory, other.kind == FileKind::Directory) {
         (true, false) => store.lost_name(from.0, true),
         (false, true) => store.lost_name(to.0, true),
@@ -191,7 +197,8 @@ fn exchange<S: InodeStore + ?Sized>(
     Ok(())
 }
 
-/// What changes in its new directory, and in the inode that moved: `..` of a directory; of anything else that its name is not to be relied on.
+/// What changes in its new directory, and in the inode that moved: `..` of a directory; of anything
+/// else that its name is not to be relied on.
 fn arrive<S: InodeStore + ?Sized>(
     store: &mut S,
     moved: &Inode,

@@ -14,7 +14,8 @@ use crate::inode::Inode;
 use crate::layout::{Geometry, InodeHead};
 use crate::quota::Owners;
 
-/// Inodes, pages of directories and attributes, as they are now and to be changed. What a change says is seen at once and durable with the next checkpoint.
+/// Inodes, pages of directories and attributes, as they are now and to be changed. What a change
+/// says is seen at once and durable with the next checkpoint.
 ///
 /// A change that ends in `NoSpace` has changed nothing.
 pub trait InodeStore {
@@ -39,7 +40,8 @@ pub trait InodeStore {
     /// The entry with a name, as lookups find it. Errors: `Corrupt`, `Device`.
     fn find_entry(&self, directory: &Inode, name: &[u8]) -> Result<Option<Position>>;
 
-    /// Whether a directory holds nothing but its dots. Errors: `Corrupt`, `Device`. Cost: its pages up to the first entry.
+    /// Whether a directory holds nothing but its dots. Errors: `Corrupt`, `Device`. Cost: its pages
+    /// up to the first entry.
     fn is_empty_directory(&self, directory: &Inode) -> Result<bool>;
 
     /// An inode's area of extended attributes. Errors: `Corrupt`, `Device`.
@@ -48,32 +50,43 @@ pub trait InodeStore {
     /// Changes an inode's block; footer and checksum are the store's. Errors: `Corrupt`, `Device`.
     fn edit_inode(&mut self, ino: NodeId, change: &mut dyn FnMut(&mut [u8])) -> Result<()>;
 
-    /// Changes a page of a directory or of a link; a hole is zeroes and gets a block, and a directory's size grows to the page. Errors: `NoSpace`, `FileTooBig`, `Corrupt`, `Device`.
+    /// Changes a page of a directory or of a link; a hole is zeroes and gets a block, and a
+    /// directory's size grows to the page. Errors: `NoSpace`, `FileTooBig`, `Corrupt`, `Device`.
     fn edit_page(&mut self, ino: NodeId, page: u32, change: &mut dyn FnMut(&mut [u8])) -> Result<()>;
 
     /// Makes a hole of a page of a directory. Errors: `Corrupt`, `Device`.
     fn drop_page(&mut self, ino: NodeId, page: u32) -> Result<()>;
 
-    /// Makes a hole of all pages of a directory; the nodes that led to them go, too. Errors: `Corrupt`, `Device`.
+    /// Makes a hole of all pages of a directory; the nodes that led to them go, too. Errors:
+    /// `Corrupt`, `Device`.
     fn drop_all_pages(&mut self, ino: NodeId) -> Result<()>;
 
-    /// A new inode, whose block without the footer `make` gives for its number. Errors: `NoSpace`, `Device`, those of `make`; nothing has changed then.
+    /// A new inode, whose block without the footer `make` gives for its number. Errors: `NoSpace`,
+    /// `Device`, those of `make`; nothing has changed then.
     fn make_inode(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId>;
 
-    /// Gives an inode the attributes of this area, whose node comes and goes as it is needed. Errors: `NoSpace`, `Corrupt`, `Device`.
+    /// Gives an inode the attributes of this area, whose node comes and goes as it is needed.
+    /// Errors: `NoSpace`, `Corrupt`, `Device`.
     fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()>;
 
-    /// An inode is about to have other owners (user, group, project), or a new one (`None`) to have these. Errors: `QuotaExceeded`, `NoSpace`; nothing has changed then.
+    /// An inode is about to have other owners (user, group, project), or a new one (`None`) to have
+    /// these. Errors: `QuotaExceeded`, `NoSpace`; nothing has changed then.
     fn admit(&mut self, ino: Option<NodeId>, owners: Owners) -> Result<()>;
 
-    /// An inode without a name lives on, as the checkpoint says; or no longer. Errors: `NoSpace` (a checkpoint has no room for one more).
+    /// An inode without a name lives on, as the checkpoint says; or no longer. Errors: `NoSpace` (a
+    /// checkpoint has no room for one more).
     fn set_orphan(&mut self, ino: NodeId, orphan: bool) -> Result<()>;
 
-    /// A file is about to take another one's name: its content goes to the device before. A checkpoint in between would leave neither the old content nor the new one under that name. What finds no room waits as ever.
-    /// Room may be made, so that inodes that were read before may be others. Errors: `Device` (the other file keeps its name), `ReadOnly`, `Corrupt`.
+    /// A file is about to take another one's name: its content goes to the device before. A
+    /// checkpoint in between would leave neither the old content nor the new one under that name.
+    /// What finds no room waits as ever. Room may be made, so that inodes that were read before may
+    /// be others. Errors: `Device` (the other file keeps its name), `ReadOnly`, `Corrupt`.
     fn bring_content(&mut self, ino: NodeId) -> Result<()>;
 
-    /// A directory lost a name, or the inode of one changed: roll-forward could not tell an older state of it from the present one (f2fs-writing.md, "fsync", `fsync_mode=strict`). `name_of_directory`: the name was a directory's, which roll-forward could not move out of the way of a file.
+    /// A directory lost a name, or the inode of one changed: roll-forward could not tell an older
+    /// state of it from the present one (f2fs-writing.md, "fsync", `fsync_mode=strict`).
+    /// `name_of_directory`: the name was a directory's, which roll-forward could not move out of
+    /// the way of a file.
     fn lost_name(&mut self, directory: NodeId, name_of_directory: bool);
 
     /// Gives up an inode with all its nodes and pages. Errors: `Corrupt`, `Device`.

@@ -1,6 +1,7 @@
 //! Changes of an inode's area of extended attributes (f2fs.md, "Extended attributes").
 //!
-//! The area is the inline words and behind them those of the node. A change gives the whole new area up to its last attribute.
+//! The area is the inline words and behind them those of the node. A change gives the whole new
+//! area up to its last attribute.
 
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result};
 use zerocopy::IntoBytes;
@@ -13,7 +14,8 @@ use crate::xattr::damaged;
 /// Longest name with its prefix (limits.h, XATTR_NAME_MAX).
 const NAME_MAX: usize = 255;
 
-/// The key under which the format holds a name. Errors: `NameTooLong`, `NotSupported` (the prefix), `InvalidArgument` (NUL in the name).
+/// The key under which the format holds a name. Errors: `NameTooLong`, `NotSupported` (the prefix),
+/// `InvalidArgument` (NUL in the name).
 pub fn key(name: &[u8]) -> Result<(u8, &[u8])> {
     if name.len() > NAME_MAX {
         let detail = format!("an attribute's name of {} bytes; at most {NAME_MAX}", name.len());
@@ -34,7 +36,8 @@ pub fn key(name: &[u8]) -> Result<(u8, &[u8])> {
     }
 }
 
-/// A value as it is stored for an inode of this kind. Errors: `NotSupported` (a list for a symbolic link), `InvalidArgument` (no list; a default list for what is no directory).
+/// A value as it is stored for an inode of this kind. Errors: `NotSupported` (a list for a symbolic
+/// link), `InvalidArgument` (no list; a default list for what is no directory).
 pub fn stored_value(kind: FileKind, index: u8, value: &[u8]) -> Result<Vec<u8>> {
     if !matches!(index, index::ACL_ACCESS | index::ACL_DEFAULT) {
         return Ok(value.to_vec());
@@ -53,7 +56,8 @@ pub fn stored_value(kind: FileKind, index: u8, value: &[u8]) -> Result<Vec<u8>> 
     stored_list(value)
 }
 
-/// The area with this attribute, put at the end, new or instead of the old one (xattr.c, `__f2fs_setxattr`). `None` where it has this value already.
+/// The area with this attribute, put at the end, new or instead of the old one (xattr.c,
+/// `__f2fs_setxattr`). `None` where it has this value already.
 ///
 /// Errors: `AttributesTooBig` (more than `room` bytes), `Corrupt` (the area; `ino` is whose it is).
 pub fn set(area: &[u8], room: usize, ino: NodeId, (index, name): (u8, &[u8]), value: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -73,7 +77,8 @@ pub fn set(area: &[u8], room: usize, ino: NodeId, (index, name): (u8, &[u8]), va
     Ok(Some(new))
 }
 
-/// The area without this attribute; `None` where it is not there. An area that was in use stays so, if only as its head. Errors: `Corrupt`.
+/// The area without this attribute; `None` where it is not there. An area that was in use stays so,
+/// if only as its head. Errors: `Corrupt`.
 pub fn remove(area: &[u8], ino: NodeId, (index, name): (u8, &[u8])) -> Result<Option<Vec<u8>>> {
     let all = read(area, ino)?;
     let is_it = |attribute: &Attribute<'_>| (attribute.index, attribute.name) == (index, name);

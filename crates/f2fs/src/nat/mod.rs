@@ -1,4 +1,5 @@
-//! The node address table of a volume that is written: what changed since the last checkpoint waits in memory (f2fs-writing.md, "Checkpoint", step 4; node.c).
+//! The node address table of a volume that is written: what changed since the last checkpoint waits
+//! in memory (f2fs-writing.md, "Checkpoint", step 4; node.c).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::layout::NatEntry;
 use crate::layout::summary::{SummaryView, nat_journal_room};
 use crate::meta::MetaBlocks;
 
-/// What an fsync has to know of a node beside its place (node.h: IS_CHECKPOINTED, HAS_FSYNCED_INODE, HAS_LAST_FSYNC).
+/// What an fsync has to know of a node beside its place (node.h: IS_CHECKPOINTED,
+/// HAS_FSYNCED_INODE, HAS_LAST_FSYNC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marks {
     /// The last checkpoint has the nid.
@@ -29,7 +31,8 @@ impl Marks {
     const UNCHANGED: Self = Self { checkpointed: true, fsynced_inode: false, last_fsync: true };
 }
 
-/// The table: entries that changed, those in the checkpoint's journal, and which copy of each block counts.
+/// The table: entries that changed, those in the checkpoint's journal, and which copy of each block
+/// counts.
 #[derive(Clone, Debug)]
 pub struct Nat {
     map: Vec<u8>,
@@ -44,7 +47,8 @@ impl Nat {
         Self { map, journal: journal.iter().copied().collect(), changed: BTreeMap::new(), marks: BTreeMap::new() }
     }
 
-    /// Where a node lies now. Errors: `Corrupt` (a nid outside the table), `Device`. Cost: two searches, at worst the read of a block.
+    /// Where a node lies now. Errors: `Corrupt` (a nid outside the table), `Device`. Cost: two
+    /// searches, at worst the read of a block.
     pub fn entry(&self, meta: &MetaBlocks, device: &dyn Blocks, nid: NodeId) -> Result<NatEntry> {
         if let Some(entry) = self.changed.get(&nid).or_else(|| self.journal.get(&nid)) {
             return Ok(*entry);
@@ -69,7 +73,8 @@ impl Nat {
         self.changed.get(&nid).or_else(|| self.journal.get(&nid)).copied()
     }
 
-    /// Whether a node's entry changed since the last checkpoint: a nid that was freed since must not be used before the next.
+    /// Whether a node's entry changed since the last checkpoint: a nid that was freed since must
+    /// not be used before the next.
     pub fn is_changed(&self, nid: NodeId) -> bool {
         self.changed.contains_key(&nid)
     }
@@ -79,9 +84,11 @@ impl Nat {
         self.changed.len()
     }
 
-    /// A node has a new place. `old` is its entry until now; `fsync`: it was written with the fsync mark.
+    /// A node has a new place. `old` is its entry until now; `fsync`: it was written with the fsync
+    /// mark.
     pub fn set(&mut self, nid: NodeId, old: &NatEntry, ino: NodeId, address: DataAddress, fsync: bool) {
-        // One more when a node goes that was on the device; data summaries carry it (node.c, `set_node_addr`).
+        // One more when a node goes that was on the device; data summaries carry it (node.c,
+        // `set_node_addr`).
         let gone = address == DataAddress::Hole && !matches!(old.address(), DataAddress::Hole | DataAddress::Reserved);
         let version = if gone { old.version.wrapping_add(1) } else { old.version };
         let version = if address == DataAddress::Reserved && old.is_free() { 0 } else { version };
@@ -108,13 +115,15 @@ impl Nat {
         self.known(nid).checkpointed
     }
 
-    /// Whether an fsync of this inode writes the dentry mark: roll-forward must make its name (node.c, `f2fs_need_dentry_mark`).
+    /// Whether an fsync of this inode writes the dentry mark: roll-forward must make its name
+    /// (node.c, `f2fs_need_dentry_mark`).
     pub fn needs_dentry_mark(&self, ino: NodeId) -> bool {
         let marks = self.known(ino);
         !marks.checkpointed && !marks.fsynced_inode
     }
 
-    /// Whether an fsync must write the inode although nothing of it is dirty (node.c, `f2fs_need_inode_block_update`).
+    /// Whether an fsync must write the inode although nothing of it is dirty (node.c,
+    /// `f2fs_need_inode_block_update`).
     pub fn needs_inode(&self, ino: NodeId) -> bool {
         let marks = self.known(ino);
         !(marks.last_fsync && (marks.checkpointed || marks.fsynced_inode))
@@ -126,8 +135,10 @@ impl Nat {
         marks.checkpointed || marks.fsynced_inode
     }
 
-    /// Brings what changed into the journal and into blocks, which wait in `meta` to be written. By sets of one block each, the smallest first: into the journal while a whole set fits,
-    /// else into the other copy of the block. `all_to_blocks`: the journal is emptied, as an unmount does. Errors: `Device`; what was not brought waits still. Cost: the blocks of the sets.
+    /// Brings what changed into the journal and into blocks, which wait in `meta` to be written. By
+    /// sets of one block each, the smallest first: into the journal while a whole set fits, else
+    /// into the other copy of the block. `all_to_blocks`: the journal is emptied, as an unmount
+    /// does. Errors: `Device`; what was not brought waits still. Cost: the blocks of the sets.
     pub fn flush(&mut self, meta: &mut MetaBlocks, device: &dyn Blocks, all_to_blocks: bool) -> Result<()> {
         let room = nat_journal_room(SummaryView::journal_bytes(device.geometry().block_size()));
         let mut sets: BTreeMap<u32, Vec<(NodeId, NatEntry)>> = BTreeMap::new();

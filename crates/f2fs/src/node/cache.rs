@@ -20,7 +20,8 @@ enum Class {
     Other,
 }
 
-/// Whether a node at this offset holds nids, not addresses: neither inode nor attributes nor direct node (node.h, `IS_DNODE`).
+/// Whether a node at this offset holds nids, not addresses: neither inode nor attributes nor direct
+/// node (node.h, `IS_DNODE`).
 pub fn is_indirect(geometry: &Geometry, offset: NodeOffset) -> bool {
     let n = u32::from(geometry.addresses_per_node());
     let at = offset.0;
@@ -65,7 +66,8 @@ impl NodeCache {
         self.dirty.len()
     }
 
-    /// A node with new content waits from now on. Its footer says whose it is, and where in the tree.
+    /// A node with new content waits from now on. Its footer says whose it is, and where in the
+    /// tree.
     pub fn soil(&mut self, nid: NodeId, block: Block) {
         self.clean.take(nid);
         let owner = Footer::of_block(&block).map_or(nid, |footer| footer.ino());
@@ -98,7 +100,8 @@ impl NodeCache {
         }
     }
 
-    /// Waiting nodes in the order in which Linux writes them: indirect ones, directories', then others; each by nid (node.c, `f2fs_sync_node_pages`).
+    /// Waiting nodes in the order in which Linux writes them: indirect ones, directories', then
+    /// others; each by nid (node.c, `f2fs_sync_node_pages`).
     pub fn order(&self, geometry: &Geometry) -> Vec<NodeId> {
         let class = |block: &Block| match Footer::of_block(block) {
             Some(footer) if is_indirect(geometry, footer.offset()) => Class::Indirect,

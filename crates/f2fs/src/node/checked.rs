@@ -7,7 +7,8 @@ use crate::ids::{Block, BlockAddress, DataAddress, NodeId};
 use crate::inode::Inode;
 use crate::layout::{ExtraAttributes, Footer, Geometry, NatEntry, inode};
 
-/// Where the entry of a node that something refers to says that it lies. Errors: `Corrupt` (a free nid, an address outside the main area).
+/// Where the entry of a node that something refers to says that it lies. Errors: `Corrupt` (a free
+/// nid, an address outside the main area).
 pub(crate) fn address_of(geometry: &Geometry, nid: NodeId, entry: &NatEntry) -> Result<BlockAddress> {
     match entry.address() {
         DataAddress::At(at) if geometry.main(at).is_some() => Ok(at),
@@ -21,7 +22,8 @@ pub(crate) fn address_of(geometry: &Geometry, nid: NodeId, entry: &NatEntry) -> 
     }
 }
 
-/// A node's block is the node's, and an inode's checksum, with the volume's seed, is right. Errors: `Corrupt`.
+/// A node's block is the node's, and an inode's checksum, with the volume's seed, is right. Errors:
+/// `Corrupt`.
 pub(crate) fn check_node(
     (geometry, seed): (&Geometry, u32),
     nid: NodeId,

@@ -1,4 +1,5 @@
-//! From a page of a file to the node that holds its address (f2fs.md, "Nodes"; node.c, `get_node_path`).
+//! From a page of a file to the node that holds its address (f2fs.md, "Nodes"; node.c,
+//! `get_node_path`).
 
 use nandkit_vfs::Result;
 
@@ -9,7 +10,8 @@ use crate::inode::Inode;
 use crate::layout::node::word_of;
 use crate::layout::{Footer, NodeOffset, NodePath, TreeShape, inode};
 
-/// The addresses from a page on that one node holds, or how many pages have none because a node is missing.
+/// The addresses from a page on that one node holds, or how many pages have none because a node is
+/// missing.
 #[derive(Clone, Debug)]
 pub enum Leaf {
     /// No node: so many pages from the one asked for on are a hole.
@@ -31,7 +33,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// The address of the `number`th page from the one that was asked for on; a hole behind the last.
+    /// The address of the `number`th page from the one that was asked for on; a hole behind the
+    /// last.
     #[inline]
     pub fn get(&self, number: u64) -> DataAddress {
         let word = |number: u64| crate::layout::word(&self.block, self.first_word + number as usize * 4);
@@ -39,7 +42,8 @@ impl Addresses {
     }
 }
 
-/// The leaf of a page. Errors: `Corrupt` (a node that is not where the tree says, or nobody's), `Device`. Cost: a look at up to three nodes.
+/// The leaf of a page. Errors: `Corrupt` (a node that is not where the tree says, or nobody's),
+/// `Device`. Cost: a look at up to three nodes.
 pub fn leaf(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64) -> Result<Leaf> {
     let shape = inode.tree_shape(volume.geometry());
     let Some(path) = shape.path(page) else { return Ok(Leaf::Hole { pages: u64::MAX }) };
@@ -70,7 +74,8 @@ pub fn leaf(volume: &(impl Blocks + Nodes), inode: &Inode, page: u64) -> Result<
 /// Pages from `page` on to the end of the subtree that is missing at `level` of the path.
 fn pages_left(shape: &TreeShape, path: &NodePath, level: usize, page: u64) -> u64 {
     let subtree = shape.direct_nodes_below(path.depth, level) * shape.direct_addresses;
-    // Where the subtree of this kind begins: everything is counted from the first page of its depth on.
+    // Where the subtree of this kind begins: everything is counted from the first page of its depth
+    // on.
     let start = match path.depth {
         1 => shape.inode_addresses,
         2 => shape.inode_addresses + 2 * shape.direct_addresses,

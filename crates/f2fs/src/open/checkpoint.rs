@@ -17,7 +17,8 @@ pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<
     let mut why = Vec::new();
     let mut lost = None;
     let mut read = |start| match read_pack(blocks, start, &mut |finding| why.push(finding)) {
-        // One pack may lie on sectors that the medium lost; Linux takes the other one then (checkpoint.c, `validate_checkpoint`).
+        // One pack may lie on sectors that the medium lost; Linux takes the other one then
+        // (checkpoint.c, `validate_checkpoint`).
         Err(error) => {
             why.push(Defect::new(FindingKind::Checkpoint, error.to_string()));
             lost = Some(error);
@@ -35,7 +36,8 @@ pub fn choose(blocks: &(impl Blocks + ?Sized), findings: Defects<'_>) -> Result<
         (None, Some(second)) => Some((second, WhichCopy::Second)),
         (None, None) => None,
     };
-    // A volume that was just made, or cut while a pack was written, has one whole pack: that is told, and is no damage.
+    // A volume that was just made, or cut while a pack was written, has one whole pack: that is
+    // told, and is no damage.
     if let Some(chosen) = chosen {
         for finding in why {
             let detail = format!("one of two checkpoint packs is not whole: {}", finding.detail);
@@ -104,7 +106,8 @@ pub(crate) fn whole_block(block: &[u8]) -> std::result::Result<(CheckpointHead, 
     }
 }
 
-/// All that a pack says. `None` where nothing can be made of it, and a finding says why. Errors: `Device`, `Corrupt` (cut short).
+/// All that a pack says. `None` where nothing can be made of it, and a finding says why. Errors:
+/// `Device`, `Corrupt` (cut short).
 pub fn decode_state(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,

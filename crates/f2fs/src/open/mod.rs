@@ -54,8 +54,9 @@ pub(crate) struct Opened<D> {
     pub checksum: u32,
 }
 
-/// Opens a volume for reading. Errors: `Corrupt` (no F2FS, or no whole superblock or checkpoint; with the first reason), `NotSupported`, `InvalidArgument`, `Device`. What does not
-/// stop it is handed to `findings`.
+/// Opens a volume for reading. Errors: `Corrupt` (no F2FS, or no whole superblock or checkpoint;
+/// with the first reason), `NotSupported`, `InvalidArgument`, `Device`. What does not stop it is
+/// handed to `findings`.
 pub(crate) fn open<D: BlockDevice>(devices: Vec<D>, clock: Clock, findings: Defects<'_>) -> Result<Opened<D>> {
     let mut devices = Devices::new(devices, clock)?;
     let (superblock, geometry, superblock_copy) = superblock::choose(&devices, findings)?;

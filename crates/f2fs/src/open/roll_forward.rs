@@ -1,4 +1,5 @@
-//! Whether fsynced data lie behind the checkpoint (f2fs-writing.md, "Roll-forward"): a reader is told, and may ask for them ([`crate::recover::recovered_several`]).
+//! Whether fsynced data lie behind the checkpoint (f2fs-writing.md, "Roll-forward"): a reader is
+//! told, and may ask for them ([`crate::recover::recovered_several`]).
 
 use nandkit_units::Cause;
 use nandkit_vfs::ErrorKind;
@@ -12,7 +13,8 @@ use crate::layout::Footer;
 use crate::layout::checkpoint::flag;
 use crate::layout::node::mark;
 
-/// Follows the chain from the warm node log on until the first node with an fsync mark, and says so.
+/// Follows the chain from the warm node log on until the first node with an fsync mark, and says
+/// so.
 pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointState, findings: Defects<'_>) {
     if state.head.has(flag::DISABLED) {
         return;
@@ -21,7 +23,8 @@ pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointStat
     let Some(log) = state.logs.get(Log::WarmNode.index()) else { return };
     let mut at = geometry.segment_start(log.segment).checked_add(u32::from(log.next));
     let mut block = vec![0; geometry.block_size()];
-    // A chain that meets a block again goes in a circle; it is met at the latest when the distance between the two has grown to the circle's length (Brent).
+    // A chain that meets a block again goes in a circle; it is met at the latest when the distance
+    // between the two has grown to the circle's length (Brent).
     let (mut met, mut steps, mut until) = (None, 0_u64, 1_u64);
     loop {
         if at == met {
@@ -58,7 +61,8 @@ pub fn look(blocks: &(impl Blocks + ?Sized), pack: &Pack, state: &CheckpointStat
     }
 }
 
-/// Whether a node was written after this checkpoint and before the next (node.h, `is_recoverable_dnode`).
+/// Whether a node was written after this checkpoint and before the next (node.h,
+/// `is_recoverable_dnode`).
 fn belongs(pack: &Pack, footer: &Footer) -> bool {
     let version = pack.head.version.get();
     let written = footer.checkpoint.get();

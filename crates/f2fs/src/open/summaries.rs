@@ -21,7 +21,8 @@ pub struct Found {
     pub lifetime_kib: u64,
 }
 
-/// Reads them. `None` where a journal is damaged: without the NAT's, nodes would be taken from where they were before. Errors: `Device`, `Corrupt` (cut short).
+/// Reads them. `None` where a journal is damaged: without the NAT's, nodes would be taken from
+/// where they were before. Errors: `Device`, `Corrupt` (cut short).
 pub fn read(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,
@@ -99,7 +100,8 @@ fn read_normal(blocks: &(impl Blocks + ?Sized), pack: &Pack, found: &mut Found) 
     Ok((nat, sit))
 }
 
-/// Both journals, then the entries that the data logs need, without gaps between the logs (segment.c, `write_compacted_summaries`).
+/// Both journals, then the entries that the data logs need, without gaps between the logs
+/// (segment.c, `write_compacted_summaries`).
 fn read_compact(
     blocks: &(impl Blocks + ?Sized),
     pack: &Pack,

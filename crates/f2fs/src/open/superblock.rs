@@ -28,7 +28,8 @@ impl Candidate {
     }
 }
 
-/// The first copy that passes all checks. The second one begins in block 1: where the first is unreadable, block sizes are tried.
+/// The first copy that passes all checks. The second one begins in block 1: where the first is
+/// unreadable, block sizes are tried.
 pub fn choose<D: BlockDevice>(
     devices: &Devices<D>,
     findings: Defects<'_>,
@@ -80,7 +81,8 @@ fn candidate<D: BlockDevice>(devices: &Devices<D>, at: u64, copy: WhichCopy) -> 
     let read = devices.read(context, at, block.get_mut(SUPERBLOCK_OFFSET..).unwrap_or_default());
     let superblock = match read {
         Ok(()) => Superblock::of_block(&block),
-        // One copy may lie on sectors that the medium lost, or behind the end of what is no volume at all.
+        // One copy may lie on sectors that the medium lost, or behind the end of what is no volume
+        // at all.
         Err(error) => {
             let kind = if error.kind == ErrorKind::Device { FindingKind::Superblock } else { FindingKind::NotF2fs };
             findings.push(Defect::new(kind, format!("no superblock can be read at byte {at}: {error}")));

@@ -23,7 +23,8 @@ pub fn of_usages(kind: QuotaKind, usages: &Usages) -> Vec<u8> {
     of_records(kind, (GRACE, GRACE), usages.iter().map(|(&id, &usage)| Record { id, usage, ..Record::default() }))
 }
 
-/// The quota file with these records, each id once, and grace times of bytes and inodes in seconds. Cost: linear in the ids; as many blocks of 1 KiB as the ids' tree has.
+/// The quota file with these records, each id once, and grace times of bytes and inodes in seconds.
+/// Cost: linear in the ids; as many blocks of 1 KiB as the ids' tree has.
 pub fn of_records(
     kind: QuotaKind,
     (bytes_grace, inodes_grace): (u32, u32),
@@ -80,7 +81,8 @@ impl Tree {
     }
 }
 
-/// The bytes of a quota file, to be read or changed. It grows without limit, and what is behind its end reads as zeroes.
+/// The bytes of a quota file, to be read or changed. It grows without limit, and what is behind its
+/// end reads as zeroes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaBytes(pub Vec<u8>);
 
@@ -113,7 +115,8 @@ impl QuotaBlocks for QuotaBytes {
     }
 }
 
-/// The records of a quota file that has nothing else. Errors: `Corrupt`. Cost: each block of references is looked at twice.
+/// The records of a quota file that has nothing else. Errors: `Corrupt`. Cost: each block of
+/// references is looked at twice.
 pub fn records(kind: QuotaKind, bytes: Vec<u8>) -> Result<BTreeMap<u32, Record>> {
     let mut bytes = QuotaBytes(bytes);
     let mut tree = QuotaTree::open(&mut bytes, kind)?;
@@ -145,7 +148,8 @@ mod tests {
         let bytes = of_usages(QuotaKind::Project, &usages);
         let blocks = bytes.len() / BLOCK;
         assert_eq!(word(&bytes, 20).unwrap() as usize, blocks);
-        // Ids 0, 1000, ... 39000 in blocks of 14; a reference for each of the 153 values of the third byte that occur, but no more than ids.
+        // Ids 0, 1000, ... 39000 in blocks of 14; a reference for each of the 153 values of the
+        // third byte that occur, but no more than ids.
         let full = bytes.chunks(BLOCK).skip(2).filter(|block| block[8] == RECORDS as u8 && block[9..16] == [0; 7]);
         assert_eq!(full.count(), 2);
     }

@@ -1,4 +1,5 @@
-//! The blocks and records of a quota file: version 2, revision 1, of Linux's quota format (f2fs.md, "Quota files"; fs/quota/quotaio_v2.h, quota_tree.h).
+//! The blocks and records of a quota file: version 2, revision 1, of Linux's quota format (f2fs.md,
+//! "Quota files"; fs/quota/quotaio_v2.h, quota_tree.h).
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -36,7 +37,8 @@ pub struct Header {
     pub flags: U32,
     /// Blocks of the file.
     pub blocks: U32,
-    /// First of the list of blocks without use, which next_free of [`RecordsHead`] leads on; 0 for none.
+    /// First of the list of blocks without use, which next_free of [`RecordsHead`] leads on; 0 for
+    /// none.
     pub free_block: U32,
     /// First of the list of blocks with room for records; 0 for none.
     pub free_entry: U32,
@@ -106,12 +108,14 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether the file can do without it: nothing is used, and nothing limited (dquot.c, `dquot_release`; quota_v2.c, `v2_release_dquot`).
+    /// Whether the file can do without it: nothing is used, and nothing limited (dquot.c,
+    /// `dquot_release`; quota_v2.c, `v2_release_dquot`).
     pub fn is_needless(&self) -> bool {
         *self == Self { id: self.id, ..Self::default() }
     }
 
-    /// As it stands in a block. That of id 0 without anything would be a free place, and gets a mark (quota_v2.c, `v2r1_mem2diskdqb`).
+    /// As it stands in a block. That of id 0 without anything would be a free place, and gets a
+    /// mark (quota_v2.c, `v2r1_mem2diskdqb`).
     pub fn encode(&self) -> [u8; RECORD] {
         let mut raw = RawRecord {
             id: self.id.into(),
@@ -174,7 +178,8 @@ mod tests {
         assert_eq!(Record::decode(&[0; RECORD]), None);
         assert_eq!(Record::decode(&[1; RECORD - 1]), None);
         assert!(zero.is_needless() && Record { id: 9, ..zero }.is_needless() && !full.is_needless());
-        // id, pad, limits, usage of inodes; limits and usage of bytes; times: where quota tools look for them.
+        // id, pad, limits, usage of inodes; limits and usage of bytes; times: where quota tools
+        // look for them.
         let bytes = full.encode();
         let at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         assert_eq!([0, 8, 16, 24, 32, 40, 48, 56, 64].map(at), [5, 9, 8, 3, 1, 8, 4096, 7, 7]);

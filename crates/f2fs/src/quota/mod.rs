@@ -1,6 +1,7 @@
 //! Quota files: who uses how much, by user, group and project (f2fs.md, "Quota files").
 //!
-//! The format ([`layout`]), the tree of blocks that leads to an id's record ([`tree`]), whole files ([`mod@file`]), and what a mount that writes keeps in memory ([`usage`]).
+//! The format ([`layout`]), the tree of blocks that leads to an id's record ([`tree`]), whole files
+//! ([`mod@file`]), and what a mount that writes keeps in memory ([`usage`]).
 
 pub mod file;
 pub mod layout;
@@ -67,7 +68,9 @@ pub struct Share {
 }
 
 impl Share {
-    /// What the inode in this block counts; `None` for a block that is no inode yet. Its count of blocks is what is believed, as Linux does, the inode's own left out (f2fs.h, `inc_valid_node_count`).
+    /// What the inode in this block counts; `None` for a block that is no inode yet. Its count of
+    /// blocks is what is believed, as Linux does, the inode's own left out (f2fs.h,
+    /// `inc_valid_node_count`).
     pub fn of_block(block: &[u8], features: Features) -> Option<Self> {
         let head = InodeHead::of_block(block).filter(|head| head.mode.get() != 0)?;
         let project = ExtraAttributes::of_block(block).and_then(|extra| extra.project_id(features)).unwrap_or(0);

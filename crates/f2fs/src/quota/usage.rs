@@ -1,6 +1,9 @@
-//! What a mount that writes keeps of quotas: what changed since the files were last written, and the records that were needed (dquot.c, `dquot_alloc_inode`, `__dquot_alloc_space`, `__dquot_transfer`).
+//! What a mount that writes keeps of quotas: what changed since the files were last written, and
+//! the records that were needed (dquot.c, `dquot_alloc_inode`, `__dquot_alloc_space`,
+//! `__dquot_transfer`).
 //!
-//! Whatever changes an inode says what it counted before and counts now; nothing else is accounted. Whether there is room is asked before anything is changed.
+//! Whatever changes an inode says what it counted before and counts now; nothing else is accounted.
+//! Whether there is room is asked before anything is changed.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +39,8 @@ impl Change {
         self.bytes = self.bytes.saturating_add(signed(usage.bytes));
     }
 
-    /// The usage behind it. Never less than none, whatever the file said (dquot.c, `dquot_decr_space`).
+    /// The usage behind it. Never less than none, whatever the file said (dquot.c,
+    /// `dquot_decr_space`).
     pub fn of(self, usage: Usage) -> Usage {
         Usage {
             inodes: usage.inodes.saturating_add_signed(self.inodes),
@@ -81,7 +85,8 @@ impl Ledger {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas {
     ledgers: [Option<Ledger>; 3],
-    /// Why usage is not kept although there are quota files: the checkpoint says then that they are not to be trusted.
+    /// Why usage is not kept although there are quota files: the checkpoint says then that they are
+    /// not to be trusted.
     untrusted: Option<String>,
 }
 
@@ -217,7 +222,8 @@ impl LimitNow {
         (limit != 0).then(|| limit.saturating_mul(self.unit).saturating_sub(self.used))
     }
 
-    /// When the grace time ends, as it is before more is used: it does not run while the soft limit is kept.
+    /// When the grace time ends, as it is before more is used: it does not run while the soft limit
+    /// is kept.
     fn until(&self) -> u64 {
         let is_over = self.limit.soft != 0 && self.used > self.limit.soft.saturating_mul(self.unit);
         if is_over { self.limit.until } else { 0 }
@@ -234,7 +240,8 @@ impl LimitNow {
         }
     }
 
-    /// When the grace time ends once `more` is used: it begins with what goes beyond the soft limit.
+    /// When the grace time ends once `more` is used: it begins with what goes beyond the soft
+    /// limit.
     pub fn until_with(&self, more: u64) -> u64 {
         match self.left(self.limit.soft) {
             Some(left) if more > left || self.until() != 0 => match self.until() {

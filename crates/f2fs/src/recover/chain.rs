@@ -1,4 +1,5 @@
-//! The nodes that were written to the log of warm nodes since the last checkpoint, and whose files were fsynced (recovery.c, `find_fsync_dnodes`).
+//! The nodes that were written to the log of warm nodes since the last checkpoint, and whose files
+//! were fsynced (recovery.c, `find_fsync_dnodes`).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +51,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Follows the chain from where the checkpoint's log of warm nodes stands. Errors: `Corrupt` (it goes in a circle), `Device`.
+    /// Follows the chain from where the checkpoint's log of warm nodes stands. Errors: `Corrupt`
+    /// (it goes in a circle), `Device`.
     pub fn find<D: BlockDevice>(volume: &Volume<D>) -> Result<Self> {
         let mut chain = Self::default();
         let state = &volume.state;
@@ -140,7 +142,8 @@ fn named(geometry: &Geometry, footer: &Footer, block: &Block) -> Vec<BlockAddres
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Whether a node was written after the last checkpoint and before the next (node.h, `is_recoverable_dnode`).
+    /// Whether a node was written after the last checkpoint and before the next (node.h,
+    /// `is_recoverable_dnode`).
     fn is_recent(&self, footer: &Footer) -> bool {
         if self.state.head.has(flag::NO_CRC_RECOVERY) {
             return self.state.head.version.get() as u32 == footer.checkpoint.get() as u32;

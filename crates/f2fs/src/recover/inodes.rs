@@ -1,4 +1,6 @@
-//! Inodes of the chain: made, and their fields, inline content and attributes taken over (recovery.c, `recover_inode`; node.c, `f2fs_recover_inode_page`; inline.c, `f2fs_recover_inline_data`).
+//! Inodes of the chain: made, and their fields, inline content and attributes taken over
+//! (recovery.c, `recover_inode`; node.c, `f2fs_recover_inode_page`; inline.c,
+//! `f2fs_recover_inline_data`).
 
 use nandkit_block::BlockDevice;
 use nandkit_vfs::Result;
@@ -14,7 +16,8 @@ use crate::layout::{ExtraAttributes, InodeHead, NodeOffset, set_word};
 use crate::write::Volume;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Makes a file that the checkpoint does not have: empty, with one name to come. Errors: `NoSpace`, `Corrupt`, `Device`.
+    /// Makes a file that the checkpoint does not have: empty, with one name to come. Errors:
+    /// `NoSpace`, `Corrupt`, `Device`.
     pub(super) fn make_from(&mut self, from: &Inode) -> Result<()> {
         let charge = self.writer.segments.space.charge(1, 0)?;
         if let Err(error) = self.put_node(from.nid, from.nid, NodeOffset::INODE, true) {
@@ -62,7 +65,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Takes over the attributes in the inode; a node of attributes that the file no longer has goes.
+    /// Takes over the attributes in the inode; a node of attributes that the file no longer has
+    /// goes.
     pub(super) fn take_inline_xattrs(&mut self, from: &Inode) -> Result<()> {
         let flag = from.head.inline & inline::XATTR;
         self.edit_head(from.nid, |head| head.inline = head.inline & !inline::XATTR | flag)?;
@@ -108,7 +112,8 @@ impl<D: BlockDevice> Volume<D> {
         self.edit_node(nid, |block| put(block, 0, content.get(..end).unwrap_or_default()))
     }
 
-    /// The four cases of content in the inode, before and after. True: there are no addresses to take over.
+    /// The four cases of content in the inode, before and after. True: there are no addresses to
+    /// take over.
     pub(super) fn take_inline_data(&mut self, ino: NodeId, from: Option<&Inode>) -> Result<bool> {
         let here = self.inode_at(ino)?;
         let had = here.head.has_inline(inline::DATA);

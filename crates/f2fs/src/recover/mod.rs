@@ -1,7 +1,10 @@
-//! What a mount does behind an unclean end: inodes without a name are freed, and what was fsynced since the last checkpoint is taken over (f2fs-writing.md, "Roll-forward"; recovery.c).
+//! What a mount does behind an unclean end: inodes without a name are freed, and what was fsynced
+//! since the last checkpoint is taken over (f2fs-writing.md, "Roll-forward"; recovery.c).
 //!
-//! All of it happens in memory, and nothing is allocated meanwhile. Then every block of the chain, and every block that it names, is kept from being written, the log of warm nodes leaves the
-//! segment where the chain lies, and a checkpoint makes the result durable at once: a cut before its end leaves checkpoint and chain as they were. (Linux writes over its chain.)
+//! All of it happens in memory, and nothing is allocated meanwhile. Then every block of the chain,
+//! and every block that it names, is kept from being written, the log of warm nodes leaves the
+//! segment where the chain lies, and a checkpoint makes the result durable at once: a cut before
+//! its end leaves checkpoint and chain as they were. (Linux writes over its chain.)
 
 mod chain;
 mod inodes;
@@ -23,7 +26,9 @@ pub use crate::counters::Recovered;
 pub use reading::{ForReading, recovered, recovered_several};
 
 impl<D: BlockDevice> Volume<D> {
-    /// Recovers what there is to recover, and writes a checkpoint if there was anything. Errors: `Corrupt` (a chain that contradicts itself), `NoSpace`, `Device`; the device is as before then.
+    /// Recovers what there is to recover, and writes a checkpoint if there was anything. Errors:
+    /// `Corrupt` (a chain that contradicts itself), `NoSpace`, `Device`; the device is as before
+    /// then.
     pub(crate) fn recover(&mut self) -> Result<Recovered> {
         self.writer.recovering = true;
         let done = self.recover_in_memory();
@@ -46,7 +51,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok((Recovered { orphans, files, created, nodes }, chain))
     }
 
-    /// Inodes that were open without a name when the last checkpoint was written (checkpoint.c, `f2fs_recover_orphan_inodes`).
+    /// Inodes that were open without a name when the last checkpoint was written (checkpoint.c,
+    /// `f2fs_recover_orphan_inodes`).
     fn free_old_orphans(&mut self) -> Result<u64> {
         let mut orphans = self.state.orphans.clone();
         orphans.sort_unstable();
@@ -70,7 +76,9 @@ impl<D: BlockDevice> Volume<D> {
         Ok(freed)
     }
 
-    /// A cut from here on must find the chain whole, and all that it names. Where there is none, later blocks of one may stand behind the log, which the checkpoint's own nodes must not lead into.
+    /// A cut from here on must find the chain whole, and all that it names. Where there is none,
+    /// later blocks of one may stand behind the log, which the checkpoint's own nodes must not lead
+    /// into.
     fn keep_from_writing(&mut self, chain: &Chain) -> Result<()> {
         self.writer.segments.pin(&chain.named);
         self.writer.segments.pin(&chain.nodes.iter().map(|node| node.at).collect::<Vec<_>>());

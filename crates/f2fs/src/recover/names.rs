@@ -17,7 +17,11 @@ use crate::names::{entries, links};
 use crate::write::Volume;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Enters the name that an inode of the chain says into its parent. Another file of that name loses it first, and a directory that is not empty, or in which files of the chain are to be named (`named_in`), gets another one (Linux's recovery unlinks it with all that it has, and fails at those files). Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted one), `NoSpace`, `Device`.
+    /// Enters the name that an inode of the chain says into its parent. Another file of that name
+    /// loses it first, and a directory that is not empty, or in which files of the chain are to be
+    /// named (`named_in`), gets another one (Linux's recovery unlinks it with all that it has, and
+    /// fails at those files). Errors: `Corrupt` (no such directory), `NotSupported` (an encrypted
+    /// one), `NoSpace`, `Device`.
     pub(super) fn enter_name(&mut self, from: &Inode, named_in: &BTreeSet<NodeId>) -> Result<()> {
         let parent = NodeId(from.head.parent.get());
         let wrong = |detail: String| Err(Defect::new(FindingKind::State, detail).of(from.nid).into_error());
@@ -53,7 +57,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(inode.kind == FileKind::Directory && !self.is_empty_directory(&inode)?)
     }
 
-    /// A directory that was renamed, and whose old name a file has that was fsynced, keeps what it has under its number: its new name went with the power.
+    /// A directory that was renamed, and whose old name a file has that was fsynced, keeps what it
+    /// has under its number: its new name went with the power.
     fn move_aside(&mut self, parent: NodeId, name: &[u8], ino: NodeId) -> Result<()> {
         for other in 0..100_u32 {
             let free = if other == 0 { ino.0.to_string() } else { format!("{}.{other}", ino.0) };

@@ -1,4 +1,5 @@
-//! An unclean volume as the next mount would leave it, for who only reads: what recovery writes stays in memory.
+//! An unclean volume as the next mount would leave it, for who only reads: what recovery writes
+//! stays in memory.
 
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::OverlayDevice;
@@ -19,11 +20,14 @@ pub struct ForReading<D> {
     pub recovered: Recovered,
 }
 
-/// Lets a volume that did not end cleanly be read as a mount for writing would leave it. A volume without anything to recover comes back as it is.
+/// Lets a volume that did not end cleanly be read as a mount for writing would leave it. A volume
+/// without anything to recover comes back as it is.
 ///
 /// Limits of quotas, which only writers heed, forbid no recovery; usage is kept as by any mount.
-/// Errors: those of [`Volume::mount`], of which `NotSupported` says that this program cannot recover such a volume; else the chain of fsynced nodes contradicts itself, or the rest of the volume.
-/// Cost: what is recovered, and a checkpoint. Memory: that of a mount, and the blocks that recovery changes: nodes of the chain, and tables.
+/// Errors: those of [`Volume::mount`], of which `NotSupported` says that this program cannot
+/// recover such a volume; else the chain of fsynced nodes contradicts itself, or the rest of the
+/// volume. Cost: what is recovered, and a checkpoint. Memory: that of a mount, and the blocks that
+/// recovery changes: nodes of the chain, and tables.
 pub fn recovered_several<D: BlockDevice>(devices: Vec<D>, clock: Clock) -> Result<ForReading<D>> {
     let overlays = devices.into_iter().map(OverlayDevice::new).collect::<nandkit_block::Result<Vec<_>>>();
     let overlays = overlays.map_err(|error| FsError::device("laying memory over the device", error))?;

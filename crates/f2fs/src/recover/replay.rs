@@ -1,4 +1,5 @@
-//! The chain once more, from its beginning: what its nodes say is taken over into nodes of the volume (recovery.c, `recover_data`, `do_recover_data`).
+//! The chain once more, from its beginning: what its nodes say is taken over into nodes of the
+//! volume (recovery.c, `recover_data`, `do_recover_data`).
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,8 @@ use crate::segments::{Charge, Space, SpaceOn, Summary};
 use crate::write::{Slot, Volume};
 
 impl<D: BlockDevice> Volume<D> {
-    /// Takes the whole chain over; says how many files were made. Errors: `Corrupt`, `NoSpace`, `Device`.
+    /// Takes the whole chain over; says how many files were made. Errors: `Corrupt`, `NoSpace`,
+    /// `Device`.
     pub(super) fn replay(&mut self, chain: &Chain) -> Result<u64> {
         let mut made = 0;
         for (&ino, owner) in &chain.owners {
@@ -64,7 +66,8 @@ impl<D: BlockDevice> Volume<D> {
             .collect()
     }
 
-    /// A file that had become shorter: what the checkpoint or nodes before have behind its end is gone. Linux leaves it.
+    /// A file that had become shorter: what the checkpoint or nodes before have behind its end is
+    /// gone. Linux leaves it.
     fn cut_behind_the_end(&mut self, from: &Inode) -> Result<()> {
         let here = self.inode_at(from.nid)?;
         if from.head.has_advise(advise::KEEP_SIZE) || here.head.has_inline(inline::DATA) {
@@ -175,7 +178,8 @@ impl<D: BlockDevice> Volume<D> {
         self.set_address(ino, &slot, wanted)
     }
 
-    /// The block becomes the file's. Where another file has it in the checkpoint, that one loses it (recovery.c, `check_index_in_prev_nodes`).
+    /// The block becomes the file's. Where another file has it in the checkpoint, that one loses it
+    /// (recovery.c, `check_index_in_prev_nodes`).
     fn take_block(&mut self, at: BlockAddress, owner: Summary, now: u64) -> Result<()> {
         let place = self.geometry().main(at);
         if place.is_some_and(|(segment, block)| self.writer.segments.sit().is_valid(segment, block)) {

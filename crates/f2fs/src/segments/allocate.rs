@@ -1,4 +1,5 @@
-//! Taking blocks and giving them back (segment.c, `f2fs_allocate_data_block`, `need_new_seg`, `get_ssr_segment`; f2fs-writing.md, "Allocation").
+//! Taking blocks and giving them back (segment.c, `f2fs_allocate_data_block`, `need_new_seg`,
+//! `get_ssr_segment`; f2fs-writing.md, "Allocation").
 
 use std::ops::Range;
 
@@ -146,7 +147,8 @@ impl Segments {
         known.ok_or_else(|| corrupt(format!("the summary of {segment} ends before block {block}")))
     }
 
-    /// The summary of a segment as far as memory has it: of logs, and of what was changed since the checkpoint.
+    /// The summary of a segment as far as memory has it: of logs, and of what was changed since the
+    /// checkpoint.
     pub fn known_summaries(&self, segment: SegmentIndex) -> Option<&Entries> {
         match self.log_of(segment) {
             Some(log) => Some(&self.logs[log.index()].entries),
@@ -177,14 +179,16 @@ impl Segments {
         }
     }
 
-    /// A log goes to a free segment, whatever is left of its own: what roll-forward does before it writes. Errors: `NoSpace`; nothing has changed then.
+    /// A log goes to a free segment, whatever is left of its own: what roll-forward does before it
+    /// writes. Errors: `NoSpace`; nothing has changed then.
     pub fn move_log(&mut self, log: Log) -> Result<()> {
         let segment = self.find_free(log)?;
         self.switch(log, Next::Free(segment));
         Ok(())
     }
 
-    /// The log's next block, where that was taken by its address or is pinned; an appending log fills gaps from then on, so that it passes over it.
+    /// The log's next block, where that was taken by its address or is pinned; an appending log
+    /// fills gaps from then on, so that it passes over it.
     fn step_over(&mut self, log: Log, block: u16) {
         let open = &mut self.logs[log.index()];
         if block >= open.next {
@@ -237,8 +241,9 @@ impl Segments {
         })
     }
 
-    /// The segment whose gaps a log would fill next: its own type first, then the others of data or of nodes, from warm and cold logs the colder first.
-    /// Which it is depends on nothing but the tables; the search's cursor moves.
+    /// The segment whose gaps a log would fill next: its own type first, then the others of data or
+    /// of nodes, from warm and cold logs the colder first. Which it is depends on nothing but the
+    /// tables; the search's cursor moves.
     pub fn ssr_victim(&mut self, log: Log) -> Option<SegmentIndex> {
         let (first, class) =
             if log.is_node() { (Log::HotNode, &Log::ALL[3..]) } else { (Log::HotData, &Log::ALL[..3]) };

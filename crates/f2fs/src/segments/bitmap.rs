@@ -69,7 +69,8 @@ impl Bitmap {
         self.count = 0;
     }
 
-    /// The first number from `from` on that is in it, below `end`. Cost: a word for each 64 numbers passed over.
+    /// The first number from `from` on that is in it, below `end`. Cost: a word for each 64 numbers
+    /// passed over.
     #[inline]
     pub fn next(&self, from: u32, end: u32) -> Option<u32> {
         self.search(from, end, 0)

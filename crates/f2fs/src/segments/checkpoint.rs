@@ -1,4 +1,5 @@
-//! What a checkpoint writes of the segments, and what its end frees (f2fs-writing.md, "Checkpoint").
+//! What a checkpoint writes of the segments, and what its end frees (f2fs-writing.md,
+//! "Checkpoint").
 
 use std::ops::Range;
 
@@ -11,7 +12,8 @@ use crate::ids::{Log, SegmentIndex};
 use crate::layout::{BLOCKS_PER_SEGMENT, SitEntry, SummaryEntry};
 
 impl Segments {
-    /// Before a checkpoint is written: each log has a next block. Errors: those of [`super::Space::allocate`].
+    /// Before a checkpoint is written: each log has a next block. Errors: those of
+    /// [`super::Space::allocate`].
     pub fn settle_logs(&mut self, device: &dyn Blocks) -> Result<()> {
         for log in Log::ALL {
             if self.logs[log.index()].next >= NO_BLOCK {
@@ -75,7 +77,8 @@ impl Segments {
     }
 }
 
-/// Sorted, and joined where they touch or overlap. The last block of a volume of 2^32 blocks is left out: its end has no number.
+/// Sorted, and joined where they touch or overlap. The last block of a volume of 2^32 blocks is
+/// left out: its end has no number.
 fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<Range<u32>> {
     ranges.sort_unstable();
     let mut all: Vec<Range<u32>> = Vec::new();

@@ -1,4 +1,5 @@
-//! Which log a block goes to (segment.c, `__get_segment_type_6`, `_4`, `_2`; f2fs-writing.md, "Logs and classes").
+//! Which log a block goes to (segment.c, `__get_segment_type_6`, `_4`, `_2`; f2fs-writing.md, "Logs
+//! and classes").
 
 use crate::ids::Log;
 
@@ -43,7 +44,8 @@ pub struct DataFacts {
     pub directory: bool,
     /// The inode is cold by its name or by request, or the file is to be compressed.
     pub cold: bool,
-    /// The inode is hot by its name or by request, the write-back is one of few pages (`HOT_PAGES`), or it is of the second inode of an atomic write.
+    /// The inode is hot by its name or by request, the write-back is one of few pages
+    /// (`HOT_PAGES`), or it is of the second inode of an atomic write.
     pub hot: bool,
     /// The writer's hint.
     pub life: LifeHint,

@@ -1,4 +1,5 @@
-//! Dirty and prefree segments (segment.c, `locate_dirty_segment`): what SSR and the collector choose from, and what the next checkpoint frees.
+//! Dirty and prefree segments (segment.c, `locate_dirty_segment`): what SSR and the collector
+//! choose from, and what the next checkpoint frees.
 
 use super::bitmap::Bitmap;
 use super::sit::{BLOCKS, Sit};
@@ -82,7 +83,8 @@ impl DirtySegments {
         }
     }
 
-    /// Takes a segment out of the dirty lists: a log has it, or it is full or empty. Its type must be the one that it was put in with.
+    /// Takes a segment out of the dirty lists: a log has it, or it is full or empty. Its type must
+    /// be the one that it was put in with.
     pub fn remove(&mut self, sit: &Sit, segment: SegmentIndex) {
         if self.all.remove(segment.0) {
             self.by_kind[sit.kind(segment).index()].remove(segment.0);

@@ -1,9 +1,11 @@
-//! Which segments and sections are free, and the search for the next one (segment.c, `get_new_segment`; f2fs-writing.md, "Allocation").
+//! Which segments and sections are free, and the search for the next one (segment.c,
+//! `get_new_segment`; f2fs-writing.md, "Allocation").
 
 use super::bitmap::Bitmap;
 use crate::ids::{Log, SegmentIndex};
 
-/// Free segments and sections. A segment is free when it holds nothing that the last checkpoint uses and no log has it; a section when all its segments are.
+/// Free segments and sections. A segment is free when it holds nothing that the last checkpoint
+/// uses and no log has it; a section when all its segments are.
 #[derive(Clone, Debug)]
 pub struct FreeMap {
     used: Bitmap,
@@ -55,7 +57,8 @@ impl FreeMap {
         self.used.insert(segment.0)
     }
 
-    /// A segment is free from now on. `current`: a log stands in its section, which therefore is not.
+    /// A segment is free from now on. `current`: a log stands in its section, which therefore is
+    /// not.
     pub fn give(&mut self, segment: SegmentIndex, current: bool) {
         self.used.remove(segment.0);
         let section = self.section(segment);
@@ -65,15 +68,18 @@ impl FreeMap {
         }
     }
 
-    /// The next segment of the section, if there is one and it is free: where a log goes on in any case.
+    /// The next segment of the section, if there is one and it is free: where a log goes on in any
+    /// case.
     pub fn following(&self, segment: SegmentIndex) -> Option<SegmentIndex> {
         let next = SegmentIndex(segment.0.checked_add(1)?);
         (!next.0.is_multiple_of(self.per_section) && self.is_free(next)).then_some(next)
     }
 
-    /// Where a log gets its next free segment, looked for from `hint` on: the rest of the hint's section, else the first free section from the hint's on, wrapping. With zones of
-    /// several sections, if that is in another zone than the hint's and `zones` (those of all logs) has it, the first free section from the next zone on, whatever zone that is in.
-    /// `None`: no section is free.
+    /// Where a log gets its next free segment, looked for from `hint` on: the rest of the hint's
+    /// section, else the first free section from the hint's on, wrapping. With zones of several
+    /// sections, if that is in another zone than the hint's and `zones` (those of all logs) has it,
+    /// the first free section from the next zone on, whatever zone that is in. `None`: no section
+    /// is free.
     pub fn find(&self, hint: SegmentIndex, zones: &[u32; Log::COUNT]) -> Option<SegmentIndex> {
         let section = self.section(hint);
         let rest = (section + 1).saturating_mul(self.per_section);

@@ -1,7 +1,10 @@
-//! Where blocks go: the logs, free, dirty and prefree segments, and the room that is left (f2fs-writing.md, "Logs and classes", "Allocation", "Space").
+//! Where blocks go: the logs, free, dirty and prefree segments, and the room that is left
+//! (f2fs-writing.md, "Logs and classes", "Allocation", "Space").
 //!
-//! Everything that takes or gives back a block of the main area goes through [`Space`]. A block that is in the last checkpoint's map, or was written since, is never handed out
-//! before the next checkpoint has completed. Nothing here moves data or writes a checkpoint; the only device operation is the reading of a summary block.
+//! Everything that takes or gives back a block of the main area goes through [`Space`]. A block
+//! that is in the last checkpoint's map, or was written since, is never handed out before the next
+//! checkpoint has completed. Nothing here moves data or writes a checkpoint; the only device
+//! operation is the reading of a summary block.
 
 mod allocate;
 pub mod bitmap;
@@ -42,39 +45,51 @@ pub use ssa::Summary;
 pub struct Placed {
     /// Its address.
     pub at: BlockAddress,
-    /// The next block of its log, for the footer of a node: in another segment, if this block was the last of its.
+    /// The next block of its log, for the footer of a node: in another segment, if this block was
+    /// the last of its.
     pub next: BlockAddress,
 }
 
 /// Blocks of the main area: taken, given back, and whose they are.
 pub trait Space {
-    /// The next block of a log, valid from now on; `now` in seconds of the checkpoint's clock. Errors: `NoSpace` (the log would need a segment and none is free), `Device` and `Corrupt`
-    /// (the summary of a segment that SSR takes); nothing has changed then. Cost: constant; at the end of a segment a search.
+    /// The next block of a log, valid from now on; `now` in seconds of the checkpoint's clock.
+    /// Errors: `NoSpace` (the log would need a segment and none is free), `Device` and `Corrupt`
+    /// (the summary of a segment that SSR takes); nothing has changed then. Cost: constant; at the
+    /// end of a segment a search.
     fn allocate(&mut self, log: Log, owner: Summary, now: u64) -> Result<Placed>;
 
-    /// Takes this block, which will be written, for data. Errors: `Corrupt` (outside the main area, in use, not to be written before the next checkpoint, in a segment of nodes), `Device`.
+    /// Takes this block, which will be written, for data. Errors: `Corrupt` (outside the main area,
+    /// in use, not to be written before the next checkpoint, in a segment of nodes), `Device`.
     fn claim(&mut self, at: BlockAddress, owner: Summary, now: u64) -> Result<()>;
 
-    /// Takes this block, whose content is there already, for data: roll-forward, blocks that a device remapped. Errors: as [`Space::claim`], but a block of the last checkpoint may be taken.
+    /// Takes this block, whose content is there already, for data: roll-forward, blocks that a
+    /// device remapped. Errors: as [`Space::claim`], but a block of the last checkpoint may be
+    /// taken.
     fn adopt(&mut self, at: BlockAddress, owner: Summary, now: u64) -> Result<()>;
 
-    /// Gives a block back. It can be used again from the next checkpoint on. One that is not in use is counted as a fault ([`Segments::faults`]).
+    /// Gives a block back. It can be used again from the next checkpoint on. One that is not in use
+    /// is counted as a fault ([`Segments::faults`]).
     fn free(&mut self, at: BlockAddress, now: u64);
 
-    /// Whose a block is, as its segment's summary says. Errors: `Corrupt`, `Device`. Cost: a block read, where the segment is neither a log's nor changed.
+    /// Whose a block is, as its segment's summary says. Errors: `Corrupt`, `Device`. Cost: a block
+    /// read, where the segment is neither a log's nor changed.
     fn owner(&self, at: BlockAddress) -> Result<Summary>;
 
-    /// Counts blocks that will be needed, `nodes` of them for nodes and `blocks` more. Errors: `NoSpace`; nothing has changed then.
+    /// Counts blocks that will be needed, `nodes` of them for nodes and `blocks` more. Errors:
+    /// `NoSpace`; nothing has changed then.
     fn charge(&mut self, nodes: u32, blocks: u32) -> Result<Charge>;
 
-    /// No log takes these blocks until the next checkpoint has completed. Addresses outside the main area are passed over.
+    /// No log takes these blocks until the next checkpoint has completed. Addresses outside the
+    /// main area are passed over.
     fn pin(&mut self, addresses: &[BlockAddress]);
 
-    /// A checkpoint of everything as it is now has completed. Returns the addresses that can be discarded, ascending, without overlaps.
+    /// A checkpoint of everything as it is now has completed. Returns the addresses that can be
+    /// discarded, ascending, without overlaps.
     fn checkpointed(&mut self) -> Vec<Range<u32>>;
 }
 
-/// Dirty pages in memory, from which the need for SSR and for collection is told; whoever caches them keeps it true.
+/// Dirty pages in memory, from which the need for SSR and for collection is told; whoever caches
+/// them keeps it true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirtyPages {
     /// Nodes.
@@ -92,7 +107,8 @@ pub struct DirtyPages {
 pub struct Options {
     /// `mode=lfs`: gaps are never filled.
     pub lfs: bool,
-    /// `alloc_mode=reuse`: warm and cold data too look for free segments from the start of the volume.
+    /// `alloc_mode=reuse`: warm and cold data too look for free segments from the start of the
+    /// volume.
     pub reuse: bool,
     /// Sections kept for cleaning: `rsvd_segment_count` in sections.
     pub reserved_sections: u32,
@@ -107,7 +123,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// What Linux takes without mount options (super.c, `f2fs_tuning_parameters`: volumes of up to 8192 main segments reuse; segment.c, `f2fs_build_segment_manager`).
+    /// What Linux takes without mount options (super.c, `f2fs_tuning_parameters`: volumes of up to
+    /// 8192 main segments reuse; segment.c, `f2fs_build_segment_manager`).
     pub fn of(geometry: &Geometry, reserved_segments: u32, crc_recovery: bool) -> Self {
         let reserved_sections = reserved_segments / geometry.segments_per_section.max(1);
         Self {
@@ -126,7 +143,8 @@ impl Options {
 #[derive(Clone, Debug)]
 struct OpenLog {
     segment: SegmentIndex,
-    /// 512 where a pin or a claim left nothing of the segment: the next one is taken before the next block.
+    /// 512 where a pin or a claim left nothing of the segment: the next one is taken before the
+    /// next block.
     next: u16,
     ssr: bool,
     entries: Entries,
@@ -152,7 +170,8 @@ pub struct Segments {
     greedy_cursor: Cursor,
     /// The section that is being collected in the foreground.
     collecting: Option<u32>,
-    /// Warm and cold data look for free segments from here on, where a volume of several devices says so.
+    /// Warm and cold data look for free segments from here on, where a volume of several devices
+    /// says so.
     data_hint: Option<SegmentIndex>,
     usage: Usage,
     faults: u64,
@@ -210,7 +229,8 @@ impl Segments {
         self.logs.iter().any(|log| self.free.section(log.segment) == section)
     }
 
-    /// Whether neither SSR nor the collector may take a section: a log stands there, it is being collected, or a segment of it is prepared.
+    /// Whether neither SSR nor the collector may take a section: a log stands there, it is being
+    /// collected, or a segment of it is prepared.
     pub fn is_busy(&self, section: u32) -> bool {
         self.has_log(section)
             || self.collecting == Some(section)

@@ -21,8 +21,9 @@ const RUN: usize = 64;
 const FOOTER_BYTES: usize = crate::layout::node::FOOTER_BYTES;
 
 impl Segments {
-    /// The segments of a checkpoint, with options as Linux has them. Errors: `Corrupt` (two logs in one segment, a log outside the main area or on a used block), `Device`.
-    /// Cost: one pass over the table; 512 blocks read for each node log whose summary the pack does not hold.
+    /// The segments of a checkpoint, with options as Linux has them. Errors: `Corrupt` (two logs in
+    /// one segment, a log outside the main area or on a used block), `Device`. Cost: one pass over
+    /// the table; 512 blocks read for each node log whose summary the pack does not hold.
     pub fn open(device: &dyn Blocks, state: &CheckpointState, sit: Sit) -> Result<Self> {
         let geometry = device.geometry();
         let mut logs = Vec::new();
@@ -50,7 +51,9 @@ impl Segments {
         Ok(Self::assemble(geometry, sit, logs, options, space))
     }
 
-    /// An empty volume whose logs stand at the starts of these segments: for tests, and for who writes a volume from nothing. Errors: `InvalidArgument` (one outside the main area, or twice).
+    /// An empty volume whose logs stand at the starts of these segments: for tests, and for who
+    /// writes a volume from nothing. Errors: `InvalidArgument` (one outside the main area, or
+    /// twice).
     pub fn empty(
         geometry: &Geometry,
         at: [SegmentIndex; Log::COUNT],
@@ -109,7 +112,8 @@ impl Segments {
     }
 }
 
-/// In a volume of several devices with sections of one segment, warm and cold data begin on the second (gc.c, `f2fs_build_gc_manager`).
+/// In a volume of several devices with sections of one segment, warm and cold data begin on the
+/// second (gc.c, `f2fs_build_gc_manager`).
 fn data_hint(geometry: &Geometry) -> Option<SegmentIndex> {
     let (&first, _) = geometry.devices.split_first()?;
     if geometry.devices.len() < 2 || geometry.segments_per_section > 1 {
@@ -153,7 +157,8 @@ fn open_log(device: &dyn Blocks, state: &CheckpointState, sit: &Sit, log: Log) -
     Ok(OpenLog { segment: at.segment, next: at.next, ssr: at.ssr, entries })
 }
 
-/// From the footer of every block of the segment, valid or not (node.c, `f2fs_restore_node_summary`).
+/// From the footer of every block of the segment, valid or not (node.c,
+/// `f2fs_restore_node_summary`).
 fn node_summary(device: &dyn Blocks, segment: SegmentIndex) -> Result<Entries> {
     let geometry = device.geometry();
     let (mut entries, size) = (ssa::blank(), geometry.block_size());

@@ -1,4 +1,5 @@
-//! Segments that were made ready for a log before it fills their gaps. What makes them ready runs between operations; allocation only takes them.
+//! Segments that were made ready for a log before it fills their gaps. What makes them ready runs
+//! between operations; allocation only takes them.
 
 use super::Segments;
 use crate::ids::{Log, SegmentIndex};
@@ -15,8 +16,10 @@ pub struct Preparation {
 }
 
 impl Segments {
-    /// Keeps a dirty segment for a log's gaps: nobody else takes it, and blocks of it that are freed become gaps with the next checkpoint, from which on the log can have it. `ready`: it can at once.
-    /// False if the segment is not dirty, a log stands in its section, or it holds nodes where the log holds data.
+    /// Keeps a dirty segment for a log's gaps: nobody else takes it, and blocks of it that are
+    /// freed become gaps with the next checkpoint, from which on the log can have it. `ready`: it
+    /// can at once. False if the segment is not dirty, a log stands in its section, or it holds
+    /// nodes where the log holds data.
     pub fn prepare(&mut self, segment: SegmentIndex, log: Log, ready: bool) -> bool {
         let right = self.dirty.all().has(segment.0)
             && self.sit.kind(segment).is_node() == log.is_node()

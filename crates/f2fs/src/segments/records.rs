@@ -108,7 +108,8 @@ impl Segments {
         }
     }
 
-    /// Segments by valid blocks, in `classes` classes of equal width; wholly empty ones are not counted.
+    /// Segments by valid blocks, in `classes` classes of equal width; wholly empty ones are not
+    /// counted.
     pub fn histogram(&self, classes: usize) -> Vec<u32> {
         let mut counts = vec![0; classes.max(1)];
         let last = counts.len() - 1;

@@ -1,7 +1,9 @@
-//! The segment information table in memory: of each segment its valid blocks now and at the last checkpoint, its type and its time (f2fs-writing.md, "Allocation", "Times of segments").
+//! The segment information table in memory: of each segment its valid blocks now and at the last
+//! checkpoint, its type and its time (f2fs-writing.md, "Allocation", "Times of segments").
 //!
-//! A block that is allocated counts in the checkpoint's map at once, so that what was written and freed since the checkpoint is not written again before the next.
-//! What the last checkpoint itself says, without that, is kept apart on demand ([`Sit::keep_truth`]), for checkers.
+//! A block that is allocated counts in the checkpoint's map at once, so that what was written and
+//! freed since the checkpoint is not written again before the next. What the last checkpoint itself
+//! says, without that, is kept apart on demand ([`Sit::keep_truth`]), for checkers.
 
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -93,7 +95,8 @@ struct Bits {
     stale: u64,
 }
 
-/// The table. Segments are those of the main area; who asks about others is told that nothing is valid there.
+/// The table. Segments are those of the main area; who asks about others is told that nothing is
+/// valid there.
 #[derive(Clone, Debug)]
 pub struct Sit {
     segments: u32,
@@ -112,7 +115,8 @@ pub struct Sit {
 }
 
 impl Sit {
-    /// A table of a volume without a valid block. `trimmed`: the device knows that all free blocks are without use.
+    /// A table of a volume without a valid block. `trimmed`: the device knows that all free blocks
+    /// are without use.
     pub fn empty(geometry: &Geometry, trimmed: bool) -> Self {
         let (segments, per_section) = (geometry.main_segments, geometry.segments_per_section.max(1));
         let count = segments as usize;
@@ -131,9 +135,10 @@ impl Sit {
         }
     }
 
-    /// Reads the table of a checkpoint: each block from the copy that counts, the journal's entries instead of the table's. Counts that are not those of the maps, and
-    /// types that do not exist, are found; the map counts, and the type is hot data then. Errors: `Device`, `Corrupt` (the device ends before).
-    /// Cost: the SIT's blocks once, in runs.
+    /// Reads the table of a checkpoint: each block from the copy that counts, the journal's entries
+    /// instead of the table's. Counts that are not those of the maps, and types that do not exist,
+    /// are found; the map counts, and the type is hot data then. Errors: `Device`, `Corrupt` (the
+    /// device ends before). Cost: the SIT's blocks once, in runs.
     pub fn read(device: &dyn Blocks, state: &CheckpointState, trimmed: bool, findings: Defects<'_>) -> Result<Self> {
         let geometry = device.geometry();
         let mut sit = Self::empty(geometry, trimmed);
@@ -164,7 +169,8 @@ impl Sit {
         Ok(sit)
     }
 
-    /// Takes over an entry as the checkpoint has it. Segments outside the main area are passed over. To be followed by [`Sit::settle_load`].
+    /// Takes over an entry as the checkpoint has it. Segments outside the main area are passed
+    /// over. To be followed by [`Sit::settle_load`].
     pub fn load(&mut self, segment: SegmentIndex, entry: &SitEntry, findings: Defects<'_>) {
         let index = segment.0 as usize;
         if segment.0 >= self.segments {
@@ -202,12 +208,14 @@ impl Sit {
         self.written = self.info.iter().map(|info| u64::from(info.valid)).sum();
     }
 
-    /// From now on, what the last checkpoint says is kept beside, for [`Sit::in_last_checkpoint`]. The table must be that of a checkpoint. Cost: 64 bytes a segment.
+    /// From now on, what the last checkpoint says is kept beside, for [`Sit::in_last_checkpoint`].
+    /// The table must be that of a checkpoint. Cost: 64 bytes a segment.
     pub fn keep_truth(&mut self) {
         self.truth = Some(self.maps.iter().map(|bits| bits.map(|bits| bits.now)).collect());
     }
 
-    /// Whether the last completed checkpoint has a block as valid; `None` without [`Sit::keep_truth`].
+    /// Whether the last completed checkpoint has a block as valid; `None` without
+    /// [`Sit::keep_truth`].
     pub fn in_last_checkpoint(&self, segment: SegmentIndex, block: u16) -> Option<bool> {
         let map = self.truth.as_ref()?.get(segment.0 as usize)?;
         Some(block < BLOCKS && has(map, block))
@@ -290,14 +298,16 @@ impl Sit {
         self.info.get(start..start + self.per_section as usize).unwrap_or_default()
     }
 
-    /// When the first and the last block came to what a section holds, in seconds. The device has neither: until a block comes it is the mean time of each segment.
+    /// When the first and the last block came to what a section holds, in seconds. The device has
+    /// neither: until a block comes it is the mean time of each segment.
     pub fn section_written(&self, section: u32) -> (u64, u64) {
         let used = || self.infos(section).iter().filter(|info| info.valid > 0);
         let first = used().map(|info| info.written[0]).min().unwrap_or(0);
         (first, used().map(|info| info.written[1]).max().unwrap_or(0))
     }
 
-    /// How often a section was filled anew since the mount, where it has several segments that which was most often.
+    /// How often a section was filled anew since the mount, where it has several segments that
+    /// which was most often.
     pub fn section_refilled(&self, section: u32) -> u32 {
         self.infos(section).iter().map(|info| info.refilled).max().unwrap_or(0)
     }
@@ -325,7 +335,8 @@ impl Sit {
         self.bits(segment, block).is_some_and(|bits| bits.now >> (block % 64) & 1 != 0)
     }
 
-    /// Whether a block may be written before the next checkpoint: neither valid, nor valid at the last one, nor written since.
+    /// Whether a block may be written before the next checkpoint: neither valid, nor valid at the
+    /// last one, nor written since.
     #[inline]
     pub fn is_usable(&self, segment: SegmentIndex, block: u16) -> bool {
         self.bits(segment, block).is_some_and(|bits| (bits.now | bits.kept) >> (block % 64) & 1 == 0)
@@ -361,7 +372,8 @@ impl Sit {
         self.maps.get(segment.0 as usize)?.get(usize::from(block / 64))
     }
 
-    /// Moves the segment's time for a block that comes or goes at `now` (segment.c, `update_segment_mtime`).
+    /// Moves the segment's time for a block that comes or goes at `now` (segment.c,
+    /// `update_segment_mtime`).
     #[inline]
     fn touch(info: &mut Info, now: u64) {
         let valid = u64::from(info.valid);
@@ -371,7 +383,8 @@ impl Sit {
         };
     }
 
-    /// Makes a block valid. False, and nothing has changed, if it is already, or outside the main area.
+    /// Makes a block valid. False, and nothing has changed, if it is already, or outside the main
+    /// area.
     #[inline]
     pub fn take(&mut self, segment: SegmentIndex, block: u16, now: u64) -> bool {
         let (index, bit) = (segment.0 as usize, 1 << (block % 64));
@@ -396,7 +409,8 @@ impl Sit {
         true
     }
 
-    /// Makes a block invalid; it may be written from the next checkpoint on. False, and nothing has changed, if it is not valid.
+    /// Makes a block invalid; it may be written from the next checkpoint on. False, and nothing has
+    /// changed, if it is not valid.
     #[inline]
     pub fn release(&mut self, segment: SegmentIndex, block: u16, now: u64) -> bool {
         let (index, bit) = (segment.0 as usize, 1 << (block % 64));
@@ -413,7 +427,8 @@ impl Sit {
         true
     }
 
-    /// Keeps a free block from being written until the next checkpoint completes. False if it is outside the main area.
+    /// Keeps a free block from being written until the next checkpoint completes. False if it is
+    /// outside the main area.
     pub fn hold(&mut self, segment: SegmentIndex, block: u16) -> bool {
         let (index, bit) = (segment.0 as usize, 1 << (block % 64));
         let bits = self.maps.get_mut(index).and_then(|map| map.get_mut(usize::from(block / 64)));
@@ -434,8 +449,9 @@ impl Sit {
         &self.dirty
     }
 
-    /// A checkpoint with the table as it is now has completed. Hands each run of blocks that it no longer uses, and that could not be written before, to `freed`
-    /// as segment, first block and number, ascending. Cost: the dirty segments.
+    /// A checkpoint with the table as it is now has completed. Hands each run of blocks that it no
+    /// longer uses, and that could not be written before, to `freed` as segment, first block and
+    /// number, ascending. Cost: the dirty segments.
     pub fn checkpointed(&mut self, mut freed: impl FnMut(SegmentIndex, u16, u16)) {
         let dirty = std::mem::replace(&mut self.dirty, Bitmap::new(self.segments));
         for segment in dirty.iter() {
@@ -453,7 +469,8 @@ impl Sit {
         self.allocated = 0;
     }
 
-    /// Blocks of a segment that the last checkpoint does not use and the device has not been told of: what may be discarded.
+    /// Blocks of a segment that the last checkpoint does not use and the device has not been told
+    /// of: what may be discarded.
     pub fn discardable(&self, segment: SegmentIndex) -> BlockMap {
         let map = self.maps.get(segment.0 as usize);
         map.map_or(BlockMap::default(), |map| map.map(|bits| bits.stale & !(bits.now | bits.kept)))

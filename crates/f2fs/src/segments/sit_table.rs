@@ -1,4 +1,5 @@
-//! The table of segments on the device: which copy of each block counts, and the journal (segment.c, `f2fs_flush_sit_entries`).
+//! The table of segments on the device: which copy of each block counts, and the journal
+//! (segment.c, `f2fs_flush_sit_entries`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +29,10 @@ impl SitTable {
         Self { map, journal: entries.keys().copied().collect(), entries }
     }
 
-    /// Brings the entries that changed into the journal and into blocks, which wait in `meta`: by sets of a block each, the smallest first; from the first set on that does not fit into the journal,
-    /// into the other copies of the blocks. A block is made wholly from memory. Cost: the blocks of the sets.
+    /// Brings the entries that changed into the journal and into blocks, which wait in `meta`: by
+    /// sets of a block each, the smallest first; from the first set on that does not fit into the
+    /// journal, into the other copies of the blocks. A block is made wholly from memory. Cost: the
+    /// blocks of the sets.
     pub fn flush(&mut self, segments: &Segments, meta: &mut MetaBlocks, device: &dyn Blocks) -> Result<()> {
         let geometry = device.geometry();
         let room = sit_journal_room(SummaryView::journal_bytes(geometry.block_size()));

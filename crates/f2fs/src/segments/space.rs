@@ -1,8 +1,10 @@
-//! How many blocks users have, and how many are in use: ENOSPC comes here, before anything is changed (f2fs-writing.md, "Space").
+//! How many blocks users have, and how many are in use: ENOSPC comes here, before anything is
+//! changed (f2fs-writing.md, "Space").
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-/// Blocks that were counted for something that is about to be written. What is not needed is given back with [`SpaceCounters::refund`].
+/// Blocks that were counted for something that is about to be written. What is not needed is given
+/// back with [`SpaceCounters::refund`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "blocks that were counted and are not needed must be given back"]
 pub struct Charge {
@@ -12,7 +14,8 @@ pub struct Charge {
     pub blocks: u32,
 }
 
-/// Counts of a volume's blocks, as the checkpoint has them: reserved addresses count, moved blocks do not change them.
+/// Counts of a volume's blocks, as the checkpoint has them: reserved addresses count, moved blocks
+/// do not change them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceCounters {
     /// Blocks that users may have.
@@ -32,8 +35,9 @@ pub struct SpaceCounters {
     names_since: u64,
 }
 
-/// Blocks that a recovered name may take in its directory besides those that were counted: the directory as the checkpoint has it may need a page where the running one had a slot that was freed, the page that its inode had no
-/// more room for, and up to three nodes for it.
+/// Blocks that a recovered name may take in its directory besides those that were counted: the
+/// directory as the checkpoint has it may need a page where the running one had a slot that was
+/// freed, the page that its inode had no more room for, and up to three nodes for it.
 const NAME_BLOCKS: u64 = 5;
 
 impl SpaceCounters {
@@ -74,7 +78,8 @@ impl SpaceCounters {
         Ok(Charge { nodes, blocks })
     }
 
-    /// As many of `blocks` data blocks as there are, at least one: a write may get a part. Errors: `NoSpace` without any.
+    /// As many of `blocks` data blocks as there are, at least one: a write may get a part. Errors:
+    /// `NoSpace` without any.
     pub fn charge_part(&mut self, blocks: u32) -> Result<Charge> {
         let part = u64::from(blocks).min(self.free_blocks().max(1)) as u32;
         self.charge(0, part)
@@ -87,8 +92,10 @@ impl SpaceCounters {
         self.valid_nodes = self.valid_nodes.saturating_sub(charge.nodes);
     }
 
-    /// Whether an fsync may leave its blocks, and with `has_new_name` its file's name, to roll-forward: everything counted since the checkpoint, freed or not, fits beside it (checkpoint.c, `f2fs_space_for_roll_forward`), and room for the names,
-    /// which Linux does not ask for: a volume whose recovery finds none is not mounted.
+    /// Whether an fsync may leave its blocks, and with `has_new_name` its file's name, to
+    /// roll-forward: everything counted since the checkpoint, freed or not, fits beside it
+    /// (checkpoint.c, `f2fs_space_for_roll_forward`), and room for the names, which Linux does not
+    /// ask for: a volume whose recovery finds none is not mounted.
     pub fn has_room_for_roll_forward(&self, has_new_name: bool) -> bool {
         let names = (self.names_since + u64::from(has_new_name)).saturating_mul(NAME_BLOCKS);
         self.valid_at_checkpoint.saturating_add(self.charged_since).saturating_add(names) <= self.user_blocks

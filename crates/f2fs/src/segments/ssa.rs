@@ -1,5 +1,6 @@
-//! Whose the blocks of a segment are. A segment's summary is its log's memory, else what was changed since the last checkpoint, else the device's SSA
-//! (f2fs-writing.md, "What is easy to get wrong", 19).
+//! Whose the blocks of a segment are. A segment's summary is its log's memory, else what was
+//! changed since the last checkpoint, else the device's SSA (f2fs-writing.md, "What is easy to get
+//! wrong", 19).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use crate::ids::{NodeId, SegmentIndex};
 use crate::layout::summary::{SummaryFooter, SummaryView};
 use crate::layout::{BLOCKS_PER_SEGMENT, SummaryEntry};
 
-/// Whose a block is: of data, the node that points to it, that node's version in the NAT and the index in its addresses; of a node, its own nid, the rest 0.
+/// Whose a block is: of data, the node that points to it, that node's version in the NAT and the
+/// index in its addresses; of a node, its own nid, the rest 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Summary {
     /// The node.
@@ -71,7 +73,8 @@ pub struct SummaryCache {
 }
 
 impl SummaryCache {
-    /// Reads the SSA block of a segment. Errors: `Device`; `Corrupt` where its footer says that it is of neither data nor nodes, or of the others than `node`.
+    /// Reads the SSA block of a segment. Errors: `Device`; `Corrupt` where its footer says that it
+    /// is of neither data nor nodes, or of the others than `node`.
     pub fn read(device: &dyn Blocks, segment: SegmentIndex, node: Option<bool>) -> Result<Entries> {
         let geometry = device.geometry();
         let at = geometry.ssa(segment);

@@ -1,7 +1,10 @@
-//! Pages of files that become another file's by the device's remapping (P3; docs/design/10-f2fs.md, "Doors").
+//! Pages of files that become another file's by the device's remapping (P3; docs/design/10-f2fs.md,
+//! "Doors").
 //!
-//! The order: everything that can be refused is; target pages get their addresses reserved; blocks are allocated from the log where a write-back would have put them; the device shares; and only then the target's map names
-//! the new blocks. A block that the last checkpoint knows is never handed out before the next, so that sharing harms nothing that a cut could bring back.
+//! The order: everything that can be refused is; target pages get their addresses reserved; blocks
+//! are allocated from the log where a write-back would have put them; the device shares; and only
+//! then the target's map names the new blocks. A block that the last checkpoint knows is never
+//! handed out before the next, so that sharing harms nothing that a cut could bring back.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,7 +26,8 @@ use crate::runs::run_at;
 use crate::segments::Summary;
 use crate::segments::classes::DataFacts;
 
-/// Pages of the target that follow one another, and the blocks that hold the source's, one behind the other; `None` for a hole.
+/// Pages of the target that follow one another, and the blocks that hold the source's, one behind
+/// the other; `None` for a hole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub page: u64,
@@ -66,7 +70,8 @@ impl<D: BlockDevice> Volume<D> {
         if longest.is_some_and(|end| end > size) {
             self.clear_behind(target, size)?;
         }
-        // The last thing that may collect, discard or make a checkpoint: addresses hold from here on.
+        // The last thing that may collect, discard or make a checkpoint: addresses hold from here
+        // on.
         self.balance()?;
         let (runs, end) = self.runs_of(places)?;
         self.expect_room(target, &runs)?;
@@ -84,7 +89,8 @@ impl<D: BlockDevice> Volume<D> {
         }
         let taken = self.take_pairs(target, &runs, &pairs);
         self.or_stop(taken)?;
-        // Roll-forward would bring back the nodes of an fsync one by one, and not know whether the device shared all.
+        // Roll-forward would bring back the nodes of an fsync one by one, and not know whether the
+        // device shared all.
         self.writer.since_checkpoint.pruned(target);
         self.edit_head(target, |head| {
             if head.size.get() < end {
@@ -160,7 +166,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok((runs, end))
     }
 
-    /// A block that the table of segments calls free may be handed out as a target. Errors: `Corrupt`.
+    /// A block that the table of segments calls free may be handed out as a target. Errors:
+    /// `Corrupt`.
     fn expect_in_use(&self, source: &Inode, at: Option<BlockAddress>, pages: u64) -> Result<()> {
         let Some(at) = at else { return Ok(()) };
         for block in (at.0..).take(pages as usize).map(BlockAddress) {
@@ -174,7 +181,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// All blocks at once, and nodes for them, with nothing collected meanwhile. Errors: `NoSpace`, before anything has changed.
+    /// All blocks at once, and nodes for them, with nothing collected meanwhile. Errors: `NoSpace`,
+    /// before anything has changed.
     fn expect_room(&mut self, target: NodeId, runs: &[Run]) -> Result<()> {
         let inode = self.inode_at(target)?;
         let mut pages: Vec<Range<u64>> = Vec::new();
@@ -198,7 +206,8 @@ impl<D: BlockDevice> Volume<D> {
         let kept = u64::from(self.writer.segments.options.reserved_sections) + 6;
         let sections = u64::from(self.writer.segments.free_map().sections()).saturating_sub(kept);
         let at_once = sections * per_section;
-        // What the logs have left in their sections is not counted, but that a few pages always find a place.
+        // What the logs have left in their sections is not counted, but that a few pages always
+        // find a place.
         if blocks > at_once.max(per_section / 2) {
             let detail = format!("{blocks} blocks at once, where {at_once} are in free sections beside the reserve");
             return Err(refused(ErrorKind::NoSpace, detail));
@@ -206,7 +215,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Pages of the target get addresses. Returns those that had none. Errors: `NoSpace`, `Device`; those that were reserved are holes again.
+    /// Pages of the target get addresses. Returns those that had none. Errors: `NoSpace`, `Device`;
+    /// those that were reserved are holes again.
     pub(super) fn reserve_for(&mut self, target: NodeId, runs: &[Run]) -> Result<Vec<Range<u64>>> {
         let mut reserved = Vec::new();
         for run in runs.iter().filter(|run| run.from.is_some()) {
@@ -293,7 +303,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok((slot.ahead((page - first) as u16), version))
     }
 
-    /// Has the device share all pairs. Errors: `Device`; the blocks are free again then, and the device is told.
+    /// Has the device share all pairs. Errors: `Device`; the blocks are free again then, and the
+    /// device is told.
     fn share(&mut self, pairs: &[Pair]) -> Result<()> {
         for (number, command) in pairs.chunks(REMAP_PAIRS).enumerate() {
             let addresses: Vec<_> = command.iter().map(|pair| (pair.from, pair.to)).collect();
@@ -312,7 +323,8 @@ impl<D: BlockDevice> Volume<D> {
         pairs.iter().for_each(|pair| self.writer.segments.free(pair.to, now));
     }
 
-    /// The target's map names the new blocks; what it had there is free from the next checkpoint on.
+    /// The target's map names the new blocks; what it had there is free from the next checkpoint
+    /// on.
     fn take_pairs(&mut self, target: NodeId, runs: &[Run], pairs: &[Pair]) -> Result<()> {
         let narrow = |page: u64| u32::try_from(page).unwrap_or(u32::MAX);
         for run in runs {

@@ -1,6 +1,9 @@
-//! Atomic writes as Linux has them since 6.0 (f2fs-writing.md, "Atomic writes"): a second inode, nameless and an orphan, takes the blocks, and a commit moves their addresses into the file's map.
+//! Atomic writes as Linux has them since 6.0 (f2fs-writing.md, "Atomic writes"): a second inode,
+//! nameless and an orphan, takes the blocks, and a commit moves their addresses into the file's
+//! map.
 //!
-//! The file's nodes then go to the device with one mark, in the last of them, which is written durably behind everything else: roll-forward takes all or none of them over.
+//! The file's nodes then go to the device with one mark, in the last of them, which is written
+//! durably behind everything else: roll-forward takes all or none of them over.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::{Cause, Payload};
@@ -132,7 +135,8 @@ impl<D: BlockDevice> Volume<D> {
             self.unreserve(file, &reserved)?;
             return Err(FsError::new(ErrorKind::NoSpace, "too few sections are free for the nodes of the file"));
         }
-        // From here on nothing is half done: what fails stops the volume, and the device has the file as it was.
+        // From here on nothing is half done: what fails stops the volume, and the device has the
+        // file as it was.
         let done = self.take_draft(draft, file, &runs).and_then(|()| self.make_durable(file));
         // Without room for its nodes too: the draft is gone, and the device has the file as it was.
         done.inspect_err(|error| self.stop(error))
@@ -154,7 +158,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(runs)
     }
 
-    /// Each block's address moves into the file's map, and its summary says so; the blocks that the file had are free from the next checkpoint on.
+    /// Each block's address moves into the file's map, and its summary says so; the blocks that the
+    /// file had are free from the next checkpoint on.
     fn take_draft(&mut self, draft: NodeId, file: NodeId, runs: &[Run]) -> Result<()> {
         let (source, target) = (self.inode_at(draft)?, self.inode_at(file)?);
         let (mut from_leaf, mut to_leaf) = (None, None);

@@ -1,6 +1,8 @@
-//! Write-back: dirty pages get their addresses and go to the device (data.c, `f2fs_write_cache_pages`, `f2fs_do_write_data_page`).
+//! Write-back: dirty pages get their addresses and go to the device (data.c,
+//! `f2fs_write_cache_pages`, `f2fs_do_write_data_page`).
 //!
-//! A page's address changes when its request was taken, never before: a failed one leaves the file as it was and the page dirty.
+//! A page's address changes when its request was taken, never before: a failed one leaves the file
+//! as it was and the page dirty.
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
@@ -27,7 +29,8 @@ pub(crate) struct Why {
     pub fsync: Option<bool>,
     /// Whether blocks that have an address stay as they are, but those of pinned files.
     pub elsewhere: bool,
-    /// Whether room is made between two inodes, where it is short: not within what must be one, nor where room is being made.
+    /// Whether room is made between two inodes, where it is short: not within what must be one, nor
+    /// where room is being made.
     pub makes_room: bool,
 }
 
@@ -62,7 +65,9 @@ struct Source {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Corrupt`, and `Device`, which keeps nothing else from being written but stops the volume where pages of a directory fail; what was not written is dirty still.
+    /// Writes back all dirty pages of these inodes. Errors: `NoSpace`, `Corrupt`, and `Device`,
+    /// which keeps nothing else from being written but stops the volume where pages of a directory
+    /// fail; what was not written is dirty still.
     pub(crate) fn write_back(&mut self, inodes: &[NodeId], why: Why) -> Result<()> {
         let mut runs = Runs::new();
         let mut done = Ok(());
@@ -108,12 +113,14 @@ impl<D: BlockDevice> Volume<D> {
         done
     }
 
-    /// Whether the rest is written although something failed: a device may refuse one block and take the others.
+    /// Whether the rest is written although something failed: a device may refuse one block and
+    /// take the others.
     pub(super) fn goes_on_behind(&self, error: &FsError) -> bool {
         error.kind == ErrorKind::Device && self.writer.stopped.is_none()
     }
 
-    /// Hands the batches that are open to the device; behind an error that ends the whole they are given up.
+    /// Hands the batches that are open to the device; behind an error that ends the whole they are
+    /// given up.
     fn settle_all(
         &mut self,
         why: Why,
@@ -132,7 +139,8 @@ impl<D: BlockDevice> Volume<D> {
         done
     }
 
-    /// Writes back all that the device takes. Errors: those that end the whole; what it refused comes back, for whoever is to hear of it.
+    /// Writes back all that the device takes. Errors: those that end the whole; what it refused
+    /// comes back, for whoever is to hear of it.
     pub(super) fn write_back_what_goes(&mut self) -> Result<Option<FsError>> {
         match self.write_back_all() {
             Err(error) if self.goes_on_behind(&error) => Ok(Some(error)),
@@ -140,7 +148,8 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// Writes back all dirty pages, the inode dirtied first first; those of quota files wait for the checkpoint, which changes them once more. Errors: as [`Volume::write_back`].
+    /// Writes back all dirty pages, the inode dirtied first first; those of quota files wait for
+    /// the checkpoint, which changes them once more. Errors: as [`Volume::write_back`].
     pub(crate) fn write_back_all(&mut self) -> Result<()> {
         let mut inodes: Vec<NodeId> = self.writer.pages().dirty_inodes().collect();
         inodes.retain(|&ino| !self.writer.quotas.is_file(ino));
@@ -160,7 +169,9 @@ impl<D: BlockDevice> Volume<D> {
         self.or_stop(written)
     }
 
-    /// Writes one dirty page of a file, not where it stood but for a pinned file's. Errors: `NoSpace`, `Device`: it is dirty still, and noted in [`Volume::uncleared`]; those that stop the volume.
+    /// Writes one dirty page of a file, not where it stood but for a pinned file's. Errors:
+    /// `NoSpace`, `Device`: it is dirty still, and noted in [`Volume::uncleared`]; those that stop
+    /// the volume.
     pub(super) fn write_back_page(&mut self, ino: NodeId, page: u32) -> Result<()> {
         let written = self.try_write_back_page(ino, page);
         match &written {
@@ -238,7 +249,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(runs.push(log, placed.at, item, page))
     }
 
-    /// Whether a block is overwritten where it stands, and the log whose segment that is (data.c, `f2fs_should_update_outplace`, `f2fs_should_update_inplace`).
+    /// Whether a block is overwritten where it stands, and the log whose segment that is (data.c,
+    /// `f2fs_should_update_outplace`, `f2fs_should_update_inplace`).
     fn in_place(&self, source: &Source, why: Why, at: BlockAddress) -> Option<Log> {
         let (segment, block) = self.geometry().main(at)?;
         let kind = self.writer.segments.sit().kind(segment);
@@ -272,14 +284,16 @@ impl<D: BlockDevice> Volume<D> {
         wanted.then_some(kind)
     }
 
-    /// The policy in force: as Linux chooses by the volume's size where the mount did not say (super.c, `f2fs_tuning_parameters`).
+    /// The policy in force: as Linux chooses by the volume's size where the mount did not say
+    /// (super.c, `f2fs_tuning_parameters`).
     pub fn ipu_policy(&self) -> u32 {
         let small = self.geometry().main_segments <= 8192;
         let default = if small { ipu::FORCE | ipu::HONOR_OUT_OF_PLACE } else { ipu::FSYNC };
         self.writer.options.ipu_policy.unwrap_or(default)
     }
 
-    /// Hands a batch to the device; its pages have their addresses then. Errors: `Device`: its pages are dirty still, and their files as before.
+    /// Hands a batch to the device; its pages have their addresses then. Errors: `Device`: its
+    /// pages are dirty still, and their files as before.
     fn settle(&mut self, cause: Cause, batch: Batch<OnItsWay>) -> Result<()> {
         let written = self.write_batch(cause, &batch);
         if let Err(error) = written {

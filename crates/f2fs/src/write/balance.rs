@@ -1,4 +1,5 @@
-//! Between two operations: pages are written back, checkpoints made, sections collected, before the room for it is gone (segment.c, `f2fs_balance_fs`, `f2fs_balance_fs_bg`).
+//! Between two operations: pages are written back, checkpoints made, sections collected, before the
+//! room for it is gone (segment.c, `f2fs_balance_fs`, `f2fs_balance_fs_bg`).
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -20,9 +21,11 @@ use crate::counters::Reason;
 use crate::ids::{Log, NodeId, SegmentIndex};
 use crate::segments::Segments;
 
-/// Waiting nodes, or pages of directories, from which on a checkpoint is made: eight segments of them (segment.c, `f2fs_balance_fs_bg`; node.h).
+/// Waiting nodes, or pages of directories, from which on a checkpoint is made: eight segments of
+/// them (segment.c, `f2fs_balance_fs_bg`; node.h).
 const MOST_WAITING: u64 = 8 * 512;
-/// The most segments that may wait for a checkpoint to become free (segment.h, DEF_MAX_RECLAIM_PREFREE_SEGMENTS), and of a small volume in percent.
+/// The most segments that may wait for a checkpoint to become free (segment.h,
+/// DEF_MAX_RECLAIM_PREFREE_SEGMENTS), and of a small volume in percent.
 const MOST_PREFREE: u32 = 4096;
 const PREFREE_PERCENT: u32 = 5;
 
@@ -77,8 +80,10 @@ impl<D: BlockDevice> Volume<D> {
         self.writer.cleaners.asked = [None; 3];
     }
 
-    /// Makes room for the next operation. Whatever changes content here does it by itself; who changes inodes or pages of directories alone calls it first, never in the middle of what must be one.
-    /// Errors: `ReadOnly` (the volume stopped), `NoSpace`, `Device`, `Corrupt`. Cost: a look at counters; at times write-backs, a checkpoint, collections.
+    /// Makes room for the next operation. Whatever changes content here does it by itself; who
+    /// changes inodes or pages of directories alone calls it first, never in the middle of what
+    /// must be one. Errors: `ReadOnly` (the volume stopped), `NoSpace`, `Device`, `Corrupt`. Cost:
+    /// a look at counters; at times write-backs, a checkpoint, collections.
     pub fn balance(&mut self) -> Result<()> {
         self.expect_running()?;
         if self.writer.recovering {
@@ -96,8 +101,9 @@ impl<D: BlockDevice> Volume<D> {
         self.collect_in_foreground()
     }
 
-    /// The first change of a mount comes behind a checkpoint of its own, which writes no node. What an earlier mount left behind the log of warm nodes, out of a chain whose beginning a power cut
-    /// did not keep, has the last checkpoint's version: a new chain would lead into it.
+    /// The first change of a mount comes behind a checkpoint of its own, which writes no node. What
+    /// an earlier mount left behind the log of warm nodes, out of a chain whose beginning a power
+    /// cut did not keep, has the last checkpoint's version: a new chain would lead into it.
     pub(super) fn begin_anew(&mut self) -> Result<()> {
         if self.writer.has_checkpoint { Ok(()) } else { self.checkpoint(Reason::Forced) }
     }
@@ -111,7 +117,9 @@ impl<D: BlockDevice> Volume<D> {
         self.writer.segments.pages.dentries += quotas;
     }
 
-    /// Pages beyond the limit go back, the inodes dirtied first first. Pages that the device does not take are no error of others: who wrote them hears of it from their fsync, and everybody at twice the limit.
+    /// Pages beyond the limit go back, the inodes dirtied first first. Pages that the device does
+    /// not take are no error of others: who wrote them hears of it from their fsync, and everybody
+    /// at twice the limit.
     fn write_back_over_limit(&mut self) -> Result<()> {
         if !self.writer.pages().is_over_limit() {
             return Ok(());
@@ -182,7 +190,8 @@ impl<D: BlockDevice> Volume<D> {
         is_short(&self.writer.segments, 0)
     }
 
-    /// Whether they could be, while pages are on their way that still count as dirty, and whose nodes do not yet.
+    /// Whether they could be, while pages are on their way that still count as dirty, and whose
+    /// nodes do not yet.
     pub(super) fn may_be_short(&mut self) -> bool {
         self.tell_pages();
         let free = u64::from(self.writer.segments.free_map().sections());
@@ -191,7 +200,8 @@ impl<D: BlockDevice> Volume<D> {
 
     pub(super) fn collect_in_foreground(&mut self) -> Result<()> {
         let mut course = Foreground::default();
-        // Each round empties a section or ends in a checkpoint; a volume whose sections are all nearly full gains nothing by more.
+        // Each round empties a section or ends in a checkpoint; a volume whose sections are all
+        // nearly full gains nothing by more.
         for _ in 0..2 * self.writer.segments.sit().sections() {
             match course.need(&self.writer.segments) {
                 Need::Nothing => return Ok(()),
@@ -210,7 +220,8 @@ impl<D: BlockDevice> Volume<D> {
         if self.writer.segments.dirty().prefree().count() > 0 { self.checkpoint(Reason::Forced) } else { Ok(()) }
     }
 
-    /// Collects one section; `None` where there is none to win by. Errors: as [`Volume::balance`]. Cost: reads and writes of its live blocks.
+    /// Collects one section; `None` where there is none to win by. Errors: as [`Volume::balance`].
+    /// Cost: reads and writes of its live blocks.
     pub fn collect_one(&mut self, why: Collection) -> Result<Option<Outcome>> {
         self.expect_running()?;
         if !self.writer.recovering {

@@ -15,7 +15,8 @@ use crate::layout::inode::inline;
 use crate::layout::{Footer, NodeOffset, word};
 use crate::segments::{Segments, Space, SpaceOn, Summary};
 
-/// The number of a direct node among all of its file, by its offset (node.h, `f2fs_start_bidx_of_node`); `None` for other nodes.
+/// The number of a direct node among all of its file, by its offset (node.h,
+/// `f2fs_start_bidx_of_node`); `None` for other nodes.
 pub(crate) fn direct_number(offset: NodeOffset, n: u32) -> Option<u64> {
     let at = offset.0;
     if offset == NodeOffset::XATTR {

@@ -21,8 +21,11 @@ use crate::read;
 const PAGES_AT_ONCE: u64 = 512;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Writes at `offset`; returns how many bytes were taken: all, or fewer where space ran out after some. The file grows as needed; times are the caller's to set. The data wait in memory, their blocks are counted.
-    /// Errors: `NoSpace`, `QuotaExceeded` (none taken), `FileTooBig`, `NotSupported` (compressed, encrypted, verity), `InvalidArgument` (no file), `ReadOnly`, `Corrupt`, `Device`. Cost: the pages touched; one written in part is read first.
+    /// Writes at `offset`; returns how many bytes were taken: all, or fewer where space ran out
+    /// after some. The file grows as needed; times are the caller's to set. The data wait in
+    /// memory, their blocks are counted. Errors: `NoSpace`, `QuotaExceeded` (none taken),
+    /// `FileTooBig`, `NotSupported` (compressed, encrypted, verity), `InvalidArgument` (no file),
+    /// `ReadOnly`, `Corrupt`, `Device`. Cost: the pages touched; one written in part is read first.
     pub fn write(&mut self, ino: NodeId, offset: u64, data: Payload<'_>) -> Result<usize> {
         let inode = self.inode_at(ino)?;
         self.write_to(inode, offset, data)
@@ -82,7 +85,8 @@ impl<D: BlockDevice> Volume<D> {
         let had = self.reserve(ino, first, pages)?;
         let length = data.len().min(had as usize * size - within);
         if let Err(error) = self.fill_pages(ino, offset, data, length) {
-            // What was reserved stays, and does not make the file longer when roll-forward comes to it.
+            // What was reserved stays, and does not make the file longer when roll-forward comes to
+            // it.
             let reserved = (first + had) * size as u64;
             self.edit_head(ino, |head| head.advise |= if head.size.get() < reserved { advise::KEEP_SIZE } else { 0 })?;
             return Err(error);
@@ -97,7 +101,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(length)
     }
 
-    /// Puts the first `length` bytes into pages that have their addresses, or a place reserved. Errors: those of the device where a page is written in part.
+    /// Puts the first `length` bytes into pages that have their addresses, or a place reserved.
+    /// Errors: those of the device where a page is written in part.
     fn fill_pages(&mut self, ino: NodeId, offset: u64, data: Payload<'_>, length: usize) -> Result<()> {
         let size = self.geometry().block_size();
         let whole = [data];
@@ -145,7 +150,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(bytes)
     }
 
-    /// Reads bytes of a file or link from `offset` on, as they are now; what is behind its pages is zero, and its size does not matter. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
+    /// Reads bytes of a file or link from `offset` on, as they are now; what is behind its pages is
+    /// zero, and its size does not matter. Errors: `NotSupported` (encrypted), `Corrupt`, `Device`.
     pub fn read_at(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<()> {
         match self.drafted(inode.nid) {
             Some(file) => self.read_draft(inode, file, offset, into),
@@ -195,7 +201,8 @@ impl<D: BlockDevice> Volume<D> {
         self.writer.locked_pages().peek(ino, page).map(|(page, _)| page.clone())
     }
 
-    /// The next range of bytes at or behind `offset` that has data, in memory or on the device, within the size. Errors: `Corrupt`, `Device`.
+    /// The next range of bytes at or behind `offset` that has data, in memory or on the device,
+    /// within the size. Errors: `Corrupt`, `Device`.
     pub fn data_after(&self, inode: &Inode, offset: u64) -> Result<Option<Range<u64>>> {
         if self.drafted(inode.nid).is_some() {
             let end = inode.head.size.get();
@@ -228,7 +235,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(found)
     }
 
-    /// Refuses what this program does not write. Errors: `InvalidArgument`, `IsADirectory`, `NotSupported`.
+    /// Refuses what this program does not write. Errors: `InvalidArgument`, `IsADirectory`,
+    /// `NotSupported`.
     pub(crate) fn expect_writable(&self, inode: &Inode) -> Result<()> {
         let refused = |what: &str| {
             let detail = format!("inode {} is {what}: its content is not written", inode.nid.0);
@@ -272,7 +280,8 @@ impl<D: BlockDevice> Volume<D> {
         Err(FsError::new(ErrorKind::FileTooBig, format!("a file of {size} bytes; at most {most}")))
     }
 
-    /// The largest size of a file: what the nodes below an inode hold (super.c, `max_file_blocks`), and 32 bits of pages.
+    /// The largest size of a file: what the nodes below an inode hold (super.c, `max_file_blocks`),
+    /// and 32 bits of pages.
     pub fn file_size_max(&self, inode: &Inode) -> u64 {
         let shape = inode.tree_shape(self.geometry());
         (shape.pages() - shape.inode_addresses).min(u64::from(u32::MAX)) << self.geometry().log_block_size()
@@ -294,8 +303,10 @@ impl<D: BlockDevice> Volume<D> {
         })
     }
 
-    /// Content leaves the inode for a page of its own, which the device takes before anything else happens: a checkpoint has the inode without its content then, and the data of files are no part of it (inline.c,
-    /// `f2fs_convert_inline_inode`). Errors: `NoSpace`, `QuotaExceeded`, `Device`, and the content stays where it is.
+    /// Content leaves the inode for a page of its own, which the device takes before anything else
+    /// happens: a checkpoint has the inode without its content then, and the data of files are no
+    /// part of it (inline.c, `f2fs_convert_inline_inode`). Errors: `NoSpace`, `QuotaExceeded`,
+    /// `Device`, and the content stays where it is.
     pub(crate) fn convert_inline(&mut self, ino: NodeId) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;

@@ -9,7 +9,8 @@ use crate::extents::on_device;
 use crate::inode::Inode;
 
 impl<D: BlockDevice> Volume<D> {
-    /// The next extent as memory and device have it. Errors: `NotSupported` (a draft, a file that stands for a device), `Corrupt`, `Device`.
+    /// The next extent as memory and device have it. Errors: `NotSupported` (a draft, a file that
+    /// stands for a device), `Corrupt`, `Device`.
     pub(crate) fn extent_now(&self, inode: &Inode, offset: u64) -> Result<Option<FileExtent>> {
         if self.drafted(inode.nid).is_some() {
             let detail = format!("inode {} is a draft: a part of its content is another file's", inode.nid.0);

@@ -1,4 +1,6 @@
-//! One file made durable: by marked nodes that roll-forward finds, or by a checkpoint where that does not do (f2fs-writing.md, "fsync"; file.c, `f2fs_do_sync_file`; node.c, `f2fs_fsync_node_pages`).
+//! One file made durable: by marked nodes that roll-forward finds, or by a checkpoint where that
+//! does not do (f2fs-writing.md, "fsync"; file.c, `f2fs_do_sync_file`; node.c,
+//! `f2fs_fsync_node_pages`).
 
 use nandkit_block::BlockDevice;
 use nandkit_units::Cause;
@@ -17,8 +19,10 @@ use crate::node::cache::is_indirect;
 use crate::segments::classes::ActiveLogs;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Makes a file durable: data, size, attributes, and that it has its name. `data_only`: fdatasync, which overwrites more where it stands ([`super::ipu::FSYNC`]).
-    /// Errors: `NoSpace`, `Device` (of data: they are dirty still; of nodes and of a flush: the volume stops), `ReadOnly`, `Corrupt`. Cost: the file's dirty pages and nodes and a flush, or a checkpoint.
+    /// Makes a file durable: data, size, attributes, and that it has its name. `data_only`:
+    /// fdatasync, which overwrites more where it stands ([`super::ipu::FSYNC`]). Errors: `NoSpace`,
+    /// `Device` (of data: they are dirty still; of nodes and of a flush: the volume stops),
+    /// `ReadOnly`, `Corrupt`. Cost: the file's dirty pages and nodes and a flush, or a checkpoint.
     pub fn fsync(&mut self, ino: NodeId, data_only: bool) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -39,7 +43,9 @@ impl<D: BlockDevice> Volume<D> {
         self.flush()
     }
 
-    /// What was written is there. Errors: `Device`; the volume stops, as nobody knows what of it the device has lost: pages and nodes count as written, and what is fsynced later would lie behind a gap.
+    /// What was written is there. Errors: `Device`; the volume stops, as nobody knows what of it
+    /// the device has lost: pages and nodes count as written, and what is fsynced later would lie
+    /// behind a gap.
     pub(super) fn flush(&mut self) -> Result<()> {
         let flushed = self.device.flush(Cause::UserData);
         self.or_stop(flushed)?;
@@ -47,9 +53,9 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`). Also where its
-    /// tree lost nodes, which Linux does not ask: its recovery leaves their blocks behind the end of the
-    /// file, and they are content again when that grows.
+    /// Whether roll-forward could not make the file what it is now (file.c, `need_do_checkpoint`).
+    /// Also where its tree lost nodes, which Linux does not ask: its recovery leaves their blocks
+    /// behind the end of the file, and they are content again when that grows.
     pub(super) fn needs_checkpoint(&self, inode: &Inode) -> bool {
         let head = &inode.head;
         let parent = NodeId(head.parent.get());
@@ -64,8 +70,10 @@ impl<D: BlockDevice> Volume<D> {
             || self.writer.since_checkpoint.fsync_is_checkpoint(inode.nid, parent, is_new)
     }
 
-    /// Writes what of the file's nodes waits, but for indirect ones. The last of them, the inode where it is among them, has the only mark: roll-forward takes the file over whole, or as it was before
-    /// (Linux marks each, and a power cut in the middle leaves the halves of its attributes or of its tree in different states).
+    /// Writes what of the file's nodes waits, but for indirect ones. The last of them, the inode
+    /// where it is among them, has the only mark: roll-forward takes the file over whole, or as it
+    /// was before (Linux marks each, and a power cut in the middle leaves the halves of its
+    /// attributes or of its tree in different states).
     fn write_marked(&mut self, ino: NodeId) -> Result<()> {
         self.device.drain();
         if self.writer.options.ordered_fsync || self.writer.since_checkpoint.has_copies(ino) {

@@ -1,4 +1,5 @@
-//! Work for idle times: write-back of what is old, a checkpoint now and then, background collection (f2fs-writing.md, "Checkpoint", "Collection"; gc.c, `gc_thread_func`).
+//! Work for idle times: write-back of what is old, a checkpoint now and then, background collection
+//! (f2fs-writing.md, "Checkpoint", "Collection"; gc.c, `gc_thread_func`).
 //!
 //! Nothing runs by itself: whoever has the volume asks when something is due, and has it done.
 
@@ -47,7 +48,8 @@ fn later(instant: Nanos, span: Nanos) -> Nanos {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// When there is something to do next ([`Volume::work_when_idle`]), if nothing else happens until then. Cost: a look at counters.
+    /// When there is something to do next ([`Volume::work_when_idle`]), if nothing else happens
+    /// until then. Cost: a look at counters.
     pub fn next_due(&mut self) -> Nanos {
         let idle = later(self.writer.idle.operation, IDLE);
         let mut due = self.writer.idle.collection_due;
@@ -60,7 +62,8 @@ impl<D: BlockDevice> Volume<D> {
         due
     }
 
-    /// Does what is due by now. Whether anything was. Errors: `NoSpace`, `Device`, `Corrupt`, `ReadOnly`. Cost: write-backs, a checkpoint, the collection of one section.
+    /// Does what is due by now. Whether anything was. Errors: `NoSpace`, `Device`, `Corrupt`,
+    /// `ReadOnly`. Cost: write-backs, a checkpoint, the collection of one section.
     pub fn work_when_idle(&mut self) -> Result<bool> {
         self.expect_running()?;
         let now = self.device.now();

@@ -16,13 +16,16 @@ use crate::layout::{Footer, InodeHead, NodeOffset};
 use crate::pages::Page;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Changes the fixed part of an inode: times, owner, mode, links, flags, names. Size and blocks are changed by what changes content. Errors: `Corrupt` (no inode), `Device`.
+    /// Changes the fixed part of an inode: times, owner, mode, links, flags, names. Size and blocks
+    /// are changed by what changes content. Errors: `Corrupt` (no inode), `Device`.
     pub fn with_inode<R>(&mut self, ino: NodeId, change: impl FnOnce(&mut InodeHead) -> R) -> Result<R> {
         self.with_inode_block(ino, |block| InodeHead::mut_from_prefix(block).ok().map(|(head, _)| change(head)))?
             .ok_or_else(|| no_inode(ino))
     }
 
-    /// Changes an inode's block: extra attributes, inline entries and inline attributes lie where [`Inode::shape`] says. The footer is not the caller's to change. Errors: `Corrupt` (no inode), `Device`.
+    /// Changes an inode's block: extra attributes, inline entries and inline attributes lie where
+    /// [`Inode::shape`] says. The footer is not the caller's to change. Errors: `Corrupt` (no
+    /// inode), `Device`.
     pub fn with_inode_block<R>(&mut self, ino: NodeId, change: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         self.expect_running()?;
         let block = self.node(ino)?;
@@ -34,15 +37,17 @@ impl<D: BlockDevice> Volume<D> {
         self.edit_node(ino, change)
     }
 
-    /// A new inode with this head and content: `blocks` of the head is set, everything else is the caller's, links and name too. It exists from now on, in no directory.
-    /// Errors: `NoSpace` (a block, or a number of a node), before anything has changed; `Device`.
+    /// A new inode with this head and content: `blocks` of the head is set, everything else is the
+    /// caller's, links and name too. It exists from now on, in no directory. Errors: `NoSpace` (a
+    /// block, or a number of a node), before anything has changed; `Device`.
     pub fn new_inode(&mut self, head: &InodeHead, rest: &InodeRest<'_>) -> Result<NodeId> {
         let (size, features) = (self.geometry().block_size(), self.geometry().features);
         self.admit_owners(None, [head.uid.get(), head.gid.get(), rest.project_id])?;
         self.make_inode_block(&mut |_| Ok(inode_block(size, features, &InodeHead { blocks: 1.into(), ..*head }, rest)))
     }
 
-    /// The same with the whole block but the footer, which `make` gives for the inode's number. Errors: also those of `make`; nothing has changed then.
+    /// The same with the whole block but the footer, which `make` gives for the inode's number.
+    /// Errors: also those of `make`; nothing has changed then.
     pub(crate) fn make_inode_block(&mut self, make: &mut dyn FnMut(NodeId) -> Result<Vec<u8>>) -> Result<NodeId> {
         self.expect_running()?;
         let ino = self.take_nid()?;
@@ -75,7 +80,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(ino)
     }
 
-    /// Remembers an inode without a name that is open still: the checkpoint names it, and a mount behind a power cut frees it. Errors: `NoSpace` where a checkpoint has no room for one more.
+    /// Remembers an inode without a name that is open still: the checkpoint names it, and a mount
+    /// behind a power cut frees it. Errors: `NoSpace` where a checkpoint has no room for one more.
     pub fn add_orphan(&mut self, ino: NodeId) -> Result<()> {
         self.expect_running()?;
         let most = orphans_max(self.geometry());
@@ -97,7 +103,8 @@ impl<D: BlockDevice> Volume<D> {
         self.writer.orphans.iter().copied()
     }
 
-    /// Whether the last checkpoint has an inode: an fsync of what is in a directory that it does not have must be a checkpoint.
+    /// Whether the last checkpoint has an inode: an fsync of what is in a directory that it does
+    /// not have must be a checkpoint.
     pub fn is_checkpointed(&self, ino: NodeId) -> bool {
         self.nat.is_checkpointed(ino)
     }
@@ -108,7 +115,9 @@ impl<D: BlockDevice> Volume<D> {
         crate::directory::Directory { volume: self, inode: directory }.page(page)
     }
 
-    /// Changes a page of a directory whose entries are not inline; a hole gets a block, and the size grows to the page. Errors: `NoSpace` (nothing has changed then), `FileTooBig`, `Corrupt`, `Device`.
+    /// Changes a page of a directory whose entries are not inline; a hole gets a block, and the
+    /// size grows to the page. Errors: `NoSpace` (nothing has changed then), `FileTooBig`,
+    /// `Corrupt`, `Device`.
     pub fn change_directory_page<R>(
         &mut self,
         directory: NodeId,

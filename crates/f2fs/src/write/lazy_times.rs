@@ -1,6 +1,9 @@
-//! Times that wait in memory (Linux' `lazytime`, the default of its F2FS): an overwrite changes nothing of an inode but its times, and they are written with the next sync, fsync or change of the inode.
+//! Times that wait in memory (Linux' `lazytime`, the default of its F2FS): an overwrite changes
+//! nothing of an inode but its times, and they are written with the next sync, fsync or change of
+//! the inode.
 //!
-//! A checkpoint that something else asks for leaves them out; behind a power cut a file may show the times of before.
+//! A checkpoint that something else asks for leaves them out; behind a power cut a file may show
+//! the times of before.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +62,8 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// The times of these inodes go into their nodes; behind each, room is made where it is short (inode.c, `f2fs_write_inode`). Errors: as [`Volume::balance`].
+    /// The times of these inodes go into their nodes; behind each, room is made where it is short
+    /// (inode.c, `f2fs_write_inode`). Errors: as [`Volume::balance`].
     pub(crate) fn settle_times_of(&mut self, inodes: &[NodeId]) -> Result<()> {
         for &ino in inodes {
             self.settle_times(ino)?;
@@ -70,7 +74,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// All times that wait go into their nodes, as at the end of a mount. Errors: `Corrupt`, `Device`.
+    /// All times that wait go into their nodes, as at the end of a mount. Errors: `Corrupt`,
+    /// `Device`.
     pub(crate) fn settle_all_times(&mut self) -> Result<()> {
         self.writer.lazy_times.inodes().into_iter().try_for_each(|ino| self.settle_times(ino))
     }

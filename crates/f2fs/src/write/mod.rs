@@ -1,8 +1,8 @@
 //! A volume mounted for writing.
 //!
-//! What changes waits in memory: nodes, pages of files and directories, entries of NAT and SIT. A checkpoint
-//! (`checkpoint.rs`) makes all of it but the data of files durable at once; an fsync one file. Reading is that of
-//! every [`MountedVolume`], which sees what has changed.
+//! What changes waits in memory: nodes, pages of files and directories, entries of NAT and SIT. A
+//! checkpoint (`checkpoint.rs`) makes all of it but the data of files durable at once; an fsync one
+//! file. Reading is that of every [`MountedVolume`], which sees what has changed.
 //!
 //! Names, kinds and times are not decided here: code that changes a directory takes its pages
 //! ([`Volume::change_directory_page`]), code that makes a file an inode ([`Volume::new_inode`]).
@@ -79,13 +79,15 @@ pub struct Writer {
     /// When it was mounted, and the checkpoint's clock then.
     pub(crate) mounted_at: Nanos,
     pub(crate) elapsed_at_mount: u64,
-    /// Blocks handed to the device since the mount, and how many of them the last checkpoint counted.
+    /// Blocks handed to the device since the mount, and how many of them the last checkpoint
+    /// counted.
     pub(crate) written_blocks: u64,
     pub(crate) counted_blocks: u64,
     pub(crate) since_checkpoint: SinceCheckpoint,
     /// Times that no node has yet.
     pub(crate) lazy_times: LazyTimes,
-    /// Files whose last page has more behind the end on the device than in memory, as it could not be written when that was cleared: before they grow it is tried again.
+    /// Files whose last page has more behind the end on the device than in memory, as it could not
+    /// be written when that was cleared: before they grow it is tried again.
     pub(crate) uncleared: BTreeSet<NodeId>,
     /// During a sync, files of which pages were moved by the collector after their write-back.
     pub(crate) moved_files: Option<BTreeSet<NodeId>>,
@@ -97,13 +99,15 @@ pub struct Writer {
     pub(crate) idle: Idle,
     pub(crate) counters: Counters,
     pub(crate) published: Published,
-    /// Blocks that were moved by remapping: the device is told after the next checkpoint that they are without use.
+    /// Blocks that were moved by remapping: the device is told after the next checkpoint that they
+    /// are without use.
     pub(crate) mapped: Vec<BlockAddress>,
     /// Nothing is to be allocated or written yet.
     pub(crate) recovering: bool,
     /// A checkpoint was made since the mount ([`Volume::begin_anew`]).
     pub(crate) has_checkpoint: bool,
-    /// Blocks of data that the device did not take when they were overwritten where they stand: their pages go elsewhere.
+    /// Blocks of data that the device did not take when they were overwritten where they stand:
+    /// their pages go elsewhere.
     pub(crate) failed_places: BTreeSet<BlockAddress>,
     /// Why nothing is written any more.
     pub(crate) stopped: Option<String>,
@@ -132,7 +136,8 @@ impl<D: BlockDevice> Volume<D> {
         &self.writer.counters
     }
 
-    /// The counters, for those who watch the volume while it is in use: those after the last write-back, checkpoint or collection.
+    /// The counters, for those who watch the volume while it is in use: those after the last
+    /// write-back, checkpoint or collection.
     pub fn statistics(&self) -> Arc<dyn Statistics> {
         self.writer.published.show(self.device.now(), &self.writer.counters, &self.writer.segments);
         Arc::new(self.writer.published.clone())

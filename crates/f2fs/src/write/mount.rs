@@ -27,7 +27,8 @@ use crate::segments::Segments;
 use crate::segments::sit::Sit;
 use crate::segments::sit_table::SitTable;
 
-/// Why a volume cannot be written by this program, although it can be read; `None` where it can. Linux checks no unknown features: who writes must refuse them himself.
+/// Why a volume cannot be written by this program, although it can be read; `None` where it can.
+/// Linux checks no unknown features: who writes must refuse them himself.
 pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> {
     let features = geometry.features;
     for (feature, why) in [
@@ -59,10 +60,14 @@ pub fn obstacle(geometry: &Geometry, state: &CheckpointState) -> Option<String> 
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Mounts a volume for writing. Behind an unclean end it is recovered first, which ends in a checkpoint; else nothing is written yet.
+    /// Mounts a volume for writing. Behind an unclean end it is recovered first, which ends in a
+    /// checkpoint; else nothing is written yet.
     ///
-    /// Errors: `NotSupported` where the volume can be read and not written, with the reason ([`obstacle`]), or the device's sectors are too small; `Corrupt`, `InvalidArgument`, `Device`.
-    /// Cost: superblocks, packs, the SIT, and where the last mount did not end cleanly the segments of the node logs. Where the checkpoint says that quota files are not to be trusted, every inode.
+    /// Errors: `NotSupported` where the volume can be read and not written, with the reason
+    /// ([`obstacle`]), or the device's sectors are too small; `Corrupt`, `InvalidArgument`,
+    /// `Device`. Cost: superblocks, packs, the SIT, and where the last mount did not end cleanly
+    /// the segments of the node logs. Where the checkpoint says that quota files are not to be
+    /// trusted, every inode.
     pub fn mount(devices: Vec<D>, clock: Clock, options: WriteOptions) -> Result<Self> {
         let mut notes = Vec::new();
         let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
@@ -139,7 +144,8 @@ impl<D: BlockDevice> Volume<D> {
     }
 }
 
-/// The table of segments must not claim more than the checkpoint counts, nor other nodes (segment.c, `build_sit_entries`, refuses such volumes too).
+/// The table of segments must not claim more than the checkpoint counts, nor other nodes
+/// (segment.c, `build_sit_entries`, refuses such volumes too).
 fn expect_counts(segments: &Segments) -> Result<()> {
     let sit = segments.sit();
     let nodes: u64 = (0..sit.segments())

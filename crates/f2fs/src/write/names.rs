@@ -82,7 +82,8 @@ impl<D: BlockDevice> InodeStore for Volume<D> {
         self.reserve(ino, page.into(), 1)?;
         change(&mut bytes);
         self.writer.pages().change(ino, page, Page::Bytes(bytes.into()), false);
-        // A link is as durable as its name: a checkpoint leaves the data of files out (namei.c, `f2fs_symlink`).
+        // A link is as durable as its name: a checkpoint leaves the data of files out (namei.c,
+        // `f2fs_symlink`).
         self.write_back(&[ino], Why::BACKGROUND)
     }
 

@@ -24,7 +24,8 @@ use crate::segments::{Charge, Summary};
 const CHECKSUM_OFFSET: usize = WORDS_OFFSET + std::mem::offset_of!(ExtraAttributes, checksum);
 
 impl<D: BlockDevice> Volume<D> {
-    /// Changes a node, which waits for the next write of nodes from now on. What an inode counts for its owners is accounted. Errors: `Corrupt`, `Device`.
+    /// Changes a node, which waits for the next write of nodes from now on. What an inode counts
+    /// for its owners is accounted. Errors: `Corrupt`, `Device`.
     pub(crate) fn edit_node<R>(&mut self, nid: NodeId, change: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         if !self.nodes.is_dirty(nid) {
             let block = self.node(nid)?;
@@ -46,7 +47,9 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// A new node without content, whose block was charged. `cold`: it is no directory's. The nid is the caller's, by [`Volume::take_nid`]. Errors: `Corrupt`, `Device`; nothing has changed then.
+    /// A new node without content, whose block was charged. `cold`: it is no directory's. The nid
+    /// is the caller's, by [`Volume::take_nid`]. Errors: `Corrupt`, `Device`; nothing has changed
+    /// then.
     pub(crate) fn put_node(&mut self, nid: NodeId, ino: NodeId, offset: NodeOffset, cold: bool) -> Result<()> {
         let mut block = vec![0; self.geometry().block_size()];
         let marks = if cold { mark::COLD } else { 0 };
@@ -57,12 +60,14 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// A free nid, which must be entered by [`Volume::put_node`] before the next is asked for, or given back. Errors: `NoSpace`, `Device`.
+    /// A free nid, which must be entered by [`Volume::put_node`] before the next is asked for, or
+    /// given back. Errors: `NoSpace`, `Device`.
     pub(crate) fn take_nid(&mut self) -> Result<NodeId> {
         self.writer.nids.take(&self.nat, &self.meta, &self.device)
     }
 
-    /// A node is gone: its block, its nid from the next checkpoint on, its count. The blocks of its inode are the caller's to count. Errors: `Corrupt`, `Device`; nothing has changed then.
+    /// A node is gone: its block, its nid from the next checkpoint on, its count. The blocks of its
+    /// inode are the caller's to count. Errors: `Corrupt`, `Device`; nothing has changed then.
     pub(crate) fn drop_node(&mut self, nid: NodeId) -> Result<()> {
         let old = self.entry(nid)?;
         let now = self.elapsed_seconds();
@@ -79,15 +84,17 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// What footers carry: the version of the last completed checkpoint, and its checksum once a checkpoint said so.
+    /// What footers carry: the version of the last completed checkpoint, and its checksum once a
+    /// checkpoint said so.
     pub(crate) fn footer_key(&self) -> u64 {
         let head = &self.state.head;
         let crc = if head.has(flag::CRC_RECOVERY) { u64::from(self.writer.checksum) << 32 } else { 0 };
         head.version.get() | crc
     }
 
-    /// Writes waiting nodes in this order, each with the marks of an fsync that `marks` says. Those that do not wait are passed over.
-    /// Errors: `NoSpace` (what was not written waits still); `Device`, which stops the volume.
+    /// Writes waiting nodes in this order, each with the marks of an fsync that `marks` says. Those
+    /// that do not wait are passed over. Errors: `NoSpace` (what was not written waits still);
+    /// `Device`, which stops the volume.
     pub(crate) fn write_nodes(&mut self, nids: &[NodeId], cause: Cause, marks: &dyn Fn(NodeId) -> u32) -> Result<()> {
         let mut runs = Runs::new();
         let mut done = Ok(());

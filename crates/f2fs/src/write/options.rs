@@ -5,7 +5,8 @@ use crate::names::new_inode::Making;
 use crate::pages::PageLimits;
 use crate::segments::classes::ActiveLogs;
 
-/// Bits of `ipu_policy`: when a block that has an address is overwritten where it stands (segment.h; f2fs-writing.md, "In place or out of place").
+/// Bits of `ipu_policy`: when a block that has an address is overwritten where it stands
+/// (segment.h; f2fs-writing.md, "In place or out of place").
 pub mod ipu {
     /// Always.
     pub const FORCE: u32 = 1;
@@ -40,9 +41,12 @@ pub struct WriteOptions {
     pub discard: bool,
     /// `fsync_mode=strict`.
     pub strict_fsync: bool,
-    /// An fsync flushes the data before it writes the nodes that name them. Linux does not: a power cut before the end of an fsync may leave blocks of a file with whatever stood there before.
+    /// An fsync flushes the data before it writes the nodes that name them. Linux does not: a power
+    /// cut before the end of an fsync may leave blocks of a file with whatever stood there before.
     pub ordered_fsync: bool,
-    /// Whether a sync writes nodes before it writes the times of inodes, as Linux's does, so that nodes of files that were overwritten are written again with the checkpoint (f2fs-writing.md, "Sync"). Fewer writes without; recovery is the same.
+    /// Whether a sync writes nodes before it writes the times of inodes, as Linux's does, so that
+    /// nodes of files that were overwritten are written again with the checkpoint (f2fs-writing.md,
+    /// "Sync"). Fewer writes without; recovery is the same.
     pub nodes_before_checkpoint: bool,
     /// Pages kept in memory.
     pub pages: PageLimits,

@@ -1,7 +1,9 @@
-//! The quota files of a volume that is written: usage is kept in memory as inodes change, and goes into the files with each checkpoint, so that one always has files that agree with its tree
+//! The quota files of a volume that is written: usage is kept in memory as inodes change, and goes
+//! into the files with each checkpoint, so that one always has files that agree with its tree
 //! (f2fs-writing.md, "Quotas"; checkpoint.c, `block_operations`; super.c, `f2fs_quota_sync`).
 //!
-//! A file that contradicts itself does not stop the volume: usage is no longer kept then, and the checkpoint says so (QUOTA_NEED_FSCK), as Linux's does. The next mount counts anew.
+//! A file that contradicts itself does not stop the volume: usage is no longer kept then, and the
+//! checkpoint says so (QUOTA_NEED_FSCK), as Linux's does. The next mount counts anew.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +89,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(bytes)
     }
 
-    /// Reads what a mount needs of the quota files; those that are marked, or no quota files, are not trusted.
+    /// Reads what a mount needs of the quota files; those that are marked, or no quota files, are
+    /// not trusted.
     pub(super) fn open_quotas(&mut self) {
         if !self.writer.quotas.exist() {
             return;
@@ -114,7 +117,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Counts anew what the checkpoint says is not to be trusted. Where that fails, usage stays unkept, and a note says why.
+    /// Counts anew what the checkpoint says is not to be trusted. Where that fails, usage stays
+    /// unkept, and a note says why.
     pub(super) fn renew_quotas(&mut self) {
         let Some(why) = self.writer.quotas.untrusted().map(str::to_owned) else { return };
         let note = match self.recount_quotas() {
@@ -124,7 +128,8 @@ impl<D: BlockDevice> Volume<D> {
         self.notes.push(Defect::new(FindingKind::Note, note));
     }
 
-    /// Why usage is not kept although the volume has quota files; `None` where it is, and without any.
+    /// Why usage is not kept although the volume has quota files; `None` where it is, and without
+    /// any.
     pub fn untrusted_quotas(&self) -> Option<&str> {
         self.writer.quotas.untrusted()
     }
@@ -137,7 +142,8 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// The result of work on quota files; a failure ends the keeping of usage, but for want of space.
+    /// The result of work on quota files; a failure ends the keeping of usage, but for want of
+    /// space.
     fn or_distrust<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(found) => Ok(Some(found)),
@@ -180,7 +186,8 @@ impl<D: BlockDevice> Volume<D> {
         known
     }
 
-    /// Usage and limits of an id as they are now; `None` where it has neither, or usage is not kept. Errors: `Device`, `Corrupt`.
+    /// Usage and limits of an id as they are now; `None` where it has neither, or usage is not
+    /// kept. Errors: `Device`, `Corrupt`.
     pub fn quota(&mut self, kind: QuotaKind, id: u32) -> Result<Option<Record>> {
         let Some(ledger) = self.writer.quotas.ledger(kind) else { return Ok(None) };
         let is_pending = ledger.pending.contains_key(&id);
@@ -192,7 +199,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(self.writer.quotas.ledger(kind).map(|ledger| Record { usage: ledger.usage(&record), ..record }))
     }
 
-    /// Usage and limits of all ids that have either. Errors: `Device`, `Corrupt`. Cost: the whole file.
+    /// Usage and limits of all ids that have either. Errors: `Device`, `Corrupt`. Cost: the whole
+    /// file.
     pub fn quotas(&mut self, kind: QuotaKind) -> Result<Vec<Record>> {
         let Some(ledger) = self.writer.quotas.ledger(kind) else { return Ok(Vec::new()) };
         let mut ids: BTreeSet<u32> = ledger.pending.keys().copied().collect();
@@ -204,7 +212,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(all)
     }
 
-    /// Sets the limits of an id, with the next checkpoint; its usage stays. Errors: `NotSupported` (no such quotas are kept), `NoSpace` (no room in the file), `Device`, `Corrupt`.
+    /// Sets the limits of an id, with the next checkpoint; its usage stays. Errors: `NotSupported`
+    /// (no such quotas are kept), `NoSpace` (no room in the file), `Device`, `Corrupt`.
     pub fn set_limits(&mut self, kind: QuotaKind, limits: &Record) -> Result<()> {
         self.balance()?;
         let id = limits.id;
@@ -221,7 +230,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Makes sure that an id has a record, so that the checkpoint that writes its usage needs no room. Errors: `NoSpace`, and nothing has changed.
+    /// Makes sure that an id has a record, so that the checkpoint that writes its usage needs no
+    /// room. Errors: `NoSpace`, and nothing has changed.
     fn enter_owner(&mut self, kind: QuotaKind, id: u32) -> Result<()> {
         let known = self.known_record(kind, id);
         if self.or_distrust(known)?.flatten().is_some() || self.writer.quotas.ledger(kind).is_none() {
@@ -238,7 +248,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// An inode is about to have other owners, or a new one (`None`) to have these. Errors: `QuotaExceeded`, `NoSpace` (no room in a quota file); nothing has changed then.
+    /// An inode is about to have other owners, or a new one (`None`) to have these. Errors:
+    /// `QuotaExceeded`, `NoSpace` (no room in a quota file); nothing has changed then.
     pub(crate) fn admit_owners(&mut self, ino: Option<NodeId>, owners: Owners) -> Result<()> {
         if !self.writer.quotas.are_kept() {
             return Ok(());
@@ -259,7 +270,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// How many of so many blocks an inode's owners may have more; at least one, unless all of them must be had. Errors: `QuotaExceeded`; nothing has changed then.
+    /// How many of so many blocks an inode's owners may have more; at least one, unless all of them
+    /// must be had. Errors: `QuotaExceeded`; nothing has changed then.
     pub(crate) fn admit_blocks(&mut self, ino: NodeId, blocks: u64, partly: bool) -> Result<u64> {
         if blocks == 0 || self.writer.recovering || !self.writer.options.limits || !self.writer.quotas.counts(ino) {
             return Ok(blocks);
@@ -270,7 +282,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(self.expect_quota(&share.owners.map(Some), more, partly)? / size)
     }
 
-    /// The bytes that all of these owners may have more. Where one is beyond its soft limit with them, its grace time begins.
+    /// The bytes that all of these owners may have more. Where one is beyond its soft limit with
+    /// them, its grace time begins.
     fn expect_quota(&mut self, owners: &[Option<u32>; 3], more: Usage, partly: bool) -> Result<u64> {
         if self.writer.recovering || !self.writer.options.limits {
             return Ok(more.bytes);
@@ -308,7 +321,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(bytes)
     }
 
-    /// Brings what changed into the quota files, and the files to the device. Errors: `NoSpace` (no section for data), `Device`, which stops the volume.
+    /// Brings what changed into the quota files, and the files to the device. Errors: `NoSpace` (no
+    /// section for data), `Device`, which stops the volume.
     pub(crate) fn flush_quotas(&mut self) -> Result<()> {
         for kind in QuotaKind::ALL {
             let Some(ledger) = self.writer.quotas.ledger_mut(kind) else { continue };
@@ -363,7 +377,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Whether quota files have anything to write, or the checkpoint says of them what is no longer so.
+    /// Whether quota files have anything to write, or the checkpoint says of them what is no longer
+    /// so.
     pub(crate) fn has_quotas_to_write(&self) -> bool {
         let pages = self.writer.locked_pages();
         let marked = self.writer.quotas.are_kept() && self.state.head.has(flag::QUOTA_NEEDS_FSCK);
@@ -375,8 +390,10 @@ impl<D: BlockDevice> Volume<D> {
         self.writer.quotas.pending() as u64
     }
 
-    /// Counts the usage of all owners by all inodes that there are, and has the files say that with the next checkpoint; limits stay. A file that contradicts itself is made anew, without limits.
-    /// Errors: `Corrupt` (an inode or a quota file's inode; usage is not kept then), `Device`, `NoSpace`. Cost: reads every inode.
+    /// Counts the usage of all owners by all inodes that there are, and has the files say that with
+    /// the next checkpoint; limits stay. A file that contradicts itself is made anew, without
+    /// limits. Errors: `Corrupt` (an inode or a quota file's inode; usage is not kept then),
+    /// `Device`, `NoSpace`. Cost: reads every inode.
     pub fn recount_quotas(&mut self) -> Result<()> {
         self.expect_running()?;
         if !self.writer.quotas.exist() {

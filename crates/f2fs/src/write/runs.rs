@@ -34,7 +34,8 @@ impl<T> Runs<T> {
         Self { open: [const { None }; Log::COUNT] }
     }
 
-    /// Adds a block. A batch that it does not follow, or that is full with it, comes back to be written.
+    /// Adds a block. A batch that it does not follow, or that is full with it, comes back to be
+    /// written.
     pub fn push(&mut self, log: Log, at: BlockAddress, item: T, page: Page) -> Option<Batch<T>> {
         let open = &mut self.open[log.index()];
         let follows = |batch: &Batch<T>| batch.start.0.checked_add(batch.items.len() as u32) == Some(at.0);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::NodeId;
 
-/// Changes since the last checkpoint that roll-forward could not repeat, and copies that are not durable.
+/// Changes since the last checkpoint that roll-forward could not repeat, and copies that are not
+/// durable.
 #[derive(Debug)]
 pub(crate) struct SinceCheckpoint {
     /// `fsync_mode=strict`: a lost name of any file counts, not only of a directory.
@@ -52,9 +53,9 @@ impl SinceCheckpoint {
         self.copied.contains(&ino)
     }
 
-    /// Whether an fsync of a file must be a checkpoint. `is_new`: the last checkpoint has no name of the file in
-    /// `parent`. Where the file may have the name that a directory has at the last checkpoint, Linux's
-    /// recovery unlinks that directory, whatever is in it.
+    /// Whether an fsync of a file must be a checkpoint. `is_new`: the last checkpoint has no name
+    /// of the file in `parent`. Where the file may have the name that a directory has at the last
+    /// checkpoint, Linux's recovery unlinks that directory, whatever is in it.
     pub fn fsync_is_checkpoint(&self, ino: NodeId, parent: NodeId, is_new: bool) -> bool {
         let lost_name = || self.lost_names.get(&parent).is_some_and(|of_directory| *of_directory || self.strict);
         self.pruned.contains(&ino) || self.xattr_directories.contains(&parent) || is_new && lost_name()

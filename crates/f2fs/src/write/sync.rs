@@ -11,7 +11,9 @@ use crate::counters::Reason;
 use crate::ids::NodeId;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`, `Device` (data that the device refuses: all else is durable, and they are dirty still), `ReadOnly`.
+    /// Writes everything back, data too, and makes it durable with a checkpoint. Errors: `NoSpace`,
+    /// `Device` (data that the device refuses: all else is durable, and they are dirty still),
+    /// `ReadOnly`.
     pub fn sync(&mut self) -> Result<()> {
         self.expect_running()?;
         self.writer.moved_files = Some(BTreeSet::new());
@@ -29,8 +31,10 @@ impl<D: BlockDevice> Volume<D> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// The second pass of Linux' write-back, which waits and comes to inodes whose times alone are dirty: first to those of which the collector moved pages during the first pass, as they became dirty before
-    /// the node inode was put behind them, then to the node inode, which is all nodes. The others come behind it, and the checkpoint writes their nodes again.
+    /// The second pass of Linux' write-back, which waits and comes to inodes whose times alone are
+    /// dirty: first to those of which the collector moved pages during the first pass, as they
+    /// became dirty before the node inode was put behind them, then to the node inode, which is all
+    /// nodes. The others come behind it, and the checkpoint writes their nodes again.
     fn write_nodes_of_sync(&mut self, moved: &BTreeSet<NodeId>) -> Result<()> {
         let first: Vec<NodeId> = moved.iter().copied().collect();
         self.settle_times_of(&first)?;
@@ -43,8 +47,9 @@ impl<D: BlockDevice> Volume<D> {
         if self.is_short() { self.collect_in_foreground() } else { Ok(()) }
     }
 
-    /// Writes everything, with a checkpoint that says that nothing is to be recovered. Inodes without a name are freed, whoever retains them. What is changed afterwards begins a new mount as it were.
-    /// Errors: as [`Volume::sync`].
+    /// Writes everything, with a checkpoint that says that nothing is to be recovered. Inodes
+    /// without a name are freed, whoever retains them. What is changed afterwards begins a new
+    /// mount as it were. Errors: as [`Volume::sync`].
     pub fn finish(&mut self) -> Result<()> {
         self.free_orphans()?;
         let refused = self.write_back_what_goes()?;
@@ -54,7 +59,8 @@ impl<D: BlockDevice> Volume<D> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Ends the mount as [`Volume::finish`] does, and gives the devices back. On an error the volume comes back with it.
+    /// Ends the mount as [`Volume::finish`] does, and gives the devices back. On an error the
+    /// volume comes back with it.
     pub fn unmount(mut self) -> std::result::Result<Vec<D>, (Box<Self>, nandkit_vfs::FsError)> {
         match self.finish() {
             Ok(()) => Ok(self.abandon()),

@@ -45,7 +45,8 @@ impl Slot {
 enum Way {
     /// To its address.
     There(Slot),
-    /// So many nodes are missing, from this level of the path on; the node or inode above the first.
+    /// So many nodes are missing, from this level of the path on; the node or inode above the
+    /// first.
     Missing { level: usize, above: NodeId },
 }
 
@@ -97,12 +98,14 @@ impl<D: BlockDevice> Volume<D> {
         Err(crate::Defect::new(crate::FindingKind::Tree, detail).of(ino).into_error())
     }
 
-    /// Refuses what an inode calls its node of attributes and is another's. Errors: `Corrupt`, `Device`.
+    /// Refuses what an inode calls its node of attributes and is another's. Errors: `Corrupt`,
+    /// `Device`.
     pub(crate) fn expect_xattr_node(&self, ino: NodeId, nid: NodeId) -> Result<()> {
         self.expect_place(&self.node(nid)?, ino, nid, Some(NodeOffset::XATTR))
     }
 
-    /// Where a page's address stands; `None` where a node on the way is missing. Errors: `FileTooBig`, `Corrupt`, `Device`.
+    /// Where a page's address stands; `None` where a node on the way is missing. Errors:
+    /// `FileTooBig`, `Corrupt`, `Device`.
     pub(crate) fn slot(&self, inode: &Inode, page: u64) -> Result<Option<Slot>> {
         let path = self.path(inode, page)?;
         match self.way(inode, &path)? {
@@ -111,8 +114,9 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// Makes sure that pages have an address, reserved where they have none, so that what is written has room; returns for how many, from the first on, at least one.
-    /// Errors: `NoSpace`, `QuotaExceeded` (not for one; nothing has changed then), `FileTooBig`, `Corrupt`, `Device`.
+    /// Makes sure that pages have an address, reserved where they have none, so that what is
+    /// written has room; returns for how many, from the first on, at least one. Errors: `NoSpace`,
+    /// `QuotaExceeded` (not for one; nothing has changed then), `FileTooBig`, `Corrupt`, `Device`.
     pub(crate) fn reserve(&mut self, ino: NodeId, first: u64, count: u64) -> Result<u64> {
         let mut done = 0;
         while done < count {
@@ -174,7 +178,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok((pages, pages == wanted))
     }
 
-    /// Makes the nodes of a path from a level on. They are charged, and a page with them, so that no node is made for nothing. Errors: `NoSpace`, before anything has changed.
+    /// Makes the nodes of a path from a level on. They are charged, and a page with them, so that
+    /// no node is made for nothing. Errors: `NoSpace`, before anything has changed.
     fn grow(&mut self, inode: &Inode, path: &NodePath, level: usize, above: NodeId) -> Result<Slot> {
         let cold = inode.kind != nandkit_vfs::FileKind::Directory;
         let start = nids_offset(self.geometry().block_size());
@@ -230,7 +235,8 @@ impl<D: BlockDevice> Volume<D> {
         self.edit_head(ino, |head| head.blocks = head.blocks.get().saturating_add_signed(change).into())
     }
 
-    /// A page has another address. The largest extent of the inode is dropped: none is right, and one that is not is worse (f2fs-writing.md, "Extent cache on the device").
+    /// A page has another address. The largest extent of the inode is dropped: none is right, and
+    /// one that is not is worse (f2fs-writing.md, "Extent cache on the device").
     pub(crate) fn set_address(&mut self, ino: NodeId, slot: &Slot, address: DataAddress) -> Result<()> {
         let byte = slot.byte;
         self.edit_node(slot.nid, |block| set_word(block, byte, address.field()))?;

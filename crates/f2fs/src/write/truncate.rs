@@ -29,8 +29,10 @@ struct Subtree {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Gives a file another size. What is cut off is gone at once, and its blocks are free from the next checkpoint on; what is added reads as zeroes. Times are the caller's to set.
-    /// Errors: `FileTooBig`, `NoSpace` (content leaves the inode), `NotSupported`, `IsADirectory`, `InvalidArgument`, `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of what is cut off.
+    /// Gives a file another size. What is cut off is gone at once, and its blocks are free from the
+    /// next checkpoint on; what is added reads as zeroes. Times are the caller's to set. Errors:
+    /// `FileTooBig`, `NoSpace` (content leaves the inode), `NotSupported`, `IsADirectory`,
+    /// `InvalidArgument`, `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of what is cut off.
     pub fn truncate(&mut self, ino: NodeId, size: u64) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -47,7 +49,8 @@ impl<D: BlockDevice> Volume<D> {
             let block = self.geometry().block_size() as u64;
             if !size.is_multiple_of(block) {
                 self.zero_part(ino, size / block, (size % block) as usize..block as usize)?;
-                // Also where it had been zero already: in memory, and not on the device. What cannot be written waits.
+                // Also where it had been zero already: in memory, and not on the device. What
+                // cannot be written waits.
                 let written = self.write_back_page(ino, u32::try_from(size / block).unwrap_or(u32::MAX));
                 written.or_else(|error| match error.kind {
                     ErrorKind::NoSpace | ErrorKind::Device if self.writer.stopped.is_none() => Ok(()),
@@ -66,13 +69,17 @@ impl<D: BlockDevice> Volume<D> {
         }
         self.edit_head(ino, |head| {
             head.size = size.into();
-            // Blocks behind the end that stay would make the file longer when roll-forward comes to them.
+            // Blocks behind the end that stay would make the file longer when roll-forward comes to
+            // them.
             head.advise &= if frees { !(advise::KEEP_SIZE | advise::TRUNCATE) } else { 0xFF };
         })
     }
 
-    /// What a page holds behind the end of its file, of this size, is zero from now on, before the file grows. Linux and power cuts may have left something there. The page goes to another block at once, but for
-    /// a pinned file's, as a checkpoint leaves out what is in memory alone. Within an operation, behind [`Volume::balance`]. Errors: `Corrupt`, `Device`; the file need not grow then.
+    /// What a page holds behind the end of its file, of this size, is zero from now on, before the
+    /// file grows. Linux and power cuts may have left something there. The page goes to another
+    /// block at once, but for a pinned file's, as a checkpoint leaves out what is in memory alone.
+    /// Within an operation, behind [`Volume::balance`]. Errors: `Corrupt`, `Device`; the file need
+    /// not grow then.
     pub(super) fn clear_behind(&mut self, ino: NodeId, size: u64) -> Result<()> {
         let block = self.geometry().block_size() as u64;
         let page = size / block;
@@ -89,7 +96,8 @@ impl<D: BlockDevice> Volume<D> {
         }
     }
 
-    /// Blocks behind the end that Linux reserved for a write of which a power cut came first: what they hold is not the file's (f2fs.h, `file_need_truncate`). Before anything else is changed.
+    /// Blocks behind the end that Linux reserved for a write of which a power cut came first: what
+    /// they hold is not the file's (f2fs.h, `file_need_truncate`). Before anything else is changed.
     pub(super) fn drop_unwritten(&mut self, inode: &Inode) -> Result<()> {
         if inode.head.has_advise(advise::TRUNCATE) && inode.inline_data().is_none() {
             self.balance()?;
@@ -117,7 +125,8 @@ impl<D: BlockDevice> Volume<D> {
         })
     }
 
-    /// A part of a page reads as zeroes from now on; a page that holds nothing stays as it is. Whether anything changed.
+    /// A part of a page reads as zeroes from now on; a page that holds nothing stays as it is.
+    /// Whether anything changed.
     fn zero_part(&mut self, ino: NodeId, page: u64, range: std::ops::Range<usize>) -> Result<bool> {
         let inode = self.inode_at(ino)?;
         if !self.has_page(&inode, page)? {
@@ -134,7 +143,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(true)
     }
 
-    /// Makes a range read as zeroes and gives back its whole pages. The size stays. Errors: as [`Volume::truncate`].
+    /// Makes a range read as zeroes and gives back its whole pages. The size stays. Errors: as
+    /// [`Volume::truncate`].
     pub fn punch(&mut self, ino: NodeId, offset: u64, length: u64) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -186,7 +196,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// Makes sure that writes to a range will not run out of space; the file grows to its end unless `keep_size`. Errors: `NoSpace`, before anything has changed; as [`Volume::truncate`].
+    /// Makes sure that writes to a range will not run out of space; the file grows to its end
+    /// unless `keep_size`. Errors: `NoSpace`, before anything has changed; as [`Volume::truncate`].
     pub fn allocate_range(&mut self, ino: NodeId, offset: u64, length: u64, keep_size: bool) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
@@ -257,7 +268,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(needed)
     }
 
-    /// An inode that nobody names is gone: content, attributes, its number from the next checkpoint on. Errors: `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of its tree.
+    /// An inode that nobody names is gone: content, attributes, its number from the next checkpoint
+    /// on. Errors: `ReadOnly`, `Corrupt`, `Device`. Cost: the nodes of its tree.
     pub fn free_inode(&mut self, ino: NodeId) -> Result<()> {
         self.balance()?;
         self.give_up_inode(ino)
@@ -323,7 +335,8 @@ impl<D: BlockDevice> Volume<D> {
         Ok(())
     }
 
-    /// The pages of a subtree from one on; says whether it is gone. Goes down three levels at most: each node must say that it stands where the tree has it.
+    /// The pages of a subtree from one on; says whether it is gone. Goes down three levels at most:
+    /// each node must say that it stands where the tree has it.
     fn free_subtree(&mut self, subtree: Subtree, from: u64) -> Result<bool> {
         let Subtree { ino, nid, depth, first, offset, counts_reserved } = subtree;
         let block = self.node(nid)?;

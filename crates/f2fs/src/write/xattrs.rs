@@ -11,12 +11,16 @@ use crate::layout::inode::inline;
 use crate::layout::node::FOOTER_BYTES;
 
 impl<D: BlockDevice> Volume<D> {
-    /// Gives an inode the attributes of this area (`encode::xattr::area`; empty: none): its inline words first, the rest in a node of their own, which comes and goes as it is needed
-    /// (xattr.c, `write_all_xattrs`). Reading is `xattr::area`. Errors: `AttributesTooBig` (E2BIG, as `__f2fs_setxattr` says it), `NoSpace` (no block for the node; nothing has changed then), `ReadOnly`, `Corrupt`, `Device`.
+    /// Gives an inode the attributes of this area (`encode::xattr::area`; empty: none): its inline
+    /// words first, the rest in a node of their own, which comes and goes as it is needed (xattr.c,
+    /// `write_all_xattrs`). Reading is `xattr::area`. Errors: `AttributesTooBig` (E2BIG, as
+    /// `__f2fs_setxattr` says it), `NoSpace` (no block for the node; nothing has changed then),
+    /// `ReadOnly`, `Corrupt`, `Device`.
     pub fn set_xattr_area(&mut self, ino: NodeId, area: &[u8]) -> Result<()> {
         self.balance()?;
         let inode = self.inode_at(ino)?;
-        // Words that the inode only keeps, without the bit, hold none (xattr.c, `inline_xattr_size`).
+        // Words that the inode only keeps, without the bit, hold none (xattr.c,
+        // `inline_xattr_size`).
         let words = match inode.head.has_inline(inline::XATTR) {
             true => inode.shape.xattrs.clone(),
             false => inode.shape.xattrs.end..inode.shape.xattrs.end,
@@ -34,7 +38,9 @@ impl<D: BlockDevice> Volume<D> {
             (Some(nid), true) => {
                 self.expect_xattr_node(ino, nid)?;
                 if matches!(self.entry(nid)?.address(), DataAddress::At(_)) {
-                    // Linux's roll-forward takes attributes from a node that it finds, and never takes a node away: an fsync has to be a checkpoint (node.c, `f2fs_recover_inline_xattr`).
+                    // Linux's roll-forward takes attributes from a node that it finds, and never
+                    // takes a node away: an fsync has to be a checkpoint (node.c,
+                    // `f2fs_recover_inline_xattr`).
                     self.writer.since_checkpoint.pruned(ino);
                 }
                 self.drop_node(nid)?;

@@ -238,7 +238,8 @@ impl<F: Flash> Node<'_, F> {
         }
         for found in told.values() {
             let place = bytes.get(found.offset as usize..).unwrap_or(&[]);
-            // Who writes summaries does not mark nodes in place (fs/jffs2/os-linux.h, `jffs2_can_mark_obsolete`).
+            // Who writes summaries does not mark nodes in place (fs/jffs2/os-linux.h,
+            // `jffs2_can_mark_obsolete`).
             let marked =
                 Header::decode(order, place).is_some_and(|header| header.check(order).is_ok() && header.is_obsolete());
             if marked && shape.page_size <= 1 {

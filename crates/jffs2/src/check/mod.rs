@@ -159,7 +159,8 @@ impl<F: Flash> Jffs2<F> {
         Report { findings: bounded(findings), counts, notes: Vec::new() }
     }
 
-    /// The path of an inode from the root, with `/` in front; of one with several names, one of them. `None` where it has none. Cost: a pass over all names.
+    /// The path of an inode from the root, with `/` in front; of one with several names, one of
+    /// them. `None` where it has none. Cost: a pass over all names.
     pub fn path_of(&self, inode: Ino) -> Option<Vec<u8>> {
         Paths::of(&self.inodes).path(inode)
     }

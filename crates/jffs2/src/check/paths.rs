@@ -41,7 +41,8 @@ impl<'a> Paths<'a> {
         self.up(inode, u64::MAX).map(|parts| joined(&parts))
     }
 
-    /// As [`Paths::path`], for one of many: small images make very many very long ones. Of a path for which no room is left the last components, behind `/...`. Cost: the components for which
+    /// As [`Paths::path`], for one of many: small images make very many very long ones. Of a path
+    /// for which no room is left the last components, behind `/...`. Cost: the components for which
     /// there is room.
     pub(crate) fn path_within(&self, inode: Ino, budget: &mut PathBudget) -> Option<Vec<u8>> {
         let Some(mut parts) = self.up(inode, budget.longest()) else {

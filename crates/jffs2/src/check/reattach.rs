@@ -34,8 +34,9 @@ struct LostAndFound<'a> {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Plans names for the inodes that have lost theirs, as far as anything whole is left of them: `#N` for inode N, `dir-N` for a directory that has lost its own node as well and is
-    /// made anew. Errors: `Device`.
+    /// Plans names for the inodes that have lost theirs, as far as anything whole is left of them:
+    /// `#N` for inode N, `dir-N` for a directory that has lost its own node as well and is made
+    /// anew. Errors: `Device`.
     pub(super) fn reattach(&self, whole: &Whole, plan: &mut RepairPlan) -> Result<()> {
         let own: BTreeSet<Ino> = whole.inodes.iter().map(|(_, _, inode)| *inode).collect();
         let held: BTreeSet<Ino> =
@@ -98,7 +99,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Nodes that were marked in place are not kept. Where these alone tell that things were deleted, an entry says so in their stead: else what is left of the deleted would pass for lost.
+    /// Nodes that were marked in place are not kept. Where these alone tell that things were
+    /// deleted, an entry says so in their stead: else what is left of the deleted would pass for
+    /// lost.
     fn keep_word(&self, whole: &Whole, plan: &mut RepairPlan) {
         let dead = |inode: &Ino| self.inodes.get(inode).is_some_and(|inode| inode.links == 0);
         let left = whole.inodes.iter().find(|(_, _, inode)| dead(inode)).map(|(at, _, _)| *at);
@@ -112,7 +115,8 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// The directory of that name in the root, or one that is to be made: under another name where this one is something else's. Errors: `Device`.
+    /// The directory of that name in the root, or one that is to be made: under another name where
+    /// this one is something else's. Errors: `Device`.
     fn lost_and_found(&self) -> Result<LostAndFound<'_>> {
         let entries = self.inodes.get(&ROOT).and_then(|root| root.entries.as_deref());
         if let Some(inode) = entries.and_then(|entries| entries.inode(LOST_AND_FOUND))

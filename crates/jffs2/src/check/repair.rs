@@ -55,9 +55,13 @@ impl<F: Flash> Jffs2<F> {
         })
     }
 
-    /// What a repair would keep. Left out is every damaged node; every name of an inode of which nothing is left, with all older entries of that name, lest one of them come back; every
-    /// reference to an attribute that is not there; inodes that cannot be as they say; names in files, and in directories of which nothing is left where those may have been removed. Superseded nodes stay. Files
-    /// that lost data keep what is left of them; a name of the wrong type gets the right one; what is whole and has lost its name gets one in the directory `lost+found`.
+    /// What a repair would keep. Left out is every damaged node; every name of an inode of which
+    /// nothing is left, with all older entries of that name, lest one of them come back; every
+    /// reference to an attribute that is not there; inodes that cannot be as they say; names in
+    /// files, and in directories of which nothing is left where those may have been removed.
+    /// Superseded nodes stay. Files that lost data keep what is left of them; a name of the wrong
+    /// type gets the right one; what is whole and has lost its name gets one in the directory
+    /// `lost+found`.
     ///
     /// Errors: `Device`. Cost: one pass over the device.
     fn repair_plan(&self, damage: &[Damage]) -> Result<RepairPlan> {
@@ -109,7 +113,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(plan)
     }
 
-    /// What is to be done about inodes and names that contradict each other; returns the inodes whose nodes without a possible type go.
+    /// What is to be done about inodes and names that contradict each other; returns the inodes
+    /// whose nodes without a possible type go.
     fn apply_faults(
         &self,
         bad: &mut BTreeMap<NodeAddress, Damage>,
@@ -212,7 +217,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Bytes of the cleanmarker that a block begins with, if it does: whoever made the image may have made it longer than its header (mkfs.jffs2, `--cleanmarker`).
+    /// Bytes of the cleanmarker that a block begins with, if it does: whoever made the image may
+    /// have made it longer than its header (mkfs.jffs2, `--cleanmarker`).
     fn marker_length(&self, block: BlockIndex) -> Result<Option<u32>> {
         if self.medium.is_bad(block) {
             return Ok(None);
@@ -225,9 +231,11 @@ impl<F: Flash> Jffs2<F> {
         Ok(length.filter(|length| (HEADER_SIZE..=shape.erase_size / 2).contains(length)))
     }
 
-    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one behind the other, cleanmarkers as long as the volume's where it has them and where they leave room for the nodes, no summaries; what is
-    /// made stands behind them where there is room. Blocks that are bad there are left out, which loses their nodes: the addresses are returned, of nodes that are made and find no room those
-    /// of what they are made for.
+    /// Writes the kept nodes to another device of the same shape: each block erased, its nodes one
+    /// behind the other, cleanmarkers as long as the volume's where it has them and where they
+    /// leave room for the nodes, no summaries; what is made stands behind them where there is room.
+    /// Blocks that are bad there are left out, which loses their nodes: the addresses are returned,
+    /// of nodes that are made and find no room those of what they are made for.
     ///
     /// Errors: `InvalidArgument` where the shapes differ, `Device`.
     fn repair_to(&self, plan: &RepairPlan, output: &mut dyn Flash) -> Result<Vec<NodeAddress>> {
@@ -256,7 +264,8 @@ impl<F: Flash> Jffs2<F> {
             let mut bytes = Vec::with_capacity(shape.erase_size as usize);
             if shape.cleanmarker == Cleanmarker::Inline {
                 let (order, length) = (self.medium.order(), self.marker_length(block)?.unwrap_or(usual));
-                // Only an empty block needs one: a block that its writer filled without has no room.
+                // Only an empty block needs one: a block that its writer filled without has no
+                // room.
                 let nodes: u64 = kept.iter().map(|(_, length)| u64::from(padded(*length))).sum();
                 if nodes + u64::from(padded(length)) <= u64::from(shape.erase_size) {
                     bytes.extend_from_slice(&Header::new(order, node_type::CLEANMARKER, length).encode(order));
@@ -339,8 +348,10 @@ impl<F: Flash> Jffs2<F> {
 /// A directory and a name in it, and the newest that is said of it: version, address, inode.
 type Newest<'a> = BTreeMap<(Ino, &'a [u8]), (u32, NodeAddress, Ino)>;
 
-/// The names that go: those refused; those in directories without nodes of their own that cannot be reached; those of inodes that have neither nodes nor names in them, up the tree.
-/// `own`: inodes with nodes of their own; `found`: those that get a name again. Cost: each name is looked at a few times, however deep it is.
+/// The names that go: those refused; those in directories without nodes of their own that cannot be
+/// reached; those of inodes that have neither nodes nor names in them, up the tree. `own`: inodes
+/// with nodes of their own; `found`: those that get a name again. Cost: each name is looked at a
+/// few times, however deep it is.
 fn gone(
     names: &[(Name, u32)],
     own: &BTreeSet<Ino>,
@@ -356,7 +367,8 @@ fn gone(
     for (name, _) in names.iter().filter(|(name, _)| refused.contains(&name.at)) {
         leave_out(&mut newest, &mut gone, (name.parent, &name.name));
     }
-    // What goes from here on hides nothing: its directory is not reached, or its inode holds no names.
+    // What goes from here on hides nothing: its directory is not reached, or its inode holds no
+    // names.
     let reached = reached(&newest, found);
     let is_stray = |((parent, _), (_, _, inode)): (&(Ino, &[u8]), &(u32, NodeAddress, Ino))| {
         *inode != Ino::NONE && !own.contains(parent) && !reached.contains(parent)
@@ -414,7 +426,8 @@ fn retype(order: ByteOrder, node: &mut [u8], kind: u8) {
     }
 }
 
-/// Whether it is a whole inode node without data: the checksum of its data, which Linux does not look at, can only be put right.
+/// Whether it is a whole inode node without data: the checksum of its data, which Linux does not
+/// look at, can only be put right.
 fn has_no_data(order: ByteOrder, header: &Header, node: &[u8]) -> bool {
     let found = (header.node_type == node_type::INODE).then(|| node::inode(order, node, header.total_length));
     matches!(found, Some(Ok(found)) if found.compressed_size == 0)

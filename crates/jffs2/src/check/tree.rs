@@ -64,7 +64,8 @@ impl Nameless {
         self.with_nodes.append(&mut other.with_nodes);
     }
 
-    /// Names in directories of which nothing is left, where something was deleted once: they may be what is left of a directory that was removed, whose nodes are erased in any order. Where
+    /// Names in directories of which nothing is left, where something was deleted once: they may be
+    /// what is left of a directory that was removed, whose nodes are erased in any order. Where
     /// nothing was, the mount has told of them.
     pub(super) fn remains<F: Flash>(self, volume: &Jffs2<F>) -> Vec<Damage> {
         if !volume.may_lack_deleted {
@@ -89,7 +90,8 @@ impl Nameless {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Inodes of no type, links that no system can follow, names where no names can be, and names of another type than their inodes. Errors: `Device`.
+    /// Inodes of no type, links that no system can follow, names where no names can be, and names
+    /// of another type than their inodes. Errors: `Device`.
     pub(super) fn tree_faults(&self) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
         let told: BTreeSet<NodeAddress> = self

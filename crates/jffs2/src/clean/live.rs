@@ -1,4 +1,5 @@
-//! A valid node goes elsewhere: copied as it is, or written anew, joined with its neighbours in the page.
+//! A valid node goes elsewhere: copied as it is, or written anew, joined with its neighbours in the
+//! page.
 
 use nandkit_cleaning::separation::{Datum, Stamp};
 use nandkit_flash::Flash;
@@ -90,7 +91,8 @@ impl<F: Flash> Jffs2<F> {
         self.rewrite(inode, at, &node, datum)
     }
 
-    /// Moves the node that alone holds an inode's attributes. Where it has decayed since it was read, what memory holds is written anew.
+    /// Moves the node that alone holds an inode's attributes. Where it has decayed since it was
+    /// read, what memory holds is written anew.
     fn collect_attributes(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let datum = self.separate_moved(inode, u32::MAX, at)?;
         let need = Need { region: datum.region, least: node.length, entry: crate::write::INODE_ENTRY };
@@ -148,13 +150,16 @@ impl<F: Flash> Jffs2<F> {
         self.place_copy(at, node, &bytes, grant)
     }
 
-    /// Copies a node of a file's data that is valid as a whole. Otherwise it has to be written anew, since it does not fit the end of the open block or is damaged: then where the
+    /// Copies a node of a file's data that is valid as a whole. Otherwise it has to be written
+    /// anew, since it does not fit the end of the open block or is damaged: then where the
     /// separation wants it.
     fn copy_data(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef) -> Result<Option<Datum>> {
-        // Its place in the file is not known before it is read; the separation goes by the first fragment.
+        // Its place in the file is not known before it is read; the separation goes by the first
+        // fragment.
         let start = self.range_of(inode, at).map_or(0, |(start, _)| start);
         let datum = self.separate_moved(inode, start / PAGE_SIZE, at)?;
-        // The little that a piece needs, so that a block's end is filled by a piece; and the node's length for its summary entry: both as in fs/jffs2/gc.c.
+        // The little that a piece needs, so that a block's end is filled by a piece; and the node's
+        // length for its summary entry: both as in fs/jffs2/gc.c.
         let least = node.length.min(INODE_SIZE + MIN_DATA);
         let grant = self.reserve_collecting(Need { region: datum.region, least, entry: node.length })?;
         if grant.room < node.length {
@@ -178,7 +183,8 @@ impl<F: Flash> Jffs2<F> {
             && data.is_some_and(|data| crc(data) == node.data_crc || node.data_size == 0)
     }
 
-    /// The fixed part of a node that is a hole, where its checksums are right: what has decayed to look like one holds data.
+    /// The fixed part of a node that is a hole, where its checksums are right: what has decayed to
+    /// look like one holds data.
     fn sound_hole(&self, bytes: &[u8]) -> Option<layout::Inode> {
         let order = self.medium.order();
         let header = Header::decode(order, bytes).filter(|header| header.check(order).is_ok())?;
@@ -186,7 +192,8 @@ impl<F: Flash> Jffs2<F> {
         (header.node_type == node_type::INODE && found.compression == compression::ZERO).then_some(found)
     }
 
-    /// Writes anew what is valid of a node of a file's data. `datum`: where the separation wants its first page, if it was asked already; it is asked once for each page that moves.
+    /// Writes anew what is valid of a node of a file's data. `datum`: where the separation wants
+    /// its first page, if it was asked already; it is asked once for each page that moves.
     fn rewrite(&mut self, inode: Ino, at: NodeAddress, node: &NodeRef, mut datum: Option<Datum>) -> Result<()> {
         let Some((start, end)) = self.range_of(inode, at) else {
             // Nothing refers to it.
@@ -236,8 +243,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// A range of a page, with its neighbours in the page: pieces always; what reaches the page's beginning or end only where it stands in the victim or in a
-    /// dirty block, since clean blocks would get dirty by it. Not at all where free blocks are few (fs/jffs2/gc.c).
+    /// A range of a page, with its neighbours in the page: pieces always; what reaches the page's
+    /// beginning or end only where it stands in the victim or in a dirty block, since clean blocks
+    /// would get dirty by it. Not at all where free blocks are few (fs/jffs2/gc.c).
     fn widened(&self, inode: Ino, (start, end): (u32, u32)) -> (u32, u32) {
         let ready = self.catalogue.ready();
         let merge = self.writer.as_deref().map_or(u32::MAX, |writer| writer.levels().merge);
@@ -269,7 +277,8 @@ impl<F: Flash> Jffs2<F> {
         block.is_some_and(|block| block.queue == Queue::Collecting || is_dirty(block.dirty + block.wasted))
     }
 
-    /// Writes a hole of several pages anew. One that was written over in between keeps its version and its whole range.
+    /// Writes a hole of several pages anew. One that was written over in between keeps its version
+    /// and its whole range.
     fn rewrite_hole(
         &mut self,
         inode: Ino,
@@ -309,8 +318,10 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Moves a directory entry, or drops a deletion that hides nothing any more. It gets a version of its own: were an erase of its old block cut short, the copy that is left there
-    /// could be taken for it. It is written from memory, as in Linux: what has decayed on the flash since it was read must not get a valid checksum.
+    /// Moves a directory entry, or drops a deletion that hides nothing any more. It gets a version
+    /// of its own: were an erase of its old block cut short, the copy that is left there could be
+    /// taken for it. It is written from memory, as in Linux: what has decayed on the flash since it
+    /// was read must not get a valid checksum.
     fn collect_of_directory(&mut self, directory: Ino, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let bytes = self.read_node(at, node)?;
         let name = sound_name(self.medium.order(), &bytes);
@@ -337,7 +348,8 @@ impl<F: Flash> Jffs2<F> {
         }
         let datum = self.separate_moved(directory, u32::MAX, at)?;
         let grant = self.reserve_collecting(Self::need_dirent(datum.region, &name))?;
-        // A mount takes a directory's times from its newest entry; 0 leaves them as they are, which is right where they were set by hand.
+        // A mount takes a directory's times from its newest entry; 0 leaves them as they are, which
+        // is right where they were set by hand.
         let body = self.body_mut(directory)?;
         let made = if body.modified == body.changed { body.modified } else { 0 };
         let version = self.next_version(directory)?;
@@ -347,14 +359,16 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Nothing of the inode can be written anew: a hostile image, or 2^32 changes. Its nodes are moved as they are.
+    /// Nothing of the inode can be written anew: a hostile image, or 2^32 changes. Its nodes are
+    /// moved as they are.
     fn has_no_version_left(&self, inode: Ino) -> bool {
         self.inodes.get(&inode).is_some_and(|inode| inode.highest_version == u32::MAX)
     }
 
-    /// Whether an older entry of the name is still on the flash: it would come back without this deletion (fs/jffs2/gc.c,
-    /// `jffs2_garbage_collect_deletion_dirent`). Linux leaves out those in the victim itself; but an erase that is cut short may take the deletion and
-    /// leave the entry. Such a deletion is moved once, and dropped when it is collected again.
+    /// Whether an older entry of the name is still on the flash: it would come back without this
+    /// deletion (fs/jffs2/gc.c, `jffs2_garbage_collect_deletion_dirent`). Linux leaves out those in
+    /// the victim itself; but an erase that is cut short may take the deletion and leave the entry.
+    /// Such a deletion is moved once, and dropped when it is collected again.
     fn hides_something(&self, directory: Ino, name: &[u8]) -> Result<bool> {
         let length = (DIRENT_SIZE + name.len() as u32).next_multiple_of(4);
         let Some(inode) = self.inodes.get(&directory) else { return Ok(false) };
@@ -377,7 +391,8 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// Whether a node that cannot be written anew for this reason is copied: it is damaged, its inode is no file after all, or has no version left.
+/// Whether a node that cannot be written anew for this reason is copied: it is damaged, its inode
+/// is no file after all, or has no version left.
 const fn stays_as_it_is(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::InvalidArgument | ErrorKind::IsADirectory | ErrorKind::NotSupported)
 }

@@ -30,8 +30,10 @@ impl<F: Flash> Jffs2<F> {
         self.step(victim)
     }
 
-    /// Reads the inodes that were not read since the mount, so that [`nandkit_vfs::FileSystem::volume`] counts as free what newer nodes have made obsolete. Cost: that of reading the heads of
-    /// all nodes that are not superseded, and of all attributes; nothing from the second time on. [`Jffs2::damage`] tells of what was found damaged by it.
+    /// Reads the inodes that were not read since the mount, so that
+    /// [`nandkit_vfs::FileSystem::volume`] counts as free what newer nodes have made obsolete.
+    /// Cost: that of reading the heads of all nodes that are not superseded, and of all attributes;
+    /// nothing from the second time on. [`Jffs2::damage`] tells of what was found damaged by it.
     ///
     /// Errors: `ReadOnly`, `Device`.
     pub fn account(&mut self) -> Result<()> {
@@ -40,7 +42,8 @@ impl<F: Flash> Jffs2<F> {
         used.map(|(id, _)| *id).try_for_each(|id| self.attribute_content(id).map(drop))
     }
 
-    /// Before anything is moved all inodes have to be known: what is obsolete would be copied else, and what is valid could be lost.
+    /// Before anything is moved all inodes have to be known: what is obsolete would be copied else,
+    /// and what is valid could be lost.
     fn check_all(&mut self) -> Result<()> {
         if self.writer()?.all_checked {
             return Ok(());
@@ -71,13 +74,15 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Asks the policy for a victim; with less left than deletions need, the block with the least to move, whatever the policy. `None`: there is none, but there are blocks to erase.
+    /// Asks the policy for a victim; with less left than deletions need, the block with the least
+    /// to move, whatever the policy. `None`: there is none, but there are blocks to erase.
     fn choose(&mut self) -> Result<Option<BlockIndex>> {
         let now = self.medium.now();
         loop {
             let writer = self.writer()?;
             let (policy, bad, deletion) = (writer.options().policy, writer.levels().bad, writer.levels().deletion);
-            // What is left for moving must not be spent on a block that gives little back, nor before what was emptied already is there to be used.
+            // What is left for moving must not be spent on a block that gives little back, nor
+            // before what was emptied already is there to be used.
             let few = self.catalogue.ready() < deletion;
             if few && self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
                 self.flush_all()?;

@@ -31,7 +31,8 @@ fn view(number: BlockIndex, block: &Block, queue: List) -> BlockView {
     }
 }
 
-/// All blocks that could be collected now. Those with failures are among them where there are free blocks to spare.
+/// All blocks that could be collected now. Those with failures are among them where there are free
+/// blocks to spare.
 pub(super) fn views(catalogue: &Catalogue, with_bad: bool) -> impl Iterator<Item = BlockView> + Clone {
     let lists = LISTS.into_iter().filter(move |(queue, _)| with_bad || *queue != Queue::BadUsed);
     lists.flat_map(move |(queue, list)| {

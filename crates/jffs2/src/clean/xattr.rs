@@ -1,5 +1,6 @@
-//! Extended attributes and references to them go elsewhere. They get versions of their own, as in Linux: were an erase of their old block cut short, the copies that are left there could be
-//! taken for them.
+//! Extended attributes and references to them go elsewhere. They get versions of their own, as in
+//! Linux: were an erase of their old block cut short, the copies that are left there could be taken
+//! for them.
 
 use nandkit_flash::Flash;
 use nandkit_units::Cause;
@@ -17,7 +18,8 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn collect_attribute(&mut self, id: u32, at: NodeAddress, node: &NodeRef) -> Result<()> {
         let used = self.xattrs.attributes.get(&id).filter(|attribute| attribute.users > 0);
         let newest = used.map(|attribute| (attribute.node == at, attribute.version.saturating_add(1)));
-        // An older one is the only whole one where a power cut tore the newest. What is moved then is the content, as the newest of all.
+        // An older one is the only whole one where a power cut tore the newest. What is moved then
+        // is the content, as the newest of all.
         let needed = match newest {
             Some((false, version)) if !self.is_sound_attribute(id)? && self.attribute_content(id)?.is_some() => {
                 Some(version)

@@ -13,7 +13,8 @@ const MANY: u32 = 5000;
 /// Steps allowed for each.
 const EACH: u64 = 20;
 
-/// A chain of directories each of which names the first one once more: every such name makes a circle.
+/// A chain of directories each of which names the first one once more: every such name makes a
+/// circle.
 #[test]
 fn names_that_lead_back_are_found_in_one_walk() {
     let mut image = Image::default();
@@ -45,7 +46,8 @@ fn of_many_second_names_the_first_few_are_kept() {
     assert_eq!((kept, volume.damage.sorted().len()), (8, MANY as usize - 1));
 }
 
-/// Two directories that hold each other's second names: the first one is no circle, the other would close one through it.
+/// Two directories that hold each other's second names: the first one is no circle, the other would
+/// close one through it.
 #[test]
 fn a_circle_over_a_second_name_is_one() {
     let mut image = Image::default();
@@ -77,7 +79,8 @@ fn names_of_nothing_among_names_of_files_are_forgotten_one_by_one() {
     assert_eq!(volume.lookup(volume.root(), b"dangling-77").unwrap_err().kind, ErrorKind::NotFound);
 }
 
-/// The number of an inode whose nodes are gone is not given to a new file: the name that is left of it would be the new file's.
+/// The number of an inode whose nodes are gone is not given to a new file: the name that is left of
+/// it would be the new file's.
 #[test]
 fn a_number_that_a_name_or_a_reference_has_is_not_given_again() {
     for (target, owner, least) in [(70, 9, 71), (9, 80, 81)] {
@@ -101,7 +104,8 @@ fn a_number_that_a_name_or_a_reference_has_is_not_given_again() {
     }
 }
 
-/// A summary that tells of 68 bytes, where the node says of itself, with whole checksums, that it is of 64 MiB.
+/// A summary that tells of 68 bytes, where the node says of itself, with whole checksums, that it
+/// is of 64 MiB.
 #[test]
 fn a_node_that_claims_more_than_its_summary_is_no_version() {
     let length = 64 << 20;

@@ -1,4 +1,5 @@
-//! What a node of a tree is in the terms of the format: mode, times, device numbers, extended attributes.
+//! What a node of a tree is in the terms of the format: mode, times, device numbers, extended
+//! attributes.
 
 use std::collections::BTreeMap;
 

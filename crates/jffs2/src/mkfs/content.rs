@@ -7,7 +7,8 @@ use rayon::prelude::*;
 
 use super::BuildOptions;
 
-/// Bytes of content that are compressed at a time: enough for many threads, little enough for memory.
+/// Bytes of content that are compressed at a time: enough for many threads, little enough for
+/// memory.
 pub(super) const BATCH: u64 = 8 << 20;
 
 /// A piece of a file, at most a page.
@@ -107,7 +108,8 @@ impl Worker {
                 read => filled += read,
             }
         }
-        // A file that became shorter while it was read keeps its size: what is gone reads as zeroes.
+        // A file that became shorter while it was read keeps its size: what is gone reads as
+        // zeroes.
         self.content[filled..].fill(0);
         let mut pages = Vec::new();
         let content = std::mem::take(&mut self.content);

@@ -53,8 +53,11 @@ pub struct BuildReport {
 
 /// Writes the image of a tree to `sink`. `progress` hears how many bytes of files are done.
 ///
-/// Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong` (also of paths that nobody here would read, see [`check_readable`]), `FileTooBig`, `NotSupported` (an owner or an attribute that the format cannot hold; which, and
-/// of which path), `NoSpace` (the image would be larger than it may), and those of the tree and the sink. Cost: the compression on `options.threads` threads; memory: some 8 MiB batches of content.
+/// Errors: `InvalidArgument` (an option, or a tree that breaks its promises), `NameTooLong` (also
+/// of paths that nobody here would read, see [`check_readable`]), `FileTooBig`, `NotSupported` (an
+/// owner or an attribute that the format cannot hold; which, and of which path), `NoSpace` (the
+/// image would be larger than it may), and those of the tree and the sink. Cost: the compression on
+/// `options.threads` threads; memory: some 8 MiB batches of content.
 pub fn build(
     tree: &dyn SourceTree,
     options: &BuildOptions,
@@ -168,7 +171,8 @@ impl<'a> Builder<'a> {
             parent: self.numbers[node.parent],
             version: self.version(node.parent),
             inode: self.numbers[index],
-            // The directory's own: its newest name gives a directory its time (fs/jffs2/readinode.c), and what is in a directory may be much newer.
+            // The directory's own: its newest name gives a directory its time
+            // (fs/jffs2/readinode.c), and what is in a directory may be much newer.
             made: attributes::seconds(self.nodes[node.parent].modified),
             kind: node.kind.dirent(),
         };
@@ -178,7 +182,8 @@ impl<'a> Builder<'a> {
         self.placer.put(&self.node)
     }
 
-    /// Places the inode node of what has no pages: everything but files with content, whose data nodes hold the attributes.
+    /// Places the inode node of what has no pages: everything but files with content, whose data
+    /// nodes hold the attributes.
     fn inode(&mut self, index: usize) -> Result<()> {
         let node = &self.nodes[index];
         self.report.inodes += 1;
@@ -209,7 +214,8 @@ impl<'a> Builder<'a> {
         fields_of(&self.nodes[index], self.numbers[index], version)
     }
 
-    /// Places compressed parts, and all names before them; returns the bytes of files that are done.
+    /// Places compressed parts, and all names before them; returns the bytes of files that are
+    /// done.
     fn place(&mut self, parts: Vec<Part>) -> Result<u64> {
         let before = self.report.content_bytes;
         for part in parts {
@@ -226,7 +232,8 @@ impl<'a> Builder<'a> {
         Ok(self.report.content_bytes - before)
     }
 
-    /// A file that ends in zeroes gets a hole there: one of nothing else would have no node, and so not exist.
+    /// A file that ends in zeroes gets a hole there: one of nothing else would have no node, and so
+    /// not exist.
     fn end_of_file(&mut self) -> Result<()> {
         let Some(last) = self.next.checked_sub(1) else { return Ok(()) };
         let node = &self.nodes[last];
@@ -293,7 +300,8 @@ impl<'a> Builder<'a> {
         Some((method, packed))
     }
 
-    /// Places as much of `bytes` as `room` bytes of data hold; returns how many bytes of them that were: at least one, not all.
+    /// Places as much of `bytes` as `room` bytes of data hold; returns how many bytes of them that
+    /// were: at least one, not all.
     fn beginning(
         &mut self,
         index: usize,

@@ -11,7 +11,8 @@ use crate::medium::Cleanmarker;
 pub struct OobPages {
     /// Data bytes of a page: a power of two from 256 to 64 KiB that divides the erase size.
     pub page_size: u32,
-    /// Bytes of its OOB: 16 to 64 KiB, so that a cleanmarker and the error-correcting code have room.
+    /// Bytes of its OOB: 16 to 64 KiB, so that a cleanmarker and the error-correcting code have
+    /// room.
     pub oob_size: u32,
 }
 
@@ -22,16 +23,22 @@ pub struct BuildOptions {
     pub order: ByteOrder,
     /// Bytes of an erase block: 4 KiB to 64 MiB.
     pub erase_size: u32,
-    /// Bytes of file data in a node, at the most: the page of the system that will mount the image. A power of two from 512 to 64 KiB.
+    /// Bytes of file data in a node, at the most: the page of the system that will mount the image.
+    /// A power of two from 512 to 64 KiB.
     pub page_size: u32,
-    /// Bytes of the cleanmarker at the beginning of each block; 0 for none, as NAND has it (its cleanmarkers are in the OOB).
+    /// Bytes of the cleanmarker at the beginning of each block; 0 for none, as NAND has it (its
+    /// cleanmarkers are in the OOB).
     pub cleanmarker_size: u32,
-    /// With pages: each page of the image is followed by its OOB, as in the files of `nanddump --oob` that `nandwrite --oob` takes. The first page of each block has the cleanmarker there, where
-    /// Linux has it; all other bytes of the OOB are 0xFF, and `cleanmarker_size` must be 0.
+    /// With pages: each page of the image is followed by its OOB, as in the files of
+    /// `nanddump --oob` that `nandwrite --oob` takes. The first page of each block has the
+    /// cleanmarker there, where Linux has it; all other bytes of the OOB are 0xFF, and
+    /// `cleanmarker_size` must be 0.
     pub oob: Option<OobPages>,
-    /// Whether each block but the last ends in a summary, from which Linux knows its nodes without reading all of it. The last block stays open, so that its rest can be written.
+    /// Whether each block but the last ends in a summary, from which Linux knows its nodes without
+    /// reading all of it. The last block stays open, so that its rest can be written.
     pub summaries: bool,
-    /// Compressions in the order in which they are tried: the first that makes a piece shorter is taken, or with `smallest` the one that makes it shortest.
+    /// Compressions in the order in which they are tried: the first that makes a piece shorter is
+    /// taken, or with `smallest` the one that makes it shortest.
     pub compressions: Vec<Compression>,
     /// How hard to compress.
     pub level: Level,
@@ -39,9 +46,11 @@ pub struct BuildOptions {
     pub smallest: bool,
     /// Whether extended attributes go into the image.
     pub xattrs: bool,
-    /// Bytes to which the image is filled up with 0xFF, the OOB not counted: a multiple of the erase size; 0 for the end of the last block that is used.
+    /// Bytes to which the image is filled up with 0xFF, the OOB not counted: a multiple of the
+    /// erase size; 0 for the end of the last block that is used.
     pub size: u64,
-    /// Threads that compress; 0 for as many as there are processors. The image is the same with any number.
+    /// Threads that compress; 0 for as many as there are processors. The image is the same with any
+    /// number.
     pub threads: usize,
 }
 

@@ -45,7 +45,8 @@ impl<'a> Placer<'a> {
         Self { options, sink, bytes: Vec::new(), totals: Totals::default(), offset: 0, summary }
     }
 
-    /// Bytes that a node may take in the open block, or in an empty one where none is open, if its entry in the summary takes `entry` bytes.
+    /// Bytes that a node may take in the open block, or in an empty one where none is open, if its
+    /// entry in the summary takes `entry` bytes.
     pub fn room(&self, entry: u32) -> u32 {
         let offset = if self.offset == 0 { padded(self.options.cleanmarker_size) } else { self.offset };
         let kept = if self.summary.is_disabled() { 0 } else { padded(self.summary.size() + entry + FRAME) };
@@ -164,7 +165,8 @@ impl<'a> Placer<'a> {
         Ok(taken)
     }
 
-    /// Ends the image and fills it up. The last block has no summary, so that its rest can be written.
+    /// Ends the image and fills it up. The last block has no summary, so that its rest can be
+    /// written.
     pub fn finish(mut self) -> Result<Totals> {
         self.leave_block()?;
         let wanted = self.options.size;

@@ -92,7 +92,8 @@ fn every_byte_of_every_file_has_a_node() {
             assert_eq!(sizes, [0, 10_000, 50_000, 648_890, 700_000]);
             let markers = nodes.iter().filter(|(kind, _, _)| *kind == node_type::CLEANMARKER).count() as u64;
             assert_eq!(markers, if cleanmarker_size > 0 { report.image_bytes / u64::from(erase_size) } else { 0 });
-            // A block loses less than the least node that is worth splitting for, and the last one its rest.
+            // A block loses less than the least node that is worth splitting for, and the last one
+            // its rest.
             let blocks = report.image_bytes / u64::from(erase_size);
             assert!(report.lost_bytes < blocks * 260 + u64::from(erase_size), "{report:?}");
             assert_eq!((report.inodes, report.names), (9, 8));
@@ -188,7 +189,8 @@ fn impossible_options_are_refused() {
     }
 }
 
-/// What cannot be read again, as nobody enters directories so deep and takes paths so long, makes no image.
+/// What cannot be read again, as nobody enters directories so deep and takes paths so long, makes
+/// no image.
 #[test]
 fn trees_deeper_or_longer_than_what_is_read_are_refused() {
     let directories = |count: usize, name: &str| {

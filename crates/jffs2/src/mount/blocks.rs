@@ -8,8 +8,9 @@ use crate::layout::INODE_SIZE;
 use crate::medium::{Cleanmarker, Shape};
 use crate::scan::Condition;
 
-/// Puts the blocks on their lists, as fs/jffs2/scan.c does at the end of a mount. Errors: `Corrupt` where nothing on the device is JFFS2's, and not all of it is blank: Linux, too,
-/// would rather not erase it.
+/// Puts the blocks on their lists, as fs/jffs2/scan.c does at the end of a mount. Errors: `Corrupt`
+/// where nothing on the device is JFFS2's, and not all of it is blank: Linux, too, would rather not
+/// erase it.
 pub(super) fn file(shape: &Shape, collected: &mut Collected) -> Result<Catalogue> {
     let mut blocks = std::mem::take(&mut collected.blocks);
     // A block is opened again only if this much of it is free (`min_free`).
@@ -96,7 +97,8 @@ fn close(block: &mut Block, erase_size: u32) {
     block.queue = if block.dirty >= erase_size / 2 { Queue::VeryDirty } else { Queue::Dirty };
 }
 
-/// Each list begins somewhere else after each mount, so that no block is always first (fs/jffs2/scan.c, `jffs2_rotate_lists`).
+/// Each list begins somewhere else after each mount, so that no block is always first
+/// (fs/jffs2/scan.c, `jffs2_rotate_lists`).
 fn rotate(blocks: &mut [Block], by: u32) {
     for queue in [Queue::Clean, Queue::VeryDirty, Queue::Dirty, Queue::Erasable, Queue::ErasePending, Queue::Free] {
         let mut list: Vec<usize> =

@@ -24,22 +24,26 @@ pub(super) struct Collected {
     pub(super) is_jffs2: bool,
     /// The sum of all versions, from which Linux takes where its lists begin.
     pub(super) versions: u32,
-    /// The highest inode number that any node gives, names of inodes without nodes and references included: a number that a name still leads to must not be given again.
+    /// The highest inode number that any node gives, names of inodes without nodes and references
+    /// included: a number that a name still leads to must not be given again.
     pub(super) highest_inode: Ino,
     /// Whether a name was ever taken away: an entry says so, or a mark in place.
     pub(super) deletions: bool,
-    /// Whether anything else tells of a volume in use: a name that was given to another inode, nodes that were moved.
+    /// Whether anything else tells of a volume in use: a name that was given to another inode,
+    /// nodes that were moved.
     pub(super) in_use: bool,
     nodes: Vec<(Ino, NodeAddress, u32)>,
     pub(super) names: Vec<(NodeAddress, FoundName)>,
-    /// Nodes that do not count and may come back: whose, the version (of a reference the attribute), where.
+    /// Nodes that do not count and may come back: whose, the version (of a reference the
+    /// attribute), where.
     ghosts: Vec<(Owner, u32, NodeAddress)>,
     attributes: Vec<(u32, u32, NodeAddress)>,
     references: Vec<((Ino, u32), u32, NodeAddress)>,
 }
 
 impl Collected {
-    /// Whether what has no name may have been deleted: names were taken away, or the collector was there, which erases the words of that as well.
+    /// Whether what has no name may have been deleted: names were taken away, or the collector was
+    /// there, which erases the words of that as well.
     pub(super) fn may_lack_what_was_deleted(&self) -> bool {
         self.deletions || self.in_use
     }
@@ -49,7 +53,8 @@ impl Collected {
         let mut block = Block::empty(shape.erase_size);
         self.deletions |= scan.is_marked;
         (block.first_written, block.last_written) = (now, now);
-        // One more, for what is left of a block behind its last node (`waste_free`): a list that has to grow takes twice its length.
+        // One more, for what is left of a block behind its last node (`waste_free`): a list that
+        // has to grow takes twice its length.
         block.nodes.reserve_exact(scan.found.len() + 1);
         for found in scan.found {
             let at = shape.address(BlockIndex(number), found.offset);
@@ -100,7 +105,8 @@ impl Collected {
         }
     }
 
-    /// Of a ghost only the numbers count: what has them must not be taken for it, and it is remembered as one of the nodes that may come back.
+    /// Of a ghost only the numbers count: what has them must not be taken for it, and it is
+    /// remembered as one of the nodes that may come back.
     fn note_ghost(&mut self, at: NodeAddress, what: What) -> Owner {
         match what {
             What::Inode { inode, version } => {
@@ -204,7 +210,8 @@ impl Collected {
         }
     }
 
-    /// Of all references of one inode to one attribute the one with the highest sequence number counts.
+    /// Of all references of one inode to one attribute the one with the highest sequence number
+    /// counts.
     pub(super) fn finish_references(&mut self, erase_size: u32) {
         let mut found = std::mem::take(&mut self.references);
         found.sort_unstable();

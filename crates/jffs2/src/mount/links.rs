@@ -17,11 +17,13 @@ use crate::{Ino, NodeAddress};
 /// `st_mode >> 12` of directories.
 const DIRECTORY: u8 = 4;
 
-/// A directory can have a second name: a power cut in a rename leaves one (fs/jffs2/dir.c writes the new name before it takes the old one away). More of them than this in a volume
-/// are nobody's accident, and would make a small image a tree without end.
+/// A directory can have a second name: a power cut in a rename leaves one (fs/jffs2/dir.c writes
+/// the new name before it takes the old one away). More of them than this in a volume are nobody's
+/// accident, and would make a small image a tree without end.
 const SECOND_NAMES: usize = 8;
 
-/// Counts the names of all inodes, forgets names of inodes that are not there, and finds the inodes that have no name left; returns those that have lost it. Errors: those of the device.
+/// Counts the names of all inodes, forgets names of inodes that are not there, and finds the inodes
+/// that have no name left; returns those that have lost it. Errors: those of the device.
 pub(super) fn count<F: Flash>(
     collected: &mut Collected,
     damage: &DamageList,
@@ -139,7 +141,8 @@ fn parents(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     }
 }
 
-/// The directories in a directory, with where their names are; what holds names counts as one, whatever its own name says.
+/// The directories in a directory, with where their names are; what holds names counts as one,
+/// whatever its own name says.
 fn directories(inodes: &Inodes, parent: Ino) -> Vec<(Ino, Named)> {
     let is_directory = |inode: Ino| inodes.get(&inode).is_some_and(|inode| inode.entries.is_some());
     let entries = inodes.get(&parent).and_then(|inode| inode.entries.as_ref());
@@ -150,7 +153,8 @@ fn directories(inodes: &Inodes, parent: Ino) -> Vec<(Ino, Named)> {
         .collect()
 }
 
-/// What lies below what, over first names: of each directory its place in depth-first order and the place behind the last one below it.
+/// What lies below what, over first names: of each directory its place in depth-first order and the
+/// place behind the last one below it.
 struct Below(BTreeMap<Ino, (usize, usize)>);
 
 impl Below {
@@ -174,8 +178,9 @@ impl Below {
         (*start..*end).contains(place)
     }
 
-    /// Whether a way down leads from one directory to another, over first names and the second ones that are kept, as parent and child. Cost: that of looking at each kept
-    /// one once for each other.
+    /// Whether a way down leads from one directory to another, over first names and the second ones
+    /// that are kept, as parent and child. Cost: that of looking at each kept one once for each
+    /// other.
     fn leads_to(&self, kept: &[(Ino, Ino)], from: Ino, to: Ino) -> bool {
         let mut seen = BTreeSet::from([from]);
         let mut next = vec![from];
@@ -190,7 +195,8 @@ impl Below {
     }
 }
 
-/// References of dead inodes, and to attributes that are not there, are dead; attributes know how many have them.
+/// References of dead inodes, and to attributes that are not there, are dead; attributes know how
+/// many have them.
 fn bind_attributes(collected: &mut Collected, damage: &DamageList, shape: &Shape) {
     let (inodes, table) = (&collected.inodes, &mut collected.xattrs);
     for ((inode, id), found) in &mut table.references {

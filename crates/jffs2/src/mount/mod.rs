@@ -1,4 +1,5 @@
-//! From what stands in the blocks to a volume: links counted, dead inodes told from living ones, blocks put on lists.
+//! From what stands in the blocks to a volume: links counted, dead inodes told from living ones,
+//! blocks put on lists.
 //!
 //! The rules are those of Linux (fs/jffs2/build.c, scan.c, xattr.c), so that the tree is the same.
 
@@ -26,12 +27,16 @@ use collect::Collected;
 const BATCH: u32 = 256;
 
 impl<F: Flash> Jffs2<F> {
-    /// Mounts a device. Damage is no error: see [`Jffs2::damage`]. A blank device is an empty volume.
+    /// Mounts a device. Damage is no error: see [`Jffs2::damage`]. A blank device is an empty
+    /// volume.
     ///
-    /// Time: with summaries a read of each block's end, and of each name that would hide an older entry of its own; else of all blocks that are not blank. Memory: under 120 bytes for each node.
+    /// Time: with summaries a read of each block's end, and of each name that would hide an older
+    /// entry of its own; else of all blocks that are not blank. Memory: under 120 bytes for each
+    /// node.
     ///
-    /// Errors: `InvalidArgument` where JFFS2 cannot be on such a device; `Corrupt` where the device is not blank and holds no node, or one of a type that forbids mounting;
-    /// `ReadOnly` where one forbids mounting for writing; `Device`.
+    /// Errors: `InvalidArgument` where JFFS2 cannot be on such a device; `Corrupt` where the device
+    /// is not blank and holds no node, or one of a type that forbids mounting; `ReadOnly` where one
+    /// forbids mounting for writing; `Device`.
     pub fn mount(flash: F, clock: Clock, options: MountOptions) -> Result<Self> {
         let mut shape = Shape::of(flash.geometry()).map_err(|what| FsError::new(ErrorKind::InvalidArgument, what))?;
         shape.cleanmarker = options.cleanmarker.unwrap_or(shape.cleanmarker);

@@ -28,10 +28,13 @@ pub(super) fn finish<F: Flash>(
     Ok(())
 }
 
-/// Of all entries with one name the one with the highest version counts; among equals the one found last (fs/jffs2/nodelist.c, `jffs2_add_fd_to_list`).
+/// Of all entries with one name the one with the highest version counts; among equals the one found
+/// last (fs/jffs2/nodelist.c, `jffs2_add_fd_to_list`).
 ///
-/// Other than in Linux one that would hide others is looked at first where only a summary tells of it, or its page could not be corrected, and among equals the latter comes behind: an
-/// erase that was cut off may leave such entries of names that are whole elsewhere. So both ways to mount show the same tree. Cost: a read for each name that hides another.
+/// Other than in Linux one that would hide others is looked at first where only a summary tells of
+/// it, or its page could not be corrected, and among equals the latter comes behind: an erase that
+/// was cut off may leave such entries of names that are whole elsewhere. So both ways to mount show
+/// the same tree. Cost: a read for each name that hides another.
 ///
 /// Errors: those of the device.
 fn finish_names<F: Flash>(
@@ -65,7 +68,8 @@ fn finish_names<F: Flash>(
     Ok(())
 }
 
-/// Empties a list of entries with one name, the one that should count last; all but the one that does become obsolete.
+/// Empties a list of entries with one name, the one that should count last; all but the one that
+/// does become obsolete.
 fn newest<F: Flash>(
     collected: &mut Collected,
     medium: &Medium<F>,

@@ -1,8 +1,12 @@
 //! What no way leads to from the root: lost, or taken away?
 //!
-//! Whoever takes a name away leaves a word of it: an entry that says so, or a mark in place. Where a volume holds no such word, nothing was ever taken away, and what has no name has lost it.
-//! Where it holds one, whatever has no name may have been taken away as well: the nodes of dead inodes are erased in any order, and the words of their deletion with them. The last of these words may
-//! be gone too, as that of a directory's name takes those of all names in it along: a volume that anything else shows to have been in use is taken for one from which things were deleted.
+//! Whoever takes a name away leaves a word of it: an entry that says so, or a mark in place. Where
+//! a volume holds no such word, nothing was ever taken away, and what has no name has lost it.
+//! Where it holds one, whatever has no name may have been taken away as well: the nodes of dead
+//! inodes are erased in any order, and the words of their deletion with them. The last of these
+//! words may be gone too, as that of a directory's name takes those of all names in it along: a
+//! volume that anything else shows to have been in use is taken for one from which things were
+//! deleted.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +25,8 @@ use crate::scan::node;
 use crate::{Ino, NodeAddress};
 use nandkit_vfs::FileKind;
 
-/// Finds the inodes that have lost their names, and tells of them. `links`: the names of each inode, those in dead directories among them. Errors: those of the device. Cost: a read for each
+/// Finds the inodes that have lost their names, and tells of them. `links`: the names of each
+/// inode, those in dead directories among them. Errors: those of the device. Cost: a read for each
 /// node of an inode without a name; nothing where anything was ever taken away.
 pub(super) fn find<F: Flash>(
     collected: &Collected,
@@ -101,7 +106,8 @@ fn newest<F: Flash>(
     Ok(newest)
 }
 
-/// Whether it is what a power cut in a creation leaves: the inode's first node, which holds no byte of a file, as the last one that was written in its block. The name would have come next
+/// Whether it is what a power cut in a creation leaves: the inode's first node, which holds no byte
+/// of a file, as the last one that was written in its block. The name would have come next
 /// (fs/jffs2/dir.c), and nobody was told that the file is there.
 fn is_cut_creation<F: Flash>(
     collected: &Collected,

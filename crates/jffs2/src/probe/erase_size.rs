@@ -31,7 +31,8 @@ impl Verdict {
         let possible = |size: &u32| *size <= USUAL_MAX.max(page) && size.is_multiple_of(page.max(1));
         let usual: Vec<u32> = survey.sizes.iter().map(|(size, _)| *size).filter(possible).collect();
         let least = usual.iter().map(|size| weight(*size)).min().unwrap_or(0);
-        // An odd gap refutes nothing; of what is damaged, a little more than what speaks against the best.
+        // An odd gap refutes nothing; of what is damaged, a little more than what speaks against
+        // the best.
         let tolerated = least + 1 + least / 2;
         let mut fitting: Vec<u32> = usual.into_iter().filter(|size| weight(*size) <= tolerated).collect();
         let broken = |size: u32| !survey.length.is_multiple_of(u64::from(size.max(1)));
@@ -104,7 +105,8 @@ fn by_markers(survey: &Survey) -> Option<(u32, String)> {
     })
 }
 
-/// The smallest size that fits, where nodes end at its multiples again and again: in larger blocks they would cross some of these.
+/// The smallest size that fits, where nodes end at its multiples again and again: in larger blocks
+/// they would cross some of these.
 fn by_seams(survey: &Survey, size: u32) -> Option<(u32, String)> {
     let (_, Against { seams, seam_bits, .. }) = survey.sizes.iter().find(|(known, _)| *known == size)?;
     (weight(survey, size) == 0 && *seam_bits >= BITS_MIN).then(|| {

@@ -1,7 +1,10 @@
-//! What the bytes of a dump say of JFFS2's erase blocks, whatever their size: one pass from node to node.
+//! What the bytes of a dump say of JFFS2's erase blocks, whatever their size: one pass from node to
+//! node.
 //!
-//! Facts used: nodes never cross the end of an erase block, cleanmarkers stand at their beginnings only, free flash is at their ends only, and the last eight bytes of a summary tell where in its
-//! block it begins (fs/jffs2/nodelist.h, scan.c, summary.h of Linux; mkfs.jffs2 of mtd-utils fills a block up with 0xFF where the next node has no room in it).
+//! Facts used: nodes never cross the end of an erase block, cleanmarkers stand at their beginnings
+//! only, free flash is at their ends only, and the last eight bytes of a summary tell where in its
+//! block it begins (fs/jffs2/nodelist.h, scan.c, summary.h of Linux; mkfs.jffs2 of mtd-utils fills
+//! a block up with 0xFF where the next node has no room in it).
 
 use nandkit_flash::{Look, PageRead};
 use nandkit_units::{BlockIndex, Context};
@@ -46,14 +49,17 @@ pub(super) struct Against {
     pub(super) markers: u32,
     /// Summaries that tell of another size.
     pub(super) summaries: u32,
-    /// For the size, and against its double: ends of blocks that the double does not have, at which the next node begins.
+    /// For the size, and against its double: ends of blocks that the double does not have, at which
+    /// the next node begins.
     pub(super) seams: u32,
-    /// How unlikely these would be inside the blocks of the double, in bits: see [`NODE_BITS`] and [`FILLED_BITS`].
+    /// How unlikely these would be inside the blocks of the double, in bits: see [`NODE_BITS`] and
+    /// [`FILLED_BITS`].
     pub(super) seam_bits: u32,
 }
 
 impl Against {
-    /// Free flash before a node counts half: a writer that goes on in a block after a mount may begin at the next page.
+    /// Free flash before a node counts half: a writer that goes on in a block after a mount may
+    /// begin at the next page.
     pub(super) const fn weight(&self) -> u64 {
         2 * (self.crossings as u64 + self.markers as u64 + self.summaries as u64) + self.gaps as u64
     }
@@ -71,7 +77,8 @@ pub(super) struct Survey {
     /// Bytes of nodes.
     pub(super) node_bytes: u64,
     pub(super) summaries: u32,
-    /// With OOB, nodes of files whose data are sound, and those whose data are not: pages of 512 bytes with 16 of OOB, and of 2048 with 64, have most headers at the same places.
+    /// With OOB, nodes of files whose data are sound, and those whose data are not: pages of 512
+    /// bytes with 16 of OOB, and of 2048 with 64, have most headers at the same places.
     sound: u32,
     pub(super) unsound: u32,
     /// Sizes in bytes, with what speaks against each.
@@ -105,7 +112,8 @@ enum Before {
 }
 
 impl Survey {
-    /// Looks through a device, whose own erase size does not matter. `more` are sizes to be judged beside the powers of two.
+    /// Looks through a device, whose own erase size does not matter. `more` are sizes to be judged
+    /// beside the powers of two.
     pub(super) fn of(device: &dyn Look, depth: Depth, more: &[u32]) -> Self {
         let mut sizes: Vec<u32> = (ERASE_SIZE_MIN.ilog2()..=ERASE_SIZE_MAX.ilog2())
             .map(|power| 1 << power)
@@ -292,7 +300,8 @@ impl Survey {
         u32::try_from((chain * share / 1000 * whole / 1000).max(1)).unwrap_or(1000)
     }
 
-    /// Whether every block of this size that is not free begins at one of these places; `false` where none is in use.
+    /// Whether every block of this size that is not free begins at one of these places; `false`
+    /// where none is in use.
     pub(super) fn all_begin_at(&self, places: &[u64], size: u32) -> bool {
         let size = u64::from(size.max(1));
         let mut next = 0;
@@ -316,7 +325,8 @@ fn stretch_step(length: u64, stretch: u64) -> u64 {
     (length / STRETCHES / stretch * stretch).max(stretch)
 }
 
-/// Whether the data of a file's node have the checksum that it tells; `None` where the node is none.
+/// Whether the data of a file's node have the checksum that it tells; `None` where the node is
+/// none.
 fn has_sound_data(order: Order, bytes: &[u8]) -> Option<bool> {
     let inode = Inode::decode(order, bytes)?;
     let data = bytes.get(INODE_SIZE as usize..)?.get(..inode.compressed_size as usize);

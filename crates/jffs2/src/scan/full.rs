@@ -106,7 +106,8 @@ pub(crate) fn neither(
     Some(Damage { at: shape.address(block, start), block, kind, inode, detail })
 }
 
-/// Whether a stretch is what is left of a page behind its last node, and too short for a padding node.
+/// Whether a stretch is what is left of a page behind its last node, and too short for a padding
+/// node.
 const fn fills_page(shape: &Shape, start: u32, end: u32) -> bool {
     shape.page_size > 1 && end.is_multiple_of(shape.page_size) && end - start < shape.page_size && start > 0
 }

@@ -1,4 +1,5 @@
-//! Nodes whose checksums are right in pages that the device could not correct: they may read otherwise next time.
+//! Nodes whose checksums are right in pages that the device could not correct: they may read
+//! otherwise next time.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +12,14 @@ use crate::damage::{Damage, DamageKind};
 use crate::layout::{ByteOrder, node_type};
 use crate::medium::Shape;
 
-/// Makes ghosts of what must not count although it looks sound now, and marks the names that count only where no other does.
+/// Makes ghosts of what must not count although it looks sound now, and marks the names that count
+/// only where no other does.
 ///
-/// * The last page of a block that was written to: it is what the power cut off, and what it was to replace is still there.
-/// * All such pages of a block that was erased in part: whatever counts of it was moved before. Pages are programmed in order, so that a blank page in front of a written one, and in no
-///   node, tells of such an erase.
+/// * The last page of a block that was written to: it is what the power cut off, and what it was to
+///   replace is still there.
+/// * All such pages of a block that was erased in part: whatever counts of it was moved before.
+///   Pages are programmed in order, so that a blank page in front of a written one, and in no node,
+///   tells of such an erase.
 ///
 /// `bytes` is the block, `damage` what its reading met with.
 pub(crate) fn lay(
@@ -51,7 +55,8 @@ pub(crate) fn lay(
     }
 }
 
-/// Whether a page in front of the last written one is blank, and no part of a node: sound ones, and what has a sound header and holds blank pages by right, which are summaries (kernels before
+/// Whether a page in front of the last written one is blank, and no part of a node: sound ones, and
+/// what has a sound header and holds blank pages by right, which are summaries (kernels before
 /// 2.6.19 left some in front of them, too), padding, and nodes that are marked obsolete.
 fn is_erased_in_part(order: ByteOrder, page: u32, last: u32, bytes: &[u8], scan: &BlockScan) -> bool {
     let mut spans: Vec<(u32, u32)> = Vec::new();
@@ -88,7 +93,8 @@ mod tests {
 
     const PAGE: u32 = 512;
 
-    /// Of a block with nodes at these pages, of one page each but for the last field, the page where it ends: which are ghosts, where these pages are blank, and these spoilt.
+    /// Of a block with nodes at these pages, of one page each but for the last field, the page
+    /// where it ends: which are ghosts, where these pages are blank, and these spoilt.
     fn ghosts(nodes: &[(u32, u32)], blank: &[u32], spoilt: &[u32]) -> Vec<u32> {
         let shape = Shape::of(&FlashGeometry::nand(PAGE, 16, 8, 4)).unwrap();
         let block = BlockIndex(1);

@@ -1,7 +1,8 @@
 //! What stands in each block: from its summary, or from its nodes one after the other.
 //!
-//! The rules are those of Linux (fs/jffs2/scan.c), down to how much is read: of a block that begins blank only the first 256 bytes, of a block that begins with a cleanmarker and blank
-//! flash as well.
+//! The rules are those of Linux (fs/jffs2/scan.c), down to how much is read: of a block that begins
+//! blank only the first 256 bytes, of a block that begins with a cleanmarker and blank flash as
+//! well.
 
 pub(crate) mod full;
 mod ghosts;
@@ -19,11 +20,13 @@ use crate::medium::MOUNT;
 use crate::medium::{Cleanmarker, Medium, OOB_CLEANMARKER_SIZE};
 use node::What;
 
-/// So many blank bytes at a block's beginning, and the block counts as blank (fs/jffs2/scan.c, `EMPTY_SCAN_SIZE`).
+/// So many blank bytes at a block's beginning, and the block counts as blank (fs/jffs2/scan.c,
+/// `EMPTY_SCAN_SIZE`).
 const EMPTY: u32 = 256;
 /// And so many from a block's beginning on with a cleanmarker at the beginning.
 const EMPTY_BEHIND_CLEANMARKER: usize = 32;
-/// Pages at a block's beginning whose OOB must be blank in a blank block (fs/jffs2/wbuf.c, `NR_OOB_SCAN_PAGES`).
+/// Pages at a block's beginning whose OOB must be blank in a blank block (fs/jffs2/wbuf.c,
+/// `NR_OOB_SCAN_PAGES`).
 const OOB_PAGES: u32 = 4;
 
 /// A stretch of a block. 24 bytes.
@@ -92,7 +95,8 @@ impl<F: Flash> Scan<'_, F> {
         }
     }
 
-    /// One block. `buffer` is working memory, which holds a block: what is read of it stands where it stands in the block.
+    /// One block. `buffer` is working memory, which holds a block: what is read of it stands where
+    /// it stands in the block.
     pub(crate) fn block(&self, block: BlockIndex, buffer: &mut Vec<u8>) -> Result<BlockScan, FlashError> {
         if self.medium.is_bad(block) {
             return Ok(BlockScan::of(Condition::Bad));
@@ -176,7 +180,8 @@ impl<F: Flash> Scan<'_, F> {
         Ok(true)
     }
 
-    /// From the block's summary, where it has one that is of use; what is wrong with it otherwise goes to `damage`.
+    /// From the block's summary, where it has one that is of use; what is wrong with it otherwise
+    /// goes to `damage`.
     fn by_summary(
         &self,
         block: BlockIndex,

@@ -20,7 +20,8 @@ pub(crate) enum What {
     Summary,
     /// A node of unknown type that is kept.
     Unknown,
-    /// A node that is sound now and yet does not count: its page may read otherwise next time. It is kept like an obsolete one, which may come back as long as it is on the flash.
+    /// A node that is sound now and yet does not count: its page may read otherwise next time. It
+    /// is kept like an obsolete one, which may come back as long as it is on the flash.
     Ghost(Box<What>),
     /// An inode node.
     Inode {
@@ -72,7 +73,8 @@ impl FoundName {
 /// What stands behind a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Witness {
-    /// The node, whose checksums are right, in a page that the device could not correct: it may read otherwise next time.
+    /// The node, whose checksums are right, in a page that the device could not correct: it may
+    /// read otherwise next time.
     Uncorrectable,
     /// The summary alone; nobody has looked at the node.
     Summary,
@@ -105,7 +107,8 @@ fn fixed(node: &[u8], covered: usize, found: u32, kind: DamageKind) -> Result<()
 
 const SHORT: &str = "it is shorter than a node of its type";
 
-/// An inode node whose fixed part is whole. `node` begins with the node; `length` is what its header says.
+/// An inode node whose fixed part is whole. `node` begins with the node; `length` is what its
+/// header says.
 pub(crate) fn inode(order: ByteOrder, node: &[u8], length: u32) -> Result<Inode, Bad> {
     let Some(mut inode) = Inode::decode(order, node).filter(|_| length >= INODE_SIZE) else {
         return bad(DamageKind::Node, None, SHORT);
@@ -126,8 +129,9 @@ pub(crate) fn inode(order: ByteOrder, node: &[u8], length: u32) -> Result<Inode,
     Ok(inode)
 }
 
-/// Whether it is a hole as kernels of a certain age wrote it, with both sizes swapped: no data follow it. (Linux 6.1 knows of them, but compares the node's length before, and takes only
-/// those that carry as many bytes: fs/jffs2/readinode.c, `read_dnode`.)
+/// Whether it is a hole as kernels of a certain age wrote it, with both sizes swapped: no data
+/// follow it. (Linux 6.1 knows of them, but compares the node's length before, and takes only those
+/// that carry as many bytes: fs/jffs2/readinode.c, `read_dnode`.)
 const fn is_swapped_hole(inode: &Inode, length: u32) -> bool {
     inode.compression == compression::ZERO
         && inode.data_size == 0
@@ -214,8 +218,9 @@ pub(crate) fn xref(order: ByteOrder, node: &[u8], length: u32) -> Result<Xref, B
     Ok(xref)
 }
 
-/// Whether all checksums of what begins here fit, or the header's does and the node would end behind its block (`bytes` ends where that does): what is wrong with it then was written so, and is
-/// no write that was cut off.
+/// Whether all checksums of what begins here fit, or the header's does and the node would end
+/// behind its block (`bytes` ends where that does): what is wrong with it then was written so, and
+/// is no write that was cut off.
 pub(crate) fn was_written_so(order: ByteOrder, bytes: &[u8]) -> bool {
     let Some(header) = Header::decode(order, bytes).filter(|header| header.check(order).is_ok()) else { return false };
     let Some(node) = bytes.get(..header.total_length as usize) else { return true };
@@ -239,9 +244,11 @@ pub(crate) fn was_written_so(order: ByteOrder, bytes: &[u8]) -> bool {
     }
 }
 
-/// What a node with a whole header is, as far as a mount looks: data, and values of attributes, are not looked at.
+/// What a node with a whole header is, as far as a mount looks: data, and values of attributes, are
+/// not looked at.
 ///
-/// `first` says that it is the first thing in its block, `cleanmarker` how long a cleanmarker in the block is.
+/// `first` says that it is the first thing in its block, `cleanmarker` how long a cleanmarker in
+/// the block is.
 pub(crate) fn examine(
     order: ByteOrder,
     node: &[u8],
@@ -270,8 +277,9 @@ pub(crate) fn examine(
         node_type::CLEANMARKER if !is_blank(node.get(HEADER_SIZE as usize..length as usize)) => {
             bad(DamageKind::Cleanmarker, None, format!("a cleanmarker of {length} bytes that holds something"))
         }
-        // A cleanmarker where none belongs, or one of another size than the flash has, is no harm: dirt, as for Linux (fs/jffs2/scan.c, `jffs2_scan_eraseblock`).
-        // NOR with a write buffer has longer ones: a page of it (wbuf.c, `jffs2_nor_wbuf_flash_setup`).
+        // A cleanmarker where none belongs, or one of another size than the flash has, is no harm:
+        // dirt, as for Linux (fs/jffs2/scan.c, `jffs2_scan_eraseblock`). NOR with a write buffer
+        // has longer ones: a page of it (wbuf.c, `jffs2_nor_wbuf_flash_setup`).
         node_type::CLEANMARKER => Ok(if first && cleanmarker == length { What::Cleanmarker } else { What::Obsolete }),
         node_type::PADDING | node_type::SUMMARY => Ok(What::Obsolete),
         unknown => Ok(match Compatibility::of(unknown) {
@@ -285,7 +293,8 @@ fn is_blank(bytes: Option<&[u8]>) -> bool {
     bytes.is_some_and(|bytes| run_of(bytes, 0xFF) == bytes.len())
 }
 
-/// Whose a node was whose header is damaged: the header that would be right is put in its place, and the checksum of the fixed part tells whether that was so.
+/// Whose a node was whose header is damaged: the header that would be right is put in its place,
+/// and the checksum of the fixed part tells whether that was so.
 pub(crate) fn owner_behind_damage(order: ByteOrder, bytes: &[u8]) -> Option<Ino> {
     let with_header = |node_type, length: Option<u32>, covered: usize| {
         let mut fixed = bytes.get(..covered)?.to_vec();

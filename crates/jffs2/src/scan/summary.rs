@@ -8,7 +8,8 @@ use crate::layout::{
     ByteOrder, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, Summary, covered, crc, node_type, padded,
 };
 
-/// Bytes of the summary at a block's end, if its last bytes say that there is one. `tail` ends with the block.
+/// Bytes of the summary at a block's end, if its last bytes say that there is one. `tail` ends with
+/// the block.
 pub(crate) fn length(order: ByteOrder, tail: &[u8], erase_size: u32) -> Option<u32> {
     let marker = tail.last_chunk::<{ SUMMARY_MARKER_SIZE as usize }>()?;
     let [o0, o1, o2, o3, m0, m1, m2, m3] = *marker;
@@ -70,10 +71,12 @@ fn damaged<T>(what: impl Into<String>) -> Result<T, Useless> {
     Err(Useless::Damaged(what.into()))
 }
 
-/// The nodes that a summary lists, without gaps from the block's beginning to its end. `bytes` is the summary. `xref` reads the reference at an offset: a summary tells only where it
-/// stands; `None` where it is damaged.
+/// The nodes that a summary lists, without gaps from the block's beginning to its end. `bytes` is
+/// the summary. `xref` reads the reference at an offset: a summary tells only where it stands;
+/// `None` where it is damaged.
 ///
-/// Sources: fs/jffs2/summary.h (entries), summary.c (`jffs2_sum_process_sum_data`: the order of fields, and that gaps are dirt).
+/// Sources: fs/jffs2/summary.h (entries), summary.c (`jffs2_sum_process_sum_data`: the order of
+/// fields, and that gaps are dirt).
 pub(crate) fn nodes(
     order: ByteOrder,
     bytes: &[u8],
@@ -171,7 +174,8 @@ fn entry(
                 if !is_name(name) {
                     return Some(damaged(format!("{:?} is no name", String::from_utf8_lossy(name))));
                 }
-                // What the summary says is compared with the node; [`super::Scan`] says that nobody has looked.
+                // What the summary says is compared with the node; [`super::Scan`] says that nobody
+                // has looked.
                 let witness = Witness::Node;
                 let name = FoundName { parent, version, inode, kind, witness, name: name.into() };
                 (offset, length, What::Dirent(Box::new(name)))

@@ -1,4 +1,5 @@
-//! The bytes of a block, cut into nodes, blank flash and what is neither. What is a node here is one for Linux (fs/jffs2/scan.c) as well.
+//! The bytes of a block, cut into nodes, blank flash and what is neither. What is a node here is
+//! one for Linux (fs/jffs2/scan.c) as well.
 
 use crate::layout::{ALIGNMENT, ByteOrder, HEADER_SIZE, Header, HeaderFault, MAGIC, padded};
 

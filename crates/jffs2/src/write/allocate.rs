@@ -1,4 +1,5 @@
-//! Room for a node: reserve, the open blocks, ENOSPC. Thresholds and the order of steps as in fs/jffs2/nodemgmt.c, on which write amplification depends.
+//! Room for a node: reserve, the open blocks, ENOSPC. Thresholds and the order of steps as in
+//! fs/jffs2/nodemgmt.c, on which write amplification depends.
 
 use nandkit_flash::{ErrorKind as FlashErrorKind, Flash};
 use nandkit_units::{BlockIndex, Cause};
@@ -50,12 +51,14 @@ fn no_space(what: &str) -> FsError {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Room for a node that the user asks for. Collects until there is enough free space that the next one finds some, too.
+    /// Room for a node that the user asks for. Collects until there is enough free space that the
+    /// next one finds some, too.
     ///
     /// Errors: `NoSpace`; `ReadOnly`; `Device`.
     pub(crate) fn reserve(&mut self, need: Need, urgency: Urgency) -> Result<Grant> {
         self.background()?;
-        // Each pass moves a node or erases a block: more of them than there can be nodes lead nowhere.
+        // Each pass moves a node or erases a block: more of them than there can be nodes lead
+        // nowhere.
         let mut passes = (self.catalogue.blocks.len() as u64 + 1) * u64::from(self.catalogue.erase_size / 32);
         loop {
             self.erase_for_collector()?;
@@ -86,7 +89,8 @@ impl<F: Flash> Jffs2<F> {
             return Ok(false);
         }
         let (sums, erase_size) = (self.catalogue.sums, u64::from(self.catalogue.erase_size));
-        // What a block that waits for its erase holds is won already. One that was blank when the volume was mounted holds nothing: it counts as free.
+        // What a block that waits for its erase holds is won already. One that was blank when the
+        // volume was mounted holds nothing: it counts as free.
         let waiting = self.catalogue.on(Queue::ErasePending).filter_map(|block| self.catalogue.block(block));
         let pending: u64 = waiting.map(|block| erase_size.saturating_sub(u64::from(block.free))).sum();
         let winnable = (sums.dirty + sums.unchecked).saturating_sub(pending);
@@ -94,8 +98,9 @@ impl<F: Flash> Jffs2<F> {
         if winnable < levels.no_space || available / erase_size <= u64::from(levels.write) {
             return match urgency {
                 Urgency::Deletion if ready >= levels.deletion => Ok(false),
-                // Linux gives up here. But it goes on in the block that its last mount left open, and here each mount closes one: what is free in it is won by moving the rest. Nor is a
-                // block left half collected.
+                // Linux gives up here. But it goes on in the block that its last mount left open,
+                // and here each mount closes one: what is free in it is won by moving the rest. Nor
+                // is a block left half collected.
                 Urgency::Deletion if ready > 0 && self.has_room(need) => Ok(false),
                 _ if ready < levels.deletion && self.can_compact() => Ok(true),
                 _ => Err(no_space("what is free is kept for deletions and for the collector")),
@@ -104,8 +109,10 @@ impl<F: Flash> Jffs2<F> {
         Ok(true)
     }
 
-    /// What waits for its erase counts as ready, but is not to a later mount, which finds valid copies there: the blocks that the collector needs are kept erased. (In Linux a thread
-    /// erases at once.) So whatever the user writes, an erased block is left behind it, and the next mount can collect.
+    /// What waits for its erase counts as ready, but is not to a later mount, which finds valid
+    /// copies there: the blocks that the collector needs are kept erased. (In Linux a thread erases
+    /// at once.) So whatever the user writes, an erased block is left behind it, and the next mount
+    /// can collect.
     fn erase_for_collector(&mut self) -> Result<()> {
         let deletion = self.writer.as_deref().map_or(0, |writer| writer.levels().deletion);
         while self.catalogue.count(Queue::Free) <= deletion && self.catalogue.count(Queue::ErasePending) > 0 {
@@ -122,7 +129,8 @@ impl<F: Flash> Jffs2<F> {
         free >= padded(need.least) + padded(open.summary.size() + need.entry + FRAME)
     }
 
-    /// Whether there is a block of which an eighth or more is won where the rest is moved: more than page ends and summaries take.
+    /// Whether there is a block of which an eighth or more is won where the rest is moved: more
+    /// than page ends and summaries take.
     fn can_compact(&self) -> bool {
         let won = |block: BlockIndex| self.catalogue.block(block).map_or(0, |block| block.dirty + block.wasted);
         [Queue::Collecting, Queue::Erasable, Queue::ErasableAfterFlush, Queue::VeryDirty, Queue::Dirty]
@@ -131,7 +139,8 @@ impl<F: Flash> Jffs2<F> {
             .any(|block| won(block) >= self.catalogue.erase_size / 8)
     }
 
-    /// Room in the region's open block, or in the next one. `None`: something was done about it, ask again.
+    /// Room in the region's open block, or in the next one. `None`: something was done about it,
+    /// ask again.
     fn allocate(&mut self, need: Need) -> Result<Option<Grant>> {
         let least = padded(need.least);
         let Some(mut region) = self.region(need.region) else { return Err(read_only()) };
@@ -189,7 +198,8 @@ impl<F: Flash> Jffs2<F> {
         writer.open.iter().position(with_room).map(|region| region as u8)
     }
 
-    /// Takes a free block for a region. `Ok(false)`: there was none, and something was done about it. Where nothing can be done the region stays without.
+    /// Takes a free block for a region. `Ok(false)`: there was none, and something was done about
+    /// it. Where nothing can be done the region stays without.
     fn open_next(&mut self, region: u8) -> Result<bool> {
         self.erase_for_collector()?;
         let Some(number) = self.catalogue.head(Queue::Free) else {
@@ -197,7 +207,8 @@ impl<F: Flash> Jffs2<F> {
                 if let Some(erasable) = self.catalogue.head(Queue::Erasable) {
                     self.catalogue.file(erasable, Queue::ErasePending);
                 } else if self.catalogue.count(Queue::ErasableAfterFlush) > 0 && self.medium.is_waiting() {
-                    // Where nothing waits, what they wait for is being written elsewhere after a failed program: not there yet.
+                    // Where nothing waits, what they wait for is being written elsewhere after a
+                    // failed program: not there yet.
                     self.flush_all()?;
                     return Ok(false);
                 } else {
@@ -335,8 +346,9 @@ impl<F: Flash> Jffs2<F> {
         (0..regions).try_for_each(|region| self.flush(region as u8))
     }
 
-    /// Writes a node to where a grant says. The caller promises that it is not longer than the grant's room. Returns where it stands; a block in which the program fails is left
-    /// for another one.
+    /// Writes a node to where a grant says. The caller promises that it is not longer than the
+    /// grant's room. Returns where it stands; a block in which the program fails is left for
+    /// another one.
     pub(crate) fn place(&mut self, grant: Grant, node: &[u8], reference: Reference) -> Result<NodeAddress> {
         let mut bytes = node.to_vec();
         bytes.resize(padded(node.len() as u32) as usize, 0xFF);
@@ -373,8 +385,10 @@ impl<F: Flash> Jffs2<F> {
         Err(FsError::new(ErrorKind::Device, "every program fails"))
     }
 
-    /// Before a node goes into one region's log: what must not be lost while the node is there, and waits in another region's write buffer, is programmed. One log keeps the order by
-    /// itself, several do not: a deletion would be there and the name that the file got before it not, or what a file held before it was cut off would show in a hole.
+    /// Before a node goes into one region's log: what must not be lost while the node is there, and
+    /// waits in another region's write buffer, is programmed. One log keeps the order by itself,
+    /// several do not: a deletion would be there and the name that the file got before it not, or
+    /// what a file held before it was cut off would show in a hole.
     fn keep_order(&mut self, region: u8, reference: Reference) -> Result<()> {
         let Some(writer) = self.writer.as_deref().filter(|writer| writer.open.len() > 1) else { return Ok(()) };
         let others = writer.open.iter().enumerate().filter(|(other, _)| *other != usize::from(region));
@@ -414,7 +428,8 @@ impl<F: Flash> Jffs2<F> {
         *counter += u64::from(length);
     }
 
-    /// A program in a region's open block failed: the block is filed as bad but used, and what its write buffer holds is written elsewhere (fs/jffs2/wbuf.c).
+    /// A program in a region's open block failed: the block is filed as bad but used, and what its
+    /// write buffer holds is written elsewhere (fs/jffs2/wbuf.c).
     fn abandon(&mut self, region: u8) -> Result<()> {
         let stream = usize::from(region);
         let Some(number) = self.open_block(region) else { return Ok(()) };

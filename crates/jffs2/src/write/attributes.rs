@@ -20,7 +20,8 @@ pub(super) fn to_seconds(time: Timestamp) -> u32 {
 /// The longest target of a symbolic link in bytes (fs/jffs2/dir.c).
 const TARGET_MAX: usize = 254;
 
-/// What is attached to the attributes of a new inode: a link's target, a device's number. Errors: `NameTooLong` and `InvalidArgument` where the format holds no such.
+/// What is attached to the attributes of a new inode: a link's target, a device's number. Errors:
+/// `NameTooLong` and `InvalidArgument` where the format holds no such.
 pub(crate) fn attachment(order: ByteOrder, kind: FileKind, target: &[u8], device: u64) -> Result<Vec<u8>> {
     let invalid = |what: &str| Err(FsError::new(ErrorKind::InvalidArgument, what));
     match kind {
@@ -39,8 +40,9 @@ pub(crate) fn attachment(order: ByteOrder, kind: FileKind, target: &[u8], device
     }
 }
 
-/// A device's number as a node holds it (fs/jffs2/nodelist.h, `jffs2_encode_dev`): two bytes where major and minor number fit one each, else four as in the kernel's `new_encode_dev`.
-/// `None` where it does not fit.
+/// A device's number as a node holds it (fs/jffs2/nodelist.h, `jffs2_encode_dev`): two bytes where
+/// major and minor number fit one each, else four as in the kernel's `new_encode_dev`. `None` where
+/// it does not fit.
 fn device_bytes(order: ByteOrder, device: u64) -> Option<Vec<u8>> {
     let (major, minor) = ((device >> 32) as u32, device as u32);
     match (major, minor) {
@@ -86,7 +88,8 @@ impl<F: Flash> Jffs2<F> {
         let order = self.medium.order();
         let attached = attached(order, self.body_mut(number)?);
         let datum = self.separate_attributes(number)?;
-        // Making a file shorter makes room, whatever else is asked for. (fs/jffs2/fs.c thinks so of making it empty only.)
+        // Making a file shorter makes room, whatever else is asked for. (fs/jffs2/fs.c thinks so of
+        // making it empty only.)
         let urgency = if size < old_size || change.size == Some(0) { Urgency::Deletion } else { urgency };
         let grant = self.reserve(Self::need_inode(datum.region, attached.len() as u32), urgency)?;
         let now = self.seconds();

@@ -9,7 +9,8 @@ use nandkit_units::{StatisticValue, Statistics};
 use super::Writer;
 use crate::volume::Jffs2;
 
-/// What was written and collected since the mount. Bytes are those of nodes with their padding to four bytes.
+/// What was written and collected since the mount. Bytes are those of nodes with their padding to
+/// four bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes of nodes that hold what the user wrote to files.
@@ -32,7 +33,8 @@ pub struct Counters {
     pub passes: u64,
     /// Of these, those in the background.
     pub background_passes: u64,
-    /// Victims by the list that they were the head of, in the order of the declaration of [`Queue`].
+    /// Victims by the list that they were the head of, in the order of the declaration of
+    /// [`Queue`].
     pub victims_of_list: [u64; 5],
     /// Victims that compared best, or were drawn.
     pub victims_of_rule: u64,
@@ -64,7 +66,8 @@ impl Counters {
 pub(crate) struct Published(Mutex<(Counters, Option<Flows>)>);
 
 impl Writer {
-    /// Shows the counters to those who watch. Cost: an uncontended lock and a copy of a few hundred bytes.
+    /// Shows the counters to those who watch. Cost: an uncontended lock and a copy of a few hundred
+    /// bytes.
     pub(crate) fn publish(&self) {
         let mut shown = self.published.0.lock().unwrap_or_else(PoisonError::into_inner);
         shown.0 = self.counters;
@@ -75,7 +78,8 @@ impl Writer {
 }
 
 impl<F> Jffs2<F> {
-    /// The counters, for those who watch the volume while it is in use; they are those after the last change. Nothing is counted where it is mounted for reading only.
+    /// The counters, for those who watch the volume while it is in use; they are those after the
+    /// last change. Nothing is counted where it is mounted for reading only.
     pub fn statistics(&self) -> Arc<dyn Statistics> {
         match self.writer.as_deref() {
             Some(writer) => Arc::clone(&writer.published) as Arc<dyn Statistics>,

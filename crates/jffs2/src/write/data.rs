@@ -86,7 +86,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(written)
     }
 
-    /// Writes to one page: its end included, the whole of it goes into the node; else all from a multiple of four on (fs/jffs2/file.c, `jffs2_write_end`).
+    /// Writes to one page: its end included, the whole of it goes into the node; else all from a
+    /// multiple of four on (fs/jffs2/file.c, `jffs2_write_end`).
     fn write_in_page(&mut self, number: Ino, from: u32, part: Payload<'_>) -> Result<usize> {
         let to = from + part.len() as u32;
         let begin = if to.is_multiple_of(PAGE_SIZE) { to - PAGE_SIZE } else { from & !3 };
@@ -175,7 +176,8 @@ impl<F: Flash> Jffs2<F> {
     }
 }
 
-/// Whether what was written before counts: there is no room for more, or the inode has no version left.
+/// Whether what was written before counts: there is no room for more, or the inode has no version
+/// left.
 const fn runs_out(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NoSpace | ErrorKind::NotSupported)
 }

@@ -192,7 +192,8 @@ impl<F: Flash> Jffs2<F> {
         if found.links == 0 && found.retained == 0 {
             self.bury(inode);
         } else if found.links > 0 && found.parent == directory && found.entries.is_some() {
-            // A directory with two names, which a rename that was cut off leaves: up leads its other one now.
+            // A directory with two names, which a rename that was cut off leaves: up leads its
+            // other one now.
             let names =
                 |above: &Inode| above.entries.iter().any(|all| all.iter().any(|(_, entry)| entry.inode == inode));
             let other =
@@ -204,7 +205,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// An inode without names that nobody retains: nothing of it is valid. It is forgotten with its last node, so that its number is not given again before.
+    /// An inode without names that nobody retains: nothing of it is valid. It is forgotten with its
+    /// last node, so that its number is not given again before.
     pub(super) fn bury(&mut self, inode: Ino) {
         let Some(found) = self.inodes.get_mut(&inode) else { return };
         found.links = 0;
@@ -245,7 +247,8 @@ impl<F: Flash> Jffs2<F> {
         self.touch(directory, now)
     }
 
-    /// Gives an inode another name: the new name first, then the old one's deletion, as Linux does it. After a power cut between the two both are there.
+    /// Gives an inode another name: the new name first, then the old one's deletion, as Linux does
+    /// it. After a power cut between the two both are there.
     pub(super) fn move_name(
         &mut self,
         (from, old): (InodeNumber, &[u8]),
@@ -275,7 +278,8 @@ impl<F: Flash> Jffs2<F> {
         let version = self.next_version(from)?;
         let gone = DirentFields { parent: from, version, inode: Ino::NONE, made: now, kind: 0 };
         self.write_dirent(grant, &link, new, Cause::Metadata, datum.stamp)?;
-        // From here on it has two names, and what it replaced has one less, whether or not the deletion can be written.
+        // From here on it has two names, and what it replaced has one less, whether or not the
+        // deletion can be written.
         let inode = self.inode_mut(moved.inode)?;
         inode.links = inode.links.saturating_add(1);
         self.touch(to, now)?;
@@ -292,8 +296,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Whether a way down leads from one directory to another, or they are one. Over all names, not up over the last ones: renames that were cut off leave directories with two. Cost: a
-    /// pass over the names below the first one.
+    /// Whether a way down leads from one directory to another, or they are one. Over all names, not
+    /// up over the last ones: renames that were cut off leave directories with two. Cost: a pass
+    /// over the names below the first one.
     fn leads_to(&self, from: Ino, to: Ino) -> bool {
         let mut seen = BTreeSet::from([from]);
         let mut next = vec![from];
@@ -315,7 +320,8 @@ impl<F: Flash> Jffs2<F> {
         false
     }
 
-    /// Whether there is anything to do (not where both are names of one inode); an error where the move is forbidden.
+    /// Whether there is anything to do (not where both are names of one inode); an error where the
+    /// move is forbidden.
     fn check_move(
         &mut self,
         moved: &Entry,

@@ -10,8 +10,10 @@ use crate::medium::{Medium, Shape};
 use crate::volume::{Jffs2, MountOptions};
 
 impl<F: Flash> Jffs2<F> {
-    /// Makes a device an empty volume and mounts it: erases all its good blocks and writes their cleanmarkers. The root directory needs no node. Blocks that cannot be erased are
-    /// marked bad. Errors: `InvalidArgument` where the device does not fit; those of the device and of the mount.
+    /// Makes a device an empty volume and mounts it: erases all its good blocks and writes their
+    /// cleanmarkers. The root directory needs no node. Blocks that cannot be erased are marked bad.
+    /// Errors: `InvalidArgument` where the device does not fit; those of the device and of the
+    /// mount.
     pub fn format(flash: F, clock: Clock, options: MountOptions) -> Result<Self> {
         let mut shape = Shape::of(flash.geometry()).map_err(|what| FsError::new(ErrorKind::InvalidArgument, what))?;
         shape.cleanmarker = options.cleanmarker.unwrap_or(shape.cleanmarker);

@@ -1,7 +1,8 @@
 //! From how many blocks on what may happen.
 
-/// From how many free blocks (those about to be erased included) on what may happen. Values as `jffs2_calc_trigger_levels` in fs/jffs2/build.c has them, and one block more for
-/// each region of a separation beyond the first, since each holds a block open.
+/// From how many free blocks (those about to be erased included) on what may happen. Values as
+/// `jffs2_calc_trigger_levels` in fs/jffs2/build.c has them, and one block more for each region of
+/// a separation beyond the first, since each holds a block open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
     /// What deletions need.

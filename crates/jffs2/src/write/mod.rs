@@ -1,7 +1,9 @@
 //! The writing side.
 //!
-//! Every change becomes a node at once. Nodes go one behind the other into an open block (one for each region of a separation); what fills no page yet waits in
-//! the block's write buffer. Before each node `Jffs2::reserve` makes sure that there is room, and lets the collector work where there is not.
+//! Every change becomes a node at once. Nodes go one behind the other into an open block (one for
+//! each region of a separation); what fills no page yet waits in the block's write buffer. Before
+//! each node `Jffs2::reserve` makes sure that there is room, and lets the collector work where
+//! there is not.
 
 pub(crate) mod allocate;
 pub(crate) mod attributes;
@@ -67,8 +69,10 @@ struct OpenBlock {
 }
 
 impl Writer {
-    /// A writer for a volume that was just mounted, on a device with pages of `page_size` bytes. Blocks that the mount left open are closed: a page that a power cut interrupted may
-    /// look erased, and would hold nothing that is written to it. (Linux goes on writing in the block with the most room, and so does this with [`WriteOptions::reopen`].)
+    /// A writer for a volume that was just mounted, on a device with pages of `page_size` bytes.
+    /// Blocks that the mount left open are closed: a page that a power cut interrupted may look
+    /// erased, and would hold nothing that is written to it. (Linux goes on writing in the block
+    /// with the most room, and so does this with [`WriteOptions::reopen`].)
     pub(crate) fn new(options: &WriteOptions, catalogue: &mut Catalogue, page_size: u32, now: Nanos) -> Self {
         let separator = Separator::new(options.separation);
         let regions = separator.regions();
@@ -80,7 +84,8 @@ impl Writer {
             let Some(block) = catalogue.block(number) else { continue };
             let (free, is_open) = (block.free, block.queue == Queue::Open);
             if let Some(first) = open.first_mut().filter(|_| options.reopen && is_open) {
-                // A page that holds something already is not programmed again. What the block holds is in no summary.
+                // A page that holds something already is not programmed again. What the block holds
+                // is in no summary.
                 catalogue.waste(number, free % page_size.max(1), now);
                 (first.block, first.summary) = (Some(number), Collector::new(false));
                 continue;
@@ -120,7 +125,8 @@ impl Writer {
         &self.levels
     }
 
-    /// Whether an emptied block is left unerased for a while: one in 128, which the kernel decides by its tick count (fs/jffs2/nodemgmt.c).
+    /// Whether an emptied block is left unerased for a while: one in 128, which the kernel decides
+    /// by its tick count (fs/jffs2/nodemgmt.c).
     pub(crate) fn leaves(&mut self) -> bool {
         self.draws.below(128) == 0
     }

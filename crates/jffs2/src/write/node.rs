@@ -16,7 +16,8 @@ use crate::layout::{DIRENT_SIZE, Dirent, INODE_SIZE, PAGE_SIZE, compression};
 use crate::volume::Jffs2;
 use crate::{Ino, NodeAddress};
 
-/// The number of a page of a file in the keys of a separation; this one stands for the inode's attributes.
+/// The number of a page of a file in the keys of a separation; this one stands for the inode's
+/// attributes.
 const ATTRIBUTES: u32 = u32::MAX;
 
 /// What a separation knows a page of a file by.
@@ -31,7 +32,8 @@ impl<F: Flash> Jffs2<F> {
         found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("inode {number} does not exist")))
     }
 
-    /// Reads an inode where that was not done yet, and tells the catalogue what is valid of its nodes.
+    /// Reads an inode where that was not done yet, and tells the catalogue what is valid of its
+    /// nodes.
     pub(crate) fn settle(&mut self, number: Ino) -> Result<()> {
         self.body(number)?;
         let Some(body) = self.inodes.get_mut(&number).and_then(|inode| inode.body.get_mut()) else { return Ok(()) };
@@ -132,7 +134,8 @@ impl<F: Flash> Jffs2<F> {
     ) -> Result<NodeAddress> {
         let mut bytes = Vec::with_capacity(INODE_SIZE as usize + piece.bytes.len() + 3);
         inode_node(self.medium.order(), fields, piece, &mut bytes);
-        // A whole page, or the last one up to the file's end, may be copied as it is (fs/jffs2/write.c).
+        // A whole page, or the last one up to the file's end, may be copied as it is
+        // (fs/jffs2/write.c).
         let to_the_end = piece.offset.is_multiple_of(PAGE_SIZE) && piece.offset + piece.size == fields.file_size;
         let state = if piece.size >= PAGE_SIZE || to_the_end { NodeState::Pristine } else { NodeState::Normal };
         let size = self.inodes.get(&fields.inode).and_then(|inode| inode.body.get()).map_or(0, |body| body.size);
@@ -144,7 +147,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(at)
     }
 
-    /// A node is the newest one for a range of a file: what stood there is obsolete, what shares a page with it is to be joined some day (fs/jffs2/nodelist.c,
+    /// A node is the newest one for a range of a file: what stood there is obsolete, what shares a
+    /// page with it is to be joined some day (fs/jffs2/nodelist.c,
     /// `jffs2_add_full_dnode_to_inode`), and no node for attributes alone is needed.
     pub(crate) fn hold(&mut self, number: Ino, at: NodeAddress, start: u32, end: u32) -> Result<()> {
         let body = self.body_mut(number)?;
@@ -182,7 +186,8 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Writes an inode's attributes as a node of their own; `piece` is a link's target or a device's number, or a range that becomes a hole.
+    /// Writes an inode's attributes as a node of their own; `piece` is a link's target or a
+    /// device's number, or a range that becomes a hole.
     pub(crate) fn write_attributes(
         &mut self,
         grant: Grant,
@@ -199,7 +204,8 @@ impl<F: Flash> Jffs2<F> {
         Ok(at)
     }
 
-    /// Writes a directory entry and enters it; the entry that it replaces is obsolete. The caller promises a name that fits.
+    /// Writes a directory entry and enters it; the entry that it replaces is obsolete. The caller
+    /// promises a name that fits.
     pub(crate) fn write_dirent(
         &mut self,
         grant: Grant,
@@ -235,7 +241,8 @@ impl<F: Flash> Jffs2<F> {
         Need { region, least: INODE_SIZE + data, entry: summary::INODE_ENTRY }
     }
 
-    /// A node was copied as it is from one place to another: what referred to it refers to the copy, and the original is obsolete.
+    /// A node was copied as it is from one place to another: what referred to it refers to the
+    /// copy, and the original is obsolete.
     pub(crate) fn moved(&mut self, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
         let owner = self.catalogue.node(from).map(|node| node.owner());
         match owner {
@@ -246,7 +253,8 @@ impl<F: Flash> Jffs2<F> {
         self.obsolete(from);
     }
 
-    /// What refers to the original is found by its address: the bytes may have decayed, and then say what they like.
+    /// What refers to the original is found by its address: the bytes may have decayed, and then
+    /// say what they like.
     fn moved_of_inode(&mut self, number: Ino, from: NodeAddress, to: NodeAddress, bytes: &[u8]) {
         let range = self.range_of(number, from);
         let Some(inode) = self.inodes.get_mut(&number) else { return };

@@ -11,7 +11,8 @@ use nandkit_units::Nanos;
 pub enum CompressionMode {
     /// Not at all.
     None,
-    /// The first of LZO, zlib and rtime that makes the data shorter: Linux's default (fs/jffs2/compr.c; the order by the priorities of compr.h).
+    /// The first of LZO, zlib and rtime that makes the data shorter: Linux's default
+    /// (fs/jffs2/compr.c; the order by the priorities of compr.h).
     #[default]
     Priority,
     /// The one of these that makes the data shortest.
@@ -34,8 +35,10 @@ impl CompressionMode {
 /// Where the draws of a policy come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Draws {
-    /// The ticks of this length on the volume's clock, counted from a seeded instant, modulo what is asked for: what the kernel does (fs/jffs2/gc.c takes `jiffies % 128`; Debian's
-    /// ticks are 4 ms). A list then counts by time, not by victims: victims that take long are rarer, which the kernel's write amplification shows.
+    /// The ticks of this length on the volume's clock, counted from a seeded instant, modulo what
+    /// is asked for: what the kernel does (fs/jffs2/gc.c takes `jiffies % 128`; Debian's ticks are
+    /// 4 ms). A list then counts by time, not by victims: victims that take long are rarer, which
+    /// the kernel's write amplification shows.
     Ticks(Nanos),
     /// A seeded stream of independent draws: for policies that mean chance.
     Independent,
@@ -56,11 +59,13 @@ pub struct WriteOptions {
     pub separation: Separation,
     /// The seed of all draws.
     pub seed: u64,
-    /// The least time between two passes of the background collector, which works as long as there are blocks to erase, few free or many very dirty ones; `None`: the
-    /// collector works only when space is needed. Linux: 50 ms.
+    /// The least time between two passes of the background collector, which works as long as there
+    /// are blocks to erase, few free or many very dirty ones; `None`: the collector works only when
+    /// space is needed. Linux: 50 ms.
     pub background: Option<Nanos>,
-    /// Whether writing goes on in the block that the mount found with the most room, as in Linux, and not in a new one: for devices on which no power cut can leave a page that looks
-    /// erased and is not, as files are.
+    /// Whether writing goes on in the block that the mount found with the most room, as in Linux,
+    /// and not in a new one: for devices on which no power cut can leave a page that looks erased
+    /// and is not, as files are.
     pub reopen: bool,
 }
 

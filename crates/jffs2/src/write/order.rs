@@ -1,4 +1,5 @@
-//! What has to be programmed before what, where several open blocks take nodes: one log is in order by itself, several are not.
+//! What has to be programmed before what, where several open blocks take nodes: one log is in order
+//! by itself, several are not.
 
 use nandkit_units::Cause;
 
@@ -12,10 +13,12 @@ pub(crate) enum Order {
     Copy,
     /// It comes after what its file needs. Without it the file is as it was before.
     Data,
-    /// It comes after what its file needs, and all later nodes of the file after it: it made the file longer, or is a hole. A newer node would make the file as long without it, and
-    /// what the file held there once would show.
+    /// It comes after what its file needs, and all later nodes of the file after it: it made the
+    /// file longer, or is a hole. A newer node would make the file as long without it, and what the
+    /// file held there once would show.
     Longer,
-    /// Names and attributes come one after the other: a name that goes after the one that it became.
+    /// Names and attributes come one after the other: a name that goes after the one that it
+    /// became.
     Name,
     /// Any of these.
     Unknown,

@@ -7,7 +7,8 @@ use crate::layout::{
 
 /// Bytes of an inode's entry: type, inode, version, offset in the block, length of the node.
 pub(crate) const INODE_ENTRY: u32 = 18;
-/// Bytes of a directory entry's entry without its name: type, length, offset, directory, version, inode, length of the name, kind.
+/// Bytes of a directory entry's entry without its name: type, length, offset, directory, version,
+/// inode, length of the name, kind.
 pub(crate) const DIRENT_ENTRY: u32 = 24;
 /// Bytes of an extended attribute's entry: type, number, version, offset, length.
 pub(crate) const XATTR_ENTRY: u32 = 18;
@@ -46,7 +47,8 @@ impl Collector {
         self.entries.len() as u32
     }
 
-    /// Adds a node that was written at `offset` of the block. One that summaries do not know disables the summary.
+    /// Adds a node that was written at `offset` of the block. One that summaries do not know
+    /// disables the summary.
     pub(crate) fn add(&mut self, order: ByteOrder, node: &[u8], offset: u32) {
         if self.disabled {
             return;
@@ -86,7 +88,8 @@ impl Collector {
         Some(())
     }
 
-    /// The summary node for the last `room` bytes of a block, which begins at `offset`; `None` where there is not enough room, or nothing to say.
+    /// The summary node for the last `room` bytes of a block, which begins at `offset`; `None`
+    /// where there is not enough room, or nothing to say.
     pub(crate) fn node(&self, order: ByteOrder, cleanmarker: u32, offset: u32, room: u32) -> Option<Vec<u8>> {
         let padding = room.checked_sub(self.size() + FRAME)?;
         let data = room - SUMMARY_SIZE;
@@ -106,7 +109,8 @@ impl Collector {
             header_crc: header.header_crc,
             entries: self.count,
             cleanmarker,
-            // Counted by a mount only (fs/jffs2/summary.c): readers find padding by the gaps between entries.
+            // Counted by a mount only (fs/jffs2/summary.c): readers find padding by the gaps
+            // between entries.
             padded: 0,
             summary_crc: crc(node.get(SUMMARY_SIZE as usize..)?),
             node_crc: 0,
@@ -117,7 +121,8 @@ impl Collector {
     }
 }
 
-/// Bytes that a node's entry takes in the summary, where the node is not at hand: an upper bound, its own length (fs/jffs2/gc.c does the same).
+/// Bytes that a node's entry takes in the summary, where the node is not at hand: an upper bound,
+/// its own length (fs/jffs2/gc.c does the same).
 pub(crate) const fn bound(length: u32) -> u32 {
     length
 }

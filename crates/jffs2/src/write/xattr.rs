@@ -64,8 +64,9 @@ impl<F: Flash> Jffs2<F> {
         Ok(AttributeContent { prefix, name: rest.into(), value: value.into() })
     }
 
-    /// The number of the attribute that an inode has under a name. Of several, which a change that was cut off leaves, only the newest shows; the others are taken away, since they
-    /// would show once that one is gone.
+    /// The number of the attribute that an inode has under a name. Of several, which a change that
+    /// was cut off leaves, only the newest shows; the others are taken away, since they would show
+    /// once that one is gone.
     fn only_attribute_of(&mut self, inode: Ino, prefix: u8, rest: &[u8]) -> Result<Option<u32>> {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for (id, sequence) in self.xattrs.of_inode(inode) {
@@ -101,7 +102,8 @@ impl<F: Flash> Jffs2<F> {
             Some(id) => id,
             None => self.write_attribute(inode, content)?,
         };
-        // Counted before there is a reference: else the collector, which may work for the room, would take it for a dead one.
+        // Counted before there is a reference: else the collector, which may work for the room,
+        // would take it for a dead one.
         if let Some(attribute) = self.xattrs.attributes.get_mut(&id) {
             attribute.users += 1;
         }
@@ -217,7 +219,8 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Nothing of an inode's references is valid: the inode is no more, and its number is not given again while they are on the flash.
+    /// Nothing of an inode's references is valid: the inode is no more, and its number is not given
+    /// again while they are on the flash.
     pub(super) fn bury_xattrs(&mut self, inode: Ino) {
         let range = (inode, 0)..=(inode, u32::MAX);
         let all: Vec<(u32, Reference)> =

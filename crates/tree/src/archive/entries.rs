@@ -39,7 +39,8 @@ pub fn read(file: &File, no_xattrs: bool) -> Result<BuiltTree<Vec<Extent>>> {
     Ok(reader.builder.finish())
 }
 
-/// What begins so and is no tar archive that is read (RFC and format documents of each; "magic" of file(1)).
+/// What begins so and is no tar archive that is read (RFC and format documents of each; "magic" of
+/// file(1)).
 fn foreign(block: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 8] = [
         (b"BZh", "what bzip2 compressed (read are gzip, zstd and xz)"),
@@ -148,7 +149,8 @@ impl Reader<'_> {
                     let what = format!("expected {} bytes of data, found the archive's end", entry.size);
                     return Err(self.wrong(what));
                 };
-                // Whole blocks are written, and an archive that was cut at a block's end alone cannot be told from one whose writer left out the last blocks.
+                // Whole blocks are written, and an archive that was cut at a block's end alone
+                // cannot be told from one whose writer left out the last blocks.
                 if next > self.end {
                     let what = format!(
                         "the archive ends at {} in the padding of this entry; expected it to reach {next}",
@@ -306,7 +308,8 @@ impl Reader<'_> {
             node.device = u64::from(major) << 32 | u64::from(minor);
         }
         let seconds = || -> Result<Timestamp> {
-            // Negative times come as numbers of base 256, which the header's type gives as they lie in memory.
+            // Negative times come as numbers of base 256, which the header's type gives as they lie
+            // in memory.
             let seconds = header.mtime().map_err(failed)? as i64;
             Ok(host::timestamp(seconds, 0))
         };
@@ -316,7 +319,8 @@ impl Reader<'_> {
         let mut xattrs = extended.xattrs.clone();
         for ((_, name), list) in LISTS.iter().zip(&extended.lists) {
             let is_inherited = *name == acl::DEFAULT;
-            // A list of three entries says what the mode says; links have none, and of what is no directory nothing inherits.
+            // A list of three entries says what the mode says; links have none, and of what is no
+            // directory nothing inherits.
             let holds = |list: &&Vec<u8>| match kind {
                 FileKind::Symlink => false,
                 FileKind::Directory if is_inherited => true,

@@ -9,10 +9,12 @@ use crate::mounted::XATTRS_MAX;
 /// What the key of an extended attribute begins with (star(5)).
 const XATTR: &[u8] = b"SCHILY.xattr.";
 
-/// The keys of the records of access control lists as text, as GNU tar, bsdtar and star write them, and the attributes that these are.
+/// The keys of the records of access control lists as text, as GNU tar, bsdtar and star write them,
+/// and the attributes that these are.
 pub const LISTS: [(&[u8], &[u8]); 2] = [(b"SCHILY.acl.access", acl::ACCESS), (b"SCHILY.acl.default", acl::DEFAULT)];
 
-/// How GNU tar codes what would end the name of an attribute early, and its own sign for that (`xattr_encode_keyword`): no other bytes.
+/// How GNU tar codes what would end the name of an attribute early, and its own sign for that
+/// (`xattr_encode_keyword`): no other bytes.
 const CODES: [(u8, &[u8]); 2] = [(b'%', b"%25"), (b'=', b"%3D")];
 
 /// The key of the record of an extended attribute.
@@ -57,7 +59,8 @@ pub struct Extended {
     pub accessed: Option<Timestamp>,
     pub changed: Option<Timestamp>,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Access control lists that came as text, in the form of their attributes: an inode's own, and a directory's for what is made in it.
+    /// Access control lists that came as text, in the form of their attributes: an inode's own, and
+    /// a directory's for what is made in it.
     pub lists: [Option<Vec<u8>>; 2],
     /// GNU's sparse files: version, name and size of the whole file, map.
     pub sparse_major: Option<u64>,
@@ -70,7 +73,8 @@ pub struct Extended {
 }
 
 impl Extended {
-    /// Takes the records of a PAX header: each `LENGTH KEY=VALUE\n`, with the length of the whole record in decimal. A value may hold any byte. Errors in words.
+    /// Takes the records of a PAX header: each `LENGTH KEY=VALUE\n`, with the length of the whole
+    /// record in decimal. A value may hold any byte. Errors in words.
     pub fn take_pax(&mut self, mut rest: &[u8]) -> Result<(), String> {
         while !rest.is_empty() {
             // Some writers fill up with zeroes.
@@ -91,7 +95,8 @@ impl Extended {
         Ok(())
     }
 
-    /// Bytes of names, values and maps, with something for each attribute. Cost: the number of attributes.
+    /// Bytes of names, values and maps, with something for each attribute. Cost: the number of
+    /// attributes.
     pub fn stored_bytes(&self) -> usize {
         let [own, inherited] = &self.lists;
         let texts = [&self.path, &self.link, &self.sparse_path, &self.sparse_map, own, inherited];

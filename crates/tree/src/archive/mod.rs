@@ -1,8 +1,11 @@
 //! A tar archive as a tree: plain, or compressed with gzip, zstd or xz.
 //!
-//! Understood are the V7, ustar and GNU headers and PAX extended headers (POSIX.1-2024, pax, "ustar Interchange Format" and "pax Extended Header"; GNU tar manual, "Tar
-//! Internals"), with extended attributes as `SCHILY.xattr.NAME`, access control lists as `SCHILY.acl.access` and `SCHILY.acl.default` (star(5)), and both ways of GNU tar to write sparse files. Contents stay where they are in the archive;
-//! a compressed archive, and one from a pipe, goes through a temporary file.
+//! Understood are the V7, ustar and GNU headers and PAX extended headers (POSIX.1-2024, pax, "ustar
+//! Interchange Format" and "pax Extended Header"; GNU tar manual, "Tar Internals"), with extended
+//! attributes as `SCHILY.xattr.NAME`, access control lists as `SCHILY.acl.access` and
+//! `SCHILY.acl.default` (star(5)), and both ways of GNU tar to write sparse files. Contents stay
+//! where they are in the archive; a compressed archive, and one from a pipe, goes through a
+//! temporary file.
 
 mod entries;
 mod headers;
@@ -36,8 +39,10 @@ impl Default for ArchiveOptions {
     }
 }
 
-/// A tar archive as a tree. Of several entries with one name the last one counts; directories that no entry names are made, mode 0755 and root's; a leading `/` of a
-/// name is dropped. An entry with `..` in its name, below something that is no directory, or in place of a directory that holds something, is an error; so is a file or pipe of no bytes, as a writer that failed leaves it.
+/// A tar archive as a tree. Of several entries with one name the last one counts; directories that
+/// no entry names are made, mode 0755 and root's; a leading `/` of a name is dropped. An entry with
+/// `..` in its name, below something that is no directory, or in place of a directory that holds
+/// something, is an error; so is a file or pipe of no bytes, as a writer that failed leaves it.
 #[derive(Debug)]
 pub struct TarArchive {
     file: File,
@@ -45,13 +50,15 @@ pub struct TarArchive {
     contents: Vec<Option<Vec<Extent>>>,
 }
 
-/// Compressed archives start so: RFC 1952 section 2.3.1, RFC 8878 section 3.1.1, and "The .xz File Format" section 2.1.1.1.
+/// Compressed archives start so: RFC 1952 section 2.3.1, RFC 8878 section 3.1.1, and "The .xz File
+/// Format" section 2.1.1.1.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 
 impl TarArchive {
-    /// Reads all headers of an archive in a file. Errors: `Host`, and `Archive` with the entry and its place.
+    /// Reads all headers of an archive in a file. Errors: `Host`, and `Archive` with the entry and
+    /// its place.
     pub fn open(path: &Path, options: &ArchiveOptions) -> Result<Self> {
         let shown = path.display().to_string();
         let failed = |doing| {
@@ -73,7 +80,8 @@ impl TarArchive {
         Self::from_plain(file, options)
     }
 
-    /// Reads an archive, compressed or not, from a pipe or from memory. Errors: `Archive`, and `Host` for the temporary file.
+    /// Reads an archive, compressed or not, from a pipe or from memory. Errors: `Archive`, and
+    /// `Host` for the temporary file.
     pub fn read(from: impl Read, options: &ArchiveOptions) -> Result<Self> {
         let failed = |doing| move |error: io::Error| TreeError::host("archive", doing, error);
         let mut from = BufReader::with_capacity(1 << 16, from);

@@ -1,4 +1,5 @@
-//! Where the content of an entry is, and the maps of sparse files (GNU tar manual, "Storing Sparse Files").
+//! Where the content of an entry is, and the maps of sparse files (GNU tar manual, "Storing Sparse
+//! Files").
 
 use std::fs::File;
 
@@ -20,7 +21,8 @@ pub struct Extent {
 /// Most runs of one file.
 pub const EXTENTS_MAX: usize = 1 << 20;
 
-/// Numbers of a map: pairs of offset and length. Gives extents whose bytes follow each other in the archive from `archive_at` on. Errors in words.
+/// Numbers of a map: pairs of offset and length. Gives extents whose bytes follow each other in the
+/// archive from `archive_at` on. Errors in words.
 pub fn extents(map: &[u64], size: u64, archive_at: u64) -> Result<Vec<Extent>, String> {
     let mut extents = Vec::with_capacity(map.len() / 2);
     let (mut end, mut archive_at) = (0, archive_at);
@@ -52,8 +54,9 @@ pub fn numbers(text: &[u8], separator: u8) -> Result<Vec<u64>, String> {
     parts.into_iter().map(number).collect()
 }
 
-/// The map at the start of an entry's data (version 1.0 of GNU's PAX sparse files): a line with the count of runs, then a line for each offset and each
-/// length, padded to whole blocks. Returns the numbers and the bytes that the map takes.
+/// The map at the start of an entry's data (version 1.0 of GNU's PAX sparse files): a line with the
+/// count of runs, then a line for each offset and each length, padded to whole blocks. Returns the
+/// numbers and the bytes that the map takes.
 pub fn map_in_data(file: &File, at: u64, length: u64) -> Result<(Vec<u64>, u64), String> {
     let (mut text, mut complete, mut told) = (Vec::new(), 0, None);
     loop {

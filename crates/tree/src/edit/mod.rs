@@ -1,6 +1,8 @@
-//! Changes by path to a mounted file system, as commands of a shell make them: put, remove, move, link, modes, owners, extended attributes.
+//! Changes by path to a mounted file system, as commands of a shell make them: put, remove, move,
+//! link, modes, owners, extended attributes.
 //!
-//! Nothing here knows what file system it is. Each change is kept as an [`Edit`], so that it can be told, or told beforehand where it is made on a copy.
+//! Nothing here knows what file system it is. Each change is kept as an [`Edit`], so that it can be
+//! told, or told beforehand where it is made on a copy.
 
 mod mode;
 mod put;
@@ -20,7 +22,8 @@ use crate::{Note, Result, TreeError};
 /// One change that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What was done, as a verb: `create`, `replace`, `write`, `remove`, `move`, `link`, `mode`, `owner`, `attribute`.
+    /// What was done, as a verb: `create`, `replace`, `write`, `remove`, `move`, `link`, `mode`,
+    /// `owner`, `attribute`.
     pub action: &'static str,
     /// Where: a path without a leading `/`.
     pub path: Vec<u8>,
@@ -37,7 +40,8 @@ pub struct OwnerChange {
     pub gid: Option<u32>,
 }
 
-/// Makes changes to a file system. Paths are bytes with components between `/`, from the root on; symbolic links on the way are followed. An error leaves what was changed before it.
+/// Makes changes to a file system. Paths are bytes with components between `/`, from the root on;
+/// symbolic links on the way are followed. An error leaves what was changed before it.
 pub struct Editor<'a> {
     fs: &'a mut dyn Changes,
     edits: Vec<Edit>,
@@ -103,7 +107,8 @@ impl<'a> Editor<'a> {
         if self.is_directory(path) { join(path, name) } else { path.to_vec() }
     }
 
-    /// Makes a directory, with `parents` also those above it; then one that exists is no error. Errors: those of `create`.
+    /// Makes a directory, with `parents` also those above it; then one that exists is no error.
+    /// Errors: those of `create`.
     pub fn make_directory(&mut self, path: &[u8], mode: u16, parents: bool) -> Result<()> {
         if parents && self.is_directory(path) {
             return Ok(());
@@ -120,7 +125,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Takes a name away; with `recursive` a directory with all below it, with `force` a missing one is no error. Errors: `IsADirectory`, `NotFound`.
+    /// Takes a name away; with `recursive` a directory with all below it, with `force` a missing
+    /// one is no error. Errors: `IsADirectory`, `NotFound`.
     pub fn remove(&mut self, path: &[u8], recursive: bool, force: bool) -> Result<()> {
         let found = resolve_parent(self.fs, path).and_then(|(directory, name)| {
             let inode = self.fs.lookup(directory, name)?;
@@ -146,7 +152,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Gives something another path: into `to` where that is a directory. What has the path already is replaced as rename(2) does, or with `keep` refused. Errors: those of `rename`.
+    /// Gives something another path: into `to` where that is a directory. What has the path already
+    /// is replaced as rename(2) does, or with `keep` refused. Errors: those of `rename`.
     pub fn rename(&mut self, from: &[u8], to: &[u8], keep: bool) -> Result<()> {
         let (from_directory, from_name) = resolve_parent(self.fs, from).map_err(at(from))?;
         let target = self.destination(to, from_name);
@@ -187,7 +194,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// The directory and the name of a path that is to be made; with `replace` what is there goes, unless it is a directory or `same`.
+    /// The directory and the name of a path that is to be made; with `replace` what is there goes,
+    /// unless it is a directory or `same`.
     fn make_way(&mut self, path: &[u8], replace: bool, same: Option<InodeNumber>) -> Result<(InodeNumber, Vec<u8>)> {
         let (directory, name) = resolve_parent(self.fs, path).map_err(at(path))?;
         let name = name.to_vec();
@@ -200,7 +208,8 @@ impl<'a> Editor<'a> {
         Ok((directory, name))
     }
 
-    /// The inodes that a change by path concerns, each once: what the path leads to, and with `recursive` all below, symbolic links themselves.
+    /// The inodes that a change by path concerns, each once: what the path leads to, and with
+    /// `recursive` all below, symbolic links themselves.
     fn concerned(&self, path: &[u8], recursive: bool) -> Result<Vec<(Vec<u8>, Attributes)>> {
         let start = self.resolve(path, Follow::Last)?;
         let mut found = vec![(clean(path), self.stat(path, start)?)];
@@ -242,7 +251,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Changes owners; the mode stays as it is. Errors: `NotSupported` for a number that the format has no room for.
+    /// Changes owners; the mode stays as it is. Errors: `NotSupported` for a number that the format
+    /// has no room for.
     pub fn change_owner(&mut self, path: &[u8], change: OwnerChange, recursive: bool) -> Result<()> {
         for (path, before) in self.concerned(path, recursive)? {
             let (uid, gid) = (change.uid.unwrap_or(before.uid), change.gid.unwrap_or(before.gid));
@@ -272,7 +282,8 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Sets an extended attribute, or with `None` takes it away. Errors: those of [`nandkit_vfs::XattrChanges`].
+    /// Sets an extended attribute, or with `None` takes it away. Errors: those of
+    /// [`nandkit_vfs::XattrChanges`].
     pub fn change_xattr(&mut self, path: &[u8], name: &[u8], value: Option<&[u8]>) -> Result<()> {
         let inode = self.resolve(path, Follow::Last)?;
         let missing = || FsError::new(ErrorKind::NotSupported, "this file system holds no extended attributes");

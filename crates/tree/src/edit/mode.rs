@@ -20,7 +20,8 @@ enum Action {
 enum Bits {
     /// `rwx`, whether `X`, whether `s`, whether `t`.
     Named { rwx: u16, if_executable: bool, set_id: bool, sticky: bool },
-    /// The bits that the user (6), the group (3) or others (0) have: the shift that brings them down.
+    /// The bits that the user (6), the group (3) or others (0) have: the shift that brings them
+    /// down.
     Of(u32),
 }
 
@@ -30,7 +31,8 @@ const OTHERS: u16 = 0o1007;
 const ALL: u16 = USER | GROUP | OTHERS;
 
 impl ModeChange {
-    /// Reads one. Where a clause names nobody it is about all; there is no umask. The error says what is wrong and what would be right.
+    /// Reads one. Where a clause names nobody it is about all; there is no umask. The error says
+    /// what is wrong and what would be right.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("\"{text}\" is no mode; expected an octal one (644, 4755) or clauses (u+x, go-w, a=rX)");
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -72,7 +74,8 @@ impl ModeChange {
                     b'+' => mode | bits,
                     b'-' => mode & !bits,
                     _ => {
-                        // A directory keeps its set-id bits unless they are named, as in GNU's chmod.
+                        // A directory keeps its set-id bits unless they are named, as in GNU's
+                        // chmod.
                         let kept = if kind == FileKind::Directory { 0o6000 } else { 0 };
                         mode & !(who & !kept) | bits
                     }
@@ -172,7 +175,8 @@ mod tests {
                         .unwrap();
                     assert!(theirs.success(), "{change}");
                     let found = (fs::metadata(path).unwrap().mode() & 0o7777) as u16;
-                    // An octal mode of fewer than five digits leaves a directory's set-id bits to GNU's chmod; here it is the whole mode.
+                    // An octal mode of fewer than five digits leaves a directory's set-id bits to
+                    // GNU's chmod; here it is the whole mode.
                     let whole = change.bytes().all(|byte| byte.is_ascii_digit()) && kind == FileKind::Directory;
                     let mask = if whole { 0o1777 } else { 0o7777 };
                     assert_eq!(parsed.apply(before, kind) & mask, found & mask, "{change} on {before:o}, {kind:?}");

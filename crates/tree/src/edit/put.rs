@@ -30,7 +30,8 @@ pub struct HostFile {
     pub file: File,
 }
 
-/// Opens a regular file of the host's; symbolic links are followed. Errors: `Host`; `Target` for what is no regular file.
+/// Opens a regular file of the host's; symbolic links are followed. Errors: `Host`; `Target` for
+/// what is no regular file.
 pub fn host_file(path: &Path, xattrs: bool) -> Result<HostFile> {
     let shown = path.display().to_string();
     let failed = |doing, error: rustix::io::Errno| TreeError::host(&shown, doing, error);
@@ -59,8 +60,10 @@ pub fn host_file(path: &Path, xattrs: bool) -> Result<HostFile> {
 type Content<'c> = &'c mut dyn FnMut(u64, &mut [u8]) -> Result<usize>;
 
 impl Editor<'_> {
-    /// Puts a file called `name` to `path`, or into it where it is a directory. A file that has the path already keeps its inode and names; `node` gives attributes and times, and with `keep` only to
-    /// a new file. The content is as long as `content` delivers. Errors: `InvalidArgument` where something else than a file has the path; those of the file system; `Host`.
+    /// Puts a file called `name` to `path`, or into it where it is a directory. A file that has the
+    /// path already keeps its inode and names; `node` gives attributes and times, and with `keep`
+    /// only to a new file. The content is as long as `content` delivers. Errors: `InvalidArgument`
+    /// where something else than a file has the path; those of the file system; `Host`.
     pub fn put_file(
         &mut self,
         path: &[u8],
@@ -114,8 +117,11 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Puts what is in a tree into the directory at `path`, which is made where it is missing. Directories of the same name are shared and get the tree's attributes, those at `path` itself excepted; a
-    /// symbolic link to a directory is taken for that directory; anything else of the same name is replaced. Errors: those of the file system and of the tree, with the path.
+    /// Puts what is in a tree into the directory at `path`, which is made where it is missing.
+    /// Directories of the same name are shared and get the tree's attributes, those at `path`
+    /// itself excepted; a symbolic link to a directory is taken for that directory; anything else
+    /// of the same name is replaced. Errors: those of the file system and of the tree, with the
+    /// path.
     pub fn put_tree(&mut self, tree: &dyn SourceTree, path: &[u8]) -> Result<()> {
         let nodes = tree.nodes();
         let Some(root) = nodes.first() else { return Ok(()) };
@@ -271,7 +277,8 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Sets the times, which filling an inode has changed, and with them what else is to be other than it was made.
+    /// Sets the times, which filling an inode has changed, and with them what else is to be other
+    /// than it was made.
     fn finish(
         &mut self,
         path: &[u8],

@@ -1,4 +1,5 @@
-//! Attributes on the host: the owner first, since a change of owner takes set-user-id and capabilities away; then extended attributes, the mode, and the times.
+//! Attributes on the host: the owner first, since a change of owner takes set-user-id and
+//! capabilities away; then extended attributes, the mode, and the times.
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -129,7 +130,8 @@ impl Work<'_> {
         let mode = Mode::from_raw_mode(mode.into());
         let set = match at {
             At::Open(opened) => rustix::fs::fchmod(opened, mode),
-            // The call follows symbolic links; this is a special file that was just made under this name.
+            // The call follows symbolic links; this is a special file that was just made under this
+            // name.
             At::Name(parent, name) => rustix::fs::chmodat(parent, name, mode, AtFlags::empty()),
         };
         self.attribute(index, "mode", set)

@@ -72,8 +72,9 @@ impl Work<'_> {
     }
 }
 
-/// Writes those units of a chunk that hold anything at their places, and moves `written` to where the last one ends: 4096 bytes are the smallest hole that host file systems make. Errors: those of
-/// the host.
+/// Writes those units of a chunk that hold anything at their places, and moves `written` to where
+/// the last one ends: 4096 bytes are the smallest hole that host file systems make. Errors: those
+/// of the host.
 pub fn write_sparse(file: &File, offset: u64, chunk: &[u8], written: &mut u64) -> io::Result<()> {
     let zero = |at: usize| chunk.get(at..).is_none_or(|rest| rest.iter().take(UNIT).all(|byte| *byte == 0));
     let mut at = 0;

@@ -1,8 +1,10 @@
 //! A tree out into a host's directory.
 //!
-//! Whatever the tree holds, nothing outside the target is read, written or made: every call names one directory that is open and one name within it, directories are opened
-//! without following symbolic links, and new files are made only where nothing is. First all directories are made, then files by several threads, then hard links;
-//! the attributes of directories come last, innermost first, so that what is made later does not change their times.
+//! Whatever the tree holds, nothing outside the target is read, written or made: every call names
+//! one directory that is open and one name within it, directories are opened without following
+//! symbolic links, and new files are made only where nothing is. First all directories are made,
+//! then files by several threads, then hard links; the attributes of directories come last,
+//! innermost first, so that what is made later does not change their times.
 
 mod attributes;
 mod content;
@@ -26,14 +28,17 @@ use names::Target;
 /// How a tree is written into a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractOptions {
-    /// Into a directory that holds something: directories of the same name are shared, anything else of the same name is replaced. Otherwise the target must be empty, or not be there.
+    /// Into a directory that holds something: directories of the same name are shared, anything
+    /// else of the same name is replaced. Otherwise the target must be empty, or not be there.
     pub merge: bool,
-    /// Sets owners; `None`: if the user is root. Without owners, set-user-id and set-group-id are not set either where the owner would be another.
+    /// Sets owners; `None`: if the user is root. Without owners, set-user-id and set-group-id are
+    /// not set either where the owner would be another.
     pub owners: Option<bool>,
     /// Sets extended attributes.
     pub xattrs: bool,
-    /// Refuses symbolic links that lead out of the target: those with an absolute target, or with more `..` than there are directories above. A link that is made is never followed by the extraction,
-    /// but other programs follow it.
+    /// Refuses symbolic links that lead out of the target: those with an absolute target, or with
+    /// more `..` than there are directories above. A link that is made is never followed by the
+    /// extraction, but other programs follow it.
     pub inward_links_only: bool,
     /// What is taken of a mounted file system.
     pub limits: MountLimits,
@@ -101,10 +106,12 @@ pub struct Progress {
 /// Called now and then, by several threads.
 pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 
-/// Writes all of a mounted file system into the directory `target`, which is made where it is missing.
+/// Writes all of a mounted file system into the directory `target`, which is made where it is
+/// missing.
 ///
-/// Errors: `Target` where the target cannot be used; `Node` where the root cannot be read; `Host` where the host can take no more (no space, a device's error).
-/// All else is in the report, and the rest is delivered.
+/// Errors: `Target` where the target cannot be used; `Node` where the root cannot be read; `Host`
+/// where the host can take no more (no space, a device's error). All else is in the report, and the
+/// rest is delivered.
 pub fn extract(
     fs: &dyn FileSystem,
     target: &Path,

@@ -35,7 +35,8 @@ pub struct Target {
     pub merge: bool,
 }
 
-/// A name that makes no path. Trees promise such names; here is where a broken promise would do harm.
+/// A name that makes no path. Trees promise such names; here is where a broken promise would do
+/// harm.
 fn single(name: &[u8]) -> std::result::Result<&OsStr, Failure> {
     if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
         return Err(Failure::Refused(format!("\"{}\" is no name", escaped(name))));
@@ -44,7 +45,8 @@ fn single(name: &[u8]) -> std::result::Result<&OsStr, Failure> {
 }
 
 impl Target {
-    /// Opens a directory that was made before. Errors: `Host`, also where somebody replaced it meanwhile.
+    /// Opens a directory that was made before. Errors: `Host`, also where somebody replaced it
+    /// meanwhile.
     pub fn open_directory(&self, path: &[u8]) -> Result<OwnedFd> {
         use std::os::fd::AsFd;
         host::open_beneath(self.root.as_fd(), path, OFlags::RDONLY | OFlags::DIRECTORY)
@@ -56,7 +58,8 @@ impl Target {
         Ok(FileType::from_raw_mode(found.map_err(Failure::host("looking at what has the name"))?.st_mode))
     }
 
-    /// Takes away again what was made under a name. Nobody is left to tell where that fails: why the name goes is told already.
+    /// Takes away again what was made under a name. Nobody is left to tell where that fails: why
+    /// the name goes is told already.
     pub fn remove(&self, parent: BorrowedFd<'_>, name: &[u8]) {
         if let Ok(name) = single(name) {
             let _ = rustix::fs::unlinkat(parent, name, AtFlags::empty());
@@ -75,7 +78,8 @@ impl Target {
         }
     }
 
-    /// Calls `make`, which fails where the name is taken, and where names are to be replaced, once more after taking the old one away.
+    /// Calls `make`, which fails where the name is taken, and where names are to be replaced, once
+    /// more after taking the old one away.
     pub fn make<T>(
         &self,
         parent: BorrowedFd<'_>,

@@ -1,8 +1,10 @@
 //! A tree out into a tar archive: for those who may not make devices or change owners.
 //!
-//! The archive has ustar headers, and PAX extended headers for what these cannot hold: long names, fractions of seconds, large numbers, extended attributes
-//! (`SCHILY.xattr.NAME`), and access control lists once more as text (`SCHILY.acl.access`, `SCHILY.acl.default`). Of the times it holds that of modification. The same tree gives the same bytes.
-//! Holes are written as zeroes, which every reader understands, or are kept as GNU tar keeps them.
+//! The archive has ustar headers, and PAX extended headers for what these cannot hold: long names,
+//! fractions of seconds, large numbers, extended attributes (`SCHILY.xattr.NAME`), and access
+//! control lists once more as text (`SCHILY.acl.access`, `SCHILY.acl.default`). Of the times it
+//! holds that of modification. The same tree gives the same bytes. Holes are written as zeroes,
+//! which every reader understands, or are kept as GNU tar keeps them.
 
 mod sparse;
 
@@ -31,8 +33,9 @@ const NAME_MAX: usize = 100;
 const SMALL_MAX: u64 = 0o7_777_777;
 const LARGE_MAX: u64 = 0o77_777_777_777;
 
-/// Writes all of a mounted file system as a tar archive, uncompressed, its holes as `limits` say. Errors: `Node` where the root cannot be read; `Host` of `out`.
-/// All else is in the report, and the rest is delivered; what of a content cannot be read becomes zeroes.
+/// Writes all of a mounted file system as a tar archive, uncompressed, its holes as `limits` say.
+/// Errors: `Node` where the root cannot be read; `Host` of `out`. All else is in the report, and
+/// the rest is delivered; what of a content cannot be read becomes zeroes.
 pub fn pack(fs: &dyn FileSystem, out: &mut dyn Write, limits: &MountLimits) -> Result<ExtractReport> {
     let tree = MountedTree::read(fs, fs.root(), limits).map_err(|error| TreeError::node(&[], error))?;
     let mut report = pack_tree(&tree, out, &PackOptions { holes: limits.holes, ..PackOptions::default() })?;
@@ -129,7 +132,8 @@ impl Packing<'_> {
         if kind == EntryType::Regular { self.content(index, node, &runs) } else { Ok(()) }
     }
 
-    /// Why the archive does not hold a node, if it does not, and whether that is a loss: of what an archive cannot hold by its nature it is none.
+    /// Why the archive does not hold a node, if it does not, and whether that is a loss: of what an
+    /// archive cannot hold by its nature it is none.
     fn refusal(&self, index: usize, node: &SourceNode, too_many_runs: bool) -> Option<(String, bool)> {
         let levels = || path(self.tree.nodes(), index).iter().filter(|byte| **byte == b'/').count();
         if let Some(first) = node.hard_link_of {
@@ -270,7 +274,8 @@ fn header(kind: EntryType, name: &[u8], size: u64) -> Header {
     header
 }
 
-/// The records of an extended header with what the header itself cannot hold; empty where it holds all. Sizes: the bytes in the archive, and those of a file of which holes are left out.
+/// The records of an extended header with what the header itself cannot hold; empty where it holds
+/// all. Sizes: the bytes in the archive, and those of a file of which holes are left out.
 fn records(
     node: &SourceNode,
     name: &[u8],
@@ -282,7 +287,8 @@ fn records(
     let is_sparse = real_size.is_some();
     let mut add = |key: &[u8], value: Vec<u8>| records.push((key.to_vec(), value));
     let long = |text: &[u8]| text.len() > NAME_MAX;
-    // Names are UTF-8 in extended headers unless they say otherwise (POSIX.1-2024, pax, "hdrcharset").
+    // Names are UTF-8 in extended headers unless they say otherwise (POSIX.1-2024, pax,
+    // "hdrcharset").
     let in_records = [(name, is_sparse || long(name)), (target, long(target))];
     if in_records.iter().any(|(text, is_in)| *is_in && std::str::from_utf8(text).is_err()) {
         add(b"hdrcharset", b"BINARY".to_vec());
@@ -309,7 +315,8 @@ fn records(
         for (attribute, value) in &node.xattrs {
             add(&xattr_key(attribute), value.clone());
         }
-        // Those who make files of the archive take lists from these records alone. One that is no list stays an attribute.
+        // Those who make files of the archive take lists from these records alone. One that is no
+        // list stays an attribute.
         for (key, name) in LISTS {
             let value = node.xattrs.iter().find(|(attribute, _)| attribute.as_slice() == name);
             if let Some(list) = value.and_then(|(_, value)| acl::parse(value).ok()) {

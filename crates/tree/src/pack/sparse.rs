@@ -1,4 +1,5 @@
-//! Files with holes in an archive: version 1.0 of GNU's PAX sparse files, as `tar --sparse --format=posix` writes them (GNU tar manual, "Storing Sparse Files").
+//! Files with holes in an archive: version 1.0 of GNU's PAX sparse files, as
+//! `tar --sparse --format=posix` writes them (GNU tar manual, "Storing Sparse Files").
 
 use std::ops::Range;
 
@@ -9,7 +10,8 @@ use crate::archive::EXTENTS_MAX;
 /// More runs than a map is read with.
 pub struct TooMany;
 
-/// The data of a file, run by run, in whole blocks of the archive up to the file's end: GNU tar begins each run in a block of its own, and other readers do not. `None` where it has no hole.
+/// The data of a file, run by run, in whole blocks of the archive up to the file's end: GNU tar
+/// begins each run in a block of its own, and other readers do not. `None` where it has no hole.
 pub fn runs(tree: &dyn SourceTree, node: usize, size: u64) -> Result<Option<Vec<Range<u64>>>, TooMany> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     let mut offset = 0;
@@ -34,7 +36,8 @@ pub fn runs(tree: &dyn SourceTree, node: usize, size: u64) -> Result<Option<Vec<
     Ok((size > 0 && !whole).then_some(runs))
 }
 
-/// The map that comes before the data, padded to whole blocks: the count of runs, then offset and length of each. The last one names the file's end.
+/// The map that comes before the data, padded to whole blocks: the count of runs, then offset and
+/// length of each. The last one names the file's end.
 pub fn map(runs: &[Range<u64>], size: u64) -> Vec<u8> {
     let end = runs.last().is_none_or(|last| last.end < size).then_some(size..size);
     let mut text = format!("{}\n", runs.len() + usize::from(end.is_some()));
@@ -46,7 +49,8 @@ pub fn map(runs: &[Range<u64>], size: u64) -> Vec<u8> {
     bytes
 }
 
-/// The name in the header, by which readers that know no sparse files call map and data: the file's own is in the records.
+/// The name in the header, by which readers that know no sparse files call map and data: the file's
+/// own is in the records.
 pub fn header_name(name: &[u8]) -> Vec<u8> {
     let at = name.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let (directory, own) = name.split_at_checked(at).unwrap_or_default();

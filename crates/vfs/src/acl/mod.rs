@@ -1,7 +1,8 @@
-//! POSIX access control lists as values of the extended attributes `system.posix_acl_access` and `system.posix_acl_default`.
+//! POSIX access control lists as values of the extended attributes `system.posix_acl_access` and
+//! `system.posix_acl_default`.
 //!
-//! The form is that of Linux' system calls (uapi/linux/posix_acl_xattr.h, acl(5)): a version, then eight bytes an entry, all little-endian. Formats may
-//! store another one.
+//! The form is that of Linux' system calls (uapi/linux/posix_acl_xattr.h, acl(5)): a version, then
+//! eight bytes an entry, all little-endian. Formats may store another one.
 
 mod text;
 
@@ -78,7 +79,8 @@ fn invalid(what: impl Into<String>) -> FsError {
     FsError::new(ErrorKind::InvalidArgument, what)
 }
 
-/// The entries of a value. Errors: `InvalidArgument` where it is none, or [`check`] refuses the list. Cost: one pass.
+/// The entries of a value. Errors: `InvalidArgument` where it is none, or [`check`] refuses the
+/// list. Cost: one pass.
 pub fn parse(value: &[u8]) -> Result<Vec<AclEntry>> {
     let Some((version, entries)) = value.split_first_chunk::<4>() else {
         return Err(invalid(format!("an access control list of {} bytes has no version", value.len())));
@@ -116,8 +118,9 @@ pub fn encode(entries: &[AclEntry]) -> Vec<u8> {
     value
 }
 
-/// Whether entries are a list (acl(5), "valid ACL"): exactly one each for owner, owning group and others, a mask where a number is named, at most one mask,
-/// in the order of [`AclSubject`] (those of numbers among themselves as they come). Errors: `InvalidArgument`.
+/// Whether entries are a list (acl(5), "valid ACL"): exactly one each for owner, owning group and
+/// others, a mask where a number is named, at most one mask, in the order of [`AclSubject`] (those
+/// of numbers among themselves as they come). Errors: `InvalidArgument`.
 pub fn check(entries: &[AclEntry]) -> Result<()> {
     let mut count = [0_usize; 6];
     let mut last = 0;

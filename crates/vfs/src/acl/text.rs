@@ -6,10 +6,12 @@ use crate::{ErrorKind, FsError, Result};
 /// Longest text: a list of 65,536 entries with long names.
 const TEXT_MAX: usize = 4 << 20;
 
-/// Reads the long form, an entry a line, and the short one, with commas between entries. Of `TAG:NAME:PERMISSIONS:NUMBER`, as star(1) and bsdtar(1) write it, the number counts; without one
+/// Reads the long form, an entry a line, and the short one, with commas between entries. Of
+/// `TAG:NAME:PERMISSIONS:NUMBER`, as star(1) and bsdtar(1) write it, the number counts; without one
 /// the name must be a number. Behind `#` stands a comment. Entries may come in any order.
 ///
-/// Errors: `InvalidArgument` for what is no list, and for a name without a number: who that is, only the system knows on which the archive was made. Cost: n log n.
+/// Errors: `InvalidArgument` for what is no list, and for a name without a number: who that is,
+/// only the system knows on which the archive was made. Cost: n log n.
 pub fn from_text(text: &[u8]) -> Result<Vec<AclEntry>> {
     let wrong = |what: String| FsError::new(ErrorKind::InvalidArgument, what);
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= TEXT_MAX);

@@ -1,7 +1,8 @@
 //! The in-memory model file system: the oracle that every other one is compared with.
 //!
-//! It is simple and complete rather than fast: every rule stands in one place and is written as the contract says it. [`ModelOptions`] takes away
-//! what a format cannot hold, so that the same model judges FAT, JFFS2 or F2FS. A clone is a snapshot: later changes of one do not show in the other.
+//! It is simple and complete rather than fast: every rule stands in one place and is written as the
+//! contract says it. [`ModelOptions`] takes away what a format cannot hold, so that the same model
+//! judges FAT, JFFS2 or F2FS. A clone is a snapshot: later changes of one do not show in the other.
 
 mod atomic;
 mod capabilities;
@@ -60,7 +61,8 @@ impl ModelFileSystem {
         &self.clock
     }
 
-    /// What an unmount and a mount do: nobody retains anything any more, and inodes without a name are gone.
+    /// What an unmount and a mount do: nobody retains anything any more, and inodes without a name
+    /// are gone.
     pub fn remount(&mut self) {
         let orphans: Vec<u64> =
             self.nodes.iter().filter(|(number, node)| node.names == 0 && **number != ROOT).map(|(n, _)| *n).collect();

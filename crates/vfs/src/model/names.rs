@@ -36,7 +36,8 @@ impl ModelOptions {
         if name.len() > self.name_max as usize { Err(too_long()) } else { Ok(()) }
     }
 
-    /// The form in which equal names are equal: itself, or each character in upper case where case does not count.
+    /// The form in which equal names are equal: itself, or each character in upper case where case
+    /// does not count.
     pub(super) fn folded(&self, name: &[u8]) -> Vec<u8> {
         if self.features.case_sensitive {
             return name.to_vec();

@@ -57,7 +57,8 @@ pub(super) struct Entry {
     pub(super) inode: u64,
 }
 
-/// What a name takes in its directory: the size of an ext2 entry, as good as any other for a volume that fills up.
+/// What a name takes in its directory: the size of an ext2 entry, as good as any other for a volume
+/// that fills up.
 pub(super) fn entry_bytes(name: &[u8]) -> u64 {
     8 + name.len() as u64
 }

@@ -2,24 +2,28 @@
 
 use crate::Features;
 
-/// Which names a format holds, besides the rule for all (not empty, no `/`, no NUL, not `.` and `..`).
+/// Which names a format holds, besides the rule for all (not empty, no `/`, no NUL, not `.` and
+/// `..`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameRule {
     /// Any bytes; `name_max` counts bytes.
     #[default]
     Bytes,
-    /// As FAT's long names: valid UTF-8 of at most 255 UTF-16 units, no control characters, none of `" * : < > ? \ |`, no full stop or space at the end
-    /// (Microsoft, FAT32 File System Specification 1.03, "long names"; Windows takes such ends away, the model refuses them).
+    /// As FAT's long names: valid UTF-8 of at most 255 UTF-16 units, no control characters, none of
+    /// `" * : < > ? \ |`, no full stop or space at the end (Microsoft, FAT32 File System
+    /// Specification 1.03, "long names"; Windows takes such ends away, the model refuses them).
     FatLong,
 }
 
 /// How the model behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelOptions {
-    /// What it can hold. Without `case_sensitive`, names that differ in case are the same name, and the case is kept as first written.
+    /// What it can hold. Without `case_sensitive`, names that differ in case are the same name, and
+    /// the case is kept as first written.
     pub features: Features,
-    /// Whether a name that is renamed to itself in another case takes the new spelling; else nothing happens, as Linux has it for F2FS and ext4 (fs/namei.c, `vfs_rename`: both names are one inode's).
-    /// Without meaning where case counts.
+    /// Whether a name that is renamed to itself in another case takes the new spelling; else
+    /// nothing happens, as Linux has it for F2FS and ext4 (fs/namei.c, `vfs_rename`: both names are
+    /// one inode's). Without meaning where case counts.
     pub respells: bool,
     /// Which names it holds.
     pub name_rule: NameRule,
@@ -27,7 +31,8 @@ pub struct ModelOptions {
     pub name_max: u32,
     /// Bytes of the allocation unit, at least 1.
     pub block_size: u32,
-    /// Allocation units in all: of contents, directories (beyond empty ones), long symbolic links and attributes.
+    /// Allocation units in all: of contents, directories (beyond empty ones), long symbolic links
+    /// and attributes.
     pub capacity_blocks: u64,
     /// Inodes in all; 0 for no limit.
     pub inodes: u64,
@@ -64,7 +69,8 @@ impl ModelOptions {
         open_files: true,
     };
 
-    /// What FAT holds: names without case, times in steps of two seconds, files under 4 GiB, no holes; of the capabilities space that is allocated ahead, and open files.
+    /// What FAT holds: names without case, times in steps of two seconds, files under 4 GiB, no
+    /// holes; of the capabilities space that is allocated ahead, and open files.
     pub const FAT: Self = Self {
         features: Features {
             case_sensitive: false,

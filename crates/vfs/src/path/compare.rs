@@ -18,7 +18,8 @@ pub struct CompareOptions {
     pub owner: bool,
     /// Numbers of names of inodes that are no directories.
     pub links: bool,
-    /// Times of modification of regular files: may differ by this many nanoseconds; `None` leaves them out.
+    /// Times of modification of regular files: may differ by this many nanoseconds; `None` leaves
+    /// them out.
     pub modified_slack_ns: Option<u64>,
     /// Extended attributes other than access control lists.
     pub xattrs: bool,
@@ -112,7 +113,8 @@ struct Comparison<'a> {
     found: Vec<Difference>,
 }
 
-/// The differences between what is below two directories, in the order of the paths; empty where there are none. Sides that cannot be read are differences too.
+/// The differences between what is below two directories, in the order of the paths; empty where
+/// there are none. Sides that cannot be read are differences too.
 pub fn compare_trees(
     a: (&dyn FileSystem, InodeNumber),
     b: (&dyn FileSystem, InodeNumber),

@@ -14,7 +14,8 @@ use crate::{
 pub struct CopyOptions {
     /// Files above this are left out and reported.
     pub file_bytes_max: u64,
-    /// Whether what cannot be read, or what the target cannot hold, is left out and reported; else it ends the copy.
+    /// Whether what cannot be read, or what the target cannot hold, is left out and reported; else
+    /// it ends the copy.
     pub skip_problems: bool,
 }
 
@@ -46,15 +47,18 @@ struct Copy<'a> {
     to: &'a mut dyn Changes,
     options: CopyOptions,
     report: CopyReport,
-    /// Where the walk stands in the target, with the attributes that a directory gets when it is left.
+    /// Where the walk stands in the target, with the attributes that a directory gets when it is
+    /// left.
     targets: Vec<(InodeNumber, Option<Attributes>)>,
     /// Targets of inodes with more than one name.
     linked: BTreeMap<InodeNumber, InodeNumber>,
 }
 
-/// Copies everything below `from_directory` into `to_directory`: content, attributes, extended attributes, hard links and holes as far as the target holds them.
+/// Copies everything below `from_directory` into `to_directory`: content, attributes, extended
+/// attributes, hard links and holes as far as the target holds them.
 ///
-/// Errors: those of the target (`NoSpace` and `Device` always end the copy); with `skip_problems` the rest is in the report.
+/// Errors: those of the target (`NoSpace` and `Device` always end the copy); with `skip_problems`
+/// the rest is in the report.
 pub fn copy_tree(
     from: &dyn FileSystem,
     from_directory: InodeNumber,
@@ -137,7 +141,8 @@ impl Copy<'_> {
         self.finish(inode, attributes)
     }
 
-    /// Copies the attributes; one that the target cannot hold is left out by itself, not with its inode.
+    /// Copies the attributes; one that the target cannot hold is left out by itself, not with its
+    /// inode.
     fn xattrs(&mut self, path: &[u8], from: InodeNumber, to: InodeNumber) -> Result<()> {
         let Some(source) = self.from.xattrs() else { return Ok(()) };
         for name in source.xattr_names(from)? {

@@ -5,7 +5,8 @@ use nandkit_units::{Payload, ReadInto};
 use super::{CHUNK, Follow, Next, Step, resolve, resolve_parent, show, walk};
 use crate::{AttributeChange, Changes, ErrorKind, FileKind, FileSystem, FsError, InodeNumber, NewNode, Result};
 
-/// The whole content of a file of at most `bytes_max` bytes. Errors: `FileTooBig` for a longer one, and those of `read`.
+/// The whole content of a file of at most `bytes_max` bytes. Errors: `FileTooBig` for a longer one,
+/// and those of `read`.
 pub fn read_inode(fs: &dyn FileSystem, inode: InodeNumber, bytes_max: u64) -> Result<Vec<u8>> {
     let size = fs.stat(inode)?.size;
     if size > bytes_max {
@@ -30,7 +31,8 @@ pub fn read_file(fs: &dyn FileSystem, path: &[u8]) -> Result<Vec<u8>> {
     read_inode(fs, resolve(fs, path, Follow::Last)?, super::FILE_BYTES_MAX)
 }
 
-/// Writes all of `data` at `offset`. Errors: those of `write`, and `NoSpace` where only a part was taken.
+/// Writes all of `data` at `offset`. Errors: those of `write`, and `NoSpace` where only a part was
+/// taken.
 pub fn write_inode(fs: &mut dyn Changes, inode: InodeNumber, offset: u64, data: &[u8]) -> Result<()> {
     let mut rest = data;
     while !rest.is_empty() {
@@ -45,7 +47,8 @@ pub fn write_inode(fs: &mut dyn Changes, inode: InodeNumber, offset: u64, data: 
     Ok(())
 }
 
-/// Makes the file at `path` hold `data` and nothing else; made with `node` where it does not exist, else cut to nothing first. A link at the end is followed.
+/// Makes the file at `path` hold `data` and nothing else; made with `node` where it does not exist,
+/// else cut to nothing first. A link at the end is followed.
 pub fn write_file(fs: &mut dyn Changes, path: &[u8], node: &NewNode<'_>, data: &[u8]) -> Result<InodeNumber> {
     let inode = match resolve(fs, path, Follow::Last) {
         Ok(inode) => {
@@ -62,8 +65,8 @@ pub fn write_file(fs: &mut dyn Changes, path: &[u8], node: &NewNode<'_>, data: &
     Ok(inode)
 }
 
-/// Makes the directory at `path` and all that are missing above it; existing ones are left as they are. Errors: `NotADirectory` where a name on
-/// the way is something else, and those of `create`.
+/// Makes the directory at `path` and all that are missing above it; existing ones are left as they
+/// are. Errors: `NotADirectory` where a name on the way is something else, and those of `create`.
 pub fn make_directories(fs: &mut dyn Changes, path: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
     let mut here = fs.root();
     for end in (0..=path.len()).filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/')) {
@@ -83,7 +86,8 @@ pub fn make_directories(fs: &mut dyn Changes, path: &[u8], node: &NewNode<'_>) -
     Ok(here)
 }
 
-/// Takes a name away with all that is below it. Stops at the first error; what was removed until then is gone.
+/// Takes a name away with all that is below it. Stops at the first error; what was removed until
+/// then is gone.
 pub fn remove_tree(fs: &mut dyn Changes, directory: InodeNumber, name: &[u8]) -> Result<()> {
     let top = fs.lookup(directory, name)?;
     if fs.stat(top)?.kind == FileKind::Directory {

@@ -1,7 +1,7 @@
 //! Working with whole paths, files and trees of a [`FileSystem`](crate::FileSystem).
 //!
-//! Everything here expects hostile images: directories that hold themselves, names with `/`, absurd sizes. Nothing recurses, all loops are bounded,
-//! and what cannot be is reported with its path.
+//! Everything here expects hostile images: directories that hold themselves, names with `/`, absurd
+//! sizes. Nothing recurses, all loops are bounded, and what cannot be is reported with its path.
 
 mod compare;
 mod copy;
@@ -18,7 +18,8 @@ pub use walk::{
     sorted_entries, walk,
 };
 
-/// A file larger than this is not read whole, copied or compared: a hostile image can claim 2^63 bytes of holes.
+/// A file larger than this is not read whole, copied or compared: a hostile image can claim 2^63
+/// bytes of holes.
 pub const FILE_BYTES_MAX: u64 = 1 << 36;
 
 /// Bytes that are read or written at once.

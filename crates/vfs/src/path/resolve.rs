@@ -18,10 +18,12 @@ pub enum Follow {
     Last,
 }
 
-/// The inode at `path` (components between `/`; empty ones and `.` mean nothing, `..` is the directory above, the root's is the root).
-/// Relative paths start at the root. Errors: those of `lookup`, `NotADirectory` on the way, `TooManySymlinks`.
+/// The inode at `path` (components between `/`; empty ones and `.` mean nothing, `..` is the
+/// directory above, the root's is the root). Relative paths start at the root. Errors: those of
+/// `lookup`, `NotADirectory` on the way, `TooManySymlinks`.
 pub fn resolve(fs: &dyn FileSystem, path: &[u8], follow: Follow) -> Result<InodeNumber> {
-    // Directories from the root down to where the walk stands, the last of which may be no directory.
+    // Directories from the root down to where the walk stands, the last of which may be no
+    // directory.
     let mut trail = vec![fs.root()];
     // Components still to go, the next one last.
     let mut ahead: Vec<Vec<u8>> = Vec::new();
@@ -66,7 +68,8 @@ pub fn resolve(fs: &dyn FileSystem, path: &[u8], follow: Follow) -> Result<Inode
     Ok(end)
 }
 
-/// The target of a symbolic link. Errors: those of `read_link`, and `Corrupt` where a file system shows a link but has no such capability.
+/// The target of a symbolic link. Errors: those of `read_link`, and `Corrupt` where a file system
+/// shows a link but has no such capability.
 pub fn link_target(fs: &dyn FileSystem, inode: InodeNumber) -> Result<Vec<u8>> {
     let Some(symlinks) = fs.symlinks() else {
         let text = format!("inode {} is a symbolic link, but this file system reads none", inode.0);
@@ -94,7 +97,8 @@ fn push_components(ahead: &mut Vec<Vec<u8>>, path: &[u8], taken: &mut usize) -> 
     Ok(())
 }
 
-/// A path's parent and its last name, with slashes at the end ignored. Errors: `InvalidArgument` where there is no last name (the root, `.`, `..`).
+/// A path's parent and its last name, with slashes at the end ignored. Errors: `InvalidArgument`
+/// where there is no last name (the root, `.`, `..`).
 pub fn split(path: &[u8]) -> Result<(&[u8], &[u8])> {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
     let trimmed = path.get(..end).unwrap_or(path);

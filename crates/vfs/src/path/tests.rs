@@ -207,7 +207,8 @@ fn trees_go_whole() {
     assert_eq!(remove_tree(&mut fs, root, b"a").unwrap_err().kind, ErrorKind::NotFound);
 }
 
-/// What a damaged image may make of a file system: one directory that holds itself, impossible names, one name twice, and a file of 2^63 bytes.
+/// What a damaged image may make of a file system: one directory that holds itself, impossible
+/// names, one name twice, and a file of 2^63 bytes.
 struct Hostile;
 
 impl FileSystem for Hostile {

@@ -12,14 +12,16 @@ pub const DEPTH_MAX: usize = 4096;
 /// Most entries that are taken from one directory.
 pub const ENTRIES_MAX: usize = 1 << 24;
 
-/// Bytes of the paths of all entries together that a walk meets, and [`PATH_BYTES_EACH`] more for each entry: a directory 4,096 levels down whose n names have 250 bytes each would have n MiB
-/// of them in an image of 100 n bytes.
+/// Bytes of the paths of all entries together that a walk meets, and [`PATH_BYTES_EACH`] more for
+/// each entry: a directory 4,096 levels down whose n names have 250 bytes each would have n MiB of
+/// them in an image of 100 n bytes.
 pub const PATH_BYTES_MAX: u64 = 1 << 26;
 
 /// Bytes of its path that every entry may have without any limit.
 pub const PATH_BYTES_EACH: u64 = 256;
 
-/// What the paths of one list may still take: [`PATH_BYTES_MAX`] together, and [`PATH_BYTES_EACH`] for each.
+/// What the paths of one list may still take: [`PATH_BYTES_MAX`] together, and [`PATH_BYTES_EACH`]
+/// for each.
 #[derive(Clone, Copy, Debug)]
 pub struct PathBudget {
     left: u64,
@@ -37,7 +39,8 @@ impl PathBudget {
         self.left + PATH_BYTES_EACH
     }
 
-    /// Takes the room of a path of so many bytes, and all that is left where there is less; whether there was so much.
+    /// Takes the room of a path of so many bytes, and all that is left where there is less; whether
+    /// there was so much.
     pub const fn take(&mut self, length: u64) -> bool {
         let left = self.longest().checked_sub(length);
         self.left = match left {
@@ -48,8 +51,10 @@ impl PathBudget {
     }
 }
 
-/// Whether those who read a tree of these nodes get all of it, whatever way they take through it: no directory is [`DEPTH_MAX`] deep or more, and what paths have beyond [`PATH_BYTES_EACH`]
-/// bytes each is no more than [`PATH_BYTES_MAX`] together. Error: `NameTooLong` with the first path for which that does not hold, and the limit.
+/// Whether those who read a tree of these nodes get all of it, whatever way they take through it:
+/// no directory is [`DEPTH_MAX`] deep or more, and what paths have beyond [`PATH_BYTES_EACH`] bytes
+/// each is no more than [`PATH_BYTES_MAX`] together. Error: `NameTooLong` with the first path for
+/// which that does not hold, and the limit.
 pub fn check_readable(nodes: &[SourceNode]) -> Result<()> {
     // Depth and bytes of each path.
     let mut places: Vec<(usize, u64)> = Vec::with_capacity(nodes.len());
@@ -103,7 +108,8 @@ pub enum Step<'a> {
         /// What.
         attributes: &'a Attributes,
     },
-    /// All below a directory that was entered has been met, or it could not be listed, which is a problem just before.
+    /// All below a directory that was entered has been met, or it could not be listed, which is a
+    /// problem just before.
     Leave {
         /// Where.
         path: &'a [u8],
@@ -130,7 +136,8 @@ pub enum Next {
     Stop,
 }
 
-/// All entries of a directory, sorted by name. Errors: those of `read_dir`, and `Corrupt` where a listing is endless.
+/// All entries of a directory, sorted by name. Errors: those of `read_dir`, and `Corrupt` where a
+/// listing is endless.
 pub fn sorted_entries(fs: &dyn FileSystem, directory: InodeNumber) -> Result<Vec<OwnedEntry>> {
     let mut entries = Vec::new();
     fs.read_dir(directory, 0, &mut |entry| {
@@ -156,9 +163,11 @@ struct Level {
     rest: Vec<OwnedEntry>,
 }
 
-/// Meets everything below `start`, each directory before its entries, entries sorted by name. Symbolic links are met, not followed. A directory that was met before
-/// (a loop, or two names of one directory), a name that cannot be and one name twice are problems of kind `Corrupt`; a directory [`DEPTH_MAX`] deep is one of kind `NameTooLong`. Where the paths
-/// take more than [`PathBudget`] allows, that is the last problem, of the same kind, and the walk ends.
+/// Meets everything below `start`, each directory before its entries, entries sorted by name.
+/// Symbolic links are met, not followed. A directory that was met before (a loop, or two names of
+/// one directory), a name that cannot be and one name twice are problems of kind `Corrupt`; a
+/// directory [`DEPTH_MAX`] deep is one of kind `NameTooLong`. Where the paths take more than
+/// [`PathBudget`] allows, that is the last problem, of the same kind, and the walk ends.
 ///
 /// Errors: those of `visit`, and of reading `start` itself.
 pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<'_>) -> Result<Next>) -> Result<()> {
@@ -175,7 +184,8 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
             if !levels.is_empty() && visit(Step::Leave { path: &path, inode })? == Next::Stop {
                 return Ok(());
             }
-            // The entered directory's own name is the one before its next sibling's; a sibling of the same name was seen when it was entered.
+            // The entered directory's own name is the one before its next sibling's; a sibling of
+            // the same name was seen when it was entered.
             previous = path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
             continue;
         };
@@ -203,7 +213,8 @@ pub fn walk(fs: &dyn FileSystem, start: InodeNumber, visit: &mut dyn FnMut(Step<
                 }
                 Err(error) => {
                     let stops = |next| next == Next::Stop;
-                    // It was entered all the same, and whoever counts levels has to hear that it is left.
+                    // It was entered all the same, and whoever counts levels has to hear that it is
+                    // left.
                     if stops(visit(Step::Problem { path: &path, error: &error })?)
                         || stops(visit(Step::Leave { path: &path, inode: entry.inode })?)
                     {

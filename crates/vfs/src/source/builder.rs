@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::SourceNode;
 use crate::{ErrorKind, FileKind, FsError, Result};
 
-/// The names of a path; empty ones and `.` are left out, so `./a//b` and `/a/b` are the same. Errors: `InvalidName` for `..` and for NUL.
+/// The names of a path; empty ones and `.` are left out, so `./a//b` and `/a/b` are the same.
+/// Errors: `InvalidName` for `..` and for NUL.
 pub fn components(path: &[u8]) -> Result<Vec<&[u8]>> {
     let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")).collect();
     match names.iter().find(|name| **name == b".." || name.contains(&0)) {
@@ -37,14 +38,16 @@ pub struct TreeBuilder<C> {
 pub struct BuiltTree<C> {
     /// The nodes, as [`SourceTree`](super::SourceTree) promises them.
     pub nodes: Vec<SourceNode>,
-    /// For each node where its content is; `None` for hard links, and for nodes that were given none.
+    /// For each node where its content is; `None` for hard links, and for nodes that were given
+    /// none.
     pub contents: Vec<Option<C>>,
 }
 
 const ROOT: usize = 0;
 
 impl<C> TreeBuilder<C> {
-    /// A tree that holds only its root. Directories that a path needs and nobody gave are made like `missing`, a directory.
+    /// A tree that holds only its root. Directories that a path needs and nobody gave are made like
+    /// `missing`, a directory.
     pub fn new(root: SourceNode, missing: SourceNode) -> Self {
         let root = SourceNode { kind: FileKind::Directory, ..root };
         let entry = Entry { parent: ROOT, children: BTreeMap::new(), inode: ROOT };
@@ -52,9 +55,11 @@ impl<C> TreeBuilder<C> {
         Self { entries: vec![entry], inodes: vec![(root, None)], missing }
     }
 
-    /// Puts a node at a path; the node's own name, parent and `hard_link_of` do not count. What was there before is replaced, but
-    /// a directory that comes again keeps what it holds. Errors: `InvalidName`; `NotADirectory` where the path leads through something else, or where the root would be; `NotEmpty` where
-    /// something else would take the place of a directory that holds anything, which would lose it without a word (GNU tar does not extract it either).
+    /// Puts a node at a path; the node's own name, parent and `hard_link_of` do not count. What was
+    /// there before is replaced, but a directory that comes again keeps what it holds. Errors:
+    /// `InvalidName`; `NotADirectory` where the path leads through something else, or where the
+    /// root would be; `NotEmpty` where something else would take the place of a directory that
+    /// holds anything, which would lose it without a word (GNU tar does not extract it either).
     pub fn put(&mut self, path: &[u8], node: SourceNode, content: Option<C>) -> Result<()> {
         let names = components(path)?;
         let Some((name, above)) = names.split_last() else {
@@ -79,7 +84,8 @@ impl<C> TreeBuilder<C> {
         Ok(())
     }
 
-    /// Gives what is at `existing` one more name. Errors: `NotFound`, `IsADirectory`, and those of [`TreeBuilder::put`].
+    /// Gives what is at `existing` one more name. Errors: `NotFound`, `IsADirectory`, and those of
+    /// [`TreeBuilder::put`].
     pub fn link(&mut self, path: &[u8], existing: &[u8]) -> Result<()> {
         let show = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         let Some(inode) = self.find(existing)?.and_then(|entry| self.inode_of(entry)) else {

@@ -11,8 +11,9 @@ pub struct MemoryTree {
 }
 
 impl MemoryTree {
-    /// The tree of nodes with their content, by path and in any order; missing directories are made, mode 0755 and root's. The size of a regular file is that of its content.
-    /// Errors: those of [`TreeBuilder::put`].
+    /// The tree of nodes with their content, by path and in any order; missing directories are
+    /// made, mode 0755 and root's. The size of a regular file is that of its content. Errors: those
+    /// of [`TreeBuilder::put`].
     pub fn new(items: impl IntoIterator<Item = (Vec<u8>, SourceNode, Vec<u8>)>) -> Result<Self> {
         let mut builder = Self::builder();
         for (path, mut node, content) in items {

@@ -1,8 +1,9 @@
 //! A tree of files that is to become an image: what `mkfs` reads, wherever it comes from.
 //!
-//! [`SourceTree`] is plain data, all nodes at once, and the content of regular files on demand. The same tree always has the same nodes in the same order, so
-//! that a writer that goes through them in order writes the same image each time. [`TreeBuilder`] makes such a tree from paths in any order;
-//! [`MemoryTree`] is one with its content in memory.
+//! [`SourceTree`] is plain data, all nodes at once, and the content of regular files on demand. The
+//! same tree always has the same nodes in the same order, so that a writer that goes through them
+//! in order writes the same image each time. [`TreeBuilder`] makes such a tree from paths in any
+//! order; [`MemoryTree`] is one with its content in memory.
 
 mod builder;
 mod memory;
@@ -45,7 +46,8 @@ pub struct SourceNode {
     pub target: Vec<u8>,
     /// The earlier node that is the same inode; never itself a hard link.
     pub hard_link_of: Option<usize>,
-    /// Extended attributes, names with their prefix (`user.`, `security.`, ...), sorted by name, each name once.
+    /// Extended attributes, names with their prefix (`user.`, `security.`, ...), sorted by name,
+    /// each name once.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -93,28 +95,34 @@ impl SourceNode {
 
 /// A tree of files that is to become an image.
 ///
-/// **Promises of the implementer**, which [`check`] verifies: node 0 is the root, a directory; every other node comes after its parent, which is a directory;
-/// the children of a directory are in the order of their names' bytes, each name once; nodes are in depth-first order, so what is below a directory follows it
-/// directly; a hard link names an earlier node that is no directory and no hard link.
+/// **Promises of the implementer**, which [`check`] verifies: node 0 is the root, a directory;
+/// every other node comes after its parent, which is a directory; the children of a directory are
+/// in the order of their names' bytes, each name once; nodes are in depth-first order, so what is
+/// below a directory follows it directly; a hard link names an earlier node that is no directory
+/// and no hard link.
 pub trait SourceTree: Sync {
     /// All nodes.
     fn nodes(&self) -> &[SourceNode];
 
-    /// Reads the content of a regular file, or of a hard link to one, from `offset` on; returns how many bytes there were, fewer than asked only at the end of the file. May be called from several
-    /// threads. Errors: `InvalidArgument` where the node is no regular file, `NotFound` where there is no such node, `Device` where the content
-    /// cannot be read, `Corrupt` where it is no longer what the node says.
+    /// Reads the content of a regular file, or of a hard link to one, from `offset` on; returns how
+    /// many bytes there were, fewer than asked only at the end of the file. May be called from
+    /// several threads. Errors: `InvalidArgument` where the node is no regular file, `NotFound`
+    /// where there is no such node, `Device` where the content cannot be read, `Corrupt` where it
+    /// is no longer what the node says.
     fn read(&self, node: usize, offset: u64, into: &mut [u8]) -> Result<usize>;
 
-    /// The next range of a regular file, or of a hard link to one, that may hold anything but zeroes, as [`crate::FileSystem::data_after`] has it. Unless the implementer knows, all of it. Errors:
-    /// those of `read`. Cost: no content is read.
+    /// The next range of a regular file, or of a hard link to one, that may hold anything but
+    /// zeroes, as [`crate::FileSystem::data_after`] has it. Unless the implementer knows, all of
+    /// it. Errors: those of `read`. Cost: no content is read.
     fn data_after(&self, node: usize, offset: u64) -> Result<Option<Range<u64>>> {
         let size = self.nodes().get(node).map_or(0, |found| found.size);
         Ok((offset < size).then_some(offset..size))
     }
 }
 
-/// What of `within` is to be read next, by an answer of [`SourceTree::data_after`] or [`crate::FileSystem::data_after`] to its start: nothing, at its end, where only a hole is left. Where the answer
-/// is an error, all of it: reading tells better what is wrong.
+/// What of `within` is to be read next, by an answer of [`SourceTree::data_after`] or
+/// [`crate::FileSystem::data_after`] to its start: nothing, at its end, where only a hole is left.
+/// Where the answer is an error, all of it: reading tells better what is wrong.
 pub fn to_read(answer: Result<Option<Range<u64>>>, within: Range<u64>) -> Range<u64> {
     match answer {
         Ok(Some(data)) if data.start >= within.start && data.start < data.end => {
@@ -138,12 +146,14 @@ pub fn path(nodes: &[SourceNode], node: usize) -> Vec<u8> {
     names.join(&b'/')
 }
 
-/// The node whose content and attributes a node shares: the earlier one for a hard link, else the node itself.
+/// The node whose content and attributes a node shares: the earlier one for a hard link, else the
+/// node itself.
 pub fn same_inode(nodes: &[SourceNode], node: usize) -> usize {
     nodes.get(node).and_then(|found| found.hard_link_of).unwrap_or(node)
 }
 
-/// How many names each node's inode has, as POSIX counts them: 2 and one for each subdirectory for a directory, the number of names for all others.
+/// How many names each node's inode has, as POSIX counts them: 2 and one for each subdirectory for
+/// a directory, the number of names for all others.
 pub fn link_counts(nodes: &[SourceNode]) -> Vec<u32> {
     let mut counts: Vec<u32> = nodes.iter().map(|node| if node.kind == FileKind::Directory { 2 } else { 0 }).collect();
     for (index, node) in nodes.iter().enumerate() {

@@ -8,7 +8,8 @@ fn paths(nodes: &[SourceNode]) -> Vec<String> {
     (0..nodes.len()).map(|index| String::from_utf8(path(nodes, index)).unwrap()).collect()
 }
 
-/// Paths in any order; `b` holds `c` and a link to it; `a.txt` sorts between `a` and `a/x` as bytes of paths, but not as a tree.
+/// Paths in any order; `b` holds `c` and a link to it; `a.txt` sorts between `a` and `a/x` as bytes
+/// of paths, but not as a tree.
 fn sample() -> MemoryTree {
     let mut builder = MemoryTree::builder();
     builder.put(b"./b/c", file(), Some(b"content".to_vec())).unwrap();

@@ -1,6 +1,7 @@
 //! File systems over other file systems: tracing, counting, planned faults, and a read-only view.
 //!
-//! [`Wrapped`] passes every call on and shows it to a [`Hook`] before and after; capabilities are those of the wrapped file system, and are shown too.
+//! [`Wrapped`] passes every call on and shows it to a [`Hook`] before and after; capabilities are
+//! those of the wrapped file system, and are shown too.
 
 mod changes;
 mod fault;
@@ -140,7 +141,8 @@ pub struct Listed {
     pub entries: u64,
     /// Whether their receiver wanted no more.
     pub stopped: bool,
-    /// The cookies of the last entry but one and of the last one; 0 where there was none. A listing goes on at one of them.
+    /// The cookies of the last entry but one and of the last one; 0 where there was none. A listing
+    /// goes on at one of them.
     pub cookies: [u64; 2],
 }
 
@@ -175,7 +177,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Looks at calls. Reads come from several threads, so hooks keep what they count behind atomics or a mutex.
+/// Looks at calls. Reads come from several threads, so hooks keep what they count behind atomics or
+/// a mutex.
 pub trait Hook: Send + Sync {
     /// Before the call; an error is the call's result, and the call is not made.
     fn before(&self, call: &Call<'_>) -> Result<()> {
@@ -315,7 +318,8 @@ impl<F: FileSystem, H: Hook> Extents for Wrapped<F, H> {
     }
 }
 
-/// A capability that was there when it was asked for is gone: the wrapped file system contradicts itself.
+/// A capability that was there when it was asked for is gone: the wrapped file system contradicts
+/// itself.
 fn gone() -> FsError {
     FsError::new(ErrorKind::ReadOnly, "the wrapped file system no longer offers this")
 }

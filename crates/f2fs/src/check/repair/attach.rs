@@ -1,4 +1,6 @@
-//! Inodes that nothing leads to get a name: their number, in `lost+found`, or in the root where there is no such directory. In a new root (`root`) they get the names that they know of themselves.
+//! Inodes that nothing leads to get a name: their number, in `lost+found`, or in the root where
+//! there is no such directory. In a new root (`root`) they get the names that they know of
+//! themselves.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +38,8 @@ impl DirectoryPages for Pages<'_> {
 /// Lost inodes in a row that find no place, behind which a directory is taken for full.
 const WITHOUT_PLACE_MAX: u32 = 1000;
 
-/// Names for an inode without one: its number, and where that is taken the number with another one behind it.
+/// Names for an inode without one: its number, and where that is taken the number with another one
+/// behind it.
 fn numbers(nid: NodeId) -> impl Iterator<Item = Vec<u8>> {
     let others = (1..100).map(move |other| format!("{}.{other}", nid.0).into_bytes());
     std::iter::once(nid.0.to_string().into_bytes()).chain(others)
@@ -67,7 +70,8 @@ impl Check<'_> {
         attached
     }
 
-    /// Those to which no other lost inode leads: with that one's name they have theirs. Of a circle of directories the first one.
+    /// Those to which no other lost inode leads: with that one's name they have theirs. Of a circle
+    /// of directories the first one.
     fn without_those_below_others(&self, lost: Vec<NodeId>) -> Vec<NodeId> {
         let (mut tops, mut below) = (BTreeSet::new(), BTreeSet::new());
         let all: BTreeSet<NodeId> = lost.iter().copied().collect();
@@ -115,7 +119,8 @@ impl Check<'_> {
         let block = batch::one(self.blocks, Cause::Metadata, at);
         let inode = block.ok().and_then(|block| Inode::decode(self.geometry, home, block, &mut |_| {}));
         let mut attached = match inode {
-            // Names in an encrypted directory need its key; of one in its inode there may be little room.
+            // Names in an encrypted directory need its key; of one in its inode there may be little
+            // room.
             Some(inode) if !inode.is_encrypted() && inode.inline_entries().is_some() => {
                 lost.iter().copied().filter(|nid| self.attach_inline(at, *nid)).collect()
             }
@@ -186,7 +191,8 @@ impl Check<'_> {
             let mut bytes = match pages.page(found.page) {
                 Ok(Some(block)) => block.to_vec(),
                 Ok(None) => {
-                    // Without a free segment the logs find no place either, and nothing is repaired.
+                    // Without a free segment the logs find no place either, and nothing is
+                    // repaired.
                     let Some(new) = self.free_block() else { continue };
                     let byte = home.shape.addresses.start + found.page as usize * 4;
                     self.mend_word(at, byte, true, new.0);
@@ -225,7 +231,8 @@ impl Check<'_> {
         InodeHead::of_block(&batch::one(self.blocks, Cause::Metadata, BlockAddress(entry.address.get())).ok()?)
     }
 
-    /// Whether an inode may have been renamed over another one, exchanged or linked: then its name stays as it was (f2fs.md, "What is easy to get wrong"). Directories have no mark for it.
+    /// Whether an inode may have been renamed over another one, exchanged or linked: then its name
+    /// stays as it was (f2fs.md, "What is easy to get wrong"). Directories have no mark for it.
     fn knows_an_older_name(&self, nid: NodeId) -> bool {
         let is_directory = self.inodes.get(nid).inode_type == type_of(FileKind::Directory);
         is_directory || self.head_of(nid).is_some_and(|head| head.has_advise(advise::LOST_PARENT))
@@ -246,7 +253,8 @@ impl Check<'_> {
         own.filter(|own| taken.insert(own.to_vec())).map(<[u8]>::to_vec)
     }
 
-    /// Gives directories a new first page, as far as there is room: of others their other pages are worth more than a sound volume. Behind a whole walk.
+    /// Gives directories a new first page, as far as there is room: of others their other pages are
+    /// worth more than a sound volume. Behind a whole walk.
     pub fn give_first_pages(&mut self) {
         let pageless = self.mender.as_ref().map(|mender| mender.pageless.clone()).unwrap_or_default();
         for (nid, at, byte, parent) in pageless {

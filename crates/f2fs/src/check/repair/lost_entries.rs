@@ -11,11 +11,13 @@ use crate::checkpoint_state::CheckpointState;
 use crate::ids::NodeId;
 use crate::layout::{NatEntry, Superblock};
 
-/// Bytes of a NAT block that may be lost by themselves. Where no entry in them leads to its node, all are taken for lost, free ones too.
+/// Bytes of a NAT block that may be lost by themselves. Where no entry in them leads to its node,
+/// all are taken for lost, free ones too.
 const SECTOR: u32 = 512;
 
-/// Puts entries into the NAT's journal for nodes that the NAT has lost and that stand in a segment of nodes, valid by the SIT: of several blocks of a node the one that its summary names, of those the one written last. The nodes that were found.
-/// Cost: a read of all nodes.
+/// Puts entries into the NAT's journal for nodes that the NAT has lost and that stand in a segment
+/// of nodes, valid by the SIT: of several blocks of a node the one that its summary names, of those
+/// the one written last. The nodes that were found. Cost: a read of all nodes.
 pub(super) fn restore(overlay: &Overlay<'_>, superblock: &Superblock, state: &mut CheckpointState) -> Vec<NodeId> {
     let entries = {
         let check = Check::new(overlay, superblock, state, Draft::default());
@@ -30,7 +32,8 @@ pub(super) fn restore(overlay: &Overlay<'_>, superblock: &Superblock, state: &mu
 }
 
 impl Check<'_> {
-    /// What the NAT is to say. Where that makes as many nodes as the checkpoint counted, those to which it leads besides were deleted.
+    /// What the NAT is to say. Where that makes as many nodes as the checkpoint counted, those to
+    /// which it leads besides were deleted.
     fn lost_entries(&self, standing: Standing) -> Vec<(NodeId, NatEntry)> {
         let Standing { led_to, mut others } = standing;
         others.retain(|node| node.witness != Witness::Denies);
@@ -65,7 +68,8 @@ impl Check<'_> {
         self.nat.entry(nid).unwrap_or_default().is_free()
     }
 
-    /// Sectors of the NAT in which an entry leads to its node. What the journal says of a node, no sector has.
+    /// Sectors of the NAT in which an entry leads to its node. What the journal says of a node, no
+    /// sector has.
     fn sound_sectors(&self, led_to: &BTreeSet<NodeId>) -> BTreeSet<u32> {
         let journal: BTreeSet<NodeId> = self.state.nat_journal.iter().map(|(nid, _)| *nid).collect();
         let sectors = led_to.difference(&journal).map(|nid| self.sectors(*nid));
@@ -82,7 +86,8 @@ impl Check<'_> {
     }
 }
 
-/// Of the blocks of a node the best one, which comes first; `None` where there are two of them: nobody knows which it is.
+/// Of the blocks of a node the best one, which comes first; `None` where there are two of them:
+/// nobody knows which it is.
 fn newest(blocks: &[StandingNode]) -> Option<StandingNode> {
     let first = *blocks.first()?;
     let is_as_good = |other: &StandingNode| (other.witness, other.version) == (first.witness, first.version);

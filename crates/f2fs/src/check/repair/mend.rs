@@ -1,4 +1,5 @@
-//! Changes that a repair makes while the volume is walked: to nodes and directories. The tables are made anew afterwards ([`super::rebuild`]).
+//! Changes that a repair makes while the volume is walked: to nodes and directories. The tables are
+//! made anew afterwards ([`super::rebuild`]).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +37,8 @@ impl Blocks for Overlay<'_> {
         self.blocks.contains_key(&at) || self.inner.reaches(at)
     }
 
-    /// What the devices do not reach is zeroes: a repaired volume has its whole length again. What is changed is not asked for, as it may not be there to be read.
+    /// What the devices do not reach is zeroes: a repaired volume has its whole length again. What
+    /// is changed is not asked for, as it may not be there to be read.
     fn read(&self, cause: Cause, at: BlockAddress, into: &mut [u8]) -> Result<()> {
         let size = self.geometry().block_size();
         let blocks = (into.len() / size) as u32;
@@ -71,17 +73,20 @@ pub(in crate::check) struct Mender {
     pub lost: Vec<NodeId>,
     /// The root is new: those that it had get their names again.
     pub names: bool,
-    /// Inodes of which nothing can be made, those of earlier passes among them: no name leads to them any more.
+    /// Inodes of which nothing can be made, those of earlier passes among them: no name leads to
+    /// them any more.
     pub hopeless: BTreeSet<NodeId>,
     /// Lost inodes for which an earlier pass had no name: what is below them is lost by itself.
     pub left_out: BTreeSet<NodeId>,
     /// Those of this pass.
     pub nameless: Vec<NodeId>,
-    /// In ascending order inodes that were deleted, and open when the checkpoint was written: those without links go.
+    /// In ascending order inodes that were deleted, and open when the checkpoint was written: those
+    /// without links go.
     pub deleted: Vec<NodeId>,
     /// The directory `lost+found` of the root, once it was named.
     pub home: Option<NodeId>,
-    /// Directories without their first page: the inode's block, the byte at which the page's address stands, and the parent.
+    /// Directories without their first page: the inode's block, the byte at which the page's
+    /// address stands, and the parent.
     pub pageless: Vec<(NodeId, BlockAddress, usize, NodeId)>,
     /// Where new blocks come from.
     pub next_free: Option<BlockAddress>,
@@ -151,7 +156,8 @@ impl Check<'_> {
         }
     }
 
-    /// A block that nobody had, and what is to stand in it. What stands there is not read: it may be why the block is free.
+    /// A block that nobody had, and what is to stand in it. What stands there is not read: it may
+    /// be why the block is free.
     pub fn mend_anew(&mut self, at: BlockAddress, block: Vec<u8>) {
         if let Some(mender) = &mut self.mender {
             mender.edits.insert(at, block);
@@ -233,7 +239,8 @@ impl Check<'_> {
         self.mend_area(place, |area| put_dots(area, nid, parent));
     }
 
-    /// The marks of an inode that is encrypted or sealed only by them: without the attributes that belong to them nobody can read it, and content in the inode neither has.
+    /// The marks of an inode that is encrypted or sealed only by them: without the attributes that
+    /// belong to them nobody can read it, and content in the inode neither has.
     pub fn mend_marks(&mut self, inode: &Inode, without: &[u8]) {
         let Some(at) = self.nat.entry(inode.nid).map(|entry| BlockAddress(entry.address.get())) else { return };
         self.drop_of(inode.nid, || "the mark of encryption or verity, without the attribute that belongs to it".into());
@@ -243,7 +250,8 @@ impl Check<'_> {
         self.mend_head(at, |head| head.advise &= !bits);
     }
 
-    /// All attributes of an inode away: what is damaged of them cannot be told from what is not. Not those of encrypted and verity inodes, whose content hangs on them.
+    /// All attributes of an inode away: what is damaged of them cannot be told from what is not.
+    /// Not those of encrypted and verity inodes, whose content hangs on them.
     pub fn mend_xattrs(&mut self, inode: &Inode) {
         let Some(at) = self.nat.entry(inode.nid).map(|entry| BlockAddress(entry.address.get())) else { return };
         if inode.is_encrypted() || inode.head.has_advise(advise::VERITY) {

@@ -1,4 +1,5 @@
-//! A repaired volume: nodes and directories mended in passes until nothing is left to mend, then all tables made anew.
+//! A repaired volume: nodes and directories mended in passes until nothing is left to mend, then
+//! all tables made anew.
 
 mod attach;
 mod lost_entries;
@@ -35,7 +36,8 @@ const PASSES: usize = 24;
 /// Of these so many may be for what is below lost directories that no name was found for.
 const PASSES_BELOW: usize = 4;
 
-/// What becomes of data that were fsynced after the last checkpoint: a repair has the volume as the checkpoint has it.
+/// What becomes of data that were fsynced after the last checkpoint: a repair has the volume as the
+/// checkpoint has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// Their volume is refused.
@@ -68,8 +70,12 @@ pub struct Repair {
     pub bytes: u64,
 }
 
-/// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes without a name get one (their number; behind the loss of the root the name that they know of themselves), what is wrong of nodes and directories is put right or taken away, and
-/// NAT, SIT, SSA, counts, checkpoint packs and superblocks are made anew. Nodes whose entries the NAT has lost are found by their own blocks where the SIT has these as valid. Inodes that were deleted and still open are freed, as the next mount would.
+/// Plans a repair of the volume on these devices: everything that the root leads to stays, inodes
+/// without a name get one (their number; behind the loss of the root the name that they know of
+/// themselves), what is wrong of nodes and directories is put right or taken away, and NAT, SIT,
+/// SSA, counts, checkpoint packs and superblocks are made anew. Nodes whose entries the NAT has
+/// lost are found by their own blocks where the SIT has these as valid. Inodes that were deleted
+/// and still open are freed, as the next mount would.
 ///
 /// Not repaired: what [`Repair::report`] names. A quota file that cannot be put right (it has no
 /// room) is marked as in need of fsck; one whose inode is lost is one that the volume does without.
@@ -161,7 +167,8 @@ fn mended(before: &Report, after: &Report, attached: &[NodeId], found: &[NodeId]
     mended
 }
 
-/// Passes until nothing is left to mend. The inodes that got names. Errors: `Corrupt` (there is no end).
+/// Passes until nothing is left to mend. The inodes that got names. Errors: `Corrupt` (there is no
+/// end).
 fn mend_all(
     overlay: &mut Overlay<'_>,
     superblock: &mut Superblock,
@@ -201,7 +208,8 @@ fn mend_all(
     Err(FsError::new(ErrorKind::Corrupt, "mending one thing makes another wrong, again and again"))
 }
 
-/// Looks at everything once, and gathers what is to be changed; and the quota files' inodes of which nothing can be made.
+/// Looks at everything once, and gathers what is to be changed; and the quota files' inodes of
+/// which nothing can be made.
 fn pass_over(
     overlay: &Overlay<'_>,
     superblock: &Superblock,

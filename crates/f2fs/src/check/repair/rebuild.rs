@@ -78,7 +78,8 @@ impl KeptSegment {
 type Blocks = BTreeMap<BlockAddress, Block>;
 
 impl Check<'_> {
-    /// Copies the nodes of segments that hold data too into free segments, as far as there are any; their new blocks. Only the NAT says where a node is.
+    /// Copies the nodes of segments that hold data too into free segments, as far as there are any;
+    /// their new blocks. Only the NAT says where a node is.
     pub fn part_nodes_from_data(&self, kept: &mut Kept) -> Blocks {
         let logs: BTreeSet<u32> = self.state.logs.iter().map(|log| log.segment.0).collect();
         let mut free: Vec<u32> = (0..self.geometry.main_segments).rev().collect();
@@ -112,7 +113,8 @@ impl Check<'_> {
         blocks
     }
 
-    /// All blocks of the metadata areas that differ from what they should be, but the superblocks. Errors: `NoSpace` (no segment is left for a log).
+    /// All blocks of the metadata areas that differ from what they should be, but the superblocks.
+    /// Errors: `NoSpace` (no segment is left for a log).
     pub fn rebuild(&self, kept: &Kept) -> Result<Blocks> {
         let mut blocks = Blocks::new();
         let mut state = self.state.clone();
@@ -127,7 +129,8 @@ impl Check<'_> {
             *summary = known.map_or_else(SummaryBlock::blank, |known| SummaryBlock { entries: known.entries.clone() });
         }
         self.count_anew(kept, &mut state);
-        // The newer of both in the first place; the other says the same, so that either can be lost.
+        // The newer of both in the first place; the other says the same, so that either can be
+        // lost.
         let version = state.head.version.get();
         for (second, version) in [(true, version.wrapping_add(1)), (false, version.wrapping_add(2))] {
             state.head.version = version.into();
@@ -192,7 +195,8 @@ impl Check<'_> {
         }
     }
 
-    /// Blocks of the NAT in use that cannot be read: whoever takes a nid of theirs is to find an entry.
+    /// Blocks of the NAT in use that cannot be read: whoever takes a nid of theirs is to find an
+    /// entry.
     fn unreadable_nat(&self) -> Vec<u32> {
         let place = |block: u32| {
             let second = msb_first::get(&self.state.nat_map, block as usize);
@@ -275,7 +279,8 @@ impl Check<'_> {
         }
     }
 
-    /// What users get and what they do not get, as mkfs would have it on this main area; where more is in use, only as much spare as there is room for.
+    /// What users get and what they do not get, as mkfs would have it on this main area; where more
+    /// is in use, only as much spare as there is room for.
     fn spare_anew(&self, head: &mut CheckpointHead) {
         let main = u64::from(self.geometry.main_segments);
         let sections = main / u64::from(self.geometry.segments_per_section.max(1));

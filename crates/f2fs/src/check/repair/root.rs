@@ -1,4 +1,5 @@
-//! A root directory for a volume whose own is lost: what it led to gets its names again, as far as inodes have them.
+//! A root directory for a volume whose own is lost: what it led to gets its names again, as far as
+//! inodes have them.
 
 use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FileKind, FsError, Result, Timestamp};
@@ -21,8 +22,10 @@ use crate::layout::{BLOCKS_PER_SEGMENT, Features, Footer, Geometry, InodeHead, N
 /// Permissions of a root that is made, those of mkfs.f2fs.
 const PERMISSIONS: u16 = 0o755;
 
-/// Sees to it that the volume has a root directory: one that is marked as something else becomes one, and where nothing can be made of it there is a new one without names. Whether it is new.
-/// Errors: `NoSpace` (two segments would have to be free), `Corrupt` (a volume that is never written has no place for one).
+/// Sees to it that the volume has a root directory: one that is marked as something else becomes
+/// one, and where nothing can be made of it there is a new one without names. Whether it is new.
+/// Errors: `NoSpace` (two segments would have to be free), `Corrupt` (a volume that is never
+/// written has no place for one).
 pub(super) fn provide(overlay: &mut Overlay<'_>, superblock: &Superblock, state: &mut CheckpointState) -> Result<bool> {
     let geometry = overlay.inner.geometry();
     let (marked, new) = {
@@ -55,7 +58,8 @@ pub(super) fn provide(overlay: &mut Overlay<'_>, superblock: &Superblock, state:
 }
 
 impl Check<'_> {
-    /// The root's block with the mark of a directory, where it is the root's and something can be made of it then.
+    /// The root's block with the mark of a directory, where it is the root's and something can be
+    /// made of it then.
     fn marked_root(&self) -> Option<(BlockAddress, Block)> {
         let DataAddress::At(at) = self.nat.entry(NodeId::ROOT)?.address() else { return None };
         self.geometry.main(at)?;

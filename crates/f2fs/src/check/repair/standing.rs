@@ -42,7 +42,8 @@ pub(super) struct Standing {
 }
 
 impl Check<'_> {
-    /// Reads all nodes that the SIT has as valid. What cannot be a node of this volume as its checkpoint has it, is none.
+    /// Reads all nodes that the SIT has as valid. What cannot be a node of this volume as its
+    /// checkpoint has it, is none.
     pub(super) fn standing_nodes(&self) -> Standing {
         let mut found = Standing::default();
         let newest = self.state.head.version.get() as u32;
@@ -94,13 +95,15 @@ impl Check<'_> {
         }
     }
 
-    /// The summary of a segment of nodes that a log has, where the checkpoint has it; the SSA's is older.
+    /// The summary of a segment of nodes that a log has, where the checkpoint has it; the SSA's is
+    /// older.
     fn summary_of_log(&self, segment: SegmentIndex) -> Option<&SummaryBlock> {
         let log = self.state.logs.iter().position(|log| log.segment == segment)?;
         self.state.summaries.get(log).filter(|summary| !summary.entries.is_empty())
     }
 
-    /// Nodes to which the NAT leads though the SIT has them as free, and the checkpoints before they were written.
+    /// Nodes to which the NAT leads though the SIT has them as free, and the checkpoints before
+    /// they were written.
     pub fn led_elsewhere(&self, led_to: &BTreeSet<NodeId>) -> BTreeMap<NodeId, u32> {
         let mut found = BTreeMap::new();
         let places = self.nat.entries().filter_map(|(nid, entry)| match entry.address() {

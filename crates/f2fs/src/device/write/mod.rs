@@ -1,7 +1,10 @@
-//! Writing: requests are submitted without waiting for their end, and waited for where the order on the medium matters.
+//! Writing: requests are submitted without waiting for their end, and waited for where the order on
+//! the medium matters.
 //!
-//! The clock stands still while requests are submitted, until the queue is full; [`WritableBlocks::drain`] waits for all of them. A checkpoint's last block goes behind a flush of
-//! everything before it ([`WritableBlocks::commit`]): a durable write makes nothing durable but itself.
+//! The clock stands still while requests are submitted, until the queue is full;
+//! [`WritableBlocks::drain`] waits for all of them. A checkpoint's last block goes behind a flush
+//! of everything before it ([`WritableBlocks::commit`]): a durable write makes nothing durable but
+//! itself.
 
 use std::collections::VecDeque;
 
@@ -17,7 +20,9 @@ use crate::layout::Geometry;
 
 /// Requests under way at most, unless told otherwise.
 const DEPTH: usize = 32;
-/// Pairs of one remap command. A page-mapped layer takes as many as a page of its journal holds lines for, which its contract has no question for: 32 with pages of 4 KiB, fewer with smaller ones.
+/// Pairs of one remap command. A page-mapped layer takes as many as a page of its journal holds
+/// lines for, which its contract has no question for: 32 with pages of 4 KiB, fewer with smaller
+/// ones.
 pub const REMAP_PAIRS: usize = 16;
 /// The smallest sector under which a block of 4 KiB is whole after a power cut.
 const BLOCK_SECTOR: u32 = 4096;
@@ -80,7 +85,8 @@ pub struct WritableBlocks<D> {
 }
 
 impl<D: BlockDevice> WritableBlocks<D> {
-    /// The blocks of an arranged volume. Errors: `NotSupported` where a device's sectors may tear blocks and that is not taken; `Corrupt` where the devices end before the volume.
+    /// The blocks of an arranged volume. Errors: `NotSupported` where a device's sectors may tear
+    /// blocks and that is not taken; `Corrupt` where the devices end before the volume.
     pub fn new(blocks: DeviceBlocks<D>, atomicity: Atomicity, findings: Defects<'_>) -> Result<Self> {
         let block_size = blocks.geometry.block_size();
         for (number, part) in blocks.devices.parts.iter().enumerate() {
@@ -173,7 +179,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         }
     }
 
-    /// Makes room in the queue: requests that have ended go, and where it is full the clock goes on to the end of the first.
+    /// Makes room in the queue: requests that have ended go, and where it is full the clock goes on
+    /// to the end of the first.
     fn make_room(&mut self) {
         let now = self.now();
         if self.blocks.devices.parts.iter_mut().all(|part| part.device.pacing().is_none()) {
@@ -204,8 +211,10 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(done)
     }
 
-    /// Hands blocks that lie one behind the other to the device, as one request where one device holds them. Each part is whole blocks. The end is not waited for; errors are those of the
-    /// request itself. Errors: `Device`, `Corrupt` (outside the devices), `InvalidArgument` (no whole blocks).
+    /// Hands blocks that lie one behind the other to the device, as one request where one device
+    /// holds them. Each part is whole blocks. The end is not waited for; errors are those of the
+    /// request itself. Errors: `Device`, `Corrupt` (outside the devices), `InvalidArgument` (no
+    /// whole blocks).
     pub fn write(&mut self, what: Submission, at: BlockAddress, parts: &[Payload<'_>]) -> Result<()> {
         let (block_size, area) = (self.blocks.geometry.block_size(), self.area(at));
         if parts.iter().any(|part| !part.len().is_multiple_of(block_size)) {
@@ -249,7 +258,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         }
     }
 
-    /// Reads a content for each block from `at` on, in the form in which the device keeps them, and waits for it. Errors: `Device`, `Corrupt` (outside the devices).
+    /// Reads a content for each block from `at` on, in the form in which the device keeps them, and
+    /// waits for it. Errors: `Device`, `Corrupt` (outside the devices).
     pub fn read_contents(&self, cause: Cause, at: BlockAddress, mut into: &mut [Content]) -> Result<()> {
         let (mut at, block_size) = (at, self.blocks.geometry.block_size() as u32);
         while !into.is_empty() {
@@ -272,7 +282,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         }
     }
 
-    /// Everything that was written is durable: waits for it, then flushes each device that was written, the first one last, each from the end of the writes on. Errors: `Device`.
+    /// Everything that was written is durable: waits for it, then flushes each device that was
+    /// written, the first one last, each from the end of the writes on. Errors: `Device`.
     pub fn flush(&mut self, cause: Cause) -> Result<()> {
         self.drain();
         for number in (0..self.unflushed.len()).rev() {
@@ -294,8 +305,9 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(())
     }
 
-    /// Writes a block that makes a state count: everything before it is durable first, the device's own flush included whether it was written or not, and it is durable at the end. Errors: `Device`,
-    /// `Corrupt` (outside the devices).
+    /// Writes a block that makes a state count: everything before it is durable first, the device's
+    /// own flush included whether it was written or not, and it is durable at the end. Errors:
+    /// `Device`, `Corrupt` (outside the devices).
     pub fn commit(&mut self, what: Submission, at: BlockAddress, block: &[u8]) -> Result<()> {
         let (number, sector, _) = self.place(at, 1)?;
         self.set_unflushed(number);
@@ -312,7 +324,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         self.blocks.devices.parts.iter_mut().all(|part| part.device.trim().is_some())
     }
 
-    /// Tells the devices that blocks are without use; what lies on a device that does not listen is passed over. The end is not waited for. Errors: `Device`.
+    /// Tells the devices that blocks are without use; what lies on a device that does not listen is
+    /// passed over. The end is not waited for. Errors: `Device`.
     pub fn discard(&mut self, cause: Cause, range: std::ops::Range<u32>) -> Result<()> {
         let (mut at, mut left) = (BlockAddress(range.start), u64::from(range.end.saturating_sub(range.start)));
         while left > 0 {
@@ -337,7 +350,8 @@ impl<D: BlockDevice> WritableBlocks<D> {
         Ok(())
     }
 
-    /// Blocks that a remap command moves together, where the volume lies on one device that can remap whole blocks; asked, not found out by an error.
+    /// Blocks that a remap command moves together, where the volume lies on one device that can
+    /// remap whole blocks; asked, not found out by an error.
     pub fn remap_blocks(&mut self) -> Option<u32> {
         let block_size = self.blocks.geometry.block_size() as u32;
         let [part] = self.blocks.devices.parts.as_mut_slice() else { return None };
@@ -345,8 +359,10 @@ impl<D: BlockDevice> WritableBlocks<D> {
         (unit > 0 && unit.is_multiple_of(block_size)).then_some(unit / block_size)
     }
 
-    /// Makes each second block read what the first holds, without writing; both are first blocks of units as [`WritableBlocks::remap_blocks`] says. What was written before is waited for first.
-    /// More than [`REMAP_PAIRS`] are several commands. Errors: `Device` (the log of the device is full, a source holds nothing; the commands before have happened), `NotSupported`.
+    /// Makes each second block read what the first holds, without writing; both are first blocks of
+    /// units as [`WritableBlocks::remap_blocks`] says. What was written before is waited for first.
+    /// More than [`REMAP_PAIRS`] are several commands. Errors: `Device` (the log of the device is
+    /// full, a source holds nothing; the commands before have happened), `NotSupported`.
     pub fn share(&mut self, cause: Cause, pairs: &[(BlockAddress, BlockAddress)]) -> Result<()> {
         if self.remap_blocks().is_none() {
             return Err(FsError::new(ErrorKind::NotSupported, "the volume's device cannot remap its blocks"));

@@ -26,7 +26,8 @@ pub struct Pack {
     pub commit: (BlockAddress, Block),
 }
 
-/// Most orphans of a pack: what is left of its segment beside the packs' other blocks (checkpoint.c, `f2fs_init_ino_entry_info`).
+/// Most orphans of a pack: what is left of its segment beside the packs' other blocks
+/// (checkpoint.c, `f2fs_init_ino_entry_info`).
 pub fn orphans_max(geometry: &Geometry) -> usize {
     let others = 2 + Log::COUNT as u32 + geometry.checkpoint_payload;
     BLOCKS_PER_SEGMENT.saturating_sub(others) as usize * OrphanBlock::room(geometry.block_size())
@@ -35,8 +36,10 @@ pub fn orphans_max(geometry: &Geometry) -> usize {
 impl CheckpointState {
     /// The pack of this state, in the first or second place. Cost: some ten blocks.
     ///
-    /// From `head` come version, counts, flags and times. Found anew are: logs, lengths and places of bitmaps, the counts of blocks, the checksum, and of the flags those for orphans, compact
-    /// summaries, and for nat_bits where the state has them; a pack without room for them goes without. Orphans behind `orphans_max` and entries behind the room of a journal are left out:
+    /// From `head` come version, counts, flags and times. Found anew are: logs, lengths and places
+    /// of bitmaps, the counts of blocks, the checksum, and of the flags those for orphans, compact
+    /// summaries, and for nat_bits where the state has them; a pack without room for them goes
+    /// without. Orphans behind `orphans_max` and entries behind the room of a journal are left out:
     /// callers keep to both.
     pub fn encode(&self, geometry: &Geometry, second: bool) -> Pack {
         let size = geometry.block_size();
@@ -47,7 +50,8 @@ impl CheckpointState {
         let start = geometry.checkpoint_address.0.wrapping_add(if second { BLOCKS_PER_SEGMENT } else { 0 });
         let address = |block: usize| BlockAddress(start.wrapping_add(block as u32));
 
-        // nat_bits is valid by its first word: version and checksum of its pack (node.c, `__get_nat_bitmaps`).
+        // nat_bits is valid by its first word: version and checksum of its pack (node.c,
+        // `__get_nat_bitmaps`).
         let nat_bits = self.nat_bits.as_ref().filter(|_| count <= nat_bits_start(geometry));
         let mut head = self.head(geometry, count, first_summary);
         let clear = flag::ORPHANS | flag::COMPACT_SUMMARIES;
@@ -130,7 +134,8 @@ impl CheckpointState {
         Summaries { compact: is_compact, blocks }
     }
 
-    /// NAT journal, SIT journal, and of each data log as many entries as it has blocks (segment.c, `write_compacted_summaries`).
+    /// NAT journal, SIT journal, and of each data log as many entries as it has blocks (segment.c,
+    /// `write_compacted_summaries`).
     fn compact_summaries(&self, size: usize) -> Vec<Block> {
         let journal = SummaryView::journal_bytes(size);
         let mut block = [self.nat_journal_bytes(journal), self.sit_journal_bytes(journal)].concat();

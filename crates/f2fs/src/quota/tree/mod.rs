@@ -1,6 +1,8 @@
-//! The tree of a quota file: four levels of references by the bytes of an id, and blocks of records below (f2fs.md, "Quota files"; fs/quota/quota_tree.c).
+//! The tree of a quota file: four levels of references by the bytes of an id, and blocks of records
+//! below (f2fs.md, "Quota files"; fs/quota/quota_tree.c).
 //!
-//! Blocks without use are a list, and blocks with room for records a second one, in both directions. Every number that comes from the file is checked before it is followed.
+//! Blocks without use are a list, and blocks with room for records a second one, in both
+//! directions. Every number that comes from the file is checked before it is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +31,8 @@ pub trait QuotaBlocks {
     /// Changes a block, or appends one.
     fn write_block(&mut self, number: u32, block: &QuotaBlock) -> Result<()>;
 
-    /// Makes sure that blocks behind the last one can be written. Errors: `NoSpace`; nothing has changed then.
+    /// Makes sure that blocks behind the last one can be written. Errors: `NoSpace`; nothing has
+    /// changed then.
     fn make_room(&mut self, first: u32, count: u32) -> Result<()>;
 }
 
@@ -42,7 +45,8 @@ pub struct RecordPlace {
     place: usize,
 }
 
-/// A quota file's tree. Errors of all its functions: `Corrupt` (the file contradicts itself; what was changed before stays), and those of its blocks.
+/// A quota file's tree. Errors of all its functions: `Corrupt` (the file contradicts itself; what
+/// was changed before stays), and those of its blocks.
 #[derive(Debug)]
 pub struct QuotaTree<'a, B: ?Sized> {
     blocks: &'a mut B,
@@ -77,7 +81,8 @@ fn set_head(block: &mut QuotaBlock, head: &RecordsHead) {
 }
 
 impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
-    /// Opens a file by its first block. Errors: `Corrupt` where it is no quota file of this kind, or numbers in it lead beyond its end.
+    /// Opens a file by its first block. Errors: `Corrupt` where it is no quota file of this kind,
+    /// or numbers in it lead beyond its end.
     pub fn open(blocks: &'a mut B, kind: QuotaKind) -> Result<Self> {
         let (size, first) = (blocks.size()?, blocks.read_block(0)?);
         let Ok((header, _)) = Header::read_from_prefix(&first) else { return corrupt("no header".into()) };
@@ -146,7 +151,8 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         self.blocks.write_block(at.block, &bytes)
     }
 
-    /// Enters a record that the file does not have. Errors: also `NoSpace`, and nothing has changed then. Cost: at most eleven blocks written.
+    /// Enters a record that the file does not have. Errors: also `NoSpace`, and nothing has changed
+    /// then. Cost: at most eleven blocks written.
     pub fn insert(&mut self, record: &Record) -> Result<RecordPlace> {
         let way = self.way(record.id)?;
         if way.records.is_some() {
@@ -205,7 +211,8 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         self.write_header()
     }
 
-    /// All records, by the tree that leads to them. Cost: each block of references is read once, those of records once for each of their records.
+    /// All records, by the tree that leads to them. Cost: each block of references is read once,
+    /// those of records once for each of their records.
     pub fn records(&mut self) -> Result<BTreeMap<u32, Record>> {
         let mut found = BTreeMap::new();
         for (id, block) in self.references()? {
@@ -217,8 +224,11 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(found)
     }
 
-    /// What the blocks of records have besides the records that the tree leads to: `None` where there is nothing, and each block counts its records rightly. Linux and fsck.f2fs go by the tree in some
-    /// places, and take every place that is not zero for a record in others (quota_tree.c, `find_free_dqentry`; quotaio_tree.c, `report_block`). Cost: as [`QuotaTree::records`], once for each block.
+    /// What the blocks of records have besides the records that the tree leads to: `None` where
+    /// there is nothing, and each block counts its records rightly. Linux and fsck.f2fs go by the
+    /// tree in some places, and take every place that is not zero for a record in others
+    /// (quota_tree.c, `find_free_dqentry`; quotaio_tree.c, `report_block`). Cost: as
+    /// [`QuotaTree::records`], once for each block.
     pub fn stray(&mut self) -> Result<Option<String>> {
         let mut led_to = BTreeMap::<u32, usize>::new();
         for (_, block) in self.references()? {
@@ -237,7 +247,8 @@ impl<'a, B: QuotaBlocks + ?Sized> QuotaTree<'a, B> {
         Ok(None)
     }
 
-    /// All ids that the tree leads to, with the block of each; no block has more than it has room for.
+    /// All ids that the tree leads to, with the block of each; no block has more than it has room
+    /// for.
     fn references(&mut self) -> Result<Vec<(u32, u32)>> {
         let mut seen = BTreeSet::from([ROOT]);
         let mut stack = vec![(ROOT, 0_u32, 0_usize)];

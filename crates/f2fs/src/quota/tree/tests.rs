@@ -12,7 +12,8 @@ fn new(records: &BTreeMap<u32, Record>) -> QuotaBytes {
     QuotaBytes(of_records(KIND, (GRACE, GRACE), records.values().copied()))
 }
 
-/// Every block has one use: the root, references, records that are in the right list, or none; and the counts are right.
+/// Every block has one use: the root, references, records that are in the right list, or none; and
+/// the counts are right.
 fn assert_whole(file: &mut QuotaBytes, model: &BTreeMap<u32, Record>) {
     let mut tree = QuotaTree::open(file, KIND).unwrap();
     assert_eq!(&tree.records().unwrap(), model);
@@ -127,7 +128,8 @@ fn without_room_nothing_changes() {
     assert_eq!(error.kind, ErrorKind::NoSpace);
 }
 
-/// A hostile file: any byte of any block may be anything. Errors are fine, panics and endless walks are not.
+/// A hostile file: any byte of any block may be anything. Errors are fine, panics and endless walks
+/// are not.
 #[test]
 fn hostile_files_are_errors() {
     let mut random = Random::new(2, "hostile quota");

@@ -1,4 +1,5 @@
-//! SIT and logs as plainly as they can be written: a flag for each block, and loops over all segments.
+//! SIT and logs as plainly as they can be written: a flag for each block, and loops over all
+//! segments.
 
 use std::collections::BTreeMap;
 
