@@ -2,16 +2,13 @@
 
 #![no_main]
 
-#[path = "../../crates/jffs2/tests/common/ram.rs"]
-mod ram;
-
 use std::ops::ControlFlow;
 
 use libfuzzer_sys::fuzz_target;
+use nandkit_testkit::flash_memory::RamFlash;
 use nandkit_jffs2::{Ino, Jffs2, MountOptions};
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::{FileKind, FileSystem};
-use ram::RamFlash;
 
 fn walk(volume: &Jffs2<RamFlash>) {
     let mut next = vec![volume.root()];

@@ -2,8 +2,8 @@
 
 use nandkit_block::card::{Card, CardSpec, presets};
 use nandkit_block::{BlockDevice, BlockGeometry, RamDevice};
+use nandkit_testkit::block_suite::planted::{BlockBug, PlantedDevice};
 use nandkit_testkit::block_suite::{self, BlockOptions, Reopen};
-use nandkit_testkit::planted_block::{BlockBug, PlantedDevice};
 
 /// A preset with units so small that the suite's devices have several, and closes some.
 fn spec(name: &str) -> CardSpec {

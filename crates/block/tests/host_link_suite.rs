@@ -1,8 +1,8 @@
 //! A host interface keeps the contract of the device below, and hides no fault of it.
 
 use nandkit_block::{BlockDevice, BlockGeometry, HostLink, HostLinkSpec, RamDevice};
+use nandkit_testkit::block_suite::planted::{BlockBug, PlantedDevice};
 use nandkit_testkit::block_suite::{self, BlockOptions, Reopen};
-use nandkit_testkit::planted_block::{BlockBug, PlantedDevice};
 
 fn spec() -> HostLinkSpec {
     HostLinkSpec {

@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use common::Draw;
 use made::clock;
 use nandkit_block::wrap::OverlayDevice;
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::{F2fs, MountOptions, check};
 use nandkit_testkit::soak::{self, Arguments};
+use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 use nandkit_vfs::{Attributes, FileKind, FileSystem, InodeNumber};
@@ -43,12 +43,12 @@ type Tree = BTreeMap<Vec<u8>, Entry>;
 
 /// Files with each kind of node, directories in the inode and in blocks of several levels, links, attributes in the inode and in a node.
 fn source() -> MemoryTree {
-    let (mut builder, mut draw) = (MemoryTree::builder(), Draw(77));
+    let (mut builder, mut random) = (MemoryTree::builder(), Random::new(77, "tree"));
     let mut put = |path: &str, node: SourceNode, content: Option<Vec<u8>>| {
         builder.put(path.as_bytes(), node, content).unwrap();
     };
     for size in [0, 100, 3400, 4096, 100_000, 5_000_000, 13_000_000] {
-        let content = (0..size / 8 + 1).flat_map(|_| draw.next().to_le_bytes()).take(size).collect();
+        let content = (0..size / 8 + 1).flat_map(|_| random.next_u64().to_le_bytes()).take(size).collect();
         put(&format!("sizes/{size}"), SourceNode::new(FileKind::Regular, 0o644), Some(content));
     }
     for number in 0..600 {
@@ -152,10 +152,10 @@ fn damaged<'a>(
     base: &'a mut RamDevice,
     planted: &Planted,
     (at, byte): (u32, usize),
-    draw: &mut Draw,
+    random: &mut Random,
 ) -> OverlayDevice<&'a mut RamDevice> {
     let mut block = planted.bytes[at as usize * BLOCK..][..BLOCK].to_vec();
-    block[byte] ^= if draw.below(2) == 0 { 1 << draw.below(8) } else { 1 + draw.below(255) as u8 };
+    block[byte] ^= if random.index(2) == 0 { 1 << random.index(8) } else { 1 + random.index(255) as u8 };
     let mut device = OverlayDevice::new(base).unwrap();
     device.write(&Context::default(), Lba(u64::from(at)), Payload::Bytes(&block)).unwrap();
     device
@@ -168,7 +168,7 @@ fn run() -> Result<(), String> {
         let planted = made_with(features, &source());
         let mut base = planted.device();
         let sound = tree(planted.volume()).map_err(|error| error.to_string())?.ok_or("too large a tree")?;
-        let mut draw = Draw(0x9E37_79B9_7F4A_7C15 ^ arguments.seed << 20);
+        let mut random = Random::new(arguments.seed, "damage");
         let shown = if features.is_empty() { "no checksums" } else { features };
         println!(
             "| {shown} | told | with inode | with address | harmless | nobody, same | silent | read: same | error | other |"
@@ -178,9 +178,9 @@ fn run() -> Result<(), String> {
         for (class, places) in classes_of(&planted) {
             let mut outcome = Outcome::default();
             for _ in 0..copies {
-                let (at, bytes) = &places[draw.below(places.len())];
-                let byte = bytes.start + draw.below(bytes.len());
-                outcome.add(damaged(&mut base, &planted, (*at, byte), &mut draw), &sound);
+                let (at, bytes) = &places[random.index(places.len())];
+                let byte = bytes.start + random.index(bytes.len());
+                outcome.add(damaged(&mut base, &planted, (*at, byte), &mut random), &sound);
             }
             let Outcome { told, with_inode, with_address, harmless, same, silent, read: [equal, error, other] } =
                 outcome;

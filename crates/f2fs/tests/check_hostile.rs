@@ -4,10 +4,10 @@ mod common;
 mod damaged;
 mod made;
 
-use common::Draw;
 use damaged::{BLOCK, Edits, base, damage};
 use nandkit_block::wrap::{RequestKind, StatsDevice};
 use nandkit_units::Clock;
+use nandkit_units::random::Random;
 use nandkit_vfs::check::Report;
 
 /// Checks a damaged volume, and holds what that took against the size of the volume.
@@ -34,16 +34,16 @@ fn peak_mib() -> u64 {
 }
 
 /// Damage of other kinds: bits, whole blocks of noise or of another place, in metadata, in nodes or anywhere.
-fn rough(draw: &mut Draw) -> Edits {
+fn rough(random: &mut Random) -> Edits {
     let mut edits = Edits::default();
     let base = base();
     let groups = [&base.metadata, &base.nodes, &base.main];
-    for _ in 0..1 + draw.below(4) {
-        let group = groups[draw.below(3)];
-        let (number, other) = (group[draw.below(group.len())], group[draw.below(group.len())]);
-        match draw.below(4) {
+    for _ in 0..1 + random.index(4) {
+        let group = groups[random.index(3)];
+        let (number, other) = (group[random.index(group.len())], group[random.index(group.len())]);
+        match random.index(4) {
             0 => {
-                let noise: Vec<u8> = (0..BLOCK).map(|_| draw.next() as u8).collect();
+                let noise: Vec<u8> = (0..BLOCK).map(|_| random.next_u64() as u8).collect();
                 *edits.block(number) = noise;
             }
             1 => {
@@ -51,10 +51,10 @@ fn rough(draw: &mut Draw) -> Edits {
                 *edits.block(number) = bytes;
             }
             2 => edits.block(number).fill(0),
-            _ => edits.block(number)[draw.below(BLOCK)] ^= 1 << draw.below(8),
+            _ => edits.block(number)[random.index(BLOCK)] ^= 1 << random.index(8),
         }
     }
-    if draw.below(2) == 0 {
+    if random.index(2) == 0 {
         edits.sign();
     }
     edits
@@ -70,8 +70,8 @@ fn damaged_volumes_are_checked_in_bounds() {
     let before = peak_mib();
     let (mut reports, mut damaged, mut whole) = (0, 0, 0);
     for round in 0..rounds {
-        let mut draw = Draw(0x9E37_79B9_7F4A_7C15 ^ round << 20);
-        let edits = if round % 2 == 0 { damage(&mut draw) } else { rough(&mut draw) };
+        let mut random = Random::new(round, "damage");
+        let edits = if round % 2 == 0 { damage(&mut random) } else { rough(&mut random) };
         let Some(report) = checked(&edits) else { continue };
         reports += 1;
         damaged += u64::from(!report.is_clean());

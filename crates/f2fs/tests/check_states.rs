@@ -416,7 +416,7 @@ fn volumes_on_several_devices_are_checked() {
     }
     let text = |name: &str| path(name).to_str().unwrap().to_owned();
     common::run("mkfs.f2fs", &["-f", "-q", "-c", &text("second"), "-c", &text("third"), &text("first")]);
-    let (status, told) = common::run_any("sload.f2fs", &["-P", "-f", source.to_str().unwrap(), &text("first")]);
+    let (status, told) = crate::made::run("sload.f2fs", &["-P", "-f", source.to_str().unwrap(), &text("first")]);
     assert!([0, 1].contains(&status), "{told}");
     let devices = |names: &[&str]| -> Vec<RamDevice> { names.iter().map(|name| common::ram_of(&path(name))).collect() };
     let report = check(devices(&["first", "second", "third"]), clock()).unwrap();

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::Draw;
 use crate::made::{all_kinds, clock};
 use crate::planted::{BLOCK, Planted};
 use crate::witness::{Classes, FEATURES, classes_of, made_with};
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::check;
+use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload};
 
 #[derive(Clone, Copy, Default)]
@@ -19,12 +19,12 @@ struct Outcome {
 
 fn flips(planted: &Planted, classes: &Classes, count: u32) -> BTreeMap<&'static str, Outcome> {
     let base: RamDevice = planted.device();
-    let mut draw = Draw(0x1234_5678_9ABC_DEF1);
+    let mut random = Random::new(1, "flips");
     let mut outcomes: BTreeMap<&'static str, Outcome> = BTreeMap::new();
     for (class, places) in classes {
         for _ in 0..count {
-            let (at, bytes) = &places[draw.below(places.len())];
-            let (byte, bit) = (bytes.start + draw.below(bytes.len()), draw.below(8));
+            let (at, bytes) = &places[random.index(places.len())];
+            let (byte, bit) = (bytes.start + random.index(bytes.len()), random.index(8));
             let mut block = planted.bytes[*at as usize * BLOCK..][..BLOCK].to_vec();
             block[byte] ^= 1 << bit;
             let mut device = base.clone();

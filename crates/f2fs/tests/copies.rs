@@ -1,19 +1,16 @@
 //! Two superblocks, two checkpoint packs, several devices, and volumes that are cut short.
 
-use crate::common;
-
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::common::{
-    assert_same, listing_of_directory, listing_of_volume, mkfs, mount_file, plant, ram_of_bytes, run, run_any, sload,
-};
+use crate::common::{mkfs, mount_file, plant, ram_of_bytes, run, sload};
 use crate::made::patiently;
 use nandkit_block::wrap::{DeviceFault, DeviceFaultWhen, FaultDevice};
 use nandkit_block::{Access, ErrorKind as BlockErrorKind, FileDevice, Operation, RamDevice};
 use nandkit_f2fs::WhichCopy;
 use nandkit_f2fs::{F2fs, FindingKind, MountOptions};
+use nandkit_testkit::listing::{self, Listing};
 use nandkit_units::{Clock, Lba};
 use nandkit_vfs::{ErrorKind, FileSystem};
 
@@ -25,13 +22,13 @@ fn mount(bytes: &[u8]) -> nandkit_vfs::Result<F2fs<RamDevice>> {
     F2fs::mount(ram_of_bytes(bytes), Clock::default(), MountOptions::default())
 }
 
-fn planted(scratch: &Path) -> (Vec<u8>, common::Listing) {
+fn planted(scratch: &Path) -> (Vec<u8>, Listing) {
     let (source, image) = (scratch.join("source"), scratch.join("image"));
     fs::create_dir_all(&source).unwrap();
     fs::write(source.join("file"), vec![7; 9000]).unwrap();
     mkfs(&image, 64, "-O extra_attr,sb_checksum");
     sload(&image, &source);
-    (fs::read(image).unwrap(), listing_of_directory(&source))
+    (fs::read(image).unwrap(), listing::of_directory(&source, None))
 }
 
 #[test]
@@ -40,14 +37,14 @@ fn one_good_copy_of_each_is_enough_and_the_bad_one_is_told() {
     let (bytes, expected) = planted(scratch.path());
     let whole = mount(&bytes).unwrap();
     assert!(whole.notes().is_empty(), "{:?}", whole.notes());
-    assert_same(&listing_of_volume(&whole), &expected, "whole");
+    listing::assert_same(&listing::of_volume(&whole), &expected, "whole");
     // A byte within the fields, one that only the checksum sees, and the magic number.
     for at in [0, 50, 2000] {
         for (copy, place) in SUPERBLOCKS.into_iter().enumerate() {
             let mut bytes = bytes.clone();
             bytes[place as usize + at] ^= 0x40;
             let volume = mount(&bytes).unwrap();
-            assert_same(&listing_of_volume(&volume), &expected, "one superblock");
+            listing::assert_same(&listing::of_volume(&volume), &expected, "one superblock");
             let notes = volume.notes();
             assert!(notes.len() == 1 && notes[0].kind == FindingKind::Superblock, "{notes:?}");
             let used = volume.superblock().1;
@@ -58,7 +55,7 @@ fn one_good_copy_of_each_is_enough_and_the_bad_one_is_told() {
         let mut bytes = bytes.clone();
         bytes[place as usize + 100] ^= 0x40;
         let volume = mount(&bytes).unwrap();
-        assert_same(&listing_of_volume(&volume), &expected, "one pack");
+        listing::assert_same(&listing::of_volume(&volume), &expected, "one pack");
         assert_eq!(volume.checkpoint_state().1, if copy == 0 { WhichCopy::Second } else { WhichCopy::First });
         assert!(volume.notes().iter().any(|note| note.detail.contains("checkpoint pack")), "{:?}", volume.notes());
     }
@@ -78,7 +75,7 @@ fn unreadable_copies_are_as_bad_as_wrong_ones() {
     };
     for sectors in [0..1, 1..2, 512..513, 1024..1025] {
         let volume = mount_without(sectors.clone()).unwrap();
-        assert_same(&listing_of_volume(&volume), &expected, "one copy unreadable");
+        listing::assert_same(&listing::of_volume(&volume), &expected, "one copy unreadable");
         assert!(!volume.notes().is_empty(), "{sectors:?}");
     }
     assert_eq!(mount_without(0..2).unwrap_err().kind, ErrorKind::Corrupt);
@@ -121,10 +118,10 @@ fn a_volume_cut_short_is_told_and_what_is_there_is_read() {
     let (bytes, expected) = planted(scratch.path());
     let volume = mount(&bytes[..bytes.len() - (4 << 20)]).unwrap();
     assert!(volume.notes().iter().any(|note| note.kind == FindingKind::CutShort), "{:?}", volume.notes());
-    assert_same(&listing_of_volume(&volume), &expected, "all that is used is there");
+    listing::assert_same(&listing::of_volume(&volume), &expected, "all that is used is there");
     // Shorter than the metadata areas: nothing can be read, and nothing panics.
     for length in [2 << 20, 4 << 20, 6 << 20, 12 << 20] {
-        let error = mount(&bytes[..length]).map(|volume| listing_of_volume(&volume));
+        let error = mount(&bytes[..length]).map(|volume| listing::of_volume(&volume));
         match error {
             Err(error) => assert_eq!(error.kind, ErrorKind::Corrupt, "{error}"),
             Ok(listing) => assert_ne!(listing, expected),
@@ -138,25 +135,25 @@ fn several_devices_are_one_volume() {
     let path = |name: &str| scratch.path().join(name);
     let source = path("source");
     plant(&source, 100);
-    let expected = listing_of_directory(&source);
+    let expected = listing::of_directory(&source, None);
     for (name, mib) in [("first", 32), ("second", 40), ("third", 130)] {
         fs::File::create(path(name)).unwrap().set_len(mib << 20).unwrap();
     }
     let text = |name: &str| path(name).to_str().unwrap().to_owned();
     let first = text("first");
     run("mkfs.f2fs", &["-f", "-q", "-c", &text("second"), "-c", &text("third"), &first]);
-    let (status, told) = run_any("sload.f2fs", &["-P", "-f", source.to_str().unwrap(), &first]);
+    let (status, told) = crate::made::run("sload.f2fs", &["-P", "-f", source.to_str().unwrap(), &first]);
     assert!([0, 1].contains(&status), "{told}");
     let open = |names: &[&str]| {
         let device = |name: &&str| patiently(|| FileDevice::open(&path(name), 512, Access::ReadOnly));
         F2fs::mount_several(names.iter().map(device).collect(), Clock::default(), MountOptions::default())
     };
     let volume = open(&["first", "second", "third"]).unwrap();
-    assert_same(&listing_of_volume(&volume), &expected, "three devices");
+    listing::assert_same(&listing::of_volume(&volume), &expected, "three devices");
     let error = open(&["first"]).unwrap_err();
     assert!(error.kind == ErrorKind::InvalidArgument && error.to_string().contains("lies on 3"), "{error}");
     // In another order the second one's nodes are not where they should be.
-    let swapped = open(&["first", "third", "second"]).map(|volume| listing_of_volume(&volume));
+    let swapped = open(&["first", "third", "second"]).map(|volume| listing::of_volume(&volume));
     assert!(swapped.is_err() || swapped.unwrap() != expected);
 }
 
@@ -170,7 +167,7 @@ fn volumes_of_all_sizes_open() {
     {
         mkfs(&image, gib_16 * 64, options);
         let volume = mount_file(&image).unwrap_or_else(|error| panic!("{gib_16} {options}: {error}"));
-        assert!(listing_of_volume(&volume).is_empty());
+        assert!(listing::of_volume(&volume).is_empty());
         let status = volume.volume().unwrap();
         assert!(status.blocks > 0 && status.blocks_free < status.blocks);
         assert!(volume.checkpoint_state().0.nat_bits.is_some() || gib_16 > 1);

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::common::Draw;
 use crate::damaged::{BLOCK, Edits, base, damage};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::{F2fs, MountOptions};
+use nandkit_units::random::Random;
 use nandkit_units::{Clock, ReadInto};
 use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ fn damaged_images_are_errors() {
     let whole = roam(&F2fs::mount(base().device.clone(), Clock::default(), MountOptions::default()).unwrap());
     let (mut mounted, mut names) = (0, 0);
     for round in 0..rounds {
-        let edits = damage(&mut Draw(0x9E37_79B9_7F4A_7C15 ^ round << 20));
+        let edits = damage(&mut Random::new(round, "damage"));
         let options = MountOptions { cached_blocks: 64 };
         if let Ok(volume) = F2fs::mount(edits.device(), Clock::default(), options) {
             mounted += 1;
@@ -93,8 +93,8 @@ proptest! {
         for (from, to, noise) in moves {
             let bytes = match noise {
                 Some(seed) => {
-                    let mut draw = Draw(seed | 1);
-                    (0..BLOCK / 8).flat_map(|_| draw.next().to_le_bytes()).collect()
+                    let mut random = Random::new(seed, "noise");
+                    (0..BLOCK / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
                 }
                 None => edits.block(all[from.index(all.len())]).clone(),
             };

@@ -1,6 +1,7 @@
 //! Images of mkfs.f2fs and sload.f2fs (Debian package f2fs-tools), read whole.
 
-use crate::common::{Listing, assert_same, listing_of_directory, listing_of_volume, mkfs, mount_file, plant, sload};
+use crate::common::{mkfs, mount_file, plant, sload};
+use nandkit_testkit::listing::{self, Listing};
 use nandkit_vfs::FileSystem;
 
 /// MiB and options of mkfs.f2fs. Debian's sload.f2fs is built without compression: compressed files are read from images of Linux (`cargo xtask kernel f2fs`).
@@ -36,17 +37,17 @@ fn images_of_f2fs_tools_are_read_whole() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, image) = (scratch.path().join("source"), scratch.path().join("image"));
     plant(&source, 1500);
-    let expected = listing_of_directory(&source);
+    let expected = listing::of_directory(&source, None);
     assert!(expected.len() > 1500);
     for (mib, options) in IMAGES {
         mkfs(&image, *mib, options);
         sload(&image, &source);
         let context = format!("mkfs.f2fs {options}");
         let volume = mount_file(&image).unwrap_or_else(|error| panic!("{context}: {error}"));
-        let (mut found, mut expected) = (without_lost_found(listing_of_volume(&volume)), expected.clone());
+        let (mut found, mut expected) = (without_lost_found(listing::of_volume(&volume)), expected.clone());
         found.retain(|path, _| !lost_by_sload(options, path));
         expected.retain(|path, _| !lost_by_sload(options, path));
-        assert_same(&found, &expected, &context);
+        listing::assert_same(&found, &expected, &context);
         assert!(volume.volume().unwrap().blocks_free > 0 || options.contains("ro"), "{context}");
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::common::Draw;
 use crate::damaged::{BLOCK, base, damage};
 use crate::made::complaints;
 use nandkit_block::BlockDevice;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::{F2fs, FindingKind, MountOptions};
+use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, Payload};
 use nandkit_vfs::check::Kind;
 
@@ -25,7 +25,7 @@ fn damaged_images_are_repaired_or_refused() {
     let path = scratch.path().join("image");
     let (mut refused, mut doubtful, mut repaired, mut seen) = (0, 0, 0, 0);
     for round in first..rounds {
-        let edits = damage(&mut Draw(0x2545_F491_4F6C_DD1D ^ round << 20));
+        let edits = damage(&mut Random::new(round, "damage to repair"));
         let mut device = edits.device();
         let Ok(repair) = nandkit_f2fs::repair(vec![&mut device], Clock::default(), Waiting::Dropped) else {
             refused += 1;

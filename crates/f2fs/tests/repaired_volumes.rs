@@ -1,6 +1,5 @@
 //! Repairs of volumes that lost more than a field: the root directory, quota files, their end; marks that make files unreadable; nodes among data.
 
-use crate::common::listing_of_volume;
 use crate::faults::entry_of_many;
 use crate::made::{all_kinds, clock, complaints};
 use crate::planted::{BLOCK, Planted};
@@ -8,6 +7,7 @@ use crate::witness::made_with;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::write::{Volume, WriteOptions};
 use nandkit_f2fs::{BlockAddress, F2fs, Log, MountOptions, NodeId, check, repair};
+use nandkit_testkit::listing::{self, Listing};
 use nandkit_units::Clock;
 use nandkit_vfs::NewNode;
 use nandkit_vfs::path::write_file;
@@ -16,8 +16,8 @@ fn base(features: &str) -> Planted {
     made_with(features, &all_kinds(700))
 }
 
-fn tree(planted: &Planted) -> crate::common::Listing {
-    listing_of_volume(&F2fs::mount(planted.device(), Clock::default(), MountOptions::default()).unwrap())
+fn tree(planted: &Planted) -> Listing {
+    listing::of_volume(&F2fs::mount(planted.device(), Clock::default(), MountOptions::default()).unwrap())
 }
 
 fn repaired(planted: &Planted) -> Planted {

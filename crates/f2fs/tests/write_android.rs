@@ -4,7 +4,7 @@ use crate::writing;
 
 use std::path::Path;
 
-use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
+use crate::common::{mkfs, mount_file, plant, sload};
 use crate::made::{clock, everything, new_image};
 use crate::writing::image::{file, folder, kind, nid};
 use crate::writing::{assert_sound, unmount};
@@ -16,6 +16,7 @@ use nandkit_f2fs::testing::encode::xattr;
 use nandkit_f2fs::testing::names::xattrs;
 use nandkit_f2fs::testing::quota::QuotaKind;
 use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_testkit::listing::{self, Listing};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, RenameFlags, XattrChanges};
 
@@ -23,7 +24,7 @@ const FEATURES: &str = "encrypt,quota,verity,extra_attr,project_quota,casefold,c
 
 /// Everything but what the test changes.
 fn kept(path: &Path) -> Listing {
-    let mut listing = listing_of_volume(&mount_file(path).unwrap());
+    let mut listing = listing::of_volume(&mount_file(path).unwrap());
     listing.retain(|path, _| path != "/changed" && !path.starts_with("/changed/"));
     listing
 }
@@ -42,7 +43,7 @@ impl Place<'_> {
     fn remount(&self, volume: Volume<FileDevice>, context: &str) -> Volume<FileDevice> {
         drop(unmount(volume));
         assert_sound(self.path, context);
-        assert_same(&self.before, &kept(self.path), context);
+        listing::assert_same(&self.before, &kept(self.path), context);
         self.mount()
     }
 }

@@ -1,6 +1,5 @@
 //! Damaged images mounted for writing, and changed: errors, never a panic or an endless loop.
 
-use crate::common::Draw;
 use crate::damaged::{Edits, damage};
 use crate::writing::oracle::{Model, device_of, empty_image, image_of, run};
 use nandkit_block::RamDevice;
@@ -13,7 +12,7 @@ use nandkit_units::{Clock, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode, RenameFlags};
 
 /// Changes all sorts of things; errors are fine. Returns how many changes were made.
-fn change(mut volume: Volume<RamDevice>, draw: &mut Draw) -> usize {
+fn change(mut volume: Volume<RamDevice>, random: &mut Random) -> usize {
     let root = volume.root();
     let (mut done, mut names) = (0, Vec::new());
     let _ = volume.read_dir(root, 0, &mut |entry| {
@@ -21,16 +20,16 @@ fn change(mut volume: Volume<RamDevice>, draw: &mut Draw) -> usize {
         if names.len() < 100 { std::ops::ControlFlow::Continue(()) } else { std::ops::ControlFlow::Break(()) }
     });
     for step in 0..60_u64 {
-        let nid = NodeId(3 + draw.below(700) as u32);
+        let nid = NodeId(3 + random.index(700) as u32);
         let number = InodeNumber(nid.0.into());
-        let at = [0, 100, 3_600_000, 4_000_000 * 1024, u64::MAX - 9][draw.below(5)];
-        let bytes = vec![step as u8; [1, 5000, 300_000][draw.below(3)]];
-        let name = names.get(draw.below(names.len())).cloned().unwrap_or((Vec::new(), root));
-        let result = match draw.below(14) {
+        let at = [0, 100, 3_600_000, 4_000_000 * 1024, u64::MAX - 9][random.index(5)];
+        let bytes = vec![step as u8; [1, 5000, 300_000][random.index(3)]];
+        let name = names.get(random.index(names.len())).cloned().unwrap_or((Vec::new(), root));
+        let result = match random.index(14) {
             0 | 1 => volume.write(nid, at, Payload::Bytes(&bytes)).map(drop),
             2 => volume.truncate(nid, at),
             3 => volume.punch(nid, at, 70_000),
-            4 => volume.allocate_range(nid, at, 90_000, draw.below(2) == 0),
+            4 => volume.allocate_range(nid, at, 90_000, random.index(2) == 0),
             5 => volume.fsync(nid, false),
             6 => volume.checkpoint(Reason::Sync),
             7 => volume.collect_one(Collection::Foreground).map(drop),
@@ -53,14 +52,14 @@ fn damaged_images_are_changed_without_a_panic() {
     let rounds = std::env::var("NANDKIT_F2FS_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(250);
     let options = WriteOptions { cached_blocks: 64, ..WriteOptions::default() };
     let whole = Volume::mount(vec![Edits::default().device()], Clock::default(), options).unwrap();
-    assert!(change(whole, &mut Draw(5)) > 25);
+    assert!(change(whole, &mut Random::new(5, "changes")) > 25);
     let (mut mounted, mut done) = (0, 0);
     for round in 0..rounds {
-        let mut draw = Draw(0x5851_F42D_4C95_7F2D ^ round << 20);
-        let edits = damage(&mut draw);
+        let mut random = Random::new(round, "damage to change");
+        let edits = damage(&mut random);
         if let Ok(volume) = Volume::mount(vec![edits.device()], Clock::default(), options) {
             mounted += 1;
-            done += change(volume, &mut draw);
+            done += change(volume, &mut random);
         }
     }
     assert!(mounted > rounds / 10 && done > 5 * mounted as usize, "{mounted} of {rounds} mounted, {done} changes");

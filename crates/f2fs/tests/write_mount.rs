@@ -5,7 +5,7 @@ use crate::made;
 
 use std::path::Path;
 
-use crate::common::{Listing, assert_same, listing_of_volume, mkfs, mount_file, plant, sload};
+use crate::common::{mkfs, mount_file, plant, sload};
 use crate::made::{clock, everything, new_image, patiently};
 use crate::writing::image::{Image, MIB, file};
 use crate::writing::{assert_sound, mount, open_to_write, unmount};
@@ -16,11 +16,12 @@ use nandkit_f2fs::mkfs::{Mkfs, MkfsOptions, features_named};
 use nandkit_f2fs::testing::encode::inode::set_times;
 use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_testkit::listing::{self, Listing};
 use nandkit_units::{Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
 
-fn listing(path: &Path) -> Listing {
-    listing_of_volume(&mount_file(path).unwrap())
+fn shown(path: &Path) -> Listing {
+    listing::of_volume(&mount_file(path).unwrap())
 }
 
 fn some_inodes(path: &Path) -> Vec<NodeId> {
@@ -37,7 +38,7 @@ fn some_inodes(path: &Path) -> Vec<NodeId> {
 /// Changes the times of some inodes, over several checkpoints and mounts.
 fn change_times(path: &Path, context: &str) {
     assert_sound(path, context);
-    let (before, inodes) = (listing(path), some_inodes(path));
+    let (before, inodes) = (shown(path), some_inodes(path));
     let time = |seconds: i64| Timestamp(seconds * 1_000_000_000 + 5);
     for round in 0..3 {
         let mut volume = mount(path, WriteOptions::default());
@@ -65,7 +66,7 @@ fn change_times(path: &Path, context: &str) {
             unmount(volume);
         }
         assert_sound(path, &format!("{context}, round {round}"));
-        assert_same(&before, &listing(path), context);
+        listing::assert_same(&before, &shown(path), context);
         let volume = mount_file(path).unwrap();
         for &ino in &inodes {
             let stat = volume.stat(InodeNumber(ino.0.into())).unwrap();

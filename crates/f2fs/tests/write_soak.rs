@@ -1,14 +1,14 @@
 //! The short form of `cargo xtask soak f2fs`: cuts at each request, and within recoveries, on every shape of volume.
 
 use crate::made::clock;
-use crate::soaking::medium::{Medium, Replay};
 use crate::soaking::shapes::shapes;
 use crate::soaking::{CAUSES, Course, Tally, soak};
-use crate::writing::oracle::empty_image;
+use crate::writing::oracle::{device_of, empty_image};
 use crate::writing::{findings, unmount};
 use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::write::Reason;
 use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_testkit::record::{MemoryDisk, RecordingDevice, RequestReplay};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 #[test]
@@ -26,25 +26,25 @@ fn cuts_on_every_shape_lose_nothing() {
 /// The new first block of a pack stands before the old last one: that is no damage, although both are whole.
 #[test]
 fn a_pack_that_a_cut_left_between_its_ends_is_no_fault() {
-    let mut medium = Medium::of(&empty_image(""));
+    let mut medium = MemoryDisk::copy_of(&device_of(&empty_image(""))).unwrap();
     // Both packs are written, and the last one says that the volume ended cleanly.
     for name in [b"one", b"two"] {
         let mut volume = Volume::mount(vec![medium], clock(), WriteOptions::default()).unwrap();
         volume.create(volume.root(), name, &NewNode::FILE).unwrap();
         medium = unmount(volume);
     }
-    let (device, log) = medium.recorded();
+    let (device, log) = RecordingDevice::new(medium.clone());
     let mut volume = Volume::mount(vec![device], clock(), WriteOptions::default()).unwrap();
     volume.create(volume.root(), b"three", &NewNode::FILE).unwrap();
     volume.checkpoint(Reason::Sync).unwrap();
     drop(volume.abandon());
-    let (mut replay, mut left) = (Replay::of(&medium, log.take()), 0);
+    let (mut replay, mut left) = (RequestReplay::new(medium, log.take()), 0);
     while let Some((number, _)) = replay.peek() {
-        let plan = DeviceCutPlan::at(number as u64 + 1, DeviceCutMoment::Before, Survival::All, 1);
-        let report = nandkit_f2fs::check(vec![replay.cut(plan)], clock()).unwrap();
+        let plan = DeviceCutPlan::at(number, DeviceCutMoment::Before, Survival::All, 1);
+        let report = nandkit_f2fs::check(vec![replay.cut(plan).unwrap()], clock()).unwrap();
         left += u32::from(report.findings.iter().any(|found| found.detail.contains("as a cut leaves it")));
-        assert_eq!(findings(replay.cut(plan)), Vec::<String>::new(), "{plan}");
-        replay.advance();
+        assert_eq!(findings(replay.cut(plan).unwrap()), Vec::<String>::new(), "{plan}");
+        replay.advance().unwrap();
     }
     assert!(left > 0, "no cut came between the two ends");
 }

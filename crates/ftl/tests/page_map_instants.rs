@@ -7,7 +7,7 @@ use nandkit_flash::{Flash, TornErase, TornPage};
 use nandkit_ftl::page_map::{JournalOptions, Spare};
 use nandkit_ftl::{PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript};
-use nandkit_testkit::timeline::{Timeline, TimelineFlash};
+use nandkit_testkit::record::{ChangeReplay, RecordingFlash};
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Nanos, Payload, ReadInto};
 
@@ -195,7 +195,8 @@ struct Asked {
 }
 
 struct Run {
-    timeline: Timeline,
+    /// On a chip on which nothing fails.
+    replay: ChangeReplay<ContentChip>,
     history: Vec<Vec<Asked>>,
     /// When the device had been made.
     made: Nanos,
@@ -216,7 +217,8 @@ fn failing_chip(shape: &Shape, seed: u64) -> ContentChip {
 
 /// Writes, trims, remaps and flushes, several under way at once.
 fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
-    let mut device = PageMapFtl::format(TimelineFlash::new(failing_chip(shape, seed)), options(shape)).unwrap();
+    let (flash, changes) = RecordingFlash::new(failing_chip(shape, seed));
+    let mut device = PageMapFtl::format(flash, options(shape)).unwrap();
     let sectors = device.geometry().sectors;
     let made = device.flush(&Context::default()).unwrap().completed;
     let mut history = vec![Vec::<Asked>::new(); sectors as usize];
@@ -282,7 +284,7 @@ fn run(shape: &Shape, seed: u64, commands: u64) -> Run {
     assert!(device.counters().retired_blocks * 2 >= shape.failures, "{:?}", device.counters());
     let idle = device.idle_counters().unwrap_or_default();
     assert!(!shape.idle || idle.cleanings + idle.moves > 10, "{idle:?}");
-    Run { timeline: device.flash().timeline().clone(), history, made }
+    Run { replay: ChangeReplay::new(chip(shape), changes.take()), history, made }
 }
 
 fn flushed(history: &mut [Vec<Asked>], at: Nanos) {
@@ -291,7 +293,6 @@ fn flushed(history: &mut [Vec<Asked>], at: Nanos) {
 
 /// The device of an instant: each sector holds what was asked last and durable then, or later; it can be changed, and found once more.
 fn survives(shape: &Shape, run: &Run, instant: Nanos, seed: u64) -> Result<u32, String> {
-    let mut flash = chip(shape);
     let mut random = Random::new(seed ^ instant.0, "torn");
     let torn = |_: usize| {
         let kind = random.below(4) as usize;
@@ -299,7 +300,7 @@ fn survives(shape: &Shape, run: &Run, instant: Nanos, seed: u64) -> Result<u32, 
         let erases = [TornErase::Nothing, TornErase::Whole, TornErase::Half, TornErase::Weak];
         (pages[kind], erases[kind])
     };
-    let count = run.timeline.until(&mut flash, instant, torn).map_err(|error| error.to_string())?;
+    let (mut flash, count) = run.replay.cut_at(instant, torn).map_err(|error| error.to_string())?;
     let mut device = PageMapFtl::attach(&mut flash, options(shape)).map_err(|error| format!("attach: {error}"))?;
     device.check().map_err(|what| format!("after the cut: {what}"))?;
     let mut held = Vec::new();
@@ -361,7 +362,7 @@ fn cuts_at_instants_lose_nothing_while_failed_blocks_are_emptied_marked_and_repl
 
 fn every_instant(shape: &Shape, seed: u64) {
     let run = run(shape, seed, 300);
-    let instants: Vec<Nanos> = run.timeline.instants().into_iter().filter(|at| *at > run.made).collect();
+    let instants: Vec<Nanos> = run.replay.instants().into_iter().filter(|at| *at > run.made).collect();
     let mut torn = [0u32; 9];
     for &instant in &instants {
         let count = survives(shape, &run, instant, seed)

@@ -9,8 +9,6 @@
 
 #[path = "../tests/cutting/mod.rs"]
 mod cutting;
-#[path = "../tests/strict/mod.rs"]
-mod strict;
 
 use std::process::ExitCode;
 
@@ -21,6 +19,7 @@ use nandkit_flash::Operation;
 use nandkit_flash::wrap::CutMoment;
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
+use nandkit_testkit::flash_memory::nor;
 use nandkit_testkit::soak::{self, Arguments, Table};
 use nandkit_units::random::Random;
 use nandkit_units::{Cause, FlashGeometry, Nanos};
@@ -46,7 +45,7 @@ fn run(seed: u64) -> Run {
         FlashGeometry::nand(512, 16, 32, 32),
         FlashGeometry::nand(2048, 64, 8, 32),
         FlashGeometry::nand(512, 16, 64, 26),
-        strict::nor(16 << 10, 32),
+        nor(16 << 10, 32),
     ];
     let compressions = [CompressionMode::None, CompressionMode::Priority, CompressionMode::Only(Compression::Zlib)];
     let separations = ["none", "none", "dac:regions=2", "dac:regions=3", "dac:regions=3,promote-below=50ms"];

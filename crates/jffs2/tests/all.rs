@@ -4,7 +4,6 @@
 mod common;
 mod cutting;
 mod filling;
-mod strict;
 
 mod collected;
 mod conformance;

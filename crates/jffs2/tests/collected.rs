@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::strict::StrictFlash;
 use nandkit_flash::{Flash, FlashError, Operation, PageProgram, PageRead, Result as Flashed};
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Ino, Jffs2, MountOptions};
+use nandkit_testkit::flash_memory::StrictFlash;
 use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, Nanos, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, FileSystem, InodeNumber, NewNode, Timestamp};
 

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::strict::{StrictFlash, formatted, nor};
+use crate::cutting::formatted;
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
+use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
 use nandkit_testkit::model_compare::{self, Kind, Plan};
 use nandkit_units::{Clock, FlashGeometry};

@@ -1,9 +1,11 @@
 //! Inodes and names that no checksum speaks against and that cannot be: a check tells each where it is, and a repaired volume has none.
 
-use crate::common::{self, Listing, RamFlash, assert_finds_room, listing_of_volume, mount};
+use crate::common::{assert_finds_room, mount};
 use nandkit_jffs2::layout::{ByteOrder, Header, node_type};
 use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::{DamageKind, Ino, Jffs2, MountOptions};
+use nandkit_testkit::flash_memory::RamFlash;
+use nandkit_testkit::listing::{self, Listing};
 use nandkit_vfs::check::{Finding, Kind as _, Severity};
 
 const ERASE_SIZE: u32 = 8192;
@@ -53,7 +55,7 @@ impl Volume {
     }
 
     fn shown(&self) -> Listing {
-        listing_of_volume(&self.mount(), false)
+        listing::of_volume(&self.mount())
     }
 }
 
@@ -78,7 +80,7 @@ fn told(volume: &Volume, kind: DamageKind, at: u32, path: Option<&str>, words: &
     assert_finds_room(&mounted.repair(false, &mut output).unwrap());
     let again = mount(output, MountOptions::default()).unwrap();
     assert_eq!(again.check(false).unwrap().findings, []);
-    common::assert_same(&listing_of_volume(&again, false), repaired, "repaired");
+    listing::assert_same(&listing::of_volume(&again), repaired, "repaired");
 }
 
 /// What the sound volume shows, less what is under these paths.
@@ -145,7 +147,7 @@ fn names_under_a_file_or_a_link_are_told() {
         again.inode(6, 1, 0o100_644, b"never seen");
         again.name(1, 9, 6, 8, b"below");
         let mut shown = without(&[]);
-        shown.insert("/lost+found".to_owned(), "dir 700 0:0".to_owned());
+        shown.insert("/lost+found".to_owned(), "Directory 700 0:0".to_owned());
         shown.insert("/lost+found/#6".to_owned(), again.shown()["/below"].clone());
         told(&volume, DamageKind::Reference, at, Some(path), &words, &shown);
     }
@@ -157,8 +159,8 @@ fn names_in_a_directory_that_is_not_there_are_told_and_come_back() {
     volume.inode(6, 1, 0o100_644, b"never seen");
     let at = volume.name(99, 1, 6, 8, b"stray");
     let mut shown = without(&[]);
-    shown.insert("/lost+found".to_owned(), "dir 700 0:0".to_owned());
-    shown.insert("/lost+found/dir-99".to_owned(), "dir 755 0:0".to_owned());
+    shown.insert("/lost+found".to_owned(), "Directory 700 0:0".to_owned());
+    shown.insert("/lost+found/dir-99".to_owned(), "Directory 755 0:0".to_owned());
     let mut again = Volume::new();
     again.inode(6, 1, 0o100_644, b"never seen");
     again.name(1, 4, 6, 8, b"stray");

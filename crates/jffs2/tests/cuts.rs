@@ -2,11 +2,13 @@
 
 use std::sync::atomic::AtomicUsize;
 
+use crate::cutting::formatted;
 use crate::cutting::{History, Run, State, found, shown, step};
-use crate::strict::{self, StrictFlash, clock, nor};
 use nandkit_flash::{Flash, Operation};
 use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_testkit::clock;
+use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, FlashGeometry, Nanos};
 use nandkit_vfs::Changes;
@@ -107,7 +109,7 @@ fn blocks_that_fail_are_emptied_and_retired() {
     for geometry in [FlashGeometry::nand(512, 16, 32, 40), FlashGeometry::nand(2048, 64, 8, 40), nor(16 << 10, 40)] {
         let write = WriteOptions { compression: CompressionMode::None, ..WriteOptions::default() };
         let options = MountOptions { write, ..MountOptions::default() };
-        let mut fs = strict::formatted(geometry, &options);
+        let mut fs = formatted(geometry, &options);
         fs.flash_mut().fail_programs((1..8).map(|number| number * 211));
         fs.flash_mut().fail_erases([20, 41]);
         let (mut history, mut random) = (History::new(State::empty()), Random::new(5, "failures"));
@@ -126,7 +128,7 @@ fn blocks_that_fail_are_emptied_and_retired() {
 fn every_policy_and_separation_keeps_what_was_written() {
     let run = |write: WriteOptions, what: &str| {
         let options = MountOptions { write, ..MountOptions::default() };
-        let mut fs = strict::formatted(FlashGeometry::nand(512, 16, 32, 48), &options);
+        let mut fs = formatted(FlashGeometry::nand(512, 16, 32, 48), &options);
         let (mut history, mut random) = (History::new(State::empty()), Random::new(9, "policies"));
         for _ in 0..700 {
             step(&mut fs, &mut history, &mut random, &AtomicUsize::new(0));

@@ -6,10 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{self, Draw, Listing, RamFlash, assert_finds_room, listing_of_volume, mount, run};
+use crate::common::{assert_finds_room, mount, run};
 use nandkit_jffs2::layout::{ByteOrder, Dirent, Header, Xattr, node_type};
 use nandkit_jffs2::testing::Owner;
 use nandkit_jffs2::{DamageKind, Ino, Jffs2, MountOptions};
+use nandkit_testkit::flash_memory::RamFlash;
+use nandkit_testkit::listing::{self, Listing};
+use nandkit_testkit::trees;
+use nandkit_units::random::Random;
 use nandkit_vfs::check::{Kind as _, Report};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -61,7 +65,7 @@ impl Made {
     /// Makes an image of 200 files of every kind there is.
     fn new(scratch: &Path, order: &str, erase_size: usize, nand: bool) -> Self {
         let root = scratch.join("root");
-        let table = common::plant_small(&root, 200, 11);
+        let table = trees::plant_all_kinds(&root, 200, 11, 8);
         for number in 0..3 {
             drop(std::os::unix::net::UnixListener::bind(root.join(format!("d{number}/socket"))).unwrap());
         }
@@ -87,12 +91,12 @@ impl Made {
             shown: Listing::new(),
         };
         let volume = mount(made.flash(made.bytes.clone()), MountOptions::default()).unwrap();
-        made.shown = without_links(listing_of_volume(&volume, true));
+        made.shown = without_links(listing::of_volume(&volume));
         assert!(volume.check(false).unwrap().findings.is_empty());
         let of_kind = |kind: &str| made.shown.values().filter(|text| text.split(' ').next() == Some(kind)).count();
-        let kinds = ["file", "link", "c", "b", "fifo", "socket"];
+        let kinds = ["Regular", "Symlink", "CharacterDevice", "BlockDevice", "Fifo", "Socket"];
         assert!(kinds.map(of_kind).iter().sum::<usize>() >= 200 && kinds.iter().all(|kind| of_kind(kind) >= 3));
-        assert!(of_kind("dir") > 20);
+        assert!(of_kind("Directory") > 20);
         made.nodes = nodes(&made, &volume, if order == "-l" { ByteOrder::Little } else { ByteOrder::Big });
         made
     }
@@ -174,19 +178,19 @@ struct Harm {
     range: std::ops::Range<usize>,
 }
 
-fn flip(made: &Made, bytes: &mut [u8], draw: &mut Draw, live: bool) -> Harm {
+fn flip(made: &Made, bytes: &mut [u8], random: &mut Random, live: bool) -> Harm {
     let at = if live {
-        let node = &made.nodes[draw.below(made.nodes.len())];
+        let node = &made.nodes[random.index(made.nodes.len())];
         // Header, fixed part and the rest of a node alike.
-        match draw.below(3) {
-            0 => node.start + draw.below(12),
-            1 => node.start + draw.below(node.fixed),
-            _ => node.start + draw.below(node.length),
+        match random.index(3) {
+            0 => node.start + random.index(12),
+            1 => node.start + random.index(node.fixed),
+            _ => node.start + random.index(node.length),
         }
     } else {
-        draw.below(bytes.len())
+        random.index(bytes.len())
     };
-    bytes[at] ^= 1 << draw.below(8);
+    bytes[at] ^= 1 << random.index(8);
     let node = made.nodes.iter().find(|node| (node.start..node.end).contains(&at));
     let Some(node) = node else {
         let class = "blank";
@@ -217,20 +221,20 @@ fn flip(made: &Made, bytes: &mut [u8], draw: &mut Draw, live: bool) -> Harm {
 }
 
 /// A bit of a cleanmarker in the OOB, of blank blocks too.
-fn flip_cleanmarker(made: &Made, flash: &mut RamFlash, draw: &mut Draw) -> Harm {
-    let block = draw.below(made.bytes.len() / made.erase_size);
-    let at = block * (made.erase_size / 512 * 16) + OOB_MARKER_AT + draw.below(OOB_MARKER.len());
-    Arc::make_mut(&mut flash.oob)[at] ^= 1 << draw.below(8);
+fn flip_cleanmarker(made: &Made, flash: &mut RamFlash, random: &mut Random) -> Harm {
+    let block = random.index(made.bytes.len() / made.erase_size);
+    let at = block * (made.erase_size / 512 * 16) + OOB_MARKER_AT + random.index(OOB_MARKER.len());
+    Arc::make_mut(&mut flash.oob)[at] ^= 1 << random.index(8);
     let start = block * made.erase_size;
     Harm { class: "OOB cleanmarker", at: start, witnessed: vec![start], range: start..start }
 }
 
-fn lose_block(made: &Made, bytes: &mut [u8], draw: &mut Draw) -> Harm {
+fn lose_block(made: &Made, bytes: &mut [u8], random: &mut Random) -> Harm {
     let used = bytes.len() / made.erase_size - BLANK_BLOCKS;
-    let start = draw.below(used) * made.erase_size;
+    let start = random.index(used) * made.erase_size;
     let range = start..start + made.erase_size;
     let block = &mut bytes[range.clone()];
-    let (class, witnessed) = match draw.below(3) {
+    let (class, witnessed) = match random.index(3) {
         0 => {
             block.fill(0xFF);
             ("block blanked", vec![])
@@ -240,16 +244,16 @@ fn lose_block(made: &Made, bytes: &mut [u8], draw: &mut Draw) -> Harm {
             ("block zeroed", vec![start])
         }
         _ => {
-            block.iter_mut().for_each(|byte| *byte = draw.next() as u8);
+            block.iter_mut().for_each(|byte| *byte = random.next_u64() as u8);
             ("block of noise", vec![start])
         }
     };
     Harm { class, at: start, witnessed, range }
 }
 
-fn cut(made: &Made, bytes: &mut [u8], draw: &mut Draw) -> Harm {
-    let node = &made.nodes[draw.below(made.nodes.len())];
-    let at = node.start + if draw.below(4) == 0 { 0 } else { draw.below(node.length) };
+fn cut(made: &Made, bytes: &mut [u8], random: &mut Random) -> Harm {
+    let node = &made.nodes[random.index(made.nodes.len())];
+    let at = node.start + if random.index(4) == 0 { 0 } else { random.index(node.length) };
     let lost_some = bytes[at..node.start + node.length].iter().any(|byte| *byte != 0xFF);
     bytes[at..].fill(0xFF);
     let end = bytes.len();
@@ -284,7 +288,7 @@ fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &Report) ->
         let near: Vec<String> = report.findings.iter().map(|finding| finding.to_string()).take(5).collect();
         return Err(format!("nothing is told of {:#x?}, but {near:?}", harm.witnessed));
     }
-    let shown = without_links(listing_of_volume(volume, true));
+    let shown = without_links(listing::of_volume(volume));
     let hit = made.nodes.iter().filter(|node| node.start < harm.range.end && harm.range.start < node.end);
     let may_differ: BTreeSet<&String> = hit.flat_map(|node| &node.paths).collect();
     for path in made.shown.keys().chain(shown.keys()) {
@@ -308,21 +312,21 @@ fn judge(made: &Made, harm: &Harm, volume: &Jffs2<RamFlash>, report: &Report) ->
 }
 
 fn one(made: &Made, number: usize) -> (&'static str, Outcome) {
-    let mut draw = Draw((number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    (0..8).for_each(|_| _ = draw.next());
+    let mut random = Random::new(number as u64, "damage");
+    (0..8).for_each(|_| _ = random.next_u64());
     let mut bytes = made.bytes.clone();
     let harm = match number % 20 {
-        0 => lose_block(made, &mut bytes, &mut draw),
-        1 | 2 => cut(made, &mut bytes, &mut draw),
+        0 => lose_block(made, &mut bytes, &mut random),
+        1 | 2 => cut(made, &mut bytes, &mut random),
         // Half of the flips, 17 in each score, hit a node.
-        case => flip(made, &mut bytes, &mut draw, (number / 20 + case).is_multiple_of(2)),
+        case => flip(made, &mut bytes, &mut random, (number / 20 + case).is_multiple_of(2)),
     };
     let mut flash = made.flash(bytes);
     let harm = match number % 40 {
         // Instead of a flip, in every other score.
         39 if made.nand => {
             flash = made.flash(made.bytes.clone());
-            flip_cleanmarker(made, &mut flash, &mut draw)
+            flip_cleanmarker(made, &mut flash, &mut random)
         }
         _ => harm,
     };
@@ -385,13 +389,13 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
     let made = Made::new(scratch.path(), "-l", 16 << 10, false);
     let (mut changed, mut found_again) = (0, 0);
     for number in 0..300 {
-        let mut draw = Draw(number * 77 + 1_000_003);
+        let mut random = Random::new(number, "damage twice");
         let mut bytes = made.bytes.clone();
         for _ in 0..4 {
-            flip(&made, &mut bytes, &mut draw, true);
+            flip(&made, &mut bytes, &mut random, true);
         }
         if number % 4 == 0 {
-            lose_block(&made, &mut bytes, &mut draw);
+            lose_block(&made, &mut bytes, &mut random);
         }
         let scanned = MountOptions { use_summaries: false, ..MountOptions::default() };
         let volume = mount(made.flash(bytes), scanned.clone()).unwrap();
@@ -402,15 +406,15 @@ fn a_repaired_volume_has_no_damaged_node_and_shows_what_the_damaged_one_did() {
         let left = repaired.check(false).unwrap();
         let wrong: Vec<_> = left.findings.iter().filter(|finding| finding.kind != DamageKind::Missing.name()).collect();
         assert!(wrong.is_empty(), "{number}: {wrong:?}");
-        let mut before = listing_of_volume(&volume, true);
+        let mut before = listing::of_volume(&volume);
         // Names of inodes of which nothing is left are gone.
         before.retain(|_, text| text != "Corrupt");
         // What had lost its name has one again, perhaps a second one.
-        let (mut after, mut before) = (without_links(listing_of_volume(&repaired, true)), without_links(before));
+        let (mut after, mut before) = (without_links(listing::of_volume(&repaired)), without_links(before));
         let found = after.keys().any(|path| path.starts_with("/lost+found/"));
         after.retain(|path, _| !path.starts_with("/lost+found"));
         before.retain(|path, _| !path.starts_with("/lost+found"));
-        common::assert_same(&after, &before, &format!("image {number}"));
+        listing::assert_same(&after, &before, &format!("image {number}"));
         found_again += usize::from(found);
         changed += usize::from(!repair.dropped.is_empty());
     }
@@ -423,8 +427,8 @@ fn a_repair_keeps_the_size_of_cleanmarkers() {
     let scratch = tempfile::tempdir().unwrap();
     let (root, image) = (scratch.path().join("root"), scratch.path().join("image"));
     std::fs::create_dir(&root).unwrap();
-    let mut draw = Draw(3);
-    let noise: Vec<u8> = (0..40_000).map(|_| draw.next() as u8).collect();
+    let mut random = Random::new(3, "noise");
+    let noise: Vec<u8> = (0..40_000).map(|_| random.next_u64() as u8).collect();
     std::fs::write(root.join("noise"), noise).unwrap();
     let (root, path) = (root.to_str().unwrap(), image.to_str().unwrap());
     for length in [12_usize, 20, 64] {

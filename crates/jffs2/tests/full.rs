@@ -1,8 +1,9 @@
 //! Volumes as full as Linux's rules let them be, mounted anew for each change: as long as there is dirt the collector wins it back, and a deletion is always possible.
 
 use crate::filling;
-use crate::strict::{StrictFlash, clock, nor};
 use nandkit_jffs2::Jffs2;
+use nandkit_testkit::clock;
+use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_units::{FlashGeometry, Payload};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem};
 

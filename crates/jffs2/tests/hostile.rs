@@ -1,58 +1,61 @@
 //! Nodes with whole checksums that say anything: no volume of them makes a panic, a walk without end, or sums that do not fit.
 
-use crate::common::{Draw, RamFlash, listing_of_volume, mount};
+use crate::common::mount;
 use nandkit_jffs2::Ino;
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::testing::encode::{
     DirentFields, InodeFields, Piece, XattrFields, dirent_node, inode_node, xattr_node, xref_node,
 };
+use nandkit_testkit::flash_memory::RamFlash;
+use nandkit_testkit::listing;
 use nandkit_units::FlashKind;
+use nandkit_units::random::Random;
 
 const ERASE_SIZE: usize = 4096;
 
-fn number(draw: &mut Draw) -> u32 {
-    match draw.below(8) {
-        0 => u32::MAX - draw.below(3) as u32,
-        1 => draw.next() as u32,
-        _ => draw.below(7) as u32,
+fn number(random: &mut Random) -> u32 {
+    match random.index(8) {
+        0 => u32::MAX - random.index(3) as u32,
+        1 => random.next_u64() as u32,
+        _ => random.index(7) as u32,
     }
 }
 
-fn node(draw: &mut Draw, order: ByteOrder, out: &mut Vec<u8>) {
+fn node(random: &mut Random, order: ByteOrder, out: &mut Vec<u8>) {
     let start = out.len();
-    let bytes: Vec<u8> = (0..draw.below(40)).map(|_| draw.below(3) as u8 + b'a').collect();
-    match draw.below(7) {
+    let bytes: Vec<u8> = (0..random.index(40)).map(|_| random.index(3) as u8 + b'a').collect();
+    match random.index(7) {
         0 | 1 => {
-            let mode = [0o100_644, 0o040_755, 0o120_777, 0o020_600, 0o010_600, 0][draw.below(6)];
-            let (inode, version, file_size) = (number(draw), number(draw), number(draw));
+            let mode = [0o100_644, 0o040_755, 0o120_777, 0o020_600, 0o010_600, 0][random.index(6)];
+            let (inode, version, file_size) = (number(random), number(random), number(random));
             let fields = InodeFields { inode: Ino(inode), version, mode, file_size, ..InodeFields::default() };
-            let (offset, size) = (number(draw).min(file_size), number(draw));
-            let piece = Piece { offset, size, compression: draw.below(9) as u8, bytes: &bytes };
+            let (offset, size) = (number(random).min(file_size), number(random));
+            let piece = Piece { offset, size, compression: random.index(9) as u8, bytes: &bytes };
             inode_node(order, &fields, &piece, out);
         }
         2..=4 => {
-            let (parent, version, inode) = (number(draw), number(draw), number(draw));
-            let name = [&b"a"[..], b"b", b"..", b"a/b", b"", &bytes][draw.below(6)];
+            let (parent, version, inode) = (number(random), number(random), number(random));
+            let name = [&b"a"[..], b"b", b"..", b"a/b", b"", &bytes][random.index(6)];
             let fields = DirentFields {
                 parent: Ino(parent),
                 version,
                 inode: Ino(inode),
                 made: 1,
-                kind: [4, 4, 8, 10, 0, 15][draw.below(6)],
+                kind: [4, 4, 8, 10, 0, 15][random.index(6)],
             };
             dirent_node(order, &fields, name, out);
         }
         5 => {
-            let (id, version) = (number(draw), number(draw));
+            let (id, version) = (number(random), number(random));
             let value = &bytes[..bytes.len() / 2];
-            xattr_node(order, &XattrFields { id, version, prefix: draw.below(7) as u8, name: &bytes, value }, out);
+            xattr_node(order, &XattrFields { id, version, prefix: random.index(7) as u8, name: &bytes, value }, out);
         }
-        _ => xref_node(order, Ino(number(draw)), number(draw), number(draw), out),
+        _ => xref_node(order, Ino(number(random)), number(random), number(random), out),
     }
-    if draw.below(20) == 0 && out.len() > start {
-        let at = start + draw.below(out.len() - start);
-        out[at] ^= 1 << draw.below(8);
+    if random.index(20) == 0 && out.len() > start {
+        let at = start + random.index(out.len() - start);
+        out[at] ^= 1 << random.index(8);
     }
     out.resize(out.len().next_multiple_of(4), 0xFF);
 }
@@ -61,19 +64,19 @@ fn node(draw: &mut Draw, order: ByteOrder, out: &mut Vec<u8>) {
 fn nothing_that_nodes_say_makes_a_panic() {
     let (mut mounted, mut shown, mut past) = (0, 0, 0);
     for case in 0..600_u64 {
-        let mut draw = Draw(case * 7919 + 13);
-        let order = ByteOrder::ALL[draw.below(2)];
+        let mut random = Random::new(case, "nodes");
+        let order = ByteOrder::ALL[random.index(2)];
         let mut image = Vec::new();
-        for _ in 0..1 + draw.below(5) {
+        for _ in 0..1 + random.index(5) {
             let mut block = Vec::new();
-            let fill = draw.below(ERASE_SIZE);
+            let fill = random.index(ERASE_SIZE);
             while block.len() < fill {
-                node(&mut draw, order, &mut block);
+                node(&mut random, order, &mut block);
             }
             block.resize(ERASE_SIZE, 0xFF);
             image.extend_from_slice(&block);
         }
-        let flash = match draw.below(2) {
+        let flash = match random.index(2) {
             0 => RamFlash::nor(image.clone(), ERASE_SIZE as u32),
             _ => RamFlash::nand(image.clone(), ERASE_SIZE as u32, 512, 16),
         };
@@ -81,7 +84,7 @@ fn nothing_that_nodes_say_makes_a_panic() {
         let Ok(volume) = mount(flash.clone(), MountOptions::default()) else { continue };
         mounted += 1;
         assert_eq!(volume.catalogue().recount(), Ok(()), "case {case}");
-        shown += listing_of_volume(&volume, true).len();
+        shown += listing::of_volume(&volume).len();
         volume.check(false).unwrap();
         for inode in 0..8 {
             for version in volume.versions(Ino(inode)).unwrap_or_default() {
@@ -140,7 +143,7 @@ fn superseded_content_and_deleted_names_are_had_again() {
     let mut image = block.clone();
     image.resize(4 * ERASE_SIZE, 0xFF);
     let volume = mount(RamFlash::nor(image, ERASE_SIZE as u32), MountOptions::default()).unwrap();
-    let shown = listing_of_volume(&volume, false);
+    let shown = listing::of_volume(&volume);
     assert_eq!(shown.keys().collect::<Vec<_>>(), ["/new"]);
     assert_eq!(volume.damage(), []);
     let contents: Vec<Vec<u8>> =

@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{RamFlash, assert_same, listing_of_directory, listing_of_volume, mount, plant, run};
+use crate::common::{mount, run};
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::medium::Cleanmarker;
 use nandkit_jffs2::mkfs::{BuildOptions, build};
+use nandkit_testkit::flash_memory::RamFlash;
+use nandkit_testkit::{listing, trees};
 use nandkit_vfs::FileKind;
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 
@@ -45,8 +47,8 @@ fn read(path: &Path) -> Vec<u8> {
 fn images_of_mkfs_are_read_whole_by_scan_and_by_summaries() {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("root");
-    let table = plant(&root, 120, 7);
-    let expected = listing_of_directory(&root, &table, true);
+    let table = trees::plant_all_kinds(&root, 120, 7, 1);
+    let expected = listing::of_directory(&root, Some(&table));
     assert!(expected.values().filter(|text| text.contains("user.common")).count() > 5);
     for (options, erase_size, nand) in IMAGES {
         let image = scratch.path().join("image");
@@ -65,7 +67,7 @@ fn images_of_mkfs_are_read_whole_by_scan_and_by_summaries() {
             let options_of_mount = MountOptions { use_summaries: summaries, ..MountOptions::default() };
             let volume = mount(flash(&bytes, *erase_size, *nand), options_of_mount.clone()).unwrap();
             let context = format!("{options}, {file}, summaries: {summaries}");
-            assert_same(&listing_of_volume(&volume, true), &expected, &context);
+            listing::assert_same(&listing::of_volume(&volume), &expected, &context);
             assert_eq!(volume.check(false).unwrap().findings, [], "{context}");
             assert_eq!(volume.catalogue().recount(), Ok(()));
             let parallel = MountOptions { parallel: true, ..options_of_mount };
@@ -109,9 +111,9 @@ fn own_images_are_the_same_by_scan_and_by_summaries() {
         let (by_summaries, by_scan) = (volume(true), volume(false));
         let context = format!("{order:?}, {erase_size}");
         assert_eq!(by_summaries.node_count(), by_scan.node_count(), "{context}");
-        let expected = listing_of_volume(&by_scan, true);
+        let expected = listing::of_volume(&by_scan);
         assert_eq!(expected.len(), 307, "{context}");
-        assert_same(&listing_of_volume(&by_summaries, true), &expected, &context);
+        listing::assert_same(&listing::of_volume(&by_summaries), &expected, &context);
         assert_eq!(by_summaries.catalogue().recount(), Ok(()));
         assert_eq!(by_summaries.check(false).unwrap().findings, [], "{context}");
     }
@@ -120,7 +122,7 @@ fn own_images_are_the_same_by_scan_and_by_summaries() {
 #[test]
 fn a_blank_device_is_an_empty_volume_and_another_format_is_none() {
     let blank = mount(RamFlash::nand(vec![0xFF; 1 << 20], 16 << 10, 512, 16), MountOptions::default()).unwrap();
-    assert!(listing_of_volume(&blank, true).is_empty());
+    assert!(listing::of_volume(&blank).is_empty());
     let other = mount(RamFlash::nor(vec![0x55; 1 << 20], 64 << 10), MountOptions::default());
     assert_eq!(other.unwrap_err().kind, nandkit_vfs::ErrorKind::Corrupt);
     let none = MountOptions { cleanmarker: Some(Cleanmarker::None), ..MountOptions::default() };

@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::strict::{self, StrictFlash, clock, nor};
+use crate::cutting::formatted;
 use nandkit_flash::{
     ErrorKind as FlashErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result as Flashed,
 };
 use nandkit_jffs2::{Ino, Jffs2, MountOptions};
+use nandkit_testkit::clock;
+use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, PageAddress, Payload, ReadInto};
 use nandkit_vfs::{Changes, ErrorKind, FileSystem, InodeNumber, NewNode, XattrChanges};
 
@@ -50,7 +52,7 @@ impl Flash for Recording {
 }
 
 fn format() -> Jffs2<Recording> {
-    let inner = strict::formatted(nor(16 << 10, 16), &MountOptions::default()).into_flash();
+    let inner = formatted(nor(16 << 10, 16), &MountOptions::default()).into_flash();
     mount(Recording { inner, left: Vec::new(), until: Arc::default() })
 }
 

@@ -1,7 +1,9 @@
 //! What a mount keeps in memory for each node.
 
-use crate::common::{RamFlash, mount, plant, run};
+use crate::common::{mount, run};
 use nandkit_jffs2::MountOptions;
+use nandkit_testkit::flash_memory::RamFlash;
+use nandkit_testkit::trees;
 
 /// Bytes and nodes of a mount of what mkfs.jffs2 makes of a tree, told.
 fn measured(arguments: &[&str], image: &std::path::Path) -> (usize, usize) {
@@ -21,7 +23,7 @@ fn a_node_takes_less_than_120_bytes() {
     let scratch = tempfile::tempdir().unwrap();
     let (root, image) = (scratch.path().join("root"), scratch.path().join("image"));
     // Most files of one or two pages: many inodes and names for few nodes.
-    let table = plant(&root, 800, 5);
+    let table = trees::plant_all_kinds(&root, 800, 5, 1);
     let (bytes, nodes) = measured(&["-r", root.to_str().unwrap(), "-D", table.to_str().unwrap()], &image);
     assert!(nodes > 2000 && bytes < 120 * nodes, "{bytes} bytes for {nodes} nodes");
 }

@@ -1,9 +1,11 @@
 //! What only kernels of long ago wrote: data by the two rubin codes, holes with both sizes swapped, nodes marked obsolete in place. No tool makes such images any more.
 
-use crate::common::{RamFlash, listing_of_volume, mount};
+use crate::common::mount;
 use nandkit_jffs2::layout::{ByteOrder, Header, compression, covered, crc, node_type};
 use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::{DamageKind, Ino, Jffs2, MountOptions, testing};
+use nandkit_testkit::flash_memory::RamFlash;
+use nandkit_testkit::listing;
 use nandkit_units::ReadInto;
 use nandkit_vfs::check::Kind as _;
 use nandkit_vfs::{FileSystem, InodeNumber};
@@ -184,7 +186,7 @@ fn nodes_marked_obsolete_in_place_do_not_count_and_are_no_damage_on_nor() {
         mark(&mut image, name);
         assert_eq!(image.content(), b"second");
         let volume = image.mount(false);
-        assert_eq!(listing_of_volume(&volume, false).keys().collect::<Vec<_>>(), ["/file"]);
+        assert_eq!(listing::of_volume(&volume).keys().collect::<Vec<_>>(), ["/file"]);
         assert_eq!(testing::obsolete_bytes(&volume).unwrap(), 68 + 5 + 40 + 3);
         assert_eq!(volume.versions(Ino(INODE)).unwrap().iter().map(|found| found.version).collect::<Vec<_>>(), [2]);
         assert_eq!(volume.catalogue().recount(), Ok(()));

@@ -1,9 +1,13 @@
 //! What has lost its name is told by the mount alone, and comes back in a repaired image; what was taken away, or never was there, is not.
 
-use crate::common::{Draw, Listing, RamFlash, assert_finds_room, content, listing_of_volume, mount, run};
+use crate::common::{assert_finds_room, mount, run};
 use nandkit_jffs2::layout::{ByteOrder, Header, Inode, covered, crc, node_type};
 use nandkit_jffs2::testing::encode::{DirentFields, InodeFields, Piece, dirent_node, inode_node};
 use nandkit_jffs2::{DamageKind, Ino, Jffs2, MountOptions};
+use nandkit_testkit::flash_memory::RamFlash;
+use nandkit_testkit::listing::{self, Listing};
+use nandkit_testkit::trees;
+use nandkit_units::random::Random;
 use nandkit_vfs::FileSystem;
 use nandkit_vfs::check::{Finding, Kind as _};
 
@@ -34,12 +38,12 @@ fn image(summaries: bool) -> (Vec<u8>, Listing) {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("root");
     std::fs::create_dir_all(root.join("d")).unwrap();
-    let mut draw = Draw(77);
+    let mut random = Random::new(77, "tree");
     for number in 0..20 {
-        std::fs::write(root.join(format!("f{number}")), content(&mut draw, 5000)).unwrap();
+        std::fs::write(root.join(format!("f{number}")), trees::content(&mut random, 5000)).unwrap();
     }
     for number in 0..3 {
-        std::fs::write(root.join(format!("d/x{number}")), content(&mut draw, 5000)).unwrap();
+        std::fs::write(root.join(format!("d/x{number}")), trees::content(&mut random, 5000)).unwrap();
     }
     let text = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
     run("mkfs.jffs2", &["-r", &text("root"), "-o", &text("plain"), "-e", "16KiB", "-l", "-p", "-q"]);
@@ -53,7 +57,7 @@ fn image(summaries: bool) -> (Vec<u8>, Listing) {
     bytes.resize(bytes.len().next_multiple_of(ERASE_SIZE) + ERASE_SIZE, 0xFF);
     let volume = opened(&bytes, summaries);
     assert_eq!(volume.damage(), []);
-    (bytes, listing_of_volume(&volume, false))
+    (bytes, listing::of_volume(&volume))
 }
 
 /// The first block of an image of mkfs.jffs2 holds the names in the root: with it a directory loses its node and its name, and files lose theirs.
@@ -71,13 +75,13 @@ fn a_mount_tells_of_lost_names_and_a_repair_brings_back_what_is_whole() {
         }
         let orphans = told.iter().filter(|damage| damage.detail.contains("a file of 5000 bytes")).count();
         assert!(orphans > 0, "{told:?}");
-        let shown = listing_of_volume(&volume, false);
+        let shown = listing::of_volume(&volume);
         let again = repaired(&bytes);
-        let after = listing_of_volume(&again, false);
+        let after = listing::of_volume(&again);
         assert!(shown.iter().all(|(path, text)| after.get(path) == Some(text)));
         // All that is whole is there: the same contents, whatever the names.
         let contents = |listing: &Listing| {
-            let mut all: Vec<String> = listing.values().filter(|text| text.starts_with("file")).cloned().collect();
+            let mut all: Vec<String> = listing.values().filter(|text| text.starts_with("Regular")).cloned().collect();
             all.sort();
             all
         };
@@ -152,14 +156,14 @@ fn whole_inodes_without_a_name_are_told_with_what_they_are() {
     }
     let again = repaired(&volume.bytes());
     assert_eq!(again.check(false).unwrap().findings, []);
-    let paths: Vec<String> = listing_of_volume(&again, false).into_keys().collect();
+    let paths: Vec<String> = listing::of_volume(&again).into_keys().collect();
     let under = ["", "/#3", "/#4", "/#5", "/#5/inside"].map(|path| format!("/lost+found{path}"));
     assert_eq!(paths, [&["/again".to_owned(), "/file".to_owned()][..], &under].concat());
     // A second repair finds nothing to do, and one into a directory that is there uses it.
     volume.inode(7, 1, DIRECTORY, b"");
     volume.name(1, 3, 7, 4, b"lost+found");
     volume.name(7, 1, 2, 8, b"#3");
-    let paths: Vec<String> = listing_of_volume(&repaired(&volume.bytes()), false).into_keys().collect();
+    let paths: Vec<String> = listing::of_volume(&repaired(&volume.bytes())).into_keys().collect();
     assert!(
         paths.contains(&"/lost+found/#3.1".to_owned()) && paths.contains(&"/lost+found/#4".to_owned()),
         "{paths:?}"
@@ -232,12 +236,12 @@ fn only_what_a_power_cut_leaves_is_harmless() {
     nameless.name(1, 2, 2, 8, b"a/b");
     for (volume, harmless) in [(&torn, true), (&hostile, false), (&nameless, false)] {
         let mounted = opened(&volume.bytes(), true);
-        let shown = listing_of_volume(&mounted, true);
+        let shown = listing::of_volume(&mounted);
         let checked = mounted.check(false).unwrap();
         assert_eq!(checked.findings.len(), 1, "{checked:?}");
         assert_eq!(checked.findings[0].is_harmless(), harmless, "{checked:?}");
         if harmless {
-            assert_eq!(shown, listing_of_volume(&opened(&whole, true), true));
+            assert_eq!(shown, listing::of_volume(&opened(&whole, true)));
             let found = mounted.damage();
             assert!(!found.is_empty() && witnessed(&mounted).is_empty(), "{found:?}");
         }

@@ -1,8 +1,9 @@
 //! Write amplification against the real kernel's: files filled in order, then 4 KiB overwrites by the kernel run's fixed sequences, on the geometry of nandsim.
 
-use crate::strict::{StrictFlash, formatted};
+use crate::cutting::formatted;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_testkit::flash_memory::StrictFlash;
 use nandkit_units::{FlashGeometry, Payload};
 use nandkit_vfs::{Changes, FileSystem, InodeNumber, NewNode};
 

@@ -1,6 +1,6 @@
 //! What a mount takes for obsolete is gone once the collector has erased it.
 
-use crate::strict;
+use crate::cutting::formatted;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{Clock, FlashGeometry, Payload};
@@ -14,7 +14,7 @@ const PAGE: usize = 4096;
 fn a_truncation_and_a_mode_outlive_a_mount_and_the_collector() {
     let write = WriteOptions { compression: CompressionMode::None, ..WriteOptions::default() };
     let options = MountOptions { write, ..MountOptions::default() };
-    let mut fs = strict::formatted(FlashGeometry::nand(512, 16, 32, 26), &options);
+    let mut fs = formatted(FlashGeometry::nand(512, 16, 32, 26), &options);
     let root = fs.root();
     let short = fs.create(root, b"short", &NewNode::FILE).unwrap();
     fs.write(short, 0, Payload::Bytes(&[7; 5 * PAGE])).unwrap();

@@ -1,8 +1,9 @@
 //! Times in an image are those of the tree.
 
-use crate::common::{RamFlash, mount};
+use crate::common::mount;
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::mkfs::{BuildOptions, build};
+use nandkit_testkit::flash_memory::RamFlash;
 use nandkit_vfs::path::{Follow, resolve};
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 use nandkit_vfs::{FileKind, FileSystem, Timestamp};

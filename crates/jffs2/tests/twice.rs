@@ -1,10 +1,12 @@
 //! Nodes that are on the flash twice: the collector's copy, and the original in a block whose erase was cut off. The original may read sound at the mount and not the next time, so
 //! the copy is what counts, or it would be erased.
 
-use crate::strict::{self, StrictFlash, clock};
+use crate::cutting::formatted;
 use nandkit_jffs2::testing::Owner;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
+use nandkit_testkit::clock;
+use nandkit_testkit::flash_memory::StrictFlash;
 use nandkit_units::{BlockIndex, FlashGeometry, Payload, ReadInto};
 use nandkit_vfs::{AttributeChange, Changes, FileSystem, NewNode};
 
@@ -27,7 +29,7 @@ fn name(number: u8) -> String {
 
 /// A volume with files in small nodes.
 fn volume(summaries: bool) -> StrictFlash {
-    let mut fs = strict::formatted(FlashGeometry::nand(512, 16, 16, BLOCKS), &options(summaries));
+    let mut fs = formatted(FlashGeometry::nand(512, 16, 16, BLOCKS), &options(summaries));
     let root = fs.root();
     for number in 0..FILES {
         let file = fs.create(root, name(number).as_bytes(), &NewNode::FILE).unwrap();

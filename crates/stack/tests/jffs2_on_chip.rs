@@ -5,8 +5,6 @@
 mod cutting;
 #[path = "../../jffs2/tests/filling/mod.rs"]
 mod filling;
-#[path = "../../jffs2/tests/strict/mod.rs"]
-mod strict;
 
 use std::sync::atomic::AtomicUsize;
 
@@ -15,10 +13,10 @@ use nandkit_flash::Flash;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript, PageOrder};
+use nandkit_testkit::clock;
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause};
 use nandkit_vfs::Changes;
-use strict::clock;
 
 /// Pages of 2 KiB, 8 to the block, so that blocks come and go. Three blocks at the most are bad from the factory; one bit in 10,000 is wrong, of which the code corrects eight in
 /// 512 bytes.

@@ -77,6 +77,22 @@ pub fn tool<A: AsRef<std::ffi::OsStr>>(
     Ok(ToolOutput { status: output.status.code(), stdout: output.stdout, stderr: output.stderr })
 }
 
+/// Runs a program that a test cannot do without.
+///
+/// # Panics
+/// Where the program is not installed or fails.
+#[track_caller]
+pub fn must_run<A: AsRef<std::ffi::OsStr> + fmt::Debug>(
+    package: &str,
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+) -> ToolOutput {
+    let arguments: Vec<A> = arguments.into_iter().collect();
+    let output = tool(package, program, &arguments).unwrap_or_else(|error| panic!("{error}"));
+    assert!(output.succeeded(), "{program} {arguments:?}: {}", output.text());
+    output
+}
+
 /// Complaints of fsck.f2fs about an image, which it leaves as it is; none of a sound volume.
 ///
 /// # Errors

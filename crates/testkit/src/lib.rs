@@ -2,14 +2,21 @@
 
 pub mod block_suite;
 pub mod cut;
+pub mod flash_memory;
 pub mod flash_suite;
 pub mod fs_suite;
 pub mod judges;
+pub mod listing;
 pub mod model_block;
 pub mod model_compare;
-pub mod planted_block;
-pub mod planted_flash;
-pub mod planted_fs;
+pub mod record;
 pub mod soak;
-pub mod timeline;
+pub mod trees;
 pub mod violation;
+
+use nandkit_units::Clock;
+
+/// A clock at 2001-09-09: inside the range of every format.
+pub fn clock() -> Clock {
+    Clock::starting_at(1_000_000_000_000_000_000)
+}

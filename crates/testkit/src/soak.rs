@@ -95,6 +95,12 @@ impl Table {
         self.counts.iter().flatten().sum()
     }
 
+    /// Cuts of a cause.
+    pub fn of(&self, row: &str) -> u64 {
+        let rows = self.rows.iter().zip(&self.counts).filter(|(name, _)| **name == row);
+        rows.flat_map(|(_, counts)| counts).sum()
+    }
+
     /// Errors: the causes that got fewer cuts than one in [`CUTS_PER_CAUSE`].
     pub fn reaches_all(&self) -> Result<(), String> {
         let bar = self.total() / CUTS_PER_CAUSE;

@@ -5,3 +5,4 @@ mod block_suite;
 mod block_wrappers;
 mod flash_suite;
 mod flash_wrappers;
+mod record;

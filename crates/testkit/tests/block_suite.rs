@@ -7,8 +7,8 @@ use nandkit_block::wrap::{
     TraceDevice, WindowDevice,
 };
 use nandkit_block::{Access, BlockDevice, BlockGeometry, FileDevice, JournalledFile, RamDevice};
+use nandkit_testkit::block_suite::planted::{BlockBug, PlantedDevice};
 use nandkit_testkit::block_suite::{self, BlockOptions, Reopen};
-use nandkit_testkit::planted_block::{BlockBug, PlantedDevice};
 use nandkit_testkit::violation::{NO_PANIC, without_fault};
 use nandkit_units::Lba;
 use tempfile::TempDir;

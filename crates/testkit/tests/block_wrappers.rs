@@ -5,8 +5,8 @@ use nandkit_block::wrap::{
     FaultDevice, ReadOnlyDevice, Survival, TraceDevice, WindowDevice,
 };
 use nandkit_block::{BlockDevice, BlockGeometry, ErrorKind, Operation, RamDevice};
+use nandkit_testkit::block_suite::planted::PlantedDevice;
 use nandkit_testkit::model_block::ModelBlockDevice;
-use nandkit_testkit::planted_block::PlantedDevice;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 

@@ -4,8 +4,8 @@ use nandkit_flash::Flash;
 use nandkit_flash::wrap::{
     CutFlash, CutPlan, FaultFlash, FlashTraceRing, OffsetFlash, StatsFlash, TraceFlash, WitnessFlash, WitnessStep,
 };
+use nandkit_testkit::flash_suite::planted::{FlashBug, Shows, TinyFlash};
 use nandkit_testkit::flash_suite::{self, FlashOptions, PageOrder};
-use nandkit_testkit::planted_flash::{FlashBug, Shows, TinyFlash};
 use nandkit_testkit::violation::{NO_PANIC, without_fault};
 use nandkit_units::{BlockIndex, Context, FlashGeometry};
 

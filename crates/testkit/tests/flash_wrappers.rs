@@ -6,7 +6,7 @@ use nandkit_flash::wrap::{
 };
 use nandkit_flash::{ErrorKind, Flash, Operation, PageProgram, PageRead, TornPage};
 use nandkit_testkit::cut;
-use nandkit_testkit::planted_flash::TinyFlash;
+use nandkit_testkit::flash_suite::planted::TinyFlash;
 use nandkit_units::{Area, BlockIndex, Cause, Context, FlashGeometry, Nanos, PageAddress, Payload, ReadInto};
 
 fn geometry() -> FlashGeometry {

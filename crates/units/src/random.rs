@@ -35,6 +35,12 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// An index into a list of this length; 0 for an empty one. The draw of [`Random::below`].
+    #[inline]
+    pub fn index(&mut self, length: usize) -> usize {
+        self.below(length as u64) as usize
+    }
+
     /// A number in `low..=high`; `low` where the range is empty.
     #[inline]
     pub fn between(&mut self, low: u64, high: u64) -> u64 {

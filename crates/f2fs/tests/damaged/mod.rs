@@ -10,7 +10,9 @@ use nandkit_f2fs::layout::{CheckpointHead, Footer};
 use nandkit_f2fs::{F2fs, MountOptions};
 use nandkit_units::{Clock, Context, Lba, Payload};
 
-use super::common::{Draw, mkfs, plant, ram_of_bytes, sload};
+use nandkit_units::random::Random;
+
+use super::common::{mkfs, plant, ram_of_bytes, sload};
 
 pub const BLOCK: usize = 4096;
 const PACKS: [usize; 2] = [512, 1024];
@@ -87,19 +89,19 @@ impl Base {
 }
 
 /// Some damage: bytes anywhere in metadata, words of nodes, fields of checkpoint and superblock.
-pub fn damage(draw: &mut Draw) -> Edits {
+pub fn damage(random: &mut Random) -> Edits {
     let mut edits = Edits::default();
-    let pick = |draw: &mut Draw, of: &[usize]| of[draw.below(of.len())];
-    for _ in 0..1 + draw.below(10) {
-        let value = draw.next();
-        match draw.below(8) {
+    let pick = |random: &mut Random, of: &[usize]| of[random.index(of.len())];
+    for _ in 0..1 + random.index(10) {
+        let value = random.next_u64();
+        match random.index(8) {
             0 => {
-                let at = 1024 + draw.below(110);
+                let at = 1024 + random.index(110);
                 edits.block(0)[at] = value as u8;
                 edits.block(1)[at] = value as u8;
             }
             1 => {
-                let at = if draw.below(2) == 0 { draw.below(192) } else { draw.below(BLOCK) };
+                let at = if random.index(2) == 0 { random.index(192) } else { random.index(BLOCK) };
                 for start in PACKS {
                     edits.block(start)[at] = value as u8;
                     // The other end of the pack must have the same version.
@@ -107,24 +109,24 @@ pub fn damage(draw: &mut Draw) -> Edits {
                 }
             }
             2 => {
-                let number = pick(draw, &base().metadata);
-                edits.block(number)[draw.below(BLOCK)] = value as u8;
+                let number = pick(random, &base().metadata);
+                edits.block(number)[random.index(BLOCK)] = value as u8;
             }
             // A word of a node becomes another one's: loops, foreign nodes, addresses outside.
             3 | 4 => {
-                let (from, to) = (pick(draw, &base().nodes), pick(draw, &base().nodes));
-                let (source, target) = (draw.below(BLOCK / 4) * 4, draw.below(BLOCK / 4) * 4);
+                let (from, to) = (pick(random, &base().nodes), pick(random, &base().nodes));
+                let (source, target) = (random.index(BLOCK / 4) * 4, random.index(BLOCK / 4) * 4);
                 let word: Vec<u8> = edits.block(from)[source..source + 4].to_vec();
                 edits.block(to)[target..target + 4].copy_from_slice(&word);
             }
             5 | 6 => {
-                let number = pick(draw, &base().nodes);
-                let at = if draw.below(2) == 0 { draw.below(420) } else { draw.below(BLOCK) };
+                let number = pick(random, &base().nodes);
+                let at = if random.index(2) == 0 { random.index(420) } else { random.index(BLOCK) };
                 edits.block(number)[at] = value as u8;
             }
             _ => {
-                let number = pick(draw, &base().main);
-                edits.block(number)[draw.below(BLOCK)] = value as u8;
+                let number = pick(random, &base().main);
+                edits.block(number)[random.index(BLOCK)] = value as u8;
             }
         }
     }

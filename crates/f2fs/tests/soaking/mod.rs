@@ -4,20 +4,19 @@
 
 #![allow(dead_code, reason = "each user takes its part")]
 
-pub mod medium;
 pub mod shapes;
 
 use nandkit_block::wrap::{DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_f2fs::recover::Recovered;
 use nandkit_f2fs::{Volume, WriteOptions};
+use nandkit_testkit::record::{Action, MemoryDisk, RecordingDevice, Request, RequestReplay};
 use nandkit_units::random::Random;
 use nandkit_units::{Area, Cause};
 
 use crate::made::{clock, complaints};
-use crate::writing::oracle::{Model, Oracle, write_image};
+use crate::writing::oracle::{Model, Oracle, image_of, write_image};
 use crate::writing::trees::Known;
 use crate::writing::{findings, unmount};
-use medium::{Event, Medium, Replay, What};
 use shapes::{Shape, Work, shape_of};
 
 /// What the requests of a volume are for; the rows of the soak's table.
@@ -38,10 +37,10 @@ const RECOVERY: usize = 7;
 /// The check sees what every cut of this number has left, before anybody mounts it: the last checkpoint, whole.
 const RAW_EVERY: usize = 4;
 
-fn cause_of(event: &Event) -> usize {
-    match (&event.what, event.context.cause, event.context.area) {
-        (What::Flush, ..) => 5,
-        (What::Trim { .. }, ..) => 6,
+fn cause_of(request: &Request) -> usize {
+    match (&request.action, request.context.cause, request.context.area) {
+        (Action::Flush, ..) => 5,
+        (Action::Trim { .. }, ..) => 6,
         (_, Cause::UserData, _) => 0,
         (_, Cause::Cleaning, _) => 2,
         (_, Cause::Checkpoint, Area::Main) => 3,
@@ -104,9 +103,9 @@ pub fn soak(seed: u64, course: Course, tally: &mut Tally) {
 type Snapshots<O> = Vec<(usize, O)>;
 
 /// What may be behind a cut at a request: behind it, what was acknowledged before anything else was begun; else what was under way.
-fn known_at<O>(snapshots: &Snapshots<O>, request: usize, moment: DeviceCutMoment) -> &O {
-    let acknowledged = snapshots.iter().find(|(count, _)| *count == request + 1);
-    let under_way = snapshots.iter().rev().find(|(count, _)| *count <= request);
+fn known_at<O>(snapshots: &Snapshots<O>, request: u64, moment: DeviceCutMoment) -> &O {
+    let acknowledged = snapshots.iter().find(|(count, _)| *count as u64 == request);
+    let under_way = snapshots.iter().rev().find(|(count, _)| (*count as u64) < request);
     match (moment, acknowledged, under_way) {
         (DeviceCutMoment::After, Some((_, known)), _) | (_, _, Some((_, known))) => known,
         _ => unreachable!("something is known from the beginning on"),
@@ -124,24 +123,24 @@ impl Soak {
         self.shape.options
     }
 
-    fn lives<O: Oracle>(&self, mut medium: Medium, mut oracle: O, tally: &mut Tally) {
+    fn lives<O: Oracle>(&self, mut medium: MemoryDisk, mut oracle: O, tally: &mut Tally) {
         for life in 0..self.course.lives {
             let mut random = Random::new(self.seed * 1000 + u64::from(life), "soak");
-            let (events, snapshots) = self.live(&medium, oracle.clone(), &mut random);
+            let (requests, snapshots) = self.live(&medium, oracle.clone(), &mut random);
             // Few operations may leave nothing to cut.
-            assert!(!events.is_empty() || self.course.all, "seed {}: nothing was written", self.seed);
-            if events.is_empty() {
+            assert!(!requests.is_empty() || self.course.all, "seed {}: nothing was written", self.seed);
+            if requests.is_empty() {
                 return;
             }
-            let chosen = random.below(events.len() as u64) as usize;
+            let chosen = random.between(1, requests.len() as u64);
             let mut next = None;
-            let mut replay = Replay::of(&medium, events);
-            while let Some((number, event)) = replay.peek() {
-                let cause = cause_of(event);
+            let mut replay = RequestReplay::new(medium.clone(), requests);
+            while let Some((number, request)) = replay.peek() {
+                let cause = cause_of(request);
                 for plan in self.plans(number, cause, &mut random) {
                     let context = format!("seed {}, {}, life {life}, {plan}", self.seed, self.shape.name);
                     let known = known_at(&snapshots, number, plan.moment);
-                    let left = replay.cut(plan);
+                    let left = replay.cut(plan).unwrap();
                     self.judge(left.clone(), known, &context, tally);
                     tally.cuts.push((cause, plan.moment, plan.survival));
                     if tally.cuts.len().is_multiple_of(self.course.recovery_every) {
@@ -151,35 +150,34 @@ impl Soak {
                         next = Some((left, known.clone()));
                     }
                 }
-                replay.advance();
+                replay.advance().unwrap();
             }
             let (left, mut known) = next.unwrap();
             let volume = Volume::mount(vec![left], clock(), self.options()).unwrap();
             known.settle(&volume);
-            (medium, oracle) = (unmount(volume).settled(), known);
+            (medium, oracle) = (unmount(volume).settle(), known);
         }
     }
 
     /// Operations until their number is reached; what they asked of the device, and what was known meanwhile.
-    fn live<O: Oracle>(&self, medium: &Medium, mut oracle: O, random: &mut Random) -> (Vec<Event>, Snapshots<O>) {
-        let (device, log) = medium.recorded();
+    fn live<O: Oracle>(&self, medium: &MemoryDisk, mut oracle: O, random: &mut Random) -> (Vec<Request>, Snapshots<O>) {
+        let (device, log) = RecordingDevice::new(medium.clone());
         let mut volume = Volume::mount(vec![device], clock(), self.options()).unwrap();
         volume.segments_mut().options.urgent = self.shape.urgent;
         volume.segments_mut().sit_mut().keep_truth();
         let mut snapshots = vec![(0, oracle.clone())];
         for step in 0..self.course.steps {
-            let mut before = |known: &O| snapshots.push((log.len(), known.clone()));
+            let mut before = |known: &O| snapshots.push((log.count(), known.clone()));
             let done = oracle.step(&mut volume, random, &mut before);
             done.unwrap_or_else(|error| panic!("seed {}, {}, step {step}: {error}", self.seed, self.shape.name));
-            snapshots.push((log.len(), oracle.clone()));
+            snapshots.push((log.count(), oracle.clone()));
         }
         drop(volume.abandon());
         (log.take(), snapshots)
     }
 
     /// How a request is cut: in every way, or once, and more often for a cause that is rare.
-    fn plans(&self, number: usize, cause: usize, random: &mut Random) -> Vec<DeviceCutPlan> {
-        let at = number as u64 + 1;
+    fn plans(&self, at: u64, cause: usize, random: &mut Random) -> Vec<DeviceCutPlan> {
         let survivals = self.shape.survivals;
         if self.course.all {
             let mut distinct = survivals.to_vec();
@@ -201,22 +199,29 @@ impl Soak {
     }
 
     /// Cuts at each request of the recovery of what a cut has left.
-    fn cut_recovery<O: Oracle>(&self, left: &Medium, known: &O, context: &str, random: &mut Random, tally: &mut Tally) {
-        let (device, log) = left.recorded();
+    fn cut_recovery<O: Oracle>(
+        &self,
+        left: &MemoryDisk,
+        known: &O,
+        context: &str,
+        random: &mut Random,
+        tally: &mut Tally,
+    ) {
+        let (device, log) = RecordingDevice::new(left.clone());
         drop(Volume::mount(vec![device], clock(), self.options()).unwrap().abandon());
-        let mut replay = Replay::of(left, log.take());
+        let mut replay = RequestReplay::new(left.clone(), log.take());
         while let Some((number, _)) = replay.peek() {
             for plan in self.plans(number, RECOVERY, random) {
                 let context = format!("{context}, in its recovery {plan}");
-                self.judge(replay.cut(plan), known, &context, tally);
+                self.judge(replay.cut(plan).unwrap(), known, &context, tally);
                 tally.cuts.push((RECOVERY, plan.moment, plan.survival));
             }
-            replay.advance();
+            replay.advance().unwrap();
         }
     }
 
     /// Mounts behind a cut, holds the volume against what is known, checks it, and mounts it once more: nothing is left to recover then.
-    fn judge<O: Oracle>(&self, left: Medium, known: &O, context: &str, tally: &mut Tally) {
+    fn judge<O: Oracle>(&self, left: MemoryDisk, known: &O, context: &str, tally: &mut Tally) {
         if tally.cuts.len().is_multiple_of(RAW_EVERY) {
             assert_eq!(findings(left.clone()), Vec::<String>::new(), "{context}: check, before any mount");
         }
@@ -234,10 +239,10 @@ impl Soak {
         }
     }
 
-    fn show_fsck(&self, medium: &Medium, context: &str, tally: &mut Tally) {
+    fn show_fsck(&self, medium: &MemoryDisk, context: &str, tally: &mut Tally) {
         let scratch = tally.scratch.get_or_insert_with(|| tempfile::tempdir().unwrap().into());
         let path = scratch.path().join("image");
-        write_image(&path, &medium.image());
+        write_image(&path, &image_of(medium));
         assert_eq!(complaints(&path), Vec::<String>::new(), "{context}: fsck.f2fs");
         tally.seen_by_fsck += 1;
     }

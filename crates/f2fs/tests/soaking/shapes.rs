@@ -7,13 +7,13 @@ use nandkit_f2fs::write::ActiveLogs;
 use nandkit_f2fs::write::Making;
 use nandkit_f2fs::write::PageLimits;
 use nandkit_f2fs::{NodeId, Volume, WriteOptions};
+use nandkit_testkit::record::MemoryDisk;
 use nandkit_units::Payload;
 use nandkit_units::random::Random;
 use nandkit_vfs::{Changes, FileSystem, NewNode};
 
-use super::medium::Medium;
 use crate::made::clock;
-use crate::writing::oracle::{BLOCK, FILLER, empty_image, name, page};
+use crate::writing::oracle::{BLOCK, FILLER, device_of, empty_image, name, page};
 use crate::writing::unmount;
 
 /// What is done on a volume.
@@ -93,16 +93,16 @@ const LEFT: u64 = 500;
 
 impl Shape {
     /// The volume as its runs begin, made once, and how many pages its filler has.
-    pub fn base(&self) -> (Medium, u64) {
-        static BASES: OnceLock<Vec<OnceLock<(Medium, u64)>>> = OnceLock::new();
+    pub fn base(&self) -> (MemoryDisk, u64) {
+        static BASES: OnceLock<Vec<OnceLock<(MemoryDisk, u64)>>> = OnceLock::new();
         let count = shapes().len();
         let bases = BASES.get_or_init(|| (0..count).map(|_| OnceLock::new()).collect());
         let number = shapes().iter().position(|shape| shape.name == self.name).unwrap();
         bases[number].get_or_init(|| self.make()).clone()
     }
 
-    fn make(&self) -> (Medium, u64) {
-        let empty = Medium::of(&empty_image(self.features));
+    fn make(&self) -> (MemoryDisk, u64) {
+        let empty = MemoryDisk::copy_of(&device_of(&empty_image(self.features))).unwrap();
         if !self.full {
             return (empty, 0);
         }
@@ -110,7 +110,7 @@ impl Shape {
         let root = volume.root();
         let ino = NodeId(volume.create(root, &name(FILLER), &NewNode::FILE).unwrap().0 as u32);
         let pages = volume.segments().space.free_blocks().saturating_sub(LEFT) / 64 * 64;
-        let write = |volume: &mut Volume<Medium>, start: u64, count: u64| {
+        let write = |volume: &mut Volume<MemoryDisk>, start: u64, count: u64| {
             let bytes: Vec<u8> = (start..start + count).flat_map(|number| page(FILLER, number, 1)).collect();
             assert_eq!(volume.write(ino, start * BLOCK as u64, Payload::Bytes(&bytes)).unwrap(), bytes.len());
         };
@@ -123,7 +123,7 @@ impl Shape {
                 volume.sync().unwrap();
             }
         }
-        (unmount(volume).settled(), pages)
+        (unmount(volume).settle(), pages)
     }
 }
 

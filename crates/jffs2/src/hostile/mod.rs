@@ -2,10 +2,8 @@
 
 mod load;
 mod mount;
-#[allow(dead_code, reason = "not every test uses everything")]
-#[path = "../../tests/common/ram.rs"]
-mod ram;
 
+use nandkit_testkit::flash_memory::RamFlash;
 use nandkit_units::Clock;
 
 use crate::Ino;
@@ -14,7 +12,6 @@ use crate::layout::{
     ByteOrder, Header, SUMMARY_MAGIC, SUMMARY_MARKER_SIZE, SUMMARY_SIZE, Summary, covered, crc, node_type,
 };
 use crate::{Jffs2, MountOptions};
-use ram::RamFlash;
 
 const ERASE_SIZE: usize = 64 << 10;
 const ORDER: ByteOrder = ByteOrder::Little;

@@ -17,9 +17,10 @@ use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause, Context, Done, FlashGeometry, PageAddress, Payload};
 use nandkit_vfs::{AttributeChange, Changes, ErrorKind, InodeNumber, NewNode, Result};
 
-use super::strict::{self, StrictFlash, clock};
 use model::{Name, Node, PAGE, ROOT, inodes, mixed, page, value_of, xattr_name};
 pub use model::{State, found, shown};
+use nandkit_testkit::clock;
+use nandkit_testkit::flash_memory::StrictFlash;
 
 /// A device that keeps what a cut at its programs and erases would have left.
 struct Snapping<D> {
@@ -380,14 +381,14 @@ pub struct Run {
 impl Run {
     /// Cuts the run on an empty volume, and a shorter run on what each third cut left, and each cut of an erase.
     pub fn cut(&self) -> Vec<Cut> {
-        let mut start = strict::formatted(self.geometry, &self.options).into_flash();
+        let mut start = formatted(self.geometry, &self.options).into_flash();
         start.fail_programs(self.failing.iter().copied());
         self.cut_on(start)
     }
 
     /// Cuts the run on an empty volume at each program and erase, before, in each torn form and after.
     pub fn cut_everywhere(&self) -> Vec<Cut> {
-        let start = strict::formatted(self.geometry, &self.options).into_flash();
+        let start = formatted(self.geometry, &self.options).into_flash();
         let mut cuts = Vec::new();
         Self { every: 0, ..self.clone() }.cut_from(0, (start, State::empty()), &mut cuts);
         cuts
@@ -402,7 +403,7 @@ impl Run {
 
     /// What each cut leaves of the run on an empty volume, in their order.
     pub fn left(&self) -> Vec<StrictFlash> {
-        let start = strict::formatted(self.geometry, &self.options).into_flash();
+        let start = formatted(self.geometry, &self.options).into_flash();
         self.snap(start, State::empty()).1.into_iter().map(|left| left.device).collect()
     }
 
@@ -441,4 +442,9 @@ impl Run {
             }
         }
     }
+}
+
+/// An empty volume.
+pub fn formatted(geometry: FlashGeometry, options: &MountOptions) -> Jffs2<StrictFlash> {
+    Jffs2::format(StrictFlash::new(geometry), clock(), options.clone()).unwrap()
 }

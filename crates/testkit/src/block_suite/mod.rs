@@ -12,6 +12,7 @@ mod bench;
 mod capabilities;
 mod durability;
 mod parts;
+pub mod planted;
 
 pub use durability::{DURABILITY, Reopen, run as run_durability};
 

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use nandkit_testkit::flash_suite::{self, FlashOptions};
-//! use nandkit_testkit::planted_flash::TinyFlash;
+//! use nandkit_testkit::flash_suite::planted::TinyFlash;
 //!
 //! flash_suite::run(|geometry| Box::new(TinyFlash::new(*geometry)), &FlashOptions::default()).unwrap();
 //! ```
@@ -13,6 +13,7 @@ mod capabilities;
 mod content;
 mod interrupts;
 mod misuse;
+pub mod planted;
 mod random;
 
 pub use interrupts::{CHECKS as INTERRUPT_CHECKS, run as run_interrupts};

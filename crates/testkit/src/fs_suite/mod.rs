@@ -16,6 +16,7 @@ mod content;
 pub mod extents;
 mod listing;
 mod names;
+pub mod planted;
 mod removal;
 mod renames;
 mod space;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fs_suite::ModelMaker;
-use crate::planted_fs::{FsFault, PlantedMaker};
+use crate::fs_suite::planted::{FsFault, PlantedMaker};
 
 #[test]
 fn the_model_agrees_with_itself() {

@@ -1,5 +1,4 @@
-//! A flash device in memory that checks the rules of its kind, takes time, fails on demand and can be cut.
-#![allow(dead_code, reason = "not every test uses everything")]
+//! A flash device that checks rules, takes time, fails on demand and can be cut.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,8 +6,7 @@ use std::sync::Arc;
 use nandkit_flash::{
     ErrorKind, Flash, FlashError, Interrupt, Operation, PageProgram, PageRead, Result, TornErase, TornPage,
 };
-use nandkit_jffs2::{Jffs2, MountOptions};
-use nandkit_units::{BlockIndex, Clock, Context, Done, FlashGeometry, FlashKind, Nanos, PageAddress, ReadInto, random};
+use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, Nanos, PageAddress, ReadInto, random};
 
 #[derive(Clone, Debug)]
 struct Block {
@@ -24,28 +22,31 @@ struct Block {
     bad: bool,
 }
 
-/// The device.
+/// A flash device in memory that checks the rules of its kind, takes time, fails on demand and can
+/// be cut. A copy shares its blocks until one of both writes.
 #[derive(Clone, Debug)]
 pub struct StrictFlash {
     geometry: FlashGeometry,
     blocks: Vec<Arc<Block>>,
     /// Bytes programmed in data areas.
     pub programmed_bytes: u64,
-    /// By block.
+    /// How often each block was erased.
     pub erases: Vec<u32>,
     programs: u64,
     erasures: u64,
     /// Numbers of the programs and erases that fail, from 1 on.
-    pub failing_programs: BTreeSet<u64>,
-    pub failing_erases: BTreeSet<u64>,
+    failing_programs: BTreeSet<u64>,
+    failing_erases: BTreeSet<u64>,
     tears: u64,
 }
 
+/// A NOR of so many blocks.
 pub const fn nor(erase_size: u32, blocks: u32) -> FlashGeometry {
     FlashGeometry { kind: FlashKind::Nor, write_unit: 1, ..FlashGeometry::nand(erase_size, 0, 1, blocks) }
 }
 
 impl StrictFlash {
+    /// An erased device.
     pub fn new(geometry: FlashGeometry) -> Self {
         let bytes = geometry.block_size() as usize;
         let block = Block {
@@ -79,6 +80,7 @@ impl StrictFlash {
         self.failing_programs = nth.into_iter().map(|n| now + n).collect();
     }
 
+    /// The erases from now on that fail: the n-th each.
     pub fn fail_erases(&mut self, nth: impl IntoIterator<Item = u64>) {
         let now = self.erasures;
         self.failing_erases = nth.into_iter().map(|n| now + n).collect();
@@ -132,11 +134,13 @@ impl StrictFlash {
         dump
     }
 
+    /// Whether anything of a block was programmed since its erase.
     pub fn is_written(&self, block: BlockIndex) -> bool {
         self.blocks[block.index()].programmed.contains(&true)
     }
 
-    pub fn programs(&self) -> u64 {
+    /// How many programs there were, failed ones included.
+    pub const fn programs(&self) -> u64 {
         self.programs
     }
 
@@ -375,14 +379,4 @@ impl Interrupt for StrictFlash {
     }
 
     fn power_on(&mut self) {}
-}
-
-/// 2001-09-09.
-pub fn clock() -> Clock {
-    Clock::starting_at(1_000_000_000_000_000_000)
-}
-
-/// An empty volume.
-pub fn formatted(geometry: FlashGeometry, options: &MountOptions) -> Jffs2<StrictFlash> {
-    Jffs2::format(StrictFlash::new(geometry), clock(), options.clone()).unwrap()
 }

@@ -1,19 +1,23 @@
-//! A flash device over bytes, for the tests and for the fuzz targets.
+//! Bytes as a flash device.
 
 use std::sync::Arc;
 
 use nandkit_flash::{ErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result};
 use nandkit_units::{BlockIndex, Context, Done, FlashGeometry, FlashKind, PageAddress, ReadInto};
 
-/// Bytes as a flash device. Nothing is checked but ranges.
-#[derive(Clone)]
+/// Bytes as a flash device: images of any content. Nothing is checked but ranges.
+#[derive(Clone, Debug)]
 pub struct RamFlash {
+    /// The shape.
     pub geometry: FlashGeometry,
+    /// All pages' data.
     pub data: Arc<Vec<u8>>,
+    /// All pages' OOB.
     pub oob: Arc<Vec<u8>>,
 }
 
 impl RamFlash {
+    /// NOR of whole blocks: what is missing of the last one is erased.
     pub fn nor(mut data: Vec<u8>, erase_size: u32) -> Self {
         let blocks = (data.len() as u32).div_ceil(erase_size);
         data.resize(blocks as usize * erase_size as usize, 0xFF);
@@ -26,6 +30,7 @@ impl RamFlash {
         Self { geometry, data: Arc::new(data), oob: Arc::default() }
     }
 
+    /// NAND of whole blocks, with an erased OOB: what is missing of the last one is erased.
     pub fn nand(mut data: Vec<u8>, erase_size: u32, page: u32, oob: u32) -> Self {
         let blocks = (data.len() as u32).div_ceil(erase_size);
         data.resize(blocks as usize * erase_size as usize, 0xFF);
