@@ -1,12 +1,12 @@
 //! The conformance suite of file systems, and random operations compared with the model.
 
 use crate::common::judges::{Judges, judge_image};
-use crate::common::workload::tree;
 use crate::common::*;
 use nandkit_block::BlockDevice;
 use nandkit_block::RamDevice;
 use nandkit_fat::{Fat, FatKind, FormatOptions, MountOptions, format};
 use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
+use nandkit_testkit::listing::contents_of_volume;
 use nandkit_testkit::model_compare::{self, Plan};
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::model::ModelOptions;
@@ -58,7 +58,7 @@ impl FsMaker for Maker {
 
     fn remount(&self, mut fs: Self::Fs) -> Self::Fs {
         let clock = fs.clock();
-        let found = self.clean.then(|| tree(&fs));
+        let found = self.clean.then(|| contents_of_volume(&fs));
         if self.clean {
             fs.unmount().unwrap();
         }

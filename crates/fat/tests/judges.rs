@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use crate::common::judges::{Judges, judge_image};
-use crate::common::workload::{Tree, tree};
 use crate::common::*;
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{RequestKind, StatsDevice};
 use nandkit_fat::{Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions, format};
+use nandkit_testkit::listing::{Contents, contents_of_volume};
 use nandkit_units::{Cause, Payload};
 use nandkit_vfs::{FileSystem, InodeNumber, NewNode, RenameFlags};
 
@@ -98,7 +98,7 @@ fn change<D: BlockDevice>(fat: &mut Fat<D>, mut files: Files) -> Files {
 
 /// Unmounts a volume that holds these files; the judges read the same tree.
 fn judge<D: BlockDevice>(mut fat: Fat<D>, files: &Files, judges: Judges, what: &str) -> D {
-    let found = tree(&fat);
+    let found = contents_of_volume(&fat);
     let ours: Files = found.iter().filter_map(|(path, node)| Some((path.clone(), node.clone()?))).collect();
     assert!(ours == *files, "{what}: our own reading");
     fat.unmount().unwrap();
@@ -296,7 +296,7 @@ fn the_data_area_lies_on_the_recycling_unit_when_asked() {
             FormatOptions { kind: Some(kind), alignment: Alignment::RecyclingUnit, ..FormatOptions::default() };
         let geometry = format(&mut device, &clock(), &options).unwrap();
         assert_eq!(geometry.cluster_start(2) % (128 << 10), 0);
-        judge_image(&mut device, &Tree::new(), Judges::ALL, "aligned");
+        judge_image(&mut device, &Contents::new(), Judges::ALL, "aligned");
     }
 }
 

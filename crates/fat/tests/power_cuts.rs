@@ -2,11 +2,12 @@
 //! the repaired volume is clean to our checker (always), to fsck.vfat (each 20th), and read alike by mtools and the fatfs crate (each 100th).
 
 use crate::common::judges::{Judges, judge_image};
-use crate::common::workload::{Oracle, judge, step, tree};
 use crate::common::*;
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_fat::{Fat, FatKind, MountOptions};
+use nandkit_testkit::durability::{History, step};
+use nandkit_testkit::listing::contents_of_volume;
 use nandkit_units::random::Random;
 use nandkit_vfs::ErrorKind;
 
@@ -18,19 +19,19 @@ struct Case {
 }
 
 /// Runs the workload until the cut; returns the device as the cut left it, or `None` where the workload ended before.
-fn run_until_cut(case: &Case, base: &RamDevice, plan: DeviceCutPlan) -> (CutDevice<RamDevice>, Oracle, bool) {
+fn run_until_cut(case: &Case, base: &RamDevice, plan: DeviceCutPlan) -> (CutDevice<RamDevice>, History, bool) {
     let mut fat = Fat::mount(CutDevice::new(base.clone(), plan), clock(), case.options).unwrap();
-    let mut oracle = Oracle::default();
+    let mut history = History::default();
     let mut random = Random::new(case.seed, "cuts");
     let mut cut = false;
     for _ in 0..case.steps {
-        if let Err(error) = step(&mut fat, &mut oracle, &mut random) {
+        if let Err(error) = step(&mut fat, &mut history, &mut random) {
             assert!(matches!(error.kind, ErrorKind::Device | ErrorKind::ReadOnly), "{error}");
             cut = true;
             break;
         }
     }
-    (fat.into_device(), oracle, cut)
+    (fat.into_device(), history, cut)
 }
 
 /// Returns how many cuts there were together with those before.
@@ -41,16 +42,16 @@ fn cut_everywhere(case: &Case, plans: &[(DeviceCutMoment, Survival)], before: u6
         FatKind::Fat32 => 36 << 20,
     };
     let base = volume(case.kind, 512, Some(512), bytes);
-    let (mut device, oracle, cut) = run_until_cut(case, &base, DeviceCutPlan::NONE);
+    let (mut device, history, cut) = run_until_cut(case, &base, DeviceCutPlan::NONE);
     assert!(!cut);
     let requests = device.requests();
-    judge_uncut(&mut device, case, &oracle);
+    judge_uncut(&mut device, case, &history);
     let mut cuts = before;
     for request in 1..=requests {
         for &(moment, survival) in plans {
             let plan = DeviceCutPlan::at(request, moment, survival, case.seed + request);
             let what = format!("{:?} seed {} {:?}: {plan}", case.kind, case.seed, case.options.cache);
-            let (mut device, oracle, _) = run_until_cut(case, &base, plan);
+            let (mut device, history, _) = run_until_cut(case, &base, plan);
             device.power_on();
             // Often the repair is cut too.
             let again = device.requests() + 1 + Random::new(plan.seed, "repair").below(6);
@@ -61,8 +62,8 @@ fn cut_everywhere(case: &Case, plans: &[(DeviceCutMoment, Survival)], before: u6
             device.power_on();
             device.set_plan(DeviceCutPlan::NONE);
             let mut fat = Fat::mount(device, clock(), case.options).unwrap_or_else(|error| panic!("{what}: {error}"));
-            let found = tree(&fat);
-            judge(&found, &oracle, &what);
+            let found = contents_of_volume(&fat);
+            history.judge(&found).unwrap_or_else(|said| panic!("{what}: {said}"));
             fat.unmount().unwrap();
             cuts += 1;
             judge_image(&mut fat.into_device(), &found, Judges::after_cut(cuts), &what);
@@ -72,12 +73,12 @@ fn cut_everywhere(case: &Case, plans: &[(DeviceCutMoment, Survival)], before: u6
 }
 
 /// The image that a whole run leaves, before all judges.
-fn judge_uncut(device: &mut CutDevice<RamDevice>, case: &Case, oracle: &Oracle) {
+fn judge_uncut(device: &mut CutDevice<RamDevice>, case: &Case, history: &History) {
     let what = format!("{:?} seed {} {:?}, not cut", case.kind, case.seed, case.options.cache);
     let mut fat = Fat::mount(device, clock(), case.options).unwrap();
-    let found = tree(&fat);
+    let found = contents_of_volume(&fat);
     fat.unmount().unwrap();
-    judge(&found, oracle, &what);
+    history.judge(&found).unwrap_or_else(|said| panic!("{what}: {said}"));
     judge_image(fat.into_device(), &found, Judges::ALL, &what);
 }
 

@@ -6,7 +6,7 @@ use crate::common::page_recovery::survives_cut_recoveries;
 use crate::common::page_runs::{NONE, Shape, chip, shapes, survives, survives_on};
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
 use nandkit_nand_sim::FailureScript;
-use nandkit_testkit::cut;
+use nandkit_testkit::durability::cut;
 
 #[test]
 fn restarts_without_cuts_keep_everything() {

@@ -10,7 +10,7 @@ use std::path::Path;
 use nandkit_units::ReadInto;
 use nandkit_vfs::{FileKind, FileSystem, InodeNumber, Result};
 
-use crate::judges::must_run;
+use crate::judges::{must_run, tool};
 
 /// What there is to know of each path, in words of which the first is the kind. A path begins
 /// with `/` and is relative to the root.
@@ -170,6 +170,92 @@ fn attributes_of(fs: &dyn FileSystem, inode: InodeNumber) -> Vec<(String, Vec<u8
     let mut found: Vec<(String, Vec<u8>)> = names.into_iter().filter_map(readable).collect();
     found.sort();
     found
+}
+
+/// By path, contents of files, and `None` for directories: of formats that hold little else. Paths are
+/// relative to the root.
+pub type Contents = BTreeMap<String, Option<Vec<u8>>>;
+
+/// The contents of a mounted volume.
+///
+/// # Panics
+/// On what cannot be read, and as [`of_volume`].
+pub fn contents_of_volume(fs: &dyn FileSystem) -> Contents {
+    let (mut found, mut next) = (Contents::new(), vec![(fs.root(), String::new())]);
+    while let Some((directory, inside)) = next.pop() {
+        assert!(inside.len() < PATH_MAX, "a tree without end");
+        let mut entries = Vec::new();
+        fs.read_dir(directory, 0, &mut |entry| {
+            entries.push((String::from_utf8_lossy(entry.name).into_owned(), entry.inode, entry.kind));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        for (name, inode, kind) in entries {
+            let path = format!("{inside}{name}");
+            let content = match kind {
+                FileKind::Directory => {
+                    next.push((inode, format!("{path}/")));
+                    None
+                }
+                _ => Some(content(fs, inode).unwrap()),
+            };
+            assert!(found.insert(path.clone(), content).is_none(), "{path} twice");
+        }
+    }
+    found
+}
+
+/// The contents of a directory of this machine.
+///
+/// # Panics
+/// On what cannot be read.
+pub fn contents_of_directory(root: &Path) -> Contents {
+    let (mut found, mut next) = (Contents::new(), vec![(root.to_path_buf(), String::new())]);
+    while let Some((directory, inside)) = next.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{inside}{}", entry.file_name().to_str().unwrap());
+            if entry.file_type().unwrap().is_dir() {
+                next.push((entry.path(), format!("{path}/")));
+                found.insert(path, None);
+            } else {
+                found.insert(path, Some(fs::read(entry.path()).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// What mtools copies out of a FAT image, as it names it. Errors: what mcopy says.
+///
+/// # Panics
+/// Where mtools is not installed, and on what cannot be written.
+pub fn mtools_contents(image: &Path, target: &Path) -> std::result::Result<Contents, String> {
+    let arguments: [&std::ffi::OsStr; 6] =
+        ["-s".as_ref(), "-n".as_ref(), "-i".as_ref(), image.as_os_str(), "::/".as_ref(), target.as_os_str()];
+    let copied = tool("mtools", "mcopy", arguments).unwrap_or_else(|error| panic!("{error}"));
+    if copied.succeeded() { Ok(contents_of_directory(target)) } else { Err(format!("mcopy: {}", copied.text())) }
+}
+
+/// Contents under the names of mtools: it shows `_` for each half of a character outside the basic plane.
+pub fn as_mtools_names(contents: &Contents) -> Contents {
+    let shown = |c: char| if c.len_utf16() == 2 { "__".to_owned() } else { c.to_string() };
+    contents.iter().map(|(path, content)| (path.chars().map(shown).collect(), content.clone())).collect()
+}
+
+/// Where contents differ from those that are expected. Errors: in what.
+pub fn compare_contents(found: &Contents, expected: &Contents) -> std::result::Result<(), String> {
+    let names = |tree: &Contents, other: &Contents| -> Vec<String> {
+        tree.keys().filter(|path| !other.contains_key(*path)).cloned().collect()
+    };
+    let (more, less) = (names(found, expected), names(expected, found));
+    if !(more.is_empty() && less.is_empty()) {
+        return Err(format!("shows {more:?} besides, and not {less:?}"));
+    }
+    match expected.iter().find(|(path, node)| found.get(*path) != Some(node)) {
+        Some((path, _)) => Err(format!("reads {path} differently")),
+        None => Ok(()),
+    }
 }
 
 /// A file's content, read at once, and again in odd pieces and by its ranges of data; of a file

@@ -5,7 +5,7 @@ use nandkit_flash::wrap::{
     ReadOnlyFlash, StatsFlash, TraceFlash, WitnessFlash, WitnessStep,
 };
 use nandkit_flash::{ErrorKind, Flash, Operation, PageProgram, PageRead, TornPage};
-use nandkit_testkit::cut;
+use nandkit_testkit::durability::cut;
 use nandkit_testkit::flash_suite::planted::TinyFlash;
 use nandkit_units::{Area, BlockIndex, Cause, Context, FlashGeometry, Nanos, PageAddress, Payload, ReadInto};
 

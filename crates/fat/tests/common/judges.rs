@@ -8,11 +8,11 @@ use std::path::Path;
 use nandkit_block::BlockDevice;
 use nandkit_fat::{FindingKind, check};
 use nandkit_testkit::judges;
+use nandkit_testkit::listing::{Contents, as_mtools_names, compare_contents, mtools_contents};
 use nandkit_vfs::check::Kind;
 use tempfile::NamedTempFile;
 
-use super::workload::Tree;
-use super::{clock, run, to_file};
+use super::{clock, to_file};
 
 /// Who looks at an image besides our own checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Judges {
 }
 
 /// The judges look at a volume that is not mounted and holds this tree.
-pub fn judge_image<D: BlockDevice>(device: &mut D, expected: &Tree, judges: Judges, what: &str) {
+pub fn judge_image<D: BlockDevice>(device: &mut D, expected: &Contents, judges: Judges, what: &str) {
     let report = check(device, &clock()).unwrap();
     // Where fsck.vfat cannot judge, it is because another program wrote "." and ".." as it should not.
     let counts = |kind| judges.fsck || judges == Judges::OURS || kind != FindingKind::WrongDots.name();
@@ -59,7 +59,7 @@ fn keep(image: NamedTempFile) -> String {
     place.display().to_string()
 }
 
-fn outside(image: &Path, expected: &Tree, judges: Judges) -> Result<(), String> {
+fn outside(image: &Path, expected: &Contents, judges: Judges) -> Result<(), String> {
     if judges.fsck {
         let complaints = judges::fsck_vfat(image).map_err(|error| error.to_string())?;
         if !complaints.is_empty() {
@@ -67,60 +67,19 @@ fn outside(image: &Path, expected: &Tree, judges: Judges) -> Result<(), String> 
         }
     }
     if judges.mtools {
-        compare(&mtools_tree(image)?, &as_mtools_names(expected)).map_err(|said| format!("mtools: {said}"))?;
+        let target = tempfile::tempdir().unwrap();
+        let found = mtools_contents(image, target.path())?;
+        let said = compare_contents(&found, &as_mtools_names(expected));
+        said.map_err(|said| format!("mtools: {said}"))?;
     }
     if judges.fatfs {
-        compare(&fatfs_tree(image), expected).map_err(|said| format!("fatfs: {said}"))?;
+        compare_contents(&fatfs_tree(image), expected).map_err(|said| format!("fatfs: {said}"))?;
     }
     Ok(())
 }
 
-fn compare(found: &Tree, expected: &Tree) -> Result<(), String> {
-    let names = |tree: &Tree, other: &Tree| -> Vec<String> {
-        tree.keys().filter(|path| !other.contains_key(*path)).cloned().collect()
-    };
-    let (more, less) = (names(found, expected), names(expected, found));
-    if !(more.is_empty() && less.is_empty()) {
-        return Err(format!("shows {more:?} besides, and not {less:?}"));
-    }
-    match expected.iter().find(|(path, node)| found.get(*path) != Some(node)) {
-        Some((path, _)) => Err(format!("reads {path} differently")),
-        None => Ok(()),
-    }
-}
-
-/// mtools shows `_` for each half of a character outside the basic plane.
-fn as_mtools_names(tree: &Tree) -> Tree {
-    let shown = |c: char| if c.len_utf16() == 2 { "__".to_owned() } else { c.to_string() };
-    tree.iter().map(|(path, node)| (path.chars().map(shown).collect(), node.clone())).collect()
-}
-
-/// What mtools copies out.
-fn mtools_tree(image: &Path) -> Result<Tree, String> {
-    let target = tempfile::tempdir().unwrap();
-    let arguments = ["-s", "-n", "-i", image.to_str().unwrap(), "::/", target.path().to_str().unwrap()];
-    let copied = run("mtools", "mcopy", &arguments);
-    if !copied.succeeded() {
-        return Err(format!("mcopy: {}", copied.text()));
-    }
-    let (mut tree, mut queue) = (Tree::new(), vec![(target.path().to_path_buf(), String::new())]);
-    while let Some((directory, prefix)) = queue.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let entry = entry.unwrap();
-            let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());
-            if entry.file_type().unwrap().is_dir() {
-                queue.push((entry.path(), format!("{path}/")));
-                tree.insert(path, None);
-            } else {
-                tree.insert(path, Some(fs::read(entry.path()).unwrap()));
-            }
-        }
-    }
-    Ok(tree)
-}
-
 /// What the crate fatfs reads. It asks for write access, and takes sectors of 512 bytes only where the file is a device of such sectors; it reads all.
-fn fatfs_tree(image: &Path) -> Tree {
+fn fatfs_tree(image: &Path) -> Contents {
     fn walk(directory: fatfs::Dir<'_, fs::File>, prefix: &str, into: &mut BTreeMap<String, Option<Vec<u8>>>) {
         for entry in directory.iter() {
             let entry = entry.unwrap();
@@ -141,7 +100,7 @@ fn fatfs_tree(image: &Path) -> Tree {
     }
     let file = OpenOptions::new().read(true).write(true).open(image).unwrap();
     let fs = fatfs::FileSystem::new(file, fatfs::FsOptions::new()).unwrap();
-    let mut tree = Tree::new();
+    let mut tree = Contents::new();
     walk(fs.root_dir(), "", &mut tree);
     tree
 }

@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod judges;
-pub mod workload;
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -6,13 +6,14 @@ pub mod common;
 use std::sync::{Arc, Mutex};
 
 use common::judges::{Judges, judge_image};
-use common::workload::{Oracle, judge, step, tree};
 use common::{WRITE_BACK, WRITE_THROUGH, clock};
 use nandkit_fat::{Cache, Fat, FormatOptions, MountOptions, format};
 use nandkit_flash::Operation;
 use nandkit_flash::wrap::{CutFlash, CutMoment, CutPlan, FlashEvent, TraceFlash};
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, PageOrder};
+use nandkit_testkit::durability::{History, step};
+use nandkit_testkit::listing::contents_of_volume;
 use nandkit_units::random::Random;
 use nandkit_units::{Cause, Context};
 use nandkit_vfs::ErrorKind;
@@ -90,28 +91,28 @@ impl Case {
     }
 
     /// Mounts and runs the workload until its end or the cut.
-    fn work(&self, flash: &mut Watched) -> Oracle {
-        let mut oracle = Oracle::default();
+    fn work(&self, flash: &mut Watched) -> History {
+        let mut history = History::default();
         if let Ok(device) = BlockMapFtl::attach(flash, self.options()) {
             let mut random = Random::new(self.seed, "cuts");
             if let Ok(mut fat) = Fat::mount(device, clock(), self.mount) {
                 for _ in 0..60 {
-                    if let Err(error) = step(&mut fat, &mut oracle, &mut random) {
+                    if let Err(error) = step(&mut fat, &mut history, &mut random) {
                         assert!(matches!(error.kind, ErrorKind::Device | ErrorKind::ReadOnly), "{error}");
                         break;
                     }
                 }
             }
         }
-        oracle
+        history
     }
 
     /// Mounts what is on the chip, and the judges look at it.
-    fn judge(&self, chip: ContentChip, oracle: &Oracle, judges: Judges, what: &str) {
+    fn judge(&self, chip: ContentChip, history: &History, judges: Judges, what: &str) {
         let device = BlockMapFtl::attach(chip, self.options()).unwrap_or_else(|error| panic!("{what}: {error}"));
         let mut fat = Fat::mount(device, clock(), self.mount).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let found = tree(&fat);
-        judge(&found, oracle, what);
+        let found = contents_of_volume(&fat);
+        history.judge(&found).unwrap_or_else(|said| panic!("{what}: {said}"));
         fat.unmount().unwrap();
         judge_image(&mut fat.into_device(), &found, judges, what);
     }
@@ -121,17 +122,17 @@ impl Case {
     pub fn cut_everywhere(&self, before: u64) -> Vec<Cut> {
         let base = self.chip();
         let (mut uncut, _) = watch(CutFlash::new(base.clone(), CutPlan::None));
-        let oracle = self.work(&mut uncut);
+        let history = self.work(&mut uncut);
         let flash = uncut.into_parts().0;
         let steps = flash.steps();
-        self.judge(flash.into_inner(), &oracle, Judges::ALL, &format!("{self:?}, not cut"));
+        self.judge(flash.into_inner(), &history, Judges::ALL, &format!("{self:?}, not cut"));
         let mut cuts = Vec::new();
         for at in 1..=steps {
             let mut random = Random::new(self.seed * 1_000_000 + at, "moment");
             let moment = any_moment(&mut random);
             let mut what = format!("{self:?}, cut at {at}@{moment}");
             let (mut watched, seen) = watch(CutFlash::new(base.clone(), CutPlan::at(at, moment)));
-            let oracle = self.work(&mut watched);
+            let history = self.work(&mut watched);
             let mut flash = watched.into_parts().0;
             cuts.push(seen.cut(at, moment));
             flash.power_on();
@@ -147,7 +148,7 @@ impl Case {
                     flash = cut;
                 }
             }
-            self.judge(flash.into_inner(), &oracle, Judges::after_cut(before + at), &what);
+            self.judge(flash.into_inner(), &history, Judges::after_cut(before + at), &what);
         }
         cuts
     }
