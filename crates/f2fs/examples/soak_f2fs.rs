@@ -14,7 +14,6 @@ mod soaking;
 #[path = "../tests/writing/mod.rs"]
 mod writing;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use nandkit_testkit::soak::{self, Arguments, Table};
@@ -39,8 +38,7 @@ fn show(tally: &Tally) -> Table {
 }
 
 fn one(seed: u64, course: Course, tally: &mut Tally) -> Result<(), String> {
-    catch_unwind(AssertUnwindSafe(|| soaking::soak(seed, course, tally)))
-        .map_err(|_| format!("replay with: --replay seed:{seed}"))
+    soak::attempt(seed, || soaking::soak(seed, course, tally))
 }
 
 fn run() -> Result<(), String> {

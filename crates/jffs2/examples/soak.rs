@@ -20,7 +20,7 @@ use nandkit_flash::wrap::CutMoment;
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_testkit::flash_memory::nor;
-use nandkit_testkit::soak::{self, Arguments, Table};
+use nandkit_testkit::soak::{self, Table};
 use nandkit_units::random::Random;
 use nandkit_units::{Cause, FlashGeometry, Nanos};
 
@@ -67,11 +67,6 @@ fn run(seed: u64) -> Run {
     Run { geometry: geometries[draw(4)], options, seed, steps: 300, every: 60, failing }
 }
 
-/// The cuts of a seed; `Err` says how to repeat what went wrong, which the panic has described.
-fn cut(seed: u64) -> Result<Vec<Cut>, String> {
-    std::panic::catch_unwind(|| run(seed).cut()).map_err(|_| format!("replay with: --replay seed:{seed}"))
-}
-
 fn show(cuts: &[Cut]) -> Table {
     let mut table = Table::new(&KINDS.map(|(name, _)| name), CutMoment::ALL);
     for cut in cuts {
@@ -88,22 +83,6 @@ fn show(cuts: &[Cut]) -> Table {
     table
 }
 
-fn run_all() -> Result<(), String> {
-    let arguments = Arguments::of_process(&[])?;
-    if let Some(seed) = arguments.replayed_seed()? {
-        println!("{:?}", run(seed));
-        show(&cut(seed)?);
-        return Ok(());
-    }
-    let (mut cuts, mut seed) = (Vec::new(), arguments.seed);
-    while (cuts.len() as u64) < arguments.cuts {
-        cuts.extend(cut(seed)?);
-        seed += 1;
-    }
-    println!("seeds {} to {}", arguments.seed, seed - 1);
-    show(&cuts).reaches_all()
-}
-
 fn main() -> ExitCode {
-    soak::close(run_all())
+    soak::close(soak::run_lists(|seed| format!("{:?}", run(seed)), |seed, _| run(seed).cut(), show))
 }

@@ -13,13 +13,7 @@ use std::process::ExitCode;
 use fat_cuts::{Case, Cut, KINDS};
 use nandkit_flash::Operation;
 use nandkit_flash::wrap::CutMoment;
-use nandkit_testkit::soak::{self, Arguments, Table};
-
-/// The cuts of a seed; `Err` says how to repeat what went wrong, which the panic has described.
-fn cut(seed: u64, before: usize) -> Result<Vec<Cut>, String> {
-    std::panic::catch_unwind(|| Case::of(seed).cut_everywhere(before as u64))
-        .map_err(|_| format!("replay with: --replay seed:{seed}"))
-}
+use nandkit_testkit::soak::{self, Table};
 
 fn show(cuts: &[Cut]) -> Table {
     let mut table = Table::new(&KINDS.map(|(name, _)| name), CutMoment::ALL);
@@ -37,22 +31,7 @@ fn show(cuts: &[Cut]) -> Table {
     table
 }
 
-fn run_all() -> Result<(), String> {
-    let arguments = Arguments::of_process(&[])?;
-    if let Some(seed) = arguments.replayed_seed()? {
-        println!("{:?}", Case::of(seed));
-        show(&cut(seed, 0)?);
-        return Ok(());
-    }
-    let (mut cuts, mut seed) = (Vec::new(), arguments.seed);
-    while (cuts.len() as u64) < arguments.cuts {
-        cuts.extend(cut(seed, cuts.len())?);
-        seed += 1;
-    }
-    println!("seeds {} to {}", arguments.seed, seed - 1);
-    show(&cuts).reaches_all()
-}
-
 fn main() -> ExitCode {
-    soak::close(run_all())
+    let cut = |seed, before| Case::of(seed).cut_everywhere(before as u64);
+    soak::close(soak::run_lists(|seed| format!("{:?}", Case::of(seed)), cut, show))
 }

@@ -3,6 +3,7 @@
 //! A soak makes cuts until it has enough, counts each by its cause and by how it was left, and fails where a cause got fewer than one in [`CUTS_PER_CAUSE`]: then it no longer reaches what it is for.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 /// Each cause has at least one cut in so many: 1,000 of 35,000.
@@ -126,6 +127,34 @@ impl fmt::Display for Table {
         }
         Ok(())
     }
+}
+
+/// What a seed does. Errors: how to repeat what went wrong, which the panic has described.
+pub fn attempt<T>(seed: u64, run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|_| format!("replay with: --replay seed:{seed}"))
+}
+
+/// A soak whose seeds give lists of cuts: until there are enough, or what is to be done again.
+/// `describe` tells what a seed is; `cut` gets a seed and how many cuts were before it. Errors: a
+/// wrong command line, a seed that failed, causes without their share.
+pub fn run_lists<C>(
+    describe: impl Fn(u64) -> String,
+    cut: impl Fn(u64, usize) -> Vec<C>,
+    show: impl Fn(&[C]) -> Table,
+) -> Result<(), String> {
+    let arguments = Arguments::of_process(&[])?;
+    if let Some(seed) = arguments.replayed_seed()? {
+        println!("{}", describe(seed));
+        show(&attempt(seed, || cut(seed, 0))?);
+        return Ok(());
+    }
+    let (mut cuts, mut seed) = (Vec::new(), arguments.seed);
+    while (cuts.len() as u64) < arguments.cuts {
+        cuts.extend(attempt(seed, || cut(seed, cuts.len()))?);
+        seed += 1;
+    }
+    println!("seeds {} to {}", arguments.seed, seed - 1);
+    show(&cuts).reaches_all()
 }
 
 /// Ends a soak: says what was wrong.
