@@ -47,9 +47,9 @@ pub fn put_footer(block: &mut [u8], fields: &FooterFields) {
 /// behind the last (node.c, `get_node_path`).
 pub fn direct_offset(index: u64, per_node: u64) -> Option<NodeOffset> {
     let offset = match Direct::of(index, per_node)? {
-        Direct::InInode(slot) => 1 + slot,
-        Direct::InIndirect { slot, index } => 4 + slot * (per_node + 1) + index,
-        Direct::InDouble { slot, index } => 7 + 2 * per_node + slot * (per_node + 1) + index,
+        Direct::Inode(slot) => 1 + slot,
+        Direct::Indirect { slot, index } => 4 + slot * (per_node + 1) + index,
+        Direct::Double { slot, index } => 7 + 2 * per_node + slot * (per_node + 1) + index,
     };
     u32::try_from(offset).ok().map(NodeOffset)
 }
@@ -58,16 +58,16 @@ pub fn direct_offset(index: u64, per_node: u64) -> Option<NodeOffset> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direct {
     /// In the inode.
-    InInode(u64),
+    Inode(u64),
     /// At an index of the inode's first or second indirect node.
-    InIndirect {
+    Indirect {
         /// Which of the two.
         slot: u64,
         /// In that node.
         index: u64,
     },
     /// At an index of one of the double indirect node's indirect nodes.
-    InDouble {
+    Double {
         /// Which of them.
         slot: u64,
         /// In that node.
@@ -79,12 +79,12 @@ impl Direct {
     /// Of direct node number `index`; `None` behind the last that a file can have.
     pub fn of(index: u64, per_node: u64) -> Option<Self> {
         if index < 2 {
-            return Some(Self::InInode(index));
+            return Some(Self::Inode(index));
         }
         let (slot, inside) = ((index - 2) / per_node, (index - 2) % per_node);
         match slot {
-            0 | 1 => Some(Self::InIndirect { slot, index: inside }),
-            slot if slot - 2 < per_node => Some(Self::InDouble { slot: slot - 2, index: inside }),
+            0 | 1 => Some(Self::Indirect { slot, index: inside }),
+            slot if slot - 2 < per_node => Some(Self::Double { slot: slot - 2, index: inside }),
             _ => None,
         }
     }

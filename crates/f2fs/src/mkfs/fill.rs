@@ -443,8 +443,8 @@ impl Filler<'_, '_> {
         let nid = tree.nid();
         let offset = direct_offset(number.into(), PER_NODE.into()).ok_or_else(too_big)?;
         match Direct::of(number.into(), PER_NODE.into()).ok_or_else(too_big)? {
-            Direct::InInode(slot) => set(&mut tree.nids, slot, nid),
-            Direct::InIndirect { index, .. } | Direct::InDouble { index, .. } => {
+            Direct::Inode(slot) => set(&mut tree.nids, slot, nid),
+            Direct::Indirect { index, .. } | Direct::Double { index, .. } => {
                 if let Some(word) =
                     tree.indirect.as_mut().and_then(|(_, indirect)| indirect.words.get_mut(index as usize))
                 {
@@ -459,12 +459,12 @@ impl Filler<'_, '_> {
     fn open_indirect(&mut self, tree: &mut Tree, place: Indirect) {
         let per_node = PER_NODE.into();
         let (nid, offset) = match place {
-            Indirect::InInode(slot) => {
+            Indirect::Inode(slot) => {
                 let nid = tree.nid();
                 set(&mut tree.nids, 2 + slot, nid);
                 (nid, indirect_offset(slot, per_node))
             }
-            Indirect::InDouble(slot) => {
+            Indirect::Double(slot) => {
                 if tree.double.is_none() {
                     let nid = tree.nid();
                     set(&mut tree.nids, 4, nid);

@@ -39,7 +39,7 @@ pub fn count(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> NodeCount {
             count.indirect += 1;
             indirect = above;
         }
-        if !has_double && matches!(above, Some(Indirect::InDouble(_))) {
+        if !has_double && matches!(above, Some(Indirect::Double(_))) {
             count.indirect += 1;
             has_double = true;
         }
@@ -51,17 +51,17 @@ pub fn count(runs: &[Range<u32>], in_inode: u32, per_node: u32) -> NodeCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indirect {
     /// The inode's first or second.
-    InInode(u64),
+    Inode(u64),
     /// One of the double indirect node's.
-    InDouble(u64),
+    Double(u64),
 }
 
 /// The indirect node above a direct one; `None` where the inode itself is.
 pub fn indirect_of(direct: u32, per_node: u32) -> Option<Indirect> {
     match Direct::of(direct.into(), per_node.into())? {
-        Direct::InInode(_) => None,
-        Direct::InIndirect { slot, .. } => Some(Indirect::InInode(slot)),
-        Direct::InDouble { slot, .. } => Some(Indirect::InDouble(slot)),
+        Direct::Inode(_) => None,
+        Direct::Indirect { slot, .. } => Some(Indirect::Inode(slot)),
+        Direct::Double { slot, .. } => Some(Indirect::Double(slot)),
     }
 }
 
