@@ -62,9 +62,9 @@ pub const CIRCLES: &[AllowedCircle] = &[
 /// The longest comment line that is not counted.
 pub const COMMENT_COLUMNS: usize = 120;
 /// Longer ones. The aim is none of more than 100.
-pub const LONG_COMMENTS_MAX: usize = 1645;
+pub const LONG_COMMENTS_MAX: usize = 1639;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
-pub const SAME_DOCS_MAX: usize = 152;
+pub const SAME_DOCS_MAX: usize = 151;
 
 /// Definitions of "a checker has no complaint" outside `testkit`. The aim is none.
 pub const JUDGES_ELSEWHERE_MAX: usize = 0;
