@@ -24,8 +24,8 @@ use crate::{extents, read};
 /// How a volume is mounted for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Blocks of metadata that are kept in memory: half of them nodes, half of the NAT and of
-    /// directories.
+    /// Blocks of metadata that are kept in memory: a quarter of them nodes, the others of the NAT
+    /// and of directories, to which a walk comes back for each name.
     pub cached_blocks: usize,
 }
 
@@ -149,7 +149,9 @@ impl<D: BlockDevice> F2fs<D> {
         let mut notes = Vec::new();
         let opened = open::open(devices, clock, &mut |finding| notes.push(finding))?;
         let (superblock, checkpoint) = ((opened.superblock, opened.superblock_copy), (opened.state, opened.pack));
-        let volume = Self::new(opened.blocks, superblock, checkpoint, options.cached_blocks / 2, notes, ReadOnly);
+        let nodes = options.cached_blocks / 4;
+        let cached = [nodes, options.cached_blocks - nodes];
+        let volume = Self::new(opened.blocks, superblock, checkpoint, cached, notes, ReadOnly);
         volume.inode_at(NodeId::ROOT)?;
         Ok(volume)
     }
@@ -167,12 +169,12 @@ impl<D: BlockDevice> F2fs<D> {
 
 impl<B, W> MountedVolume<B, W> {
     /// A volume of which superblock and checkpoint are known, each with the copy that counts. It
-    /// keeps `cached_of_each` unchanged nodes in memory, and as many other blocks.
+    /// keeps so many unchanged nodes in memory, and so many other blocks.
     pub(crate) fn new(
         device: B,
         (superblock, superblock_copy): (Superblock, WhichCopy),
         (state, pack): (CheckpointState, WhichCopy),
-        cached_of_each: usize,
+        [cached_nodes, cached_others]: [usize; 2],
         notes: Vec<Defect>,
         writer: W,
     ) -> Self {
@@ -184,8 +186,8 @@ impl<B, W> MountedVolume<B, W> {
             nat: Nat::new(state.nat_map.clone(), &state.nat_journal),
             state,
             pack,
-            nodes: NodeCache::new(cached_of_each),
-            meta: MetaBlocks::new(cached_of_each),
+            nodes: NodeCache::new(cached_nodes),
+            meta: MetaBlocks::new(cached_others),
             clusters: Clusters::default(),
             notes,
             writer,

@@ -133,7 +133,7 @@ impl<D: BlockDevice> Volume<D> {
             recovered: Recovered::default(),
         };
         let (superblock, checkpoint) = ((superblock, superblock_copy), (state, pack));
-        let volume = Self::new(device, superblock, checkpoint, options.cached_blocks, notes, writer);
+        let volume = Self::new(device, superblock, checkpoint, [options.cached_blocks; 2], notes, writer);
         volume.inode_at(NodeId::ROOT)?;
         Ok(volume)
     }
