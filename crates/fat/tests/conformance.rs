@@ -1,6 +1,6 @@
 //! The conformance suite of file systems, and random operations compared with the model.
 
-use crate::common::judges::{Judges, judge_image};
+use crate::common::judges::judge_image;
 use crate::common::*;
 use nandkit_block::BlockDevice;
 use nandkit_block::RamDevice;
@@ -8,6 +8,7 @@ use nandkit_fat::{Fat, FatKind, FormatOptions, MountOptions, format};
 use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
 use nandkit_testkit::listing::contents_of_volume;
 use nandkit_testkit::model_compare::{self, Plan};
+use nandkit_testkit::vfat::Judges;
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::model::ModelOptions;
 

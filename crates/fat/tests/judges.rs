@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-use crate::common::judges::{Judges, judge_image};
+use crate::common::judges::judge_image;
 use crate::common::*;
 use nandkit_block::BlockDevice;
 use nandkit_block::wrap::{RequestKind, StatsDevice};
 use nandkit_fat::{Alignment, Cache, Fat, FatKind, FormatOptions, MountOptions, format};
 use nandkit_testkit::listing::{Contents, contents_of_volume};
+use nandkit_testkit::vfat::Judges;
 use nandkit_units::{Cause, Payload};
 use nandkit_vfs::{FileSystem, InodeNumber, NewNode, RenameFlags};
 
@@ -210,7 +211,7 @@ fn a_fat32_volume_that_is_too_small_for_its_type_is_used_as_fat32() {
     assert_eq!(fat.geometry().kind, FatKind::Fat32);
     put(&mut fat, &some_files());
     let files = change(&mut fat, some_files());
-    let device = judge(fat, &files, Judges { mtools: false, fatfs: false, ..Judges::ALL }, "FAT32 with few clusters");
+    let device = judge(fat, &files, Judges { readers: false, ..Judges::ALL }, "FAT32 with few clusters");
     assert_holds(&mut mount(device, WRITE_THROUGH), &files, "FAT32 with few clusters");
 }
 

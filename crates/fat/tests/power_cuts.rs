@@ -1,13 +1,14 @@
 //! Power cuts at every request of a workload, and in the repair after it: what was synced is there, what was not is old or new, a rename is atomic, and
 //! the repaired volume is clean to our checker (always), to fsck.vfat (each 20th), and read alike by mtools and the fatfs crate (each 100th).
 
-use crate::common::judges::{Judges, judge_image};
+use crate::common::judges::judge_image;
 use crate::common::*;
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_fat::{Fat, FatKind, MountOptions};
 use nandkit_testkit::durability::{History, step};
 use nandkit_testkit::listing::contents_of_volume;
+use nandkit_testkit::vfat::Judges;
 use nandkit_units::random::Random;
 use nandkit_vfs::ErrorKind;
 

@@ -12,6 +12,7 @@ pub mod model_compare;
 pub mod record;
 pub mod soak;
 pub mod trees;
+pub mod vfat;
 pub mod violation;
 
 use nandkit_units::Clock;

@@ -7,33 +7,12 @@ use std::path::Path;
 
 use nandkit_block::BlockDevice;
 use nandkit_fat::{FindingKind, check};
-use nandkit_testkit::judges;
-use nandkit_testkit::listing::{Contents, as_mtools_names, compare_contents, mtools_contents};
+use nandkit_testkit::listing::{Contents, compare_contents};
+use nandkit_testkit::vfat::{Judges, write_image};
 use nandkit_vfs::check::Kind;
 use tempfile::NamedTempFile;
 
-use super::{clock, to_file};
-
-/// Who looks at an image besides our own checker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judges {
-    pub fsck: bool,
-    /// Reads the whole tree.
-    pub mtools: bool,
-    /// Reads the whole tree.
-    pub fatfs: bool,
-}
-
-impl Judges {
-    pub const ALL: Self = Self { fsck: true, mtools: true, fatfs: true };
-    pub const OURS: Self = Self { fsck: false, mtools: false, fatfs: false };
-
-    /// For what the `number`th power cut left and the mount after it repaired: fsck.vfat sees each 20th, all see each 100th.
-    pub const fn after_cut(number: u64) -> Self {
-        let all = number.is_multiple_of(100);
-        Self { fsck: number.is_multiple_of(20), mtools: all, fatfs: all }
-    }
-}
+use super::clock;
 
 /// The judges look at a volume that is not mounted and holds this tree.
 pub fn judge_image<D: BlockDevice>(device: &mut D, expected: &Contents, judges: Judges, what: &str) {
@@ -46,7 +25,8 @@ pub fn judge_image<D: BlockDevice>(device: &mut D, expected: &Contents, judges: 
     if judges == Judges::OURS {
         return;
     }
-    let image = to_file(device);
+    let image = NamedTempFile::new().unwrap();
+    write_image(device, image.as_file()).unwrap();
     let said = outside(image.path(), expected, judges);
     if let Err(said) = said {
         panic!("{what}: {said}\nimage: {}", keep(image));
@@ -60,19 +40,8 @@ fn keep(image: NamedTempFile) -> String {
 }
 
 fn outside(image: &Path, expected: &Contents, judges: Judges) -> Result<(), String> {
-    if judges.fsck {
-        let complaints = judges::fsck_vfat(image).map_err(|error| error.to_string())?;
-        if !complaints.is_empty() {
-            return Err(format!("fsck.vfat: {}", complaints.join("\n")));
-        }
-    }
-    if judges.mtools {
-        let target = tempfile::tempdir().unwrap();
-        let found = mtools_contents(image, target.path())?;
-        let said = compare_contents(&found, &as_mtools_names(expected));
-        said.map_err(|said| format!("mtools: {said}"))?;
-    }
-    if judges.fatfs {
+    judges.judge(image, expected, tempfile::tempdir().unwrap().path())?;
+    if judges.readers {
         compare_contents(&fatfs_tree(image), expected).map_err(|said| format!("fatfs: {said}"))?;
     }
     Ok(())

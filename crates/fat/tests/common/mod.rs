@@ -1,10 +1,9 @@
 //! Volumes in memory, and programs that judge them: fsck.vfat and mkfs.vfat (Debian package dosfstools), mtools.
-#![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod judges;
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Read;
 use std::path::Path;
 
 use nandkit_block::BlockDevice;
@@ -13,7 +12,6 @@ use nandkit_fat::{Cache, Fat, FatKind, FormatOptions, MountOptions, format};
 use nandkit_testkit::judges::{ToolOutput, tool};
 use nandkit_units::{Clock, Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{FileSystem, InodeNumber};
-use tempfile::NamedTempFile;
 
 /// 2001-09-09: inside the range of FAT.
 pub fn clock() -> Clock {
@@ -52,27 +50,6 @@ pub fn mount<D: BlockDevice>(device: D, options: MountOptions) -> Fat<D> {
 /// Runs a program; one that is not installed fails the test with its Debian package.
 pub fn run(package: &str, program: &str, arguments: &[&str]) -> ToolOutput {
     tool(package, program, arguments).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The device's content as a file. Runs of zeroes stay holes.
-pub fn to_file<D: BlockDevice>(device: &D) -> NamedTempFile {
-    let mut file = NamedTempFile::new().unwrap();
-    let shape = *device.geometry();
-    file.as_file().set_len(shape.capacity()).unwrap();
-    let step = 128u64;
-    let (mut at, zeroes) = (0, vec![0; step as usize * shape.sector_size as usize]);
-    let mut buffer = zeroes.clone();
-    while at < shape.sectors {
-        let count = step.min(shape.sectors - at);
-        let bytes = &mut buffer[..(count * u64::from(shape.sector_size)) as usize];
-        device.read(&Context::default(), Lba(at), ReadInto::Bytes(bytes)).unwrap();
-        if *bytes != zeroes[..bytes.len()] {
-            file.seek(SeekFrom::Start(at * u64::from(shape.sector_size))).unwrap();
-            file.write_all(bytes).unwrap();
-        }
-        at += count;
-    }
-    file
 }
 
 /// A device with a file's content.

@@ -1,22 +1,33 @@
 //! FAT on the block-mapped translation layer on a chip, cut at each of its programs, copies and erases, and at every other repair once more.
 
-#[path = "../../../fat/tests/common/mod.rs"]
-pub mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::judges::{Judges, judge_image};
-use common::{WRITE_BACK, WRITE_THROUGH, clock};
-use nandkit_fat::{Cache, Fat, FormatOptions, MountOptions, format};
+use nandkit_block::BlockDevice;
+use nandkit_fat::{Cache, Fat, FormatOptions, MountOptions, WriteBack, check, format};
 use nandkit_flash::Operation;
 use nandkit_flash::wrap::{CutFlash, CutMoment, CutPlan, FlashEvent, TraceFlash};
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, PageOrder};
+use nandkit_testkit::clock;
 use nandkit_testkit::durability::{History, step};
-use nandkit_testkit::listing::contents_of_volume;
+use nandkit_testkit::listing::{Contents, contents_of_volume};
+use nandkit_testkit::vfat::{Judges, write_image};
 use nandkit_units::random::Random;
-use nandkit_units::{Cause, Context};
+use nandkit_units::{Cause, Context, Nanos};
 use nandkit_vfs::ErrorKind;
+
+/// A write-back cache as a system with some memory has it.
+const WRITE_BACK: MountOptions = MountOptions {
+    cache: Cache::Sectors {
+        sectors: 256,
+        write_back: WriteBack::Back { dirty_limit: 64, age_limit: Nanos::from_secs(5) },
+        data: true,
+    },
+    barriers: true,
+    read_only: false,
+};
+
+const WRITE_THROUGH: MountOptions = MountOptions { cache: Cache::None, ..WRITE_BACK };
 
 /// What a cut interrupted, why it was under way, and how it was left.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +125,7 @@ impl Case {
         let found = contents_of_volume(&fat);
         history.judge(&found).unwrap_or_else(|said| panic!("{what}: {said}"));
         fat.unmount().unwrap();
-        judge_image(&mut fat.into_device(), &found, judges, what);
+        judge_volume(&mut fat.into_device(), &found, judges).unwrap_or_else(|said| panic!("{what}: {said}"));
     }
 
     /// Cuts the workload at each of its steps. The judges see what the `before + n`th cut left as [`Judges::after_cut`] says, and what the workload
@@ -174,6 +185,23 @@ impl Case {
             count => Some(1 + random.below(count as u64)),
         }
     }
+}
+
+/// Our checker, then the others, look at a volume that is not mounted and holds this tree.
+fn judge_volume<D: BlockDevice>(device: &mut D, expected: &Contents, judges: Judges) -> Result<(), String> {
+    let report = check(device, &clock()).map_err(|error| error.to_string())?;
+    if !report.findings.is_empty() {
+        return Err(format!("{:?}", report.findings));
+    }
+    if judges == Judges::OURS {
+        return Ok(());
+    }
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let (image, read) = (scratch.path().join("image"), scratch.path().join("read"));
+    std::fs::create_dir(&read).map_err(|error| error.to_string())?;
+    let written = std::fs::File::create(&image).and_then(|file| write_image(device, &file));
+    written.map_err(|error| error.to_string())?;
+    judges.judge(&image, expected, &read)
 }
 
 fn any_moment(random: &mut Random) -> CutMoment {
