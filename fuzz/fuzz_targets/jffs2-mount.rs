@@ -2,38 +2,16 @@
 
 #![no_main]
 
-use std::ops::ControlFlow;
-
 use libfuzzer_sys::fuzz_target;
 use nandkit_testkit::flash_memory::RamFlash;
+use nandkit_testkit::hostile;
 use nandkit_jffs2::{Ino, Jffs2, MountOptions};
-use nandkit_units::{Clock, ReadInto};
-use nandkit_vfs::{FileKind, FileSystem};
+use nandkit_units::Clock;
+use nandkit_vfs::FileSystem;
 
 fn walk(volume: &Jffs2<RamFlash>) {
-    let mut next = vec![volume.root()];
-    let mut steps = 0;
-    while let Some(directory) = next.pop() {
-        let mut found = Vec::new();
-        let _ = volume.read_dir(directory, 0, &mut |entry| {
-            found.push((entry.name.to_vec(), entry.inode));
-            ControlFlow::Continue(())
-        });
-        for (name, inode) in found {
-            steps += 1;
-            assert_eq!(volume.lookup(directory, &name).unwrap(), inode, "what is listed is found");
-            if let Ok(stat) = volume.stat(inode) {
-                if stat.kind == FileKind::Directory && steps < 10_000 {
-                    next.push(inode);
-                }
-                let mut bytes = vec![0; stat.size.min(1 << 16) as usize];
-                let _ = volume.read(inode, 0, ReadInto::Bytes(&mut bytes));
-            }
-            let _ = volume.symlinks().unwrap().read_link(inode);
-            for name in volume.xattrs().unwrap().xattr_names(inode).unwrap() {
-                let _ = volume.xattrs().unwrap().xattr(inode, &name);
-            }
-        }
+    for met in hostile::roam(volume, 10_000) {
+        assert_eq!(volume.lookup(met.directory, &met.name).unwrap(), met.inode, "what is listed is found");
     }
 }
 

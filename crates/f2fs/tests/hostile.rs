@@ -1,65 +1,20 @@
 //! Damaged images: errors, never a panic, an endless loop or memory without bounds.
 
-use std::ops::ControlFlow;
-
 use crate::damaged::{BLOCK, Edits, base, damage};
 use nandkit_block::RamDevice;
 use nandkit_f2fs::{F2fs, MountOptions};
+use nandkit_testkit::hostile;
+use nandkit_units::Clock;
 use nandkit_units::random::Random;
-use nandkit_units::{Clock, ReadInto};
-use nandkit_vfs::{FileKind, FileSystem, InodeNumber};
+use nandkit_vfs::InodeNumber;
 use proptest::prelude::*;
 
-/// Reads everything that can be reached, to a bounded depth; errors are fine. Returns how many names were met.
+/// How many names are met on a walk; errors are fine.
 fn roam(volume: &F2fs<RamDevice>) -> usize {
-    let mut queue = vec![(volume.root(), 0)];
-    let mut names = 0;
-    let _ = volume.volume();
-    while let Some((directory, depth)) = queue.pop() {
-        let mut entries = Vec::new();
-        let _ = volume.read_dir(directory, 0, &mut |entry| {
-            entries.push((entry.name.to_vec(), entry.inode, entry.kind, entry.cookie));
-            if entries.len() < 2000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        assert!(entries.windows(2).all(|pair| pair[0].3 < pair[1].3), "cookies go up");
-        for (name, inode, kind, _) in entries {
-            assert!(!name.contains(&b'/') && !name.contains(&0) && !name.is_empty());
-            names += 1;
-            if names > 4000 {
-                return names;
-            }
-            let _ = volume.lookup(directory, &name);
-            look(volume, inode);
-            if kind == FileKind::Directory && depth < 8 {
-                queue.push((inode, depth + 1));
-            }
-        }
-    }
     for number in [0, 1, 2, 4, 0xFFFF_FFFF, 1 << 32, u64::MAX] {
-        look(volume, InodeNumber(number));
+        hostile::look(volume, InodeNumber(number));
     }
-    names
-}
-
-fn look(volume: &F2fs<RamDevice>, inode: InodeNumber) {
-    let size = volume.stat(inode).map_or(0, |stat| stat.size);
-    let mut bytes = [0; 20_000];
-    for offset in [0, size / 2, size.saturating_sub(9000), u64::MAX - 5000] {
-        let _ = volume.read(inode, offset, ReadInto::Bytes(&mut bytes));
-    }
-    let mut at = 0;
-    for _ in 0..50 {
-        match volume.data_after(inode, at) {
-            Ok(Some(range)) => {
-                assert!(range.start >= at && range.end > range.start && range.end <= size);
-                at = range.end;
-            }
-            _ => break,
-        }
-    }
-    let _ = volume.symlinks().unwrap().read_link(inode);
-    let _ = volume.xattrs().unwrap().all_xattrs(inode);
-    let _ = volume.xattrs().unwrap().xattr(inode, b"user.a");
+    hostile::roam(volume, 4000).len()
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! Damaged images: errors or repairs, never a panic or an endless loop; and what is repaired is clean.
 
-use std::ops::ControlFlow;
-
 use crate::common::*;
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_fat::{Fat, FatKind, FindingKind, FormatOptions, check, format};
+use nandkit_testkit::hostile;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::check::Kind;
-use nandkit_vfs::{ErrorKind, FileKind, FileSystem, InodeNumber, NewNode};
+use nandkit_vfs::{ErrorKind, FileSystem, NewNode};
 
 fn read_sector(device: &RamDevice, lba: u64) -> Vec<u8> {
     let mut bytes = vec![0; 512];
@@ -71,43 +70,6 @@ fn findings_and_what_they_list_are_bounded() {
     assert!(last.kind == FindingKind::SizeMismatch.name() && last.detail.starts_with("10000 more"), "{last}");
 }
 
-/// Reads everything that can be reached, to a bounded depth; errors are fine.
-fn roam(fat: &mut Fat<RamDevice>, random: &mut Random) {
-    let mut queue = vec![(fat.root(), 0)];
-    let mut seen: Vec<(InodeNumber, InodeNumber, Vec<u8>)> = Vec::new();
-    while let Some((directory, depth)) = queue.pop() {
-        let mut entries = Vec::new();
-        let _ = fat.read_dir(directory, 0, &mut |entry| {
-            entries.push((entry.name.to_vec(), entry.inode, entry.kind));
-            if entries.len() < 500 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        for (name, inode, kind) in entries {
-            assert!(!name.contains(&b'/') && !name.contains(&0) && !name.is_empty());
-            let _ = fat.stat(inode);
-            let _ = fat.lookup(directory, &name);
-            if kind == FileKind::Directory && depth < 8 && seen.len() < 2000 {
-                queue.push((inode, depth + 1));
-            } else {
-                let _ = fat.read(inode, 0, ReadInto::Bytes(&mut [0; 5000]));
-            }
-            seen.push((directory, inode, name));
-        }
-    }
-    for _ in 0..20.min(seen.len()) {
-        let (directory, inode, name) = &seen[random.below(seen.len() as u64) as usize];
-        let Some(changes) = fat.changes() else { return };
-        let results = [
-            changes.write(*inode, random.below(6000), Payload::Bytes(&[7; 700])).map(|_| ()),
-            changes.create(*directory, b"a new name beside the others", &NewNode::FILE).map(|_| ()),
-            changes.remove(*directory, name),
-            changes.sync(None),
-        ];
-        for error in results.into_iter().filter_map(Result::err) {
-            assert_ne!(error.kind, ErrorKind::Device, "{error}");
-        }
-    }
-}
-
 /// Damages an image: bytes in the FAT, the directories and (rarely) the boot sector.
 fn damage(device: &mut RamDevice, geometry: &nandkit_fat::Geometry, random: &mut Random) {
     for _ in 0..1 + random.below(12) {
@@ -167,7 +129,8 @@ fn survive(kind: FatKind) {
             repaired += 1;
             fat = mount(device, WRITE_BACK);
         }
-        roam(&mut fat, &mut random);
+        let met = hostile::roam(&fat, 2000);
+        hostile::change(&mut fat, &met, 20, &mut random);
     }
     assert!(repaired > rounds / 6, "{repaired} of {rounds}");
 }

@@ -5,6 +5,7 @@ pub mod durability;
 pub mod flash_memory;
 pub mod flash_suite;
 pub mod fs_suite;
+pub mod hostile;
 pub mod judges;
 pub mod listing;
 pub mod model_block;
