@@ -5,6 +5,7 @@ pub mod build;
 mod change;
 mod dump_handle;
 mod history;
+mod info;
 mod mount;
 mod placement;
 mod probe;
@@ -17,14 +18,13 @@ use nandkit_flash_image::regions::{Signature, SignatureProbe};
 use nandkit_jffs2::layout::ByteOrder as Order;
 use nandkit_jffs2::probe::{ERASE_SIZE_MIN, begins_with_node, mixed_orders};
 use nandkit_jffs2::{Jffs2, MountOptions};
-use nandkit_units::{Clock, Context, format_bytes};
+use nandkit_units::{Clock, Context};
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{FileSystem, InodeNumber};
 use toml::Table;
 
 use self::spec::Jffs2Spec;
 use super::emulate::{EmulateFormat, FormatSpec};
-use super::fact::Fact;
 use super::found::{Found, View};
 use super::history::History;
 use super::{
@@ -85,22 +85,8 @@ impl Format for Jffs2Format {
         }
     }
 
-    /// A dump says what detection found; a volume on a chip is mounted, and says how much is free.
     fn info(&self, medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
-        let facts = match medium {
-            Medium::Dump(dump) => vec![Fact::new("file system", dump.found.detection.text(), "kind", self.name())],
-            other => {
-                let status = mount_chip(other, how)?.volume()?;
-                let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
-                let (total, free) = (bytes(status.blocks), bytes(status.blocks_free));
-                let room = format!("{} of {}", format_bytes(free), format_bytes(total));
-                vec![
-                    Fact::new("file system", self.name(), "kind", self.name()),
-                    Fact::new("free", room, "free_bytes", free).and("total_bytes", total),
-                ]
-            }
-        };
-        Ok(VolumeInfo { facts, notes: Vec::new() })
+        info::of(medium, how)
     }
 
     fn check(&self, medium: Medium, how: &Opening<'_>) -> Result<Report, FormatError> {

@@ -1,0 +1,25 @@
+//! What `info` tells of a volume of JFFS2, for people and as JSON.
+
+use nandkit_units::format_bytes;
+use nandkit_vfs::FileSystem;
+
+use super::{NAME, mount_chip};
+use crate::format::{Fact, FormatError, Medium, Opening, VolumeInfo};
+
+/// A dump says what detection found; a volume on a chip is mounted, and says how much is free.
+pub(super) fn of(medium: Medium, how: &Opening<'_>) -> Result<VolumeInfo, FormatError> {
+    let facts = match medium {
+        Medium::Dump(dump) => vec![Fact::new("file system", dump.found.detection.text(), "kind", NAME)],
+        other => {
+            let status = mount_chip(other, how)?.volume()?;
+            let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.block_size));
+            let (total, free) = (bytes(status.blocks), bytes(status.blocks_free));
+            let room = format!("{} of {}", format_bytes(free), format_bytes(total));
+            vec![
+                Fact::new("file system", NAME, "kind", NAME),
+                Fact::new("free", room, "free_bytes", free).and("total_bytes", total),
+            ]
+        }
+    };
+    Ok(VolumeInfo { facts, notes: Vec::new() })
+}
