@@ -1,7 +1,8 @@
 //! Programs that people have, on emulated stacks: git, tar, rsync, SQLite through power cuts, fio with verification.
 //!
-//! `NANDKIT_CUTS=200 cargo test --release -p nandkit-cli --test all exec_programs` makes as many cuts of each database as `docs/design/soaks.md` tells of.
+//! `NANDKIT_ROUNDS=200 cargo test --release -p nandkit-cli --test all exec_programs` makes as many cuts of each database as `docs/design/soaks.md` tells of.
 
+use nandkit_testkit::rounds;
 use std::path::Path;
 use std::process::Command;
 
@@ -46,7 +47,7 @@ test "$rows" -ge "$acked" || { echo "$rows rows, and $acked acknowledged"; exit 
 #[test]
 fn sqlite_keeps_what_it_acknowledged_through_power_cuts() {
     // On five stacks and in two modes each.
-    let cuts = std::env::var("NANDKIT_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(25_u32);
+    let cuts = rounds::count(25);
     for stack in STACKS {
         for mode in ["wal", "delete"] {
             let directory = tempfile::tempdir().expect("a directory");

@@ -7,6 +7,7 @@ use crate::planted::{BLOCK, Planted};
 use crate::witness::{Classes, FEATURES, classes_of, made_with};
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::check;
+use nandkit_testkit::rounds;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload};
 
@@ -42,8 +43,8 @@ fn flips(planted: &Planted, classes: &Classes, count: u32) -> BTreeMap<&'static 
 
 #[test]
 fn flipped_bits_are_witnessed_as_the_table_says() {
-    // The table: `NANDKIT_F2FS_FLIPS=1000 cargo test --release -p nandkit-f2fs --test all check_witness -- --nocapture`.
-    let count = std::env::var("NANDKIT_F2FS_FLIPS").ok().and_then(|text| text.parse().ok()).unwrap_or(16);
+    // The table: `NANDKIT_ROUNDS=1000 cargo test --release -p nandkit-f2fs --test all check_witness -- --nocapture`.
+    let count = rounds::count(16) as u32;
     let mut both = Vec::new();
     for features in FEATURES {
         let planted = made_with(features, &all_kinds(700));

@@ -7,6 +7,7 @@ use crate::made::complaints;
 use nandkit_block::BlockDevice;
 use nandkit_f2fs::check::Waiting;
 use nandkit_f2fs::{F2fs, FindingKind, MountOptions};
+use nandkit_testkit::rounds::Rounds;
 use nandkit_units::random::Random;
 use nandkit_units::{Clock, Context, Lba, Payload};
 use nandkit_vfs::check::Kind;
@@ -16,15 +17,12 @@ const SEEN_EVERY: usize = 25;
 
 #[test]
 fn damaged_images_are_repaired_or_refused() {
-    // More by `NANDKIT_F2FS_HOSTILE_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all repair_hostile`.
-    // From one round on, `NANDKIT_F2FS_HOSTILE_FIRST`: a failure's message names its round.
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let rounds = number("NANDKIT_F2FS_HOSTILE_ROUNDS").unwrap_or(250);
-    let first = number("NANDKIT_F2FS_HOSTILE_FIRST").unwrap_or(0);
+    // More by `NANDKIT_ROUNDS=20000 cargo test --release -p nandkit-f2fs --test all repair_hostile`.
+    let mut rounds = Rounds::of(250);
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     let (mut refused, mut doubtful, mut repaired, mut seen) = (0, 0, 0, 0);
-    for round in first..rounds {
+    for round in &mut rounds {
         let edits = damage(&mut Random::new(round, "damage to repair"));
         let mut device = edits.device();
         let Ok(repair) = nandkit_f2fs::repair(vec![&mut device], Clock::default(), Waiting::Dropped) else {
@@ -58,10 +56,11 @@ fn damaged_images_are_repaired_or_refused() {
             seen += 1;
         }
     }
+    let (is_replay, rounds) = (rounds.is_replay(), rounds.count());
     println!(
         "{rounds} volumes: {repaired} repaired, {doubtful} with what a repair leaves, {refused} refused, {seen} shown to fsck.f2fs"
     );
-    if first > 0 {
+    if is_replay {
         return;
     }
     assert!(repaired > rounds as usize / 2 && seen > 3, "{repaired} of {rounds} repaired, {seen} seen");

@@ -9,6 +9,7 @@ use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_f2fs::recover::Recovered;
 use nandkit_f2fs::{Log, NodeId, Volume, WriteOptions};
+use nandkit_testkit::rounds;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::{Changes, FileSystem, NewNode};
@@ -125,9 +126,9 @@ fn judge(device: RamDevice, model: &Model, shape: &Shape, context: &str) -> RamD
     volume.abandon().remove(0)
 }
 
-/// The shapes, and with `NANDKIT_F2FS_CUT_SEEDS=30` so many more of each, by other seeds.
+/// The shapes, and with `NANDKIT_ROUNDS=30` so many more of each, by other seeds.
 fn all_shapes() -> Vec<Shape> {
-    let more: u64 = std::env::var("NANDKIT_F2FS_CUT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let more = rounds::count(0);
     let seeded = (1..=more)
         .flat_map(|round| shapes().into_iter().map(move |shape| Shape { seed: shape.seed + round * 100, ..shape }));
     shapes().into_iter().chain(seeded).collect()

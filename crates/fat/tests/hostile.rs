@@ -4,6 +4,7 @@ use crate::common::*;
 use nandkit_block::{BlockDevice, RamDevice};
 use nandkit_fat::{Fat, FatKind, FindingKind, FormatOptions, check, format};
 use nandkit_testkit::hostile;
+use nandkit_testkit::rounds::Rounds;
 use nandkit_units::random::Random;
 use nandkit_units::{Context, Lba, Payload, ReadInto};
 use nandkit_vfs::check::Kind;
@@ -102,12 +103,12 @@ fn damage(device: &mut RamDevice, geometry: &nandkit_fat::Geometry, random: &mut
 }
 
 fn survive(kind: FatKind) {
-    // More by `NANDKIT_FAT_HOSTILE_ROUNDS=100000 cargo test --release -p nandkit-fat --test all hostile::`.
-    let rounds = std::env::var("NANDKIT_FAT_HOSTILE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
+    // More by `NANDKIT_ROUNDS=100000 cargo test --release -p nandkit-fat --test all hostile::`.
+    let mut rounds = Rounds::of(400);
     let base = filled(kind);
     let geometry = mount(base.clone(), WRITE_THROUGH).geometry();
     let mut repaired = 0;
-    for round in 0..rounds {
+    for round in &mut rounds {
         let mut random = Random::new(round, "hostile");
         let mut device = base.clone();
         damage(&mut device, &geometry, &mut random);
@@ -132,7 +133,7 @@ fn survive(kind: FatKind) {
         let met = hostile::roam(&fat, 2000);
         hostile::change(&mut fat, &met, 20, &mut random);
     }
-    assert!(repaired > rounds / 6, "{repaired} of {rounds}");
+    assert!(rounds.is_replay() || repaired > rounds.count() / 6, "{repaired} of {}", rounds.count());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_fat::{Fat, FatKind, MountOptions};
 use nandkit_testkit::durability::{History, step};
 use nandkit_testkit::listing::contents_of_volume;
+use nandkit_testkit::rounds;
 use nandkit_testkit::vfat::Judges;
 use nandkit_units::random::Random;
 use nandkit_vfs::ErrorKind;
@@ -93,8 +94,8 @@ const VOLATILE: [(DeviceCutMoment, Survival); 3] = [
 
 /// As many rounds as the environment says, with at least so many cuts each.
 fn cuts(kind: FatKind, steps: u32, each_round: u64) {
-    // More by `NANDKIT_FAT_CUT_ROUNDS=50 cargo test -p nandkit-fat --test all power_cuts::`.
-    let rounds = std::env::var("NANDKIT_FAT_CUT_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    // More by `NANDKIT_ROUNDS=50 cargo test -p nandkit-fat --test all power_cuts::`.
+    let rounds = rounds::count(2);
     let mut cuts = 0;
     for (seed, options) in
         (0..rounds).flat_map(|n| [(3 * n, WRITE_THROUGH), (3 * n + 1, WRITE_BACK), (3 * n + 2, WRITE_BACK)])

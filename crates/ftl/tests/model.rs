@@ -6,10 +6,11 @@ use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
 use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};
 use nandkit_nand_sim::{ChipSpec, CopybackReach};
+use nandkit_testkit::rounds;
 
 /// How many operations per geometry: 100,000, or what the environment says.
 fn operations() -> usize {
-    std::env::var("NANDKIT_OPERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000)
+    rounds::count(100_000) as usize
 }
 
 /// After as many operations the device is left, or closed, in turns, and opened again.

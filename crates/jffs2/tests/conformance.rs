@@ -9,6 +9,7 @@ use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};
 use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_testkit::fs_suite::{self, FsMaker, Volume};
 use nandkit_testkit::model_compare::{self, Kind, Plan};
+use nandkit_testkit::rounds;
 use nandkit_units::{Clock, FlashGeometry};
 use nandkit_vfs::Features;
 use nandkit_vfs::check::Kind as _;
@@ -125,10 +126,10 @@ fn nor_of_64_kib_conforms() {
     conforms(3);
 }
 
-/// Operations for each geometry; more by `NANDKIT_OPERATIONS`.
+/// Operations for each geometry; more by `NANDKIT_ROUNDS`.
 #[test]
 fn agrees_with_the_model() {
-    let operations = std::env::var("NANDKIT_OPERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(3000);
+    let operations = rounds::count(3000) as u32;
     for (seed, (name, maker)) in makers().iter().enumerate() {
         let mut plan = Plan::new(seed as u64 + 1, operations, MODEL);
         // Comparisons and remounts cost as much as the volume holds: their number stays about the same in long runs.

@@ -11,6 +11,7 @@ pub mod listing;
 pub mod model_block;
 pub mod model_compare;
 pub mod record;
+pub mod rounds;
 pub mod soak;
 pub mod trees;
 pub mod vfat;

@@ -30,7 +30,7 @@ fn run(shape: &Shape, script: &Script, plan: &CutPlan) -> Result<(u64, Vec<u64>)
         formatted = flash.inner.steps();
         flash.inner.set_plan(shifted(plan, formatted));
     })
-    .map_err(|what| format!("{what}: NANDKIT_CUT='{plan}' with {shape:?}, {script:?}"))?;
+    .map_err(|what| format!("{what}: NANDKIT_REPLAY='{plan}' with {shape:?}, {script:?}"))?;
     let recovery = flash.recovery.iter().filter_map(|step| step.checked_sub(formatted)).collect();
     Ok((flash.inner.steps() - formatted, recovery))
 }

@@ -5,8 +5,7 @@ use std::fmt;
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
 use nandkit_units::random::Random;
 
-/// The environment variable with one plan that is run instead of a search, in the text form of [`CutPlan`].
-pub const REPLAY_VARIABLE: &str = "NANDKIT_CUT";
+use crate::rounds::REPLAY_VARIABLE;
 
 /// A cut that broke something. The text names the plan that does it again.
 #[derive(Clone, PartialEq, Eq)]
@@ -94,7 +93,7 @@ mod tests {
             if plan.moment_at(2) == Some(CutMoment::After) { Err("lost a page".to_string()) } else { Ok(()) }
         };
         let failure = search(exhaustive(3), run).unwrap_err();
-        assert_eq!(failure.to_string(), "lost a page\n  again with NANDKIT_CUT='at:2@after'");
+        assert_eq!(failure.to_string(), "lost a page\n  again with NANDKIT_REPLAY='at:2@after'");
         assert_eq!(search(exhaustive(1), run), Ok(6));
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fs_suite::ModelMaker;
 use crate::fs_suite::planted::{FsFault, PlantedMaker};
+use crate::rounds::Rounds;
 
 #[test]
 fn the_model_agrees_with_itself() {
@@ -15,11 +16,10 @@ fn the_model_agrees_with_itself() {
 }
 
 /// More seeds, for those who changed the model or the generator:
-/// `NANDKIT_SOAK_SEEDS=2000 cargo test -p nandkit-testkit --lib model_compare`.
+/// `NANDKIT_ROUNDS=2000 cargo test -p nandkit-testkit --lib model_compare`.
 #[test]
 fn any_mixture_of_features_agrees() {
-    let seeds = std::env::var("NANDKIT_SOAK_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
-    for seed in 0..seeds {
+    for seed in &mut Rounds::of(12) {
         let bits = nandkit_units::random::hash(seed, 1, 2);
         let letters: String =
             LETTERS.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, (letter, _))| letter).collect();
