@@ -6,6 +6,7 @@ mod faults;
 mod made;
 mod modelled;
 mod planted;
+mod promise;
 mod soaking;
 mod witness;
 mod writing;

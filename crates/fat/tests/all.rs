@@ -8,4 +8,4 @@ mod conformance;
 mod extents;
 mod hostile;
 mod judges;
-mod power_cuts;
+mod promise;

@@ -2,9 +2,11 @@
 //!
 //! `cargo run --release -p nandkit-ftl --example soak_block_map -- [--cuts N] [--seed S] [--layer block-map|fast] [--replay STRING]`
 //!
-//! Random workloads on tiny chips; each run is cut several times, also while it recovers, and after each cut every sector is compared with the
-//! model. Ends with a table of cuts by cause and torn state. At the first failure it prints a string that `--replay` takes, and exits with 1; also
-//! where a cause that the layer has got fewer than one cut in 35: then the soak no longer reaches what it is for.
+//! Random workloads on tiny chips; each run is cut several times, also while it recovers, and after
+//! each cut every sector is compared with the model. Ends with a table of cuts by cause and torn
+//! state. At the first failure it prints a string that `--replay` takes, and exits with 1; also
+//! where a cause that the layer has got fewer than one cut in 35: then the soak no longer reaches
+//! what it is for.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -18,38 +20,12 @@ use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
 use nandkit_flash::Operation;
 use nandkit_flash::wrap::{Cut, CutMoment, CutPlan};
 use nandkit_ftl::{BlockMapOptions, FastOptions, LogicalCapacity};
+use nandkit_testkit::soak::{self, Arguments, Table};
 use nandkit_units::Cause;
 use nandkit_units::random::Random;
 
-/// Each cause has at least one cut in so many: 1,000 of 35,000.
-const CUTS_PER_CAUSE: u64 = 35;
-
-struct Arguments {
-    cuts: u64,
-    seed: u64,
-    layer: String,
-    replay: Option<String>,
-}
-
-fn arguments() -> Result<Arguments, String> {
-    let mut arguments = Arguments { cuts: 35_000, seed: 1, layer: "block-map".into(), replay: None };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word}: expected a value after it"));
-        match word.as_str() {
-            "--cuts" => arguments.cuts = number(&value()?)?,
-            "--seed" => arguments.seed = number(&value()?)?,
-            "--layer" => arguments.layer = value()?,
-            "--replay" => arguments.replay = Some(value()?),
-            _ => return Err(format!("unknown option {word}: expected --cuts, --seed, --layer or --replay")),
-        }
-    }
-    Ok(arguments)
-}
-
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("\"{text}\": expected a number"))
-}
+/// A cut: in which operation of the chip, why the layer asked for that, and when.
+type Made = (Operation, Cause, CutMoment);
 
 /// The workload of a seed: options, and operations on a chip of this seed.
 fn workload(seed: u64) -> (BlockMapOptions, Vec<Op>, common::ChipShape) {
@@ -96,33 +72,33 @@ fn one<L: Layer>(
     ops: &[Op],
     shape: common::ChipShape,
     plan: CutPlan,
-) -> Result<Vec<(Operation, Cause, CutMoment)>, String> {
+) -> Result<Vec<Made>, String> {
     let chip = chip(&spec(shape.0, shape.1, shape.2, shape.3), seed);
     run::<L>(chip, options, ops, plan).map(|run| run.cut)
 }
 
-fn soak(arguments: &Arguments) -> Result<Vec<(Operation, Cause, CutMoment)>, String> {
+fn soak(arguments: &Arguments, layer: &str) -> Result<Vec<Made>, String> {
     let mut cuts = Vec::new();
     let mut seed = arguments.seed;
     if let Some(replay) = &arguments.replay {
         let (replayed, cut) = replay.split_once('/').unwrap_or((replay, ""));
-        seed = number(replayed.trim_start_matches("seed:"))?;
+        seed =
+            replayed.trim_start_matches("seed:").parse().map_err(|_| format!("\"{replay}\": expected seed:NUMBER"))?;
         let plan = if cut.is_empty() { plan(seed) } else { cut.parse().map_err(|error| format!("{error}"))? };
-        return one_of(arguments, seed, plan);
+        return one_of(layer, seed, plan);
     }
     while (cuts.len() as u64) < arguments.cuts {
-        let made = one_of(arguments, seed, plan(seed)).map_err(|what| {
-            format!("{what}\nreplay with: --layer {} --replay seed:{seed}/{}", arguments.layer, plan(seed))
-        })?;
+        let made = one_of(layer, seed, plan(seed))
+            .map_err(|what| format!("{what}\nreplay with: --layer {layer} --replay seed:{seed}/{}", plan(seed)))?;
         cuts.extend(made);
         seed += 1;
     }
     Ok(cuts)
 }
 
-fn one_of(arguments: &Arguments, seed: u64, plan: CutPlan) -> Result<Vec<(Operation, Cause, CutMoment)>, String> {
+fn one_of(layer: &str, seed: u64, plan: CutPlan) -> Result<Vec<Made>, String> {
     let (options, ops, shape) = workload(seed);
-    match arguments.layer.as_str() {
+    match layer {
         "block-map" => one::<BlockMap>(seed, &options, &ops, shape, plan),
         "fast" => {
             // FAST needs one block more.
@@ -143,61 +119,37 @@ fn one_of(arguments: &Arguments, seed: u64, plan: CutPlan) -> Result<Vec<(Operat
 
 /// The causes for which a layer programs, copies or erases once it is attached.
 fn causes(layer: &str) -> Vec<Cause> {
-    // Neither layer has checkpoints of its own; the first attach makes an empty device under `Recovery`, and erasing what a chip held (`Format`) is a
-    // call of its own. FAST moves no block to level wear.
+    // Neither layer has checkpoints of its own; the first attach makes an empty device under
+    // `Recovery`, and erasing what a chip held (`Format`) is a call of its own. FAST moves no block
+    // to level wear.
     let without = [Cause::Checkpoint, Cause::Format];
     let is_without = |cause: &Cause| without.contains(cause) || (layer == "fast" && *cause == Cause::WearLevelling);
     Cause::ALL.into_iter().filter(|cause| !is_without(cause)).collect()
 }
 
-/// `Err` names the causes that got too few cuts.
-fn reaches(layer: &str, cuts: &[(Operation, Cause, CutMoment)]) -> Result<(), String> {
-    let bar = cuts.len() as u64 / CUTS_PER_CAUSE;
-    let of = |cause: Cause| cuts.iter().filter(|cut| cut.1 == cause).count() as u64;
-    let few: Vec<_> = causes(layer).into_iter().filter(|cause| of(*cause) < bar).collect();
-    match few.is_empty() {
-        true => Ok(()),
-        false => Err(few
-            .iter()
-            .map(|&cause| format!("{}: {} cuts, expected at least {bar}", cause.name(), of(cause)))
-            .collect::<Vec<_>>()
-            .join("\n")),
+fn show(layer: &str, cuts: &[Made]) -> Table {
+    let causes = causes(layer);
+    let mut table = Table::new(&causes.iter().map(|cause| cause.name()).collect::<Vec<_>>(), CutMoment::ALL);
+    for (_, cause, moment) in cuts {
+        let row = causes.iter().position(|known| known == cause).expect("a cause that the layer has");
+        table.count(row, CutMoment::ALL.iter().position(|known| known == moment).unwrap_or(usize::MAX), 1);
     }
-}
-
-fn table(cuts: &[(Operation, Cause, CutMoment)]) {
-    print!("{:<16}", "cause");
-    CutMoment::ALL.iter().for_each(|moment| print!("{:>17}", moment.to_string()));
-    println!("{:>10}", "all");
-    for cause in Cause::ALL {
-        let of_cause: Vec<_> = cuts.iter().filter(|cut| cut.1 == cause).collect();
-        if of_cause.is_empty() {
-            continue;
-        }
-        print!("{:<16}", cause.name());
-        for moment in CutMoment::ALL {
-            print!("{:>17}", of_cause.iter().filter(|cut| cut.2 == moment).count());
-        }
-        println!("{:>10}", of_cause.len());
-    }
+    print!("{table}");
     for operation in [Operation::Program, Operation::Copy, Operation::Erase] {
         println!("{:?}: {}", operation, cuts.iter().filter(|cut| cut.0 == operation).count());
     }
     println!("{} cuts, no sector torn, lost or older than it may be", cuts.len());
+    table
+}
+
+fn run_all() -> Result<(), String> {
+    let arguments = Arguments::of_process(&["--layer"])?;
+    let layer = arguments.text("--layer").unwrap_or("block-map");
+    let table = show(layer, &soak(&arguments, layer)?);
+    // One replayed run is too short to reach everything.
+    if arguments.replay.is_some() { Ok(()) } else { table.reaches_all() }
 }
 
 fn main() -> ExitCode {
-    let done = arguments().and_then(|arguments| {
-        let cuts = soak(&arguments)?;
-        table(&cuts);
-        // One replayed run is too short to reach everything.
-        if arguments.replay.is_some() { Ok(()) } else { reaches(&arguments.layer, &cuts) }
-    });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            eprintln!("{what}");
-            ExitCode::FAILURE
-        }
-    }
+    soak::close(run_all())
 }

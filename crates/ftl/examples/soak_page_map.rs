@@ -2,9 +2,15 @@
 //!
 //! `cargo run --release -p nandkit-ftl --example soak_page_map -- [--cuts N] [--seed S] [--replay STRING] [--recovery COMMANDS]`
 //!
-//! Each seed is a script of writes, trims, flushes, remaps and reads on one of the shapes of chips in `page_runs.rs`, in turn; on some of them programs and erases fail, and blocks are bad from the factory. Steps are cut by
-//! lot, those of rare causes more often, up to thirty in a run, also the first step after a start. After each cut every sector is compared with the model, and the whole state is checked. Ends with a table of cuts by
-//! cause and torn state. `--recovery 20` cuts otherwise: scripts of 20 commands on every shape, with a cut at every step, and behind each with one at every step of the recovery; before, inside in each torn state, and after. At the first failure it prints a string that `--replay` takes, and exits with 1; also where a cause got fewer than one cut in 35: then the soak no longer reaches what it is for.
+//! Each seed is a script of writes, trims, flushes, remaps and reads on one of the shapes of chips
+//! in `page_runs.rs`, in turn; on some of them programs and erases fail, and blocks are bad from
+//! the factory. Steps are cut by lot, those of rare causes more often, up to thirty in a run, also
+//! the first step after a start. After each cut every sector is compared with the model, and the
+//! whole state is checked. Ends with a table of cuts by cause and torn state. `--recovery 20` cuts
+//! otherwise: scripts of 20 commands on every shape, with a cut at every step, and behind each with
+//! one at every step of the recovery; before, inside in each torn state, and after. At the first
+//! failure it prints a string that `--replay` takes, and exits with 1; also where a cause got fewer
+//! than one cut in 35: then the soak no longer reaches what it is for.
 
 #[path = "../tests/common/page_causes.rs"]
 mod page_causes;
@@ -19,46 +25,19 @@ use std::process::ExitCode;
 
 use nandkit_flash::Operation;
 use nandkit_flash::wrap::{CutMoment, CutPlan};
+use nandkit_testkit::soak::{self, Arguments, Table};
 use page_causes::{CauseFlash, Why};
 use page_model::Script;
 use page_runs::{Shape, failing_chip, shapes, survives_on};
 
-/// Each cause has at least one cut in so many: 1,000 of 35,000.
-const CUTS_PER_CAUSE: u64 = 35;
 /// Cuts of one run.
 const CUTS_MAX: usize = 30;
 const COMMANDS: u64 = 1000;
 
 type Cuts = Vec<(Operation, Why, CutMoment)>;
 
-struct Arguments {
-    cuts: u64,
-    seed: u64,
-    replay: Option<String>,
-    recovery: Option<u64>,
-}
-
-fn arguments() -> Result<Arguments, String> {
-    let mut arguments = Arguments { cuts: 35_000, seed: 1, replay: None, recovery: None };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word}: expected a value after it"));
-        match word.as_str() {
-            "--cuts" => arguments.cuts = number(&value()?)?,
-            "--seed" => arguments.seed = number(&value()?)?,
-            "--replay" => arguments.replay = Some(value()?),
-            "--recovery" => arguments.recovery = Some(number(&value()?)?),
-            _ => return Err(format!("unknown option {word}: expected --cuts, --seed, --replay or --recovery")),
-        }
-    }
-    Ok(arguments)
-}
-
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("\"{text}\": expected a number"))
-}
-
-/// The run of a seed, cut by lot or by plan; its steps count from the first one of the chip. `Err` has what was wrong, and the cuts as a plan.
+/// The run of a seed, cut by lot or by plan; its steps count from the first one of the chip. `Err`
+/// has what was wrong, and the cuts as a plan.
 fn run(seed: u64, shapes: &[Shape], plan: Option<CutPlan>) -> Result<Cuts, (String, String)> {
     let shape = &shapes[(seed % shapes.len() as u64) as usize];
     let script = Script { seed, commands: COMMANDS, restart_every: 0, durable_every: 5 };
@@ -77,7 +56,8 @@ fn soak(arguments: &Arguments) -> Result<Cuts, String> {
     let shapes = shapes();
     if let Some(replay) = &arguments.replay {
         let (seed, plan) = replay.split_once('/').ok_or("--replay: expected seed:NUMBER/PLAN")?;
-        let seed = number(seed.trim_start_matches("seed:"))?;
+        let seed =
+            seed.trim_start_matches("seed:").parse().map_err(|_| format!("\"{replay}\": expected seed:NUMBER/PLAN"))?;
         let plan = plan.parse().map_err(|error| format!("{error}"))?;
         return run(seed, &shapes, Some(plan)).map_err(|(what, _)| what);
     }
@@ -105,48 +85,30 @@ fn every_recovery(seed: u64, commands: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// `Err` names the causes that got too few cuts.
-fn reaches(cuts: &Cuts) -> Result<(), String> {
-    let bar = cuts.len() as u64 / CUTS_PER_CAUSE;
-    let of = |why: Why| cuts.iter().filter(|cut| cut.1 == why).count() as u64;
-    let few: Vec<Why> = Why::ALL.into_iter().filter(|why| of(*why) < bar).collect();
-    let told = few.iter().map(|why| format!("{}: {} cuts, expected at least {bar}", why.name(), of(*why)));
-    if few.is_empty() { Ok(()) } else { Err(told.collect::<Vec<_>>().join("\n")) }
-}
-
-fn table(cuts: &Cuts) {
-    print!("{:<22}", "cause");
-    CutMoment::ALL.iter().for_each(|moment| print!("{:>17}", moment.to_string()));
-    println!("{:>10}", "all");
-    for why in Why::ALL {
-        let of_cause: Vec<_> = cuts.iter().filter(|cut| cut.1 == why).collect();
-        print!("{:<22}", why.name());
-        for moment in CutMoment::ALL {
-            print!("{:>17}", of_cause.iter().filter(|cut| cut.2 == moment).count());
-        }
-        println!("{:>10}", of_cause.len());
+fn show(cuts: &Cuts) -> Table {
+    let mut table = Table::new(&Why::ALL.map(|why| why.name()), CutMoment::ALL);
+    for (_, why, moment) in cuts {
+        let row = Why::ALL.iter().position(|known| known == why).unwrap_or(usize::MAX);
+        table.count(row, CutMoment::ALL.iter().position(|known| known == moment).unwrap_or(usize::MAX), 1);
     }
+    print!("{table}");
     for operation in [Operation::Program, Operation::Erase] {
         println!("{:?}: {}", operation, cuts.iter().filter(|cut| cut.0 == operation).count());
     }
     println!("{} cuts, no sector torn, lost or older than it may be, no remap in part, every state whole", cuts.len());
+    table
+}
+
+fn run_all() -> Result<(), String> {
+    let arguments = Arguments::of_process(&["--recovery"])?;
+    if let Some(commands) = arguments.number("--recovery")? {
+        return every_recovery(arguments.seed, commands);
+    }
+    let table = show(&soak(&arguments)?);
+    // One replayed run is too short to reach everything.
+    if arguments.replay.is_some() { Ok(()) } else { table.reaches_all() }
 }
 
 fn main() -> ExitCode {
-    let done = arguments().and_then(|arguments| {
-        if let Some(commands) = arguments.recovery {
-            return every_recovery(arguments.seed, commands);
-        }
-        let cuts = soak(&arguments)?;
-        table(&cuts);
-        // One replayed run is too short to reach everything.
-        if arguments.replay.is_some() { Ok(()) } else { reaches(&cuts) }
-    });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            eprintln!("{what}");
-            ExitCode::FAILURE
-        }
-    }
+    soak::close(run_all())
 }

@@ -2,32 +2,37 @@
 //!
 //! `cargo run --release -p nandkit-jffs2 --example soak -- [--cuts N] [--seed S] [--replay seed:S]`
 //!
-//! Random operations on small NAND and NOR, under Linux's victims and others, in one log and in several, with and without summaries, background collector and failing programs. A run is cut
-//! at some of its programs and erases, before, in every torn form and after; what each third cut left, and each of an erase, is written to and cut again. After each cut the volume is mounted and
-//! compared with the model. Ends with a table of cuts by cause and torn state. At the first failure it says what `--replay` takes, and exits with 1; also where a cause got fewer than one
-//! cut in 35: then the soak no longer reaches what it is for.
+//! Random operations on small NAND and NOR, under Linux's victims and others, in one log and in
+//! several, with and without summaries, background collector and failing programs. A run is cut at
+//! some of its programs and erases, before, in every torn form and after; what each third cut left,
+//! and each of an erase, is written to and cut again. After each cut the volume is mounted and
+//! compared with the model. Ends with a table of cuts by cause and torn state. At the first failure
+//! it says what `--replay` takes, and exits with 1; also where a cause got fewer than one cut in
+//! 35: then the soak no longer reaches what it is for.
 
-#[path = "../tests/cutting/mod.rs"]
-mod cutting;
+#[path = "../tests/promise.rs"]
+mod promise;
 
 use std::process::ExitCode;
 
-use cutting::{Cut, Run};
 use nandkit_cleaning::separation::Separation;
 use nandkit_codec::compression::Compression;
 use nandkit_flash::Operation;
 use nandkit_flash::wrap::CutMoment;
 use nandkit_jffs2::MountOptions;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
-use nandkit_testkit::flash_memory::nor;
+use nandkit_testkit::durability::flash_cuts::{Cut, Run};
+use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_testkit::soak::{self, Table};
 use nandkit_units::random::Random;
 use nandkit_units::{Cause, FlashGeometry, Nanos};
+use promise::{Mount, formatted, run};
 
 /// A name, and which cuts have it.
 type Kind = (&'static str, fn(&Cut) -> bool);
 
-/// What is told apart: data and metadata of the user; the collector's moves; erases of what it emptied; recovery, which is erasing what an earlier cut left half erased, and writing elsewhere
+/// What is told apart: data and metadata of the user; the collector's moves; erases of what it
+/// emptied; recovery, which is erasing what an earlier cut left half erased, and writing elsewhere
 /// what a failed program did not take.
 const KINDS: [Kind; 5] = [
     ("user_data", |cut| cut.1 == Cause::UserData),
@@ -37,8 +42,8 @@ const KINDS: [Kind; 5] = [
     ("recovery", |cut| cut.1 == Cause::Recovery),
 ];
 
-/// The run of a seed.
-fn run(seed: u64) -> Run {
+/// The run of a seed, and the device on which it begins.
+fn drawn(seed: u64) -> (Run<Mount>, StrictFlash) {
     let mut random = Random::new(seed, "soak");
     let mut draw = |bound: usize| random.below(bound as u64) as usize;
     let geometries = [
@@ -64,7 +69,14 @@ fn run(seed: u64) -> Run {
     let failing =
         if draw(3) == 0 { (1..4).map(|number| number * (60 + draw(900) as u64)).collect() } else { Vec::new() };
     let options = MountOptions { write, ..MountOptions::default() };
-    Run { geometry: geometries[draw(4)], options, seed, steps: 300, every: 60, failing }
+    let mut start = formatted(geometries[draw(4)], &options).into_flash();
+    start.fail_programs(failing);
+    (run(options, seed, 300, 60), start)
+}
+
+fn cut(seed: u64) -> Vec<Cut> {
+    let (run, start) = drawn(seed);
+    run.cut(start)
 }
 
 fn show(cuts: &[Cut]) -> Table {
@@ -84,5 +96,5 @@ fn show(cuts: &[Cut]) -> Table {
 }
 
 fn main() -> ExitCode {
-    soak::close(soak::run_lists(|seed| format!("{:?}", run(seed)), |seed, _| run(seed).cut(), show))
+    soak::close(soak::run_lists(|seed| format!("{:?}", drawn(seed).0), |seed, _| cut(seed), show))
 }

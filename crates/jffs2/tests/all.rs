@@ -2,8 +2,8 @@
 //! each other. `cargo test -p nandkit-jffs2 --test all collected::` runs those of one file.
 
 mod common;
-mod cutting;
 mod filling;
+mod promise;
 
 mod collected;
 mod conformance;

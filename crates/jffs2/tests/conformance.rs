@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cutting::formatted;
+use crate::promise::formatted;
 use nandkit_jffs2::layout::ByteOrder;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{DamageKind, Jffs2, MountOptions};

@@ -1,13 +1,13 @@
-//! Power cuts, failures of programs and erases, and every policy and separation, under random operations. `cargo xtask soak jffs2` does it by the thousand.
+//! Power cuts, failures of programs and erases, and every policy and separation, under random
+//! operations. `cargo xtask soak jffs2` does it by the thousand.
 
-use std::sync::atomic::AtomicUsize;
-
-use crate::cutting::formatted;
-use crate::cutting::{History, Run, State, found, shown, step};
+use crate::promise::{Mount, formatted, run};
 use nandkit_flash::{Flash, Operation};
 use nandkit_jffs2::write::{CompressionMode, Draws, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_testkit::clock;
+use nandkit_testkit::durability::flash_cuts::Run;
+use nandkit_testkit::durability::{History, State, found, shown, step};
 use nandkit_testkit::flash_memory::{StrictFlash, nor};
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, FlashGeometry, Nanos};
@@ -15,11 +15,12 @@ use nandkit_vfs::Changes;
 
 fn cut_all(geometry: FlashGeometry, write: WriteOptions, (steps, every): (usize, u64)) {
     let options = MountOptions { write, ..MountOptions::default() };
-    let run = Run { geometry, options, seed: 0, steps, every, failing: Vec::new() };
-    hand_out(&run);
+    let start = || formatted(geometry, &options).into_flash();
+    let run = run(options.clone(), 0, steps, every);
+    hand_out(&run, start());
     let mut cuts = 0;
     for seed in 0..64 {
-        cuts += Run { seed, ..run.clone() }.cut().len();
+        cuts += Run { seed, ..run.clone() }.cut(start()).len();
         if cuts >= CUTS {
             return;
         }
@@ -30,13 +31,14 @@ fn cut_all(geometry: FlashGeometry, write: WriteOptions, (steps, every): (usize,
 /// Of each of four tests: 5,000 in all.
 const CUTS: usize = 1250;
 
-/// Leaves images of the kind that `nanddump --oob` makes, for other judges: `NANDKIT_CUT_IMAGES` names a directory, `NANDKIT_CUT_SAMPLE` how many, and the seed by which they are chosen.
-fn hand_out(run: &Run) {
+/// Leaves images of the kind that `nanddump --oob` makes, for other judges: `NANDKIT_CUT_IMAGES`
+/// names a directory, `NANDKIT_CUT_SAMPLE` how many, and the seed by which they are chosen.
+fn hand_out(run: &Run<Mount>, start: StrictFlash) {
     let Some(directory) = std::env::var_os("NANDKIT_CUT_IMAGES") else { return };
     let sample = std::env::var("NANDKIT_CUT_SAMPLE").expect("NANDKIT_CUT_SAMPLE=COUNT:SEED");
     let (count, seed) = sample.split_once(':').expect("COUNT:SEED");
     let (count, seed): (usize, u64) = (count.parse().expect("a count"), seed.parse().expect("a seed"));
-    let left = run.left();
+    let left = run.left(start);
     assert!(count <= left.len(), "{count} of {} images are asked for", left.len());
     let mut random = Random::new(seed, "which cuts");
     let mut numbers: Vec<usize> = (0..left.len()).collect();
@@ -62,8 +64,8 @@ fn every_program_and_erase_of_a_run_is_cut_in_every_way() {
     for geometry in [FlashGeometry::nand(512, 16, 16, 26), nor(8 << 10, 26)] {
         let options =
             MountOptions { write: compressed(CompressionMode::None, geometry.page_size == 512), ..Default::default() };
-        let run = Run { geometry, options, seed: 3, steps: 260, every: 0, failing: Vec::new() };
-        let cuts = run.cut_everywhere();
+        let start = formatted(geometry, &options).into_flash();
+        let cuts = run(options, 3, 260, 0).cut_everywhere(start);
         let erases = cuts.iter().filter(|cut| cut.0 == Operation::Erase).count();
         assert!(cuts.len() > 2400 && erases > 60, "{} cuts, {erases} in erases", cuts.len());
     }
@@ -114,7 +116,7 @@ fn blocks_that_fail_are_emptied_and_retired() {
         fs.flash_mut().fail_erases([20, 41]);
         let (mut history, mut random) = (History::new(State::empty()), Random::new(5, "failures"));
         for _ in 0..700 {
-            step(&mut fs, &mut history, &mut random, &AtomicUsize::new(0));
+            step(&mut fs, &mut history, &mut random).unwrap();
         }
         let counters = *fs.counters().unwrap();
         assert!(counters.program_failures >= 3 && counters.retired >= 3, "{geometry:?}: {counters:?}");
@@ -126,12 +128,12 @@ fn blocks_that_fail_are_emptied_and_retired() {
 
 #[test]
 fn every_policy_and_separation_keeps_what_was_written() {
-    let run = |write: WriteOptions, what: &str| {
+    let keeps = |write: WriteOptions, what: &str| {
         let options = MountOptions { write, ..MountOptions::default() };
         let mut fs = formatted(FlashGeometry::nand(512, 16, 32, 48), &options);
         let (mut history, mut random) = (History::new(State::empty()), Random::new(9, "policies"));
         for _ in 0..700 {
-            step(&mut fs, &mut history, &mut random, &AtomicUsize::new(0));
+            step(&mut fs, &mut history, &mut random).unwrap();
         }
         assert!(fs.counters().unwrap().erases > 20, "{what}: {:?}", fs.counters());
         agrees(fs, &options, &history, what);
@@ -139,11 +141,11 @@ fn every_policy_and_separation_keeps_what_was_written() {
     let plain =
         WriteOptions { compression: CompressionMode::None, draws: Draws::Independent, ..WriteOptions::default() };
     for name in nandkit_cleaning::victim::names() {
-        run(WriteOptions { policy: name.parse().unwrap(), ..plain }, name);
+        keeps(WriteOptions { policy: name.parse().unwrap(), ..plain }, name);
     }
     for scheme in nandkit_cleaning::separation::names() {
         let background = Some(Nanos::from_millis(50));
         let policy = "cat".parse().unwrap();
-        run(WriteOptions { separation: scheme.parse().unwrap(), policy, background, ..plain }, scheme);
+        keeps(WriteOptions { separation: scheme.parse().unwrap(), policy, background, ..plain }, scheme);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::cutting::formatted;
+use crate::promise::formatted;
 use nandkit_flash::{
     ErrorKind as FlashErrorKind, Flash, FlashError, Operation, PageProgram, PageRead, Result as Flashed,
 };

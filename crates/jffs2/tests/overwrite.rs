@@ -1,6 +1,6 @@
 //! Write amplification against the real kernel's: files filled in order, then 4 KiB overwrites by the kernel run's fixed sequences, on the geometry of nandsim.
 
-use crate::cutting::formatted;
+use crate::promise::formatted;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_testkit::flash_memory::StrictFlash;

@@ -1,6 +1,6 @@
 //! What a mount takes for obsolete is gone once the collector has erased it.
 
-use crate::cutting::formatted;
+use crate::promise::formatted;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_units::{Clock, FlashGeometry, Payload};

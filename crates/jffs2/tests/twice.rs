@@ -1,7 +1,7 @@
 //! Nodes that are on the flash twice: the collector's copy, and the original in a block whose erase was cut off. The original may read sound at the mount and not the next time, so
 //! the copy is what counts, or it would be erased.
 
-use crate::cutting::formatted;
+use crate::promise::formatted;
 use nandkit_jffs2::testing::Owner;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};

@@ -1,25 +1,20 @@
-//! JFFS2 on the emulated chip: factory bad blocks, blocks that grow bad, programs and erases that fail, bit errors that are corrected, and power cuts with torn pages. What was
-//! synced is there after each.
+//! JFFS2 on the emulated chip: factory bad blocks, blocks that grow bad, programs and erases that
+//! fail, bit errors that are corrected, and power cuts with torn pages. What was synced is there
+//! after each.
 
-#[path = "../../jffs2/tests/cutting/mod.rs"]
-mod cutting;
-#[path = "../../jffs2/tests/filling/mod.rs"]
-mod filling;
-
-use std::sync::atomic::AtomicUsize;
-
-use cutting::{History, Run, State, found, shown, step};
 use nandkit_flash::Flash;
 use nandkit_jffs2::write::{CompressionMode, WriteOptions};
 use nandkit_jffs2::{Jffs2, MountOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, FailureScript, PageOrder};
 use nandkit_testkit::clock;
+use nandkit_testkit::durability::flash_cuts::{FormatOnFlash, Run};
+use nandkit_testkit::durability::{History, Promise, State, found, shown, step};
 use nandkit_units::random::Random;
 use nandkit_units::{BlockIndex, Cause};
-use nandkit_vfs::Changes;
+use nandkit_vfs::{Changes, Result};
 
-/// Pages of 2 KiB, 8 to the block, so that blocks come and go. Three blocks at the most are bad from the factory; one bit in 10,000 is wrong, of which the code corrects eight in
-/// 512 bytes.
+/// Pages of 2 KiB, 8 to the block, so that blocks come and go. Three blocks at the most are bad
+/// from the factory; one bit in 10,000 is wrong, of which the code corrects eight in 512 bytes.
 fn spec() -> ChipSpec {
     let mut spec = ChipSpec::default();
     spec.geometry.page_size = 2048;
@@ -42,6 +37,25 @@ fn options(separation: &str) -> MountOptions {
     let separation = separation.parse().expect("a separation");
     let write = WriteOptions { compression: CompressionMode::None, separation, ..WriteOptions::default() };
     MountOptions { write, ..MountOptions::default() }
+}
+
+#[derive(Clone, Debug)]
+struct Mount(MountOptions);
+
+impl FormatOnFlash for Mount {
+    type Volume<D: Flash> = Jffs2<D>;
+
+    fn mount<D: Flash>(&self, device: D) -> Result<Jffs2<D>> {
+        Jffs2::mount(device, clock(), self.0.clone())
+    }
+
+    /// As `jffs2/tests/promise.rs` has it.
+    fn contradicts_nothing<D: Flash + Clone>(&self, volume: &Jffs2<D>, mounted_from: &D, what: &str) {
+        volume.catalogue().recount().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let other = MountOptions { use_summaries: !self.0.use_summaries, read_only: true, ..self.0.clone() };
+        let other = Self(other).mount(mounted_from.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(found(volume) == found(&other), "{what}: by the other way {:#?}", shown(&found(&other)));
+    }
 }
 
 /// An empty volume on a chip.
@@ -70,7 +84,7 @@ fn programs_and_erases_that_fail_lose_nothing() {
         let mut fs = Jffs2::mount(chip, clock(), options.clone()).expect("mounts");
         let (mut history, mut random) = (History::new(State::empty()), Random::new(seed, "what to do"));
         for number in 0..800 {
-            step(&mut fs, &mut history, &mut random, &AtomicUsize::new(0));
+            step(&mut fs, &mut history, &mut random).expect("a step");
             if number % 100 == 99 {
                 fs.sync(None).expect("syncs");
                 let counters = *fs.counters().expect("counts");
@@ -105,25 +119,12 @@ fn what_was_synced_is_there_after_each_cut_of_the_chip() {
         spec.failures.erase_probability = 5e-3;
         let options = options(separation);
         let chip = formatted(&spec, seed, &options);
-        let geometry = *chip.geometry();
-        cuts.extend(Run { geometry, options, seed, steps: 400, every: 40, failing: Vec::new() }.cut_on(chip));
+        let promise = if separation == "none" { Promise::InOrder } else { Promise::SyncedOnly };
+        cuts.extend(Run { format: Mount(options), promise, seed, steps: 400, every: 40 }.cut(chip));
     }
     for cause in [Cause::UserData, Cause::Metadata, Cause::Cleaning, Cause::Recovery] {
         let of_cause = cuts.iter().filter(|cut| cut.1 == cause).count();
         assert!(of_cause >= 8, "{cause:?}: {of_cause} of {} cuts", cuts.len());
     }
     assert!(cuts.len() > 600, "{}", cuts.len());
-}
-
-/// Pages in strict order, so that no mount may leave one out in a block that it goes on with: each closes the block that the last one left open.
-#[test]
-fn a_full_chip_that_is_mounted_anew_for_each_change_never_gets_stuck() {
-    let mut spec = spec();
-    (spec.geometry.blocks, spec.bad_blocks.enabled, spec.bit_errors.enabled) = (32, false, false);
-    let chip = || ContentChip::new(&spec, 1).expect("a chip");
-    for percent in [85, 95] {
-        filling::overwrite(chip(), clock, (percent, 300), false);
-    }
-    filling::empty(chip(), clock, 10, false);
-    filling::empty(chip(), clock, 3000, false);
 }

@@ -62,14 +62,14 @@ pub const CIRCLES: &[AllowedCircle] = &[
 /// The longest comment line that is not counted.
 pub const COMMENT_COLUMNS: usize = 120;
 /// Longer ones. The aim is none of more than 100.
-pub const LONG_COMMENTS_MAX: usize = 1638;
+pub const LONG_COMMENTS_MAX: usize = 1614;
 /// Doc comments that begin with "The same", which says nothing where they are read alone.
 pub const SAME_DOCS_MAX: usize = 151;
 
 /// Definitions of "a checker has no complaint" outside `testkit`. The aim is none.
 pub const JUDGES_ELSEWHERE_MAX: usize = 0;
 /// `#[path]` attributes that leave their crate. The aim is none.
-pub const PATHS_OUTSIDE_MAX: usize = 2;
+pub const PATHS_OUTSIDE_MAX: usize = 0;
 
 /// The commit behind which every subject keeps to [`SUBJECT_COLUMNS`].
 pub const SUBJECTS_SINCE: &str = "b8e5a9e";

@@ -9,7 +9,7 @@ use nandkit_flash::wrap::{CutFlash, CutMoment, CutPlan, FlashEvent, TraceFlash};
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions};
 use nandkit_nand_sim::{ChipSpec, ContentChip, PageOrder};
 use nandkit_testkit::clock;
-use nandkit_testkit::durability::{History, step};
+use nandkit_testkit::durability::per_file::{History, step};
 use nandkit_testkit::listing::{Contents, contents_of_volume};
 use nandkit_testkit::vfat::{Judges, write_image};
 use nandkit_units::random::Random;

@@ -1,4 +1,5 @@
-//! Searching power cuts: every plan of depth one, sampled plans of any depth, and a failure that names its plan.
+//! Searching power cuts: every plan of depth one, sampled plans of any depth, and a failure that
+//! names its plan.
 
 use std::fmt;
 
@@ -30,7 +31,8 @@ impl fmt::Debug for CutFailure {
 
 impl std::error::Error for CutFailure {}
 
-/// Every cut of a run of `steps` programs, copies and erases: before, inside in each torn state, and after each.
+/// Every cut of a run of `steps` programs, copies and erases: before, inside in each torn state,
+/// and after each.
 pub fn exhaustive(steps: u64) -> impl Iterator<Item = CutPlan> {
     (1..=steps).flat_map(|step| CutMoment::ALL.into_iter().map(move |moment| CutPlan::at(step, moment)))
 }
@@ -51,7 +53,8 @@ pub fn sampled(seed: u64, steps: u64, recovery_steps: u64, depth: u32, count: u6
     })
 }
 
-/// Runs each plan until one fails; how many were run. With [`REPLAY_VARIABLE`] set, only the plan that it names is run.
+/// Runs each plan until one fails; how many were run. With [`REPLAY_VARIABLE`] set, only the plan
+/// that it names is run.
 pub fn search(
     plans: impl IntoIterator<Item = CutPlan>,
     mut run: impl FnMut(&CutPlan) -> Result<(), String>,

@@ -27,6 +27,7 @@ struct Block {
 #[derive(Clone, Debug)]
 pub struct StrictFlash {
     geometry: FlashGeometry,
+    consecutive: bool,
     blocks: Vec<Arc<Block>>,
     /// Bytes programmed in data areas.
     pub programmed_bytes: u64,
@@ -63,6 +64,7 @@ impl StrictFlash {
         let (failing_programs, failing_erases) = (BTreeSet::new(), BTreeSet::new());
         Self {
             geometry,
+            consecutive: false,
             blocks,
             programmed_bytes: 0,
             erases,
@@ -72,6 +74,11 @@ impl StrictFlash {
             failing_erases,
             tears: 0,
         }
+    }
+
+    /// The same device, which takes the pages of a block without gaps: the strictest rule that a NAND chip has.
+    pub fn without_gaps(self) -> Self {
+        Self { consecutive: true, ..self }
     }
 
     /// The programs from now on that fail: the n-th each.
@@ -182,6 +189,9 @@ impl StrictFlash {
             }
             if at.page < block.next_page {
                 return misuse("pages of a block come in order");
+            }
+            if self.consecutive && at.page > block.next_page {
+                return misuse("no page of a block is left out");
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use crate::common::*;
 use nandkit_block::RamDevice;
 use nandkit_block::wrap::{CutDevice, DeviceCutMoment, DeviceCutPlan, Survival};
 use nandkit_fat::{Fat, FatKind, MountOptions};
-use nandkit_testkit::durability::{History, step};
+use nandkit_testkit::durability::per_file::{History, step};
 use nandkit_testkit::listing::contents_of_volume;
 use nandkit_testkit::rounds;
 use nandkit_testkit::vfat::Judges;
@@ -94,7 +94,7 @@ const VOLATILE: [(DeviceCutMoment, Survival); 3] = [
 
 /// As many rounds as the environment says, with at least so many cuts each.
 fn cuts(kind: FatKind, steps: u32, each_round: u64) {
-    // More by `NANDKIT_ROUNDS=50 cargo test -p nandkit-fat --test all power_cuts::`.
+    // More by `NANDKIT_ROUNDS=50 cargo test -p nandkit-fat --test all promise::`.
     let rounds = rounds::count(2);
     let mut cuts = 0;
     for (seed, options) in
