@@ -310,7 +310,7 @@ impl TraceSummary {
 
 /// What a recording of files is where a trace of blocks is wanted.
 fn calls(file: &str) -> WorkloadError {
-    let detail = "holds calls of files, which run on file systems; expected one, as with --fs jffs2".to_string();
+    let detail = "holds calls of files, which run on file systems; expected a stack that has one, as jffs2".to_string();
     WorkloadError::Input { path: file.to_string(), detail, source: None }
 }
 
